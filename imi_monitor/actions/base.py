@@ -1,0 +1,127 @@
+"""What an action is: one thing a person can do. Its command, key, help, confirmation and refusals all follow from it.
+
+Lean on purpose: claiming and releasing go through here a hundred times a minute.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from imi_monitor.actions.context import Context
+
+FLAG = ""
+
+
+class Argument:
+    """A positional word. `rest` takes all that follow."""
+
+    __slots__ = ("help", "name", "optional", "rest")
+
+    def __init__(self, name: str, help: str, *, optional: bool = False, rest: bool = False) -> None:
+        self.name = name
+        self.help = help
+        self.optional = optional
+        self.rest = rest
+
+
+class Option:
+    """`--name VALUE`, or a flag when `value` is empty. `number` values must be numbers that are not negative."""
+
+    __slots__ = ("aliases", "help", "name", "number", "optional_value", "value")
+
+    def __init__(
+        self,
+        name: str,
+        help: str,
+        *,
+        value: str = FLAG,
+        aliases: tuple[str, ...] = (),
+        number: bool = False,
+        optional_value: bool = False,
+    ) -> None:
+        self.name = name
+        self.help = help
+        self.value = value
+        self.aliases = aliases
+        self.number = number
+        self.optional_value = optional_value
+
+
+class Request:
+    """What was asked: the verb it was asked by, and the values of arguments and options."""
+
+    __slots__ = ("values", "verb")
+
+    def __init__(self, verb: str, values: dict[str, object]) -> None:
+        self.verb = verb
+        self.values = values
+
+    def text(self, name: str) -> str | None:
+        value = self.values.get(name)
+        return value if isinstance(value, str) else None
+
+    def flag(self, name: str) -> bool:
+        return self.values.get(name, False) is not False
+
+    def number(self, name: str) -> float | None:
+        value = self.values.get(name)
+        return value if isinstance(value, float) else None
+
+    def whole(self, name: str) -> int | None:
+        value = self.number(name)
+        return None if value is None else int(value)
+
+    def rest(self, name: str) -> list[str]:
+        value = self.values.get(name)
+        return value if isinstance(value, list) else []
+
+
+class Outcome:
+    """What came of it. `lines` are for people, `data` for scripts; `path` is where a shell should go."""
+
+    __slots__ = ("data", "exit_status", "lines", "path", "warnings")
+
+    def __init__(
+        self,
+        lines: list[str] | None = None,
+        data: dict[str, object] | None = None,
+        *,
+        path: str | None = None,
+        warnings: list[str] | None = None,
+        exit_status: int = 0,
+    ) -> None:
+        self.lines = lines or []
+        self.data = data or {}
+        self.path = path
+        self.warnings = warnings or []
+        self.exit_status = exit_status
+
+
+class Action:
+    """Base of all actions. Subclasses set the texts and write `run`; `refuse` and `consequences` where they apply.
+
+    `refuse` raises when the act must not happen as things are; `consequences` says what it will do, for a dialog or a
+    dry run; `run` calls `refuse` itself, so no front end can forget it.
+    """
+
+    words: tuple[str, ...] = ()  # the verbs; the first is its name, the others are aliases
+    label = ""
+    help = ""  # one sentence
+    more = ""  # what a person wants to know beyond it
+    key = ""
+    arguments: tuple[Argument, ...] = ()
+    options: tuple[Option, ...] = ()
+    dangerous = False  # asks before it acts, in the dashboard
+    changes = True  # refused under --read-only
+    hot = False  # called by agents all day: no recovery, no ballast, nothing heavy imported
+    streams = False  # prints as it goes; `--json` is one object a line then
+
+    def refuse(self, context: Context, request: Request) -> None:
+        """Raise Refused or UsageError if this must not be done; say why in one sentence."""
+
+    def consequences(self, context: Context, request: Request) -> list[str]:
+        """What will happen, line by line, for somebody who has to decide."""
+        return [self.help]
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        raise NotImplementedError

@@ -1,0 +1,212 @@
+"""What an action works with: where the caller stands, the settings, the registry, git, and a way to report progress.
+
+Everything is opened when first asked for and closed once at the end.
+"""
+
+from __future__ import annotations
+
+import os
+
+from imi_monitor import config
+from imi_monitor.git import layout
+from imi_monitor.model import names
+from imi_monitor.model.errors import Refused, UsageError
+from imi_monitor.model.text import safe
+from imi_monitor.store import db, trust, worktrees
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable
+
+    from imi_monitor.actions.base import Request
+    from imi_monitor.git.run import Git
+
+
+def _nothing(_: str) -> None:
+    """The progress of those who do not want to see any."""
+
+
+def _never() -> bool:
+    return False
+
+
+class Context:
+    """One caller's surroundings. Use as a context manager, so that the registry is closed whatever happens."""
+
+    def __init__(
+        self,
+        cwd: str | None = None,
+        *,
+        database: str | None = None,
+        repo: str | None = None,
+        progress: Callable[[str], None] = _nothing,
+        emit: Callable[[str, dict[str, object]], None] | None = None,
+        cancelled: Callable[[], bool] = _never,
+    ) -> None:
+        self._cwd = cwd
+        self._repo = repo
+        self.database = config.database_path(database)
+        self.progress = progress
+        self.cancelled = cancelled
+        self._emit = emit
+        self._connection: sqlite3.Connection | None = None
+        self._settings: config.Settings | None = None
+        self._repository: layout.Repository | None = None
+
+    def __enter__(self) -> Context:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    @property
+    def cwd(self) -> str:
+        """Where the caller stands; said clearly when that folder was deleted under their feet."""
+        if self._cwd is None:
+            try:
+                self._cwd = os.getcwd()
+            except OSError as error:
+                raise Refused("the folder you stand in no longer exists: cd somewhere else", code="no-cwd") from error
+        return self._cwd
+
+    def emit(self, line: str, data: dict[str, object]) -> None:
+        """One entry of a stream, at once: for `--follow` and the like."""
+        if self._emit is not None:
+            self._emit(line, data)
+
+    @property
+    def connection(self) -> sqlite3.Connection:
+        if self._connection is None:
+            self._connection = db.connect(self.database)
+        return self._connection
+
+    @property
+    def settings(self) -> config.Settings:
+        if self._settings is None:
+            cluster = self._repository.cluster if self._repository else None
+            extra = os.path.join(cluster, ".iMi", "config.toml") if cluster else None
+            self._settings = config.load(extra)
+        return self._settings
+
+    @property
+    def explicit_repo(self) -> bool:
+        """Whether the caller named a repository with `--repo`."""
+        return self._repo is not None
+
+    def place(self) -> layout.Place | None:
+        """Where the caller stands in a repository, if at all. `--repo` does not change this."""
+        return layout.discover(self.cwd)
+
+    def repository(self, named: str | None = None) -> layout.Repository:
+        """The repository meant: the one named, else `--repo`, else the one around the caller."""
+        if named is not None:
+            return self.named_repository(named)
+        if self._repository is None:
+            self._repository = self.named_repository(self._repo) if self._repo is not None else self._around()
+        return self._repository
+
+    def find_repository(self) -> layout.Repository | None:
+        """Like `repository`, but None when the caller neither stands in one nor named one."""
+        if self._repository is None and self._repo is None:
+            place = self.place()
+            self._repository = place.repository if place else None
+            return self._repository
+        return self.repository()
+
+    def named_repository(self, named: str) -> layout.Repository:
+        """A repository by path or by its name in the registry."""
+        if os.path.exists(os.path.join(self.cwd, named)):
+            place = layout.discover(os.path.join(self.cwd, named))
+            if place is not None:
+                return place.repository
+            raise Refused(f"{safe(named)} is not inside a git repository", code="no-repository")
+        common_dir = worktrees.common_dirs(self.connection).get(named)
+        if common_dir is None:
+            row = next((row for row in worktrees.repositories(self.connection) if row.name == named), None)
+            place = layout.discover(row.path) if row and os.path.isdir(row.path) else None
+            common_dir = place.repository.common_dir if place else None
+        if common_dir is None or not os.path.isdir(common_dir):
+            known = ", ".join(safe(row.name) for row in worktrees.repositories(self.connection)) or "none"
+            raise Refused(
+                f"no repository {safe(named)!r} here or in the registry (known: {known}): give a path or one of these",
+                code="no-repository",
+            )
+        return layout.repository_at(common_dir)
+
+    def _around(self) -> layout.Repository:
+        place = self.place()
+        if place is None:
+            raise Refused(
+                f"{safe(self.cwd)} is not inside a git repository: cd into one, or name one with --repo",
+                code="no-repository",
+            )
+        return place.repository
+
+    def repo_name(self, repository: layout.Repository) -> str | None:
+        """The name the repository is registered under; None when it is not registered yet."""
+        return worktrees.repository_of(self.connection, repository.common_dir, repository.main_path)
+
+    def register(self, repository: layout.Repository, connection: sqlite3.Connection | None = None) -> str:
+        """Register the repository if need be; inside a transaction pass its connection, else one is made."""
+        branch = layout.read_head(repository.common_dir, repository.common_dir)[0] or "main"
+        known = self.repo_name(repository)
+        if known is not None:
+            branch = next(r.default_branch for r in worktrees.repositories(self.connection) if r.name == known)
+
+        def put(inner: sqlite3.Connection) -> str:
+            return worktrees.register_repository(
+                inner,
+                layout.repository_name(repository),
+                common_dir=repository.common_dir,
+                path=repository.home,
+                remote_url=layout.remote_url(repository),
+                default_branch=branch,
+            )
+
+        return put(connection) if connection is not None else db.transact(self.connection, put)
+
+    def git(self, repository: layout.Repository, admin_dir: str | None = None, path: str | None = None) -> Git:
+        """git on the repository, or on one of its worktrees, as far as it is trusted."""
+        from imi_monitor.git.run import Git
+
+        if admin_dir is None:
+            admin_dir, path = repository.common_dir, repository.main_path
+        return Git(repository.common_dir, admin_dir, path, trusted=self.trusted(repository))
+
+    def trusted(self, repository: layout.Repository) -> bool:
+        """Whether programs configured in the repository may run: trusted by the user, and unchanged since."""
+        stored = trust.fingerprint_of(self.connection, repository.common_dir)
+        if stored is None:
+            return False
+        from imi_monitor.git import safety
+
+        return stored == safety.fingerprint(repository.common_dir)
+
+    def agent(self, request: Request) -> str:
+        """Who acts: `--agent`, else IMI_AGENT_ID, else the configured one, else `human:$USER`."""
+        agent = request.text("agent") or os.environ.get("IMI_AGENT_ID")
+        if agent is None:
+            configured = self.settings.text("claims.agent") if os.path.exists(config.paths.config_file()) else ""
+            agent = configured or f"human:{_user()}"
+        problem = names.agent_problem(agent)
+        if problem:
+            raise UsageError(f"agent {safe(agent)!r} {problem}", code="bad-agent")
+        return agent
+
+
+def _user() -> str:
+    name = os.environ.get("USER") or os.environ.get("LOGNAME")
+    if name:
+        return name
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())

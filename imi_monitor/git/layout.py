@@ -1,0 +1,275 @@
+"""How a repository lies on disk, read natively: no git process, so the hot commands and the status loop can afford it.
+
+Nothing here trusts a work tree's own `.git` file further than it can check it: an agent can rewrite that file, so a
+linked worktree counts only if the repository's admin directory points back at it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from imi_monitor.model.errors import GitError
+from imi_monitor.model.text import safe
+
+_SMALL = 1 << 16  # nobody's HEAD, gitdir or commondir file is larger
+
+
+class Repository:
+    """One repository: its common git directory and, unless it is bare, its main work tree."""
+
+    __slots__ = ("bare", "common_dir", "main_path")
+
+    def __init__(self, common_dir: str, main_path: str | None, bare: bool) -> None:
+        self.common_dir = common_dir
+        self.main_path = main_path
+        self.bare = bare
+
+    @property
+    def cluster(self) -> str | None:
+        """The folder whose children are the worktrees, if the trunk lives in `trunk-<branch>`; else None."""
+        if self.main_path and os.path.basename(self.main_path).startswith("trunk-"):
+            return os.path.dirname(self.main_path)
+        if self.bare and os.path.basename(self.common_dir) in (".bare", ".git", "bare.git"):
+            parent = os.path.dirname(self.common_dir)
+            if any(name.startswith("trunk-") for name in _names(parent)) or os.path.isdir(os.path.join(parent, ".iMi")):
+                return parent
+        return None
+
+    @property
+    def home(self) -> str:
+        """The folder the repository is known by: its main work tree, else where its git directory lies."""
+        if self.main_path:
+            return self.main_path
+        named = os.path.basename(self.common_dir) in (".bare", ".git")
+        return os.path.dirname(self.common_dir) if named else self.common_dir
+
+
+class Place:
+    """Where somebody stands: a repository and the worktree around that spot (none inside a bare repository)."""
+
+    __slots__ = ("admin_dir", "path", "repository")
+
+    def __init__(self, repository: Repository, admin_dir: str, path: str | None) -> None:
+        self.repository = repository
+        self.admin_dir = admin_dir
+        self.path = path
+
+
+class Linked:
+    """A worktree as the repository's admin files know it; `branch` is None when detached, `head` None when unborn."""
+
+    __slots__ = ("admin_dir", "branch", "head", "locked", "path")
+
+    def __init__(self, admin_dir: str, path: str, branch: str | None, head: str | None, locked: str | None) -> None:
+        self.admin_dir = admin_dir
+        self.path = path
+        self.branch = branch
+        self.head = head
+        self.locked = locked
+
+    @property
+    def missing(self) -> bool:
+        return not os.path.lexists(os.path.join(self.path, ".git"))
+
+
+def discover(start: str) -> Place | None:
+    """The repository around `start`, found by walking up; None when there is none."""
+    folder = os.path.realpath(start)
+    bare: Place | None = None
+    while True:
+        found = _place_at(folder)
+        if found is not None:
+            return found
+        if bare is None and _is_git_dir(folder):
+            # A bare repository inside a work tree may be content of a pull request: the enclosing one wins.
+            bare = Place(repository_at(folder), folder, None)
+        inside = None if bare else _trunk_below(folder)
+        if inside is not None:
+            return inside
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            return bare
+        folder = parent
+
+
+def repository_at(common_dir: str) -> Repository:
+    """The repository whose common git directory this is."""
+    common_dir = os.path.realpath(common_dir)
+    core = _config_values(common_dir, "core")
+    bare = core.get("bare", "").lower() in ("true", "yes", "on", "1")
+    if bare:
+        return Repository(common_dir, None, True)
+    if os.path.basename(common_dir) == ".git":
+        return Repository(common_dir, os.path.dirname(common_dir), False)
+    tree = core.get("worktree")
+    return Repository(common_dir, os.path.realpath(os.path.join(common_dir, tree)) if tree else None, tree is None)
+
+
+def linked_worktrees(common_dir: str) -> list[Linked]:
+    """All linked worktrees, from `<common>/worktrees/*`; the main one is not among them."""
+    root = os.path.join(common_dir, "worktrees")
+    found = []
+    for name in sorted(_names(root)):
+        admin = os.path.join(root, name)
+        pointer = read_small(os.path.join(admin, "gitdir"))
+        if not pointer:
+            continue
+        path = os.path.dirname(os.path.normpath(os.path.join(admin, pointer)))
+        branch, head = read_head(admin, common_dir)
+        locked = read_small(os.path.join(admin, "locked"))
+        found.append(Linked(admin, path, branch, head, locked))
+    return found
+
+
+def read_head(admin_dir: str, common_dir: str) -> tuple[str | None, str | None]:
+    """(branch, commit) of a git directory's HEAD; each None when there is none or it cannot be told cheaply."""
+    text = read_small(os.path.join(admin_dir, "HEAD"))
+    if not text:
+        return None, None
+    if not text.startswith("ref:"):
+        return None, text
+    ref = text[4:].strip()
+    commit = read_small(os.path.join(common_dir, ref)) or _packed(common_dir, ref)
+    return ref.removeprefix("refs/heads/"), commit
+
+
+def points_back(admin_dir: str, path: str) -> bool:
+    """Whether the work tree's `.git` file names exactly this admin directory, as git wrote it."""
+    target = _gitfile(os.path.join(path, ".git"))
+    return target is not None and os.path.realpath(target) == os.path.realpath(admin_dir)
+
+
+def repository_name(repository: Repository) -> str:
+    """What people call it, as iMi does: the last part of origin's URL, else the name of its folder."""
+    url = _config_values(repository.common_dir, 'remote "origin"').get("url", "")
+    tail = url.rstrip("/").replace(":", "/").rsplit("/", 1)[-1].removesuffix(".git")
+    if tail and tail not in (".", ".."):
+        return tail
+    folder = repository.cluster or repository.home
+    return os.path.basename(folder).removesuffix(".git") or "repository"
+
+
+def remote_url(repository: Repository, remote: str = "origin") -> str:
+    """The URL written in the repository's configuration, or an empty string."""
+    return _config_values(repository.common_dir, f'remote "{remote}"').get("url", "")
+
+
+def read_small(path: str) -> str | None:
+    """A small text file's content without its last newline; None when it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return os.fsdecode(file.read(_SMALL)).strip("\n\r ")
+    except OSError:
+        return None
+
+
+def _place_at(folder: str) -> Place | None:
+    dot = os.path.join(folder, ".git")
+    if os.path.isdir(dot):
+        if not _is_git_dir(dot):
+            return None
+        repository = repository_at(dot)
+        return Place(repository, repository.common_dir, None if repository.bare else folder)
+    target = _gitfile(dot)
+    if target is None:
+        return None
+    if not os.path.isdir(target):
+        raise GitError(
+            f"{safe(folder)} belongs to a repository that is gone or was moved ({safe(target)} does not exist): "
+            "run `imi repair` inside the repository",
+            code="repository-gone",
+        )
+    return _linked_place(folder, os.path.realpath(target))
+
+
+def _linked_place(folder: str, admin: str) -> Place:
+    shared = read_small(os.path.join(admin, "commondir"))
+    if shared is None:  # a submodule, or a repository with a separate git directory
+        repository = repository_at(admin)
+        return Place(repository, admin, None if repository.bare else folder)
+    common = os.path.realpath(os.path.join(admin, shared))
+    back = read_small(os.path.join(admin, "gitdir"))
+    if back is None or os.path.dirname(admin) != os.path.join(common, "worktrees"):
+        raise _tampered(folder)
+    recorded = os.path.normpath(os.path.join(admin, back))
+    here = os.path.join(folder, ".git")
+    if os.path.realpath(recorded) != os.path.realpath(here) and os.path.lexists(recorded):
+        raise _tampered(folder)
+    return Place(repository_at(common), admin, folder)
+
+
+def _tampered(folder: str) -> GitError:
+    return GitError(
+        f"the .git file of {safe(folder)} does not belong to this worktree (tampered with, or a copy): "
+        "nothing was run; compare it with `git worktree list` of the repository",
+        code="tampered",
+    )
+
+
+def _trunk_below(folder: str) -> Place | None:
+    """Standing in a cluster folder, which is no repository itself, means its trunk."""
+    for name in sorted(_names(folder)):
+        if name.startswith("trunk-"):
+            found = _place_at(os.path.join(folder, name))
+            if found is not None:
+                return Place(found.repository, found.admin_dir, None)
+    return None
+
+
+def _gitfile(path: str) -> str | None:
+    """The directory that a `.git` file names; None when it is no such file."""
+    if os.path.islink(path) or not os.path.isfile(path):
+        return None
+    text = read_small(path)
+    if not text or not text.startswith("gitdir:"):
+        return None
+    return os.path.normpath(os.path.join(os.path.dirname(path), text[7:].strip()))
+
+
+def _is_git_dir(path: str) -> bool:
+    return (
+        os.path.lexists(os.path.join(path, "HEAD"))
+        and os.path.isdir(os.path.join(path, "objects"))
+        and os.path.isdir(os.path.join(path, "refs"))
+    )
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def _packed(common_dir: str, ref: str) -> str | None:
+    try:
+        with open(os.path.join(common_dir, "packed-refs"), "rb") as file:
+            wanted = b" " + os.fsencode(ref)
+            for line in file:
+                if line.rstrip().endswith(wanted) and not line.startswith((b"#", b"^")):
+                    return line.split(b" ", 1)[0].decode("ascii", "replace")
+    except OSError:
+        pass  # no packed-refs file: the ref is unborn
+    return None
+
+
+def _config_values(common_dir: str, section: str) -> dict[str, str]:
+    """One section of the repository's configuration, the last value of each key. Includes are not followed."""
+    values: dict[str, str] = {}
+    current = ""
+    try:
+        with open(os.path.join(common_dir, "config"), "rb") as file:
+            lines = os.fsdecode(file.read(1 << 20)).splitlines()
+    except OSError:
+        return values
+    for raw in lines:
+        line = raw.strip()
+        if line.startswith("["):
+            current = line[1 : line.rfind("]")] if "]" in line else ""
+            current = current if '"' in current else current.lower()
+            continue
+        if current != section or not line or line[0] in "#;":
+            continue
+        key, equals, value = line.partition("=")
+        values[key.strip().lower()] = value.strip().strip('"') if equals else "true"
+    return values

@@ -1,0 +1,1 @@
+"""The only place that talks to servers. Each is optional and lazy."""

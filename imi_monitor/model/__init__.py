@@ -1,0 +1,1 @@
+"""What is: plain values and pure functions. No input, no output."""

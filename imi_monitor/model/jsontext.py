@@ -1,0 +1,45 @@
+"""JSON out, without the price of importing `json`: the hot commands write events and envelopes too.
+
+Everything is ASCII-escaped, so that no text from outside can reach a terminal raw through `--json`.
+"""
+
+from __future__ import annotations
+
+try:  # the C encoder the standard library itself uses; `json.encoder` would pull in `re`
+    from _json import encode_basestring_ascii as _quote
+except ImportError:  # an interpreter without the accelerator
+    from json.encoder import py_encode_basestring_ascii as _quote  # type: ignore[assignment]
+
+
+def dumps(value: object, indent: int = 0) -> str:
+    """`value` (None, bool, int, float, str, list, tuple, dict) as JSON; `indent` spaces a level, 0 for one line."""
+    return _encode(value, indent, "\n")
+
+
+def _encode(value: object, indent: int, newline: str) -> str:
+    if value is None:
+        return "null"
+    if value is True:
+        return "true"
+    if value is False:
+        return "false"
+    if isinstance(value, str):
+        return _quote(value)
+    if isinstance(value, int):
+        return int.__repr__(value)
+    if isinstance(value, float):
+        # NaN and the infinities are not JSON: a value that is no number is unknown
+        return float.__repr__(value) if value - value == 0 else "null"
+    inner = newline + " " * indent
+    comma = "," + inner if indent else ", "
+    if isinstance(value, dict):
+        parts = [f"{_quote(str(key))}: {_encode(item, indent, inner)}" for key, item in value.items()]
+        return _bracket("{", parts, "}", comma, inner if indent else "", newline if indent else "")
+    if isinstance(value, (list, tuple, set, frozenset)):
+        parts = [_encode(item, indent, inner) for item in value]
+        return _bracket("[", parts, "]", comma, inner if indent else "", newline if indent else "")
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def _bracket(start: str, parts: list[str], end: str, comma: str, before: str, after: str) -> str:
+    return start + before + comma.join(parts) + after + end if parts else start + end

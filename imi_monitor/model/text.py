@@ -1,0 +1,59 @@
+"""The one choke point for text from outside: file names, branches, commit subjects, agent output, git's own words.
+
+`safe` turns everything that could steer a terminal (controls, escapes, bidi marks, invisible characters, stray
+bytes) into visible `\\x1b`-like notation. Printable text goes through untouched and costs next to nothing, so the hot
+commands can call it without importing `re`.
+"""
+
+from __future__ import annotations
+
+# Marks that `str.isprintable` lets through but that hide or pile up: variation selectors and combining characters.
+_COMBINING_LIMIT = 8
+
+
+def safe(text: str | bytes, limit: int = 512) -> str:
+    """`text` as it may be shown: one line, no control of any kind, at most `limit` characters."""
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "surrogateescape")
+    if len(text) > limit:
+        keep = max(1, (limit - 1) // 2)
+        text = f"{text[:keep]}…{text[-keep:]}"
+    if text.isascii():
+        return text if text.isprintable() else "".join(map(_shown, text))
+    return _limit_combining("".join(map(_shown, text)))
+
+
+def safe_lines(text: str | bytes, limit: int = 512, most: int = 40) -> list[str]:
+    """Several lines made safe one by one; what is beyond `most` lines is counted, not shown."""
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "surrogateescape")
+    lines = [safe(line, limit) for line in text.splitlines() if line.strip()]
+    return lines if len(lines) <= most else [*lines[:most], f"… and {len(lines) - most} more lines"]
+
+
+def _shown(char: str) -> str:
+    if char.isprintable() and not 0xFE00 <= ord(char) <= 0xFE0F and not 0xE0100 <= ord(char) <= 0xE01EF:
+        return char
+    code = ord(char)
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that is not UTF-8, carried by surrogateescape
+        return f"\\x{code - 0xDC00:02x}"
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _limit_combining(text: str) -> str:
+    from unicodedata import combining
+
+    out: list[str] = []
+    run = 0
+    for char in text:
+        run = run + 1 if combining(char) else 0
+        if run <= _COMBINING_LIMIT:
+            out.append(char)
+    return "".join(out)
+
+
+def count(number: int, one: str, many: str | None = None) -> str:
+    """`1 commit`, `3 commits`: numbers in sentences, with the right form."""
+    return f"{number} {one}" if number == 1 else f"{number} {many or one + 's'}"

@@ -1,0 +1,36 @@
+"""Where our own files live. The registry's place is iMi's own; everything else follows the XDG directories."""
+
+from __future__ import annotations
+
+import os
+
+
+def home() -> str:
+    return os.path.expanduser("~")
+
+
+def _xdg(variable: str, *default: str) -> str:
+    value = os.environ.get(variable, "")
+    # The XDG specification says that a relative path in these variables must be ignored.
+    return value if os.path.isabs(value) else os.path.join(home(), *default)
+
+
+def config_dir() -> str:
+    return os.path.join(_xdg("XDG_CONFIG_HOME", ".config"), "iMi")
+
+
+def config_file() -> str:
+    return os.environ.get("IMI_CONFIG") or os.path.join(config_dir(), "config.toml")
+
+
+def default_database() -> str:
+    # iMi 2.0.2 ignores XDG_CONFIG_HOME for its database; the same file must be found by both programs.
+    return os.path.join(home(), ".config", "iMi", "iMi.db")
+
+
+def state_dir() -> str:
+    return os.path.join(_xdg("XDG_STATE_HOME", ".local", "state"), "imi")
+
+
+def error_log() -> str:
+    return os.path.join(state_dir(), "errors.log")

@@ -1,0 +1,1 @@
+"""The outside world turned into readings."""

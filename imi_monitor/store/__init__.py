@@ -1,0 +1,1 @@
+"""The only place with SQL: the registry, its migrations and its transactions."""

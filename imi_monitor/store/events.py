@@ -1,0 +1,95 @@
+"""The event log, which is also the outbox: every change of state writes its event in the same transaction."""
+
+from __future__ import annotations
+
+from imi_monitor import host
+from imi_monitor.model import jsontext, times
+from imi_monitor.store.ids import new_id
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+
+
+class Event:
+    """One entry of the log; `data` is JSON text as it was written."""
+
+    __slots__ = ("agent_id", "data", "epoch", "host", "id", "occurred_at", "repo_name", "seq", "type", "worktree_name")
+
+    def __init__(self, row: tuple[object, ...]) -> None:
+        self.seq = int(str(row[0]))
+        self.id = str(row[1])
+        self.type = str(row[2])
+        self.host = str(row[3])
+        self.repo_name = None if row[4] is None else str(row[4])
+        self.worktree_name = None if row[5] is None else str(row[5])
+        self.agent_id = None if row[6] is None else str(row[6])
+        self.epoch = None if row[7] is None else int(str(row[7]))
+        self.data = str(row[8])
+        self.occurred_at = str(row[9])
+
+
+_COLUMNS = "seq, id, type, host, repo_name, worktree_name, agent_id, epoch, data, occurred_at"
+
+
+def record(
+    connection: sqlite3.Connection,
+    kind: str,
+    repo_name: str | None = None,
+    worktree_name: str | None = None,
+    *,
+    agent_id: str | None = None,
+    epoch: int | None = None,
+    data: dict[str, object] | None = None,
+) -> str:
+    """Append one event; call it inside the transaction that makes it true. Gives its id."""
+    identity = new_id()
+    connection.execute(
+        "INSERT INTO events (id, type, host, repo_name, worktree_name, agent_id, epoch, data, occurred_at)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            identity,
+            kind,
+            host.hostname(),
+            repo_name,
+            worktree_name,
+            agent_id,
+            epoch,
+            jsontext.dumps(data or {}),
+            times.stamp(),
+        ),
+    )
+    return identity
+
+
+def since(
+    connection: sqlite3.Connection,
+    seq: int = 0,
+    *,
+    kinds: tuple[str, ...] = (),
+    after: str | None = None,
+    repo_name: str | None = None,
+    worktree_name: str | None = None,
+    limit: int = 1000,
+) -> list[Event]:
+    """Events behind `seq` in order. A kind may end in `.*`; `after` is a stored moment."""
+    where, values = ["seq > ?"], [seq]  # type: tuple[list[str], list[object]]
+    if kinds:
+        where.append("(" + " OR ".join("type GLOB ?" for _ in kinds) + ")")
+        values.extend(kinds)
+    for column, value in (("repo_name", repo_name), ("worktree_name", worktree_name)):
+        if value is not None:
+            where.append(f"{column} = ?")
+            values.append(value)
+    if after is not None:
+        where.append("occurred_at >= ?")
+        values.append(after)
+    values.append(limit)
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM events WHERE {' AND '.join(where)} ORDER BY seq LIMIT ?", values
+    )
+    return [Event(row) for row in rows]
+
+
+def last_seq(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()[0])

@@ -1,0 +1,72 @@
+"""Intent rows: what somebody set out to do on disk and has not finished yet.
+
+An act that touches the disk writes its intent first and deletes it in the transaction that makes the result true. A row
+whose process is dead is a crash in the middle: `actions/recovery.py` looks at the disk and finishes or takes back.
+"""
+
+from __future__ import annotations
+
+from imi_monitor import host
+from imi_monitor.model import jsontext, times
+from imi_monitor.store.ids import new_id
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+
+
+class Operation:
+    __slots__ = ("boot", "data", "host", "id", "kind", "pid", "pid_started", "repo_name", "started_at", "worktree_name")
+
+    def __init__(self, row: tuple[object, ...]) -> None:
+        import json
+
+        self.id = str(row[0])
+        self.kind = str(row[1])
+        self.repo_name = str(row[2])
+        self.worktree_name = str(row[3])
+        self.host = str(row[4])
+        self.boot = str(row[5])
+        self.pid = int(str(row[6]))
+        self.pid_started = None if row[7] is None else str(row[7])
+        self.started_at = str(row[8])
+        self.data: dict[str, object] = json.loads(str(row[9]))
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether its process is proven dead; one on another machine or in another namespace is left alone."""
+        return host.alive(self.host, self.boot, self.pid, self.pid_started) is False
+
+
+_COLUMNS = "id, kind, repo_name, worktree_name, host, boot, pid, pid_started, started_at, data"
+
+
+def begin(
+    connection: sqlite3.Connection, kind: str, repo_name: str, worktree_name: str, data: dict[str, object]
+) -> str:
+    """Write down what is about to happen; gives the operation's id."""
+    import os
+
+    identity = new_id()
+    me = host.process(os.getpid())
+    connection.execute(
+        f"INSERT INTO operations ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            identity, kind, repo_name, worktree_name, me.host, me.boot, me.pid, me.started, times.stamp(),
+            jsontext.dumps(data),
+        ),
+    )  # fmt: skip
+    return identity
+
+
+def update(connection: sqlite3.Connection, identity: str, data: dict[str, object]) -> None:
+    connection.execute("UPDATE operations SET data = ? WHERE id = ?", (jsontext.dumps(data), identity))
+
+
+def finish(connection: sqlite3.Connection, identity: str) -> bool:
+    """Strike the intent out; False when somebody else already did."""
+    return connection.execute("DELETE FROM operations WHERE id = ?", (identity,)).rowcount == 1
+
+
+def unfinished(connection: sqlite3.Connection) -> list[Operation]:
+    return [Operation(row) for row in connection.execute(f"SELECT {_COLUMNS} FROM operations ORDER BY started_at")]

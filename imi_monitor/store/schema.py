@@ -1,0 +1,221 @@
+"""The registry's tables. The first four are iMi 2.0.2's own and keep their shape for ever; the others are ours.
+
+Ours never refer to `worktrees(id)`: iMi writes with INSERT OR REPLACE, which gives a row a new id and would break such
+a reference. They are keyed by (repo_name, worktree_name). Each migration is one transaction; the version lives in
+`PRAGMA user_version`, which iMi does not use.
+"""
+
+from __future__ import annotations
+
+_IMI_TABLES = """
+CREATE TABLE IF NOT EXISTS repositories (
+    id TEXT PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    path TEXT NOT NULL,
+    remote_url TEXT NOT NULL,
+    default_branch TEXT NOT NULL DEFAULT 'main',
+    created_at TEXT NOT NULL,
+    updated_at TEXT NOT NULL,
+    active BOOLEAN NOT NULL DEFAULT TRUE
+);
+CREATE TABLE IF NOT EXISTS worktree_types (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    name TEXT NOT NULL UNIQUE,
+    branch_prefix TEXT NOT NULL,
+    worktree_prefix TEXT NOT NULL,
+    description TEXT,
+    is_builtin BOOLEAN NOT NULL DEFAULT 0,
+    created_at TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS worktrees (
+    id TEXT PRIMARY KEY,
+    repo_name TEXT NOT NULL,
+    worktree_name TEXT NOT NULL,
+    branch_name TEXT NOT NULL,
+    worktree_type TEXT NOT NULL,
+    path TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    updated_at TEXT NOT NULL,
+    active BOOLEAN NOT NULL DEFAULT TRUE,
+    agent_id TEXT,
+    FOREIGN KEY (repo_name) REFERENCES repositories (name),
+    UNIQUE (repo_name, worktree_name)
+);
+CREATE TABLE IF NOT EXISTS agent_activities (
+    id TEXT PRIMARY KEY,
+    agent_id TEXT NOT NULL,
+    worktree_id TEXT NOT NULL,
+    activity_type TEXT NOT NULL,
+    file_path TEXT,
+    description TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    FOREIGN KEY (worktree_id) REFERENCES worktrees (id)
+);
+CREATE INDEX IF NOT EXISTS idx_worktrees_repo_name ON worktrees (repo_name);
+CREATE INDEX IF NOT EXISTS idx_worktrees_active ON worktrees (active);
+CREATE INDEX IF NOT EXISTS idx_agent_activities_worktree_id ON agent_activities (worktree_id);
+INSERT OR IGNORE INTO worktree_types (name, branch_prefix, worktree_prefix, description, is_builtin, created_at) VALUES
+    ('feat', 'feat/', 'feat-', 'a feature', 1, strftime('%Y-%m-%dT%H:%M:%S+00:00', 'now')),
+    ('fix', 'fix/', 'fix-', 'a bug fix', 1, strftime('%Y-%m-%dT%H:%M:%S+00:00', 'now')),
+    ('aiops', 'aiops/', 'aiops-', 'agents, rules and their configuration', 1,
+        strftime('%Y-%m-%dT%H:%M:%S+00:00', 'now')),
+    ('devops', 'devops/', 'devops-', 'build, deployment and repository upkeep', 1,
+        strftime('%Y-%m-%dT%H:%M:%S+00:00', 'now')),
+    ('review', 'pr/', 'review-', 'a pull request under review', 1, strftime('%Y-%m-%dT%H:%M:%S+00:00', 'now'));
+"""
+
+# Nullable columns beside iMi's own, so that its statements and its readers go on working.
+_IMI_COLUMNS = """
+ALTER TABLE worktrees ADD COLUMN claimed_at TEXT;
+ALTER TABLE worktrees ADD COLUMN released_at TEXT;
+ALTER TABLE worktrees ADD COLUMN pr_number INTEGER;
+ALTER TABLE worktrees ADD COLUMN base_branch TEXT;
+ALTER TABLE worktrees ADD COLUMN closed_how TEXT;
+"""
+
+_OUR_TABLES = """
+-- which repository on which machine a name of `repositories` stands for
+CREATE TABLE places (
+    repo_name TEXT PRIMARY KEY,
+    host TEXT NOT NULL,
+    common_dir TEXT NOT NULL,
+    UNIQUE (host, common_dir)
+) WITHOUT ROWID;
+
+-- one row a worktree: who holds it now. The epoch grows with every grant and fences every later act.
+CREATE TABLE claims (
+    repo_name TEXT NOT NULL,
+    worktree_name TEXT NOT NULL,
+    agent_id TEXT,
+    epoch INTEGER NOT NULL DEFAULT 0,
+    task_id TEXT,
+    claimed_at TEXT,
+    heartbeat_at TEXT,
+    heartbeat_uptime REAL,
+    ttl_seconds REAL,
+    host TEXT,
+    boot TEXT,
+    pid INTEGER,
+    pid_started TEXT,
+    PRIMARY KEY (repo_name, worktree_name)
+) WITHOUT ROWID;
+
+-- one row a grant, kept: who held what, when, and how it ended
+CREATE TABLE claim_history (
+    repo_name TEXT NOT NULL,
+    worktree_name TEXT NOT NULL,
+    epoch INTEGER NOT NULL,
+    agent_id TEXT NOT NULL,
+    task_id TEXT,
+    host TEXT NOT NULL,
+    claimed_at TEXT NOT NULL,
+    released_at TEXT,
+    ended TEXT,
+    taken_by TEXT,
+    reason TEXT,
+    PRIMARY KEY (repo_name, worktree_name, epoch)
+) WITHOUT ROWID;
+CREATE INDEX claim_history_by_agent ON claim_history (agent_id, claimed_at);
+
+-- first come, first served: `seq` is the order
+CREATE TABLE claim_queue (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    repo_name TEXT NOT NULL,
+    worktree_name TEXT NOT NULL,
+    agent_id TEXT NOT NULL,
+    task_id TEXT,
+    host TEXT NOT NULL,
+    boot TEXT NOT NULL,
+    pid INTEGER NOT NULL,
+    pid_started TEXT,
+    enqueued_at TEXT NOT NULL,
+    gives_up_uptime REAL NOT NULL
+);
+CREATE INDEX claim_queue_by_worktree ON claim_queue (repo_name, worktree_name, seq);
+
+-- log and outbox in one: a relay sets published_at
+CREATE TABLE events (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    type TEXT NOT NULL,
+    host TEXT NOT NULL,
+    repo_name TEXT,
+    worktree_name TEXT,
+    agent_id TEXT,
+    epoch INTEGER,
+    data TEXT NOT NULL DEFAULT '{}',
+    occurred_at TEXT NOT NULL,
+    published_at TEXT,
+    attempts INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX events_by_type ON events (type, seq);
+CREATE INDEX events_by_worktree ON events (repo_name, worktree_name, seq);
+CREATE INDEX events_unpublished ON events (seq) WHERE published_at IS NULL;
+
+CREATE TABLE agents (
+    name TEXT PRIMARY KEY,
+    kind TEXT NOT NULL,
+    host TEXT NOT NULL,
+    status TEXT NOT NULL,
+    first_seen_at TEXT NOT NULL,
+    last_seen_at TEXT NOT NULL
+) WITHOUT ROWID;
+
+-- what somebody set out to do and has not finished: recovery after a crash starts here
+CREATE TABLE operations (
+    id TEXT PRIMARY KEY,
+    kind TEXT NOT NULL,
+    repo_name TEXT NOT NULL,
+    worktree_name TEXT NOT NULL,
+    host TEXT NOT NULL,
+    boot TEXT NOT NULL,
+    pid INTEGER NOT NULL,
+    pid_started TEXT,
+    started_at TEXT NOT NULL,
+    data TEXT NOT NULL
+);
+
+-- removed worktrees that can be brought back
+CREATE TABLE trash (
+    id TEXT PRIMARY KEY,
+    repo_name TEXT NOT NULL,
+    worktree_name TEXT NOT NULL,
+    host TEXT NOT NULL,
+    path TEXT NOT NULL,
+    trash_path TEXT NOT NULL,
+    removed_at TEXT NOT NULL,
+    removed_by TEXT NOT NULL,
+    how TEXT NOT NULL,
+    data TEXT NOT NULL,
+    restored_at TEXT,
+    purged_at TEXT
+);
+CREATE INDEX trash_kept ON trash (removed_at) WHERE restored_at IS NULL AND purged_at IS NULL;
+
+CREATE TABLE trust (
+    host TEXT NOT NULL,
+    common_dir TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    trusted_at TEXT NOT NULL,
+    PRIMARY KEY (host, common_dir)
+) WITHOUT ROWID;
+"""
+
+# Index + 1 is the version that a migration leads to. Never edit one that was released: add another.
+MIGRATIONS: tuple[str, ...] = (_IMI_TABLES + _IMI_COLUMNS + _OUR_TABLES,)
+
+VERSION = len(MIGRATIONS)
+
+
+def statements(script: str) -> list[str]:
+    """A script's statements one by one: `executescript` would commit the surrounding transaction first."""
+    from sqlite3 import complete_statement
+
+    found: list[str] = []
+    pending = ""
+    for line in script.splitlines(keepends=True):
+        pending += line
+        if complete_statement(pending):
+            found.append(pending.strip())
+            pending = ""
+    return found

@@ -1,0 +1,62 @@
+"""What every test gets: a home of its own, no network, no git configuration of the machine, real repositories on request."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import Repo
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The long forms run only when asked for by `-m soak`."""
+    if "soak" in (config.option.markexpr or ""):
+        return
+    long = pytest.mark.skip(reason="long form: run `make soak`")
+    for item in items:
+        if "soak" in item.keywords:
+            item.add_marker(long)
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A private HOME and a clean git environment, so that no test reads or writes the user's own."""
+    home = tmp_path / "home"
+    home.mkdir()
+    for name in list(os.environ):
+        if name.startswith(("GIT_", "XDG_", "IMI_", "ZELLIJ", "TMUX")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(home / ".gitconfig"))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    (home / ".gitconfig").write_text(
+        "[user]\n\tname = Test\n\temail = test@example.invalid\n[init]\n\tdefaultBranch = main\n[protocol \"file\"]\n\tallow = always\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    yield home
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    """A plain repository `app` with three files and two commits on `main`, and no remote."""
+    return Repo.create(tmp_path / "app")
+
+
+@pytest.fixture
+def cloned(tmp_path: Path) -> Repo:
+    """A clone of a bare `origin`: `main` is pushed, so there is an upstream."""
+    return Repo.create_with_origin(tmp_path / "app", tmp_path / "origin.git")
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Repo:
+    """iMi's layout: `coolcode/trunk-main` with an origin, `.iMi/` and `sync/repo/` beside it."""
+    home = tmp_path / "coolcode"
+    made = Repo.create_with_origin(home / "trunk-main", tmp_path / "coolcode.git")
+    (home / ".iMi").mkdir()
+    (home / "sync" / "repo").mkdir(parents=True)
+    return made

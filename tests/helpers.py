@@ -1,0 +1,131 @@
+"""Tools for tests: real repositories, the real `imi` command, and a fingerprint of a directory tree."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def git(*args: str | Path, cwd: Path, check: bool = True, env: dict[str, str] | None = None) -> str:
+    """Plain git, as a user would run it."""
+    done = subprocess.run(
+        ["git", *map(str, args)], cwd=cwd, check=False, capture_output=True, text=True, errors="surrogateescape",
+        env={**os.environ, **(env or {})},
+    )  # fmt: skip
+    if check and done.returncode:
+        raise AssertionError(f"git {' '.join(map(str, args))} in {cwd}: {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout.strip()
+
+
+@dataclass(frozen=True)
+class Repo:
+    """A real repository; `path` is its main work tree."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, path: Path, branch: str = "main") -> Repo:
+        path.mkdir(parents=True)
+        git("init", "-q", "-b", branch, cwd=path)
+        made = cls(path)
+        made.write("README.md", "hello\n")
+        made.write("src/api.py", "def api():\n    return 1\n")
+        made.write(".gitignore", "build/\n.env\nnode_modules/\n*.sqlite\n")
+        made.commit("first")
+        made.write("src/db.py", "def db():\n    return 2\n")
+        made.commit("second")
+        return made
+
+    @classmethod
+    def create_with_origin(cls, path: Path, origin: Path, branch: str = "main") -> Repo:
+        made = cls.create(path, branch)
+        git("init", "-q", "--bare", "-b", branch, str(origin), cwd=path)
+        made.git("remote", "add", "origin", str(origin))
+        made.git("push", "-q", "-u", "origin", branch)
+        made.git("remote", "set-head", "origin", branch)
+        return made
+
+    def git(self, *args: str | Path, check: bool = True) -> str:
+        return git(*args, cwd=self.path, check=check)
+
+    def write(self, name: str, text: str) -> Path:
+        target = self.path / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+        return target
+
+    def commit(self, message: str) -> str:
+        self.git("add", "-A")
+        self.git("commit", "-q", "-m", message)
+        return self.git("rev-parse", "HEAD")
+
+    def worktree(self, name: str, branch: str | None = None) -> Repo:
+        """A worktree beside the repository, made by plain git."""
+        path = self.path.parent / name
+        self.git("worktree", "add", "-q", "-b", branch or name.replace("-", "/", 1), str(path))
+        return Repo(path)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What one run of `imi` gave."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def data(self) -> Any:
+        envelope = self.json
+        assert envelope["success"], envelope
+        return envelope["data"]
+
+
+def imi_argv(*args: str) -> list[str]:
+    return [sys.executable, "-m", "imi_monitor", *args]
+
+
+def imi(
+    *args: str | Path, cwd: Path | None = None, env: dict[str, str] | None = None, stdin: str = "", timeout: float = 60
+) -> Ran:
+    """The real command in a process of its own. A traceback is always a failure, whatever the test looks at."""
+    done = subprocess.run(
+        imi_argv(*map(str, args)), cwd=cwd, input=stdin, capture_output=True, text=True, errors="surrogateescape",
+        timeout=timeout, check=False, env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})},
+    )  # fmt: skip
+    assert "Traceback" not in done.stderr, done.stderr
+    return Ran(done.returncode, done.stdout, done.stderr)
+
+
+def tree_hash(root: Path, skip: Sequence[str] = ()) -> dict[str, str]:
+    """Every entry below `root` with its kind, mode and content: two equal results mean byte-identical trees."""
+    found: dict[str, str] = {}
+    for folder, names, files in os.walk(os.fsencode(root)):
+        for name in sorted(names + files):
+            path = os.path.join(folder, name)
+            relative = os.fsdecode(os.path.relpath(path, os.fsencode(root)))
+            if relative in skip:
+                continue
+            info = os.lstat(path)
+            if stat.S_ISLNK(info.st_mode):
+                found[relative] = f"link {os.fsdecode(os.readlink(path))}"
+            elif stat.S_ISREG(info.st_mode):
+                with open(path, "rb") as file:
+                    found[relative] = f"{stat.S_IMODE(info.st_mode):o} {hashlib.sha256(file.read()).hexdigest()}"
+            else:
+                found[relative] = f"{stat.S_IFMT(info.st_mode):o} {stat.S_IMODE(info.st_mode):o}"
+    return found

@@ -1,0 +1,113 @@
+"""The choke point for text from outside: nothing that steers a terminal gets through, everything printable does."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from imi_monitor.model import jsontext
+from imi_monitor.model.text import count, safe, safe_lines
+
+HOSTILE = [
+    "\x1b]0;title\x07",
+    "\x1b]52;c;aGk=\x1b\\",
+    "\x1b[2J\x1b[?1049l",
+    "\x1bPq\x1b\\",
+    "\x9b31m",
+    "a\rb\nc\td\x00e\x7f",
+    "\u202eevil\u2066",
+    "zero\u200bwidth\ufeff",
+    "tag\U000e0041",
+    "vs\ufe0f",
+    b"\xff\xfe bytes",
+    "\udcff",
+    "e" + "\u0301" * 50,
+]
+
+
+def harmless(text: str) -> bool:
+    return all(char.isprintable() and unicodedata.category(char) not in ("Cc", "Cf", "Cs") for char in text)
+
+
+@pytest.mark.parametrize("payload", HOSTILE)
+def test_hostile_text_is_shown_not_sent(payload: str | bytes) -> None:  # T2, T3
+    shown = safe(payload)
+    assert harmless(shown)
+    assert "\x1b" not in shown
+    assert shown
+
+
+def test_ordinary_text_is_untouched() -> None:
+    for text in ("src/api.ts", "größe.txt", "日本語", "a b", "[/bold]", "émoji 🎉"):
+        assert safe(text) == text
+
+
+def test_long_text_keeps_both_ends() -> None:
+    shown = safe("a" * 10_000 + "z", limit=100)
+    assert len(shown) <= 100
+    assert shown.startswith("aaa") and shown.endswith("z") and "…" in shown
+
+
+def test_combining_marks_do_not_pile_up() -> None:
+    assert safe("e" + "\u0301" * 50).count("\u0301") <= 8
+
+
+@settings(max_examples=3000, deadline=None)
+@given(st.one_of(st.text(max_size=60), st.binary(max_size=60)))
+def test_any_text_is_harmless(text: str | bytes) -> None:  # T3
+    assert harmless(safe(text))
+
+
+@pytest.mark.soak
+def test_a_million_odd_names() -> None:  # T3, the long form
+    import random
+
+    rng = random.Random(7)
+    for _ in range(1_000_000):
+        name = bytes(rng.randrange(256) for _ in range(rng.randrange(1, 20)))
+        assert harmless(safe(name))
+
+
+def test_lines_are_counted_when_there_are_too_many() -> None:
+    lines = safe_lines("\n".join(f"line {n}\x1b" for n in range(100)), most=10)
+    assert len(lines) == 11
+    assert lines[-1] == "… and 90 more lines"
+    assert all(harmless(line) for line in lines)
+
+
+def test_counts_have_the_right_form() -> None:  # S2.39
+    assert [count(n, "commit") for n in (0, 1, 2)] == ["0 commits", "1 commit", "2 commits"]
+    assert count(2, "entry", "entries") == "2 entries"
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@settings(max_examples=500, deadline=None)
+@given(VALUES, st.sampled_from([0, 2]))
+def test_our_json_is_json(value: object, indent: int) -> None:
+    text = jsontext.dumps(value, indent)
+    assert json.loads(text) == value
+    assert text.isascii()
+    assert harmless(text.replace("\n", ""))
+
+
+def test_what_is_no_number_is_unknown() -> None:
+    assert jsontext.dumps([float("nan"), float("inf")]) == "[null, null]"
+
+
+def test_stray_bytes_survive_json() -> None:
+    assert json.loads(jsontext.dumps("\udcff")) == "\udcff"
+
+
+def test_other_types_are_refused() -> None:
+    with pytest.raises(TypeError):
+        jsontext.dumps(object())
