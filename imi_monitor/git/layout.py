@@ -129,13 +129,17 @@ def read_head(admin_dir: str, common_dir: str) -> tuple[str | None, str | None]:
     if not text.startswith("ref:"):
         return None, text
     ref = text[4:].strip()
-    commit = read_small(os.path.join(common_dir, ref)) or _packed(common_dir, ref)
-    return ref.removeprefix("refs/heads/"), commit
+    return ref.removeprefix("refs/heads/"), read_ref(common_dir, ref)
+
+
+def read_ref(common_dir: str, ref: str) -> str | None:
+    """Where a ref stands; None when there is none or it is kept in a way that cannot be read like this."""
+    return read_small(os.path.join(common_dir, ref)) or _packed(common_dir, ref)
 
 
 def points_back(admin_dir: str, path: str) -> bool:
     """Whether the work tree's `.git` file names exactly this admin directory, as git wrote it."""
-    target = _gitfile(os.path.join(path, ".git"))
+    target = gitfile(os.path.join(path, ".git"))
     return target is not None and os.path.realpath(target) == os.path.realpath(admin_dir)
 
 
@@ -170,7 +174,7 @@ def _place_at(folder: str) -> Place | None:
             return None
         repository = repository_at(dot)
         return Place(repository, repository.common_dir, None if repository.bare else folder)
-    target = _gitfile(dot)
+    target = gitfile(dot)
     if target is None:
         return None
     if not os.path.isdir(target):
@@ -216,7 +220,7 @@ def _trunk_below(folder: str) -> Place | None:
     return None
 
 
-def _gitfile(path: str) -> str | None:
+def gitfile(path: str) -> str | None:
     """The directory that a `.git` file names; None when it is no such file."""
     if os.path.islink(path) or not os.path.isfile(path):
         return None

@@ -5,10 +5,20 @@ Everything is ASCII-escaped, so that no text from outside can reach a terminal r
 
 from __future__ import annotations
 
-try:  # the C encoder the standard library itself uses; `json.encoder` would pull in `re`
-    from _json import encode_basestring_ascii as _quote
-except ImportError:  # an interpreter without the accelerator
-    from json.encoder import py_encode_basestring_ascii as _quote  # type: ignore[assignment]
+
+def _quote(text: str) -> str:
+    """Plain text needs no encoder, and nearly all of what we write is plain."""
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    return _escaped(text)
+
+
+def _escaped(text: str) -> str:
+    try:  # the C encoder the standard library itself uses; `json.encoder` would pull in `re`
+        from _json import encode_basestring_ascii as encode
+    except ImportError:  # an interpreter without the accelerator
+        from json.encoder import py_encode_basestring_ascii as encode
+    return encode(text)
 
 
 def dumps(value: object, indent: int = 0) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 MOST_NAME = 100  # with a prefix and a template around it, still a legal file name everywhere
 MOST_BRANCH_BYTES = 200
 RESERVED = ("sync", ".iMi", ".git", "trunk", "HEAD")
+OURS = "imi:"  # agents of this kind are acts of imi itself, such as a removal under way
 REVIEW_PREFIXES = ("review-", "pr-review-", "pr-")
 _FORBIDDEN = frozenset(" ~^:?*[\\")
 

@@ -1,0 +1,66 @@
+"""Whether a worktree has anything uncommitted: the one question of git that a hot verb asks.
+
+One status process. It does not enter nested repositories, whose configuration nobody has looked at; only where there
+are some, each is asked by a git of its own, fenced like any other. What cannot be told is an error, never "clean".
+"""
+
+from __future__ import annotations
+
+import os
+
+from imi_monitor.git import nested
+from imi_monitor.model.errors import GitError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from imi_monitor.git.run import Git
+
+_STATUS = ("status", "--porcelain", "-z", "--no-renames", "--no-ahead-behind", "--ignore-submodules=dirty")
+_TIMEOUT = 30.0  # a cold tree of 50,000 files on a slow disk
+
+
+def is_dirty(git: Git, meanwhile: Callable[[], None] | None = None) -> bool:
+    """Modified, staged, untracked or conflicted files, here or in a nested repository.
+
+    `meanwhile` is done once while git is at work, for somebody who has something else to do.
+    """
+    during = _once(meanwhile) if meanwhile else None
+    try:
+        if git.run(*_STATUS, "--untracked-files=normal", timeout=_TIMEOUT, cap=1 << 16, cancelled=during).stdout:
+            return True
+    except GitError as error:
+        if error.code == "git-too-much":  # more changes than fit are changes
+            return True
+        raise
+    return any(_nested_dirty(git, path) for path in nested.paths(git))
+
+
+def _once(work: Callable[[], None]) -> Callable[[], bool]:
+    """`work` in the place of somebody who may cancel, and never does."""
+    left = [work]
+
+    def asked() -> bool:
+        while left:
+            left.pop()()
+        return False
+
+    return asked
+
+
+def dirty_counts(git: Git) -> tuple[int, int]:
+    """How many tracked files are changed, staged or not (a dirty nested repository is one), and how many are new."""
+    entries = git.run(*_STATUS, "--untracked-files=all", timeout=_TIMEOUT).stdout.split(b"\0")[:-1]
+    new = sum(entry.startswith(b"?? ") for entry in entries)
+    listed = {os.path.join(git.work_tree or "", os.fsdecode(entry[3:])) for entry in entries}
+    inner = sum(_nested_dirty(git, path) for path in nested.paths(git) if path not in listed)
+    return len(entries) - new + inner, new
+
+
+def _nested_dirty(git: Git, path: str) -> bool:
+    inner = nested.inside(git, path)
+    if inner is not None:
+        return is_dirty(inner)
+    # the place of a repository that is not there: git never looks at files in it
+    return os.path.isdir(path) and bool(os.listdir(path))

@@ -1,0 +1,142 @@
+"""The GitPython room: commits, refs and configuration of a repository, read for showing them. It never writes.
+
+GitPython costs 50 ms to import, so only the functions import it. It is kept on a short leash: configuration is read
+without its includes (they may name any file), refs are read in process, objects come from one `git cat-file --batch` in
+the environment of all our git processes. What it cannot read (names that are no UTF-8, other ref formats, foreign GIT_*
+variables around us) is asked of git itself.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING
+
+from imi_monitor.git import commits
+from imi_monitor.git.commits import HONEST, Commit
+from imi_monitor.git.environ import environment
+from imi_monitor.git.refs import check_revision, resolve
+from imi_monitor.git.run import Git
+from imi_monitor.git.safety import neutral_settings
+from imi_monitor.model.errors import GitError
+from imi_monitor.model.names import is_commit_id
+from imi_monitor.model.text import safe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import git as gitpython
+
+_MOST_CONFIG = 1 << 20
+
+
+def recent_commits(common_dir: str, ref: str = "HEAD", limit: int = 20) -> list[Commit]:
+    """The last commits of a full ref, a full id or HEAD (the main worktree's), newest first; none when unborn."""
+    check_revision(ref)
+    repo = _open(common_dir)
+    if repo is not None:
+        with repo:
+            try:
+                return list(_walk(repo, _tip(repo, ref), limit))
+            except _unreadable():
+                pass  # git itself decides below what this is
+    git = Git(common_dir)
+    sha = resolve(git, ref)
+    if sha is None and ref != "HEAD":
+        raise GitError(f"{safe(ref)} does not exist here", code="no-ref")
+    return commits.log(git, sha, limit=limit) if sha else []
+
+
+def refs(common_dir: str, room: str = "refs/heads") -> dict[str, str]:
+    """Full names and ids of the refs in one room, read in process; tags that are objects keep their own id."""
+    repo = _open(common_dir)
+    if repo is not None:
+        import git as gitpython
+
+        with repo:
+            try:
+                found = gitpython.Reference.iter_items(repo, room)
+                return {ref.path: ref.dereference_recursive(repo, ref.path) for ref in found}
+            except _unreadable():
+                pass
+    text = Git(common_dir).text("for-each-ref", "--format=%(refname) %(objectname)", "--end-of-options", room)
+    return dict(line.split(" ") for line in text.split("\n") if line)
+
+
+def tags(common_dir: str) -> dict[str, str]:
+    """The tags, named without `refs/tags/`."""
+    return {name.removeprefix("refs/tags/"): sha for name, sha in refs(common_dir, "refs/tags").items()}
+
+
+def remote_urls(common_dir: str) -> dict[str, str]:
+    """What the repository's own configuration says about its remotes; the real address may be rewritten by others."""
+    parser = _parser(common_dir)
+    named = {title[8:-1]: title for title in parser.sections() if title.startswith('remote "')}
+    return {name: urls[0] for name, title in named.items() if (urls := _values(parser, title, "url"))}
+
+
+def read_config(common_dir: str, key: str) -> str | None:
+    """One value (the last) of the repository's own configuration, such as `remote.origin.url`; no includes."""
+    section, _, option = key.rpartition(".")
+    head, dot, name = section.partition(".")
+    title = f'{head.lower()} "{name}"' if dot else head.lower()
+    values = _values(_parser(common_dir), title, option.lower())
+    return values[-1] if values else None
+
+
+def _open(common_dir: str) -> gitpython.Repo | None:
+    """The repository for GitPython; None where only git itself can be relied on to read it right."""
+    env = {**environment(neutral_settings(common_dir, common_dir, False)), **HONEST}
+    # GitPython passes all our variables on to itself and to git: one that we would drop could name another repository.
+    if any(name.startswith("GIT_") and name not in env and not name.startswith("GIT_PYTHON_") for name in os.environ):
+        return None
+    import git as gitpython
+
+    class Repo(gitpython.Repo):
+        def _config_reader(self, config_level: object = None, git_dir: object = None) -> gitpython.GitConfigParser:
+            return _parser(str(git_dir or common_dir))
+
+    try:
+        repo = Repo(common_dir, expand_vars=False)
+    except (gitpython.exc.GitError, OSError, ValueError) as problem:
+        raise GitError(f"{safe(common_dir)} is no git repository that can be read", code="no-repository") from problem
+    repo.git.update_environment(**env, GIT_DIR=common_dir)
+    return repo
+
+
+def _unreadable() -> tuple[type[Exception], ...]:
+    import git as gitpython
+
+    return (gitpython.exc.GitError, gitpython.exc.ODBError, ValueError, TypeError, AssertionError, OSError)
+
+
+def _tip(repo: gitpython.Repo, ref: str) -> str:
+    import git as gitpython
+
+    return ref if is_commit_id(ref) else gitpython.SymbolicReference.dereference_recursive(repo, ref)
+
+
+def _walk(repo: gitpython.Repo, tip: str, limit: int) -> Iterator[Commit]:
+    for found in repo.iter_commits(tip, max_count=limit):
+        subject = str(found.summary)
+        yield Commit(found.hexsha, subject, found.author.name or "", commits.moment(found.committed_date))
+
+
+def _values(parser: gitpython.GitConfigParser, title: str, option: str) -> list[str]:
+    """All values of a key as they are written; git takes a key without a value for true."""
+    found = dict(parser.items_all(title)) if parser.has_section(title) else {}
+    return ["true" if value is None else str(value) for value in found.get(option, [])]
+
+
+def _parser(common_dir: str) -> gitpython.GitConfigParser:
+    """The repository's configuration file alone; anything but a small regular file could block us for ever."""
+    import git as gitpython
+
+    path = os.path.join(common_dir, "config")
+    try:
+        info = os.stat(path)
+    except OSError as problem:
+        raise GitError(f"{safe(path)} cannot be read: {problem.strerror}", code="unreadable") from problem
+    if not stat.S_ISREG(info.st_mode) or info.st_size > _MOST_CONFIG:
+        raise GitError(f"{safe(path)} is no configuration file", code="unreadable")
+    return gitpython.GitConfigParser(path, read_only=True, merge_includes=False)

@@ -1,0 +1,186 @@
+"""What a repository's own configuration says about programs, and how to take it back.
+
+Nearly always a look at the bytes of its two small files is enough, and it is remembered until they change. Only when
+the words of a dangerous key are in them, git itself is asked for the exact list, includes and scopes resolved.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from imi_monitor.git import keys
+from imi_monitor.git.environ import environment, git_path
+from imi_monitor.git.spawn import Finished, spawn
+from imi_monitor.model.errors import GitError
+
+# For everybody: we read for a machine, never collect garbage, and never take a bare repository inside a tree for ours.
+HABITS = [
+    ("safe.bareRepository", "explicit"),
+    ("log.showSignature", "false"),
+    ("color.ui", "false"),
+    ("color.diff", "false"),
+    # `git diff` takes index.lock to refresh the index, whatever --no-optional-locks says; without this, --name-only,
+    # --raw and --name-status also list files that were only touched (ask status, or --numstat)
+    ("diff.autoRefreshIndex", "false"),
+    ("gc.auto", "0"),
+    ("maintenance.auto", "false"),
+]
+# Until trusted, whatever the repository says: these need no scan, so nobody can change them behind one.
+LOCKED = [
+    ("core.fsmonitor", "false"),
+    ("core.hooksPath", "/dev/null"),
+    ("submodule.recurse", "false"),
+    ("fetch.recurseSubmodules", "false"),
+    ("push.recurseSubmodules", "no"),
+    ("diff.submodule", "short"),
+    ("status.submoduleSummary", "false"),
+    ("protocol.ext.allow", "never"),
+]
+
+_FRESH_NS = 100_000_000  # a file changed this recently can change again without its time stamps showing it
+_SECONDS = 30.0  # how long a scan is believed: a listing also depends on the user's own files
+_TIMEOUT = 5.0
+_LARGEST = 1 << 20
+_MOST_SCANS = 4096
+_UNKNOWN = b"include"  # stands for a file we cannot read: let git say what is in it
+_OWN = ("local", "worktree")
+
+Listing = list[tuple[str, str, str]]  # (scope, key, value) in git's order of precedence
+
+
+class Scan:
+    """One look at a repository's configuration."""
+
+    __slots__ = ("expires", "listing", "programs", "settings", "stamp")
+
+    def __init__(self, stamp: tuple[object, ...], listing: Listing) -> None:
+        self.stamp = stamp
+        self.listing = listing
+        self.settings = _overrides(listing)
+        self.programs = [f"{key}={value}" for key, value in _own(listing) if keys.names_program(key, value)]
+        self.expires = time.monotonic() + _SECONDS
+
+    @property
+    def closed(self) -> bool:
+        """Whether the stamped files are all there is; what an included file says is not in the stamp."""
+        return not any(key.startswith(("include.", "includeif.")) for key, _ in _own(self.listing))
+
+
+_scans: dict[tuple[str, str, bool], Scan] = {}
+
+
+def scan(common_dir: str, admin_dir: str, *, thorough: bool = False) -> Scan:
+    """The configuration of one worktree; `thorough` asks git in any case and so knows the user's own values too."""
+    files = (
+        os.path.join(common_dir, "config"),
+        os.path.join(common_dir, "config.worktree"),
+        os.path.join(admin_dir, "config.worktree"),
+    )
+    started = time.time_ns()
+    stamp, newest = _stamp(files)
+    known = _scans.get((common_dir, admin_dir, thorough))
+    if known is not None and known.stamp == stamp and time.monotonic() < known.expires:
+        return known
+    suspect = thorough or any(keys.may_name_programs(content(path)) for path in dict.fromkeys(files))
+    found = Scan(stamp, _ask_git(common_dir, admin_dir) if suspect else [])
+    if found.closed and started - newest > _FRESH_NS:
+        if len(_scans) >= _MOST_SCANS:
+            _scans.clear()
+        _scans[common_dir, admin_dir, thorough] = found
+    return found
+
+
+def pinned(common_dir: str, admin_dir: str) -> dict[str, str]:
+    """Pins the shared directory of a linked worktree: the file that names it could be rewritten to name another."""
+    return {"GIT_COMMON_DIR": common_dir} if admin_dir != common_dir else {}
+
+
+def content(path: str) -> bytes:
+    """A small file's bytes; a FIFO in its place must not stop us."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return b""
+    except OSError:
+        return _UNKNOWN
+    try:
+        data = os.read(fd, _LARGEST)
+    except OSError:
+        return _UNKNOWN
+    finally:
+        os.close(fd)
+    return data if len(data) < _LARGEST else _UNKNOWN
+
+
+def _stamp(files: tuple[str, ...]) -> tuple[tuple[object, ...], int]:
+    """Which files these are now, and when the youngest of them changed."""
+    stamp: list[object] = []
+    newest = 0
+    for path in files:
+        try:
+            info = os.stat(path)
+        except OSError as error:
+            stamp.append(error.errno)
+            continue
+        stamp.append((info.st_mtime_ns, info.st_ctime_ns, info.st_size, info.st_ino, info.st_dev))
+        newest = max(newest, info.st_ctime_ns)
+    return tuple(stamp), newest
+
+
+def _ask_git(common_dir: str, admin_dir: str) -> Listing:
+    env = {**environment([*HABITS, *LOCKED]), **pinned(common_dir, admin_dir)}
+    argv = [git_path(), "--no-pager", "-C", common_dir, f"--git-dir={admin_dir}"]
+    done = spawn([*argv, "config", "--null", "--show-scope", "--list"], env=env, timeout=_TIMEOUT, cap=8 << 20)
+    if done.returncode or done.capped or done.timed_out:
+        raise _unreadable(common_dir, done)
+    fields = os.fsdecode(done.stdout).split("\0")
+    found: Listing = []
+    for scope, line in zip(fields[0::2], fields[1::2], strict=False):
+        key, _, value = line.partition("\n")
+        found.append((scope, key, value))
+    return found
+
+
+def _unreadable(common_dir: str, done: Finished) -> GitError:
+    from imi_monitor.model.redact import shown
+    from imi_monitor.model.text import safe
+
+    lines = shown(done.stderr)
+    why = f"no answer in {_TIMEOUT:g} s" if done.timed_out else lines[-1] if lines else f"exit status {done.returncode}"
+    return GitError(
+        f"git cannot read the configuration of {safe(common_dir)}: {why}",
+        code="git-timeout" if done.timed_out else "git",
+        stderr="\n".join(lines),
+        returncode=done.returncode,
+    )
+
+
+def _own(listing: Listing) -> list[tuple[str, str]]:
+    return [(key, value) for scope, key, value in listing if scope in _OWN]
+
+
+def _users(listing: Listing) -> list[tuple[str, str]]:
+    return [(key, value) for scope, key, value in listing if scope not in _OWN and scope != "command"]
+
+
+def _overrides(listing: Listing) -> list[tuple[str, str]]:
+    """The settings that take back what the repository's own scope says about programs, and every configured hook."""
+    users = dict(_users(listing))
+    settings: dict[str, str] = {}
+    helpers: list[tuple[str, str]] = []
+    for key in dict.fromkeys(key for key, _ in _own(listing)):
+        short = keys.short(key)
+        value = keys.neutral(key)
+        if short == "credential.helper":
+            helpers = _helpers(listing)
+        elif value is not None and short not in keys.BEYOND_SETTINGS and not short.startswith("hook."):
+            settings[key] = users.get(key, value)
+    hooks = {f"hook.{keys.subsection(key)}.enabled": "false" for _, key, _ in listing if keys.is_named_hook(key)}
+    return [*settings.items(), *hooks.items(), *helpers]
+
+
+def _helpers(listing: Listing) -> list[tuple[str, str]]:
+    """Credential helpers are a list that an empty value starts afresh: then the user's own follow, in their order."""
+    again = [(key, value) for key, value in _users(listing) if keys.short(key) == "credential.helper"]
+    return [("credential.helper", ""), *again]

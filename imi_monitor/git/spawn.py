@@ -1,0 +1,303 @@
+"""Starts processes for the git room, so that no child can hang us, flood us or outlive its usefulness.
+
+`os.posix_spawn` instead of `subprocess`: half the price and nothing to import. Every child gets a session of its own
+(no terminal to ask on, one group to kill), a deadline, a cap on its output and somebody who may cancel it. Whatever
+ends the wait (deadline, cap, cancellation, Ctrl-C, a failing callback) ends the whole process group: TERM first, so
+that git takes its lock files away with it, KILL a moment later.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from io import BytesIO
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+try:  # what `signal` is made of: that one brings enum and would cost the hot commands 2.7 ms
+    from _signal import (  # type: ignore[import-not-found]
+        SIG_BLOCK,
+        SIG_SETMASK,
+        SIGINT,
+        SIGKILL,
+        SIGPIPE,
+        SIGTERM,
+        SIGXFSZ,
+        pthread_sigmask,
+    )
+except ImportError:  # another Python than CPython
+    from signal import SIG_BLOCK, SIG_SETMASK, SIGINT, SIGKILL, SIGPIPE, SIGTERM, SIGXFSZ, pthread_sigmask
+
+_CHUNK = 65536
+_STDERR_KEPT = 65536
+_GRACE = 0.3  # seconds between asking a child to end and ending it
+_TICK_MS = 50  # how often somebody who may cancel is asked
+_REAP_SECONDS = 2.0  # a killed process that sits in the kernel (a dead NFS mount) is not waited for any longer
+
+# A session of its own has no controlling terminal, so not even ssh can ask there; without it, at least an own group.
+_own_group: dict[str, bool | int] = {"setsid": True}
+
+
+class Finished:
+    """How a child ended and what it said: stdout up to the cap, the last 64 KB of stderr."""
+
+    __slots__ = ("cancelled", "capped", "returncode", "stderr", "stdout", "timed_out")
+
+    def __init__(
+        self,
+        returncode: int,
+        stdout: bytes,
+        stderr: bytes,
+        *,
+        timed_out: bool = False,
+        capped: bool = False,
+        cancelled: bool = False,
+    ) -> None:
+        self.returncode = returncode
+        self.stdout = stdout
+        self.stderr = stderr
+        self.timed_out = timed_out
+        self.capped = capped
+        self.cancelled = cancelled
+
+
+def spawn(
+    argv: Sequence[bytes | str],
+    *,
+    env: dict[str, str],
+    cwd: str | None = None,
+    stdin: bytes | None = None,
+    timeout: float = 10.0,
+    cap: int = 32 << 20,
+    on_stderr: Callable[[bytes], None] | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> Finished:
+    """Run `argv` (an absolute program) to its end, within `timeout` seconds and `cap` bytes of stdout."""
+    if cwd is not None:
+        # posix_spawn cannot change the directory, and doing it here would move every thread of ours
+        argv = ["/bin/sh", "-c", 'cd -- "$0" && exec "$@"', cwd, *argv]
+    deadline = time.monotonic() + timeout
+    # Ctrl-C waits while there is a process that nobody would end yet, and while it is being ended
+    mask = pthread_sigmask(SIG_BLOCK, (SIGINT,))
+    try:
+        child = _Child(*_start(list(argv), env, stdin), cap, on_stderr)
+        try:
+            pthread_sigmask(SIG_SETMASK, mask)
+            return child.wait(deadline, min(_GRACE, timeout / 4), cancelled)
+        except BaseException:
+            pthread_sigmask(SIG_BLOCK, (SIGINT,))
+            child.stop(time.monotonic() + _GRACE)
+            raise
+        finally:
+            child.close()
+    finally:
+        pthread_sigmask(SIG_SETMASK, mask)
+
+
+def _start(argv: list[bytes | str], env: dict[str, str], stdin: bytes | None) -> tuple[int, int, int]:
+    """The process id and our ends of its stdout and stderr."""
+    opened: list[int] = []
+    try:
+        out, out_child = _pipe(opened)
+        err, err_child = _pipe(opened)
+        source = _input(stdin, opened)
+        actions = [(os.POSIX_SPAWN_DUP2, fd, at) for at, fd in enumerate((source, out_child, err_child))]
+        pid = _posix_spawn(argv, env, actions)
+    except BaseException:
+        for fd in opened:
+            os.close(fd)
+        raise
+    for fd in (source, out_child, err_child):
+        os.close(fd)
+    os.set_blocking(out, False)
+    os.set_blocking(err, False)
+    return pid, out, err
+
+
+def _posix_spawn(argv: list[bytes | str], env: dict[str, str], actions: list[tuple[int, int, int]]) -> int:
+    # Python ignores SIGPIPE and a thread may block signals: a child must inherit neither
+    back = (SIGPIPE, SIGXFSZ)
+    try:
+        return _spawn(argv[0], argv, env, file_actions=actions, setsigmask=(), setsigdef=back, **_own_group)
+    except NotImplementedError:  # this libc cannot start sessions
+        if "setsid" not in _own_group:
+            raise
+        _own_group.clear()
+        _own_group["setpgroup"] = 0
+        return _spawn(argv[0], argv, env, file_actions=actions, setsigmask=(), setsigdef=back, **_own_group)
+
+
+_spawn: Callable[..., int] = os.posix_spawn
+
+
+def _pipe(opened: list[int]) -> tuple[int, int]:
+    read, write = (_above_stdio(fd, opened) for fd in os.pipe())
+    return read, write
+
+
+def _input(data: bytes | None, opened: list[int]) -> int:
+    """What the child reads: nothing, or `data` from a nameless file, which needs nobody to feed it."""
+    if not data:
+        return _above_stdio(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), opened)
+    fd = _above_stdio(_nameless_file(), opened)
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(fd, rest) :]
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+def _nameless_file() -> int:
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("imi-stdin", os.MFD_CLOEXEC)
+    import tempfile
+
+    fd, path = tempfile.mkstemp(prefix="imi-stdin-")
+    os.unlink(path)
+    return fd
+
+
+def _above_stdio(fd: int, opened: list[int]) -> int:
+    """`fd` moved above 2: if we were started with stdin closed, a pipe of ours would lie where the child's must go."""
+    if fd < 3:
+        import fcntl
+
+        low, fd = fd, fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+        os.close(low)
+    opened.append(fd)
+    return fd
+
+
+class _Child:
+    """A running process: what it said so far, and how to get rid of it."""
+
+    def __init__(self, pid: int, out: int, err: int, cap: int, on_stderr: Callable[[bytes], None] | None) -> None:
+        self.pid = pid
+        self.out, self.err = out, err
+        self.cap = cap
+        self.capped = False
+        self.stdout = BytesIO()  # grows in place and hands its bytes out without a copy
+        self.stderr = bytearray()
+        self.on_stderr = on_stderr
+        self.returncode: int | None = None
+        self.gone = False  # it has ended, whether reaped or not
+        self.open = {out, err}
+        self.pidfd = _pidfd(pid)
+        self.poll = select.poll()
+        for fd in (out, err, self.pidfd):
+            if fd >= 0:
+                self.poll.register(fd, select.POLLIN)
+
+    def wait(self, deadline: float, grace: float, cancelled: Callable[[], bool] | None) -> Finished:
+        """Until it ends; or until it must be ended."""
+        stopped = timed_out = False
+        while not self.gone:
+            left = deadline - grace - time.monotonic()
+            timed_out = left <= 0
+            stopped = cancelled is not None and cancelled()
+            if timed_out or stopped or self.capped:
+                self.stop(deadline if timed_out else min(deadline, time.monotonic() + _GRACE))
+                break
+            self._step(min(left * 1000, _TICK_MS) if cancelled else left * 1000)
+        else:
+            self._drain()
+            self._reap()
+        code = -SIGKILL if self.returncode is None else self.returncode
+        out, err = self.stdout.getvalue(), bytes(self.stderr)
+        return Finished(code, out, err, timed_out=timed_out, capped=self.capped, cancelled=stopped)
+
+    def stop(self, until: float) -> None:
+        """End the whole group: ask now, insist at `until`. Never reaped in between, so that the id stays ours."""
+        if self.returncode is not None:
+            return
+        self.on_stderr = None
+        self._signal(SIGTERM)
+        while not self.gone and (left := until - time.monotonic()) > 0:
+            self._step(left * 1000, reap=False)
+        self._signal(SIGKILL)
+        until = time.monotonic() + _REAP_SECONDS
+        while not self.gone and (left := until - time.monotonic()) > 0:
+            self._step(left * 1000)
+        if self.gone:
+            self._reap()
+
+    def close(self) -> None:
+        for fd in (self.out, self.err, self.pidfd):
+            if fd >= 0:
+                os.close(fd)
+
+    def _signal(self, number: int) -> None:
+        try:
+            os.killpg(self.pid, number)
+        except (ProcessLookupError, PermissionError):  # macOS says EPERM when only zombies are left
+            return
+
+    def _step(self, milliseconds: float, reap: bool = True) -> None:
+        """Wait for one thing to happen and take note of it."""
+        if self.pidfd < 0:
+            milliseconds = min(milliseconds, _TICK_MS if self.open else 2)
+        for fd, _ in self.poll.poll(max(0.0, milliseconds)):
+            if fd == self.pidfd:
+                self.gone = True
+            else:
+                self._read(fd)
+        if self.pidfd < 0:
+            self._look(reap)
+
+    def _look(self, reap: bool) -> None:
+        """Without a pidfd, only reaping it tells whether it ended; before a kill its closed pipes must do."""
+        if reap:
+            self.gone = self._reap(os.WNOHANG)
+        elif not self.open:
+            self.gone = True
+
+    def _reap(self, options: int = 0) -> bool:
+        if self.returncode is None:
+            try:
+                pid, status = os.waitpid(self.pid, options)
+            except ChildProcessError:  # whoever started us ignores SIGCHLD: how it ended is lost, so it did not succeed
+                pid, status = self.pid, 255 << 8
+            if not pid:
+                return False
+            self.returncode = os.waitstatus_to_exitcode(status)
+        return True
+
+    def _read(self, fd: int) -> int:
+        try:
+            data = os.read(fd, _CHUNK)
+        except BlockingIOError:
+            return 0
+        if not data:
+            self.poll.unregister(fd)
+            self.open.discard(fd)
+        elif fd == self.out:
+            self._take(data)
+        else:
+            self.stderr += data
+            del self.stderr[:-_STDERR_KEPT]
+            if self.on_stderr is not None:
+                self.on_stderr(data)
+        return len(data)
+
+    def _take(self, data: bytes) -> None:
+        room = self.cap - self.stdout.tell()
+        self.capped = self.capped or len(data) > room
+        if room > 0:
+            self.stdout.write(data[:room] if len(data) > room else data)
+
+    def _drain(self) -> None:
+        """What it left in the pipes, and no more: a grandchild that holds them open may write for ever."""
+        for fd in tuple(self.open):
+            left = 1 << 20  # the most a pipe can hold
+            while left > 0 and (count := self._read(fd)):
+                left -= count
+
+
+def _pidfd(pid: int) -> int:
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):  # not Linux, an old kernel, or no descriptors left
+        return -1

@@ -1,0 +1,158 @@
+"""Making a worktree. It never forces and never resets; if it fails, it says what is left, and the caller undoes it."""
+
+from __future__ import annotations
+
+import os
+
+from imi_monitor.git.layout import linked_worktrees
+from imi_monitor.model.errors import GitError, Refused, UsageError
+from imi_monitor.model.names import branch_problem
+from imi_monitor.model.text import safe
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from imi_monitor.git.run import Git
+
+_MEANINGS = (
+    ("already checked out at", "checked-out"),
+    ("already used by worktree", "checked-out"),
+    ("already registered worktree", "registered"),
+    ("already exists", "exists"),
+)
+_MOST_WORKERS = 8  # beyond that, starting them costs more than they save
+
+
+class Leftovers:
+    """What a failed attempt has left on disk; None where there is nothing."""
+
+    __slots__ = ("admin_dir", "branch", "folder", "path", "sha")
+
+    def __init__(
+        self, *, branch: str | None, sha: str | None, path: str | None, admin_dir: str | None, folder: str | None
+    ) -> None:
+        self.branch = branch  # a new branch, which stands at `sha`
+        self.sha = sha
+        self.path = path
+        self.admin_dir = admin_dir
+        self.folder = folder  # the topmost folder that was made to hold the worktree
+
+
+class AddFailed(GitError):
+    """`git worktree add` failed or was cancelled; `left` is for whoever cleans up."""
+
+    def __init__(self, cause: GitError, code: str, left: Leftovers) -> None:
+        super().__init__(cause.sentence, code=code, stderr=cause.stderr, returncode=cause.returncode)
+        self.left = left
+
+
+def add_worktree(
+    git: Git,
+    path: str,
+    *,
+    branch: str | None = None,
+    new_branch: str | None = None,
+    start: str = "HEAD",
+    detach: bool = False,
+    at: str | None = None,
+    lock: str | None = None,
+    timeout: float = 600.0,
+    on_progress: Callable[[str], None] | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> str:
+    """Make a worktree on an existing `branch`, on a `new_branch` from `start`, or with `detach` at `start`.
+
+    `start` is a full ref, a full commit id or HEAD; only a remote branch of the very same name becomes the new branch's
+    upstream. `at` is the commit that an existing branch is known to stand at, which saves asking; `lock` is a reason to
+    lock the worktree with, from its first moment. Gives the new worktree's admin directory; raises AddFailed.
+    """
+    path = os.path.abspath(path)
+    if os.path.lexists(path):
+        raise Refused(f"{safe(path)} exists already: nothing was done", code="path-exists")
+    options: list[str] = []
+    if branch is not None and at is not None and new_branch is None and not detach:
+        if (problem := branch_problem(branch)) is not None:
+            raise UsageError(f"the branch name {safe(branch, 80) or '(empty)'} {problem}", code="bad-name")
+        commit, sha = branch, at
+    else:
+        options, commit, sha = _what(git, branch, new_branch, start, detach)
+    options += ["--lock", f"--reason={lock}"] if lock else []
+    folder = _first_missing(os.path.dirname(path))
+    try:
+        git.run(
+            "worktree", "add", *options, "--", path, commit, timeout=timeout, on_progress=on_progress,
+            cancelled=cancelled, env={"GIT_PROGRESS_DELAY": "0"}, settings=_settings(),
+        )  # fmt: skip
+    except GitError as problem:
+        codes = [code for words, code in _MEANINGS if words in problem.stderr and problem.code == "git"]
+        raise AddFailed(problem, [*codes, problem.code][0], _left(git, path, folder, new_branch, sha)) from problem
+    admin = _admin_dir(git, path)
+    if admin is None:
+        missing = GitError(f"git made no worktree at {safe(path)}, though it did not complain")
+        raise AddFailed(missing, "git", _left(git, path, folder, new_branch, sha))
+    return admin
+
+
+def _settings() -> list[tuple[str, str]]:
+    """Several processes write the files of a large tree; git does without for a small one."""
+    return [("worktree.guessRemote", "false"), ("checkout.workers", str(min(os.cpu_count() or 1, _MOST_WORKERS)))]
+
+
+def _what(git: Git, branch: str | None, new: str | None, start: str, detach: bool) -> tuple[list[str], str, str]:
+    """git's options, the commit-ish it takes, and the commit that stands for."""
+    from imi_monitor.git.refs import branch_sha, check_branch_name, check_revision, resolve
+
+    if (branch is not None) + (new is not None) + detach != 1:
+        raise ValueError("exactly one of branch, new_branch and detach")
+    if branch is not None:
+        sha = branch_sha(git, branch)
+        if sha is None:
+            raise GitError(f"there is no branch {safe(branch)} here", code="no-ref")
+        return [], branch, sha  # by its short name, else git would detach
+    sha = resolve(git, check_revision(start))
+    if sha is None:
+        raise _no_start(git, start)
+    if new is None:
+        return ["--detach"], sha, sha
+    if branch_sha(git, check_branch_name(new)) is not None:
+        raise Refused(f"there is a branch {safe(new)} already: it was not touched", code="branch-exists")
+    if start.startswith("refs/remotes/") and start.split("/", 3)[3:] == [new]:
+        return ["-b", new, "--track"], start, sha
+    return ["-b", new, "--no-track"], sha, sha
+
+
+def _no_start(git: Git, start: str) -> GitError:
+    if start == "HEAD":
+        return GitError("there is no commit yet to start from: make a first commit", code="unborn")
+    return GitError(f"{safe(start)} does not exist here", code="no-ref")
+
+
+def _left(git: Git, path: str, folder: str | None, new_branch: str | None, sha: str) -> Leftovers:
+    from imi_monitor.git.refs import branch_sha
+
+    made = branch_sha(git, new_branch) if new_branch is not None else None
+    return Leftovers(
+        branch=new_branch if made == sha else None,
+        sha=made if made == sha else None,
+        path=path if os.path.lexists(path) else None,
+        admin_dir=_admin_dir(git, path),
+        folder=folder if folder and os.path.lexists(folder) else None,
+    )
+
+
+def _admin_dir(git: Git, path: str) -> str | None:
+    """Where git keeps the worktree at `path`; git may have recorded its real path."""
+    wanted = {path, os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))}
+    for linked in linked_worktrees(git.common_dir):
+        if linked.path in wanted:
+            return linked.admin_dir
+    return None
+
+
+def _first_missing(folder: str) -> str | None:
+    """The topmost of the folders that git will have to make."""
+    missing = None
+    while not os.path.lexists(folder):
+        missing, folder = folder, os.path.dirname(folder)
+    return missing

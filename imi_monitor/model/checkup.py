@@ -1,0 +1,36 @@
+"""What `imi doctor` finds: one line a thing, with what to do about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+State = Literal["ok", "warn", "fail"]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """`fail` stops commands from working, `warn` costs something, `advice` is what to do."""
+
+    name: str
+    state: State
+    says: str
+    advice: str = ""
+
+    def line(self) -> str:
+        return f"{self.state:<4}  {self.name}: {self.says}" + (f"; {self.advice}" if self.advice else "")
+
+    def data(self) -> dict[str, object]:
+        return {"name": self.name, "state": self.state, "says": self.says, "advice": self.advice or None}
+
+
+def ok(name: str, says: str, advice: str = "") -> Check:
+    return Check(name, "ok", says, advice)
+
+
+def warn(name: str, says: str, advice: str) -> Check:
+    return Check(name, "warn", says, advice)
+
+
+def fail(name: str, says: str, advice: str) -> Check:
+    return Check(name, "fail", says, advice)

@@ -1,0 +1,95 @@
+"""Plain tables for people: columns that fit the terminal, cut instead of wrapped, and right for wide characters.
+
+Widths are terminal cells, not characters: a CJK character or an emoji takes two, a combining mark none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from unicodedata import category, east_asian_width
+
+GAP = 2
+_ELLIPSIS = "…"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column. A `least` of 0 is never narrowed; when room is short, those with a `rank` go, the highest first."""
+
+    title: str
+    right: bool = False
+    least: int = 0
+    rank: int = 0
+
+
+def cells(text: str) -> int:
+    """How many terminal cells the text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(_cells_of(char) for char in text)
+
+
+def clip(text: str, width: int) -> str:
+    """The text in at most `width` cells; what is cut is marked by an ellipsis."""
+    if cells(text) <= width:
+        return text
+    kept, room = [], width - 1
+    for char in text:
+        room -= _cells_of(char)
+        if room < 0:
+            break
+        kept.append(char)
+    return "".join(kept) + _ELLIPSIS if width > 0 else ""
+
+
+def pad(text: str, width: int, *, right: bool = False) -> str:
+    """The text in exactly `width` cells."""
+    shown = clip(text, width)
+    space = " " * (width - cells(shown))
+    return space + shown if right else shown + space
+
+
+def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int | None = None) -> list[str]:
+    """A head and the rows, in at most `width` cells (None: as wide as it gets). Columns without text are left out."""
+    used = [index for index in range(len(columns)) if any(row[index] for row in rows)]
+    wanted = {index: max(cells(columns[index].title), *(cells(row[index]) for row in rows)) for index in used}
+    widths = wanted if width is None else _fit(columns, wanted, width)
+    head = [column.title for column in columns]
+    return [_line(columns, texts, widths, width) for texts in (head, *rows)] if used else []
+
+
+def _fit(columns: Sequence[Column], wanted: dict[int, int], width: int) -> dict[int, int]:
+    """Leave columns out by rank, then narrow the widest that may be narrowed, until the line fits."""
+    widths = dict(wanted)
+    for index in sorted(widths, key=lambda index: -columns[index].rank):
+        if columns[index].rank and _least_total(columns, widths) > width:
+            del widths[index]
+    while _total(widths) > width:
+        wide = [index for index in widths if 0 < columns[index].least < widths[index]]
+        if not wide:
+            break
+        widths[max(wide, key=lambda index: widths[index] - columns[index].least)] -= 1
+    return widths
+
+
+def _least_total(columns: Sequence[Column], widths: dict[int, int]) -> int:
+    return _total({index: min(wide, columns[index].least or wide) for index, wide in widths.items()})
+
+
+def _total(widths: dict[int, int]) -> int:
+    return sum(widths.values()) + GAP * (len(widths) - 1)
+
+
+def _line(columns: Sequence[Column], texts: Sequence[str], widths: dict[int, int], width: int | None) -> str:
+    shown = (pad(texts[index], wide, right=columns[index].right) for index, wide in widths.items())
+    line = (" " * GAP).join(shown).rstrip()
+    return line if width is None else clip(line, width)
+
+
+def _cells_of(char: str) -> int:
+    if char.isascii():
+        return 1
+    if category(char) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if east_asian_width(char) in "WF" else 1

@@ -1,0 +1,33 @@
+"""How well a few typed letters match a name: exact, then the start, then a part, then its letters in order."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Match(IntEnum):
+    """Smaller is better."""
+
+    EXACT = 0
+    PREFIX = 1
+    PART = 2
+    LETTERS = 3
+
+
+def match(query: str, text: str) -> Match | None:
+    """How `text` matches `query`, whatever the case; None when it does not. An empty query matches nothing."""
+    wanted, within = query.casefold(), text.casefold()
+    if not wanted:
+        return None
+    if within == wanted:
+        return Match.EXACT
+    if within.startswith(wanted):
+        return Match.PREFIX
+    if wanted in within:
+        return Match.PART
+    return Match.LETTERS if _in_order(wanted, within) else None
+
+
+def _in_order(wanted: str, within: str) -> bool:
+    left = iter(within)
+    return all(char in left for char in wanted)

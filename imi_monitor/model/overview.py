@@ -1,0 +1,223 @@
+"""Readings as people read them: a table where there is room, two or three lines a worktree where there is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from imi_monitor.model import columns, times
+from imi_monitor.model.columns import Column
+from imi_monitor.model.reading import Known, Reading
+from imi_monitor.model.snapshot import Collision, Snapshot, Worktree
+from imi_monitor.model.text import count, safe
+
+WIDE = 80  # below this many columns a table would be a row of ellipses
+UNKNOWN = "?"
+NONE = "–"
+
+_STATUS = (
+    Column("Repo", least=6, rank=3),
+    Column("Name", least=12),
+    Column("Owner", least=8),
+    Column("Branch", least=10, rank=6),
+    Column("Upstream"),
+    Column("Trunk", rank=7),
+    Column("Staged", right=True),
+    Column("Changed", right=True),
+    Column("New", right=True),
+    Column("Conflicts", right=True),
+    Column("Doing"),
+    Column("Commit", right=True, rank=5),
+    Column("Last change", least=12, rank=4),
+    Column("Note", least=16),
+)
+_LIST = (
+    Column("Repo", least=6),
+    Column("Name", least=12),
+    Column("Type", rank=4),
+    Column("Owner", least=8),
+    Column("Branch", least=10, rank=3),
+    Column("State", least=8),
+    Column("Path", least=16, rank=5),
+)
+
+
+def statuses(readings: Sequence[Reading], width: int | None, now: datetime) -> list[str]:
+    """The readings within `width` cells; None is as wide as it gets, for pipes."""
+    if width is not None and width < WIDE:
+        return [columns.clip(line, width) for reading in readings for line in _stacked(reading, now)]
+    several = len({reading.known.repo for reading in readings}) > 1
+    return columns.table(_STATUS, [_status_row(reading, several, now) for reading in readings], width)
+
+
+def readings(snapshot: Snapshot) -> list[Reading]:
+    """The engine's picture in the shape the tables are drawn from."""
+    return [_of(worktree) for worktree in snapshot.worktrees]
+
+
+def notes(snapshot: Snapshot) -> list[str]:
+    """What stands below the table: who gets into whose way, and what could not be read."""
+    lines = [_collision(one) for one in snapshot.collisions if one.right is not None or one.conflicts]
+    for health in snapshot.health:
+        if health.failure is not None:
+            lines.append(f"? {safe(health.failure.what)}: {safe(health.failure.why)}")
+        elif health.note:
+            lines.append(f"• {safe(health.note)}")
+    return ["", *lines] if lines else []
+
+
+def _collision(one: Collision) -> str:
+    other = "the trunk" if one.right is None else safe(one.right.worktree)
+    what = {None: "overlaps with", True: "conflicts with"}.get(bool(one.conflicts) or None, "overlaps with")
+    files = one.conflicts or one.files
+    more = f" and {len(files) - 3} more" if len(files) > 3 else ""
+    return f"⚡ {safe(one.left.worktree)} {what} {other}: {', '.join(safe(path) for path in files[:3])}{more}"
+
+
+def _of(worktree: Worktree) -> Reading:
+    claim, git, change = worktree.claim, worktree.git, worktree.last_change
+    known = Known(
+        worktree_name=worktree.key.worktree,
+        repo=worktree.key.repo,
+        path=worktree.path,
+        branch=worktree.branch,
+        type=worktree.type,
+        is_main=worktree.is_main,
+        agent_id=claim.agent if claim else None,
+        claim_state=claim.state if claim else "free",
+        pr_number=worktree.pr,
+        missing=worktree.missing,
+        locked=worktree.locked,
+    )
+    if git is None:
+        return Reading(known, error=worktree.failure.why if worktree.failure else "not asked yet")
+    return Reading(
+        known, head=git.head, upstream=git.upstream, ahead=git.ahead, behind=git.behind, trunk=git.trunk,
+        trunk_ahead=git.trunk_ahead, trunk_behind=git.trunk_behind, staged=git.staged, unstaged=git.unstaged,
+        untracked=git.untracked, conflicted=git.conflicted, uncommitted=git.uncommitted, operation=git.operation,
+        last_commit_at=git.last_commit.at if git.last_commit else None,
+        last_change_at=change.at if change else None,
+        last_change_path=change.path if change else None,
+        error=worktree.failure.why if worktree.failure else None,
+    )  # fmt: skip
+
+
+def listing(worktrees: Sequence[Known], width: int | None) -> list[str]:
+    """The worktrees without asking git for their status."""
+    several = len({known.repo for known in worktrees}) > 1
+    return columns.table(_LIST, [_list_row(known, several) for known in worktrees], width)
+
+
+def _list_row(known: Known, several: bool) -> list[str]:
+    return [
+        safe(known.repo) if several else "",
+        safe(known.worktree_name),
+        safe(known.type),
+        safe(known.owner),
+        _branch(known),
+        safe(", ".join(known.states)),
+        safe(known.path, 4096),
+    ]
+
+
+def _status_row(reading: Reading, several: bool, now: datetime) -> list[str]:
+    known = reading.known
+    counts = (reading.staged, reading.unstaged, reading.untracked, reading.conflicted)
+    return [
+        safe(known.repo) if several else "",
+        safe(known.worktree_name),
+        safe(known.owner),
+        _branch(known),
+        _upstream(reading),
+        _trunk(reading),
+        *(_number(number) for number in counts),
+        reading.operation or "",
+        times.age_of(reading.last_commit_at, now) if reading.head or reading.error else NONE,
+        _last_change(reading, now),
+        safe("; ".join(_notes(reading))),
+    ]
+
+
+def _branch(known: Known) -> str:
+    return safe(known.branch) if known.branch is not None else "(detached)" if not known.missing else UNKNOWN
+
+
+def _upstream(reading: Reading) -> str:
+    if reading.error is not None:
+        return UNKNOWN
+    if reading.upstream is None:
+        return NONE
+    return "gone" if reading.ahead is None else _arrows(reading.ahead, reading.behind)
+
+
+def _trunk(reading: Reading) -> str:
+    if reading.error is not None:
+        return UNKNOWN
+    return "" if reading.trunk is None else _arrows(reading.trunk_ahead, reading.trunk_behind)
+
+
+def _arrows(ahead: int | None, behind: int | None) -> str:
+    if ahead is None or behind is None:
+        return UNKNOWN
+    parts = [f"{sign}{number}" for sign, number in (("↑", ahead), ("↓", behind)) if number]
+    return " ".join(parts) or "="
+
+
+def _number(number: int | None) -> str:
+    """Empty space rather than a zero; what is not known says so."""
+    return UNKNOWN if number is None else str(number) if number else ""
+
+
+def _last_change(reading: Reading, now: datetime) -> str:
+    if reading.last_change_path is None:
+        return ""
+    return f"{safe(reading.last_change_path)} {times.age_of(reading.last_change_at, now)}"
+
+
+def _notes(reading: Reading) -> list[str]:
+    states = reading.known.states
+    return states if reading.error is None or reading.known.missing else [*states, reading.error]
+
+
+def _stacked(reading: Reading, now: datetime) -> list[str]:
+    """`feat-api (claude-1)` and below it what matters, one thing a line."""
+    lines = [f"{safe(reading.known.worktree_name)} ({safe(reading.known.owner)})"]
+    lines.extend(f"  ✗ {safe(state)}" for state in reading.known.states)
+    if reading.error is not None:
+        return lines if reading.known.missing else [*lines, f"  ? {safe(reading.error)}"]
+    told = [text for tell in (_distance_lines, _uncommitted_lines) for text in tell(reading)]
+    if not told:
+        told = ["✓ clean"]
+    lines.extend(f"  {text}" for text in told)
+    if reading.last_change_path is not None:
+        lines.append(f"  • {safe(reading.last_change_path)} ({times.age_of(reading.last_change_at, now)} ago)")
+    return lines
+
+
+def _distance_lines(reading: Reading) -> list[str]:
+    """Against the upstream; a branch that has none yet is compared with the trunk."""
+    ahead, behind, of = reading.ahead, reading.behind, ""
+    if reading.upstream is None and reading.trunk is not None:
+        ahead, behind, of = reading.trunk_ahead, reading.trunk_behind, f" of {safe(reading.trunk)}"
+    elif reading.upstream is None:
+        return []
+    if ahead is None or behind is None:
+        return [
+            f"? upstream {safe(reading.upstream)} is gone" if reading.upstream else "? distance to the trunk unknown"
+        ]
+    told: list[tuple[int, Callable[[int], str]]] = [
+        (ahead, lambda number: f"✓ {count(number, 'commit')} ahead{of}"),
+        (behind, lambda number: f"↓ {count(number, 'commit')} behind{of.replace(' of', '', 1)}"),
+    ]
+    return [tell(number) for number, tell in told if number]
+
+
+def _uncommitted_lines(reading: Reading) -> list[str]:
+    told = [f"… {reading.operation} in progress"] if reading.operation else []
+    if reading.conflicted:
+        told.append(f"✗ {count(reading.conflicted, 'conflict')}")
+    if reading.uncommitted is None:
+        told.append("? uncommitted files unknown")
+    elif reading.uncommitted:
+        told.append(f"⚠ {reading.uncommitted} uncommitted")
+    return told

@@ -1,0 +1,119 @@
+"""Pull requests (GitHub, Gitea) and merge requests (GitLab): how people name one, and what is known of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from imi_monitor.model.address import Address, split
+from imi_monitor.model.errors import UsageError
+from imi_monitor.model.names import branch_problem
+from imi_monitor.model.text import safe
+
+PULL, MERGE = "pull", "merge-requests"
+_MOST_NUMBER = 1_000_000_000
+_MOST_OWNER = 100
+# what stands before the number in a page's address, and whether it is a pull or a merge request
+_PAGES = {"pull": PULL, "pulls": PULL, "merge_requests": MERGE}
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """What a person asked for: a number (of one kind, if they said which), or a branch of somebody's fork.
+
+    `project` is where it is, if that was said.
+    """
+
+    number: int | None = None
+    kind: str | None = None
+    project: Address | None = None
+    owner: str | None = None
+    branch: str | None = None
+
+    @property
+    def refs(self) -> tuple[str, ...]:
+        """The refs of the remote that may hold it, best first."""
+        kinds = (PULL, MERGE) if self.kind is None else (self.kind,)
+        return tuple(f"refs/{kind}/{self.number}/head" for kind in kinds)
+
+    @property
+    def called(self) -> str:
+        """In a sentence: `pull request 12`, `merge request 7` or `alice:fix`."""
+        if self.number is None:
+            return f"{self.owner}:{safe(self.branch or '')}"
+        return f"{'merge' if self.kind == MERGE else 'pull'} request {self.number}"
+
+    @property
+    def directory(self) -> str:
+        """The name of its worktree."""
+        if self.number is not None:
+            return f"review-{self.number}"
+        words = "".join(char if char.isascii() and char.isalnum() else "-" for char in f"{self.owner}-{self.branch}")
+        return f"review-{'-'.join(filter(None, words.split('-')))[:80]}"
+
+
+@dataclass(frozen=True, slots=True)
+class PullRequest:
+    """What somebody who knows said about it. None is what they did not say."""
+
+    number: int | None
+    title: str | None = None
+    author: str | None = None
+    base: str | None = None
+    head: str | None = None  # its branch, where it lives; None also when no local branch could be called so
+    fork: tuple[str, str] | None = None  # (owner, name) of the repository its branch lives in, if that is another one
+    is_fork: bool | None = None
+    can_modify: bool | None = None
+    url: str | None = None
+    state: str | None = None
+
+
+def parse(text: str) -> Mention:
+    """`123`, `#123`, `!7`, the address of its page, or `owner:branch`; UsageError says what it may be."""
+    word = text.strip()
+    if "://" in word:
+        return _from_url(word)
+    bare = word[1:] if word[:1] in ("#", "!") else word
+    if bare.isascii() and bare.isdecimal():
+        return Mention(_number(bare, word), MERGE if word.startswith("!") else None)
+    owner, colon, branch = word.partition(":")
+    if colon and is_owner(owner):
+        problem = branch_problem(branch)
+        if problem is not None:
+            raise UsageError(f"the branch {safe(branch, 80) or '(empty)'} {problem}", code="bad-pr")
+        return Mention(owner=owner, branch=branch)
+    raise _unclear(text)
+
+
+def is_owner(text: str) -> bool:
+    """Whether this can be an account's or repository's name: it goes into addresses and to `gh`."""
+    plain = text.isascii() and all(char.isalnum() or char in "-_." for char in text)
+    return plain and 0 < len(text) <= _MOST_OWNER and text[0] not in "-." and ".." not in text
+
+
+def _from_url(url: str) -> Mention:
+    """`https://host/owner/name/pull/12/files#r1`, `https://host/group/name/-/merge_requests/7`."""
+    parts = split(url)
+    if parts is None or parts.scheme not in ("https", "http") or not parts.hostname or not url.isprintable():
+        raise _unclear(url)
+    steps = [step for step in parts.path.split("/") if step]
+    for index in range(2, len(steps) - 1):
+        number = steps[index + 1]
+        if steps[index] in _PAGES and number.isascii() and number.isdecimal():
+            project = [step for step in steps[:index] if step != "-"]
+            where = Address(parts.hostname, "/".join(project))
+            return Mention(_number(number, url), _PAGES[steps[index]], where)
+    raise _unclear(url)
+
+
+def _number(digits: str, shown: str) -> int:
+    number = int(digits) if len(digits) < 20 else 0
+    if not 0 < number <= _MOST_NUMBER:
+        raise UsageError(f"{safe(shown, 80)} is no pull request's number", code="bad-pr")
+    return number
+
+
+def _unclear(text: str) -> UsageError:
+    return UsageError(
+        f"{safe(text, 120)!r} names no pull request: give 123, #123, the address of its page, or owner:branch",
+        code="bad-pr",
+    )

@@ -1,0 +1,57 @@
+"""Takes secrets out of text: passwords in URLs, tokens by their known shape, authorization headers.
+
+git repeats the URL it could not reach, and error texts end up on screens, in logs and in events. Too much is taken out
+rather than too little. `re` is imported only when there is something to redact: the hot commands never come here.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import re
+
+_MASK = "***"
+_patterns: list[tuple[re.Pattern[str], str]] = []
+
+# A word's start; an escape sequence for a colour may stand directly before it.
+_START = r"(?:\b|(?<=\dm))"
+
+# Repetitions are bounded, so that no text can make the search quadratic.
+_RULES = (
+    # Over http everything before the host goes, as a token may stand in the user's place; else only the password. Up to
+    # the last @ of the word, as a password may hold / and @; but `host:8080/a@b` has none.
+    (r"(?i)(https?://)(?:[^\s/:'\"]{0,256}:(?!\d{1,5}(?:/|$))[^\s'\"]{0,1024}|[^\s/'\"]{1,1024})@", rf"\1{_MASK}@"),
+    (r"(://[^\s/:'\"]{0,256}):(?!\d{1,5}(?:/|$))[^\s'\"]{0,1024}@", rf"\1:{_MASK}@"),
+    (
+        rf"{_START}((?:gh[pousr]|github_pat|glpat|glptt|xox[a-z]|sk|npm|pypi|dckr_pat)[_-])[A-Za-z0-9_.\-]{{16,512}}",
+        rf"\1{_MASK}",
+    ),
+    (rf"{_START}(AKIA|ASIA)[A-Z0-9]{{16}}\b", rf"\1{_MASK}"),
+    (
+        rf"(?i){_START}(authorization['\"]?\s{{0,8}}[:=]\s{{0,8}}['\"]?(?:(?:basic|bearer|token)\s)?)[^\s'\"]{{1,2048}}",
+        rf"\1{_MASK}",
+    ),
+    (rf"(?i){_START}(bearer\s{{1,8}})[A-Za-z0-9._~+/=\-]{{12,2048}}", rf"\1{_MASK}"),
+    (
+        r"(?i)((?:token|secret|password|passwd|api[_-]?key|signature)=)[^&\s'\"]{1,2048}",
+        rf"\1{_MASK}",
+    ),
+)
+
+
+def redact(text: str) -> str:
+    """`text` with every secret we recognise replaced by ***."""
+    if not _patterns:
+        import re
+
+        _patterns.extend((re.compile(rule), mask) for rule, mask in _RULES)
+    for pattern, mask in _patterns:
+        text = pattern.sub(mask, text)
+    return text
+
+
+def shown(output: bytes) -> list[str]:
+    """What a program said on stderr, as lines that may be shown and kept: no secrets, no controls."""
+    from imi_monitor.model.text import safe_lines
+
+    return safe_lines(redact(output.decode("utf-8", "surrogateescape")))

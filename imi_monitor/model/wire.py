@@ -1,0 +1,82 @@
+"""Snapshots as JSON: what `imi watch` streams. Versioned; unknown is null, never 0 and never left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+
+from imi_monitor.model.snapshot import Collision, Key, Snapshot, Worktree
+
+SCHEMA = 1
+
+
+def full(snapshot: Snapshot) -> dict[str, object]:
+    """The whole picture as one object."""
+    return {
+        "schema": SCHEMA,
+        "type": "snapshot",
+        "seq": snapshot.seq,
+        "at": snapshot.taken_at,
+        "host": snapshot.host,
+        "complete": snapshot.complete,
+        "repositories": list(snapshot.repositories),
+        "worktrees": [worktree(one) for one in snapshot.worktrees],
+        "waiting": [{**_named(one.key), "agent": one.agent, "since": one.since, "place": one.place} for one in snapshot.waiting],
+        "changes": [asdict(change) for change in snapshot.changes],
+        "events": [asdict(event) for event in snapshot.events],
+        "collisions": [collision(one) for one in snapshot.collisions],
+        "health": [asdict(one) for one in snapshot.health],
+    }
+
+
+def changes(before: Snapshot, now: Snapshot) -> Iterator[dict[str, object]]:
+    """What is different, one object each."""
+    head: dict[str, object] = {"schema": SCHEMA, "seq": now.seq, "at": now.taken_at}
+    old = {one.key: one for one in before.worktrees}
+    for one in now.worktrees:
+        if old.pop(one.key, None) != one:
+            yield {**head, "type": "worktree", "worktree": worktree(one)}
+    for key in old:
+        yield {**head, "type": "gone", "worktree": _named(key)}
+    seen = {id(change) for change in before.changes}
+    for change in now.changes:
+        if id(change) not in seen:
+            yield {**head, "type": "change", "change": asdict(change)}
+    last = before.events[-1].seq if before.events else 0
+    for event in now.events:
+        if event.seq > last:
+            yield {**head, "type": "event", "event": asdict(event)}
+    if now.collisions != before.collisions:
+        yield {**head, "type": "collisions", "collisions": [collision(one) for one in now.collisions]}
+    if now.waiting != before.waiting:
+        waiting = [{**_named(one.key), "agent": one.agent, "place": one.place} for one in now.waiting]
+        yield {**head, "type": "waiting", "waiting": waiting}
+    if now.health != before.health:
+        yield {**head, "type": "health", "health": [asdict(one) for one in now.health]}
+    if now.complete and not before.complete:
+        yield {**head, "type": "complete"}
+
+
+def worktree(one: Worktree) -> dict[str, object]:
+    """One worktree, flat where scripts look first."""
+    fields = asdict(one)
+    fields.pop("key")
+    claim = fields.pop("claim")
+    if claim is not None:
+        claim.pop("key")
+    activity = [{"minute": minute, "changes": count} for minute, count in one.activity]
+    return {**_named(one.key), **fields, "claim": claim, "activity": activity, "owner": one.owner}
+
+
+def collision(one: Collision) -> dict[str, object]:
+    return {
+        "left": _named(one.left),
+        "right": None if one.right is None else _named(one.right),
+        "files": list(one.files),
+        "conflicts": None if one.conflicts is None else list(one.conflicts),
+        "checked_at": one.checked_at,
+    }
+
+
+def _named(key: Key) -> dict[str, object]:
+    return {"host": key.host, "repo": key.repo, "worktree": key.worktree}

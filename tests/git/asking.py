@@ -1,0 +1,44 @@
+"""Our `Git` for a real repository of a test, and a few histories that more than one test needs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from imi_monitor.git.run import Git
+from tests.helpers import Repo, git
+
+
+def git_of(place: Repo | Path, *, trusted: bool = False) -> Git:
+    """`Git` for a work tree (or a bare repository), found by plain git."""
+    path = place.path if isinstance(place, Repo) else place
+    dirs = git("rev-parse", "--path-format=absolute", "--git-common-dir", "--absolute-git-dir", cwd=path).splitlines()
+    bare = git("rev-parse", "--is-bare-repository", cwd=path) == "true"
+    return Git(os.path.realpath(dirs[0]), os.path.realpath(dirs[1]), None if bare else str(path), trusted=trusted)
+
+
+def sha_of(repo: Repo, revision: str = "HEAD") -> str:
+    return repo.git("rev-parse", "--verify", f"{revision}^{{commit}}")
+
+
+def branch_with(repo: Repo, branch: str, *changes: tuple[str, str], start: str = "main") -> str:
+    """A branch with one commit for each (file, text); leaves the repository on `main`. Gives the branch's tip."""
+    repo.git("checkout", "-q", "-b", branch, start)
+    for number, (name, text) in enumerate(changes):
+        repo.write(name, text)
+        repo.commit(f"{branch} {number}: {name}")
+    tip = sha_of(repo)
+    repo.git("checkout", "-q", "main")
+    return tip
+
+
+def on_main(repo: Repo, name: str, text: str, message: str = "trunk goes on") -> str:
+    repo.write(name, text)
+    return repo.commit(message)
+
+
+def conflict(repo: Repo, name: str = "README.md") -> None:
+    """Leaves the work tree in the middle of a merge with one conflicted file."""
+    branch_with(repo, "theirs", (name, "theirs\n"))
+    on_main(repo, name, "ours\n")
+    repo.git("merge", "theirs", check=False)

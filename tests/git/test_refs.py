@@ -1,0 +1,273 @@
+"""Branches read and changed: exact names, compare-and-swap, and what only one branch has. R5."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from imi_monitor.git import refs
+from imi_monitor.git.branches import create_branch, delete_branch, delete_remote_branch, move_branch
+from imi_monitor.git.remotes import remotes
+from imi_monitor.model.errors import GitError, Refused, UsageError
+from tests.git.asking import branch_with, git_of, on_main, sha_of
+from tests.helpers import Repo, git
+
+
+def heads(repo: Repo) -> str:
+    return repo.git("for-each-ref", "refs/heads")
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_branch_is_not_confused_with_anything_of_the_same_name(cloned: Repo) -> None:
+    git_ = git_of(cloned)
+    branch_with(cloned, "feat/x", ("f", "f"))
+    cloned.git("tag", "feat/x", "main")
+    cloned.git("tag", "refs/heads/ghost", "main")  # rev-parse would find it as refs/heads/ghost
+    cloned.git("tag", "-a", "-m", "v", "v1", "main")
+    assert refs.branch_sha(git_, "feat/x") == sha_of(cloned, "refs/heads/feat/x")
+    assert refs.branch_sha(git_, "ghost") is None
+    assert refs.branch_sha(git_, "feat") is None
+    assert refs.resolve(git_, "refs/tags/v1") == sha_of(cloned, "main")
+    assert refs.resolve(git_, "HEAD") == sha_of(cloned)
+    assert refs.resolve(git_, cloned.git("rev-parse", "HEAD^{tree}")) is None
+    assert refs.branches(git_) == {"main": sha_of(cloned), "feat/x": sha_of(cloned, "refs/heads/feat/x")}
+
+
+def test_names_that_git_lets_through_are_listed_as_they_are(repo: Repo) -> None:
+    packed = f"{sha_of(repo)} refs/heads/".encode()
+    odd = [b"-f", b"caf\xff", "a\u202eb".encode(), b"--upload-pack=touch x"]
+    with (repo.path / ".git/packed-refs").open("wb") as file:
+        file.writelines(packed + name.replace(b" ", b"_") + b"\n" for name in odd)
+    assert len(refs.branches(git_of(repo))) == 5
+    assert "caf\udcff" in refs.branches(git_of(repo))
+    for name in refs.branches(git_of(repo)):
+        if name != "main":
+            with pytest.raises(UsageError):
+                refs.branch_sha(git_of(repo), name)
+
+
+def test_five_hundred_branches_with_their_upstreams(cloned: Repo) -> None:
+    tip = sha_of(cloned)
+    lines = "".join(f"create refs/heads/many/{number:03} {tip}\n" for number in range(500))
+    (cloned.path.parent / "refs").write_text(lines)
+    git("-c", "alias.x=!git update-ref --stdin < ../refs", "x", cwd=cloned.path)
+    on_main(cloned, "a", "a")
+    branch_with(cloned, "gone", start="origin/main")
+    cloned.git("config", "branch.gone.remote", "origin")
+    cloned.git("config", "branch.gone.merge", "refs/heads/gone")
+    found = refs.tracking(git_of(cloned))
+    assert len(found) == 502
+    assert found["main"] == refs.Branch("main", sha_of(cloned), "refs/remotes/origin/main", False, 1, 0)
+    assert found["gone"] == refs.Branch("gone", tip, "refs/remotes/origin/gone", True, None, None)
+    assert found["many/007"] == refs.Branch("many/007", tip, None, False, None, None)
+
+
+def test_remotes_and_their_branches(cloned: Repo, tmp_path: Path) -> None:
+    cloned.git("remote", "add", "Fork.of/me", str(tmp_path / "elsewhere"))
+    cloned.git("update-ref", "refs/remotes/origin/feat/x", "HEAD")
+    assert remotes(git_of(cloned)) == {
+        "origin": str(tmp_path / "origin.git"),
+        "Fork.of/me": str(tmp_path / "elsewhere"),
+    }
+    assert sorted(refs.remote_branches(git_of(cloned), "origin")) == ["feat/x", "main"]
+    assert refs.remote_branches(git_of(cloned), "nobody") == {}
+
+
+def test_no_remotes(repo: Repo) -> None:
+    assert remotes(git_of(repo)) == {}
+
+
+def test_the_trunk_is_what_is_configured_then_what_the_remote_says(cloned: Repo) -> None:
+    git_ = git_of(cloned)
+    assert refs.default_branch(git_, "origin", None) == "main"
+    cloned.git("branch", "production")
+    cloned.git("push", "-q", "origin", "production")
+    cloned.git("remote", "set-head", "origin", "production")
+    assert refs.default_branch(git_, "origin", None) == "production"
+    assert refs.default_branch(git_, "origin", "main") == "main"
+    assert refs.default_branch(git_, "origin", "nonsense") == "production"
+    assert refs.default_branch(git_, "nobody", None) == "main"
+
+
+def test_the_trunk_without_a_remote_or_a_commit(tmp_path: Path) -> None:
+    git("init", "-q", "-b", "stem", str(tmp_path / "new"), cwd=tmp_path)
+    made = Repo(tmp_path / "new")
+    assert refs.default_branch(git_of(made)) == "stem"
+    made.git("checkout", "-q", "-b", "master")
+    made.write("a", "a")
+    made.commit("a")
+    made.git("checkout", "-q", "-b", "feat")
+    assert refs.default_branch(git_of(made)) == "master"
+
+
+def test_commits_that_only_one_branch_has(repo: Repo) -> None:
+    tip = branch_with(repo, "feat", ("a", "a"), ("b", "b"))
+    found = refs.commits_only_on(git_of(repo), "refs/heads/feat", "refs/heads/main", "refs/heads/no-such")
+    assert found == [(tip, "feat 1: b"), (sha_of(repo, f"{tip}~1"), "feat 0: a")]
+    assert refs.commits_only_on(git_of(repo), tip, "refs/heads/feat") == []
+    with pytest.raises(GitError):
+        refs.commits_only_on(git_of(repo), "refs/heads/no-such", "refs/heads/main")
+
+
+def test_unpushed(cloned: Repo) -> None:
+    git_ = git_of(cloned)
+    tip = branch_with(cloned, "feat", ("a", "a"), ("b", "b"))
+    cloned.git("push", "-q", "origin", f"{tip}~1:refs/heads/feat")
+    (only,) = refs.unpushed(git_, "feat")
+    assert (only.sha, only.subject, only.author, only.when[:2]) == (tip, "feat 1: b", "Test", "20")
+    assert refs.unpushed(git_, "main") == []
+    cloned.git("merge", "-q", "--squash", "feat")
+    cloned.git("commit", "-q", "-m", "squashed")
+    assert len(refs.unpushed(git_, tip)) == 1
+    assert refs.unpushed(git_, tip, "refs/heads/main") == []
+
+
+def test_without_a_remote_everything_off_the_trunk_is_unpushed(repo: Repo) -> None:
+    tip = branch_with(repo, "feat", ("a", "a"))
+    assert [one.sha for one in refs.unpushed(git_of(repo), "feat", "refs/heads/main")] == [tip]
+    assert len(refs.unpushed(git_of(repo), "feat")) == 3
+
+
+def test_subjects_keep_their_odd_characters(repo: Repo) -> None:
+    on_main(repo, "a", "a", "line\u2028separator \x1b[31m and \x85")
+    (commit,) = refs.unpushed(git_of(repo), sha_of(repo), sha_of(repo, "HEAD~1"))
+    assert commit.subject == "line\u2028separator \x1b[31m and \x85"
+
+
+def test_a_forged_date_does_not_break_the_list(repo: Repo) -> None:
+    raw = repo.git("cat-file", "commit", "HEAD").replace("+0000", "+0000")
+    lines = [
+        line if not line.startswith("committer ") else "committer T <t> 99999999999999 +0000"
+        for line in raw.split("\n")
+    ]
+    (repo.path.parent / "commit").write_text("\n".join([*lines, ""]))
+    forged = repo.git("hash-object", "-t", "commit", "-w", "--literally", "../commit")
+    assert refs.unpushed(git_of(repo), forged)[0].sha == forged
+
+
+# --- changing ---------------------------------------------------------------------------------------------------------
+
+
+def test_create(repo: Repo) -> None:
+    git_, tip = git_of(repo), sha_of(repo)
+    create_branch(git_, "feat/x", tip)
+    assert refs.branch_sha(git_, "feat/x") == tip
+    for name, code in (("feat/x", "branch-exists"), ("feat", "name-clash"), ("feat/x/y", "name-clash")):
+        before = heads(repo)
+        with pytest.raises(Refused) as refused:
+            create_branch(git_, name, sha_of(repo, "HEAD~1"))
+        assert refused.value.code == code
+        assert heads(repo) == before
+    with pytest.raises(GitError):
+        create_branch(git_, "tree", repo.git("rev-parse", "HEAD^{tree}"))
+
+
+def test_delete_only_what_was_seen(repo: Repo) -> None:
+    git_ = git_of(repo)
+    seen = branch_with(repo, "feat", ("a", "a"))
+    repo.git("update-ref", "refs/heads/feat", "main")  # an agent commits meanwhile
+    with pytest.raises(Refused, match="has moved") as refused:
+        delete_branch(git_, "feat", seen)
+    assert refused.value.code == "moved"
+    assert refs.branch_sha(git_, "feat") == sha_of(repo)
+    delete_branch(git_, "feat", sha_of(repo))
+    assert refs.branch_sha(git_, "feat") is None
+    with pytest.raises(Refused) as refused:
+        delete_branch(git_, "feat", seen)
+    assert refused.value.code == "gone"
+
+
+@pytest.mark.parametrize("wrong", ["", "0" * 40, "HEAD", "abc1234", "A" * 40])
+def test_nothing_but_a_full_id_is_an_expectation(repo: Repo, wrong: str) -> None:
+    branch_with(repo, "feat", ("a", "a"))
+    with pytest.raises(UsageError):
+        delete_branch(git_of(repo), "feat", wrong)
+    with pytest.raises(UsageError):
+        move_branch(git_of(repo), "feat", sha_of(repo), wrong)
+    assert refs.branch_sha(git_of(repo), "feat") is not None
+
+
+def test_move(repo: Repo) -> None:
+    git_ = git_of(repo)
+    tip = branch_with(repo, "feat", ("a", "a"))
+    with pytest.raises(Refused):
+        move_branch(git_, "feat", sha_of(repo), sha_of(repo))
+    move_branch(git_, "feat", sha_of(repo), tip)
+    assert refs.branch_sha(git_, "feat") == sha_of(repo)
+    with pytest.raises(Refused):
+        move_branch(git_, "main", tip, sha_of(repo))  # checked out here
+
+
+@pytest.mark.parametrize("state", ["checked out", "rebasing", "bisecting", "missing", "rebasing with others"])
+def test_a_branch_in_use_elsewhere_stays(repo: Repo, state: str) -> None:
+    branch_with(repo, "below", ("below", "x"))
+    tree = repo.worktree("feat-x")
+    tree.write("README.md", "mine\n")
+    tip = tree.commit("mine")
+    on_main(repo, "README.md", "theirs\n")
+    if state == "rebasing":
+        tree.git("rebase", "main", check=False)
+    elif state == "bisecting":
+        tree.git("bisect", "start", "HEAD", "HEAD~2")
+        tree.git("checkout", "-q", "--detach")
+    elif state == "missing":
+        tree.path.rename(tree.path.parent / "moved")
+    elif state == "rebasing with others":
+        tree.git("branch", "-f", "below", "HEAD")
+        tree.git("rebase", "--update-refs", "main", check=False)
+        with pytest.raises(Refused):
+            delete_branch(git_of(repo), "below", tip)
+    with pytest.raises(Refused) as refused:
+        delete_branch(git_of(repo), "feat/x", tip)
+    assert refused.value.code == "checked-out"
+    assert refs.branch_sha(git_of(repo), "feat/x") == tip
+
+
+def test_the_head_of_a_bare_repository_stays(cloned: Repo, tmp_path: Path) -> None:
+    bare = git_of(tmp_path / "origin.git")
+    with pytest.raises(Refused) as refused:
+        delete_branch(bare, "main", sha_of(cloned))
+    assert refused.value.code == "checked-out"
+
+
+def test_a_remote_branch_goes_only_if_it_is_where_it_was_seen(cloned: Repo) -> None:
+    git_ = git_of(cloned)
+    tip = branch_with(cloned, "feat/x", ("a", "a"))
+    cloned.git("push", "-q", "origin", "feat/x")
+    with pytest.raises(Refused) as refused:
+        delete_remote_branch(git_, "origin", "feat/x", sha_of(cloned))
+    assert refused.value.code == "moved"
+    assert cloned.git("ls-remote", "origin", "refs/heads/feat/x")
+    delete_remote_branch(git_, "origin", "feat/x", tip)
+    assert cloned.git("ls-remote", "origin", "refs/heads/feat/x") == ""
+    assert refs.branch_sha(git_, "feat/x") == tip
+    with pytest.raises(Refused):
+        delete_remote_branch(git_, "origin", "feat/x", tip)
+
+
+def test_a_remote_is_never_pushed_to_by_a_strange_address(cloned: Repo, tmp_path: Path) -> None:
+    tip = branch_with(cloned, "feat/x", ("a", "a"))
+    cloned.git("push", "-q", "origin", "feat/x")
+    cloned.git("config", "remote.origin.pushurl", f"ext::sh -c touch% {tmp_path}/canary")
+    with pytest.raises(Refused) as refused:
+        delete_remote_branch(git_of(cloned), "origin", "feat/x", tip)
+    assert refused.value.code == "bad-url"
+    assert not (tmp_path / "canary").exists()
+
+
+def test_deleting_runs_no_hook_and_pushes_nothing_else(cloned: Repo, tmp_path: Path) -> None:  # G1
+    tip = branch_with(cloned, "feat/x", ("a", "a"))
+    cloned.git("push", "-q", "origin", "feat/x")
+    cloned.git("tag", "-a", "-m", "mine", "private", tip)
+    cloned.git("config", "push.followTags", "true")
+    for hook in ("pre-push", "reference-transaction"):
+        path = cloned.path / ".git/hooks" / hook
+        path.write_text(f"#!/bin/sh\ntouch {tmp_path}/canary\n")
+        path.chmod(0o755)
+    delete_remote_branch(git_of(cloned), "origin", "feat/x", tip)
+    delete_branch(git_of(cloned), "feat/x", tip)
+    assert not (tmp_path / "canary").exists()
+    assert cloned.git("ls-remote", "--tags", "origin") == ""

@@ -1,0 +1,398 @@
+"""What of a repository's configuration may take effect: the table, the scan, its cache, trust. (rules 23, 24, 28)"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from imi_monitor.git import environ, keys, safety, scan
+from imi_monitor.git.run import Git
+from imi_monitor.model.errors import GitError
+from tests.helpers import Repo, git
+
+# Written down a second time on purpose: a line lost from the table must be noticed. `*` stands for a subsection.
+_TAKEN_BACK = """
+alias.x alias.*.command browser.*.cmd browser.*.path commit.gpgsign core.alternaterefscommand core.askpass core.editor
+core.pager core.sshcommand core.virtualfilesystem diff.external diff.*.command diff.*.textconv difftool.*.cmd
+difftool.*.path filter.*.clean filter.*.process filter.*.required filter.*.smudge gc.recentobjectshook gpg.program
+gpg.openpgp.program gpg.ssh.defaultkeycommand gpg.ssh.program gpg.x509.program guitool.*.cmd imap.tunnel
+init.templatedir interactive.difffilter lfs.customtransfer.*.path lfs.extension.*.clean lfs.extension.*.smudge
+lfs.standalonetransferagent man.*.cmd man.*.path merge.*.driver merge.verifysignatures mergetool.*.cmd mergetool.*.path
+pager.log push.gpgsign sequence.editor submodule.*.update tag.forcesignannotated tag.gpgsign
+tar.*.command trailer.*.cmd trailer.*.command uploadpack.packobjectshook core.fsmonitor core.hookspath
+"""
+TAKEN_BACK = _TAKEN_BACK.split()
+BY_OTHER_MEANS = ("core.gitproxy", "remote.*.receivepack", "remote.*.uploadpack", "remote.*.vcs")
+
+
+def common(repo: Repo) -> str:
+    return str(repo.path / ".git")
+
+
+def neutral(repo: Repo, **options: bool) -> dict[str, str]:
+    return dict(safety.neutral_settings(common(repo), common(repo), False, **options))
+
+
+def settle() -> None:
+    """Files changed a moment ago are looked at again each time; this is later than that moment."""
+    time.sleep(0.12)
+
+
+@pytest.fixture
+def spawned(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The processes the scan started."""
+    seen: list[list[str]] = []
+    real = scan.spawn
+
+    def count(argv: Any, **options: Any) -> Any:
+        seen.append(list(argv))
+        return real(argv, **options)
+
+    monkeypatch.setattr(scan, "spawn", count)
+    return seen
+
+
+# --- the environment
+
+
+def test_inherited_variables_of_git_are_dropped_and_the_users_own_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GIT_DIR", "GIT_INDEX_FILE", "GIT_EXTERNAL_DIFF", "GIT_CONFIG_PARAMETERS", "GIT_TRACE", "SSH_ASKPASS"):
+        monkeypatch.setenv(name, "evil")
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    monkeypatch.setenv("LANGUAGE", "de")
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "7")
+    monkeypatch.setenv("GIT_CONFIG_KEY_6", "core.pager")
+    monkeypatch.setenv("GIT_AUTHOR_NAME", "Me")
+    env = safety.environment([("a.b", "c"), ("d.e", "")])
+    assert "evil" not in env.values()
+    assert env["GIT_AUTHOR_NAME"] == "Me"
+    assert {name: value for name, value in env.items() if name.startswith("GIT_CONFIG_") and name[-1] in "0123456T"} == {
+        "GIT_CONFIG_COUNT": "2", "GIT_CONFIG_KEY_0": "a.b", "GIT_CONFIG_VALUE_0": "c",
+        "GIT_CONFIG_KEY_1": "d.e", "GIT_CONFIG_VALUE_1": "",
+    }  # fmt: skip
+    assert env["GIT_OPTIONAL_LOCKS"] == "0"
+    assert env["GIT_TERMINAL_PROMPT"] == "0"
+    assert env["LC_ALL"] == "C.UTF-8"
+    assert "LANGUAGE" not in env
+
+
+def test_the_fences_stand() -> None:
+    """Some guard what another one guards too; none may go missing unnoticed, so here they are a second time."""
+    env = safety.environment([])
+    assert {name: env.get(name) for name in FENCES} == FENCES
+    assert (scan.HABITS, scan.LOCKED) == (HABITS, LOCKED)
+
+
+FENCES = {
+    "LC_ALL": "C.UTF-8", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "", "SSH_ASKPASS": "",
+    "SSH_ASKPASS_REQUIRE": "never", "GCM_INTERACTIVE": "never", "GIT_EDITOR": "false", "GIT_SEQUENCE_EDITOR": "false",
+    "GIT_MERGE_AUTOEDIT": "no", "GIT_PAGER": "cat", "GIT_ALLOW_PROTOCOL": "https:ssh:git:file",
+    "GIT_NO_LAZY_FETCH": "1", "GIT_PROXY_COMMAND": "", "GIT_SSH_COMMAND": "ssh -o BatchMode=yes",
+}  # fmt: skip
+HABITS = [
+    ("safe.bareRepository", "explicit"), ("log.showSignature", "false"), ("color.ui", "false"),
+    ("color.diff", "false"), ("diff.autoRefreshIndex", "false"), ("gc.auto", "0"), ("maintenance.auto", "false"),
+]  # fmt: skip
+LOCKED = [
+    ("core.fsmonitor", "false"), ("core.hooksPath", "/dev/null"), ("submodule.recurse", "false"),
+    ("fetch.recurseSubmodules", "false"), ("push.recurseSubmodules", "no"), ("diff.submodule", "short"),
+    ("status.submoduleSummary", "false"), ("protocol.ext.allow", "never"),
+]  # fmt: skip
+
+
+def test_relative_entries_leave_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "node_modules/.bin::.:/usr/bin:../x:/bin")
+    assert safety.environment([])["PATH"] == "/usr/bin:/bin"
+    monkeypatch.setenv("PATH", ".")
+    assert all(map(os.path.isabs, environ.search_path().split(":")))
+
+
+@pytest.mark.parametrize(
+    ("variables", "command"),
+    [
+        ({}, "ssh -o BatchMode=yes"),
+        ({"GIT_SSH_COMMAND": "ssh -i ~/.ssh/key"}, "ssh -i ~/.ssh/key -o BatchMode=yes"),
+        ({"GIT_SSH_COMMAND": "/opt/bin/ssh -v", "GIT_SSH": "other"}, "/opt/bin/ssh -v -o BatchMode=yes"),
+        ({"GIT_SSH": "/o'k/ssh"}, "'/o'\\''k/ssh' -o BatchMode=yes"),
+        ({"GIT_SSH_COMMAND": "my-wrapper --fast"}, "my-wrapper --fast"),
+    ],
+)
+def test_ssh_never_asks(variables: dict[str, str], command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert safety.environment([])["GIT_SSH_COMMAND"] == command
+
+
+def test_the_users_ssh_command_is_kept_and_the_repositorys_is_not(repo: Repo) -> None:
+    repo.git("config", "core.sshCommand", "evil")
+    assert safety.ssh_command(common(repo), common(repo), False) == "ssh -o BatchMode=yes"
+    assert safety.ssh_command(common(repo), common(repo), True) == "evil"
+    repo.git("config", "--global", "core.sshCommand", "ssh -F ~/.ssh/work")
+    scan._scans.clear()
+    assert safety.ssh_command(common(repo), common(repo), False) == "ssh -F ~/.ssh/work -o BatchMode=yes"
+
+
+# --- the table
+
+
+@pytest.mark.parametrize("key", TAKEN_BACK)
+def test_each_key_is_seen_and_taken_back(key: str, repo: Repo, spawned: list[list[str]]) -> None:
+    key = key.replace("*", "Some Name.v1")
+    repo.git("config", key, "evil-program")
+    env = safety.environment(list(neutral(repo).items()))
+    assert len(spawned) == 1, "the scan did not notice the key"
+    assert repo_value(repo, key, env) != "evil-program"
+
+
+@pytest.mark.parametrize("key", BY_OTHER_MEANS)
+def test_keys_that_a_setting_would_make_worse(key: str, repo: Repo, spawned: list[list[str]]) -> None:
+    key = key.replace("*", "origin")
+    repo.git("config", key, "evil-program")
+    assert key not in neutral(repo)
+    assert len(spawned) == 1
+    assert safety.programs(common(repo)) == [f"{key}=evil-program"]
+
+
+def test_a_configured_hook_is_disabled_by_name(repo: Repo) -> None:
+    repo.git("config", "hook.Some Name.v1.command", "evil")
+    repo.git("config", "hook.jobs", "2")
+    assert {key: value for key, value in neutral(repo).items() if key.startswith("hook.")} == {
+        "hook.Some Name.v1.enabled": "false"
+    }
+
+
+def repo_value(repo: Repo, key: str, env: dict[str, str]) -> str:
+    return git("config", "--get", key, cwd=repo.path, env=env)
+
+
+def test_harmless_configuration_costs_no_process_and_gets_no_settings(cloned: Repo, spawned: list[list[str]]) -> None:
+    cloned.git("config", "user.name", "Somebody")
+    cloned.git("config", "branch.main.rebase", "true")
+    cloned.git("config", "remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*")
+    cloned.git("config", "gui.geometry", "887x427+0+0 171 192")
+    assert safety.neutral_settings(common(cloned), common(cloned), False) == [*scan.HABITS, *scan.LOCKED]
+    assert spawned == []
+
+
+def test_the_users_value_comes_back_in_the_place_of_the_repositorys(repo: Repo) -> None:
+    for key, value in (
+        ("filter.lfs.clean", "git-lfs clean -- %f"),
+        ("gpg.program", "gpg2"),
+        ("commit.gpgSign", "true"),
+    ):
+        repo.git("config", "--global", key, value)
+        repo.git("config", key, "evil")
+    repo.git("config", "filter.lfs.smudge", "evil")
+    taken = neutral(repo)
+    assert taken["filter.lfs.clean"] == "git-lfs clean -- %f"
+    assert taken["filter.lfs.smudge"] == ""
+    assert taken["gpg.program"] == "gpg2"
+    assert taken["commit.gpgsign"] == "true"
+
+
+def test_fsmonitor_and_hooks_are_off_whoever_set_them(repo: Repo) -> None:
+    repo.git("config", "--global", "core.fsmonitor", "true")
+    repo.git("config", "--global", "core.hooksPath", "~/hooks")
+    taken = neutral(repo)
+    assert taken["core.fsmonitor"] == "false"
+    assert taken["core.hooksPath"] == "/dev/null"
+
+
+def test_hooks_configured_by_the_user_are_off_for_commands_that_fire_hooks(repo: Repo) -> None:
+    repo.git("config", "--global", "hook.lint.command", "./scripts/lint.sh")
+    assert "hook.lint.enabled" not in neutral(repo)
+    assert neutral(repo, thorough=True)["hook.lint.enabled"] == "false"
+
+
+def test_credential_helpers_start_afresh_with_the_users_own(repo: Repo) -> None:
+    repo.git("config", "--global", "credential.helper", "mine")
+    repo.git("config", "--global", "credential.https://github.com.helper", "!gh auth git-credential")
+    repo.git("config", "credential.https://github.com.helper", "evil")
+    repo.git("config", "--add", "credential.helper", "evil")
+    taken = safety.neutral_settings(common(repo), common(repo), False)
+    assert [pair for pair in taken if pair[0].startswith("credential.")] == [
+        ("credential.helper", ""),
+        ("credential.helper", "mine"),
+        ("credential.https://github.com.helper", "!gh auth git-credential"),
+    ]
+
+
+def test_a_remote_with_a_helper_program_is_refused(cloned: Repo) -> None:
+    cloned.git("config", "remote.origin.vcs", "evil")
+    with pytest.raises(GitError, match=r"remote\.origin\.vcs=evil"):
+        Git(common(cloned), None, str(cloned.path)).run("fetch", "origin")
+
+
+def test_a_broken_configuration_is_an_error_not_a_blank(repo: Repo) -> None:
+    with (repo.path / ".git" / "config").open("a") as config:
+        config.write('[filter "x"\n\tclean = evil\n')
+    with pytest.raises(GitError, match="cannot read the configuration"):
+        neutral(repo)
+
+
+_SHORT = sorted(
+    {*map(keys.short, [*TAKEN_BACK, *BY_OTHER_MEANS]), "core.bare", "user.name", "remote.url", "hook.command"}
+)
+_SPACE = st.sampled_from(["", " ", "\t", "\r\n", "\n\n", " ; comment\n", "\n# [core] x\n"])
+_VALUE = st.sampled_from(["evil", '"evil"', "e\\\nvil", "true", '"a;b" # c', ""])
+
+
+@st.composite
+def _configs(draw: st.DrawFn) -> str:
+    """Configuration files as odd as git still accepts, some of them with a key of ours."""
+    text = draw(st.sampled_from(["", "\ufeff"]))
+    for _ in range(draw(st.integers(1, 4))):
+        section, _, variable = draw(st.sampled_from(_SHORT)).partition(".")
+        form = draw(st.sampled_from(["[{}]", '[{} "a b"]', '[ {} "q\\"\\\\"]', "[{}.old]"]))
+        odd = "".join(draw(st.sampled_from([char, char.upper()])) for char in section)
+        name = "".join(draw(st.sampled_from([char, char.upper()])) for char in variable)
+        text += f"{form.format(odd).replace('[ ', '[')}{draw(_SPACE)}{name}{draw(st.sampled_from([' = ', '=']))}{draw(_VALUE)}\n"
+    return text
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=_configs())
+def test_whatever_git_reads_the_byte_scan_suspects(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_bytes(text.encode())
+    listed = git("config", "--file", str(path), "--null", "--name-only", "--list", cwd=tmp_path, check=False)
+    found = [
+        key for key in listed.split("\0") if key and (keys.neutral(key) is not None or keys.short(key) in keys.LOCKED)
+    ]
+    if found:
+        assert keys.may_name_programs(path.read_bytes()), found
+
+
+# --- the cache
+
+
+def test_a_scan_is_remembered_until_a_file_changes(repo: Repo, spawned: list[list[str]]) -> None:
+    repo.git("config", "filter.a.clean", "evil")
+    settle()
+    for _ in range(5):
+        assert neutral(repo)["filter.a.clean"] == ""
+    assert len(spawned) == 1
+    repo.git("config", "filter.b.clean", "evil")
+    assert neutral(repo)["filter.b.clean"] == ""
+
+
+def test_a_change_in_place_with_its_old_time_stamp_is_seen(repo: Repo) -> None:
+    repo.git("config", "filter.a.clean", "evil")
+    settle()
+    path = repo.path / ".git" / "config"
+    assert "filter.a.clean" in neutral(repo)
+    info = path.stat()
+    with path.open("r+") as config:
+        text = config.read()
+        config.seek(0)
+        config.write(text.replace('"a"', '"b"'))
+    os.utime(path, ns=(info.st_atime_ns, info.st_mtime_ns))
+    assert path.stat().st_size == info.st_size
+    assert "filter.b.clean" in neutral(repo)
+
+
+def test_a_file_changed_a_moment_ago_is_not_believed_yet(repo: Repo) -> None:
+    """Two changes within one tick of the clock leave the same stamp."""
+    repo.git("config", "filter.a.clean", "evil")
+    neutral(repo)
+    assert (common(repo), common(repo), False) not in scan._scans
+    settle()
+    neutral(repo)
+    assert (common(repo), common(repo), False) in scan._scans
+
+
+def test_a_worktrees_own_configuration_appearing_is_seen(repo: Repo) -> None:
+    linked = repo.worktree("feat-a")
+    repo.git("config", "extensions.worktreeConfig", "true")
+    admin = f"{common(repo)}/worktrees/feat-a"
+    settle()
+    assert "filter.a.clean" not in dict(safety.neutral_settings(common(repo), admin, False))
+    linked.git("config", "--worktree", "filter.a.clean", "evil")
+    assert "filter.a.clean" in dict(safety.neutral_settings(common(repo), admin, False))
+
+
+def test_an_included_file_is_never_remembered(repo: Repo, tmp_path: Path) -> None:
+    more = tmp_path / "more"
+    more.write_text('[filter "a"]\n\tclean = evil\n')
+    repo.git("config", "include.path", str(more))
+    settle()
+    assert "filter.a.clean" in neutral(repo)
+    more.write_text('[filter "b"]\n\tclean = evil\n')
+    assert "filter.b.clean" in neutral(repo)
+
+
+def test_a_fifo_as_configuration_does_not_stop_us(repo: Repo) -> None:
+    linked = repo.worktree("feat-a")
+    admin = f"{common(repo)}/worktrees/feat-a"
+    os.mkfifo(f"{admin}/config.worktree")
+    started = time.monotonic()
+    safety.neutral_settings(common(repo), admin, False)
+    assert Git(common(repo), admin, str(linked.path)).text("rev-parse", "HEAD") == repo.git("rev-parse", "main")
+    assert time.monotonic() - started < 2
+
+
+# --- trust
+
+
+def test_programs_are_listed_for_the_person_who_decides(repo: Repo) -> None:
+    linked = repo.worktree("feat-a")
+    repo.git("config", "extensions.worktreeConfig", "true")
+    repo.git("config", "filter.a.clean", "tool clean")
+    repo.git("config", "core.fsmonitor", "false")
+    repo.git("config", "submodule.x.update", "checkout")
+    repo.git("config", "remote.origin.url", "ext::evil %S")
+    repo.git("config", "commit.gpgSign", "true")
+    repo.git("config", "--global", "filter.mine.clean", "mine")
+    linked.git("config", "--worktree", "core.fsmonitor", "evil")
+    assert sorted(safety.programs(common(repo))) == [
+        "core.fsmonitor=evil", "filter.a.clean=tool clean", "remote.origin.url=ext::evil %S",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["new program", "other program", "new hook", "hook content", "hook mode", "hook elsewhere", "include"],
+)
+def test_trust_is_lost_when_what_would_run_changes(change: str, repo: Repo, tmp_path: Path) -> None:
+    hook = repo.path / ".git" / "hooks" / "post-checkout"
+    elsewhere = tmp_path / "hooks"
+    elsewhere.mkdir()
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\ntrue\n")
+    included = tmp_path / "included"
+    included.write_text("")
+    repo.git("config", "filter.a.clean", "tool")
+    repo.git("config", "include.path", str(included))
+    if change == "hook elsewhere":
+        repo.git("config", "core.hooksPath", str(elsewhere))
+    before = safety.fingerprint(common(repo))
+    assert safety.fingerprint(common(repo)) == before
+    acts = {
+        "new program": lambda: repo.git("config", "filter.b.clean", "tool"),
+        "other program": lambda: repo.git("config", "filter.a.clean", "toot"),
+        "new hook": lambda: hook.with_name("pre-push").write_text(""),
+        "hook content": lambda: hook.write_text("#!/bin/sh\nevil\n"),
+        "hook mode": lambda: hook.chmod(0o755),
+        "hook elsewhere": lambda: (elsewhere / "pre-push").write_text("evil"),
+        "include": lambda: included.write_text("[core]\n\tfsmonitor = evil\n"),
+    }
+    acts[change]()
+    assert safety.fingerprint(common(repo)) != before
+
+
+def test_trust_survives_what_runs_nothing(repo: Repo) -> None:
+    before = safety.fingerprint(common(repo))
+    repo.git("config", "user.name", "Other")
+    repo.git("remote", "add", "origin", "https://example.invalid/x")
+    repo.worktree("feat-a")
+    repo.write("new", "file")
+    repo.commit("more")
+    (repo.path / ".git" / "hooks").mkdir(exist_ok=True)
+    (repo.path / ".git" / "hooks" / "pre-push.sample").write_text("x")
+    assert safety.fingerprint(common(repo)) == before

@@ -1,0 +1,341 @@
+"""Children of ours end: by themselves, in time, within their cap, or with their whole group. # G5"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from imi_monitor.git import spawn as spawning
+from imi_monitor.git.spawn import Finished, spawn
+from tests.helpers import ROOT
+
+SH = "/bin/sh"
+SLACK = 2.0  # seconds a loaded machine may take for nothing; what is waited for would take 60
+
+
+@pytest.fixture(params=["pidfd", "portable"], autouse=True)
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Everything holds on Linux and where there are no pidfds; and no descriptor is ever left open."""
+    if request.param == "portable":
+        monkeypatch.setattr(spawning, "_pidfd", lambda pid: -1)
+    elif not hasattr(os, "pidfd_open"):
+        pytest.skip("no pidfds here")
+    before = _descriptors()
+    yield request.param
+    assert _descriptors() == before
+
+
+def _descriptors() -> int:
+    return len(os.listdir("/dev/fd"))
+
+
+def sh(script: str, *args: str, **options: object) -> Finished:
+    return spawn([SH, "-c", script, *args], env=dict(os.environ), **{"timeout": 10.0, **options})  # type: ignore[arg-type]
+
+
+def alive(pid: int) -> bool:
+    """Running; a zombie that its new parent has not buried yet is not."""
+    done = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return bool(done.stdout.strip()) and not done.stdout.startswith("Z")
+
+
+def gone(pids: list[int], seconds: float = 2.0) -> bool:
+    until = time.monotonic() + seconds
+    while any(map(alive, pids)) and time.monotonic() < until:
+        time.sleep(0.02)
+    return not any(map(alive, pids))
+
+
+def pids(path: Path, number: int = 2) -> list[int]:
+    until = time.monotonic() + 5
+    while time.monotonic() < until:
+        words = path.read_text().split() if path.exists() else []
+        if len(words) == number:
+            return [int(word) for word in words]
+        time.sleep(0.01)
+    raise AssertionError(f"{number} processes did not start")
+
+
+# --- the ordinary ends
+
+
+def test_status_and_both_outputs() -> None:
+    done = sh("echo out; echo err >&2; exit 3")
+    assert (done.returncode, done.stdout, done.stderr) == (3, b"out\n", b"err\n")
+    assert not (done.timed_out or done.capped or done.cancelled)
+
+
+def test_death_by_signal_is_a_negative_status() -> None:
+    assert sh("kill -SEGV $$").returncode == -signal.SIGSEGV
+
+
+def test_arguments_are_bytes_and_surrogates() -> None:
+    done = spawn(["/usr/bin/printf", "%s|", b"\xff\xfe", "\udcff", "é"], env={}, timeout=5)
+    assert done.stdout == b"\xff\xfe|\xff|\xc3\xa9|"
+
+
+def test_the_environment_is_only_what_was_given() -> None:
+    assert spawn(["/usr/bin/env"], env={"ONLY": "this"}, timeout=5).stdout == b"ONLY=this\n"
+
+
+def test_stdin_is_empty_or_the_bytes_given() -> None:
+    assert sh("cat").stdout == b""
+    data = os.urandom(3 << 20)  # more than any pipe holds, in both directions
+    assert sh("cat", stdin=data).stdout == data
+
+
+def test_stdin_nobody_reads_does_no_harm() -> None:
+    assert sh("exit 0", stdin=b"x" * (1 << 20)).returncode == 0
+
+
+def test_all_of_a_large_output_arrives() -> None:
+    assert len(sh("head -c 20000000 /dev/zero", cap=20_000_000).stdout) == 20_000_000
+
+
+def test_directory() -> None:
+    assert sh("pwd", cwd="/").stdout == b"/\n"
+
+
+def test_a_missing_program_is_an_oserror() -> None:
+    for _ in range(3):
+        with pytest.raises(FileNotFoundError):
+            spawn(["/no/such/program"], env={}, timeout=5)
+
+
+def test_from_many_threads_at_once() -> None:
+    found: list[bytes] = []
+    threads = [
+        threading.Thread(target=lambda word=word: found.append(sh("echo $0", word).stdout))  # type: ignore[misc]
+        for word in "abcdefgh"
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(found) == [f"{word}\n".encode() for word in "abcdefgh"]
+
+
+# --- what a child is given
+
+
+def test_own_session_and_group_so_nothing_can_ask_on_our_terminal() -> None:
+    script = "import os; print(os.getsid(0) == os.getpid() == os.getpgrp())"
+    assert spawn([sys.executable, "-I", "-c", script], env={}, timeout=10).stdout == b"True\n"
+
+
+def test_no_terminal_can_be_opened() -> None:
+    assert sh("exec 3<>/dev/tty").returncode != 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_signals_are_as_a_program_expects_them() -> None:
+    done = sh("grep -E '^Sig(Ign|Blk)' /proc/self/status")
+    masks = {line.split()[0]: int(line.split()[1], 16) for line in done.stdout.decode().splitlines()}
+    assert not masks["SigIgn:"] & (1 << (signal.SIGPIPE - 1))  # Python itself ignores it
+    assert masks["SigBlk:"] == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_no_descriptor_of_ours_leaks_into_it(tmp_path: Path) -> None:
+    with (tmp_path / "ours").open("w"):
+        listed = sh("ls -l /proc/self/fd").stdout
+    assert b"/ours" not in listed
+    assert listed.count(b"pipe:") >= 2  # it did list them
+
+
+def test_with_our_own_stdio_closed(tmp_path: Path) -> None:
+    """As a hook or a daemon may start us: then our pipes get the numbers 0, 1 and 2."""
+    script = f"""
+import os, sys
+sys.path.insert(0, {str(ROOT)!r})
+from imi_monitor.git.spawn import spawn
+for fd in (0, 1, 2): os.close(fd)
+done = spawn(["/bin/sh", "-c", "cat; echo err >&2"], env={{}}, stdin=b"in", timeout=5)
+fd = os.open({str(tmp_path / "found")!r}, os.O_WRONLY | os.O_CREAT)
+os.write(fd, done.stdout + b"|" + done.stderr)
+"""
+    subprocess.run([sys.executable, "-I", "-c", script], check=True, timeout=20)
+    assert (tmp_path / "found").read_bytes() == b"in|err\n"
+
+
+def test_when_our_parent_ignores_dead_children() -> None:
+    """SIGCHLD ignored is inherited, and then nobody can learn how a child ended: it counts as failed, and nothing hangs."""
+    script = f"""
+import signal, sys
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+sys.path.insert(0, {str(ROOT)!r})
+from imi_monitor.git.spawn import spawn
+done = spawn(["/bin/sh", "-c", "echo said"], env={{}}, timeout=5)
+print(done.returncode, done.stdout)
+"""
+    done = subprocess.run([sys.executable, "-I", "-c", script], check=True, timeout=20, capture_output=True)
+    assert done.stdout == b"255 b'said\\n'\n"
+
+
+# --- the ends we make
+
+
+def test_a_sleeper_is_killed_with_its_group_in_time(tmp_path: Path) -> None:  # G5
+    started = time.monotonic()
+    done = sh(f"sleep 60 & echo $$ $! >{tmp_path}/pids; wait", timeout=0.6)
+    assert time.monotonic() - started < 0.6 + SLACK
+    assert done.timed_out
+    assert done.returncode < 0
+    assert gone(pids(tmp_path / "pids"))
+
+
+def test_who_ignores_term_is_killed_within_the_timeout(tmp_path: Path) -> None:  # G5
+    started = time.monotonic()
+    done = sh(f"trap '' TERM; sleep 60 & echo $$ $! >{tmp_path}/pids; while :; do sleep 0.05; done", timeout=0.8)
+    assert time.monotonic() - started < 0.8 + SLACK
+    assert done.timed_out
+    assert gone(pids(tmp_path / "pids"))
+
+
+def test_term_comes_first_so_that_git_can_clean_up(tmp_path: Path) -> None:
+    sh(f"trap 'echo cleaned >{tmp_path}/mark; exit 1' TERM; sleep 60 & wait", timeout=1.0)
+    assert (tmp_path / "mark").read_text() == "cleaned\n"
+
+
+def test_who_closes_its_outputs_is_still_waited_for_and_killed(tmp_path: Path) -> None:
+    done = sh(f"exec >/dev/null 2>&1; sleep 0.2; echo $$ $$ >{tmp_path}/pids; exit 7")
+    assert done.returncode == 7
+    done = sh(f"echo $$ $$ >{tmp_path}/pids; exec >/dev/null 2>&1 sleep 60", timeout=0.6)
+    assert done.timed_out
+    assert gone(pids(tmp_path / "pids"))
+
+
+def test_a_flood_stops_at_its_cap(tmp_path: Path) -> None:  # G5
+    started = time.monotonic()
+    done = sh(f"echo $$ $$ >{tmp_path}/pids; exec cat /dev/zero", cap=1 << 20)
+    assert time.monotonic() - started < SLACK + 2
+    assert done.capped
+    assert len(done.stdout) == 1 << 20
+    assert gone(pids(tmp_path / "pids"))
+
+
+@pytest.mark.parametrize(("size", "capped"), [(99_999, False), (100_000, False), (100_001, True)])
+def test_the_cap_is_exact(size: int, capped: bool) -> None:
+    done = sh(f"head -c {size} /dev/zero", cap=100_000)
+    assert (len(done.stdout), done.capped) == (min(size, 100_000), capped)
+
+
+def test_stderr_keeps_its_end() -> None:
+    done = sh("head -c 1000000 /dev/zero >&2; echo fatal: the reason >&2")
+    assert len(done.stderr) == 65536
+    assert done.stderr.endswith(b"fatal: the reason\n")
+
+
+def test_somebody_may_cancel(tmp_path: Path) -> None:
+    asked = iter([False, False, True, True])
+    started = time.monotonic()
+    done = sh(f"sleep 60 & echo $$ $! >{tmp_path}/pids; wait", cancelled=lambda: next(asked))
+    assert time.monotonic() - started < SLACK + 2
+    assert done.cancelled
+    assert not done.timed_out
+    assert gone(pids(tmp_path / "pids"))
+
+
+def test_stderr_is_told_as_it_comes() -> None:
+    told: list[bytes] = []
+    sh("echo one >&2; sleep 0.2; echo two >&2", on_stderr=told.append)
+    assert told == [b"one\n", b"two\n"]
+
+
+@pytest.mark.parametrize("failure", [ValueError, KeyboardInterrupt, SystemExit])
+def test_a_failing_callback_ends_the_child_too(failure: type[BaseException], tmp_path: Path) -> None:
+    def fail(_: bytes) -> None:
+        raise failure
+
+    with pytest.raises(failure):
+        sh(f"sleep 60 & echo $$ $! >{tmp_path}/pids; echo now >&2; wait", on_stderr=fail)
+    assert gone(pids(tmp_path / "pids"))
+
+
+def test_ctrl_c_ends_the_child_and_goes_on_as_ctrl_c(tmp_path: Path, way: str) -> None:
+    script = f"""
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+from imi_monitor.git import spawn as spawning
+if {way!r} == "portable": spawning._pidfd = lambda pid: -1
+try:
+    spawning.spawn(["/bin/sh", "-c", "sleep 60 & echo $$ $! >{tmp_path}/pids; wait"], env={{"PATH": "/usr/bin:/bin"}}, timeout=30)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    process = subprocess.Popen([sys.executable, "-I", "-c", script], stdout=subprocess.PIPE)
+    children = pids(tmp_path / "pids")
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=10)[0] == b"interrupted\n"
+    assert gone(children)
+
+
+def test_ctrl_c_at_any_moment_leaves_no_child(way: str) -> None:
+    """Also in the instant in which a process exists and nobody has noted its number yet."""
+    script = f"""
+import os, random, subprocess, sys, time
+sys.path.insert(0, {str(ROOT)!r})
+from imi_monitor.git import spawn as spawning
+if {way!r} == "portable": spawning._pidfd = lambda pid: -1
+interrupted = 0
+for _ in range(25):
+    killer = subprocess.Popen(["/bin/sh", "-c", "read go; kill -INT $PPID"], stdin=subprocess.PIPE)
+    try:
+        os.write(killer.stdin.fileno(), b"go" + bytes([10]))
+        time.sleep(random.uniform(0, 0.002))
+        spawning.spawn(["/bin/sleep", "60"], env={{}}, timeout=20)
+    except KeyboardInterrupt:
+        interrupted += 1
+    killer.wait()
+try: print(os.waitpid(-1, os.WNOHANG))
+except ChildProcessError: print("none", interrupted)
+"""
+    done = subprocess.run([sys.executable, "-I", "-c", script], check=True, timeout=60, capture_output=True)
+    assert done.stdout == b"none 25\n"
+
+
+def test_grandchildren_that_keep_the_pipes_are_not_waited_for(tmp_path: Path) -> None:
+    """A credential cache or an fsmonitor of the user's own: it may live on, but it does not hold us up."""
+    started = time.monotonic()
+    done = sh(f"echo said; sleep 60 & echo $! $! >{tmp_path}/pids")
+    assert time.monotonic() - started < SLACK + 1
+    assert done.stdout == b"said\n"
+    survivor = pids(tmp_path / "pids")[0]
+    assert alive(survivor)
+    os.kill(survivor, signal.SIGKILL)
+
+
+def test_a_grandchild_that_floods_the_pipes_cannot_hold_us(tmp_path: Path) -> None:
+    started = time.monotonic()
+    done = sh(
+        f"(trap '' PIPE; exec cat /dev/zero) & echo $! $! >{tmp_path}/pids; (exec cat /dev/zero >&2) & sleep 0.1",
+        cap=1 << 30,
+    )
+    assert time.monotonic() - started < SLACK + 3
+    assert not done.timed_out
+    assert gone(pids(tmp_path / "pids"))  # our closing the pipe ended it
+
+
+def test_no_zombies(way: str) -> None:
+    script = f"""
+import os, sys
+sys.path.insert(0, {str(ROOT)!r})
+from imi_monitor.git import spawn as spawning
+if {way!r} == "portable": spawning._pidfd = lambda pid: -1
+env = {{"PATH": "/usr/bin:/bin"}}
+for _ in range(20): spawning.spawn(["/bin/sh", "-c", "exit 1"], env=env, timeout=5)
+spawning.spawn(["/bin/sh", "-c", "sleep 60"], env=env, timeout=0.2)
+spawning.spawn(["/bin/cat", "/dev/zero"], env=env, cap=10, timeout=5)
+try: print(os.waitpid(-1, os.WNOHANG))
+except ChildProcessError: print("none")
+"""
+    done = subprocess.run([sys.executable, "-I", "-c", script], check=True, timeout=20, capture_output=True)
+    assert done.stdout == b"none\n"
