@@ -8,48 +8,53 @@ that turns into a write fails at once when somebody else writes), COMMIT, or ROL
 from __future__ import annotations
 
 import os
-import sqlite3
+import time
 
-from imi_monitor.model.errors import RegistryError
-from imi_monitor.model.text import safe
-from imi_monitor.store import schema
+from imi_monitor.store import disk, schema
+from imi_monitor.store.disk import filesystem_of
+from imi_monitor.store.sqlite import sqlite3
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, Concatenate, ParamSpec, TypeVar
+    from typing import Concatenate, ParamSpec, TypeVar
+
+    from imi_monitor.model.errors import RegistryError
 
     P = ParamSpec("P")
     T = TypeVar("T")
 
+    Failure = sqlite3.Error | UnicodeEncodeError
+
+__all__ = [
+    "BUSY_SECONDS", "SAFE_CHECKPOINT", "Error", "checkpoint_if_due", "connect", "explain", "filesystem_of",
+    "lay_ballast_again", "needs_single_checkpointer", "reading", "transact",
+]  # fmt: skip
+
+# What SQLite and the module in front of it raise; the second for a name that is not UTF-8, which it cannot keep.
+Error = (sqlite3.Error, UnicodeEncodeError)
 BUSY_SECONDS = 5.0
 # SQLite 3.7.0 to 3.51.2 can damage a WAL when two connections checkpoint or reset it at the same moment.
 SAFE_CHECKPOINT = (3, 51, 3)
 _CHECKPOINT_BYTES = 1 << 20
-_BALLAST = ".imi-ballast"
-_BALLAST_BYTES = 256 << 10
-_REMOTE = ("nfs", "cifs", "smb", "9p", "virtiofs", "fuse", "afs", "ceph", "lustre", "gfs", "glusterfs", "ocfs2")
+_RESTART_BYTES = 4 << 20
+_RESTART_PATIENCE_MS = 20
+_KEPT_WAL_BYTES = 512 << 10
+
+
+class _Connection(sqlite3.Connection):
+    """A connection that knows its file: SQLite itself cannot tell a name that is not UTF-8."""
+
+    path = ""
+    patience = BUSY_SECONDS
 
 
 def connect(path: str, *, create: bool = True, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
     """An open, migrated registry. Whatever is wrong with it is one RegistryError, and nothing was changed."""
-    fresh = _gate(path, create)
-    try:
-        connection = sqlite3.connect(path, timeout=busy_seconds, isolation_level=None)
-    except sqlite3.Error as error:
-        raise explain(error, path) from error
-    try:
-        _prepare(connection, path)
-    except sqlite3.Error as error:
-        connection.close()
-        raise explain(error, path) from error
-    except BaseException:
-        connection.close()
-        raise
+    real, fresh = disk.gate(path, create)
     if fresh:
-        os.chmod(path, 0o600)
-        _lay_ballast(path)
-    return connection
+        disk.lay_ballast(real)
+    return _with_room(real, path, lambda: _open(real, fresh, busy_seconds))
 
 
 def transact(
@@ -58,17 +63,12 @@ def transact(
     *args: P.args,
     **kwargs: P.kwargs,
 ) -> T:
-    """Run `work(connection, …)` as one transaction and give its result once that is on disk."""
+    """Run `work(connection, …)` as one transaction and give its result once that is on disk.
+
+    On a full disk `work` runs a second time, after a rollback: it must not act outside its transaction.
+    """
     path = _path_of(connection)
-    try:
-        result = _transact_once(connection, work, *args, **kwargs)
-    except sqlite3.Error as error:
-        if not _is_full(error) or not _drop_ballast(path):
-            raise explain(error, path) from error
-        try:  # a full disk: the ballast made room for this one act, so that claims and removals still work
-            result = _transact_once(connection, work, *args, **kwargs)
-        except sqlite3.Error as again:
-            raise explain(again, path) from again
+    result = _with_room(path, path, lambda: _transact_once(connection, work, *args, **kwargs), connection)
     checkpoint_if_due(connection, path)
     return result
 
@@ -85,8 +85,8 @@ def reading(
         try:
             return work(connection, *args, **kwargs)
         finally:
-            connection.execute("ROLLBACK")
-    except sqlite3.Error as error:
+            _roll_back(connection)
+    except Error as error:
         raise explain(error, _path_of(connection)) from error
 
 
@@ -95,54 +95,114 @@ def needs_single_checkpointer() -> bool:
 
 
 def checkpoint_if_due(connection: sqlite3.Connection, path: str) -> bool:
-    """Move a grown WAL into the database. With an old SQLite only one process at a time may do it."""
+    """Move a grown WAL into the database. With an old SQLite only one process at a time may do it.
+
+    There is one checkpoint more, which SQLite makes by itself when the last connection closes. That one is no danger
+    even with an old SQLite: it happens under the exclusive lock on the database, so that nobody else can be connected,
+    write, checkpoint or reset the log meanwhile.
+    """
     if not needs_single_checkpointer():
         return False  # SQLite checkpoints by itself
     try:
-        if os.stat(path + "-wal").st_size < _CHECKPOINT_BYTES:
-            return False
+        size = os.stat(path + "-wal").st_size
     except OSError:
         return False
-    lock = _checkpoint_lock(path)
-    if lock is None:
-        return False
-    try:
-        connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
-        return True
-    except sqlite3.Error:
-        return False  # a busy or full disk: the next writer tries again, the WAL keeps everything meanwhile
-    finally:
-        os.close(lock)
+    return size >= _CHECKPOINT_BYTES and _checkpoint_alone(
+        connection, path, "PASSIVE" if size < _RESTART_BYTES else "RESTART"
+    )
 
 
 def lay_ballast_again(path: str) -> None:
     """Put the ballast back once there is room; called by commands that are not in a hurry."""
-    if os.path.exists(path) and not os.path.exists(_ballast_path(path)):
-        _lay_ballast(path)
+    if os.path.exists(path) and not os.path.exists(disk.ballast_path(path)):
+        disk.lay_ballast(path)
 
 
-def explain(error: sqlite3.Error, path: str) -> RegistryError:
-    """SQLite's error as one sentence: what is wrong with which file, and what to do."""
-    text = str(error)
-    shown = safe(path)
-    if "locked" in text or "busy" in text:
-        return RegistryError(
-            f"the registry {shown} is held by another program for more than {BUSY_SECONDS:.0f} s: try again, or see "
-            "who has it open with `fuser`",
-            code="registry-busy",
-        )
-    if _is_full(error):
-        return RegistryError(f"no space left for the registry {shown}: free some and try again", code="registry-full")
-    if "readonly" in text or "read-only" in text:
-        return RegistryError(f"the registry {shown} is read-only: make it writable, or use --db", code="registry-readonly")
-    if "not a database" in text or "malformed" in text or "encrypted" in text:
-        return RegistryError(
-            f"the registry {shown} is damaged or no SQLite database; it was not touched: move it aside, or restore a copy",
-            code="registry-corrupt",
-        )
-    if "unable to open" in text:
-        return RegistryError(f"cannot open the registry {shown}: check the path and its permissions", code="registry-open")
-    return RegistryError(f"the registry {shown} cannot be used: {safe(text)}", code="registry")
+def explain(error: Failure, path: str) -> RegistryError:
+    """An `Error` as one sentence: what is wrong with which file, and what to do."""
+    from imi_monitor.store import trouble
+
+    return trouble.explain(error, path)
+
+
+def _with_room(real: str, path: str, act: Callable[[], T], connection: sqlite3.Connection | None = None) -> T:
+    """Do it; on a full disk make room and do it once more, so that claims and removals still work."""
+    try:
+        return act()
+    except Error as error:
+        if not disk.out_of_room(error, real) or not _make_room(real, connection):
+            raise explain(error, path) from error
+    try:
+        return act()
+    except Error as error:
+        raise explain(error, path) from error
+
+
+def _make_room(real: str, connection: sqlite3.Connection | None) -> bool:
+    """Give up the ballast, and move the log into the database: the next commit then needs no more than the log has."""
+    dropped = disk.drop_ballast(real)
+    return (connection is not None and _checkpoint_alone(connection, real, "PASSIVE")) or dropped
+
+
+def _open(real: str, fresh: bool, busy_seconds: float) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        _uri(real, fresh), timeout=busy_seconds, isolation_level=None, uri=True, factory=_Connection
+    )
+    try:
+        connection.path = real
+        connection.patience = busy_seconds
+        _prepare(connection, real, busy_seconds)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _uri(real: str, fresh: bool) -> str:
+    """The file as a URI: an existing one is never created by accident, a new one is private from its first byte.
+
+    SQLite copies the mode of the `modeof` file, which is our own ballast, 0600; its -wal and -shm follow the database.
+    """
+    quoted = _quoted(real)
+    if not fresh:
+        return f"file://{quoted}?mode=rw"
+    model = disk.ballast_path(real)
+    return f"file://{quoted}?modeof={_quoted(model)}" if os.path.exists(model) else f"file://{quoted}"
+
+
+def _quoted(path: str) -> str:
+    plain = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/-_.~"
+    return "".join(chr(byte) if byte in plain else f"%{byte:02X}" for byte in os.fsencode(path))
+
+
+def _prepare(connection: sqlite3.Connection, real: str, busy_seconds: float) -> None:
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    ours = connection.execute("PRAGMA application_id").fetchone()[0]
+    if version != schema.VERSION or ours != schema.APPLICATION_ID:
+        from imi_monitor.store import upgrade
+
+        upgrade.upgrade(connection, real, busy_seconds)
+    else:
+        _write_ahead(connection, busy_seconds)
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute(f"PRAGMA journal_size_limit = {_KEPT_WAL_BYTES}")
+    if needs_single_checkpointer():
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
+
+
+def _write_ahead(connection: sqlite3.Connection, busy_seconds: float) -> None:
+    """Another program may have switched the log off; it stays off while that is connected, which only costs speed."""
+    if connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
+        return
+    connection.execute("PRAGMA busy_timeout = 0")
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+    except sqlite3.OperationalError as error:
+        if not _is_busy(error):
+            raise
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {int(busy_seconds * 1000)}")
 
 
 def _transact_once(
@@ -151,166 +211,99 @@ def _transact_once(
     *args: P.args,
     **kwargs: P.kwargs,
 ) -> T:
-    connection.execute("BEGIN IMMEDIATE")
+    _begin(connection)
     try:
         result = work(connection, *args, **kwargs)
         connection.execute("COMMIT")
     except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
+        _roll_back(connection)
         raise
     return result
 
 
-def _gate(path: str, create: bool) -> bool:
-    """Refuse what cannot go well before SQLite touches anything; True when the file is going to be new."""
-    folder = os.path.dirname(path)
+def _begin(connection: sqlite3.Connection) -> None:
+    """Take the write lock, or fail as busy after the connection's patience.
+
+    Not left to SQLite's own waiting: that sleeps 100 ms at a time while others take the lock hundreds of times, and
+    under load somebody starves for seconds. Looking again every few milliseconds bounds the worst wait.
+    """
+    patience = _patience(connection)
+    connection.execute("PRAGMA busy_timeout = 0")
     try:
-        info = os.stat(path)
-    except FileNotFoundError:
-        if not create:
-            raise RegistryError(f"there is no registry at {safe(path)}", code="registry-missing") from None
-        _make_folder(folder)
-        _refuse_remote(path, folder)
-        return True
-    except OSError as error:
-        raise RegistryError(f"cannot reach the registry {safe(path)}: {error.strerror}", code="registry-open") from error
-    if os.path.isdir(path):
-        raise RegistryError(f"the registry {safe(path)} is a folder: name a file with --db", code="registry-open")
-    if info.st_uid != os.geteuid():
-        raise RegistryError(
-            f"the registry {safe(path)} belongs to another user (uid {info.st_uid}): run as that user, or use --db",
-            code="registry-foreign",
-        )
-    if not os.access(path, os.W_OK) or not os.access(folder, os.W_OK):
-        raise RegistryError(
-            f"the registry {safe(path)} is read-only: make the file and its folder writable, or use --db",
-            code="registry-readonly",
-        )
-    _refuse_remote(path, folder)
-    return False
-
-
-def _make_folder(folder: str) -> None:
-    try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-    except OSError as error:
-        raise RegistryError(
-            f"cannot make the registry's folder {safe(folder)}: {error.strerror}", code="registry-open"
-        ) from error
-
-
-def _refuse_remote(path: str, folder: str) -> None:
-    kind = filesystem_of(folder)
-    if kind.startswith(_REMOTE):
-        raise RegistryError(
-            f"the registry {safe(path)} is on a {safe(kind)} file system, where SQLite loses data: put it on a local "
-            "disk with --db or IMI_DATABASE_PATH",
-            code="registry-remote",
-        )
-
-
-def filesystem_of(folder: str) -> str:
-    """The type of the file system that holds `folder`, as the kernel names it; empty where there is no /proc."""
-    try:
-        with open("/proc/self/mounts", "rb") as file:
-            lines = file.read().splitlines()
-    except OSError:
-        return ""
-    target = os.fsencode(os.path.realpath(folder))
-    best, kind = b"", b""
-    for line in lines:
-        fields = line.split(b" ")
-        mount = fields[1].replace(b"\\040", b" ") if len(fields) > 2 else b"?"
-        inside = target == mount or target.startswith(mount.rstrip(b"/") + b"/")
-        if inside and len(mount) >= len(best):
-            best, kind = mount, fields[2]
-    return kind.decode("ascii", "replace")
-
-
-def _prepare(connection: sqlite3.Connection, path: str) -> None:
-    connection.execute(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000)}")
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version > schema.VERSION:
-        raise RegistryError(
-            f"the registry {safe(path)} was made by a newer imi (schema {version}, this one knows {schema.VERSION}): "
-            "update imi; nothing was changed",
-            code="registry-newer",
-        )
-    connection.execute("PRAGMA foreign_keys = ON")
-    connection.execute("PRAGMA synchronous = FULL")
-    if needs_single_checkpointer():
-        connection.execute("PRAGMA wal_autocheckpoint = 0")
-    if version < schema.VERSION:
-        _upgrade(connection, path)
-
-
-def _upgrade(connection: sqlite3.Connection, path: str) -> None:
-    tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    if tables and "worktrees" not in tables:
-        raise RegistryError(
-            f"{safe(path)} is an SQLite database but no registry of imi: name another file with --db",
-            code="registry-foreign-schema",
-        )
-    if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-        connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        # another process may have come first: what counts is the version under the lock
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-        for script in schema.MIGRATIONS[version:]:
-            for statement in schema.statements(script):
-                connection.execute(statement)
-        connection.execute(f"PRAGMA user_version = {max(version, schema.VERSION)}")
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-
-
-def _path_of(connection: sqlite3.Connection) -> str:
-    for _, name, path in connection.execute("PRAGMA database_list"):
-        if name == "main":
-            return str(path)
-    return ""
-
-
-def _is_full(error: sqlite3.Error) -> bool:
-    return "full" in str(error)
-
-
-def _ballast_path(path: str) -> str:
-    return os.path.join(os.path.dirname(path), _BALLAST)
-
-
-def _lay_ballast(path: str) -> None:
-    """Keep a little room on the disk that can be given up when it is full."""
-    target = _ballast_path(path)
-    try:
-        handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except OSError:
-        return  # it is there already, or there is no room: nothing to give up then
-    try:
-        os.write(handle, b"\0" * _BALLAST_BYTES)
-    except OSError:
-        os.unlink(target)
+        if not _begun(connection, last=False):
+            _insist(connection, time.monotonic() + patience)
     finally:
-        os.close(handle)
+        connection.execute(f"PRAGMA busy_timeout = {int(patience * 1000)}")
 
 
-def _drop_ballast(path: str) -> bool:
+def _insist(connection: sqlite3.Connection, until: float) -> None:
+    while not _begun(connection, last=time.monotonic() > until):
+        time.sleep(0.001 + os.urandom(1)[0] / 64_000)  # 1 to 5 ms, and no two waiters in step
+
+
+def _begun(connection: sqlite3.Connection, *, last: bool) -> bool:
     try:
-        os.unlink(_ballast_path(path))
-    except OSError:
+        connection.execute("BEGIN IMMEDIATE")
+    except sqlite3.OperationalError as error:
+        if last or not _is_busy(error):
+            raise
         return False
     return True
 
 
+def _is_busy(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+
+
+def _roll_back(connection: sqlite3.Connection) -> None:
+    if connection.in_transaction:  # some errors have rolled back already
+        connection.execute("ROLLBACK")
+
+
+def _path_of(connection: sqlite3.Connection) -> str:
+    if isinstance(connection, _Connection):
+        return connection.path
+    return next((str(path) for _, name, path in connection.execute("PRAGMA database_list") if name == "main"), "")
+
+
+def _checkpoint_alone(connection: sqlite3.Connection, path: str, mode: str) -> bool:
+    """A checkpoint, unless another process is at it; False when nothing could be moved."""
+    lock = _checkpoint_lock(path)
+    if lock is None:
+        return False
+    try:
+        _checkpoint(connection, mode)
+        return True
+    except sqlite3.Error:
+        return False  # a busy or full disk: the next writer tries again, the WAL keeps everything meanwhile
+    finally:
+        os.close(lock)
+
+
+def _checkpoint(connection: sqlite3.Connection, mode: str) -> None:
+    """PASSIVE waits for nobody, but when many write without a pause it never catches up: RESTART holds them up.
+
+    It also waits for readers while it does so. One that reads for long must not stop all writers: hence the short wait.
+    """
+    connection.execute(f"PRAGMA busy_timeout = {_RESTART_PATIENCE_MS}")
+    try:
+        connection.execute(f"PRAGMA wal_checkpoint({mode})")
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {int(_patience(connection) * 1000)}")
+
+
+def _patience(connection: sqlite3.Connection) -> float:
+    return connection.patience if isinstance(connection, _Connection) else BUSY_SECONDS
+
+
 def _checkpoint_lock(path: str) -> int | None:
+    """The lock on checkpoints, released by closing it; None when another process has it or it cannot be had."""
     import fcntl
 
-    handle = os.open(path + ".checkpoint", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        handle = os.open(path + ".checkpoint", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError:
+        return None
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -71,8 +71,12 @@ def since(
     repo_name: str | None = None,
     worktree_name: str | None = None,
     limit: int = 1000,
+    newest: bool = False,
 ) -> list[Event]:
-    """Events behind `seq` in order. A kind may end in `.*`; `after` is a stored moment."""
+    """Events behind `seq` in order. A kind may end in `.*`; `after` is a stored moment.
+
+    The limit keeps the oldest ones, so that a reader can go on from there; with `newest` it keeps the last ones.
+    """
     where, values = ["seq > ?"], [seq]  # type: tuple[list[str], list[object]]
     if kinds:
         where.append("(" + " OR ".join("type GLOB ?" for _ in kinds) + ")")
@@ -85,11 +89,18 @@ def since(
         where.append("occurred_at >= ?")
         values.append(after)
     values.append(limit)
+    order = "seq DESC" if newest else "seq"
     rows = connection.execute(
-        f"SELECT {_COLUMNS} FROM events WHERE {' AND '.join(where)} ORDER BY seq LIMIT ?", values
+        f"SELECT {_COLUMNS} FROM events WHERE {' AND '.join(where)} ORDER BY {order} LIMIT ?", values
     )
-    return [Event(row) for row in rows]
+    found = [Event(row) for row in rows]
+    return found[::-1] if newest else found
 
 
 def last_seq(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()[0])
+
+
+def version(connection: sqlite3.Connection) -> int:
+    """Another number whenever another connection has committed anything: costs microseconds, so it can be polled."""
+    return int(connection.execute("PRAGMA data_version").fetchone()[0])

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from imi_monitor import host
 from imi_monitor.model import jsontext, times
+from imi_monitor.model.errors import Refused
+from imi_monitor.model.text import safe
 from imi_monitor.store.ids import new_id
 
 TYPE_CHECKING = False
@@ -59,8 +61,37 @@ def begin(
     return identity
 
 
+def refuse_if_busy(connection: sqlite3.Connection, repo_name: str, worktree_name: str) -> None:
+    """Refused when another act on the worktree is under way; call it in the transaction that begins one."""
+    for other in unfinished(connection):
+        if (other.repo_name, other.worktree_name) == (repo_name, worktree_name):
+            raise Refused(
+                f"{safe(worktree_name)} is in the middle of another act ({safe(other.kind)}, process {other.pid}): "
+                "wait for it, then repeat",
+                code="busy",
+            )
+
+
 def update(connection: sqlite3.Connection, identity: str, data: dict[str, object]) -> None:
     connection.execute("UPDATE operations SET data = ? WHERE id = ?", (jsontext.dumps(data), identity))
+
+
+def adopt(connection: sqlite3.Connection, operation: Operation) -> bool:
+    """Make an abandoned operation ours to finish; False when another process did so first."""
+    import os
+
+    me = host.process(os.getpid())
+    changed = connection.execute(
+        "UPDATE operations SET host = ?, boot = ?, pid = ?, pid_started = ?"
+        " WHERE id = ? AND boot = ? AND pid = ? AND pid_started IS ?",
+        (me.host, me.boot, me.pid, me.started, operation.id, operation.boot, operation.pid, operation.pid_started),
+    )
+    return changed.rowcount == 1
+
+
+def give_up(connection: sqlite3.Connection, identity: str) -> None:
+    """This process could neither finish nor take back: let it count as abandoned, though the process may live on."""
+    connection.execute("UPDATE operations SET pid_started = 'given up' WHERE id = ?", (identity,))
 
 
 def finish(connection: sqlite3.Connection, identity: str) -> bool:

@@ -205,6 +205,8 @@ CREATE TABLE trust (
 MIGRATIONS: tuple[str, ...] = (_IMI_TABLES + _IMI_COLUMNS + _OUR_TABLES,)
 
 VERSION = len(MIGRATIONS)
+# "iMi+" in `PRAGMA application_id`: version 1 alone could be any program's file.
+APPLICATION_ID = 0x694D692B
 
 
 def statements(script: str) -> list[str]:
@@ -218,4 +220,6 @@ def statements(script: str) -> list[str]:
         if complete_statement(pending):
             found.append(pending.strip())
             pending = ""
+    if pending.strip():
+        raise ValueError(f"the script ends in the middle of a statement: {pending.strip()[:60]}")
     return found

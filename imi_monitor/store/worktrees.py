@@ -95,12 +95,13 @@ def register_repository(
     known = repository_of(connection, common_dir, path)
     at = times.stamp()
     name = known or _free_name(connection, wanted, path)
+    path = _as_known(connection, name, path)
     connection.execute(
         "INSERT INTO repositories (id, name, path, remote_url, default_branch, created_at, updated_at, active)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, 1) ON CONFLICT (name) DO UPDATE SET path = excluded.path,"
         " default_branch = excluded.default_branch, updated_at = excluded.updated_at, active = 1"
         " WHERE path <> excluded.path OR default_branch <> excluded.default_branch OR active <> 1",
-        (new_id(), name, path, remote_url, default_branch, at, at),
+        (new_id(), name, path, _without_password(remote_url), default_branch, at, at),
     )
     connection.execute(
         "INSERT INTO places (repo_name, host, common_dir) VALUES (?, ?, ?)"
@@ -109,6 +110,21 @@ def register_repository(
         (name, host.hostname(), common_dir),
     )
     return name
+
+
+def _as_known(connection: sqlite3.Connection, name: str, path: str) -> str:
+    """The path as the row spells it, if that is the same place: iMi may have come through a link."""
+    row = connection.execute("SELECT path FROM repositories WHERE name = ?", (name,)).fetchone()
+    same = row is not None and os.path.realpath(str(row[0])) == os.path.realpath(path)
+    return str(row[0]) if same else path
+
+
+def _without_password(url: str) -> str:
+    if "://" not in url or "@" not in url:
+        return url
+    from imi_monitor.model.redact import redact
+
+    return redact(url)
 
 
 def _free_name(connection: sqlite3.Connection, wanted: str, path: str) -> str:
@@ -154,14 +170,18 @@ def put_worktree(
     base_branch: str | None = None,
     pr_number: int | None = None,
 ) -> None:
-    """Register a worktree, or bring its old row back to life under the same id with nobody's claim on it."""
+    """Register a worktree, or bring its old row back to life under the same id with nobody's claim on it.
+
+    iMi leaves the owner's name on rows it deactivates: it must not come back with them.
+    """
     at = times.stamp()
     connection.execute(
         "INSERT INTO worktrees (id, repo_name, worktree_name, branch_name, worktree_type, path, created_at, updated_at,"
         " active, base_branch, pr_number) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?)"
         " ON CONFLICT (repo_name, worktree_name) DO UPDATE SET branch_name = excluded.branch_name,"
         " worktree_type = excluded.worktree_type, path = excluded.path, updated_at = excluded.updated_at, active = 1,"
-        " base_branch = excluded.base_branch, pr_number = excluded.pr_number, closed_how = NULL",
+        " base_branch = excluded.base_branch, pr_number = excluded.pr_number, closed_how = NULL,"
+        " agent_id = CASE WHEN worktrees.active THEN worktrees.agent_id END",
         (new_id(), repo_name, name, branch, kind, path, at, at, base_branch, pr_number),
     )
 
@@ -172,4 +192,13 @@ def close_worktree(connection: sqlite3.Connection, repo_name: str, name: str, ho
         "UPDATE worktrees SET active = 0, agent_id = NULL, closed_how = ?, updated_at = ?"
         " WHERE repo_name = ? AND worktree_name = ?",
         (how, times.stamp(), repo_name, name),
+    )
+
+
+def reopen_worktree(connection: sqlite3.Connection, repo_name: str, name: str, path: str) -> None:
+    """A closed worktree is back in its place; nobody holds it."""
+    connection.execute(
+        "UPDATE worktrees SET active = 1, agent_id = NULL, closed_how = NULL, path = ?, updated_at = ?"
+        " WHERE repo_name = ? AND worktree_name = ?",
+        (path, times.stamp(), repo_name, name),
     )

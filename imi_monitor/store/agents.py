@@ -1,0 +1,48 @@
+"""Agents we have met: who, of what kind, on which machine, when first and last."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+
+_KINDS = ("claude", "codex", "gemini", "aider", "cursor", "copilot", "opencode", "amp", "goose", "qwen", "cline")
+
+
+class Agent:
+    __slots__ = ("first_seen_at", "host", "kind", "last_seen_at", "name", "status")
+
+    def __init__(self, row: tuple[object, ...]) -> None:
+        self.name, self.kind, self.host, self.status, self.first_seen_at, self.last_seen_at = map(str, row)
+
+
+def kind_of(agent: str) -> str:
+    """`human:ann` is a human, `claude-1` is claude; a name that says nothing is an `agent`."""
+    head, colon, _ = agent.partition(":")
+    if colon and head.isalnum():
+        return head.lower()
+    lower = agent.lower()
+    return next((kind for kind in _KINDS if lower.startswith(kind)), "agent")
+
+
+def seen(connection: sqlite3.Connection, agent: str, host: str, at: str, status: str = "active") -> None:
+    """A sign of life at `at`; makes the agent known on its first."""
+    connection.execute(
+        "INSERT INTO agents (name, kind, host, status, first_seen_at, last_seen_at) VALUES (?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT (name) DO UPDATE SET host = excluded.host, status = excluded.status,"
+        " last_seen_at = excluded.last_seen_at",
+        (agent, kind_of(agent), host, status, at, at),
+    )
+
+
+def known(connection: sqlite3.Connection) -> list[Agent]:
+    rows = connection.execute("SELECT name, kind, host, status, first_seen_at, last_seen_at FROM agents ORDER BY name")
+    return [Agent(row) for row in rows]
+
+
+def released(connection: sqlite3.Connection, agent: str) -> None:
+    """The agent gave up a claim, or lost it: without another one it is idle."""
+    connection.execute(
+        "UPDATE agents SET status = 'idle' WHERE name = ? AND NOT EXISTS (SELECT 1 FROM claims WHERE agent_id = ?)",
+        (agent, agent),
+    )

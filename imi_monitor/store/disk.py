@@ -1,0 +1,185 @@
+"""What surrounds the registry's file: whether it may be used at all, and a little room kept for a full disk.
+
+Nothing here opens the file itself. Closing a file drops every POSIX lock this process holds on it, SQLite's included,
+and the next writer of another process would then lose its commits: so it is looked at with `stat` and nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from imi_monitor.model.errors import RegistryError
+from imi_monitor.model.text import safe
+
+# SQLite's locks and shared memory do not work over these; reports of lost registries are on file for each kind.
+_REMOTE = ("nfs", "cifs", "smb", "9p", "virtiofs", "fuse", "afs", "ceph", "lustre", "gfs", "gluster", "ocfs2", "vboxsf")
+_BALLAST = ".imi-ballast"
+_BALLAST_BYTES = 256 << 10
+_SCARCE_BYTES = 256 << 10
+# SQLite's own numbers; the `sqlite3` module names them only in newer versions.
+_FULL, _IO_ERROR, _CANNOT_OPEN = 13, 10, 14
+_WRITE_FAILED, _SHARED_MEMORY_FAILED = 778, 4874
+
+
+def gate(path: str, create: bool) -> tuple[str, bool]:
+    """Refuse what cannot go well before SQLite touches anything.
+
+    Gives the file's real path (the ballast and SQLite's own side files live beside that, not beside a link to it) and
+    whether it is going to be new.
+    """
+    if "\0" in path:
+        raise RegistryError(f"{safe(path)} is no file name: name another one with --db", code="registry-open")
+    real = os.path.realpath(path)
+    folder = os.path.dirname(real)
+    try:
+        info = os.stat(real)
+    except FileNotFoundError:
+        if not create:
+            raise RegistryError(f"there is no registry at {safe(path)}: check --db", code="registry-missing") from None
+        _make_folder(folder)
+        _refuse_read_only(path, folder, None)
+        _refuse_remote(path, folder)
+        return real, True
+    except OSError as error:
+        raise RegistryError(
+            f"cannot reach the registry {safe(path)}: {error.strerror}", code="registry-open"
+        ) from error
+    _refuse_odd(path, real, info)
+    _refuse_read_only(path, folder, real)
+    _refuse_remote(path, folder)
+    return real, False
+
+
+def filesystem_of(folder: str) -> str:
+    """The type of the file system that holds `folder`, as the kernel names it; empty where there is no /proc."""
+    try:
+        with open("/proc/self/mounts", "rb") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return ""
+    target = os.fsencode(os.path.realpath(folder))
+    best, kind = b"", b""
+    for line in lines:
+        fields = line.split(b" ")
+        if len(fields) < 3:
+            continue
+        mount = _unescaped(fields[1])
+        inside = target == mount or target.startswith(mount.rstrip(b"/") + b"/")
+        if inside and len(mount) >= len(best):
+            best, kind = mount, fields[2]
+    return kind.decode("ascii", "replace")
+
+
+def is_remote(kind: str) -> bool:
+    """Whether SQLite must not be used on a file system of this type; `fuseblk` is a local disk (NTFS, exFAT)."""
+    return kind.startswith(_REMOTE) and kind != "fuseblk"
+
+
+def lay_ballast(path: str) -> None:
+    """Keep a little room on the disk that can be given up when it is full."""
+    target = ballast_path(path)
+    try:
+        handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return  # it is there already, or there is no room: nothing to give up then
+    try:
+        # random bytes, because a file system that compresses would keep no room for zeros
+        whole = os.write(handle, os.urandom(_BALLAST_BYTES)) == _BALLAST_BYTES
+    except OSError:
+        whole = False
+    os.close(handle)
+    if not whole:
+        drop_ballast(path)
+
+
+def drop_ballast(path: str) -> bool:
+    """Give the kept room back; False when there was none."""
+    try:
+        os.unlink(ballast_path(path))
+    except OSError:
+        return False
+    return True
+
+
+def ballast_path(path: str) -> str:
+    return os.path.join(os.path.dirname(os.path.realpath(path)), _BALLAST)
+
+
+def out_of_room(error: Exception, path: str) -> bool:
+    """Whether SQLite failed for want of space. It says so plainly only when the database itself could not grow."""
+    code = getattr(error, "sqlite_errorcode", 0)
+    if code & 0xFF == _FULL or code in (_WRITE_FAILED, _SHARED_MEMORY_FAILED):
+        return True
+    return code & 0xFF in (_IO_ERROR, _CANNOT_OPEN) and _scarce(os.path.dirname(path))
+
+
+def _scarce(folder: str) -> bool:
+    try:
+        room = os.statvfs(folder)
+    except OSError:
+        return False
+    blocks = room.f_bfree if os.geteuid() == 0 else room.f_bavail
+    return blocks * room.f_frsize < _SCARCE_BYTES or (room.f_files > 0 and room.f_favail == 0)
+
+
+def _unescaped(mount: bytes) -> bytes:
+    """The kernel writes blank, tab, newline and backslash in /proc/self/mounts as three octal digits."""
+    for sign in b" \t\n\\":
+        mount = mount.replace(b"\\%03o" % sign, bytes((sign,)))
+    return mount
+
+
+def _make_folder(folder: str) -> None:
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise RegistryError(
+            f"cannot make the registry's folder {safe(folder)}: {error.strerror}: use --db for another place",
+            code="registry-open",
+        ) from error
+
+
+def _refuse_odd(path: str, real: str, info: os.stat_result) -> None:
+    shown = safe(path)
+    if not stat.S_ISREG(info.st_mode):
+        kind = "a folder" if stat.S_ISDIR(info.st_mode) else "no regular file"
+        raise RegistryError(f"the registry {shown} is {kind}: name a file with --db", code="registry-open")
+    if info.st_uid != os.geteuid():
+        raise RegistryError(
+            f"the registry {shown} belongs to another user (uid {info.st_uid}): run as that user, or use --db",
+            code="registry-foreign",
+        )
+    if info.st_size == 0 and _holds_something(real + "-wal"):
+        # SQLite would take the database for new and delete the log, and with it what was committed last
+        raise RegistryError(
+            f"the registry {shown} is empty although {shown}-wal holds commits; nothing was touched: restore a copy "
+            "or move both aside",
+            code="registry-corrupt",
+        )
+
+
+def _holds_something(path: str) -> bool:
+    try:
+        return os.stat(path).st_size > 0
+    except OSError:
+        return False
+
+
+def _refuse_read_only(path: str, folder: str, real: str | None) -> None:
+    if os.access(folder, os.W_OK | os.X_OK) and (real is None or os.access(real, os.R_OK | os.W_OK)):
+        return
+    raise RegistryError(
+        f"the registry {safe(path)} is read-only: make the file and its folder writable, or use --db",
+        code="registry-readonly",
+    )
+
+
+def _refuse_remote(path: str, folder: str) -> None:
+    kind = filesystem_of(folder)
+    if is_remote(kind):
+        raise RegistryError(
+            f"the registry {safe(path)} is on a {safe(kind)} file system, where SQLite loses data: put it on a local "
+            "disk with --db or IMI_DATABASE_PATH",
+            code="registry-remote",
+        )

@@ -1,0 +1,124 @@
+"""How the registry is: its file, its disk, what is in it that needs a hand. Read only, for `imi doctor`."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterable
+
+from imi_monitor import host
+from imi_monitor.model.checkup import Check, fail, ok, warn
+from imi_monitor.model.errors import RegistryError
+from imi_monitor.model.text import count, safe
+from imi_monitor.store import db, disk, operations, schema, worktrees
+
+_SCARCE = 64 << 20
+_MOST_NAMES = 5
+
+
+def look(path: str) -> list[Check]:
+    """Everything about the registry at `path`; one that cannot be opened is a finding, not an error."""
+    if not os.path.lexists(path):
+        return [ok("registry", f"none yet at {safe(path)}", "the first command that needs it makes it"), *_library()]
+    try:
+        connection = db.connect(path, create=False)
+    except RegistryError as error:
+        return [fail("registry", error.sentence, "until then every worktree counts as claimed"), *_library()]
+    try:
+        return [*_file(connection, path), *_library(), *_room(path), *_contents(connection)]
+    except db.Error as error:
+        return [fail("registry", db.explain(error, path).sentence, "restore a copy of it"), *_library()]
+    finally:
+        connection.close()
+
+
+def _file(connection: sqlite3.Connection, path: str) -> list[Check]:
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    mode = str(connection.execute("PRAGMA journal_mode").fetchone()[0])
+    kind = db.filesystem_of(os.path.dirname(os.path.realpath(path))) or "unknown"
+    found = [ok("registry", f"{safe(path)}, schema {version} of {schema.VERSION}, on {safe(kind)}")]
+    if mode != "wal":
+        found.append(
+            warn(
+                "journal",
+                f"mode is {safe(mode)}",
+                "close other programs that use the registry: readers wait for writers",
+            )
+        )
+    else:
+        found.append(ok("journal", "write-ahead log"))
+    damage = [str(row[0]) for row in connection.execute("PRAGMA quick_check(3)")]
+    if damage == ["ok"]:
+        found.append(ok("integrity", "quick check passed"))
+    else:
+        found.append(fail("integrity", f"damaged ({safe(damage[0], 120)})", "move it aside, or restore a copy"))
+    return found
+
+
+def _library() -> list[Check]:
+    version = sqlite3.sqlite_version
+    if not db.needs_single_checkpointer():
+        return [ok("sqlite", version)]
+    wanted = ".".join(map(str, db.SAFE_CHECKPOINT))
+    return [
+        warn(
+            "sqlite",
+            f"{version} can damage the log when two processes checkpoint at once (fixed in {wanted}), so imi lets only "
+            "one do it at a time",
+            f"nothing has to be done; a Python with SQLite {wanted} lifts it",
+        )
+    ]
+
+
+def _room(path: str) -> list[Check]:
+    db.lay_ballast_again(path)
+    found = []
+    if os.path.exists(disk.ballast_path(path)):
+        found.append(ok("ballast", "256 KB kept, for claims and removals on a full disk"))
+    else:
+        found.append(warn("ballast", "there is no room for it", "free some space on the registry's disk"))
+    room = os.statvfs(os.path.dirname(os.path.realpath(path)))
+    free = room.f_bavail * room.f_frsize
+    if free < _SCARCE:
+        found.append(warn("disk", f"{free >> 10} KB left for the registry", "free some space"))
+    return found
+
+
+def _contents(connection: sqlite3.Connection) -> list[Check]:
+    return [_missing(connection), _unfinished(connection)]
+
+
+def _missing(connection: sqlite3.Connection) -> Check:
+    rows = worktrees.worktrees(connection)
+    elsewhere = _elsewhere(connection)
+    gone = [row for row in rows if row.repo_name not in elsewhere and not os.path.isdir(row.path)]
+    if not gone:
+        return ok("worktrees", f"{count(len(rows), 'registered worktree')}, each with its directory")
+    return warn(
+        "worktrees",
+        f"{count(len(gone), 'registered worktree')} without a directory: {_names(row.name for row in gone)}",
+        "`imi repair` finds moved ones, `imi prune` forgets them",
+    )
+
+
+def _elsewhere(connection: sqlite3.Connection) -> set[str]:
+    """The repositories of other machines: their directories are not for us to miss."""
+    rows = connection.execute("SELECT repo_name FROM places WHERE host <> ?", (host.hostname(),))
+    return {str(row[0]) for row in rows}
+
+
+def _unfinished(connection: sqlite3.Connection) -> Check:
+    left = [one for one in operations.unfinished(connection) if one.abandoned]
+    if not left:
+        return ok("operations", "none was left unfinished")
+    named = _names(f"{one.kind} {one.worktree_name}" for one in left)
+    return warn(
+        "operations",
+        f"{count(len(left), 'operation')} left unfinished: {named}",
+        "the next command such as `imi list` settles it",
+    )
+
+
+def _names(found: Iterable[str]) -> str:
+    names = [safe(name, 60) for name in found]
+    return ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")

@@ -1,0 +1,201 @@
+"""Claiming, renewing and giving back, as whole decisions: each of these functions is one transaction.
+
+The order of the questions in `take` is the order of rights: the line first, then a free slot, then what the claimer
+asks for beyond that. Only `granting.seize` decides; everything read before it only chooses what is tried.
+"""
+
+from __future__ import annotations
+
+from imi_monitor import host
+from imi_monitor.model import times
+from imi_monitor.store import agents, claims, granting, queue
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+
+    from imi_monitor.store.claims import Claim
+    from imi_monitor.store.granting import Wish
+    from imi_monitor.store.queue import Waiter
+
+_KEY = "WHERE repo_name = ? AND worktree_name = ?"
+
+
+class Answer:
+    """What came of asking. Granted: `how` is claimed, renewed, after_death, taken_over or forced. Refused: `how` is
+    held or queued; `ahead` is whose turn it is.
+    """
+
+    __slots__ = ("ahead", "before", "claim", "how")
+
+    def __init__(self, how: str, claim: Claim, before: Claim | None = None, ahead: Waiter | None = None) -> None:
+        self.how = how
+        self.claim = claim
+        self.before = before
+        self.ahead = ahead
+
+    @property
+    def granted(self) -> bool:
+        return self.how not in ("held", "queued")
+
+
+def take(
+    connection: sqlite3.Connection, repo_name: str, worktree_name: str, wish: Wish, *, seq: int | None = None
+) -> Answer:
+    """Claim the worktree if that is our right now; `seq` is our number if we stand in line."""
+    key = (repo_name, worktree_name)
+    ahead = queue.first_ready(connection, *key, before=seq)
+    how = None
+    if ahead is None and granting.seize(connection, *key, wish, about=_about(wish, None)) is not None:
+        how, before = "claimed", None
+    else:
+        before = claims.current(connection, *key)
+        how = _beyond(connection, wish, before, ahead)
+    if how is None:
+        return Answer("queued" if ahead else "held", before or claims.current(connection, *key), ahead=ahead)
+    queue.strike_out_gone(connection, *key)
+    if seq is not None:
+        queue.leave(connection, seq)
+    return Answer(how, claims.current(connection, *key), before)
+
+
+class Look:
+    """What can be seen without writing: whether it is worth asking (`ours`), whether the slot is `free` for somebody,
+    and whose turn it is then (`ahead`)."""
+
+    __slots__ = ("ahead", "claim", "free", "ours")
+
+    def __init__(self, claim: Claim, ours: bool, free: bool, ahead: Waiter | None) -> None:
+        self.claim = claim
+        self.ours = ours
+        self.free = free
+        self.ahead = ahead
+
+
+def look(
+    connection: sqlite3.Connection, repo_name: str, worktree_name: str, wish: Wish, seq: int | None = None
+) -> Look:
+    """Whether `take` would grant it as things are, to the waiter number `seq` or to somebody who just came."""
+    claim = claims.current(connection, repo_name, worktree_name)
+    state = claims.state(claim)
+    if state in ("free", "dead"):
+        ahead = queue.first_ready(connection, repo_name, worktree_name, before=seq)
+        return Look(claim, ahead is None or wish.force or claim.agent_id == wish.agent, True, ahead)
+    ours = claim.agent_id == wish.agent or wish.force or (state == "stale" and wish.takeover)
+    lost_place = seq is not None and not queue.stands(connection, seq)
+    return Look(claim, ours or lost_place, False, None)
+
+
+def refusal(connection: sqlite3.Connection, repo_name: str, worktree_name: str, wish: Wish) -> Answer | None:
+    """The answer of `take` if it is no for certain, without waiting for those who write; None: ask `take`."""
+    seen = look(connection, repo_name, worktree_name, wish)
+    if seen.ours:
+        return None
+    return Answer("queued" if seen.ahead else "held", seen.claim, ahead=seen.ahead)
+
+
+def _beyond(connection: sqlite3.Connection, wish: Wish, before: Claim, ahead: Waiter | None) -> str | None:
+    """The rights of somebody who finds the slot taken, or others in line: how it was granted, None if it was not."""
+    if before.agent_id == wish.agent and not before.foreign:
+        return "renewed" if _renew(connection, before, wish) else None
+    state = claims.state(before)
+    if state == "dead" and ahead is None:
+        how, ended = "after_death", "died"
+    elif state == "stale" and wish.takeover:  # whoever waits could not have had it: nobody is passed by
+        how, ended = "taken_over", "taken_over"
+    elif wish.force:
+        how, ended = "forced", "forced"
+    else:
+        return None
+    about = _about(wish, how, before.agent_id, ahead)
+    seized = granting.seize(
+        connection, before.repo_name, before.worktree_name, wish, instead_of=before, ended=ended, about=about
+    )
+    return how if seized is not None else None
+
+
+def _about(wish: Wish, how: str | None, before: str | None = None, ahead: Waiter | None = None) -> dict[str, object]:
+    """What the event of a grant says beyond who and when."""
+    keys = {"forced": "forced_from", "taken_over": "takeover_from", "after_death": "died_before"}
+    about: dict[str, object] = {}
+    if how is not None and before is not None:
+        about[keys[how]] = before
+    if wish.displaced is not None:
+        about["forced_from"] = wish.displaced
+    if ahead is not None and how == "forced":
+        about["passed_by"] = ahead.agent_id
+    if about and wish.reason is not None:
+        about["reason"] = wish.reason
+    return about
+
+
+def _renew(connection: sqlite3.Connection, claim: Claim, wish: Wish) -> bool:
+    """The owner claims again: same epoch, new sign of life, and what was said anew (task, ttl, process)."""
+    process = wish.process
+    watched = process.pid is None and host.alive(claim.host, claim.boot, claim.pid, claim.pid_started) is not False
+    pid, started = (claim.pid, claim.pid_started) if watched else (process.pid, process.started)
+    at = times.stamp()
+    changed = connection.execute(
+        "UPDATE claims SET task_id = ?, ttl_seconds = ?, heartbeat_at = ?, heartbeat_uptime = ?, host = ?, boot = ?,"
+        f" pid = ?, pid_started = ? {_KEY} AND agent_id = ? AND epoch = ?",
+        (
+            wish.task or claim.task_id, claim.ttl_seconds if wish.ttl is None else wish.ttl, at, host.uptime(),
+            process.host, process.boot, pid, started, claim.repo_name, claim.worktree_name, claim.agent_id, claim.epoch,
+        ),
+    ).rowcount  # fmt: skip
+    if changed == 1:
+        _sign_of_life(connection, claim, process.host, at)
+    return changed == 1
+
+
+def heartbeat(
+    connection: sqlite3.Connection, repo_name: str, worktree_name: str, agent: str, epoch: int | None
+) -> tuple[bool, Claim]:
+    """A sign of life of the owner; (whether it counted, the claim as it stands).
+
+    It does not count for a claim that is proven dead: whoever still sends heartbeats then is not the agent.
+    """
+    claim = claims.current(connection, repo_name, worktree_name)
+    if claims.state(claim) == "dead":
+        return False, claim
+    at = times.stamp()
+    expected = claim.epoch if epoch is None else epoch
+    changed = connection.execute(
+        f"UPDATE claims SET heartbeat_at = ?, heartbeat_uptime = ? {_KEY} AND agent_id = ? AND epoch = ?",
+        (at, host.uptime(), repo_name, worktree_name, agent, expected),
+    ).rowcount
+    if changed != 1:
+        return False, claim
+    _sign_of_life(connection, claim, host.hostname(), at)
+    return True, claims.current(connection, repo_name, worktree_name)
+
+
+def release(
+    connection: sqlite3.Connection,
+    repo_name: str,
+    worktree_name: str,
+    agent: str,
+    epoch: int,
+    *,
+    force: bool = False,
+    reason: str | None = None,
+) -> tuple[bool, Claim]:
+    """Give the claim of this epoch back, or with `force` take it from whoever has it; (whether, the claim before)."""
+    claim = claims.current(connection, repo_name, worktree_name)
+    if claim.agent_id is None:
+        return False, claim
+    how = "released" if claim.agent_id == agent else "forced"
+    holder = claim.agent_id if force else agent
+    freed = granting.vacate(connection, claim, how, by=agent, reason=reason, holder=holder, epoch=epoch)
+    if freed:
+        queue.strike_out_gone(connection, repo_name, worktree_name)
+    return freed, claim
+
+
+def _sign_of_life(connection: sqlite3.Connection, claim: Claim, host_name: str, at: str) -> None:
+    """Keep agent and iMi's columns true; iMi's own INSERT OR REPLACE may have wiped them meanwhile."""
+    agents.seen(connection, claim.agent_id or "?", host_name, at)
+    connection.execute(
+        f"UPDATE worktrees SET agent_id = ?, claimed_at = ?, released_at = NULL {_KEY} AND agent_id IS NOT ?",
+        (claim.agent_id, claim.claimed_at, claim.repo_name, claim.worktree_name, claim.agent_id),
+    )

@@ -1,0 +1,107 @@
+"""Removed worktrees that can be brought back. What is true of the disk is in `data`; a row is never deleted."""
+
+from __future__ import annotations
+
+from imi_monitor import host
+from imi_monitor.model import jsontext, times
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+
+_COLUMNS = (
+    "id, repo_name, worktree_name, host, path, trash_path, removed_at, removed_by, how, data, restored_at, purged_at"
+)
+_KEPT = "host = ? AND restored_at IS NULL AND purged_at IS NULL"
+
+
+class Entry:
+    """One removal. `data` is the parcel as it was written into the intent, and how long the entry has been seen to live."""
+
+    __slots__ = (
+        "data", "host", "how", "id", "path", "purged_at", "removed_at", "removed_by", "repo_name", "restored_at",
+        "trash_path", "worktree_name",
+    )  # fmt: skip
+
+    def __init__(self, row: tuple[object, ...]) -> None:
+        import json
+
+        self.id = str(row[0])
+        self.repo_name = str(row[1])
+        self.worktree_name = str(row[2])
+        self.host = str(row[3])
+        self.path = str(row[4])
+        self.trash_path = str(row[5])
+        self.removed_at = str(row[6])
+        self.removed_by = str(row[7])
+        self.how = str(row[8])
+        self.data: dict[str, object] = json.loads(str(row[9]))
+        self.restored_at = None if row[10] is None else str(row[10])
+        self.purged_at = None if row[11] is None else str(row[11])
+
+    @property
+    def kept(self) -> bool:
+        return self.restored_at is None and self.purged_at is None
+
+
+def put(
+    connection: sqlite3.Connection,
+    identity: str,
+    repo_name: str,
+    worktree_name: str,
+    *,
+    path: str,
+    trash_path: str,
+    by: str,
+    how: str,
+    data: dict[str, object],
+) -> None:
+    connection.execute(
+        f"INSERT INTO trash ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL)",
+        (
+            identity, repo_name, worktree_name, host.hostname(), _storable(path), _storable(trash_path), times.stamp(),
+            by, how, jsontext.dumps(data),
+        ),
+    )  # fmt: skip
+
+
+def get(connection: sqlite3.Connection, identity: str) -> Entry | None:
+    row = connection.execute(f"SELECT {_COLUMNS} FROM trash WHERE id = ?", (identity,)).fetchone()
+    return None if row is None else Entry(row)
+
+
+def kept(connection: sqlite3.Connection, repo_name: str | None = None) -> list[Entry]:
+    """What can still be brought back on this machine, the last removed first."""
+    only, values = ("", ()) if repo_name is None else (" AND repo_name = ?", (repo_name,))
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM trash WHERE {_KEPT}{only} ORDER BY removed_at DESC, rowid DESC",
+        (host.hostname(), *values),
+    )
+    return [Entry(row) for row in rows]
+
+
+def mark_restored(connection: sqlite3.Connection, identity: str) -> bool:
+    """False when it was restored or purged already."""
+    return _mark(connection, "restored_at", identity)
+
+
+def mark_purged(connection: sqlite3.Connection, identity: str) -> bool:
+    """False when it was restored or purged already."""
+    return _mark(connection, "purged_at", identity)
+
+
+def set_data(connection: sqlite3.Connection, identity: str, data: dict[str, object]) -> None:
+    connection.execute("UPDATE trash SET data = ? WHERE id = ?", (jsontext.dumps(data), identity))
+
+
+def _mark(connection: sqlite3.Connection, column: str, identity: str) -> bool:
+    changed = connection.execute(
+        f"UPDATE trash SET {column} = ? WHERE id = ? AND restored_at IS NULL AND purged_at IS NULL",
+        (times.stamp(), identity),
+    )
+    return changed.rowcount == 1
+
+
+def _storable(path: str) -> str:
+    """SQLite's text cannot hold bytes that are not UTF-8; the exact path is in `data`, which is ASCII-escaped JSON."""
+    return path.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -1,0 +1,91 @@
+"""Types of worktrees: what `imi add TYPE NAME` may make, and with which prefixes. The table is iMi's own."""
+
+from __future__ import annotations
+
+from imi_monitor.model import times
+from imi_monitor.model.errors import Refused
+from imi_monitor.model.text import safe
+from imi_monitor.store import events
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+
+
+class WorktreeType:
+    __slots__ = ("branch_prefix", "builtin", "description", "directory_prefix", "name")
+
+    def __init__(self, row: tuple[object, ...]) -> None:
+        self.name = str(row[0])
+        self.branch_prefix = str(row[1])
+        self.directory_prefix = str(row[2])
+        self.description = "" if row[3] is None else str(row[3])
+        self.builtin = bool(row[4])
+
+
+_COLUMNS = "name, branch_prefix, worktree_prefix, description, is_builtin"
+
+
+def types(connection: sqlite3.Connection) -> list[WorktreeType]:
+    """All types, the built-in ones first and in the order they were made."""
+    rows = connection.execute(f"SELECT {_COLUMNS} FROM worktree_types ORDER BY is_builtin DESC, id")
+    return [WorktreeType(row) for row in rows]
+
+
+def named(connection: sqlite3.Connection, name: str) -> WorktreeType | None:
+    row = connection.execute(f"SELECT {_COLUMNS} FROM worktree_types WHERE name = ?", (name,)).fetchone()
+    return None if row is None else WorktreeType(row)
+
+
+def add(
+    connection: sqlite3.Connection, name: str, *, branch_prefix: str, directory_prefix: str, description: str = ""
+) -> WorktreeType:
+    """Make a type; Refused when its name or its directory prefix could be taken for another one's."""
+    for known in types(connection):
+        if known.name.casefold() == name.casefold():
+            raise Refused(f"there is a type {safe(known.name)} already: choose another name", code="exists")
+        if known.directory_prefix.casefold() == directory_prefix.casefold():
+            raise Refused(
+                f"directories {safe(directory_prefix)}… belong to the type {safe(known.name)} already: "
+                "give another --directory-prefix",
+                code="exists",
+            )
+    connection.execute(
+        "INSERT INTO worktree_types (name, branch_prefix, worktree_prefix, description, is_builtin, created_at)"
+        " VALUES (?, ?, ?, ?, 0, ?)",
+        (name, branch_prefix, directory_prefix, description or None, times.stamp()),
+    )
+    made = WorktreeType((name, branch_prefix, directory_prefix, description, 0))
+    events.record(connection, "type.added", data={"type": name, **prefixes(made)})
+    return made
+
+
+def remove(connection: sqlite3.Connection, name: str) -> WorktreeType:
+    """Forget a type; Refused for a built-in one, and while worktrees of it are active."""
+    known = named(connection, name)
+    if known is None:
+        raise Refused(f"there is no type {safe(name)!r}: `imi types list` shows all", code="no-type")
+    if known.builtin:
+        raise Refused(f"the type {safe(name)} is built in: only types made by `imi types add` can go", code="builtin")
+    users = _users(connection, name)
+    if users:
+        shown = ", ".join(safe(user) for user in users[:5]) + (", …" if len(users) > 5 else "")
+        raise Refused(
+            f"the type {safe(name)} is still used by {shown}: remove or close {'it' if len(users) == 1 else 'them'} first",
+            code="in-use",
+            data={"worktrees": users},
+        )
+    connection.execute("DELETE FROM worktree_types WHERE name = ? AND is_builtin = 0", (name,))
+    events.record(connection, "type.removed", data={"type": name, **prefixes(known)})
+    return known
+
+
+def prefixes(kind: WorktreeType) -> dict[str, object]:
+    return {"branch_prefix": kind.branch_prefix, "directory_prefix": kind.directory_prefix}
+
+
+def _users(connection: sqlite3.Connection, name: str) -> list[str]:
+    rows = connection.execute(
+        "SELECT repo_name, worktree_name FROM worktrees WHERE active = 1 AND worktree_type = ? ORDER BY 1, 2", (name,)
+    )
+    return [f"{repo}/{worktree}" for repo, worktree in rows]

@@ -1,0 +1,103 @@
+"""Bringing a registry to today's schema: iMi's own file, an older one of ours, or a new one. Imported only then.
+
+Everything happens in one transaction, the version included: whoever is killed in the middle leaves the file as it was.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+
+from imi_monitor.model.errors import RegistryError
+from imi_monitor.model.text import safe
+from imi_monitor.store import schema
+
+_IMI_COLUMNS = {
+    "repositories": {"name", "path", "remote_url", "default_branch", "created_at", "updated_at", "active"},
+    "worktrees": {"repo_name", "worktree_name", "branch_name", "worktree_type", "path", "active", "agent_id"},
+}
+_BUSY = 5
+
+
+def upgrade(connection: sqlite3.Connection, path: str, patience: float) -> None:
+    """Check whose file it is, and run what is missing. `patience` is how many seconds others may keep us waiting."""
+    _recognise(connection, path)
+    _write_ahead(connection, patience)
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # another process may have come first: what counts is what is there under the lock
+        version = _recognise(connection, path)
+        for script in schema.MIGRATIONS[version:]:
+            for statement in schema.statements(script):
+                if not _is_there(connection, statement):
+                    connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {schema.VERSION}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _recognise(connection: sqlite3.Connection, path: str) -> int:
+    """The schema's version; RegistryError for a file that is not ours or iMi's, or from the future."""
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    ours = connection.execute("PRAGMA application_id").fetchone()[0] == schema.APPLICATION_ID
+    if ours and version > schema.VERSION:
+        raise RegistryError(
+            f"the registry {safe(path)} was made by a newer imi (schema {version}, this one knows {schema.VERSION}): "
+            "update imi; nothing was changed",
+            code="registry-newer",
+        )
+    if not ours and (version or not _is_imi(connection, path)):
+        raise RegistryError(
+            f"{safe(path)} is an SQLite database but no registry of imi: name another file with --db",
+            code="registry-foreign-schema",
+        )
+    return version
+
+
+def _is_imi(connection: sqlite3.Connection, path: str) -> bool:
+    """An empty database, or one that iMi 2.0.2 made."""
+    tables = {str(row[0]) for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if not tables:
+        return True
+    if not _IMI_COLUMNS.keys() <= tables:
+        return False
+    for table, wanted in _IMI_COLUMNS.items():
+        missing = wanted - _columns(connection, table)
+        if missing:
+            raise RegistryError(
+                f"the registry {safe(path)} was made by an iMi older than 2.0.2 ({table} has no {min(missing)}): let "
+                "iMi 2.0.2 open it once, or use --db; nothing was changed",
+                code="registry-old",
+            )
+    return True
+
+
+def _columns(connection: sqlite3.Connection, table: str) -> set[str]:
+    return {str(row[0]) for row in connection.execute("SELECT name FROM pragma_table_info(?)", (table,))}
+
+
+def _is_there(connection: sqlite3.Connection, statement: str) -> bool:
+    """Whether this ADD COLUMN was done already, by whatever program."""
+    words = statement.split()
+    return (
+        words[:2] == ["ALTER", "TABLE"]
+        and words[3:5] == ["ADD", "COLUMN"]
+        and words[5] in _columns(connection, words[2])
+    )
+
+
+def _write_ahead(connection: sqlite3.Connection, patience: float) -> None:
+    """Switch to the write-ahead log; SQLite gives up at once when anybody else has the file open, so we insist."""
+    until = time.monotonic() + patience
+    while True:
+        try:
+            if connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] == "wal" or time.monotonic() > until:
+                return
+        except sqlite3.OperationalError as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF != _BUSY or time.monotonic() > until:
+                raise
+        time.sleep(0.005)

@@ -1,0 +1,98 @@
+"""A process that claims, for the tests: `python -m tests.store.claim_worker MODE ARGS…`. Speaks JSON lines on stdout."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+import time
+from collections.abc import Callable
+
+from imi_monitor import host
+from imi_monitor.store import claims, db, taking
+from imi_monitor.store.granting import Wish
+
+REPO = "app"
+
+
+def say(**values: object) -> None:
+    print(json.dumps(values), flush=True)
+
+
+def wait_for(path: str) -> None:
+    """All start at the same moment: when the file appears."""
+    while not os.path.exists(path):
+        time.sleep(0.001)
+
+
+def contend(database: str, witness: str, start: str, name: str, worktrees: str, grants: str) -> None:
+    """C1: claim and release at random until this process was granted `grants` claims.
+
+    The witness is a file made with O_EXCL while the claim is held: two holders at once cannot both make it.
+    """
+    connection = db.connect(database)
+    wish = Wish(name, host.process(os.getpid()))
+    dice = random.Random(name)
+    waits: list[float] = []
+    doubled = 0
+    wait_for(start)
+    while len(waits) < int(grants):
+        worktree = f"feat-{dice.randrange(int(worktrees))}"
+        begun = time.perf_counter()
+        refused = taking.refusal(connection, REPO, worktree, wish) if dice.random() < 0.9 else None
+        answer = refused or db.transact(connection, taking.take, REPO, worktree, wish)
+        if not answer.granted:
+            continue
+        waits.append(time.perf_counter() - begun)
+        path = os.path.join(witness, worktree)
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            doubled += 1
+        else:
+            time.sleep(dice.random() * 0.0005)
+            os.unlink(path)
+        db.transact(connection, taking.release, REPO, worktree, name, answer.claim.epoch)
+    say(doubled=doubled, waits=waits)
+    connection.close()
+
+
+def reclaim(database: str, start: str, name: str, worktrees: str) -> None:
+    """C3: ask once for each worktree, whose holders are all dead; say which were granted."""
+    connection = db.connect(database)
+    wish = Wish(name, host.process(None))
+    wait_for(start)
+    won = []
+    for number in range(int(worktrees)):
+        if db.transact(connection, taking.take, REPO, f"feat-{number}", wish).granted:
+            won.append(number)
+    say(won=won)
+    connection.close()
+
+
+def hold(database: str, name: str) -> None:
+    """C4: on each line of stdin either claim, or try to act in the name of the epoch claimed last."""
+    connection = db.connect(database)
+    wish = Wish(name, host.process(os.getpid()), ttl=0.01)
+    epoch = 0
+    for line in sys.stdin:
+        if line.strip() == "claim":
+            epoch = db.transact(connection, taking.take, REPO, "feat-0", wish).claim.epoch
+            say(epoch=epoch)
+            continue
+        beaten, _ = db.transact(connection, taking.heartbeat, REPO, "feat-0", name, epoch)
+        released, _ = db.transact(connection, taking.release, REPO, "feat-0", name, epoch)
+        try:
+            db.transact(connection, claims.end, REPO, "feat-0", epoch=epoch, how="worktree_removed", by=name)
+            removed = True
+        except Exception as error:  # noqa: BLE001  the test looks at what it says
+            removed = not str(error)
+        say(heartbeat=beaten, release=released, removed=removed)
+    connection.close()
+
+
+MODES: dict[str, Callable[..., None]] = {"contend": contend, "reclaim": reclaim, "hold": hold}
+
+if __name__ == "__main__":
+    MODES[sys.argv[1]](*sys.argv[2:])

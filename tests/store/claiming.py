@@ -1,0 +1,73 @@
+"""What the tests of claims share: a registry with worktrees, worker processes, and a check of the whole history."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+from imi_monitor import host
+from imi_monitor.store import db, taking, worktrees
+from imi_monitor.store.granting import Wish
+from tests.helpers import ROOT
+
+REPO = "app"
+
+
+def registry(path: Path, names: list[str]) -> sqlite3.Connection:
+    """An open registry that knows the repository `app` and these worktrees."""
+    connection = db.connect(str(path))
+
+    def fill(inner: sqlite3.Connection) -> None:
+        worktrees.register_repository(
+            inner, REPO, common_dir=f"{path}.git", path=str(path.parent), remote_url="", default_branch="main"
+        )
+        for name in names:
+            worktrees.put_worktree(inner, REPO, name, branch=name, kind="feat", path=str(path.parent / name))
+
+    db.transact(connection, fill)
+    return connection
+
+
+def wish(agent: str, pid: int | None = None, **rights: object) -> Wish:
+    return Wish(agent, host.process(pid), **rights)  # type: ignore[arg-type]
+
+
+def take(connection: sqlite3.Connection, name: str, asked: Wish) -> taking.Answer:
+    return db.transact(connection, taking.take, REPO, name, asked)
+
+
+def worker(mode: str, *args: str | Path, stdin: int | None = subprocess.DEVNULL) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.store.claim_worker", mode, *map(str, args)], cwd=ROOT, text=True,
+        stdin=stdin, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+
+
+def check_history(connection: sqlite3.Connection) -> int:
+    """Grants and ends alternate for every worktree, in the history and in the log; gives the number of grants."""
+    by_worktree: dict[str, list[tuple[int, str, str | None]]] = {}
+    rows = connection.execute(
+        "SELECT worktree_name, epoch, claimed_at, released_at FROM claim_history ORDER BY worktree_name, epoch"
+    )
+    for name, epoch, claimed, released in rows:
+        by_worktree.setdefault(name, []).append((epoch, claimed, released))
+    for name, grants in by_worktree.items():
+        assert [epoch for epoch, _, _ in grants] == list(range(1, len(grants) + 1)), name
+        for (_, _, released), (_, claimed, _) in itertools.pairwise(grants):
+            assert released is not None and released <= claimed, name
+    last: dict[str, tuple[str, int]] = {}
+    for name, kind, epoch in connection.execute(
+        "SELECT worktree_name, type, epoch FROM events WHERE type IN ('worktree.claimed', 'worktree.released')"
+        " ORDER BY seq"
+    ):
+        before = last.get(name, ("worktree.released", 0))
+        if kind == "worktree.claimed":
+            assert before == ("worktree.released", epoch - 1), (name, epoch, before)
+        else:
+            assert before == ("worktree.claimed", epoch), (name, epoch, before)
+        last[name] = (kind, epoch)
+    return sum(map(len, by_worktree.values()))

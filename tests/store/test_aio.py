@@ -1,0 +1,324 @@
+"""The registry off the event loop: whole transactions, no thread left behind, nothing open after a cancellation. # D8"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import random
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import closing, suppress
+from importlib.metadata import version
+from pathlib import Path
+
+import aiosqlite
+import pytest
+
+from imi_monitor.model.errors import RegistryError
+from imi_monitor.store import aio, db, events
+from tests.helpers import ROOT
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    made = str(tmp_path / "iMi.db")
+    db.connect(made).close()
+    return made
+
+
+def counted(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("SELECT count(*) FROM events").fetchone()[0])
+
+
+def slow(connection: sqlite3.Connection, seconds: float = 0.05) -> str:
+    """A transaction that can be caught in the middle: its first half is written before it sleeps."""
+    events.record(connection, "slow.half")
+    time.sleep(seconds)
+    return events.record(connection, "slow.whole")
+
+
+def failing(connection: sqlite3.Connection) -> None:
+    events.record(connection, "failing")
+    raise KeyError("on purpose")
+
+
+def workers() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if "_connection_worker_thread" in thread.name]
+
+
+def settled(path: str) -> int:
+    """How many events there are, once it is certain that nobody holds the registry."""
+    assert workers() == []
+    with closing(db.connect(path, busy_seconds=0)) as connection:
+        return db.transact(connection, counted)
+
+
+def test_the_parts_of_aiosqlite_that_we_lean_on_are_there() -> None:
+    assert version("aiosqlite") == "0.22.1", "look at aiosqlite's core.py again, then at store/aio.py"
+    link = aiosqlite.Connection(lambda: sqlite3.connect(":memory:"), 64)
+    assert inspect.iscoroutinefunction(link._execute)
+    assert list(inspect.signature(link._execute).parameters) == ["fn", "args", "kwargs"]
+    assert link._running is True and link._connection is None
+    assert isinstance(link._thread, threading.Thread) and not link._thread.is_alive()
+    assert callable(link._tx.put_nowait) and callable(link._connector)
+    with pytest.raises(ValueError, match="no active connection"):
+        _ = link._conn
+
+
+def test_writes_and_reads_with_arguments_and_results(path: str) -> None:
+    async def body() -> None:
+        async with aio.open(path) as registry:
+            identity = await registry.write(events.record, "one", "app", agent_id="claude-1", data={"n": 1})
+            found = await registry.read(events.since, 0, kinds=("one",))
+            assert [event.id for event in found] == [identity]
+            assert found[0].agent_id == "claude-1"
+
+    asyncio.run(body())
+    assert settled(path) == 1
+
+
+def test_a_transaction_is_one_hop(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    hops = 0
+    execute = aiosqlite.Connection._execute
+
+    async def counting(self: aiosqlite.Connection, *args: object) -> object:
+        nonlocal hops
+        hops += 1
+        return await execute(self, *args)
+
+    monkeypatch.setattr(aiosqlite.Connection, "_execute", counting)
+
+    async def body() -> None:
+        async with aio.open(path) as registry:
+            await registry.write(slow, 0)
+            await registry.read(counted)
+
+    asyncio.run(body())
+    assert hops == 2
+
+
+def test_many_tasks_share_it(path: str) -> None:
+    async def body() -> None:
+        async with aio.open(path) as registry:
+            before = threading.active_count()
+            await asyncio.gather(*(registry.write(events.record, f"e{n}") for n in range(50)), registry.read(counted))
+            assert threading.active_count() == before
+            assert await registry.read(counted) == 50
+
+    asyncio.run(body())
+    assert settled(path) == 50
+
+
+def test_the_loop_is_free_meanwhile(path: str) -> None:
+    async def body() -> int:
+        async with aio.open(path) as registry:
+            writing = asyncio.create_task(registry.write(slow, 0.1))
+            ticks = 0
+            while not writing.done():
+                await asyncio.sleep(0.005)
+                ticks += 1
+            return ticks
+
+    assert asyncio.run(body()) >= 5
+
+
+def test_an_error_comes_back_as_itself_and_takes_everything_back(path: str) -> None:
+    async def body() -> None:
+        async with aio.open(path) as registry:
+            with pytest.raises(KeyError, match="on purpose"):
+                await registry.write(failing)
+            with pytest.raises(RegistryError, match="no such table"):
+                await registry.read(lambda connection: connection.execute("SELECT * FROM nowhere"))
+            await registry.write(events.record, "after")
+
+    asyncio.run(body())
+    assert settled(path) == 1
+
+
+def test_what_cannot_be_opened_says_why_and_leaves_no_thread(tmp_path: Path) -> None:
+    (tmp_path / "text.db").write_text("no database at all, however long one looks at it\n" * 100)
+
+    async def body(name: str, create: bool) -> None:
+        async with aio.open(str(tmp_path / name), create=create):
+            raise AssertionError("opened")
+
+    for name, create, said in (("text.db", True, "no SQLite database"), ("none.db", False, "there is no registry")):
+        with pytest.raises(RegistryError, match=said):
+            asyncio.run(body(name, create))
+        assert workers() == []
+
+
+def test_a_closed_registry_says_so(path: str) -> None:
+    async def body() -> None:
+        async with aio.open(path) as registry:
+            pass
+        for ask in (registry.write, registry.read):
+            with pytest.raises(RegistryError, match="was closed"):
+                await ask(counted)
+
+    asyncio.run(body())
+
+
+# Cancellation -------------------------------------------------------------------------------------------------------
+
+
+def test_a_cancelled_writer_leaves_no_transaction_open(path: str) -> None:
+    """The one who asked goes away in the middle: the transaction ends, and the next one is not kept waiting."""
+
+    async def body() -> None:
+        async with aio.open(path) as registry:
+            task = asyncio.create_task(registry.write(slow))
+            await asyncio.sleep(0.02)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            with closing(db.connect(path, busy_seconds=1)) as other:
+                db.transact(other, events.record, "another program")
+            await registry.write(events.record, "we too")
+
+    asyncio.run(body())
+    assert settled(path) == 4  # both halves of the slow one, or none of it: here it had begun
+
+
+def test_a_writer_cancelled_before_its_turn_does_nothing(path: str) -> None:
+    async def body() -> None:
+        async with aio.open(path) as registry:
+            first = asyncio.create_task(registry.write(slow))
+            second = asyncio.create_task(registry.write(events.record, "unwanted"))
+            await asyncio.sleep(0.02)
+            second.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await second
+            await first
+            assert await registry.read(counted) == 2
+
+    asyncio.run(body())
+    assert settled(path) == 2
+
+
+def test_cancelled_while_it_opens_and_while_it_closes(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect = db.connect
+
+    def slowly(*args: object, **kwargs: object) -> sqlite3.Connection:
+        time.sleep(0.05)
+        return connect(*args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(db, "connect", slowly)
+
+    async def body(after: float) -> None:
+        async def use() -> None:
+            async with aio.open(path) as registry:
+                writing = asyncio.ensure_future(registry.write(slow))
+                await asyncio.sleep(0.01)
+                writing.cancel()
+
+        task = asyncio.create_task(use())
+        await asyncio.sleep(after)
+        for _ in range(3):  # once is not enough for somebody who means it
+            task.cancel()
+            await asyncio.sleep(0.005)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert workers() == []
+
+    for after in (0.01, 0.055, 0.075):
+        asyncio.run(body(after))
+    monkeypatch.undo()
+    assert settled(path) % 2 == 0
+
+
+# D8 -----------------------------------------------------------------------------------------------------------------
+
+
+async def _leaves(path: str, _: float) -> None:
+    async with aio.open(path) as registry:
+        await registry.write(slow, 0.001)
+
+
+async def _raises(path: str, _: float) -> None:
+    async with aio.open(path) as registry:
+        await registry.write(slow, 0.001)
+        raise KeyError("in the block")
+
+
+async def _fails_inside(path: str, _: float) -> None:
+    async with aio.open(path) as registry:
+        await registry.write(failing)
+
+
+async def _is_cancelled(path: str, after: float) -> None:
+    task = asyncio.create_task(_leaves_slowly(path))
+    await asyncio.sleep(after)
+    task.cancel()
+    await task
+
+
+async def _leaves_slowly(path: str) -> None:
+    async with aio.open(path) as registry:
+        await asyncio.gather(*(registry.write(slow, 0.003) for _ in range(3)))
+
+
+async def _is_forgotten(path: str, after: float) -> None:
+    """The loop ends while another task is in the middle: it is cancelled with all that are left."""
+    left = asyncio.create_task(_leaves_slowly(path))
+    await asyncio.sleep(after)
+    raise KeyError(f"the main task dies and leaves {left}")
+
+
+async def _runs_out_of_time(path: str, after: float) -> None:
+    async with asyncio.timeout(after):
+        await _leaves_slowly(path)
+
+
+ENDINGS: tuple[Callable[[str, float], Awaitable[None]], ...] = (
+    _leaves, _raises, _fails_inside, _is_cancelled, _is_forgotten, _runs_out_of_time,
+)  # fmt: skip
+
+
+def starts_and_stops(path: str, rounds: int) -> None:
+    chance = random.Random(5)
+    for number in range(rounds):
+        ending = ENDINGS[number % len(ENDINGS)]
+        before = time.monotonic()
+        with suppress(KeyError, TimeoutError, asyncio.CancelledError):
+            asyncio.run(ending(path, chance.random() * 0.02))  # type: ignore[arg-type]
+        assert time.monotonic() - before < 2, ending
+        assert settled(path) % 2 == 0, ending  # halves come in pairs: nothing was left in the middle
+
+
+def test_twenty_starts_and_stops(path: str) -> None:
+    starts_and_stops(path, 24)
+
+
+@pytest.mark.soak
+def test_two_hundred_starts_and_stops(path: str) -> None:
+    starts_and_stops(path, 204)
+
+
+def exits(path: str, ending: str) -> None:
+    """A whole program that ends in its own way, without closing anything."""
+    program = (
+        "import asyncio, sys, os, threading\n"
+        "from imi_monitor.store import aio, events\n"
+        "async def main():\n"
+        "    manager = aio.open(sys.argv[1])\n"
+        "    registry = await manager.__aenter__()\n"
+        "    await registry.write(events.record, 'made')\n"
+        f"    {ending}\n"
+        "asyncio.run(main())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, path], cwd=ROOT, capture_output=True, text=True, timeout=10, check=False
+    )
+    assert settled(path) == 1, done.stderr
+
+
+@pytest.mark.parametrize(
+    "ending", ["pass", "raise SystemExit(3)", "raise KeyError('x')", "asyncio.get_running_loop().stop()"]
+)
+def test_a_program_that_never_closes_it_does_not_hang(path: str, ending: str) -> None:
+    exits(path, ending)

@@ -1,0 +1,266 @@
+"""Claims one by one: granting, renewing, forcing, taking over, giving back, and the slots that imi takes for itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from imi_monitor import host
+from imi_monitor.model.errors import Refused
+from imi_monitor.store import agents, claim_history, claims, db, events, taking, worktrees
+from imi_monitor.store.granting import Wish
+from tests.store.claiming import REPO, check_history, registry, take, wish
+
+
+@pytest.fixture
+def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    made = registry(tmp_path / "r.db", ["feat-x"])
+    yield made
+    made.close()
+
+
+def _current(connection: sqlite3.Connection) -> claims.Claim:
+    return claims.current(connection, REPO, "feat-x")
+
+
+def _release(connection: sqlite3.Connection, agent: str, epoch: int, **more: object) -> bool:
+    return db.transact(connection, taking.release, REPO, "feat-x", agent, epoch, **more)[0]  # type: ignore[arg-type]
+
+
+def _log(connection: sqlite3.Connection) -> list[tuple[str, str | None, dict[str, object]]]:
+    return [(event.type, event.agent_id, json.loads(event.data)) for event in events.since(connection)]
+
+
+def _projection(connection: sqlite3.Connection) -> worktrees.WorktreeRow:
+    row = worktrees.worktree(connection, REPO, "feat-x")
+    assert row is not None
+    return row
+
+
+def test_a_claim_and_its_release_are_seen_by_old_and_new_readers(connection: sqlite3.Connection) -> None:  # S2.9 S2.13
+    answer = take(connection, "feat-x", wish("claude-1", os.getpid(), task="T-1"))
+    assert (answer.how, answer.claim.epoch) == ("claimed", 1)
+    row = _projection(connection)
+    assert (row.agent_id, row.released_at) == ("claude-1", None)
+    assert row.claimed_at == answer.claim.claimed_at
+    assert _log(connection) == [("worktree.claimed", "claude-1", {"epoch": 1, "task": "T-1"})]  # S2.11
+    assert [agent.name for agent in agents.known(connection)] == ["claude-1"]
+    assert _release(connection, "claude-1", 1)
+    row = _projection(connection)
+    assert row.agent_id is None
+    assert row.released_at is not None
+    assert _log(connection)[1:] == [("worktree.released", "claude-1", {"epoch": 1, "how": "released", "task": "T-1"})]
+    assert claims.state(_current(connection)) == "free"
+    assert agents.known(connection)[0].status == "idle"
+
+
+def test_claim_and_event_are_one_transaction(connection: sqlite3.Connection) -> None:  # S2.6
+    def half(inner: sqlite3.Connection) -> None:
+        taking.take(inner, REPO, "feat-x", wish("claude-1"))
+        raise Refused("the process dies here")
+
+    with pytest.raises(Refused):
+        db.transact(connection, half)
+    assert _log(connection) == []
+    assert _projection(connection).agent_id is None
+    assert claim_history.history(connection) == []
+
+
+def test_the_second_claimer_is_refused_and_nothing_is_written(connection: sqlite3.Connection) -> None:
+    take(connection, "feat-x", wish("a"))
+    answer = take(connection, "feat-x", wish("b"))
+    assert (answer.how, answer.claim.agent_id) == ("held", "a")
+    assert len(_log(connection)) == 1
+
+
+def test_claiming_again_renews_under_the_same_epoch(connection: sqlite3.Connection) -> None:
+    first = take(connection, "feat-x", wish("a", task="T-1", ttl=60.0)).claim
+    again = take(connection, "feat-x", wish("a", os.getpid()))
+    assert (again.how, again.claim.epoch) == ("renewed", 1)
+    assert (again.claim.pid, again.claim.task_id, again.claim.ttl_seconds) == (os.getpid(), "T-1", 60.0)
+    assert again.claim.claimed_at == first.claimed_at
+    assert len(_log(connection)) == 1
+    assert take(connection, "feat-x", wish("a")).claim.pid == os.getpid(), "a living process goes on being watched"
+
+
+def test_renewing_forgets_a_dead_process(connection: sqlite3.Connection) -> None:
+    me = host.process(os.getpid())
+    take(connection, "feat-x", Wish("a", host.Process(me.host, me.boot, me.pid, "1")))
+    assert claims.state(_current(connection)) == "dead"
+    assert take(connection, "feat-x", wish("a")).how == "renewed"
+    assert claims.state(_current(connection)) == "held"
+
+
+def test_force_takes_from_a_living_holder_and_records_it(connection: sqlite3.Connection) -> None:
+    take(connection, "feat-x", wish("a", os.getpid()))
+    answer = take(connection, "feat-x", wish("b", force=True, reason="release blocker"))
+    assert (answer.how, answer.claim.epoch) == ("forced", 2)
+    lost = claim_history.last_of(connection, REPO, "feat-x", "a")
+    assert lost is not None
+    assert (lost.ended, lost.taken_by, lost.reason, lost.epoch) == ("forced", "b", "release blocker", 1)
+    released, claimed = _log(connection)[1:]
+    assert released[2]["by"] == "b"
+    assert claimed[2] == {"epoch": 2, "task": None, "forced_from": "a", "reason": "release blocker"}
+    check_history(connection)
+
+
+def test_takeover_takes_stale_claims_only(connection: sqlite3.Connection) -> None:
+    take(connection, "feat-x", wish("a", ttl=1000.0))
+    assert not take(connection, "feat-x", wish("b", takeover=True)).granted
+    connection.execute("UPDATE claims SET heartbeat_uptime = heartbeat_uptime - 1001")
+    assert claims.state(_current(connection)) == "stale"
+    assert not take(connection, "feat-x", wish("b")).granted, "stale is shown, never free"
+    assert take(connection, "feat-x", wish("b", takeover=True)).how == "taken_over"
+    assert _log(connection)[-1][2]["takeover_from"] == "a"
+
+
+def test_the_wall_clock_decides_nothing(connection: sqlite3.Connection) -> None:
+    take(connection, "feat-x", wish("a", ttl=1000.0))
+    for moment in ("1999-01-01T00:00:00+00:00", "2999-01-01T00:00:00+00:00"):
+        connection.execute("UPDATE claims SET claimed_at = ?, heartbeat_at = ?", (moment, moment))
+        assert claims.state(_current(connection)) == "held"
+
+
+def test_a_heartbeat_keeps_a_claim_from_going_stale(connection: sqlite3.Connection) -> None:
+    take(connection, "feat-x", wish("a", ttl=1000.0))
+    connection.execute("UPDATE claims SET heartbeat_uptime = heartbeat_uptime - 1001")
+    assert db.transact(connection, taking.heartbeat, REPO, "feat-x", "a", 1)[0]
+    assert claims.state(_current(connection)) == "held"
+    assert not db.transact(connection, taking.heartbeat, REPO, "feat-x", "b", None)[0]
+    assert not db.transact(connection, taking.heartbeat, REPO, "feat-x", "a", 2)[0]
+
+
+def test_a_heartbeat_does_not_bring_a_dead_claim_back(connection: sqlite3.Connection) -> None:
+    me = host.process(os.getpid())
+    take(connection, "feat-x", Wish("a", host.Process(me.host, me.boot, me.pid, "1")))
+    assert not db.transact(connection, taking.heartbeat, REPO, "feat-x", "a", 1)[0]
+    assert claims.state(_current(connection)) == "dead"
+
+
+def test_release_names_owner_and_epoch(connection: sqlite3.Connection) -> None:
+    take(connection, "feat-x", wish("a"))
+    assert not _release(connection, "b", 1)
+    assert not _release(connection, "a", 0)
+    assert not _release(connection, "b", 2, force=True, reason="r")
+    assert _release(connection, "b", 1, force=True, reason="it is late")
+    lost = claim_history.last_of(connection, REPO, "feat-x", "a", 1)
+    assert lost is not None
+    assert (lost.ended, lost.taken_by, lost.reason) == ("forced", "b", "it is late")
+    assert not _release(connection, "a", 1), "what is free cannot be released"
+
+
+def test_the_epoch_survives_release_and_grows_with_every_grant(connection: sqlite3.Connection) -> None:
+    for number in range(1, 6):
+        assert take(connection, "feat-x", wish(f"a{number % 2}")).claim.epoch == number
+        assert _release(connection, f"a{number % 2}", number)
+    assert check_history(connection) == 5
+
+
+def test_a_replaced_row_of_imi_does_not_lose_the_claim(connection: sqlite3.Connection) -> None:
+    """iMi 2.0.2 writes INSERT OR REPLACE, which wipes its column; the claim stands and the next heartbeat heals it."""
+    take(connection, "feat-x", wish("a"))
+    connection.execute(
+        "INSERT OR REPLACE INTO worktrees (id, repo_name, worktree_name, branch_name, worktree_type, path, created_at,"
+        " updated_at, active, agent_id) VALUES ('new', 'app', 'feat-x', 'feat/x', 'feat', '/x', 'now', 'now', 1, NULL)"
+    )
+    assert not take(connection, "feat-x", wish("b")).granted
+    assert db.transact(connection, taking.heartbeat, REPO, "feat-x", "a", None)[0]
+    assert _projection(connection).agent_id == "a"
+
+
+def test_an_owner_that_only_imis_column_names_counts(connection: sqlite3.Connection) -> None:
+    """Another program shares the registry and knows nothing of our tables."""
+    connection.execute("UPDATE worktrees SET agent_id = 'old-1', claimed_at = '2026-01-01T00:00:00+00:00'")
+    assert not take(connection, "feat-x", wish("b")).granted
+    assert [(claim.agent_id, claim.foreign) for claim in claims.held(connection)] == [("old-1", True)]
+    assert not _release(connection, "b", 0)
+    assert take(connection, "feat-x", wish("b", force=True, reason="gone for good")).how == "forced"
+    assert _projection(connection).agent_id == "b"
+    assert _release(connection, "b", 1)
+    connection.execute("UPDATE worktrees SET agent_id = 'old-1'")
+    assert _release(connection, "old-1", 1), "it may give back what it has"
+    connection.execute("UPDATE worktrees SET agent_id = 'old-1'")
+    assert take(connection, "feat-x", wish("old-1")).claim.epoch == 2, "and may claim it properly"
+
+
+class TestReservations:
+    """What a removal does: take the slot, then end it or hand it back."""
+
+    def test_it_is_refused_when_the_claim_has_moved_on(self, connection: sqlite3.Connection) -> None:
+        seen = _current(connection)
+        take(connection, "feat-x", wish("a"))
+        with pytest.raises(Refused, match="a has it now"):
+            db.transact(connection, claims.reserve, REPO, "feat-x", expect_epoch=seen.epoch, by="remove")
+        assert _current(connection).agent_id == "a"
+
+    def test_nobody_can_claim_meanwhile(self, connection: sqlite3.Connection) -> None:
+        epoch = db.transact(connection, claims.reserve, REPO, "feat-x", expect_epoch=0, by="remove")
+        assert epoch == 1
+        assert not take(connection, "feat-x", wish("a")).granted
+        assert _log(connection) == [], "a reservation is no claim of anybody"
+
+    def test_handing_back_restores_the_claim_under_a_new_epoch(self, connection: sqlite3.Connection) -> None:
+        take(connection, "feat-x", wish("a", os.getpid(), task="T", ttl=60.0))
+        before = _current(connection)
+        epoch = db.transact(connection, claims.reserve, REPO, "feat-x", expect_epoch=1, by="remove")
+        assert not _release(connection, "a", 1)
+        assert db.transact(connection, claims.hand_back, before, epoch) == 3
+        now = _current(connection)
+        for name in (
+            "agent_id",
+            "task_id",
+            "claimed_at",
+            "heartbeat_uptime",
+            "ttl_seconds",
+            "boot",
+            "pid",
+            "pid_started",
+        ):
+            assert getattr(now, name) == getattr(before, name), name
+        assert _projection(connection).agent_id == "a"
+        history = [(grant.agent_id, grant.epoch, grant.ended) for grant in claim_history.history(connection)]
+        assert history == [("a", 1, "reserved"), ("imi:remove", 2, "given_back"), ("a", 3, None)]
+
+    def test_handing_back_what_was_free_leaves_it_free(self, connection: sqlite3.Connection) -> None:
+        before = _current(connection)
+        epoch = db.transact(connection, claims.reserve, REPO, "feat-x", expect_epoch=0, by="remove")
+        db.transact(connection, claims.hand_back, before, epoch)
+        assert claims.state(_current(connection)) == "free"
+        assert take(connection, "feat-x", wish("a")).claim.epoch == epoch + 1
+
+    def test_ending_frees_the_slot_for_good(self, connection: sqlite3.Connection) -> None:
+        take(connection, "feat-x", wish("a"))
+        epoch = db.transact(connection, claims.reserve, REPO, "feat-x", expect_epoch=1, by="remove")
+        db.transact(connection, claims.end, REPO, "feat-x", epoch=epoch, how="worktree_removed", by="b")
+        assert claims.state(_current(connection)) == "free"
+        assert [(kind, who) for kind, who, _ in _log(connection)] == [
+            ("worktree.claimed", "a"),
+            ("worktree.released", "a"),
+        ]
+        with pytest.raises(Refused):
+            db.transact(connection, claims.end, REPO, "feat-x", epoch=1, how="worktree_removed", by="b")
+
+    def test_renaming_keeps_claim_history_and_epochs_apart(self, connection: sqlite3.Connection) -> None:
+        take(connection, "feat-y", wish("old"))
+        db.transact(connection, taking.release, REPO, "feat-y", "old", 1)
+        take(connection, "feat-x", wish("a"))
+        connection.execute("UPDATE worktrees SET worktree_name = 'feat-y' WHERE worktree_name = 'feat-x'")
+        assert db.transact(connection, claims.rename, REPO, "feat-x", "feat-y") == 2
+        now = claims.current(connection, REPO, "feat-y")
+        assert (now.agent_id, now.epoch) == ("a", 2)
+        history = claim_history.history(connection, REPO, "feat-y")
+        assert [(grant.epoch, grant.agent_id) for grant in history] == [(1, "old"), (2, "a")]
+        assert claims.state(_current(connection)) == "free"
+
+
+@pytest.mark.parametrize(
+    ("agent", "kind"),
+    [("claude-1", "claude"), ("human:ann", "human"), ("Codex", "codex"), ("worker-7", "agent"), (":x", "agent")],
+)
+def test_the_kind_of_an_agent_follows_from_its_name(agent: str, kind: str) -> None:
+    assert agents.kind_of(agent) == kind

@@ -1,0 +1,232 @@
+"""Opening and writing: private from the first byte, whole or not at all, nobody starves, and the log stays small."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from imi_monitor.model.errors import RegistryError
+from imi_monitor.store import db, disk, events
+from tests.store.experiments import experiment
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "deep" / "iMi.db")
+
+
+@pytest.fixture
+def registry(path: str) -> Iterator[sqlite3.Connection]:
+    with closing(db.connect(path)) as connection:
+        yield connection
+
+
+def events_in(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("SELECT count(*) FROM events").fetchone()[0])
+
+
+def test_a_new_registry_is_for_its_owner_only(path: str, registry: sqlite3.Connection) -> None:
+    db.transact(registry, events.record, "made")
+    modes = {
+        name: stat.S_IMODE(os.stat(os.path.join(os.path.dirname(path), name)).st_mode)
+        for name in os.listdir(os.path.dirname(path))
+    }
+    assert modes.pop("iMi.db-wal") == modes.pop("iMi.db-shm") == modes["iMi.db"] == 0o600
+    assert set(modes.values()) == {0o600}
+    assert stat.S_IMODE(os.stat(os.path.dirname(path)).st_mode) == 0o700
+
+
+def test_it_is_set_up_for_many_programs_and_power_cuts(registry: sqlite3.Connection) -> None:
+    found = {
+        name: registry.execute(f"PRAGMA {name}").fetchone()[0]
+        for name in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout", "mmap_size")
+    }
+    assert found == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "busy_timeout": 5000, "mmap_size": 0}
+
+
+@pytest.mark.parametrize("name", ["ordinary", "a b#c?d%41e&f=g", "quote'\"\\", "ümläut-日本", b"raw-\xff\xfe"])
+def test_any_folder_name_will_do(tmp_path: Path, name: str | bytes) -> None:
+    folder = tmp_path / (os.fsdecode(name) if isinstance(name, bytes) else name)
+    path = str(folder / "iMi.db")
+    for _ in range(2):
+        with closing(db.connect(path)) as connection:
+            db.transact(connection, events.record, "made")
+    assert sorted(os.listdir(folder)) == [".imi-ballast", "iMi.db"]
+    with closing(db.connect(path)) as connection:
+        assert events_in(connection) == 2
+
+
+def test_a_link_leads_to_the_real_file_and_its_side_files_stay_beside_that(tmp_path: Path) -> None:
+    real = tmp_path / "real"
+    (tmp_path / "link.db").symlink_to(real / "iMi.db")
+    with closing(db.connect(str(tmp_path / "link.db"))) as connection:
+        db.transact(connection, events.record, "made")
+        assert os.path.exists(disk.ballast_path(str(tmp_path / "link.db")))
+    assert sorted(os.listdir(real)) == [".imi-ballast", "iMi.db"]
+    assert sorted(os.listdir(tmp_path)) == ["home", "link.db", "real"]
+
+
+def test_an_error_takes_everything_back(registry: sqlite3.Connection) -> None:
+    def half(connection: sqlite3.Connection, error: BaseException) -> None:
+        events.record(connection, "half")
+        raise error
+
+    for error in (ValueError("no"), KeyboardInterrupt(), SystemExit(3), GeneratorExit()):
+        with pytest.raises(type(error)):
+            db.transact(registry, half, error)
+        assert not registry.in_transaction
+        assert events_in(registry) == 0
+
+
+def test_sqlites_errors_arrive_as_sentences_and_leave_nothing_open(registry: sqlite3.Connection) -> None:
+    with pytest.raises(RegistryError, match=r"no such table"):
+        db.transact(registry, lambda connection: connection.execute("DELETE FROM nowhere"))
+    with pytest.raises(RegistryError, match=r"no such table"):
+        db.reading(registry, lambda connection: connection.execute("SELECT * FROM nowhere"))
+    assert not registry.in_transaction
+
+
+def test_a_name_that_is_not_utf8_is_refused_by_name(registry: sqlite3.Connection) -> None:
+    with pytest.raises(RegistryError, match=r"only names in UTF-8, and /x/caf\\xe9 is not") as caught:
+        db.transact(registry, events.record, "made", os.fsdecode(b"/x/caf\xe9"))
+    assert caught.value.code == "not-utf8"
+
+
+def test_reading_sees_one_picture_and_keeps_nothing(path: str, registry: sqlite3.Connection) -> None:
+    with closing(db.connect(path)) as other:
+
+        def twice(connection: sqlite3.Connection) -> tuple[int, int]:
+            before = events_in(connection)
+            db.transact(other, events.record, "meanwhile")
+            return before, events_in(connection)
+
+        assert db.reading(registry, twice) == (0, 0)
+    db.reading(registry, events.record, "written while reading")
+    assert events_in(registry) == 1
+    with pytest.raises(KeyError):
+        db.reading(registry, lambda _: {}["x"])
+    assert not registry.in_transaction
+
+
+def test_a_writer_waits_for_another_no_longer_than_it_may(path: str, registry: sqlite3.Connection) -> None:
+    with closing(db.connect(path, busy_seconds=0.2)) as other:
+        registry.execute("BEGIN IMMEDIATE")
+        before = time.monotonic()
+        with pytest.raises(RegistryError, match="held by another program") as caught:
+            db.transact(other, events.record, "late")
+        assert 0.2 <= time.monotonic() - before < 1
+        assert caught.value.code == "registry-busy"
+        registry.execute("ROLLBACK")
+        db.transact(other, events.record, "now")
+        assert other.execute("PRAGMA busy_timeout").fetchone() == (200,)
+
+
+def test_the_mode_set_by_another_program_is_set_back(path: str) -> None:
+    db.connect(path).close()
+    with closing(sqlite3.connect(path)) as other:
+        assert other.execute("PRAGMA journal_mode = DELETE").fetchone() == ("delete",)
+    with closing(db.connect(path)) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_the_ballast_is_laid_again(path: str, registry: sqlite3.Connection) -> None:
+    ballast = disk.ballast_path(path)
+    assert os.stat(ballast).st_size == 256 << 10
+    os.unlink(ballast)
+    db.lay_ballast_again(path)
+    assert os.stat(ballast).st_size == 256 << 10
+    os.unlink(ballast)
+    db.lay_ballast_again(path + "-that-is-not-there")
+    assert not os.path.exists(ballast)
+
+
+# Checkpoints --------------------------------------------------------------------------------------------------------
+
+
+def fill(connection: sqlite3.Connection, transactions: int) -> None:
+    for _ in range(transactions):
+        db.transact(connection, events.record, "filler", data={"pad": "x" * 30_000})
+
+
+@pytest.mark.parametrize("old", [True, False])
+def test_the_log_stays_small_whoever_checkpoints(path: str, old: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(db, "needs_single_checkpointer", lambda: old)
+    with closing(db.connect(path)) as connection:
+        connection.execute("PRAGMA synchronous = OFF")
+        fill(connection, 300)  # about 12 MB
+        assert os.stat(path + "-wal").st_size < 8 << 20
+        assert connection.execute("PRAGMA wal_autocheckpoint").fetchone() == (0 if old else 1000,)
+        assert events_in(connection) == 300
+
+
+def test_a_version_is_judged_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    for version, single in (((3, 40, 1), True), ((3, 51, 2), True), ((3, 51, 3), False), ((3, 54, 0), False)):
+        monkeypatch.setattr(sqlite3, "sqlite_version_info", version)
+        assert db.needs_single_checkpointer() is single
+
+
+def test_who_does_not_get_the_lock_leaves_the_checkpoint_to_its_holder(
+    path: str, registry: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(db, "needs_single_checkpointer", lambda: True)
+    monkeypatch.setattr(db, "_CHECKPOINT_BYTES", 1)
+    db.transact(registry, events.record, "one")
+    lock = db._checkpoint_lock(path)
+    assert lock is not None
+    assert db.checkpoint_if_due(registry, path) is False
+    os.close(lock)
+    assert db.checkpoint_if_due(registry, path) is True
+
+
+def test_a_lock_file_that_cannot_be_made_costs_no_commit(
+    path: str, registry: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(db, "needs_single_checkpointer", lambda: True)
+    monkeypatch.setattr(db, "_CHECKPOINT_BYTES", 1)
+    if os.path.exists(path + ".checkpoint"):
+        os.unlink(path + ".checkpoint")
+    os.symlink("/nowhere/at/all", path + ".checkpoint")
+    db.transact(registry, events.record, "kept")
+    assert events_in(registry) == 1
+
+
+def test_a_long_reader_stops_no_writer(
+    path: str, registry: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(db, "needs_single_checkpointer", lambda: True)
+    monkeypatch.setattr(db, "_RESTART_BYTES", 1)
+    with closing(db.connect(path)) as reader:
+        reader.execute("BEGIN")
+        events_in(reader)
+        fill(registry, 40)
+        before = time.monotonic()
+        db.transact(registry, events.record, "in time")
+        assert time.monotonic() - before < 1
+        assert events_in(reader) == 0
+
+
+def under_load(path: str, seconds: float) -> None:
+    found = experiment("load", path=path, processes=8, seconds=seconds)
+    assert found["failed"] == 0, found
+    assert found["kept"] == found["written"] > 100, found
+    assert found["largest"] < 8 << 20, found
+    assert found["at_once"] == 1, found
+    assert found["worst"] < 4, found
+
+
+@pytest.mark.skipif(not db.needs_single_checkpointer(), reason="this SQLite checkpoints by itself")
+def test_eight_writers_one_checkpointer(path: str) -> None:
+    under_load(path, 2)
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(not db.needs_single_checkpointer(), reason="this SQLite checkpoints by itself")
+def test_eight_writers_one_checkpointer_for_long(path: str) -> None:  # K1: the log stays under 8 MB
+    under_load(path, 60)

@@ -1,0 +1,257 @@
+"""Migrations: whole or not at all, from every file that is out there, by many at once, and never backwards. # D7 K3"""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from imi_monitor.model.errors import RegistryError
+from imi_monitor.store import db, schema
+from tests.store import imi_file
+from tests.store.experiments import experiment
+
+
+def all_statements() -> list[str]:
+    return [statement for script in schema.MIGRATIONS for statement in schema.statements(script)]
+
+
+def shape(path: Path) -> dict[str, Any]:
+    """Everything that a migration makes; reading it neither upgrades nor repairs."""
+    with closing(sqlite3.connect(path)) as connection:
+        return {
+            "version": connection.execute("PRAGMA user_version").fetchone()[0],
+            "columns": {
+                name: connection.execute('SELECT name, type, "notnull" FROM pragma_table_info(?)', (name,)).fetchall()
+                for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
+            },
+            "indexes": {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'index'")},
+            "sound": connection.execute("PRAGMA integrity_check").fetchone()[0],
+        }
+
+
+def opened(path: Path) -> dict[str, Any]:
+    db.connect(str(path)).close()
+    return shape(path)
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> dict[str, Any]:
+    """What iMi's file looks like after an undisturbed upgrade."""
+    path = tmp_path / "whole.db"
+    imi_file.make(path)
+    return opened(path)
+
+
+def test_the_scripts_fall_apart_into_their_statements() -> None:
+    statements = all_statements()
+    assert len(statements) == sum(script.count(";\n") for script in schema.MIGRATIONS)
+    assert all(sqlite3.complete_statement(statement) and statement.count(";") == 1 for statement in statements)
+    with pytest.raises(ValueError, match="in the middle of a statement: CREATE TABLE x"):
+        schema.statements("CREATE TABLE a (b);\nCREATE TABLE x (y)")
+
+
+def test_a_new_file_and_an_upgraded_one_are_alike(tmp_path: Path, whole: dict[str, Any]) -> None:
+    new = opened(tmp_path / "new.db")
+    assert new == whole
+    assert new["version"] == schema.VERSION
+    assert new["sound"] == "ok"
+
+
+def test_our_tables_are_keyed_by_names_and_iMis_keep_their_shape(whole: dict[str, Any]) -> None:  # S2.44 S2.45
+    for table, columns in imi_file.COLUMNS.items():
+        assert [column[0] for column in whole["columns"][table]][: len(columns)] == columns
+    ours = whole["columns"].keys() - imi_file.COLUMNS.keys() - {"sqlite_sequence"}
+    assert ours == {
+        "agents", "claim_history", "claim_queue", "claims", "events", "operations", "places", "trash", "trust",
+    }  # fmt: skip
+    for table in ("claims", "claim_history", "claim_queue", "trash", "operations"):
+        assert {"repo_name", "worktree_name"} <= {column[0] for column in whole["columns"][table]}
+
+
+def test_an_older_release_of_ours_goes_through_what_it_misses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "iMi.db"
+    before = opened(path)
+    monkeypatch.setattr(
+        schema,
+        "MIGRATIONS",
+        (*schema.MIGRATIONS, "CREATE TABLE later (x);\n", "DROP TABLE later;\nCREATE TABLE last (y);\n"),
+    )
+    monkeypatch.setattr(schema, "VERSION", schema.VERSION + 2)
+    after = opened(path)
+    assert after["version"] == before["version"] + 2
+    assert after["columns"].keys() - before["columns"].keys() == {"last"}
+
+
+def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "iMi.db"
+    before = opened(path)
+    monkeypatch.setattr(
+        schema, "MIGRATIONS", (*schema.MIGRATIONS, "CREATE TABLE later (x);\nCREATE TABLE later (x);\n")
+    )
+    monkeypatch.setattr(schema, "VERSION", schema.VERSION + 1)
+    with pytest.raises(RegistryError, match="table later already exists"):
+        db.connect(str(path))
+    assert shape(path) == before
+
+
+def test_a_newer_file_is_refused_and_not_touched(tmp_path: Path) -> None:  # D6 D7
+    path = tmp_path / "iMi.db"
+    db.connect(str(path)).close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
+    before = path.read_bytes()
+    for _ in range(2):
+        with pytest.raises(RegistryError, match=r"made by a newer imi .* update imi; nothing was changed") as caught:
+            db.connect(str(path))
+        assert caught.value.code == "registry-newer"
+    assert path.read_bytes() == before
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == [".imi-ballast", "home", "iMi.db"]
+
+
+@pytest.mark.parametrize("version", [0, 1, 7])
+def test_another_programs_database_is_refused_and_not_touched(tmp_path: Path, version: int) -> None:
+    path = tmp_path / "theirs.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("CREATE TABLE bookmarks (url TEXT)")
+        connection.execute(f"PRAGMA user_version = {version}")
+    before = path.read_bytes()
+    with pytest.raises(RegistryError, match="no registry of imi: name another file with --db"):
+        db.connect(str(path))
+    assert path.read_bytes() == before
+
+
+def test_an_iMi_that_is_too_old_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "iMi.db"
+    imi_file.make(path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("ALTER TABLE worktrees DROP COLUMN agent_id")
+    before = path.read_bytes()
+    with pytest.raises(RegistryError, match=r"older than 2\.0\.2 \(worktrees has no agent_id\)"):
+        db.connect(str(path))
+    assert path.read_bytes() == before
+
+
+def test_a_column_that_somebody_added_already_is_taken_as_it_is(tmp_path: Path, whole: dict[str, Any]) -> None:
+    path = tmp_path / "iMi.db"
+    imi_file.make(path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("ALTER TABLE worktrees ADD COLUMN claimed_at TEXT")
+        connection.execute("UPDATE worktrees SET claimed_at = 'then'")
+    assert opened(path) == whole
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT DISTINCT claimed_at FROM worktrees").fetchall() == [("then",)]
+
+
+# D7: killed in the middle -------------------------------------------------------------------------------------------
+
+
+def killed_at(tmp_path: Path, statement: int, mutant: str = "") -> Path:
+    path = tmp_path / f"at-{statement}{mutant}.db"
+    imi_file.make(path)
+    assert experiment("killed_upgrade", path=str(path), statement=statement, mutant=mutant)["killed"]
+    return path
+
+
+def is_untouched(path: Path) -> bool:
+    """Nothing but iMi's own tables with iMi's own columns, and all of its rows."""
+    with closing(sqlite3.connect(path)) as connection:
+        kept = sum(map(len, imi_file.rows(connection).values()))
+    found = shape(path)
+    columns = {name: [column[0] for column in columns] for name, columns in found["columns"].items()}
+    columns.pop("sqlite_sequence")
+    return found["version"] == 0 and found["sound"] == "ok" and columns == imi_file.COLUMNS and kept == 12
+
+
+def check_killed(tmp_path: Path, statement: int, whole: dict[str, Any]) -> None:
+    path = killed_at(tmp_path, statement)
+    assert is_untouched(path), statement
+    before = time.monotonic()
+    db.connect(str(path)).close()
+    assert time.monotonic() - before < 1  # K3
+    assert shape(path) == whole, statement
+
+
+@pytest.mark.parametrize("statement", [0, 1, 8, 14, len(all_statements())])
+def test_killed_before_a_statement(tmp_path: Path, whole: dict[str, Any], statement: int) -> None:
+    check_killed(tmp_path, statement, whole)
+
+
+@pytest.mark.soak
+def test_killed_before_every_statement(tmp_path: Path, whole: dict[str, Any]) -> None:
+    for statement in range(len(all_statements()) + 1):
+        check_killed(tmp_path, statement, whole)
+
+
+@pytest.mark.parametrize("statement", [10, 14, 20])
+def test_the_mutant_ddl_outside_of_the_transaction_is_seen(tmp_path: Path, statement: int) -> None:
+    assert not is_untouched(killed_at(tmp_path, statement, "ddl-by-script"))
+
+
+def killed_at_moments(tmp_path: Path, whole: dict[str, Any], count: int) -> None:
+    chance = random.Random(7)
+    moments = [chance.random() * 8 for _ in range(count)]
+    outcomes = set()
+    for number, milliseconds in enumerate(moments):
+        path = tmp_path / f"moment-{number}.db"
+        imi_file.make(path)
+        experiment("kill_upgrades", path=str(path), milliseconds=milliseconds)
+        found = shape(path)
+        assert found == whole or is_untouched(path), milliseconds
+        outcomes.add(found["version"])
+        assert opened(path) == whole, milliseconds
+    assert outcomes <= {0, schema.VERSION}
+
+
+def test_killed_at_any_moment(tmp_path: Path, whole: dict[str, Any]) -> None:
+    killed_at_moments(tmp_path, whole, 10)
+
+
+@pytest.mark.soak
+def test_killed_at_a_hundred_moments(tmp_path: Path, whole: dict[str, Any]) -> None:
+    killed_at_moments(tmp_path, whole, 100)
+
+
+# D7: many at once ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("made_by", ["nobody", "iMi"])
+def test_eight_processes_open_it_first(tmp_path: Path, whole: dict[str, Any], made_by: str) -> None:
+    for turn in range(4):
+        path = tmp_path / f"{turn}.db"
+        if made_by == "iMi":
+            imi_file.make(path)
+        assert experiment("first_opens", path=str(path), processes=8) == {"failed": 0}
+        assert shape(path) == whole
+
+
+def test_the_switch_of_the_log_waits_for_readers(tmp_path: Path) -> None:
+    path = tmp_path / "iMi.db"
+    imi_file.make(path)
+    with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM worktrees").fetchall()
+        done = threading.Timer(0.1, reader.execute, ("ROLLBACK",))
+        done.start()
+        with closing(db.connect(str(path))) as connection:
+            assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        done.join()
+
+
+def test_the_switch_of_the_log_does_not_wait_for_ever(tmp_path: Path) -> None:
+    path = tmp_path / "iMi.db"
+    imi_file.make(path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM worktrees").fetchall()
+        before = time.monotonic()
+        with pytest.raises(RegistryError, match="held by another program"):
+            db.connect(str(path), busy_seconds=0.2)
+        assert 0.2 <= time.monotonic() - before < 1
+    assert is_untouched(path)
