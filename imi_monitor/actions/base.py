@@ -113,6 +113,7 @@ class Action:
     options: tuple[Option, ...] = ()
     dangerous = False  # asks before it acts, in the dashboard
     changes = True  # refused under --read-only
+    recovers = True  # what a crash left half done is settled first; not by what must work without a registry
     hot = False  # called by agents all day: no recovery, no ballast, nothing heavy imported
     streams = False  # prints as it goes; `--json` is one object a line then
 

@@ -1,6 +1,7 @@
 """What an action works with: where the caller stands, the settings, the registry, git, and a way to report progress.
 
-Everything is opened when first asked for and closed once at the end.
+Everything is opened when first asked for and closed once at the end. The registry's room is not even loaded before: a
+quarter of the time of a hot command, in which `imi release` lets git work.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from imi_monitor.git import layout
 from imi_monitor.model import names
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.text import safe
-from imi_monitor.store import db, trust, worktrees
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,6 +31,11 @@ def _never() -> bool:
     return False
 
 
+def _nobody(_title: str, _lines: list[str]) -> int | None:
+    """The choice of those who cannot be asked."""
+    return None
+
+
 class Context:
     """One caller's surroundings. Use as a context manager, so that the registry is closed whatever happens."""
 
@@ -40,25 +45,35 @@ class Context:
         *,
         database: str | None = None,
         repo: str | None = None,
-        progress: Callable[[str], None] = _nothing,
+        progress: Callable[[str], None] | None = None,
         emit: Callable[[str, dict[str, object]], None] | None = None,
         cancelled: Callable[[], bool] = _never,
+        choose: Callable[[str, list[str]], int | None] = _nobody,
     ) -> None:
         self._cwd = cwd
         self._repo = repo
         self.database = config.database_path(database)
-        self.progress = progress
+        self.progress = progress or _nothing
+        self.watched = progress is not None  # else nobody sees any progress, and none needs to be made
         self.cancelled = cancelled
+        self.choose = choose  # (title, lines) -> the index a person picked; None when nobody can be asked
         self._emit = emit
         self._connection: sqlite3.Connection | None = None
-        self._settings: config.Settings | None = None
+        self._settings: dict[str | None, config.Settings] = {}  # by cluster
         self._repository: layout.Repository | None = None
 
     def __enter__(self) -> Context:
         return self
 
-    def __exit__(self, *exception: object) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        opened = self._connection is not None
         self.close()
+        if error is None or not opened:
+            return
+        from imi_monitor.store import db
+
+        if isinstance(error, db.Error):  # from a question asked outside of `reading` and `transact`
+            raise db.explain(error, self.database) from error
 
     def close(self) -> None:
         if self._connection is not None:
@@ -83,16 +98,22 @@ class Context:
     @property
     def connection(self) -> sqlite3.Connection:
         if self._connection is None:
+            from imi_monitor.store import db
+
             self._connection = db.connect(self.database)
         return self._connection
 
     @property
     def settings(self) -> config.Settings:
-        if self._settings is None:
-            cluster = self._repository.cluster if self._repository else None
+        return self.settings_of(self._repository)
+
+    def settings_of(self, repository: layout.Repository | None) -> config.Settings:
+        """The user's settings with those of the repository's cluster on top."""
+        cluster = repository.cluster if repository else None
+        if cluster not in self._settings:
             extra = os.path.join(cluster, ".iMi", "config.toml") if cluster else None
-            self._settings = config.load(extra)
-        return self._settings
+            self._settings[cluster] = config.load(extra)
+        return self._settings[cluster]
 
     @property
     def explicit_repo(self) -> bool:
@@ -126,6 +147,8 @@ class Context:
             if place is not None:
                 return place.repository
             raise Refused(f"{safe(named)} is not inside a git repository", code="no-repository")
+        from imi_monitor.store import worktrees
+
         common_dir = worktrees.common_dirs(self.connection).get(named)
         if common_dir is None:
             row = next((row for row in worktrees.repositories(self.connection) if row.name == named), None)
@@ -150,10 +173,14 @@ class Context:
 
     def repo_name(self, repository: layout.Repository) -> str | None:
         """The name the repository is registered under; None when it is not registered yet."""
+        from imi_monitor.store import worktrees
+
         return worktrees.repository_of(self.connection, repository.common_dir, repository.main_path)
 
     def register(self, repository: layout.Repository, connection: sqlite3.Connection | None = None) -> str:
         """Register the repository if need be; inside a transaction pass its connection, else one is made."""
+        from imi_monitor.store import db, worktrees
+
         branch = layout.read_head(repository.common_dir, repository.common_dir)[0] or "main"
         known = self.repo_name(repository)
         if known is not None:
@@ -181,6 +208,8 @@ class Context:
 
     def trusted(self, repository: layout.Repository) -> bool:
         """Whether programs configured in the repository may run: trusted by the user, and unchanged since."""
+        from imi_monitor.store import trust
+
         stored = trust.fingerprint_of(self.connection, repository.common_dir)
         if stored is None:
             return False
@@ -190,10 +219,11 @@ class Context:
 
     def agent(self, request: Request) -> str:
         """Who acts: `--agent`, else IMI_AGENT_ID, else the configured one, else `human:$USER`."""
-        agent = request.text("agent") or os.environ.get("IMI_AGENT_ID")
+        agent = request.text("agent")
+        if agent is None:  # an empty one is a mistake (an unset variable in a script), not the default
+            agent = os.environ.get("IMI_AGENT_ID")
         if agent is None:
-            configured = self.settings.text("claims.agent") if os.path.exists(config.paths.config_file()) else ""
-            agent = configured or f"human:{_user()}"
+            agent = self.settings.text("claims.agent") or f"human:{_user()}"
         problem = names.agent_problem(agent)
         if problem:
             raise UsageError(f"agent {safe(agent)!r} {problem}", code="bad-agent")

@@ -1,0 +1,164 @@
+"""`imi claims` and `imi queue`: who has what, who had it, and who waits for it."""
+
+from __future__ import annotations
+
+from imi_monitor.actions import ownership
+from imi_monitor.actions.base import Action, Argument, Option, Outcome
+from imi_monitor.model import times
+from imi_monitor.model.text import count, safe
+from imi_monitor.store import claim_history, claims, queue
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.context import Context
+    from imi_monitor.store.claim_history import Grant
+    from imi_monitor.store.claims import Claim
+    from imi_monitor.store.queue import Waiter
+
+_ENDINGS = {
+    "died": "died", "forced": "taken by force", "given_back": "given back", "released": "released",
+    "reserved": "ended by imi", "taken_over": "taken over",
+}  # fmt: skip
+
+
+class ClaimsAction(Action):
+    words = ("claims",)
+    label = "Claims"
+    help = "Who has which worktree now; with --history, who had it."
+    more = "All repositories of the registry are shown, or the one named with --repo."
+    options = (
+        Option("history", "earlier claims too, of one worktree or of all", value="NAME", optional_value=True),
+        Option("limit", "at most so many lines of history (100)", value="N", number=True),
+    )
+    changes = False
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        if request.flag("history"):
+            return _history(context, request)
+        found = claims.held(context.connection, _repo(context))
+        waiting = queue.line(context.connection)
+        entries = [_entry(claim, waiting) for claim in found]
+        lines = _table([_columns(claim, waiting) for claim in found]) or ["nothing is claimed"]
+        return Outcome(lines, {"claims": entries, "count": len(entries)})
+
+
+class QueueAction(Action):
+    words = ("queue",)
+    label = "Queue"
+    help = "Who waits for a worktree, in order."
+    arguments = (Argument("name", "the worktree; all if left out", optional=True),)
+    changes = False
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        repo_name, name = _repo(context), None
+        if request.text("name"):
+            found = ownership.find(context, request)
+            repo_name, name = found.repo_name or "", found.name
+        line = [waiter for waiter in queue.line(context.connection, repo_name, name) if not waiter.gone]
+        places: dict[tuple[str, str], int] = {}
+        entries, rows = [], []
+        for waiter in line:
+            key = (waiter.repo_name, waiter.worktree_name)
+            places[key] = places.get(key, 0) + 1
+            entries.append(_waiter_data(waiter, places[key]))
+            rows.append(_waiter_columns(waiter, places[key]))
+        return Outcome(_table(rows) or ["nobody waits"], {"queue": entries, "count": len(entries)})
+
+
+def _repo(context: Context) -> str | None:
+    """The repository named with --repo; None shows all."""
+    if not context.explicit_repo:
+        return None
+    return context.repo_name(context.repository()) or ""
+
+
+def _history(context: Context, request: Request) -> Outcome:
+    repo_name, name = _repo(context), None
+    if request.text("history"):
+        request.values["name"] = request.text("history")
+        repo_name, name = _named(context, request)
+    limit = request.whole("limit") or 100
+    grants = claim_history.history(context.connection, repo_name, name, limit)
+    lines = _table([_grant_columns(grant) for grant in grants]) or ["there is no history yet"]
+    return Outcome(lines, {"history": [_grant_data(grant) for grant in grants], "count": len(grants)})
+
+
+def _named(context: Context, request: Request) -> tuple[str, str]:
+    """A worktree that exists, or one that is gone but has left a history under exactly this name."""
+    name = request.text("name") or ""
+    repository = context.find_repository()
+    repo_name = context.repo_name(repository) if repository else None
+    if repo_name and claim_history.history(context.connection, repo_name, name, 1):
+        return repo_name, name
+    found = ownership.find(context, request)
+    return found.repo_name or "", found.name
+
+
+def _entry(claim: Claim, waiting: list[Waiter]) -> dict[str, object]:
+    return {**ownership.claim_data(claim), "waiting": _waiting(claim, waiting)}
+
+
+def _columns(claim: Claim, waiting: list[Waiter]) -> list[str]:
+    number = _waiting(claim, waiting)
+    silent = claims.silence(claim)
+    return [
+        safe(claim.worktree_name),
+        safe(claim.agent_id or ""),
+        claims.state(claim),
+        times.age_of(claim.claimed_at),
+        f"heard {times.age(silent)} ago" if silent is not None else "",
+        safe(claim.task_id or "", 40),
+        f"{count(number, 'waits', 'wait')}" if number else "",
+        safe(claim.repo_name),
+    ]
+
+
+def _waiting(claim: Claim, waiting: list[Waiter]) -> int:
+    key = (claim.repo_name, claim.worktree_name)
+    return sum((waiter.repo_name, waiter.worktree_name) == key and not waiter.gone for waiter in waiting)
+
+
+def _waiter_columns(waiter: Waiter, place: int) -> list[str]:
+    suspended = "" if waiter.ready else "suspended"
+    return [
+        safe(waiter.worktree_name), str(place), safe(waiter.agent_id), f"waits {times.age_of(waiter.enqueued_at)}",
+        suspended, safe(waiter.task_id or "", 40), safe(waiter.repo_name),
+    ]  # fmt: skip
+
+
+def _waiter_data(waiter: Waiter, place: int) -> dict[str, object]:
+    return {
+        "repo_name": waiter.repo_name,
+        "worktree_name": waiter.worktree_name,
+        "place": place,
+        "agent_id": waiter.agent_id,
+        "task_id": waiter.task_id,
+        "pid": waiter.pid,
+        "host": waiter.host,
+        "enqueued_at": waiter.enqueued_at,
+        "ready": waiter.ready,
+    }
+
+
+def _grant_columns(grant: Grant) -> list[str]:
+    ended = "holds it" if grant.released_at is None else _ENDINGS.get(grant.ended or "", safe(grant.ended or "ended"))
+    by = f"by {safe(grant.taken_by)}" if grant.taken_by else ""
+    return [
+        safe(grant.worktree_name), str(grant.epoch), safe(grant.agent_id), grant.claimed_at[:19].replace("T", " "),
+        ended, by, safe(grant.reason or "", 80), safe(grant.task_id or "", 40), safe(grant.repo_name),
+    ]  # fmt: skip
+
+
+def _grant_data(grant: Grant) -> dict[str, object]:
+    return {name: getattr(grant, name) for name in grant.__slots__}
+
+
+def _table(rows: list[list[str]]) -> list[str]:
+    """Columns padded to their widest cell; columns without any text are left out."""
+    kept = [index for index in range(len(rows[0]) if rows else 0) if any(row[index] for row in rows)]
+    widths = {index: max(len(row[index]) for row in rows) for index in kept}
+    return ["  ".join(row[index].ljust(widths[index]) for index in kept).rstrip() for row in rows]
+
+
+ACTIONS = (ClaimsAction(), QueueAction())

@@ -1,0 +1,173 @@
+"""`imi feat|fix|aiops|devops NAME` and `imi add TYPE NAME`: a worktree on a branch of its own, ready to work in."""
+
+from __future__ import annotations
+
+import time
+
+from imi_monitor.actions import creating, existing, starts, where
+from imi_monitor.actions.base import Action, Argument, Option, Outcome
+from imi_monitor.actions.plan import Plan
+from imi_monitor.model.errors import Refused
+from imi_monitor.model.text import safe
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.context import Context
+    from imi_monitor.actions.where import Wanted
+    from imi_monitor.store.operations import Operation
+
+_NAME = Argument("name", "what it is about, such as user-auth")
+_REPO = Argument("repo", "the repository: a path or a name from the registry", optional=True)
+_OPTIONS = (
+    Option("from", "start there instead of at the trunk: a branch, tag, commit or HEAD", value="REF"),
+    Option("branch", "the branch's name, if it should not follow the directory's", value="BRANCH"),
+    Option("agent", "who makes it; for the log", value="ID", aliases=("agent-id", "yi-id")),
+)
+_MORE = """If it exists already, it is only gone to. An existing branch of that name, here or on the remote, is taken over
+as it is. Else the branch starts at the trunk, which is fetched first; without a network, at the trunk as it is here.
+The last line is the path; `imi shell-init` gives the shell function that goes there."""
+_WAIT_SECONDS = 600.0
+_SETTLE_SECONDS = 30.0
+_LOOK_SECONDS = 0.05
+_OVERTAKEN = ("checked-out", "path-exists", "branch-exists", "half-made")
+
+
+class _Create(Action):
+    label = "New worktree"
+    more = _MORE
+    options = _OPTIONS
+
+    def refuse(self, context: Context, request: Request) -> None:
+        self.wanted(context, request)
+
+    def consequences(self, context: Context, request: Request) -> list[str]:
+        wanted = self.wanted(context, request)
+        if existing.find(context, wanted) is not None:
+            return [f"goes to {safe(wanted.name)}, which exists"]
+        return [f"makes the branch {safe(wanted.branch)}, or takes it over", f"checks it out in {safe(wanted.path)}"]
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        self.refuse(context, request)
+        wanted = self.wanted(context, request)
+        agent = context.agent(request)
+        give_up = time.monotonic() + _WAIT_SECONDS
+        while True:
+            settle_others(context, wanted, give_up)
+            try:
+                found = existing.find(context, wanted)
+                if found is not None:
+                    return existing.load(context, wanted, found, agent)
+                return _make(context, wanted, agent)
+            except Refused as problem:
+                if time.monotonic() > give_up or not _overtaken(context, wanted, problem.code):
+                    raise
+
+    def wanted(self, context: Context, request: Request) -> Wanted:
+        return where.wanted(
+            context,
+            request.text("type") or request.verb,
+            request.text("name") or "",
+            branch=request.text("branch"),
+            source=request.text("from"),
+            repo=request.text("repo"),
+        )
+
+
+class Feat(_Create):
+    words = ("feat", "fix", "aiops", "devops")
+    help = "Make a worktree for a feature (fix, aiops, devops likewise), or go to it."
+    arguments = (_NAME, _REPO)
+
+
+class Add(_Create):
+    words = ("add",)
+    help = "Make a worktree of any type, or go to it."
+    key = "n"
+    arguments = (Argument("type", "feat, fix, … (`imi types list`)"), _NAME, _REPO)
+
+
+ACTIONS = (Feat(), Add())
+
+
+def recover(context: Context, operation: Operation) -> str | None:
+    """What became of a creation whose process died."""
+    from imi_monitor.actions import create_recovery
+
+    return create_recovery.recover(context, operation)
+
+
+def settle_others(context: Context, wanted: Wanted, give_up: float) -> None:
+    """Let another process that is at work on this very worktree come to its end, or end what a dead one began."""
+    patience = min(give_up, time.monotonic() + _SETTLE_SECONDS)
+    while (other := existing.at_work(context, wanted)) is not None:
+        if other.abandoned:
+            _settle(context, other, patience)
+        elif other.kind != creating.KIND or other.abandoned is None or time.monotonic() > give_up:
+            raise existing.busy(wanted, other)
+        else:
+            context.progress(f"waiting for process {other.pid}, which is making {safe(wanted.name)}")
+        if context.cancelled():
+            raise Refused(f"waiting for {safe(wanted.name)} was cancelled", code="cancelled")
+        time.sleep(_LOOK_SECONDS)
+
+
+def _settle(context: Context, other: Operation, patience: float) -> None:
+    """End what a dead process began; its git may need a moment to come to its own end."""
+    from imi_monitor.actions import recovery
+
+    lines = recovery.recover(context)
+    for line in lines:
+        context.progress(line)
+    if time.monotonic() > patience:
+        why = (
+            lines[-1] if lines else f"the interrupted {safe(other.kind)} of {safe(other.worktree_name)} is not settled"
+        )
+        raise Refused(why, code="busy")
+
+
+def _overtaken(context: Context, wanted: Wanted, code: str) -> bool:
+    """Whether it was refused only because another process is making, or has just made, the same worktree."""
+    if code == "busy":
+        return True
+    return code in _OVERTAKEN and (existing.at_work(context, wanted) or existing.find(context, wanted)) is not None
+
+
+def _make(context: Context, wanted: Wanted, agent: str) -> Outcome:
+    git = context.git(wanted.repository)
+    start = starts.start(context, git, wanted)
+    plan = Plan(
+        wanted.repository,
+        kind=wanted.kind,
+        name=wanted.name,
+        path=wanted.path,
+        branch=wanted.branch,
+        sha=start.sha,
+        new_branch=start.new_branch,
+        agent=agent,
+        shown=start.shown,
+        base=start.base,
+        took_over=start.took_over,
+        upstream=start.upstream,
+    )
+    context.progress(f"making {safe(wanted.name)}")
+    warnings = start.warnings + creating.make(context, git, plan)
+    status, more = existing.prepare(context, wanted.repository, plan.path, plan.name)
+    line = _told(plan)
+    return Outcome(
+        [line],
+        existing.data(context, wanted, branch=plan.branch, path=plan.path, message=line, plan=plan),
+        path=plan.path,
+        warnings=warnings + more,
+        exit_status=status,
+    )
+
+
+def _told(plan: Plan) -> str:
+    name, branch = safe(plan.name), safe(plan.branch)
+    at = f" ({plan.sha[:10]})"
+    if plan.took_over == "local":
+        return f"made {name} on the existing branch {branch}{at}, taken over as it is"
+    if plan.took_over == "remote":
+        return f"made {name} on {branch}, taken over from {safe(plan.shown or '')}{at}"
+    return f"made {name} on the new branch {branch}, from {safe(plan.shown or '')}{at}"

@@ -1,0 +1,123 @@
+"""`imi doctor`: looks at everything imi leans on, and says what to do. It works when nothing else does."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from imi_monitor.actions import gh
+from imi_monitor.actions.base import Action, Outcome
+from imi_monitor.git.environ import environment
+from imi_monitor.git.run import git_version
+from imi_monitor.git.safety import git_path
+from imi_monitor.git.spawn import spawn
+from imi_monitor.links import probe
+from imi_monitor.model.checkup import Check, fail, ok, warn
+from imi_monitor.model.errors import ImiError
+from imi_monitor.model.text import count, safe
+from imi_monitor.store import health
+
+if TYPE_CHECKING:
+    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.context import Context
+
+_GOOD_GIT = (2, 38, 0)
+_SERVERS = (
+    ("redis", "servers.redis_url", ("redis", "rediss")),
+    ("amqp", "servers.amqp_url", ("amqp", "amqps")),
+    ("postgres", "servers.postgres_url", ("postgres", "postgresql")),
+)
+_SHELLS = {
+    "zsh": 'add `eval "$(imi shell-init zsh)"` to ~/.zshrc',
+    "bash": 'add `eval "$(imi shell-init bash)"` to ~/.bashrc',
+    "fish": "add `imi shell-init fish | source` to ~/.config/fish/config.fish",
+}
+
+
+class Doctor(Action):
+    words = ("doctor",)
+    label = "Doctor"
+    help = "check git, the registry, the shell and optional servers, and say what to do"
+    more = "Exit status 1 when something fails that imi cannot work without."
+    changes = False
+    recovers = False
+    hot = True  # no recovery first: it must work with a broken registry, and show what was left unfinished
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        self.refuse(context, request)
+        checks: list[Check] = []
+        for step in (_git, _registry, _shell, _gh, _settings):
+            context.progress(f"checking {step.__name__.strip('_')}")
+            checks.extend(step(context))
+        failed = sum(check.state == "fail" for check in checks)
+        warned = sum(check.state == "warn" for check in checks)
+        summary = f"{count(failed, 'failure')}, {count(warned, 'warning')}" if failed or warned else "all is well"
+        data: dict[str, object] = {
+            "checks": [check.data() for check in checks], "failures": failed, "warnings_count": warned,
+        }  # fmt: skip
+        return Outcome([*(check.line() for check in checks), summary], data, exit_status=1 if failed else 0)
+
+
+ACTIONS = (Doctor(),)
+
+
+def _git(_: Context) -> list[Check]:
+    try:
+        found, program = git_version(), git_path()
+    except ImiError as error:
+        return [fail("git", error.sentence, "install git 2.38 or newer")]
+    version = ".".join(map(str, found))
+    if found < _GOOD_GIT:
+        return [
+            warn("git", f"{version} at {safe(program)}", "with git 2.38 or newer `imi merge` shows conflicts first")
+        ]
+    return [ok("git", f"{version} at {safe(program)}")]
+
+
+def _registry(context: Context) -> list[Check]:
+    return health.look(context.database)
+
+
+def _shell(_: Context) -> list[Check]:
+    shell = os.environ.get("IMI_SHELL") or os.path.basename(os.environ.get("SHELL", ""))
+    if os.environ.get("IMI_CD_FILE"):  # the function is around us right now
+        return [
+            ok("shell", f"the function for {safe(shell or 'your shell', 20)} is active: `imi go` changes directory")
+        ]
+    advice = _SHELLS.get(shell, "see `imi help shell-init`")
+    return [warn("shell", "`imi` can only print a path here, not go there: its shell function is not active", advice)]
+
+
+def _gh(_: Context) -> list[Check]:
+    program = gh.find()
+    if program is None:
+        return [ok("gh", "not installed; reviews use plain git", "install it for titles, authors and forks")]
+    try:
+        # `gh auth token` looks at this machine only; what it prints is thrown away unseen
+        done = spawn([program, "auth", "token"], env=environment([]), cwd="/", timeout=5.0, cap=4096)
+    except OSError as error:
+        return [warn("gh", f"cannot be started ({error.strerror})", "reinstall it; reviews use plain git meanwhile")]
+    if done.returncode == 0:
+        return [ok("gh", f"{safe(program)}, logged in")]
+    return [warn("gh", "not logged in; reviews use plain git", "run `gh auth login`")]
+
+
+def _settings(context: Context) -> list[Check]:
+    try:
+        settings = context.settings
+    except ImiError as error:
+        return [fail("config", error.sentence, "`imi help config` lists the settings")]
+    urls = [(name, settings.text(key), schemes) for name, key, schemes in _SERVERS]
+    found = [_server(name, url, schemes) for name, url, schemes in urls if url]
+    return [ok("config", "read without a complaint"), *(found or [ok("servers", "none configured, none needed")])]
+
+
+def _server(name: str, url: str, schemes: tuple[str, ...]) -> Check:
+    where = probe.place(url, schemes)
+    if where is None:
+        return fail(name, f"its URL is no {schemes[0]}:// URL", f"correct servers.{name}_url (`imi config`)")
+    shown = f"{safe(where[0], 80)}:{where[1]}"
+    problem = probe.redis(url) if name == "redis" else probe.tcp(*where)
+    if problem is None:
+        return ok(name, f"{shown} answers")
+    return warn(name, f"{shown} {problem}", "everything local works without it; start it, or correct its URL")

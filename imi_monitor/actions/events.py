@@ -1,0 +1,225 @@
+"""`imi events`: who did what and when, once or as it happens.
+
+Following costs next to nothing: SQLite tells by a number whether anybody has committed, and only then is the log read.
+"""
+
+from __future__ import annotations
+
+import time
+
+from imi_monitor.actions import target
+from imi_monitor.actions.base import Action, Option, Outcome
+from imi_monitor.model import jsontext, names, times
+from imi_monitor.model.errors import UsageError
+from imi_monitor.model.text import safe
+from imi_monitor.store import db, events, worktrees
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+    from datetime import datetime
+
+    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.context import Context
+    from imi_monitor.store.events import Event
+
+_POLL_SECONDS = 0.04
+_PAGE = 500
+_USUAL = 50  # shown without --since and --limit
+_USUAL_BEFORE_FOLLOWING = 10
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+_LONGEST_VALUE = 80
+
+
+class Query:
+    """What is asked for, as the log understands it."""
+
+    __slots__ = ("after", "kinds", "repo_name", "seq", "worktree_name")
+
+    def __init__(self, seq: int, after: str | None, kinds: tuple[str, ...], repo: str | None, worktree: str | None):
+        self.seq = seq
+        self.after = after
+        self.kinds = kinds
+        self.repo_name = repo
+        self.worktree_name = worktree
+
+    def read(self, connection: sqlite3.Connection, limit: int, *, newest: bool = False) -> list[Event]:
+        return events.since(
+            connection,
+            self.seq,
+            kinds=self.kinds,
+            after=self.after,
+            repo_name=self.repo_name,
+            worktree_name=self.worktree_name,
+            limit=limit,
+            newest=newest,
+        )
+
+
+class Events(Action):
+    words = ("events",)
+    label = "Events"
+    help = "the log: who claimed, made, removed or synced what, and when"
+    more = """
+    Without options the last 50 entries; `--follow` starts with the last 10 and prints what happens until Ctrl-C.
+    `--json` prints one object a line; its `seq` can be given to --since to go on from there.
+    """
+    options = (
+        Option("follow", "go on printing as things happen", aliases=("f",)),
+        Option("since", "from then on: 10m, 2h, 3d ago, a date and time, or behind an entry's seq", value="WHEN"),
+        Option("type", "only this kind: worktree.claimed, worktree.*, several with commas", value="TYPE"),
+        Option("worktree", "only this worktree, removed ones too", value="NAME", aliases=("w",)),
+        Option("limit", "at most so many entries of the past", value="N", number=True, aliases=("n",)),
+    )
+    changes = False
+    streams = True
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        self.refuse(context, request)
+        query = _query(context, request)
+        many = len(worktrees.repositories(context.connection)) > 1 and query.repo_name is None
+        follow = request.flag("follow")
+        shown = _show_past(context, query, request.whole("limit"), follow=follow, many=many)
+        if follow:
+            _follow(context, query, many)
+        return Outcome([] if shown or follow else ["no events" + (" of that kind" if request.values else " yet")])
+
+
+def _query(context: Context, request: Request) -> Query:
+    repo = context.repo_name(context.repository()) if context.explicit_repo else None
+    if context.explicit_repo and repo is None:
+        repo = ""  # a repository that is not registered has no events
+    seq, after = _since(request.text("since"))
+    worktree = request.text("worktree")
+    if worktree is not None:
+        worktree = _worktree_name(context, worktree, repo)
+    return Query(seq, after, _kinds(request.text("type")), repo, worktree)
+
+
+def _show_past(context: Context, query: Query, limit: int | None, *, follow: bool, many: bool) -> int:
+    """Print what is there already and move the query behind it; gives how many entries that were."""
+    end = events.last_seq(context.connection)
+    shown = 0
+    if limit is None and query.seq == 0 and query.after is None:
+        limit = _USUAL_BEFORE_FOLLOWING if follow else _USUAL
+    if limit is not None:
+        page = db.reading(context.connection, query.read, limit, newest=True) if limit else []
+        shown = _print(context, page, many)
+    else:
+        while page := db.reading(context.connection, query.read, _PAGE):
+            shown += _print(context, page, many)
+            query.seq = page[-1].seq
+            if context.cancelled():
+                break
+    query.seq = max(query.seq, page[-1].seq if page else 0, end)
+    return shown
+
+
+def _follow(context: Context, query: Query, many: bool) -> None:
+    """Print what happens until the reader goes away or a person has seen enough: both are a good end."""
+    query.after = None
+    try:
+        while not context.cancelled():
+            seen = events.version(context.connection)
+            page = db.reading(context.connection, query.read, _PAGE)
+            _print(context, page, many)
+            query.seq = page[-1].seq if page else query.seq
+            while len(page) < _PAGE and events.version(context.connection) == seen:
+                if context.cancelled():
+                    return
+                time.sleep(_POLL_SECONDS)
+    except KeyboardInterrupt:
+        return
+
+
+def _print(context: Context, page: list[Event], many: bool) -> int:
+    for event in page:
+        context.emit(line(event, with_repo=many), entry(event))
+    return len(page)
+
+
+def entry(event: Event) -> dict[str, object]:
+    """One event as an object of the NDJSON stream."""
+    return {
+        "seq": event.seq, "id": event.id, "type": event.type, "occurred_at": event.occurred_at, "host": event.host,
+        "repo_name": event.repo_name, "worktree_name": event.worktree_name, "agent_id": event.agent_id,
+        "epoch": event.epoch, "data": _data(event),
+    }  # fmt: skip
+
+
+def line(event: Event, *, with_repo: bool = False) -> str:
+    """`14:02:09 worktree.claimed feat-api by claude-1 task=T-7`, with the day in front when it was not today."""
+    where = event.worktree_name or ""
+    if event.repo_name and (with_repo or not where):
+        where = f"{event.repo_name}/{where}" if where else event.repo_name
+    who = f"by {event.agent_id}" if event.agent_id else ""
+    words = [_clock(times.parse(event.occurred_at)), event.type, where, who, *_details(_data(event))]
+    return " ".join(safe(word, 200) for word in words if word)
+
+
+def _details(data: object) -> list[str]:
+    if not isinstance(data, dict):
+        return [f"data={_short(data)}"]
+    return [f"{key}={_short(value)}" for key, value in data.items() if value not in (None, "", 0, [], {}, False)]
+
+
+def _short(value: object) -> str:
+    plain = isinstance(value, str) and value.isprintable() and " " not in value
+    text = str(value) if plain else jsontext.dumps(value)
+    return safe(text, _LONGEST_VALUE)
+
+
+def _data(event: Event) -> object:
+    import json
+
+    try:
+        return json.loads(event.data)
+    except ValueError:
+        return event.data
+
+
+def _clock(moment: datetime | None) -> str:
+    if moment is None:
+        return "??:??:??"
+    local = moment.astimezone()
+    today = local.date() == times.now().astimezone().date()
+    return f"{local:%H:%M:%S}" if today else f"{local:%Y-%m-%d %H:%M:%S}"
+
+
+def _since(text: str | None) -> tuple[int, str | None]:
+    """(seq, moment) that `--since` means."""
+    from datetime import datetime, timedelta
+
+    if text is None:
+        return 0, None
+    if text.isdecimal() and text.isascii() and len(text) < 16:
+        return int(text), None
+    number, unit = text[:-1], text[-1:]
+    if unit in _SECONDS and number.isdecimal() and number.isascii() and len(number) < 7:
+        return 0, times.stamp(times.now() - timedelta(seconds=int(number) * _SECONDS[unit]))
+    try:
+        return 0, times.stamp(datetime.fromisoformat(text).astimezone())  # without an offset: the user's own clock
+    except (ValueError, OverflowError, OSError) as error:
+        raise UsageError(
+            f"--since {safe(text)!r} is no time: use 10m, 2h, 3d, 2026-01-27T15:30, or an entry's seq",
+            code="bad-option",
+        ) from error
+
+
+def _kinds(text: str | None) -> tuple[str, ...]:
+    """`worktree` means all of `worktree.…`; stars are the user's own."""
+    kinds: list[str] = []
+    for kind in filter(None, (word.strip() for word in (text or "").split(","))):
+        kinds += [kind] if "." in kind or "*" in kind else [kind, f"{kind}.*"]
+    return tuple(kinds)
+
+
+def _worktree_name(context: Context, name: str, repo: str | None) -> str:
+    """The name in the log that a person means; it need not exist any more."""
+    for candidate in names.candidates(name, target.KNOWN_PREFIXES):
+        if events.since(context.connection, repo_name=repo, worktree_name=candidate, limit=1):
+            return candidate
+    return name
+
+
+ACTIONS = (Events(),)

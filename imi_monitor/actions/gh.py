@@ -1,0 +1,122 @@
+"""Asking GitHub's own `gh` about a pull request. All it says is text from outside; where it cannot say, git does."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+from imi_monitor.git.environ import environment, search_path
+from imi_monitor.git.spawn import spawn
+from imi_monitor.model.errors import GitError
+from imi_monitor.model.names import branch_problem
+from imi_monitor.model.pull_request import MERGE, Mention, PullRequest, is_owner
+from imi_monitor.model.redact import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from imi_monitor.model.address import Address
+
+TIMEOUT = 20.0
+_CAP = 1 << 20
+_NOT_LOGGED_IN = 4
+_FIELDS = (
+    "number,title,author,baseRefName,headRefName,headRepositoryOwner,headRepository,isCrossRepository,"
+    "maintainerCanModify,url,state"
+)
+# gh must neither ask nor decorate, and the repository is named by us, not found by the directory it runs in
+_QUIET = {
+    "GH_PROMPT_DISABLED": "1",
+    "GH_NO_UPDATE_NOTIFIER": "1",
+    "GH_SPINNER_DISABLED": "1",
+    "GH_PAGER": "cat",
+    "NO_COLOR": "1",
+}
+_DROPPED = ("GH_REPO", "GH_FORCE_TTY", "GH_DEBUG", "CLICOLOR_FORCE")
+
+
+class Silent(Exception):
+    """gh is not there, not logged in, too slow or talks nonsense; its text says which, empty when it is not there."""
+
+
+def ask(project: Address | None, mention: Mention, cancelled: Callable[[], bool] | None = None) -> PullRequest:
+    """What gh knows about the pull request; Silent when it does not answer."""
+    program = find()
+    repository = _repository(project, mention)
+    if program is None or repository is None:
+        raise Silent("")
+    which = str(mention.number) if mention.number is not None else f"{mention.owner}:{mention.branch}"
+    argv = [program, "pr", "view", "--repo", repository, "--json", _FIELDS, "--", which]
+    env = {key: value for key, value in environment([]).items() if key not in _DROPPED} | _QUIET
+    try:
+        done = spawn(argv, env=env, cwd="/", timeout=TIMEOUT, cap=_CAP, cancelled=cancelled)
+    except OSError as error:
+        raise Silent(f"gh cannot be started ({error.strerror})") from error
+    if done.cancelled:
+        raise GitError("cancelled", code="cancelled")
+    if done.timed_out:
+        raise Silent(f"gh did not answer within {TIMEOUT:g} s")
+    if done.returncode == _NOT_LOGGED_IN:
+        raise Silent("gh is not logged in (`gh auth login`)")
+    if done.returncode or done.capped:
+        said = shown(done.stderr)
+        raise Silent(f"gh could not answer ({said[0] if said else f'exit status {done.returncode}'})")
+    return read(done.stdout, mention)
+
+
+def read(answer: bytes, mention: Mention) -> PullRequest:
+    """gh's JSON as a PullRequest; Silent when it is not about this one, or no such thing at all."""
+    try:
+        tree = json.loads(answer)
+    except (ValueError, RecursionError) as error:
+        raise Silent("gh answered something that is no JSON") from error
+    number = tree.get("number") if isinstance(tree, dict) else None
+    if type(number) is not int or number <= 0 or mention.number not in (None, number):
+        raise Silent("gh answered about something else")
+    crossing = tree.get("isCrossRepository")
+    return PullRequest(
+        number=number,
+        title=_text(tree, "title"),
+        author=_text(tree, "author", "login"),
+        base=_branch(tree, "baseRefName"),
+        head=_branch(tree, "headRefName"),
+        fork=_fork(tree) if crossing is True else None,
+        is_fork=crossing if isinstance(crossing, bool) else None,
+        can_modify=tree.get("maintainerCanModify") is True,
+        url=_text(tree, "url"),
+        state=_text(tree, "state"),
+    )
+
+
+def find() -> str | None:
+    for folder in search_path().split(os.pathsep):
+        program = os.path.join(folder, "gh")
+        if os.path.isfile(program) and os.access(program, os.X_OK):
+            return program
+    return None
+
+
+def _repository(project: Address | None, mention: Mention) -> str | None:
+    """`host/owner/name` as gh takes it; None for what cannot be on GitHub."""
+    if project is None or not project.host or mention.kind == MERGE or "gitlab" in project.host.lower():
+        return None
+    parts = project.project.split("/")
+    return "/".join((project.host, *parts)) if len(parts) == 2 and all(map(is_owner, (project.host, *parts))) else None
+
+
+def _fork(tree: dict[str, object]) -> tuple[str, str] | None:
+    owner, name = _text(tree, "headRepositoryOwner", "login"), _text(tree, "headRepository", "name")
+    return (owner, name) if owner and name and is_owner(owner) and is_owner(name) else None
+
+
+def _text(tree: dict[str, object], *keys: str) -> str | None:
+    value: object = tree
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value if isinstance(value, str) and value else None
+
+
+def _branch(tree: dict[str, object], key: str) -> str | None:
+    name = _text(tree, key)
+    return name if name is not None and branch_problem(name) is None else None

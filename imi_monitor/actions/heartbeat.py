@@ -1,0 +1,42 @@
+"""`imi heartbeat`: the owner says that it is still at work, so that its claim is not shown as stale."""
+
+from __future__ import annotations
+
+from imi_monitor.actions import claim_request, ownership
+from imi_monitor.actions.base import Action, Outcome
+from imi_monitor.model import times
+from imi_monitor.model.text import safe
+from imi_monitor.store import db, taking
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.context import Context
+
+
+class HeartbeatAction(Action):
+    words = ("heartbeat",)
+    label = "Heartbeat"
+    help = "Say that you still work in a claimed worktree."
+    more = (
+        "Only the owner's counts. If the claim was taken meanwhile, this says by whom and why and gives exit status 1:"
+        " stop working in the worktree then."
+    )
+    arguments = (claim_request.NAME,)
+    options = (claim_request.AGENT, claim_request.EPOCH)
+    hot = True
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        who, number = claim_request.agent(context, request), claim_request.epoch(request)
+        found = ownership.find(context, request)
+        if found.repo_name is None:
+            raise ownership.not_yours(context, found, None, who, number)
+        counted, claim = db.transact(context.connection, taking.heartbeat, found.repo_name, found.name, who, number)
+        if not counted:
+            raise ownership.not_yours(context, found, claim, who, number)
+        ttl = f", stale after {times.age(claim.ttl_seconds)} of silence" if claim.ttl_seconds else ""
+        line = f"{safe(found.name)} is yours, {safe(who)} (epoch {claim.epoch}{ttl})"
+        return Outcome([line], ownership.done_data(context, found, claim))
+
+
+ACTIONS = (HeartbeatAction(),)

@@ -1,0 +1,134 @@
+"""Showing what there is: `imi list` from files and registry at once, `imi status` with what git says."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from imi_monitor.actions import survey, target
+from imi_monitor.actions.base import Action, Argument, Option, Outcome
+from imi_monitor.model import overview, times
+from imi_monitor.model.errors import Refused
+from imi_monitor.model.text import safe
+from imi_monitor.store import worktrees
+
+if TYPE_CHECKING:
+    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.context import Context
+    from imi_monitor.git.layout import Repository
+
+_ALL = Option("all", "every repository of the registry", aliases=("a",))
+_REPO = Argument("repo", "a repository: a path, or a name from the registry", optional=True)
+_EMPTY = "no worktrees yet: `imi feat NAME` makes one"
+
+
+def width() -> int | None:
+    """The terminal's width; None when nobody looks at one, so that scripts and pipes get everything."""
+    told = os.environ.get("COLUMNS", "")
+    if told.isascii() and told.isdecimal() and int(told[:5]) > 0:
+        return int(told[:5])
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or None
+    except (OSError, ValueError, AttributeError):  # no terminal, or no real stdout at all
+        return None
+
+
+def repositories(context: Context, named: str | None, everything: bool) -> tuple[list[Repository], list[str]]:
+    """The repositories meant, and warnings about registered ones that are not on the disk any more."""
+    if named is not None:
+        return [context.repository(named)], []
+    here = None if everything else context.find_repository()
+    if here is not None:
+        return [here], []
+    gone = [
+        f"{safe(name)} is registered, but {safe(common_dir)} is gone: `imi repair` finds it if it was moved"
+        for name, common_dir in sorted(worktrees.common_dirs(context.connection).items())
+        if not os.path.isdir(common_dir)
+    ]
+    found = target.known_repositories(context)
+    if not found and not gone:
+        raise Refused(
+            f"{safe(context.cwd)} is not inside a git repository, and none is registered yet: cd into one",
+            code="no-repository",
+        )
+    return found, gone
+
+
+class List(Action):
+    words = ("list", "ls")
+    label = "List worktrees"
+    help = "list the worktrees, at once: name, type, owner, branch, state and path"
+    more = (
+        "Without REPO: those of the repository around you, or of all registered ones. git is not asked for any status."
+    )
+    arguments = (_REPO,)
+    options = (_ALL,)
+    changes = False
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        self.refuse(context, request)
+        meant, warnings = repositories(context, request.text("repo"), request.flag("all"))
+        known = [one for repository in meant for one in survey.known(context, repository)]
+        lines = overview.listing(known, width()) or [_EMPTY]
+        data: dict[str, object] = {"worktrees": [one.data() for one in known], "count": len(known)}
+        return Outcome(lines, data, warnings=warnings)
+
+
+class Status(Action):
+    words = ("status",)
+    label = "Status of all worktrees"
+    help = "show every worktree's owner, branch, distance to its upstream, changed files and last change"
+    more = """
+    Staged, Changed, New and Conflicts count files; ? is what could not be found out, and Note says why.
+    On less than 80 columns it is a list instead of a table.
+    """
+    arguments = (_REPO, Argument("name", "only this worktree", optional=True))
+    options = (_ALL, Option("watch", "go on showing it as it changes, until ctrl-c", aliases=("w",)))
+    changes = False
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        self.refuse(context, request)
+        named, name = _who(context, request)
+        if name is not None:
+            one = target.find(context, name, named)
+            meant, warnings, only = [one.repository], list[str](), one.name
+        else:
+            meant, warnings = repositories(context, named, request.flag("all"))
+            only = None
+        return status(context, meant, only, warnings=warnings)
+
+
+def status(
+    context: Context, meant: list[Repository], only: str | None = None, *, warnings: list[str] | None = None
+) -> Outcome:
+    """The state of the repositories' worktrees, or of the one called `only`."""
+    readings = survey.read(context, meant, only)
+    lines = overview.statuses(readings, width(), times.now()) or [_EMPTY]
+    failed = sum(reading.error is not None for reading in readings)
+    data: dict[str, object] = {
+        "worktrees": [reading.data() for reading in readings],
+        "count": len(readings),
+        "failed": failed,
+    }
+    return Outcome(lines, data, warnings=warnings)
+
+
+def _who(context: Context, request: Request) -> tuple[str | None, str | None]:
+    """(repository, worktree): a single word is a repository if there is one of that name, else a worktree."""
+    named, name = request.text("repo"), request.text("name")
+    if named is None or name is not None or _is_repository(context, named):
+        return named, name
+    return None, named
+
+
+def _is_repository(context: Context, word: str) -> bool:
+    if "/" in word or word in (".", ".."):
+        return True  # a path, whether it leads anywhere or not: no worktree is called so
+    if word in {row.name for row in worktrees.repositories(context.connection)}:
+        return True
+    # inside a repository (or beside its worktrees) a bare word is a worktree, even where a folder has that name
+    return context.find_repository() is None and os.path.isdir(os.path.join(context.cwd, word))
+
+
+ACTIONS = (List(), Status())

@@ -1,0 +1,284 @@
+"""`imi merge`: a worktree's branch into its base, with the conflicts shown before anything starts.
+
+The merge is made on objects alone; only its finished result is brought into the base, by a fast-forward. So the base is
+never left half merged: either its files and its ref are the old ones, or both are the new ones.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import dataclass
+
+from imi_monitor.actions import target as targets
+from imi_monitor.actions.base import Action, Argument, Option, Outcome
+from imi_monitor.git import layout
+from imi_monitor.model.errors import Refused
+from imi_monitor.model.text import count, safe
+from imi_monitor.store import claims, db, events, operations, worktrees
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+
+    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.context import Context
+    from imi_monitor.actions.target import Target
+    from imi_monitor.git.run import Git
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What goes where. `commit` is the result when there is nothing to make: a fast-forward; `tree` is a merge's."""
+
+    branch: str
+    base: str
+    branch_sha: str
+    base_sha: str
+    commits: int
+    fast_forward: bool
+    tree: str | None
+    into: Target | None  # the worktree that has the base checked out, if any
+
+
+class Merge(Action):
+    words = ("merge",)
+    label = "Merge"
+    help = "merge a worktree's branch into its base, after showing whether it conflicts"
+    more = """Refuses uncommitted changes on either side. The worktree and the branch stay; --close puts the worktree
+    into the trash afterwards, from where `imi undo` brings it back."""
+    arguments = (
+        Argument("name", "the worktree; without it the one you stand in", optional=True),
+        Argument("repo", "the repository", optional=True),
+    )
+    options = (
+        Option("into", "the branch to merge into; else the worktree's base, else the trunk", value="BRANCH"),
+        Option("no-ff", "make a merge commit even when the base could simply move forward"),
+        Option("message", "the merge commit's message", value="TEXT", aliases=("m",)),
+        Option("dry-run", "only show what would happen, conflicts included"),
+        Option("close", "put the worktree into the trash afterwards"),
+        Option("agent", "who you are, if you hold a claim", value="ID", aliases=("agent-id", "yi-id")),
+    )
+    dangerous = True
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        found = _named(context, request)
+        plan = _plan(context, found, request)
+        if plan is None:
+            return Outcome([f"nothing to merge: {safe(found.branch or '')} is in its base already"], {"merged": False})
+        if request.flag("dry-run"):
+            return _outcome(plan, None, found)
+        repo_name = context.register(found.repository)
+        sha = _carry_out(context, found, plan, request, repo_name)
+        outcome = _outcome(plan, sha, found)
+        if request.flag("close"):
+            _close(context, found, request, outcome)
+        return outcome
+
+
+def recover(context: Context, operation: operations.Operation) -> str | None:
+    """A merge died while git wrote files: bring the base's files back to what its ref says."""
+    from imi_monitor.git.unfinished import settle_fast_forward
+
+    data = {key: str(value) for key, value in operation.data.items()}
+    common_dir = worktrees.common_dirs(context.connection).get(operation.repo_name)
+    said: str | None = None
+    if common_dir and os.path.isdir(data["path"]) and os.path.isdir(data["admin_dir"]):
+        git = context.git(layout.repository_at(common_dir)).at(data["admin_dir"], data["path"])
+        said = settle_fast_forward(git, data["before"], data["after"])
+    db.transact(context.connection, operations.finish, operation.id)
+    return said and f"a merge into {safe(data['base'])} had been interrupted: {said}"
+
+
+def _named(context: Context, request: Request) -> Target:
+    name = request.text("name")
+    if name is not None:
+        return targets.find(context, name, request.text("repo"))
+    place = context.place()
+    here = [t for t in targets.targets(context, context.repository()) if place and t.path == place.path]
+    if not here:
+        raise Refused("name the worktree to merge: you do not stand in one", code="no-worktree")
+    return here[0]
+
+
+def _plan(context: Context, found: Target, request: Request) -> Plan | None:
+    from imi_monitor.git import refs
+
+    git = context.git(found.repository)
+    base = _base(context, git, found, request)
+    branch = _checked_branch(context, found, base, context.agent(request))
+    branch_sha, base_sha = refs.branch_sha(git, branch), refs.branch_sha(git, base)
+    if base_sha is None:
+        raise Refused(f"there is no local branch {safe(base)} to merge into: name one with --into", code="no-base")
+    if branch_sha is None:
+        raise Refused(f"{safe(branch)} has no commit yet", code="unborn")
+    ahead = refs.commits_only_on(git, f"refs/heads/{branch}", f"refs/heads/{base}")
+    if not ahead:
+        return None
+    into = _checked_out(context, found, base, context.agent(request))
+    behind = bool(refs.commits_only_on(git, f"refs/heads/{base}", f"refs/heads/{branch}", limit=1))
+    fast_forward = not behind and not request.flag("no-ff")
+    tree = None if fast_forward else _merged_tree(git, branch, base, branch_sha, base_sha)
+    return Plan(branch, base, branch_sha, base_sha, len(ahead), fast_forward, tree, into)
+
+
+def _base(context: Context, git: Git, found: Target, request: Request) -> str:
+    from imi_monitor.git import refs
+
+    wanted = request.text("into")
+    if wanted is not None:
+        return refs.check_branch_name(wanted)
+    remembered = found.row.base_branch if found.row else None
+    if remembered and refs.branch_sha(git, remembered) is not None:
+        return remembered
+    settings = context.settings
+    return refs.default_branch(
+        git, settings.text("git_settings.remote_name"), settings.text("git_settings.default_branch") or None
+    )
+
+
+def _checked_branch(context: Context, found: Target, base: str, agent: str) -> str:
+    if found.missing or found.admin_dir is None:
+        raise Refused(f"{safe(found.name)} is not at {safe(found.path)}: see `imi repair`", code="missing")
+    if found.branch is None:
+        raise Refused(f"{safe(found.name)} is on no branch: make one with `git switch -c NAME` first", code="detached")
+    if found.branch == base:
+        raise Refused(f"{safe(found.name)} has {safe(base)} itself checked out: nothing to merge", code="same-branch")
+    _require_quiet(context, found, agent)
+    return found.branch
+
+
+def _require_quiet(context: Context, found: Target, agent: str) -> None:
+    """Nobody else's, nothing uncommitted, nothing in the middle of something."""
+    from imi_monitor.git.status import operation, read_status
+
+    shown = safe(found.name)
+    if found.repo_name is not None:
+        holder = claims.current(context.connection, found.repo_name, found.name).agent_id
+        if holder not in (None, agent):
+            raise Refused(f"{shown} is claimed by {safe(holder or '')}: let its owner merge, or take it over", code="claimed")
+    admin = found.admin_dir or found.repository.common_dir
+    going_on = operation(admin)
+    if going_on:
+        raise Refused(f"a {going_on} is going on in {shown}: finish or abort it first", code="operation")
+    status = read_status(context.git(found.repository, admin, found.path), untracked="no")
+    dirty = [*status.conflicted, *status.staged, *status.unstaged]
+    if dirty:
+        names = list(dict.fromkeys(dirty))
+        raise Refused(
+            f"{shown} has {count(len(names), 'uncommitted file')}: commit or stash first",
+            code="dirty",
+            details=[safe(name) for name in names[:10]],
+            data={"files": names[:100]},
+        )
+
+
+def _checked_out(context: Context, found: Target, base: str, agent: str) -> Target | None:
+    for other in targets.targets(context, found.repository):
+        if other.branch == base and not other.missing and other.admin_dir is not None:
+            _require_quiet(context, other, agent)
+            return other
+    return None
+
+
+def _merged_tree(git: Git, branch: str, base: str, branch_sha: str, base_sha: str) -> str:
+    from imi_monitor.git.merge import preview
+
+    result = preview(git, base_sha, branch_sha)
+    if result.tree is None or result.conflicts:
+        names = list(result.conflicts)
+        raise Refused(
+            f"{safe(branch)} conflicts with {safe(base)} in {count(len(names), 'file')}: nothing was changed; merge "
+            f"{safe(base)} into the worktree and resolve there",
+            code="conflicts",
+            details=[safe(name) for name in names[:20]],
+            data={"conflicts": names},
+        )
+    return result.tree
+
+
+def _carry_out(context: Context, found: Target, plan: Plan, request: Request, repo_name: str) -> str:
+    from imi_monitor.git import branches
+    from imi_monitor.git.merge import fast_forward, merge_commit
+
+    git = context.git(found.repository)
+    sha = plan.branch_sha
+    if plan.tree is not None:
+        message = request.text("message") or f"Merge branch '{plan.branch}' into {plan.base}"
+        sha = merge_commit(git, plan.tree, [plan.base_sha, plan.branch_sha], message)
+    if plan.into is None:
+        branches.move_branch(git, plan.base, sha, plan.base_sha)
+        db.transact(context.connection, _settle, repo_name, found.name, plan, sha, None)
+        return sha
+    operation = db.transact(context.connection, _begin, repo_name, found.name, plan, sha)
+    with _Uninterrupted():
+        try:
+            fast_forward(git.at(plan.into.admin_dir or "", plan.into.path), sha)
+        except BaseException:
+            db.transact(context.connection, operations.finish, operation)
+            raise
+        db.transact(context.connection, _settle, repo_name, found.name, plan, sha, operation)
+    return sha
+
+
+class _Uninterrupted:
+    """Ctrl-C waits until git has written the files: they are few, and half of them would be worse than a second."""
+
+    def __enter__(self) -> None:
+        self._blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+
+    def __exit__(self, *exception: object) -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._blocked)
+
+
+def _begin(connection: sqlite3.Connection, repo_name: str, name: str, plan: Plan, sha: str) -> str:
+    into = plan.into
+    data: dict[str, object] = {
+        "path": into.path if into else "",
+        "admin_dir": (into.admin_dir or "") if into else "",
+        "before": plan.base_sha,
+        "after": sha,
+        "base": plan.base,
+    }
+    return operations.begin(connection, "merge", repo_name, name, data)
+
+
+def _settle(
+    connection: sqlite3.Connection, repo_name: str, name: str, plan: Plan, sha: str, operation: str | None
+) -> None:
+    data: dict[str, object] = {"branch": plan.branch, "into": plan.base, "before": plan.base_sha, "after": sha}
+    events.record(connection, "worktree.merged", repo_name, name, data=data)
+    if operation is not None:
+        operations.finish(connection, operation)
+
+
+def _close(context: Context, found: Target, request: Request, outcome: Outcome) -> None:
+    from imi_monitor.actions import removal
+
+    verdict = removal.inspect(context, found)
+    if not verdict.safe:
+        outcome.warnings.append(f"{safe(found.name)} was merged but not closed: see `imi remove {safe(found.name)}`")
+        return
+    removal.remove(context, found, agent=context.agent(request), how="merged")
+    outcome.lines.append(f"closed {safe(found.name)}; `imi undo` brings it back")
+    outcome.data["closed"] = True
+
+
+def _outcome(plan: Plan, sha: str | None, found: Target) -> Outcome:
+    way = "fast-forward" if plan.fast_forward else "merge commit"
+    what = f"{safe(plan.branch)} into {safe(plan.base)}: {count(plan.commits, 'commit')}, {way}"
+    lines = [f"merged {what}"] if sha else [f"would merge {what}, without conflicts"]
+    data: dict[str, object] = {
+        "merged": sha is not None,
+        "worktree_name": found.name,
+        "branch": plan.branch,
+        "into": plan.base,
+        "commits": plan.commits,
+        "fast_forward": plan.fast_forward,
+        "before": plan.base_sha,
+        "after": sha,
+    }
+    return Outcome(lines, data)
+
+
+ACTIONS = (Merge(),)

@@ -1,0 +1,157 @@
+"""One worktree on its way into the trash or back: all that is needed to move it, written down before anything moves.
+
+`take_away` and `bring_back` only touch the disk. Both look where the folder is and do what is left to do, so that they can
+be repeated after a crash, and `in_trash` is the one question that decides how far an interrupted act had come.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass, fields, replace
+from typing import TYPE_CHECKING
+
+from imi_monitor.git import parking
+from imi_monitor.model.errors import Refused, RegistryError
+from imi_monitor.model.text import safe
+
+if TYPE_CHECKING:
+    from imi_monitor.git.run import Git
+
+# `actions/target.py` knows worktrees in the trash by this beginning of their lock.
+LOCK_PREFIX = "imi trash "
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """Everything is text or a number, so that it can be kept as JSON in the intent and in the trash's row."""
+
+    id: str
+    repo_name: str
+    name: str
+    common_dir: str
+    admin_dir: str
+    path: str
+    trash_dir: str
+    inode: int
+    gitfile: str  # the bytes of the folder's own `.git` file
+    head: str
+    gitdir: str
+    locked: str | None
+    branch: str | None  # None: it was detached
+    sha: str | None  # None: it was unborn
+    agent: str
+    how: str
+    overridden: tuple[str, ...]
+    boot: str
+    uptime: float
+
+    @property
+    def folder(self) -> str:
+        """Where the worktree's folder lies in the trash."""
+        return os.path.join(self.trash_dir, "worktree")
+
+    @property
+    def copy(self) -> str:
+        return os.path.join(self.trash_dir, "admin")
+
+    @property
+    def pointer(self) -> str:
+        """What the admin directory says while the folder lies in the trash."""
+        return os.path.join(self.folder, ".git") + "\n"
+
+    @property
+    def lock_text(self) -> str:
+        return f"{LOCK_PREFIX}{self.id}: imi undo brings it back"
+
+    @property
+    def parked(self) -> parking.Parked:
+        return parking.Parked(self.head, self.gitdir, self.locked)
+
+    @property
+    def detach_to(self) -> str | None:
+        """The commit that HEAD names while the branch is given free; None when there is nothing to free."""
+        return self.sha if self.branch is not None else None
+
+    @property
+    def in_trash(self) -> bool:
+        return os.path.lexists(self.folder)
+
+    def data(self) -> dict[str, object]:
+        return {**asdict(self), "overridden": list(self.overridden)}
+
+    def under(self, common_dir: str) -> Parcel:
+        """The same parcel after its repository was moved as a whole, with the trash inside it."""
+        if common_dir == self.common_dir:
+            return self
+
+        def moved(path: str) -> str:
+            inside = path.startswith(self.common_dir + os.sep)
+            return common_dir + path[len(self.common_dir) :] if inside else path
+
+        gitfile = "gitdir: " + moved(self.gitfile.removeprefix("gitdir: "))
+        return replace(
+            self,
+            common_dir=common_dir,
+            admin_dir=moved(self.admin_dir),
+            trash_dir=moved(self.trash_dir),
+            gitfile=gitfile,
+        )
+
+    @classmethod
+    def of(cls, data: dict[str, object]) -> Parcel:
+        """From what `data` gave, when it was read back from JSON."""
+        known = {field.name: data[field.name] for field in fields(cls) if field.name in data}
+        if len(known) < len(fields(cls)):
+            raise RegistryError(
+                f"the record of {safe(str(data.get('name')))} in the trash is not of this version of imi"
+            )
+        overridden = data["overridden"]
+        known["overridden"] = tuple(map(str, overridden)) if isinstance(overridden, list) else ()
+        return cls(**known)  # type: ignore[arg-type]
+
+
+def take_away(parcel: Parcel, git: Git) -> None:
+    """Into the trash: lock, move, pointer, HEAD. In this order nothing can prune the worktree on the way."""
+    if not parcel.in_trash:
+        parking.lock(parcel.admin_dir, parcel.lock_text)
+        parking.keep_copy(parcel.admin_dir, parcel.copy)
+        _move(parcel.path, parcel.folder, parcel.inode)
+    parking.refill(parcel.admin_dir, parcel.copy)
+    parking.lock(parcel.admin_dir, parcel.lock_text)
+    parking.point(parcel.admin_dir, parcel.pointer)
+    parking.detach(git.at(parcel.admin_dir, None), parcel.detach_to)
+    parking.sync_folder(parcel.admin_dir)
+
+
+def bring_back(parcel: Parcel, git: Git, *, head: str) -> None:
+    """Out of the trash: the same steps backwards, so that the lock is the last to go. `head` is what HEAD shall say."""
+    if parcel.in_trash:
+        os.makedirs(os.path.dirname(parcel.path), exist_ok=True)
+        if os.path.lexists(parcel.path):
+            raise Refused(f"there is something at {safe(parcel.path)} now: move it away first", code="exists")
+        _move(parcel.folder, parcel.path, os.lstat(parcel.folder).st_ino)
+    parking.refill(parcel.admin_dir, parcel.copy)
+    parking.replace(os.path.join(parcel.path, ".git"), parcel.gitfile)
+    parking.point(parcel.admin_dir, parcel.gitdir)
+    parking.attach(git.at(parcel.admin_dir, None), head, parcel.branch if head == parcel.head else None)
+    settle(parcel)
+
+
+def settle(parcel: Parcel) -> None:
+    """The folder is in its place: let git's records say so again, as far as it was us who changed them."""
+    if parking.points_to(parcel.admin_dir) == parcel.pointer:
+        parking.point(parcel.admin_dir, parcel.gitdir)
+    parking.tidy(parcel.admin_dir)
+    parking.unlock(parcel.admin_dir, parcel.parked, LOCK_PREFIX)
+
+
+def _move(source: str, target: str, inode: int) -> None:
+    """One rename, of exactly the folder that was looked at."""
+    if os.lstat(source).st_ino != inode:
+        raise Refused(f"{safe(source)} is not the folder it was: nothing was moved", code="changed")
+    os.rename(source, target)
+    if os.lstat(target).st_ino != inode:  # exchanged between the look and the move
+        os.rename(target, source)
+        raise Refused(f"{safe(source)} was exchanged while it was being moved: it was put back", code="changed")
+    parking.sync_folder(os.path.dirname(source))
+    parking.sync_folder(os.path.dirname(target))

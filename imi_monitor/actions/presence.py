@@ -1,0 +1,141 @@
+"""`.iMi/presence/<worktree>.lock`: the claim as other programs of a cluster read it. A mirror; the registry decides.
+
+Only in clusters that have `.iMi/`. What is read may be iMi's JSON or the older bare agent id. A lock that this registry
+did not write counts as a claim of whoever it names, because its writer does not look into our registry; a lock that
+this registry wrote is only its own echo and never decides anything. Lean.
+"""
+
+from __future__ import annotations
+
+import os
+
+from imi_monitor import host
+from imi_monitor.model import jsontext
+from imi_monitor.model.text import safe
+from imi_monitor.store import claims
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+
+    from imi_monitor.git.layout import Repository
+    from imi_monitor.store.claims import Claim
+
+_MOST = 1 << 16  # bytes of a lock file that are looked at
+_ROUNDS = 20
+UNREADABLE = "?"
+
+
+class Owner:
+    """Who a lock names; `agent` is UNREADABLE when the file is there but does not say."""
+
+    __slots__ = ("agent", "since")
+
+    def __init__(self, agent: str, since: str | None) -> None:
+        self.agent = agent
+        self.since = since
+
+
+def path_of(repository: Repository, worktree_name: str) -> str | None:
+    """The lock's place; None outside clusters, and in those without `.iMi/`."""
+    cluster = repository.cluster
+    if cluster is None or not os.path.isdir(os.path.join(cluster, ".iMi")):
+        return None
+    return os.path.join(cluster, ".iMi", "presence", f"{worktree_name}.lock")
+
+
+def foreign_owner(path: str | None, database: str) -> Owner | None:
+    """Who holds the worktree according to a program that does not use this registry; None when nobody does."""
+    if path is None:
+        return None
+    try:
+        raw = _read(path)
+    except FileNotFoundError:
+        return None
+    except OSError:
+        return Owner(UNREADABLE, None)  # unknown is never free
+    return None if _is_echo(raw, database) else _owner(raw)
+
+
+def mirror(connection: sqlite3.Connection, path: str | None, repo_name: str, name: str, database: str) -> str | None:
+    """Make the lock say what the registry says; a warning when that fails, for a mirror never decides.
+
+    Called after each commit. Whoever comes second may act before the first has finished, so everybody looks again
+    after acting until nothing has changed: the last to act has seen the last state.
+    """
+    if path is None:
+        return None
+    done: tuple[str | None, int] | None = None
+    for _ in range(_ROUNDS):
+        claim = claims.current(connection, repo_name, name)
+        if done == (claim.agent_id, claim.epoch):
+            return None
+        try:
+            if claim.agent_id is None:
+                _remove(path, database)
+            else:
+                _write(path, claim, database)
+        except OSError as error:
+            return f"the presence lock {safe(path)} could not be updated: {error.strerror}"
+        done = (claim.agent_id, claim.epoch)
+    return None  # it changes hands faster than we can write: the next owner's own mirror comes last
+
+
+def _write(path: str, claim: Claim, database: str) -> None:
+    content = {
+        "agent_id": claim.agent_id,
+        "claimed_at": claim.claimed_at,
+        "hostname": host.hostname(),
+        "epoch": claim.epoch,
+        "worktree": claim.worktree_name,
+        "task_id": claim.task_id,
+        "registry": database,
+    }
+    folder = os.path.dirname(path)
+    if not os.path.isdir(folder):
+        os.makedirs(folder, exist_ok=True)
+    temporary = f"{path}.{os.getpid()}~"
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    try:
+        os.write(handle, f"{jsontext.dumps(content, 2)}\n".encode())
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    os.replace(temporary, path)
+
+
+def _remove(path: str, database: str) -> None:
+    try:
+        if _is_echo(_read(path), database):  # what somebody else wrote meanwhile is theirs to take away
+            os.unlink(path)
+    except FileNotFoundError:
+        return
+
+
+def _read(path: str) -> bytes:
+    # O_NONBLOCK: a FIFO in its place must not hold us up
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        return os.read(handle, _MOST)
+    finally:
+        os.close(handle)
+
+
+def _is_echo(raw: bytes, database: str) -> bool:
+    """Whether this registry wrote it; told by our own spelling, so that no JSON parser need be imported."""
+    marks = {"registry": database, "hostname": host.hostname()}
+    return all(f'"{key}": {jsontext.dumps(value)}'.encode() in raw for key, value in marks.items())
+
+
+def _owner(raw: bytes) -> Owner:
+    text = raw.decode("utf-8", "replace").strip()
+    if not text.startswith("{"):
+        return Owner(text.partition("\n")[0].strip() or UNREADABLE, None)
+    import json
+
+    try:
+        tree = json.loads(text)
+    except ValueError:
+        return Owner(UNREADABLE, None)
+    agent, since = tree.get("agent_id"), tree.get("claimed_at")
+    return Owner(agent if isinstance(agent, str) and agent else UNREADABLE, since if isinstance(since, str) else None)

@@ -1,0 +1,244 @@
+"""`imi prune`: what is over. Missing worktrees are forgotten, merged and clean ones go into the trash, orphans are named.
+
+A dry run changes nothing at all. Nothing is deleted: git's records of a forgotten worktree are put aside, its commits keep a
+ref, and a folder that git does not list is only told about, because nobody knows what is in it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from imi_monitor.actions import removal
+from imi_monitor.actions import target as targets
+from imi_monitor.actions.base import Action, Argument, Option, Outcome
+from imi_monitor.git import layout
+from imi_monitor.model import times
+from imi_monitor.model.errors import GitError, ImiError
+from imi_monitor.model.text import count, safe
+from imi_monitor.store import claims, db, events, worktrees
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.context import Context
+    from imi_monitor.actions.target import Target
+    from imi_monitor.git.run import Git
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One worktree that is over. `keep` says why it is left all the same; None: it goes."""
+
+    kind: str  # missing, merged, orphaned
+    name: str
+    path: str
+    reason: str
+    keep: str | None = None
+
+
+class Prune(Action):
+    words = ("prune", "cleanup")
+    label = "Prune"
+    help = "forget missing worktrees, put merged and clean ones into the trash, name orphaned folders"
+    more = """Each with its reason. --dry-run changes nothing at all. Branches stay. Merged means proven: by ancestry, by
+    content, or by the same changes (squash, rebase); a branch without any commit of its own is not merged but new."""
+    arguments = (Argument("repo", "the repository", optional=True),)
+    options = (
+        Option("dry-run", "only list what would go, and why"),
+        Option("agent", "who you are: your own claims do not protect", value="ID", aliases=("agent-id", "yi-id")),
+    )
+    dangerous = True
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        repository = context.repository(request.text("repo"))
+        agent = context.agent(request)
+        dry_run = request.flag("dry-run")
+        done, warnings = [], []
+        for found, finding in _findings(context, repository, agent):
+            if finding.keep is None and found is not None and not dry_run:
+                try:
+                    finding = _carry_out(context, found, finding, agent)
+                except ImiError as error:  # somebody came in between: that one stays, the others go on
+                    finding = Finding(finding.kind, finding.name, finding.path, finding.reason, error.sentence)
+            done.append(finding)
+            if context.cancelled():
+                warnings.append("interrupted: the rest was not looked at")
+                break
+        return _outcome(done, warnings, dry_run=dry_run)
+
+
+def _findings(
+    context: Context, repository: layout.Repository, agent: str
+) -> Iterator[tuple[Target | None, Finding]]:
+    git = context.git(repository)
+    for found in targets.targets(context, repository):
+        context.progress(f"looking at {found.name}")
+        finding = None if found.is_main else _missing(context, git, found, agent) or _merged(context, git, found, agent)
+        if finding is not None:
+            yield found, finding
+    for path in _orphans(repository):
+        reason = "its .git file names a worktree that git has forgotten"
+        keep = "nobody knows what is in it: look, then move it away yourself, or `imi repair` it"
+        yield None, Finding("orphaned", os.path.basename(path), path, reason, keep)
+
+
+def _missing(context: Context, git: Git, found: Target, agent: str) -> Finding | None:
+    if not found.missing and not (found.linked is not None and found.linked.missing):
+        return None
+    linked = found.linked
+    if linked is None:
+        reason = "its folder is gone and git does not list it"
+        return Finding("missing", found.name, found.path, reason, _claimed(context, found, agent))
+    if os.path.isdir(found.path):
+        return Finding("missing", found.name, found.path, "its .git file is gone", "its folder is still there")
+    keep = _claimed(context, found, agent)
+    if linked.locked is not None:
+        keep = f"it is locked ({safe(linked.locked) or 'no reason given'})"
+    elif keep is None and not os.path.isdir(os.path.dirname(found.path)):
+        keep = "the folder it was in is gone too: its disk may not be mounted"
+    elif keep is None:
+        keep = _staged(git.at(linked.admin_dir, None))
+    return Finding("missing", found.name, found.path, "its folder is gone", keep)
+
+
+def _claimed(context: Context, found: Target, agent: str) -> str | None:
+    if found.repo_name is None:
+        return None
+    claim = claims.current(context.connection, found.repo_name, found.name)
+    if claim.agent_id in (None, agent) or claims.state(claim) == "dead":
+        return None
+    return f"{safe(claim.agent_id or '?')} has claimed it"
+
+
+def _staged(git: Git) -> str | None:
+    """Whether the lost worktree's index holds something that no commit has."""
+    try:
+        same = git.run("diff-index", "--cached", "--quiet", "HEAD", "--", ok=(0, 1)).returncode == 0
+    except GitError as error:
+        return f"git cannot tell what was staged there: {error.sentence}"
+    return None if same else "its index holds staged changes that no commit has"
+
+
+def _merged(context: Context, git: Git, found: Target, agent: str) -> Finding | None:
+    from imi_monitor.git import distance, proofs, refs
+
+    linked = found.linked
+    if linked is None or linked.branch is None or linked.head is None or found.missing:
+        return None
+    settings = context.settings
+    remote = settings.text("git_settings.remote_name")
+    trunk = refs.default_branch(git, remote, settings.text("git_settings.default_branch") or None)
+    if linked.branch == trunk:
+        return None
+    for base in (distance.trunk_ref(git, remote, trunk), f"refs/heads/{trunk}"):
+        proof = proofs.merge_proof(git, linked.head, base) if base else None
+        if proof is not None and (proof != "ancestor" or _has_history(found.repository.common_dir, linked.branch)):
+            reason = f"{safe(linked.branch)} is merged into {safe(trunk)} ({_WORDS[proof]})"
+            return Finding("merged", found.name, found.path, reason, _unsafe(context, found, agent))
+    return None
+
+
+_WORDS = {
+    "ancestor": "its commits are there",
+    "same tree": "its content is there",
+    "patch-id": "the same changes are there, commit by commit",
+    "squash": "its changes are there as one commit",
+}
+
+
+def _has_history(common_dir: str, branch: str) -> bool:
+    """Whether anything happened on the branch since it was made: a new one has one line in its log."""
+    try:
+        with open(os.path.join(common_dir, "logs", "refs", "heads", branch), "rb") as file:
+            return sum(1 for _ in file) > 1
+    except OSError:
+        return False  # no log: nobody can tell a finished branch from a new one
+
+
+def _unsafe(context: Context, found: Target, agent: str) -> str | None:
+    verdict = removal.inspect(context, found, agent=agent)
+    if verdict.safe:
+        return None
+    sentences = [reason.sentence for reason in verdict.against(force=False, yes_really=False)]
+    return "; ".join(sentences[:3])
+
+
+def _orphans(repository: layout.Repository) -> list[str]:
+    """Folders beside the worktrees that say they are worktrees of this repository, which git denies."""
+    linked = layout.linked_worktrees(repository.common_dir)
+    parents = {os.path.dirname(item.path) for item in linked} | {os.path.dirname(repository.home)}
+    known = {os.path.realpath(item.path) for item in linked}
+    room = os.path.join(repository.common_dir, "worktrees") + os.sep
+    found = []
+    for parent in sorted(parents):
+        for entry in _folders(parent):
+            target = layout.gitfile(os.path.join(entry, ".git"))
+            if target and target.startswith(room) and not os.path.isdir(target) and os.path.realpath(entry) not in known:
+                found.append(entry)
+    return found
+
+
+def _folders(parent: str) -> list[str]:
+    try:
+        with os.scandir(parent) as entries:
+            return sorted(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))
+    except OSError:
+        return []
+
+
+def _carry_out(context: Context, found: Target, finding: Finding, agent: str) -> Finding:
+    if finding.kind == "merged":
+        removal.remove(context, found, agent=agent, how="pruned")
+        return finding
+    if found.linked is not None:
+        _put_aside(context, found, found.linked)
+    if found.repo_name is not None:
+        db.transact(context.connection, _forget, found.repo_name, found.name, agent)
+    return finding
+
+
+def _put_aside(context: Context, found: Target, linked: layout.Linked) -> None:
+    """git's records of a worktree that is gone: its commits keep a ref, the records themselves are kept beside the trash."""
+    from imi_monitor.git import kept
+
+    git = context.git(found.repository).at(linked.admin_dir, None)
+    name = f"{os.path.basename(linked.admin_dir)}-{times.now():%Y%m%d%H%M%S%f}"
+    kept.keep(git, name, [linked.head])
+    home = os.path.join(found.repository.common_dir, "imi", "pruned")
+    os.makedirs(home, mode=0o700, exist_ok=True)
+    os.rename(linked.admin_dir, os.path.join(home, name))
+
+
+def _forget(connection: sqlite3.Connection, repo_name: str, name: str, agent: str) -> None:
+    claim = claims.current(connection, repo_name, name)
+    claims.end(connection, repo_name, name, epoch=claim.epoch, how="worktree_missing", by=agent)
+    if worktrees.worktree(connection, repo_name, name) is not None:
+        worktrees.close_worktree(connection, repo_name, name, "missing")
+    events.record(connection, "worktree.removed", repo_name, name, agent_id=agent, data={"how": "missing"})
+
+
+def _outcome(findings: list[Finding], warnings: list[str], *, dry_run: bool) -> Outcome:
+    gone = [finding for finding in findings if finding.keep is None]
+    left = [finding for finding in findings if finding.keep is not None]
+    verb = "would prune" if dry_run else "pruned"
+    lines = [f"{verb} {safe(finding.name)}: {finding.reason}" for finding in gone]
+    if left:
+        lines.append(f"{count(len(left), 'worktree')} left:")
+        lines.extend(f"  {safe(finding.name)}: {finding.reason}, but {finding.keep}" for finding in left)
+    if not findings:
+        lines = ["nothing to prune: no worktree is missing, merged or orphaned"]
+    if any(finding.kind == "merged" for finding in gone) and not dry_run:
+        lines.append("`imi undo` brings the last one back, `imi trash list` shows all")
+    data: dict[str, object] = {
+        "dry_run": dry_run,
+        "pruned": [asdict(finding) for finding in gone],
+        "kept": [asdict(finding) for finding in left],
+    }
+    return Outcome(lines, data, warnings=warnings)
+
+
+ACTIONS = (Prune(),)

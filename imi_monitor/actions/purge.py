@@ -1,0 +1,193 @@
+"""Emptying the trash: the one act of imi after which something is gone. Listed first, asked for by name, and in two steps.
+
+First the entry is made unreachable at once: its folder gets another name, git forgets the worktree, the row says purged; what
+only it knew of commits gets a ref and stays. Then its files are deleted in the background, which a crash only delays.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from imi_monitor import host
+from imi_monitor.actions import grace, restore, trash_place
+from imi_monitor.actions.parcel import Parcel
+from imi_monitor.git import layout, parking
+from imi_monitor.model.errors import ImiError, Refused, RegistryError
+from imi_monitor.model.text import safe
+from imi_monitor.store import db, events, operations, trash
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from imi_monitor.actions.context import Context
+
+KIND = "purge"
+SWEEP = "sweep"
+_SUFFIX = ".purging"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An entry, and why it must stay although it is old enough or was named (None: it may go)."""
+
+    entry: trash.Entry
+    why_not: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Purged:
+    """An entry that cannot be brought back any more; `operation` is the deletion of its files."""
+
+    entry: trash.Entry
+    operation: str
+    kept_refs: tuple[str, ...]
+
+
+def candidates(context: Context, entries: list[trash.Entry], *, days: float, named: bool) -> list[Candidate]:
+    """What a purge would take, and what it would leave though it was asked for. The same answer for dry run and act."""
+    due = entries if named else [entry for entry in entries if grace.is_over(entry, days)]
+    return [Candidate(entry, _why_not(context, entry, named=named)) for entry in due]
+
+
+def purge(context: Context, entry: trash.Entry, *, agent: str) -> Purged:
+    """Make one entry unreachable; its files still have to be deleted, by `delete_in_background` or `delete_now`."""
+    packed = restore.parcel_of(context, entry)
+    operation = db.transact(context.connection, _begin, packed, agent)
+    try:
+        kept = _put_aside(context, packed)
+        sweep = db.transact(context.connection, _make_true, packed, operation, agent, kept)
+    except BaseException as error:
+        unchanged = os.path.lexists(packed.trash_dir)
+        with suppress(ImiError):
+            db.transact(context.connection, operations.finish if unchanged else operations.give_up, operation)
+        if isinstance(error, OSError):
+            raise Refused(f"{safe(packed.name)} could not be purged: {error.strerror}", code="purge-failed") from error
+        raise
+    return Purged(entry, sweep, kept)
+
+
+def delete_in_background(context: Context, purged: list[str]) -> None:
+    """Delete the files of these operations in a process of its own that gives way to everybody else."""
+    if not purged:
+        return
+    argv = [sys.executable, "-P", "-m", "imi_monitor.actions.sweeper", context.database, *purged]
+    # It leaves a child behind and returns at once, so that nobody has to wait for it or to bury it.
+    with suppress(OSError, subprocess.SubprocessError):  # then the next command's recovery starts it
+        subprocess.run(
+            argv, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=20,
+            check=False,
+        )  # fmt: skip
+
+
+def delete_now(connection: sqlite3.Connection, operation: operations.Operation) -> None:
+    """Delete the files of one purged entry; can be repeated."""
+    from imi_monitor.actions.sweeper import delete_tree
+
+    aside = str(operation.data["aside"])
+    if os.path.lexists(aside):
+        delete_tree(aside)
+    trash_place.drop_root(os.path.dirname(aside))
+    db.transact(connection, operations.finish, operation.id)
+
+
+def recover(context: Context, operation: operations.Operation) -> str | None:
+    """A purge whose process died: not begun, it is forgotten; begun, it is finished."""
+    if operation.kind == SWEEP:
+        delete_in_background(context, [operation.id])
+        return f"goes on deleting {safe(str(operation.data['name']))}, which was purged from the trash"
+    entry = trash.get(context.connection, str(operation.data["id"]))
+    packed = restore.parcel_of(context, entry) if entry is not None and entry.kept else None
+    if packed is None or os.path.lexists(packed.trash_dir) or not os.path.lexists(packed.trash_dir + _SUFFIX):
+        db.transact(context.connection, operations.finish, operation.id)
+        return None if packed is None else f"{safe(packed.name)} is still in the trash: purging it had been interrupted"
+    kept = _put_aside(context, packed)
+    sweep = db.transact(context.connection, _make_true, packed, operation.id, str(operation.data["by"]), kept)
+    delete_in_background(context, [sweep])
+    return f"finished purging {safe(packed.name)}, which had been interrupted"
+
+
+def _why_not(context: Context, entry: trash.Entry, *, named: bool) -> str | None:
+    packed = restore.parcel_of(context, entry)
+    inside = host.inside(packed.folder)
+    if inside:
+        pid, command = inside[0]
+        return f"{safe(command)} ({pid}) works in it"
+    with suppress(Refused):
+        operations.refuse_if_busy(context.connection, entry.repo_name, entry.worktree_name)
+        return _protected(packed, named=named)
+    return "another act on it is under way"
+
+
+def _protected(packed: Parcel, *, named: bool) -> str | None:
+    if named:
+        return None
+    if packed.locked is not None:
+        return "it was locked by its user: name it to purge it all the same"
+    if not os.path.isdir(packed.common_dir):
+        return f"its repository {safe(packed.common_dir)} is not there: name it to purge it all the same"
+    return None
+
+
+def _begin(connection: sqlite3.Connection, packed: Parcel, agent: str) -> str:
+    entry = trash.get(connection, packed.id)
+    if entry is None or not entry.kept:
+        raise Refused(f"{safe(packed.name)} was brought back or purged meanwhile", code="trash-gone")
+    operations.refuse_if_busy(connection, packed.repo_name, packed.name)
+    return operations.begin(connection, KIND, packed.repo_name, packed.name, {"id": packed.id, "by": agent})
+
+
+def _put_aside(context: Context, packed: Parcel) -> tuple[str, ...]:
+    """Keep its commits, then let folder and git's records disappear; every step can be repeated."""
+    aside = packed.trash_dir + _SUFFIX
+    ours = _points_here(packed)
+    kept = _keep_commits(context, packed) if ours else ()
+    if os.path.lexists(packed.trash_dir):
+        os.rename(packed.trash_dir, aside)
+        parking.sync_folder(os.path.dirname(aside))
+    if ours:
+        _forget(packed.admin_dir, aside)
+    return kept
+
+
+def _keep_commits(context: Context, packed: Parcel) -> tuple[str, ...]:
+    from imi_monitor.git import kept
+
+    git = context.git(layout.repository_at(packed.common_dir)).at(packed.admin_dir, None)
+    _, now = layout.read_head(packed.admin_dir, packed.common_dir)
+    return tuple(kept.keep(git, packed.id, [packed.sha, now]))
+
+
+def _points_here(packed: Parcel) -> bool:
+    """Whether the admin directory is still the one of this entry: somebody may have pruned it and git reused its name."""
+    return os.path.isdir(packed.admin_dir) and parking.points_to(packed.admin_dir) == packed.pointer
+
+
+def _forget(admin_dir: str, aside: str) -> None:
+    """What `git worktree remove` would do with the admin directory, in one step."""
+    target = os.path.join(aside, "forgotten")
+    try:
+        os.makedirs(aside, mode=0o700, exist_ok=True)
+        os.rename(admin_dir, target)
+    except OSError:  # the trash is on another file system than the repository
+        from imi_monitor.actions.sweeper import delete_tree
+
+        delete_tree(admin_dir)
+    parking.sync_folder(os.path.dirname(admin_dir))
+
+
+def _make_true(
+    connection: sqlite3.Connection, packed: Parcel, operation: str, agent: str, kept: tuple[str, ...]
+) -> str:
+    """From here on it cannot be brought back. Gives the operation that stands until its last file is deleted."""
+    if not operations.finish(connection, operation) or not trash.mark_purged(connection, packed.id):
+        raise RegistryError(f"somebody else brought {safe(packed.name)} back meanwhile", code="registry-changed")
+    about: dict[str, object] = {"path": packed.path, "trash_id": packed.id, "kept": list(kept)}
+    events.record(connection, "worktree.purged", packed.repo_name, packed.name, agent_id=agent, data=about)
+    # under the entry's id, not the worktree's name: a new worktree of that name must not have to wait for the deletion
+    data: dict[str, object] = {"name": packed.name, "aside": packed.trash_dir + _SUFFIX}
+    return operations.begin(connection, SWEEP, packed.repo_name, packed.id, data)

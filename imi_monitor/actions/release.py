@@ -1,0 +1,98 @@
+"""`imi release`: give a claimed worktree back, when nothing uncommitted is left in it.
+
+git takes as long to look at the tree as the registry's room takes to be loaded and opened. Where the name alone tells
+the place, both happen at once: here git is started, in `releasing` is what needs the registry.
+"""
+
+from __future__ import annotations
+
+import os
+
+from imi_monitor.actions import claim_request
+from imi_monitor.actions.base import Action, Option, Outcome
+from imi_monitor.git import layout
+from imi_monitor.model.errors import GitError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.context import Context
+    from imi_monitor.actions.target import Target
+    from imi_monitor.git.layout import Place
+    from imi_monitor.store.claims import Claim
+
+
+class ReleaseAction(Action):
+    words = ("release",)
+    label = "Release"
+    help = "Give a claimed worktree back."
+    more = (
+        "Only the owner can, and only while the tree has nothing uncommitted (--dirty-ok: leave it as it is for the"
+        " next). --force skips that check; it also takes the claim from another owner, who is told why (--reason)."
+    )
+    key = "R"
+    arguments = (claim_request.NAME,)
+    options = (
+        claim_request.AGENT,
+        claim_request.EPOCH,
+        Option("dirty-ok", "even with uncommitted changes, which stay as they are"),
+        Option("force", "even with uncommitted changes; another's claim too (needs --reason)"),
+        Option("reason", "why, for the owner and the log", value="TEXT"),
+    )
+    hot = True
+
+    def refuse(self, context: Context, request: Request) -> None:
+        claim_request.agent(context, request)
+        claim_request.epoch(request)
+        claim_request.short_text(request, "reason")
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        self.refuse(context, request)
+        seen: list[tuple[Target, Claim | None]] = []
+
+        def look() -> None:
+            from imi_monitor.actions import releasing
+
+            seen.append(releasing.look(context, request))
+
+        unchecked = request.flag("dirty-ok") or request.flag("force")
+        place = None if unchecked else _guess(context, request)
+        dirty = _early(place, look) if place else None
+        if not seen:
+            look()
+        found, claim = seen[0]
+        if place is None or place.path != found.path or context.trusted(found.repository):
+            dirty = None  # git looked elsewhere, or without the filters that it may use here
+        from imi_monitor.actions import releasing
+
+        return releasing.release(context, request, found, claim, dirty)
+
+
+def _guess(context: Context, request: Request) -> Place | None:
+    """Where the worktree most likely is, told by its name without the registry. Only the registry knows."""
+    name = request.text("name") or ""
+    repository = None if context.explicit_repo or not name or "/" in name else context.find_repository()
+    if repository is None:
+        return None
+    home = repository.home
+    for path in (os.path.join(os.path.dirname(home), name), os.path.join(f"{home}.worktrees", name)):
+        if os.path.lexists(os.path.join(path, ".git")):
+            place = layout.discover(path)
+            return place if place and place.repository.common_dir == repository.common_dir else None
+    return None
+
+
+def _early(place: Place, meanwhile: Callable[[], None]) -> bool | None:
+    """Whether git calls the tree dirty, asked without trust; None when it cannot tell: it is asked again then."""
+    from imi_monitor.git.dirty import is_dirty
+    from imi_monitor.git.run import Git
+
+    try:
+        return is_dirty(Git(place.repository.common_dir, place.admin_dir, place.path), meanwhile)
+    except GitError:
+        return None
+
+
+ACTIONS = (ReleaseAction(),)

@@ -1,0 +1,93 @@
+"""Giving a claim back: who may, whether the tree is clean, and the act itself. Lean, and loaded while git works."""
+
+from __future__ import annotations
+
+from imi_monitor.actions import claim_request, ownership, presence
+from imi_monitor.actions.base import Outcome
+from imi_monitor.model.errors import GitError, Refused, UsageError
+from imi_monitor.model.text import safe
+from imi_monitor.store import db, taking, worktrees
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.context import Context
+    from imi_monitor.actions.target import Target
+    from imi_monitor.store.claims import Claim
+
+
+def look(context: Context, request: Request) -> tuple[Target, Claim | None]:
+    """The worktree meant, and its claim."""
+    found = ownership.find(context, request)
+    return found, ownership.claim_of(context, found)
+
+
+def release(context: Context, request: Request, found: Target, claim: Claim | None, dirty: bool | None) -> Outcome:
+    """Give it back as it was looked at; `dirty` None: git is still to be asked."""
+    who, number = claim_request.agent(context, request), claim_request.epoch(request)
+    if found.repo_name is None or claim is None or claim.agent_id is None:
+        raise ownership.not_yours(context, found, claim, who, number)
+    _refuse_others(context, request, found, claim)
+    if not (request.flag("dirty-ok") or request.flag("force") or found.missing):
+        _refuse_dirty(context, found, dirty)
+    released, before = db.transact(
+        context.connection, taking.release, found.repo_name, found.name, who,
+        claim.epoch if number is None else number, force=request.flag("force"), reason=request.text("reason"),
+    )  # fmt: skip
+    if not released:
+        raise ownership.not_yours(context, found, before, who, number)
+    return _outcome(context, request, found, before, who)
+
+
+def _refuse_others(context: Context, request: Request, found: Target, claim: Claim) -> None:
+    """Said before git is asked; what decides is the transaction."""
+    who, number = claim_request.agent(context, request), claim_request.epoch(request)
+    if claim.agent_id != who:
+        if not request.flag("force"):
+            raise ownership.not_yours(context, found, claim, who, number)
+        if request.text("reason") is None:
+            raise UsageError(
+                f"{ownership.held_by(claim)}: to release it by force say why with --reason TEXT, the owner is told",
+                code="no-reason",
+            )
+    elif number is not None and number != claim.epoch:
+        raise ownership.not_yours(context, found, claim, who, number)
+
+
+def _refuse_dirty(context: Context, found: Target, dirty: bool | None) -> None:
+    """Refused unless git says that nothing is uncommitted; what git cannot tell counts as uncommitted."""
+    name, instead = safe(found.name), "or release it as it is with --dirty-ok"
+    if found.admin_dir is None:
+        raise Refused(
+            f"git does not list {name} any more, so nobody can tell whether it is clean: {instead}", code="dirty"
+        )
+    if dirty is None:
+        from imi_monitor.git.dirty import is_dirty
+
+        try:
+            dirty = is_dirty(context.git(found.repository, found.admin_dir, found.path))
+        except GitError as error:
+            raise Refused(
+                f"git cannot tell whether {name} is clean ({error.sentence}): {instead}", code="dirty-unknown"
+            ) from error
+    if dirty:
+        raise Refused(f"{name} has uncommitted changes: commit them first, {instead}", code="dirty")
+
+
+def _outcome(context: Context, request: Request, found: Target, before: Claim, who: str) -> Outcome:
+    lock = presence.path_of(found.repository, found.name)
+    warning = presence.mirror(context.connection, lock, before.repo_name, found.name, context.database)
+    row = worktrees.worktree(context.connection, before.repo_name, found.name)
+    forced = before.agent_id != who
+    data = {
+        **ownership.done_data(context, found, before),
+        "state": "free",
+        "released_at": row.released_at if row else None,
+        "released_by": who,
+        "how": "forced" if forced else "released",
+        "reason": request.text("reason"),
+    }
+    line = f"{safe(found.name)} is free: {safe(before.agent_id or '')} gave it back"
+    if forced:
+        line = f"{safe(found.name)} is free: taken from {safe(before.agent_id or '')}, who will be told why"
+    return Outcome([line], data, warnings=[warning] if warning else [])

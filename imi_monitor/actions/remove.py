@@ -1,0 +1,175 @@
+"""`imi remove` and `imi close`: after a verdict a worktree goes into the trash, whole; its branch stays unless asked."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from imi_monitor.actions import branch_fate, inspection, ownership, reasons, removal
+from imi_monitor.actions import target as targets
+from imi_monitor.actions.base import Action, Argument, Option, Outcome
+from imi_monitor.model import names
+from imi_monitor.model.errors import Refused, UsageError
+from imi_monitor.model.text import safe
+
+if TYPE_CHECKING:
+    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.branch_fate import Fate
+    from imi_monitor.actions.context import Context
+    from imi_monitor.actions.inspection import Look
+    from imi_monitor.actions.removal import Overrides, Removed
+    from imi_monitor.actions.target import Target
+
+_ARGUMENTS = (
+    Argument("name", "the worktree, as `imi list` shows it"),
+    Argument("repo", "the repository: a path, or a name from the registry", optional=True),
+)
+_OPTIONS: tuple[Option, ...] = (
+    Option("force", "move it to the trash in spite of uncommitted or ignored files and the like", aliases=("f",)),
+    Option("yes-really", "with --force: also if others have claimed it or work in it; repeat its name", value="NAME"),
+    Option("dry-run", "only say whether it would be removed", aliases=("n",)),
+    Option("agent", "who you are, if you hold the claim", value="ID", aliases=("agent-id", "yi-id")),
+)
+
+
+class _Removing(Action):
+    """What both verbs share: the look, the overrides, the move."""
+
+    arguments = _ARGUMENTS
+    options: tuple[Option, ...] = _OPTIONS
+    dangerous = True
+    how = "removed"
+
+    def refuse(self, context: Context, request: Request) -> None:
+        found = meant(context, request)
+        removal.refuse(inspection.look(context, found, ownership.agent(context, request)), _overrides(request, found))
+
+    def consequences(self, context: Context, request: Request) -> list[str]:
+        found = meant(context, request)
+        verdict = removal.inspect(context, found, agent=ownership.agent(context, request), deep=True)
+        return [
+            _would(found),
+            *reasons.lines(verdict.reasons),
+            *([] if verdict.safe else [reasons.way_out(found.name, verdict)]),
+        ]
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        found = meant(context, request)
+        overrides = _overrides(request, found)
+        agent = ownership.agent(context, request)
+        look = inspection.look(context, found, agent, deep=request.flag("dry-run") or request.flag("delete-branch"))
+        removal.refuse(look, overrides)
+        fate = branch_fate.decide(look, delete=request.flag("delete-branch"), remote=request.text("delete-remote"))
+        if request.flag("dry-run"):
+            lines = [_would(found), *branch_fate.intentions(fate), *reasons.lines(look.verdict.notes)]
+            return Outcome(lines, {**_data(found, look), "dry_run": True})
+        removed = removal.remove(context, found, agent=agent, how=self.how, overrides=overrides, look=look)
+        return self._outcome(context, look, removed, fate)
+
+    def _outcome(self, context: Context, look: Look, removed: Removed, fate: Fate) -> Outcome:
+        found = look.found
+        git = context.git(found.repository)
+        done = branch_fate.carry_out(git, fate)
+        message = f"{self.how} {safe(found.name)}"
+        data: dict[str, object] = {
+            **_data(found, look),
+            "repo": removed.repo_name,
+            "message": message,
+            "trash_id": removed.trash_id,
+            "trash_path": removed.trash_path,
+            "branch_deleted": done.local,
+            "remote_branch_deleted": done.remote,
+            "trunk_path": found.repository.home,
+        }
+        kept = f"branch {safe(removed.branch)} is kept" if removed.branch and not done.local else None
+        lines = [f"{message}: `imi undo {removed.trash_id}` brings it back", *([kept] if kept else []), *done.lines]
+        warnings = [*removed.notes, *done.problems]
+        path = found.repository.home if self._goes_home(context, found) else None
+        return Outcome(lines, data, path=path, warnings=warnings, exit_status=1 if done.problems else 0)
+
+    def _goes_home(self, context: Context, found: Target) -> bool:
+        """Whether the caller's shell should go to the trunk: certainly if it stands in what is gone now."""
+        return self.how == "closed" or os.path.realpath(context.cwd).startswith(found.path)
+
+
+class Remove(_Removing):
+    words = ("remove", "rm")
+    label = "Remove"
+    help = "move a worktree into the trash, after looking whether anything would be missed"
+    more = """Everything goes into the trash as it is, ignored files and half-done merges too; `imi undo` brings it back.
+    The branch stays unless --delete-branch is given and it is proven to be merged."""
+    key = "D"
+    options: tuple[Option, ...] = (
+        *_OPTIONS,
+        Option("delete-branch", "delete the branch too, if it is proven to be merged"),
+        Option("delete-remote", "delete the branch on this remote too, if merged and not moved there", value="REMOTE"),
+    )
+
+
+class Close(_Removing):
+    words = ("close", "cancel")
+    label = "Close"
+    help = "end the work on a worktree: move it into the trash, keep its branch, go to the trunk"
+    how = "closed"
+
+
+def meant(context: Context, request: Request) -> Target:
+    """The one worktree meant by the name. A name that could mean two is refused here, though it may do for looking."""
+    name, repo = request.text("name") or "", request.text("repo")
+    found = targets.find(context, name, repo)
+    _refuse_elsewhere(context, found, repo)
+    siblings = targets.targets(context, found.repository)
+    by_short_name = [one.name for one in siblings if one.name in names.candidates(name, targets.KNOWN_PREFIXES)]
+    if found.name != name and len(by_short_name) > 1:
+        raise Refused(f"{safe(name)!r} may mean {_listed(by_short_name)}: give the whole name", code="ambiguous")
+    base = os.path.basename(found.path)
+    twins = [one.path for one in siblings if os.path.basename(one.path) == base]
+    if found.row is None and found.name == base and len(twins) > 1:
+        raise Refused(
+            f"{safe(name)!r} may mean {_listed(twins)}: `imi rename` one of them first", code="ambiguous", details=twins
+        )
+    return found
+
+
+def _refuse_elsewhere(context: Context, found: Target, repo: str | None) -> None:
+    """A name that is not found here may be found in another repository: good for going there, not for removing."""
+    if repo is not None or context.explicit_repo:
+        return
+    here = context.find_repository()
+    if here is not None and here.common_dir != found.repository.common_dir:
+        other = safe(found.repo_name or found.repository.home)
+        raise Refused(
+            f"{safe(found.name)} is in {other}, not in the repository you stand in: say so with --repo {other}",
+            code="other-repository",
+        )
+
+
+def _overrides(request: Request, found: Target) -> Overrides:
+    repeated = request.text("yes-really")
+    if repeated is not None and repeated != found.name:
+        raise UsageError(f"--yes-really must repeat the worktree's whole name, {safe(found.name)}", code="bad-option")
+    if repeated is not None and not request.flag("force"):
+        raise UsageError("--yes-really goes together with --force", code="bad-option")
+    return removal.Overrides(force=request.flag("force"), yes_really=repeated is not None)
+
+
+def _would(found: Target) -> str:
+    return f"would move {safe(found.name)} ({safe(found.path)}) into the trash, from where `imi undo` brings it back"
+
+
+def _data(found: Target, look: Look) -> dict[str, object]:
+    return {
+        "worktree_name": found.name,
+        "repo": found.repo_name,
+        "worktree_path": found.path,
+        "branch": look.status.branch if look.status else None,
+        "commit": look.status.oid if look.status else None,
+        "reasons": [reason.data() for reason in look.verdict.reasons],
+    }
+
+
+def _listed(found: list[str]) -> str:
+    return " or ".join(map(safe, found))
+
+
+ACTIONS = (Remove(), Close())

@@ -1,0 +1,189 @@
+"""`imi rename`: another name for a worktree, its folder and, where that follows the naming, its branch."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass
+
+from imi_monitor import host
+from imi_monitor.actions import target as targets
+from imi_monitor.actions.base import Action, Argument, Option, Outcome
+from imi_monitor.model import names
+from imi_monitor.model.errors import GitError, Refused, UsageError
+from imi_monitor.model.text import safe
+from imi_monitor.store import claims, db, operations, renames, worktrees
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+
+    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.context import Context
+    from imi_monitor.actions.target import Target
+    from imi_monitor.git.run import Git
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """From where to where; the branch names are None when the branch keeps its name."""
+
+    old_name: str
+    new_name: str
+    old_path: str
+    new_path: str
+    old_branch: str | None
+    new_branch: str | None
+
+
+class Rename(Action):
+    words = ("rename", "mv")
+    label = "Rename"
+    help = "give a worktree another name: its folder and, if it follows the naming, its branch"
+    more = """A branch that has been pushed under its name keeps it, so that its pull request does not lose it."""
+    arguments = (Argument("name", "the worktree"), Argument("new", "its new name; a known prefix such as feat- is kept"))
+    options = (
+        Option("keep-branch", "leave the branch's name as it is"),
+        Option("force", "also while processes work inside"),
+        Option("agent", "who you are, if you hold the claim", value="ID", aliases=("agent-id", "yi-id")),
+    )
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        found = targets.find(context, request.text("name") or "")
+        agent = context.agent(request)
+        new_name = _new_name(found, request.text("new") or "")
+        _refuse(context, found, new_name, agent, force=request.flag("force"))
+        git = context.git(found.repository)
+        branches = None if request.flag("keep-branch") else _branches(git, found, new_name)
+        new_path = os.path.join(os.path.dirname(found.path), new_name)
+        plan = Plan(found.name, new_name, found.path, new_path, *(branches or (None, None)))
+        repo_name = context.register(found.repository)
+        operation = db.transact(context.connection, _begin, repo_name, found, plan)
+        try:
+            _move(git, plan)
+        except BaseException:
+            _take_back(git, plan)
+            db.transact(context.connection, operations.finish, operation)
+            raise
+        epoch = db.transact(context.connection, _settle, repo_name, plan, operation)
+        return _outcome(plan, repo_name, epoch)
+
+
+def recover(context: Context, operation: operations.Operation) -> str | None:
+    """Finish a rename whose process died: the folder's place tells how far it came."""
+    plan = Plan(**{key: None if value is None else str(value) for key, value in operation.data.items()})  # type: ignore[arg-type]
+    common_dir = worktrees.common_dirs(context.connection).get(operation.repo_name)
+    if common_dir is None or not os.path.isdir(plan.new_path) or os.path.lexists(plan.old_path):
+        db.transact(context.connection, operations.finish, operation.id)
+        return None
+    from imi_monitor.git.layout import repository_at
+
+    git = context.git(repository_at(common_dir))
+    git.run("worktree", "repair", "--", plan.new_path)
+    if plan.old_branch and plan.new_branch and _exists(git, plan.old_branch) and not _exists(git, plan.new_branch):
+        git.run("branch", "-m", "--", plan.old_branch, plan.new_branch)
+    db.transact(context.connection, _settle, operation.repo_name, plan, operation.id)
+    return f"finished renaming {safe(plan.old_name)} to {safe(plan.new_name)}, which had been interrupted"
+
+
+def _new_name(found: Target, wanted: str) -> str:
+    problem = names.name_problem(wanted)
+    if problem:
+        raise UsageError(f"the new name {safe(wanted)!r} {problem}", code="bad-name")
+    has_prefix = any(wanted.startswith(prefix) for prefix in targets.KNOWN_PREFIXES)
+    prefix = next((prefix for prefix in targets.KNOWN_PREFIXES if found.name.startswith(prefix)), "")
+    return wanted if has_prefix else prefix + wanted
+
+
+def _refuse(context: Context, found: Target, new_name: str, agent: str, *, force: bool) -> None:
+    shown = safe(found.name)
+    if found.is_main:
+        raise Refused(f"{shown} is the repository's main worktree, which keeps its name", code="main-worktree")
+    if found.linked is None or found.missing:
+        raise Refused(f"{shown} is not at {safe(found.path)}: `imi repair` finds moved worktrees", code="missing")
+    if found.linked.locked is not None:
+        why = safe(found.linked.locked) or "no reason given"
+        raise Refused(f"{shown} is locked ({why}): `git worktree unlock` it first", code="locked")
+    others = [other.name for other in targets.targets(context, found.repository)]
+    if new_name in others or os.path.lexists(os.path.join(os.path.dirname(found.path), new_name)):
+        raise Refused(f"there is a {safe(new_name)} already: choose another name", code="exists")
+    twin = next((other for other in others if other.lower() == new_name.lower() and other != found.name), None)
+    if twin is not None:
+        raise Refused(f"{safe(new_name)} differs from {safe(twin)} only in case: choose another name", code="case-twin")
+    if found.repo_name is not None:
+        holder = claims.current(context.connection, found.repo_name, found.name)
+        if holder.agent_id not in (None, agent):
+            raise Refused(f"{shown} is claimed by {safe(holder.agent_id or '')}: only its owner renames it", code="claimed")
+    inside = host.inside(found.path)
+    if inside and not force:
+        who = ", ".join(f"{safe(command)} ({pid})" for pid, command in inside[:5])
+        raise Refused(f"{len(inside)} processes work in {shown}: {who}; end them, or use --force", code="in-use")
+
+
+def _branches(git: Git, found: Target, new_name: str) -> tuple[str, str] | None:
+    """(old, new) if the branch is named after the worktree and was not pushed under that name."""
+    from imi_monitor.git.refs import tracking
+
+    branch = found.branch
+    if branch is None:
+        return None
+    for separator in ("/", "-"):
+        if branch == found.name.replace("-", separator, 1) and new_name.count("-"):
+            new = new_name.replace("-", separator, 1)
+            known = tracking(git)
+            if branch not in known or known[branch].upstream is not None:
+                return None
+            if new in known:
+                raise Refused(f"there is a branch {safe(new)} already: use --keep-branch or another name", code="exists")
+            return branch, new
+    return None
+
+
+def _begin(connection: sqlite3.Connection, repo_name: str, found: Target, plan: Plan) -> str:
+    if worktrees.worktree(connection, repo_name, found.name) is None:
+        worktrees.put_worktree(
+            connection, repo_name, found.name, branch=found.branch or "", kind=found.kind, path=found.path
+        )
+    return operations.begin(connection, "rename", repo_name, found.name, asdict(plan))
+
+
+def _move(git: Git, plan: Plan) -> None:
+    git.run("worktree", "move", "--", plan.old_path, plan.new_path, timeout=60)
+    if plan.old_branch and plan.new_branch:
+        git.run("branch", "-m", "--", plan.old_branch, plan.new_branch)
+
+
+def _take_back(git: Git, plan: Plan) -> None:
+    """Put the folder back after a failure between the two steps."""
+    if os.path.isdir(plan.new_path) and not os.path.lexists(plan.old_path):
+        git.run("worktree", "move", "--", plan.new_path, plan.old_path, timeout=60)
+
+
+def _exists(git: Git, branch: str) -> bool:
+    from imi_monitor.git.refs import branch_sha
+
+    try:
+        return branch_sha(git, branch) is not None
+    except GitError:
+        return False
+
+
+def _settle(connection: sqlite3.Connection, repo_name: str, plan: Plan, operation: str) -> int:
+    epoch = claims.rename(connection, repo_name, plan.old_name, plan.new_name)
+    renames.rename(
+        connection, repo_name, plan.old_name, plan.new_name, path=plan.new_path, branch=plan.new_branch
+    )
+    operations.finish(connection, operation)
+    return epoch
+
+
+def _outcome(plan: Plan, repo_name: str, epoch: int) -> Outcome:
+    lines = [f"renamed {safe(plan.old_name)} to {safe(plan.new_name)}"]
+    if plan.new_branch:
+        lines.append(f"branch {safe(plan.old_branch or '')} is {safe(plan.new_branch)} now")
+    data: dict[str, object] = {**asdict(plan), "repo": repo_name, "worktree_name": plan.new_name}
+    data["worktree_path"] = plan.new_path
+    data["epoch"] = epoch
+    return Outcome(lines, data, path=plan.new_path)
+
+
+ACTIONS = (Rename(),)

@@ -1,0 +1,195 @@
+"""`imi repair`: moved repositories and worktrees find each other again, and the registry learns where they are.
+
+Only pointers are mended. A `.git` file that names another, existing place is not a move but an alarm, and is left alone.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass
+
+from imi_monitor.actions.base import Action, Argument, Option, Outcome
+from imi_monitor.git import layout
+from imi_monitor.model.errors import UsageError
+from imi_monitor.model.text import count, safe
+from imi_monitor.store import db, renames, worktrees
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+
+    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.context import Context
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that does not fit. `to` is where it is now, None when nobody knows; `mended` when we can put it right."""
+
+    kind: str  # moved, repository-moved, lost, copied, tampered, row
+    name: str
+    path: str
+    to: str | None
+    sentence: str
+
+    @property
+    def mendable(self) -> bool:
+        return self.kind in ("moved", "repository-moved", "row", "registry")
+
+
+class Repair(Action):
+    words = ("repair",)
+    label = "Repair"
+    help = "find worktrees and repositories that were moved, and mend what points at them"
+    arguments = (Argument("path", "where moved worktrees are now, if they are not beside the others", rest=True),)
+    options = (Option("dry-run", "only say what would be done"),)
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        repository = context.repository()
+        given = [_folder(context, path) for path in request.rest("path")]
+        findings = _inspect(context, repository, given)
+        mendable = [finding for finding in findings if finding.mendable]
+        if not request.flag("dry-run") and mendable:
+            _mend(context, repository, mendable)
+        return _outcome(findings, dry_run=request.flag("dry-run"))
+
+
+def _folder(context: Context, path: str) -> str:
+    full = os.path.realpath(os.path.join(context.cwd, path))
+    if not os.path.isdir(full):
+        raise UsageError(f"{safe(path)} is no folder: give the folders that moved worktrees are in now", code="bad-path")
+    return full
+
+
+def _inspect(context: Context, repository: layout.Repository, given: list[str]) -> list[Finding]:
+    linked = layout.linked_worktrees(repository.common_dir)
+    findings = [finding for item in linked if (finding := _inspect_one(repository, item, linked, given))]
+    return [*_registry_findings(context, repository, linked), *findings]
+
+
+def _inspect_one(
+    repository: layout.Repository, item: layout.Linked, linked: list[layout.Linked], given: list[str]
+) -> Finding | None:
+    name = os.path.basename(item.path)
+    if not item.missing:
+        target = layout.gitfile(os.path.join(item.path, ".git"))
+        if target is None or layout.points_back(item.admin_dir, item.path):
+            return None
+        if os.path.isdir(target):
+            sentence = f"the .git file of {safe(item.path)} names {safe(target)}, which is not its place: look at it yourself"
+            return Finding("tampered", name, item.path, None, sentence)
+        return Finding("repository-moved", name, item.path, item.path, f"{safe(name)} still names the repository's old place")
+    homes = [folder for folder in _candidates(repository, linked, item, given) if _claims_to_be(folder, item)]
+    if len(homes) == 1:
+        return Finding("moved", name, item.path, homes[0], f"{safe(name)} was moved to {safe(homes[0])}")
+    if homes:
+        sentence = f"{safe(name)} may be any of {', '.join(map(safe, homes))}: give the right one to `imi repair`"
+        return Finding("copied", name, item.path, None, sentence)
+    if os.path.isdir(item.path):
+        return Finding("lost", name, item.path, None, f"{safe(item.path)} has lost its .git file: give `imi repair` its folder")
+    sentence = f"{safe(name)} is not at {safe(item.path)}: give `imi repair` its new folder, or forget it with `imi prune`"
+    return Finding("lost", name, item.path, None, sentence)
+
+
+def _candidates(
+    repository: layout.Repository, linked: list[layout.Linked], item: layout.Linked, given: list[str]
+) -> list[str]:
+    """Folders worth a look: the given ones and what is in them, and the neighbours of all worktrees."""
+    parents = {os.path.dirname(other.path) for other in linked} | {os.path.dirname(repository.home), *given}
+    if repository.cluster:
+        parents.add(repository.cluster)
+    folders = {os.path.realpath(os.path.join(parent, name)) for parent in parents for name in _names(parent)} | set(given)
+    taken = {os.path.realpath(other.path) for other in linked if not other.missing}
+    return sorted(folders - taken)
+
+
+def _claims_to_be(folder: str, item: layout.Linked) -> bool:
+    """Whether the folder's own `.git` file names this worktree's admin directory, or where it was before a move."""
+    target = layout.gitfile(os.path.join(folder, ".git"))
+    if target is None:
+        return False
+    if os.path.realpath(target) == os.path.realpath(item.admin_dir):
+        return True
+    return not os.path.isdir(target) and os.path.basename(target) == os.path.basename(item.admin_dir)
+
+
+def _registry_findings(
+    context: Context, repository: layout.Repository, linked: list[layout.Linked]
+) -> list[Finding]:
+    """The repository itself moved: its row still names a git directory that is gone."""
+    if context.repo_name(repository) is not None:
+        return []
+    name = layout.repository_name(repository)
+    paths = {os.path.realpath(item.path) for item in linked}
+    for repo_name, common_dir in worktrees.common_dirs(context.connection).items():
+        if os.path.isdir(common_dir) or repo_name.split("@")[0] != name:
+            continue
+        rows = worktrees.worktrees(context.connection, repo_name)
+        same_remote = any(
+            row.remote_url and row.remote_url == layout.remote_url(repository)
+            for row in worktrees.repositories(context.connection)
+            if row.name == repo_name
+        )
+        if same_remote or any(os.path.realpath(row.path) in paths for row in rows):
+            sentence = f"repository {safe(repo_name)} was moved to {safe(repository.home)}"
+            return [Finding("registry", repo_name, common_dir, repository.common_dir, sentence)]
+    return []
+
+
+def _mend(context: Context, repository: layout.Repository, findings: list[Finding]) -> None:
+    git = context.git(repository)
+    folders = [finding.to for finding in findings if finding.kind in ("moved", "repository-moved") and finding.to]
+    if folders:
+        git.run("worktree", "repair", "--", *folders, timeout=60)
+    for finding in findings:
+        if finding.kind == "registry":
+            db.transact(
+                context.connection,
+                renames.move_repository,
+                finding.name,
+                path=repository.home,
+                common_dir=repository.common_dir,
+            )
+    repo_name = context.repo_name(repository)
+    if repo_name is not None:
+        db.transact(context.connection, _move_rows, repo_name, findings, repository)
+
+
+def _move_rows(
+    connection: sqlite3.Connection, repo_name: str, findings: list[Finding], repository: layout.Repository
+) -> None:
+    moved = {os.path.realpath(finding.path): finding.to for finding in findings if finding.kind == "moved" and finding.to}
+    for row in worktrees.worktrees(connection, repo_name):
+        to = moved.get(os.path.realpath(row.path))
+        if to is not None:
+            renames.move(connection, repo_name, row.name, to)
+        elif row.type == "trunk" and repository.main_path and not os.path.isdir(row.path):
+            renames.move(connection, repo_name, row.name, repository.main_path)
+
+
+def _outcome(findings: list[Finding], *, dry_run: bool) -> Outcome:
+    mended = [finding for finding in findings if finding.mendable]
+    left = [finding for finding in findings if not finding.mendable]
+    verb = "would mend" if dry_run else "mended"
+    lines = [f"{verb}: {finding.sentence}" for finding in mended]
+    if not findings:
+        lines = ["nothing to repair: every worktree is where git thinks it is"]
+    elif left:
+        lines.append(f"{count(len(left), 'thing')} left to look at:")
+        lines.extend(f"  {finding.sentence}" for finding in left)
+    data: dict[str, object] = {
+        "dry_run": dry_run,
+        "mended": [asdict(finding) for finding in mended],
+        "left": [asdict(finding) for finding in left],
+    }
+    return Outcome(lines, data)
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return [entry.name for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
+
+
+ACTIONS = (Repair(),)

@@ -1,0 +1,145 @@
+"""The user's own commands for a repository, run when a worktree was made or is about to go: `[repositories.NAME]`.
+
+They run in the worktree, so what they call (`npm install`, `make`) is content of a branch: only after `imi trust`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from dataclasses import dataclass
+
+from imi_monitor.git import layout
+from imi_monitor.git.spawn import spawn
+from imi_monitor.model.errors import ImiError, Refused
+from imi_monitor.model.redact import redact
+from imi_monitor.model.text import safe
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from imi_monitor.actions.context import Context
+    from imi_monitor.git.layout import Repository
+    from imi_monitor.git.spawn import Finished
+
+TIMEOUT = 600.0
+_KEPT_LINES = 20
+_LONGEST_LINE = 1 << 11  # a program may write megabytes without a line break
+_SAME_OUTPUT = 'exec >&2; exec /bin/sh -c -- "$0"'  # both streams in the order in which they were written
+
+
+@dataclass(frozen=True, slots=True)
+class CommandReport:
+    """What was run, the last lines it printed, and what a person must be told about it."""
+
+    ran: tuple[str, ...] = ()
+    output: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    failed: str | None = None
+
+
+def run(
+    context: Context,
+    repository: Repository,
+    moment: str,
+    worktree_path: str,
+    worktree_name: str,
+    *,
+    timeout: float = TIMEOUT,
+) -> CommandReport | None:
+    """Run the `post_create` or `pre_remove` commands one after the other; None when there are none.
+
+    A failure ends the rest. After creation it is a warning, as the worktree is there; before removal it is Refused, as
+    the command may just have been saving something.
+    """
+    name = context.repo_name(repository) or layout.repository_name(repository)
+    commands = context.settings.commands(name, moment)
+    if not commands:
+        return None
+    if not context.trusted(repository):
+        return CommandReport(warnings=(_untrusted(name, moment, len(commands)),))
+    env = _environment(worktree_path, worktree_name, name)
+    tail = _Tail(context)
+    ran: list[str] = []
+    for command in commands:
+        ran.append(command)
+        context.progress(f"{moment}: {safe(command)}")
+        done = _run_one(context, command, env, worktree_path, tail, timeout)
+        failure = _failure(moment, command, done, timeout)
+        if failure is not None:
+            return _failed(moment, failure, tuple(ran), tuple(tail.lines))
+    return CommandReport(tuple(ran), tuple(tail.lines))
+
+
+def _run_one(context: Context, command: str, env: dict[str, str], folder: str, tail: _Tail, timeout: float) -> Finished:
+    argv = ["/bin/sh", "-c", _SAME_OUTPUT, command]
+    try:
+        done = spawn(argv, env=env, cwd=folder, timeout=timeout, on_stderr=tail.take, cancelled=context.cancelled)
+    except OSError as error:
+        raise ImiError(f"cannot start {safe(command, 200)!r}: {error.strerror}", code="not-started") from error
+    tail.end()
+    return done
+
+
+def _failure(moment: str, command: str, done: Finished, timeout: float) -> str | None:
+    what = f"the {moment} command {safe(command, 200)!r}"
+    if done.cancelled:
+        raise ImiError(f"{what} was cancelled", code="cancelled")
+    if done.timed_out:
+        return f"{what} took longer than {timeout:g} s and was stopped"
+    if done.returncode < 0:
+        return f"{what} was killed by signal {-done.returncode}"
+    return f"{what} failed with exit status {done.returncode}" if done.returncode else None
+
+
+def _failed(moment: str, failure: str, ran: tuple[str, ...], output: tuple[str, ...]) -> CommandReport:
+    if moment == "pre_remove":
+        raise Refused(f"{failure}: nothing was removed", code="pre-remove-failed", details=output)
+    return CommandReport(ran, output, (f"{failure}; the worktree itself is ready", *output), failure)
+
+
+def _untrusted(name: str, moment: str, count: int) -> str:
+    commands = "1 command was" if count == 1 else f"{count} commands were"
+    skipped = f"{safe(name)} is not trusted, so its {moment} {commands} skipped"
+    return f"{skipped}: look with `imi trust --show`, then `imi trust`"
+
+
+def _environment(worktree_path: str, worktree_name: str, repo_name: str) -> dict[str, str]:
+    """The user's environment, without what would point git (or `imi`'s shell function) at another place."""
+    env = {key: value for key, value in os.environ.items() if key not in _MISLEADING}
+    env.update(IMI_WORKTREE=worktree_name, IMI_WORKTREE_PATH=worktree_path, IMI_REPOSITORY=repo_name)
+    return env
+
+
+_MISLEADING = frozenset(
+    (
+        "GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX",
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_CEILING_DIRECTORIES", "IMI_CD_FILE",
+    )
+)  # fmt: skip
+
+
+class _Tail:
+    """Passes output on line by line and keeps the last of it, sanitised and without secrets."""
+
+    def __init__(self, context: Context) -> None:
+        self.lines: deque[str] = deque(maxlen=_KEPT_LINES)
+        self._context = context
+        self._pending = b""
+
+    def take(self, data: bytes) -> None:
+        *whole, self._pending = (self._pending + data).split(b"\n")
+        for line in whole[-1000:]:  # a flood is not worth looking at line by line
+            self._show(line)
+        if len(self._pending) > _LONGEST_LINE:
+            self.end()
+
+    def end(self) -> None:
+        rest, self._pending = self._pending, b""
+        self._show(rest)
+
+    def _show(self, raw: bytes) -> None:
+        seen = raw.rstrip()[-_LONGEST_LINE:].rpartition(b"\r")[2]  # what a progress bar shows at the end
+        line = safe(redact(seen.decode("utf-8", "surrogateescape")))
+        if line:
+            self.lines.append(line)
+            self._context.progress(line)

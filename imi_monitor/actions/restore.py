@@ -1,0 +1,173 @@
+"""Bringing a worktree back from the trash to where it was: folder, git's records, branch, row.
+
+The branch decides what its HEAD says. Where the branch is as it was, HEAD comes back byte for byte; where it is gone, it is
+made again at the commit it had; where it has moved on or is checked out elsewhere, HEAD stays detached at the old commit,
+for on the new one the files would look like a change that takes back everybody's work since.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from imi_monitor.actions import parcel, trash_place
+from imi_monitor.actions.parcel import Parcel
+from imi_monitor.git import layout, parking
+from imi_monitor.model.errors import ImiError, Refused, RegistryError
+from imi_monitor.model.text import safe
+from imi_monitor.store import db, events, operations, trash, worktrees
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from imi_monitor.actions.context import Context
+    from imi_monitor.git.run import Git
+
+KIND = "restore"
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """A worktree that is back. `detached` says why it is not on its branch, if it is not."""
+
+    trash_id: str
+    repo_name: str
+    worktree_name: str
+    path: str
+    branch: str | None
+    branch_made_again: bool
+    detached: str | None
+
+
+def restore(context: Context, entry: trash.Entry, *, agent: str) -> Restored:
+    """Bring it back, or refuse and leave it in the trash."""
+    packed = parcel_of(context, entry)
+    refuse(context, packed)
+    operation = db.transact(context.connection, _begin, packed, agent)
+    git = context.git(layout.repository_at(packed.common_dir))
+    try:
+        made, why, head = _free_branch(git, packed)
+        parcel.bring_back(packed, git, head=head)
+        trash_place.discard(packed.trash_dir)
+        db.transact(context.connection, _make_true, packed, operation, agent)
+    except BaseException as error:
+        _after_failure(context, packed, operation)
+        if isinstance(error, OSError):
+            raise _failed(packed, error) from error
+        raise
+    if not layout.points_back(packed.admin_dir, packed.path):
+        raise Refused(
+            f"{safe(packed.path)} came back, but git does not know it: run `imi repair`", code="restore-broken"
+        )
+    branch = packed.branch if why is None else None
+    return Restored(packed.id, packed.repo_name, packed.name, packed.path, branch, made, why)
+
+
+def parcel_of(context: Context, entry: trash.Entry) -> Parcel:
+    """What lies in the trash, where its repository is today."""
+    packed = Parcel.of(entry.data)
+    now = worktrees.common_dirs(context.connection).get(packed.repo_name, packed.common_dir)
+    return packed if os.path.isdir(packed.common_dir) else packed.under(now)
+
+
+def refuse(context: Context, packed: Parcel) -> None:
+    """Raise if it cannot come back as things are."""
+    shown = safe(packed.name)
+    if not os.path.isdir(packed.common_dir):
+        raise Refused(
+            f"{shown} has no repository to come back to: {safe(packed.common_dir)} is gone", code="repository-gone"
+        )
+    if not packed.in_trash:
+        raise Refused(
+            f"{shown} is not in the trash any more: somebody deleted {safe(packed.folder)}", code="trash-gone"
+        )
+    if os.path.lexists(packed.path):
+        raise Refused(
+            f"there is something at {safe(packed.path)} now: move or remove it, then `imi undo {packed.id}`",
+            code="exists",
+        )
+    row = worktrees.worktree(context.connection, packed.repo_name, packed.name)
+    if row is not None and row.active and os.path.lexists(row.path):
+        raise Refused(
+            f"there is another {shown} now, at {safe(row.path)}: rename or remove it, then `imi undo {packed.id}`",
+            code="exists",
+        )
+
+
+def recover(context: Context, operation: operations.Operation) -> str | None:
+    """A restoration whose process died: finished if the folder had left the trash, else it simply stays there."""
+    entry = trash.get(context.connection, str(operation.data["id"]))
+    if entry is None or not entry.kept:
+        db.transact(context.connection, operations.finish, operation.id)
+        return None
+    packed = parcel_of(context, entry)
+    parking.drop_head_lock(packed.admin_dir, (f"{packed.sha}\n", packed.head))
+    if packed.in_trash or not os.path.isdir(packed.path):
+        db.transact(context.connection, operations.finish, operation.id)
+        return f"{safe(packed.name)} is still in the trash: bringing it back had been interrupted"
+    git = context.git(layout.repository_at(packed.common_dir))
+    _, why, head = _free_branch(git, packed)
+    parcel.bring_back(packed, git, head=head)
+    trash_place.discard(packed.trash_dir)
+    db.transact(context.connection, _make_true, packed, operation.id, str(operation.data["by"]))
+    on = f", with HEAD detached: {why}" if why else ""
+    return f"finished bringing back {safe(packed.name)}, which had been interrupted{on}"
+
+
+def _begin(connection: sqlite3.Connection, packed: Parcel, agent: str) -> str:
+    entry = trash.get(connection, packed.id)
+    if entry is None or not entry.kept:
+        raise Refused(f"{safe(packed.name)} was brought back or purged meanwhile", code="trash-gone")
+    operations.refuse_if_busy(connection, packed.repo_name, packed.name)
+    return operations.begin(connection, KIND, packed.repo_name, packed.name, {"id": packed.id, "by": agent})
+
+
+def _free_branch(git: Git, packed: Parcel) -> tuple[bool, str | None, str]:
+    """(whether the branch was made again, why HEAD cannot be on it, what HEAD shall say)."""
+    from imi_monitor.git import branches, refs
+    from imi_monitor.git.worktrees import branch_users
+
+    if packed.branch is None or packed.sha is None:
+        return False, None, packed.head
+    shown, detached = safe(packed.branch), f"{packed.sha}\n"
+    try:
+        now = refs.branch_sha(git, packed.branch)
+        if now is None:
+            branches.create_branch(git, packed.branch, packed.sha)
+            return True, None, packed.head
+        users = [path for path in branch_users(git, packed.branch) if path not in (packed.path, packed.folder)]
+    except ImiError as error:
+        return False, f"branch {shown} cannot be had back ({error.sentence})", detached
+    if users:
+        return False, f"branch {shown} is checked out in {safe(users[0])} now", detached
+    if now != packed.sha:
+        return False, f"branch {shown} has moved on from {packed.sha[:10]} to {now[:10]}", detached
+    return False, None, packed.head
+
+
+def _make_true(connection: sqlite3.Connection, packed: Parcel, operation: str, agent: str) -> None:
+    if not operations.finish(connection, operation) or not trash.mark_restored(connection, packed.id):
+        raise RegistryError(f"somebody else brought {safe(packed.name)} back meanwhile", code="registry-changed")
+    if worktrees.worktree(connection, packed.repo_name, packed.name) is not None:
+        worktrees.reopen_worktree(connection, packed.repo_name, packed.name, packed.path)
+    about: dict[str, object] = {"path": packed.path, "branch": packed.branch, "trash_id": packed.id}
+    events.record(connection, "worktree.restored", packed.repo_name, packed.name, agent_id=agent, data=about)
+
+
+def _failed(packed: Parcel, error: OSError) -> Refused:
+    if packed.in_trash:
+        sentence = f"{safe(packed.name)} could not be moved back ({error.strerror}): it is still in the trash"
+    else:
+        sentence = (
+            f"{safe(packed.name)} is back, but not all was done ({error.strerror}): the next imi command finishes it"
+        )
+    return Refused(sentence, code="move-failed")
+
+
+def _after_failure(context: Context, packed: Parcel, operation: str) -> None:
+    """Still in the trash: nothing happened. On its way out: the next command finishes it."""
+    act = operations.finish if packed.in_trash else operations.give_up
+    with suppress(ImiError):
+        db.transact(context.connection, act, operation)

@@ -1,0 +1,109 @@
+"""`imi review 123`: a pull request in a worktree of its own, and the way back for the reviewer's suggestions."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+from imi_monitor.actions import (
+    create,
+    pull_requests,
+    review_branch,
+    review_make,
+    review_told,
+    review_update,
+    target,
+    where,
+)
+from imi_monitor.actions.base import Action, Argument, Option
+from imi_monitor.actions.located import strangers_git
+from imi_monitor.model.errors import GitError, Refused
+from imi_monitor.model.names import REVIEW_PREFIXES
+from imi_monitor.model.pull_request import Mention, parse
+from imi_monitor.model.text import safe
+
+if TYPE_CHECKING:
+    from imi_monitor.actions.base import Outcome, Request
+    from imi_monitor.actions.context import Context
+    from imi_monitor.actions.located import Located
+    from imi_monitor.actions.target import Target
+    from imi_monitor.git.layout import Repository
+
+_WAIT_SECONDS = 600.0
+
+
+class Review(Action):
+    words = ("review", "pr")
+    label = "Review a pull request"
+    help = "Put a pull request into a worktree of its own, or bring that up to date."
+    more = """
+    Give 123, #123, the address of its page (GitHub, also enterprise, Gitea, GitLab), or owner:branch. With `gh` logged in
+    you are told title and author, and suggestions can be pushed back to forks; without it plain git fetches it.
+    The worktree is called review-123. Once it exists it is only ever moved forward, never over your own work.
+    """
+    key = "v"
+    arguments = (
+        Argument("pr", "123, #123, the address of its page, or owner:branch"),
+        Argument("repo", "a repository: a path, or a name from the registry", optional=True),
+    )
+    options = (Option("agent", "who reviews; for the log", value="ID", aliases=("agent-id", "yi-id")),)
+
+    def refuse(self, context: Context, request: Request) -> None:
+        parse(request.text("pr") or "")
+        context.agent(request)
+
+    def consequences(self, context: Context, request: Request) -> list[str]:
+        mention = parse(request.text("pr") or "")
+        found = find(context, pull_requests.repository_for(context, request.text("repo"), mention), mention)
+        act = f"brings {safe(found.name)} up to date" if found else f"makes the worktree {mention.directory}"
+        return [f"fetches {mention.called}", act]
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        self.refuse(context, request)
+        mention = parse(request.text("pr") or "")
+        agent = context.agent(request)
+        repository = pull_requests.repository_for(context, request.text("repo"), mention)
+        try:
+            located = pull_requests.locate(context, repository, mention)
+        except GitError as problem:
+            found = find(context, repository, mention)
+            raise problem if found is None else review_update.unasked(found, problem) from problem
+        return _bring(context, repository, located, agent)
+
+
+ACTIONS = (Review(),)
+
+
+def find(context: Context, repository: Repository, mention: Mention) -> Target | None:
+    """The worktree of this pull request: the one whose row says so, or under the name that we or iMi give it."""
+    number = mention.number
+    names = [mention.directory] if number is None else [f"{prefix}{number}" for prefix in REVIEW_PREFIXES]
+    among = [one for one in target.targets(context, repository) if one.linked is not None]
+    by_row = [one for one in among if number is not None and one.row is not None and one.row.pr_number == number]
+    return next(iter(by_row + [one for name in names for one in among if one.name == name]), None)
+
+
+def _bring(context: Context, repository: Repository, located: Located, agent: str) -> Outcome:
+    """Make it or update it, whichever it takes, while others may be doing the same."""
+    give_up = time.monotonic() + _WAIT_SECONDS
+    name = located.mention.directory
+    path = os.path.join(where.folder(repository, context.settings, name), name)
+    wanted = where.Wanted(repository, review_make.KIND, name, path, "", None)
+    while True:
+        create.settle_others(context, wanted, give_up)
+        found = find(context, repository, located.mention)
+        if found is not None:
+            return _update(context, found, located, agent)
+        try:
+            return review_make.make(context, wanted, located, agent)
+        except Refused as problem:
+            if problem.code != "busy" or time.monotonic() > give_up:
+                raise
+
+
+def _update(context: Context, found: Target, located: Located, agent: str) -> Outcome:
+    git = strangers_git(found.repository)
+    done = review_update.update(context, found, located, agent)
+    warnings = [*located.warnings, *review_branch.connect(git, done.branch, located)]
+    return review_told.updated(git, found, located, done, warnings)

@@ -1,0 +1,75 @@
+"""Making the worktree of a pull request, by the same way as every other worktree.
+
+What it brings is a stranger's: no hook or filter of the repository runs on it, trusted or not, and the user's own
+post_create commands (`npm install`) run only if it comes from the repository itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from imi_monitor.actions import creating, existing, review_branch, review_told, review_update, target
+from imi_monitor.actions.located import strangers_git
+from imi_monitor.actions.plan import Plan
+from imi_monitor.git import layout
+from imi_monitor.model.errors import Refused
+
+if TYPE_CHECKING:
+    from imi_monitor.actions.base import Outcome
+    from imi_monitor.actions.context import Context
+    from imi_monitor.actions.located import Located
+    from imi_monitor.actions.review_branch import Choice
+    from imi_monitor.actions.where import Wanted
+
+KIND = "review"
+
+
+def make(context: Context, wanted: Wanted, located: Located, agent: str) -> Outcome:
+    """The worktree, whole or not at all; Refused "busy" while somebody else makes it."""
+    git = strangers_git(wanted.repository)
+    existing.find(context, wanted)  # refuses what is half made, moved away, or differs only in case
+    choice = review_branch.choose(context, git, located)
+    plan = _plan(wanted, located, choice, agent)
+    context.progress(f"making {plan.name}")
+    warnings = [*located.warnings, *creating.make(context, git, plan)]
+    warnings += review_branch.connect(git, plan.branch, located, new=plan.new_branch)
+    if plan.sha != located.sha:  # the branch of an earlier review, which may lag behind
+        warnings += _follow(context, plan, located, agent)
+    status, more = _prepare(context, plan, located)
+    return review_told.made(git, plan, located, warnings + more, status)
+
+
+def _plan(wanted: Wanted, located: Located, choice: Choice, agent: str) -> Plan:
+    return Plan(
+        wanted.repository,
+        kind=KIND,
+        name=wanted.name,
+        path=wanted.path,
+        branch=choice.name,
+        sha=choice.sha or located.sha,
+        new_branch=choice.sha is None,
+        agent=agent,
+        shown=located.mention.called,
+        base=located.info.base,
+        took_over=None if choice.sha is None else "local",
+        pr_number=located.mention.number,
+        about=located.data(),
+    )
+
+
+def _follow(context: Context, plan: Plan, located: Located, agent: str) -> list[str]:
+    made = next(one for one in target.targets(context, plan.repository) if one.path == plan.path)
+    try:
+        done = review_update.update(context, made, located, agent)
+    except Refused as refusal:
+        return [refusal.sentence]
+    return [review_told.ahead(done.ahead, located)] if done.ahead else []
+
+
+def _prepare(context: Context, plan: Plan, located: Located) -> tuple[int, list[str]]:
+    if located.is_own:
+        return existing.prepare(context, plan.repository, plan.path, plan.name)
+    known_as = context.repo_name(plan.repository) or layout.repository_name(plan.repository)
+    if not context.settings.commands(known_as, "post_create"):
+        return 0, []
+    return 0, ["its post_create commands were not run, because it comes from somebody else's repository: read it first"]

@@ -1,0 +1,90 @@
+"""What a reviewer is told: whose pull request it is, where it lies, and how suggestions get back to its author."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from imi_monitor.actions import review_branch
+from imi_monitor.actions.base import Outcome
+from imi_monitor.model.redact import redact
+from imi_monitor.model.text import count, safe
+
+if TYPE_CHECKING:
+    from imi_monitor.actions.located import Located
+    from imi_monitor.actions.plan import Plan
+    from imi_monitor.actions.review_update import Updated
+    from imi_monitor.actions.target import Target
+    from imi_monitor.git.run import Git
+
+
+def made(git: Git, plan: Plan, located: Located, warnings: list[str], status: int) -> Outcome:
+    """A worktree that was just made."""
+    kept = ", which stood here already" if plan.took_over else ""
+    line = f"made {safe(plan.name)} on {safe(plan.branch)}{kept}"
+    if located.info.head not in (None, plan.branch):
+        line += f", because {safe(located.info.head or '')} is something else here"
+    data = _data(located, plan.name, plan.path, plan.branch, line) | {"created": True, "updated": 0}
+    return _outcome(git, located, plan.branch, line, data, warnings, plan.path, status)
+
+
+def updated(git: Git, found: Target, located: Located, done: Updated, warnings: list[str]) -> Outcome:
+    """A worktree that was there."""
+    if done.commits:
+        line = f"{safe(found.name)} moved forward by {count(done.commits, 'commit')} to {done.new[:10]}"
+    else:
+        line = f"{safe(found.name)} is up to date"
+    if done.ahead:
+        line += f"; {ahead(done.ahead, located)}"
+    data = _data(located, found.name, found.path, done.branch, line)
+    data |= {"created": False, "updated": done.commits, "ahead": done.ahead}
+    return _outcome(git, located, done.branch, line, data, warnings, found.path, 0)
+
+
+def ahead(number: int, located: Located) -> str:
+    return f"it has {count(number, 'commit')} that {located.mention.called} has not yet"
+
+
+def _data(located: Located, name: str, path: str, branch: str, line: str) -> dict[str, object]:
+    return {
+        "worktree_path": path,
+        "worktree_name": name,
+        "branch": branch,
+        "commit": located.sha,
+        "type": "review",
+        "message": line,
+        **located.data(),
+    }
+
+
+def _outcome(
+    git: Git,
+    located: Located,
+    branch: str,
+    line: str,
+    data: dict[str, object],
+    warnings: list[str],
+    path: str,
+    status: int,
+) -> Outcome:
+    follows = review_branch.follows(git, branch, located.tracking)
+    command = located.tracking.push_command(branch, follows=follows)
+    push = None if command is None else redact(command)
+    lines = [*_titled(located), line, f"send suggestions back: {safe(push)}" if push else _no_way_back(located)]
+    return Outcome(lines, {**data, "push": push}, path=path, warnings=warnings, exit_status=status)
+
+
+def _no_way_back(located: Located) -> str:
+    if located.info.is_fork and located.info.can_modify is False:
+        return "its author does not let reviewers push to the fork"
+    return "where suggestions would be pushed to is not known: it is not a branch of this repository"
+
+
+def _titled(located: Located) -> list[str]:
+    """`pull request 123: Add login (alice, into main)`, as far as it is known."""
+    info = located.info
+    state = info.state.lower() if info.state and info.state != "OPEN" else ""
+    about = ", ".join(filter(None, (info.author, f"into {info.base}" if info.base else "", state)))
+    if not info.title and not about:
+        return []
+    title = f": {safe(info.title, 200)}" if info.title else ""
+    return [f"{located.mention.called}{title}{f' ({safe(about)})' if about else ''}"]

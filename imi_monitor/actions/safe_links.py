@@ -1,0 +1,195 @@
+"""Making and taking away links in a worktree that may be hostile, without ever leaving it or replacing a file.
+
+A pull request can ship `config -> ~/.ssh`; a plain `symlink("config/.env")` would then write into `~/.ssh`. So every
+path is walked from the opened worktree, component by component, and no link on the way is followed. A link is made by
+`symlinkat`, which never replaces anything, and taken away by moving it aside first and looking at what was moved, so
+that a file that an editor puts there at the same moment survives.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from imi_monitor.model.text import safe
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from imi_monitor.actions.shared_sources import Shared, Source
+
+KEPT = "kept"
+MISSING = "missing"
+MOVED = "moved"  # a link of ours that leads to another source, or is absolute
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class InTheWay(Exception):
+    """Why a name cannot be linked here: the end of a sentence that starts with the name."""
+
+
+class Tree:
+    """One worktree, opened once. `aside` is a folder of git's own, where a link goes while it is being taken away."""
+
+    def __init__(self, path: str, aside: str) -> None:
+        self.real = os.path.realpath(path)
+        self.made: list[str] = []  # folders that had to be made, outermost first
+        self._aside = aside
+        self._open = {"": os.open(path, _FOLDER)}
+
+    def __enter__(self) -> Tree:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for handle in self._open.values():
+            os.close(handle)
+        self._open.clear()
+
+    def target(self, source: Source) -> str:
+        """The text of the link: relative, so that a moved cluster stays whole."""
+        return os.path.relpath(source.path, os.path.join(self.real, os.path.dirname(source.name)))
+
+    def judge(self, source: Source, shared: Shared) -> str:
+        """KEPT, MISSING or MOVED; InTheWay when something that is not ours has the name."""
+        found = self.link_at(source.name)
+        if found is None:
+            return MISSING
+        if found == self.target(source):
+            if not self._reaches(source):
+                raise InTheWay("is the right link but does not reach its source")
+            return KEPT
+        if self.is_ours(source.name, found, shared) or self._reaches(source):
+            return MOVED
+        raise InTheWay(f"a link to {safe(found)} is in the way")
+
+    def link_at(self, name: str) -> str | None:
+        """The text of the link there; None when the name is free; InTheWay when it is a real file or folder."""
+        folder = self._folder(name, make=False)
+        if folder is None:
+            return None
+        leaf = os.path.basename(name)
+        try:
+            info = os.stat(leaf, dir_fd=folder, follow_symlinks=False)
+            if stat.S_ISLNK(info.st_mode):
+                return os.readlink(leaf, dir_fd=folder)
+        except FileNotFoundError:
+            return None
+        kind = "folder" if stat.S_ISDIR(info.st_mode) else "real file"
+        raise InTheWay(f"a {kind} of that name is in the way: move it to sync/ or delete it")
+
+    def is_ours(self, name: str, link: str, shared: Shared) -> bool:
+        """Whether a link leads into `sync/`, be it relative, absolute (iMi's way) or dangling."""
+        target = os.path.join(self.real, os.path.dirname(name), link)
+        return shared.ours(os.path.join(os.path.realpath(os.path.dirname(target)), os.path.basename(target)))
+
+    def make(self, source: Source) -> None:
+        """Link a free name to its source and look whether that came true."""
+        folder = self._folder(source.name, make=True)
+        leaf, target = os.path.basename(source.name), self.target(source)
+        try:
+            os.symlink(target, leaf, dir_fd=folder)
+        except FileExistsError:
+            raise InTheWay("something was put there at the same moment") from None
+        if os.readlink(leaf, dir_fd=folder) != target or not self._reaches(source):
+            self.take_away(source.name, target)
+            raise InTheWay("the link did not reach its source and was taken back")
+
+    def take_away(self, name: str, link: str) -> bool:
+        """Take the link with this text away; False when it is not there any more."""
+        folder = self._folder(name, make=False)
+        if folder is None:
+            return False
+        leaf = os.path.basename(name)
+        aside = os.path.join(self._aside, f"imi-aside-{os.getpid()}-{os.urandom(4).hex()}")
+        try:
+            os.rename(leaf, aside, src_dir_fd=folder)
+        except FileNotFoundError:
+            return False
+        if os.path.islink(aside) and os.readlink(aside) == link:
+            os.unlink(aside)
+            return True
+        self._put_back(aside, folder, leaf)
+        raise InTheWay("something else was put there at the same moment")
+
+    def drop_folders(self, names: tuple[str, ...]) -> None:
+        """Remove folders that were made for links, innermost first, as far as they are empty."""
+        for name in reversed(names):
+            folder = self._folder(name, make=False)
+            if folder is not None:
+                try:
+                    os.rmdir(os.path.basename(name), dir_fd=folder)
+                except OSError:
+                    return  # somebody has put something there: it and the folders around it stay
+                if name in self._open:
+                    os.close(self._open.pop(name))
+
+    def _put_back(self, aside: str, folder: int, leaf: str) -> None:
+        if os.path.isdir(aside) and not os.path.islink(aside):
+            os.rename(aside, leaf, dst_dir_fd=folder)
+            return
+        try:
+            os.link(aside, leaf, dst_dir_fd=folder, follow_symlinks=False)
+        except FileExistsError:
+            raise InTheWay(f"it was replaced twice meanwhile; the first file is kept as {safe(aside)}") from None
+        os.unlink(aside)
+
+    def _reaches(self, source: Source) -> bool:
+        """Whether the name leads to the source itself. Asked twice: an editor may be replacing the source by rename."""
+        folder = self._folder(source.name, make=False)
+        if folder is None:
+            return False
+        for _ in range(2):
+            try:
+                here = os.stat(os.path.basename(source.name), dir_fd=folder)
+                there = os.stat(source.path)
+            except OSError:
+                continue
+            if os.path.samestat(here, there):
+                return True
+        return False
+
+    def _folder(self, name: str, *, make: bool) -> int | None:
+        """The opened folder that holds `name`; None when there is none and it is not to be made."""
+        handle, so_far = self._open[""], ""
+        for part in name.split("/")[:-1]:
+            so_far = f"{so_far}/{part}" if so_far else part
+            if so_far not in self._open:
+                entered = self._enter(handle, part, so_far, make)
+                if entered is None:
+                    return None
+                self._open[so_far] = entered
+            handle = self._open[so_far]
+        return handle
+
+    def _enter(self, parent: int, part: str, so_far: str, make: bool) -> int | None:
+        try:
+            if make and _make_folder(parent, part):
+                self.made.append(so_far)
+            handle = os.open(part, _FOLDER, dir_fd=parent)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise InTheWay(f"its folder {safe(so_far)} {_why_no_folder(parent, part, error)}") from error
+        try:
+            os.stat(".git", dir_fd=handle, follow_symlinks=False)
+        except FileNotFoundError:
+            return handle
+        os.close(handle)
+        raise InTheWay(f"{safe(so_far)} is a repository of its own")
+
+
+def _make_folder(parent: int, part: str) -> bool:
+    try:
+        os.mkdir(part, dir_fd=parent)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _why_no_folder(parent: int, part: str, error: OSError) -> str:
+    try:
+        mode = os.stat(part, dir_fd=parent, follow_symlinks=False).st_mode
+    except OSError:
+        return f"cannot be made: {error.strerror}"
+    if stat.S_ISLNK(mode):
+        return "is a link, which is never followed"
+    return f"cannot be opened: {error.strerror}" if stat.S_ISDIR(mode) else "is a file"

@@ -1,0 +1,93 @@
+"""`imi config` and `imi paths`: every setting and every place, and where each came from. Neither needs the registry."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from imi_monitor import config, paths
+from imi_monitor.actions.base import Action, Argument, Outcome
+from imi_monitor.model import jsontext
+from imi_monitor.model.errors import UsageError
+from imi_monitor.model.redact import redact
+from imi_monitor.model.text import safe
+
+if TYPE_CHECKING:
+    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.context import Context
+
+
+class Config(Action):
+    words = ("config",)
+    label = "Settings"
+    help = "show every setting, its value and where it came from"
+    more = "Later wins: default, ~/.config/iMi/config.toml, the cluster's .iMi/config.toml, environment, --db."
+    arguments = (Argument("key", "only this setting, such as trash.keep_days", optional=True),)
+    changes = False
+    recovers = False
+    hot = True  # no recovery first: it must work when the registry does not
+
+    def refuse(self, context: Context, request: Request) -> None:
+        key = request.text("key")
+        if key is not None and key not in config.KEYS:
+            raise UsageError(f"unknown setting {safe(key)!r}{config.nearest(key)}", code="unknown-setting")
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        self.refuse(context, request)
+        context.find_repository()  # its cluster may have a file of its own
+        rows = _rows(context)
+        key = request.text("key")
+        if key is not None:
+            row = next(row for row in rows if row["key"] == key)
+            return Outcome([f"{_shown(row['value'])}  ({row['origin']}; {row['help']})"], row)
+        width = max(len(str(row["key"])) for row in rows)
+        lines = [f"{row['key']:<{width}}  {_shown(row['value'])}  ({row['origin']})" for row in rows]
+        commands = context.settings.repositories()
+        lines += [f"[repositories.{safe(name)}] {_shown(table)}" for name, table in commands.items()]
+        return Outcome(lines, {"settings": rows, "repositories": commands})
+
+
+class Paths(Action):
+    words = ("paths",)
+    label = "Paths"
+    help = "show where the registry, the configuration and the logs are"
+    changes = False
+    recovers = False
+    hot = True  # like `imi config`
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        self.refuse(context, request)
+        found = {
+            "registry": context.database,
+            "config": paths.config_file(),
+            "state": paths.state_dir(),
+            "errors": paths.error_log(),
+            "styles": paths.styles_dir(),
+        }
+        lines = [
+            f"{name:<8}  {safe(path)}{'' if os.path.lexists(path) else '  (not there yet)'}"
+            for name, path in found.items()
+        ]
+        return Outcome(lines, {"paths": dict(found)})
+
+
+ACTIONS = (Config(), Paths())
+
+
+def _rows(context: Context) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = []
+    for key, value, origin in context.settings.items():
+        if key == "IMI_DATABASE_PATH":
+            value, origin = _registry(context, value, origin)
+        shown = redact(value) if isinstance(value, str) else value
+        rows.append({"key": key, "value": shown, "origin": safe(origin), "help": config.KEYS[key][2]})
+    return rows
+
+
+def _registry(context: Context, value: object, origin: str) -> tuple[object, str]:
+    """The registry in use: `--db` comes before any setting."""
+    return (value, origin) if context.database == config.database_path(None) else (context.database, "--db")
+
+
+def _shown(value: object) -> str:
+    return safe(value) if isinstance(value, str) and value else jsontext.dumps(value)

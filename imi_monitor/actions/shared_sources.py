@@ -1,0 +1,181 @@
+"""What is shared: the files below `sync/`, which of two with the same name wins, and which are refused and why.
+
+`sync/` lies in the cluster, or beside the worktrees of a plain repository (`<repo>.worktrees/sync/`). Its folders are
+read in this order, the first one that has a name wins: repo, local, global, user.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass, field
+
+from imi_monitor.actions import where
+from imi_monitor.model.errors import Refused
+from imi_monitor.model.text import safe
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from imi_monitor.config import Settings
+    from imi_monitor.git.layout import Repository
+
+MOST_FILES = 2000  # somebody put a tree such as node_modules there: links in every worktree are not meant for that
+_LITTER = (".DS_Store", "Thumbs.db")
+_LITTER_ENDS = ("~", ".swp", ".swo", ".swx", ".tmp")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One shared file: its `name` below a worktree, the `folder` of `sync/` it is from, and where it lies."""
+
+    name: str
+    folder: str
+    path: str
+
+
+@dataclass(slots=True)
+class Shared:
+    """All that is shared. `roots` are the folders that our links lead into, whether or not they still exist."""
+
+    home: str
+    roots: tuple[str, ...]
+    sources: dict[str, Source] = field(default_factory=dict)
+    folders: dict[str, Source] = field(default_factory=dict)  # a folder that links need, and one that needs it
+    refused: list[tuple[str, str]] = field(default_factory=list)
+    refused_names: set[str] = field(default_factory=set)  # worktrees may still have links to what is refused by now
+    shadowed: list[tuple[str, str, str]] = field(default_factory=list)  # name, folder that wins, folder that loses
+
+    def ours(self, target: str) -> bool:
+        """Whether a link that leads to `target` (absolute, its folder resolved) is one of ours."""
+        return any(target.startswith(root + os.sep) for root in self.roots)
+
+
+def read(repository: Repository, settings: Settings) -> Shared | None:
+    """What there is to share; None without a `sync/` folder."""
+    home = home_of(repository, settings)
+    folders = _folders(settings)
+    present = [folder for folder in folders if os.path.isdir(os.path.join(home, folder))]
+    if not present and not os.path.isdir(os.path.join(home, "sync")):
+        return None
+    roots = dict.fromkeys([os.path.join(home, "sync"), *(os.path.normpath(os.path.join(home, f)) for f in folders)])
+    shared = Shared(home, tuple(root for root in roots if root.startswith(home + os.sep)))
+    for folder in present:
+        _read_folder(shared, folder)
+    return shared
+
+
+def home_of(repository: Repository, settings: Settings) -> str:
+    """The folder in which `sync/` is looked for: the one that holds the repository's worktrees, a cluster as a rule."""
+    return where.folder(repository, settings, "sync")
+
+
+def name_problem(part: str) -> str | None:
+    """Why a file or folder of this name is never linked into a worktree."""
+    if part.casefold() in (".git", "git~1"):
+        return "git's own files are never linked"
+    if part in ("", ".", ".."):
+        return "is no file name"
+    if any(not char.isprintable() and not 0xDC80 <= ord(char) <= 0xDCFF for char in part):
+        return "its name holds control or invisible characters"
+    return None
+
+
+def _folders(settings: Settings) -> list[str]:
+    local, user = settings.text("sync_settings.local_sync_path"), settings.text("sync_settings.user_sync_path")
+    wanted = ["sync/repo", local, "sync/local", "sync/global", user, "sync/user"]
+    return list(dict.fromkeys(os.path.normpath(folder) for folder in wanted if folder))
+
+
+def _read_folder(shared: Shared, folder: str) -> None:
+    root = os.path.normpath(os.path.join(shared.home, folder))
+    problem = _place_problem(shared.home, os.path.realpath(root)) or _parts_problem(folder)
+    if problem is not None:
+        shared.refused.append((folder, problem))
+        return
+    below = [""]
+    while below:
+        parent = below.pop()
+        for entry in _entries(os.path.join(root, parent)):
+            name = f"{parent}/{entry.name}" if parent else entry.name
+            where = f"{folder}/{name}"
+            problem = name_problem(entry.name)
+            if problem is not None:
+                shared.refused.append((where, problem))
+            elif entry.is_dir(follow_symlinks=False):
+                below.append(name)
+            elif not _is_litter(entry.name):
+                _take(shared, folder, name, entry.path)
+
+
+def _entries(path: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(path) as found:
+            return sorted(found, key=lambda entry: entry.name)
+    except OSError as error:
+        raise Refused(f"cannot read {safe(path)}: {error.strerror}", code="sync-unreadable") from error
+
+
+def _is_litter(name: str) -> bool:
+    """What editors and desktops leave behind while somebody works on a shared file."""
+    autosaved = name.startswith("#") and name.endswith("#")
+    return name in _LITTER or name.endswith(_LITTER_ENDS) or name.startswith(".#") or autosaved
+
+
+def _take(shared: Shared, folder: str, name: str, path: str) -> None:
+    problem = _source_problem(shared.home, path) or _clash(shared, folder, name)
+    if problem is not None:
+        shared.refused.append((f"{folder}/{name}", problem))
+        shared.refused_names.add(name)
+        return
+    winner = shared.sources.get(name)
+    if winner is not None:
+        shared.shadowed.append((name, winner.folder, folder))
+        return
+    if len(shared.sources) == MOST_FILES:
+        raise Refused(
+            f"{safe(shared.home)}/sync holds more than {MOST_FILES} files: share files of configuration, not trees",
+            code="sync-too-much",
+        )
+    source = Source(name, folder, path)
+    shared.sources[name] = source
+    shared.folders.update(dict.fromkeys(folders_above(name), source))
+
+
+def _source_problem(home: str, path: str) -> str | None:
+    try:
+        mode = os.lstat(path).st_mode
+        if stat.S_ISLNK(mode):  # on the way to it there is none: folders that are links are not entered
+            mode = os.stat(path).st_mode
+            problem = _place_problem(home, os.path.realpath(path))
+            if problem is not None:
+                return f"is a link that {problem}"
+    except OSError as error:
+        return f"is a link that leads nowhere ({error.strerror})" if os.path.islink(path) else f"{error.strerror}"
+    return None if stat.S_ISREG(mode) else "is no regular file"
+
+
+def _place_problem(home: str, real: str) -> str | None:
+    """Why links may not lead to this place: it is not in the cluster, or it is git's."""
+    if not real.startswith(home + os.sep):
+        return "leads out of the cluster"
+    return "leads into git's own files" if _parts_problem(real[len(home) + 1 :]) else None
+
+
+def _parts_problem(name: str) -> str | None:
+    return next(filter(None, map(name_problem, name.split("/"))), None)
+
+
+def folders_above(name: str) -> tuple[str, ...]:
+    """`a/b/c` -> `a`, `a/b`."""
+    parts = name.split("/")
+    return tuple("/".join(parts[:depth]) for depth in range(1, len(parts)))
+
+
+def _clash(shared: Shared, folder: str, name: str) -> str | None:
+    """A name cannot be a file in one folder and a folder in another: the first one read wins."""
+    for parent in folders_above(name):
+        above = shared.sources.get(parent)
+        if above is not None:
+            return f"{above.folder}/{above.name} is a file and comes first"
+    below = shared.folders.get(name)
+    return f"{below.folder}/{below.name} needs a folder of that name and comes first" if below else None

@@ -1,0 +1,227 @@
+"""Completion for three shells, made from the actions' own descriptions, so that it cannot lag behind.
+
+Names of worktrees are asked for while a person types (`imi completion names`); everything else stands in the script.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from imi_monitor import actions
+from imi_monitor.actions.base import Option
+
+if TYPE_CHECKING:
+    from imi_monitor.actions.base import Action
+
+# The same as cli.args.GLOBALS, which this room may not import; a test compares them.
+GLOBALS = (
+    Option("json", "one JSON object on stdout and nothing else"),
+    Option("db", "the registry file to use", value="FILE"),
+    Option("repo", "the repository to act on", value="REPO", aliases=("C",)),
+    Option("help", "what this command does and takes", aliases=("h",)),
+    Option("version", "the version"),
+    Option("quiet", "no progress on stderr", aliases=("q",)),
+)
+_WORKTREE_ARGUMENTS = ("name", "worktree", "query")
+_NEW_NAMES = ("feat", "fix", "aiops", "devops", "add", "types add", "types remove", "review", "pr")
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """What can follow one verb. `kind` is what its words are: worktree, shell, or nothing that we can know."""
+
+    name: str
+    help: str
+    options: tuple[Option, ...]
+    kind: str
+
+
+def script(shell: str) -> list[str]:
+    """The completion for `shell`, line by line."""
+    known = verbs()
+    text = {"bash": _bash, "zsh": _zsh, "fish": _fish}[shell](known)
+    return text.strip("\n").split("\n")
+
+
+def verbs() -> list[Verb]:
+    """All verbs in the order of the registry of actions."""
+    return [
+        Verb(word, _quotable(action.help), action.options, _kind(word, action))
+        for action in actions.all_actions()
+        for word in action.words
+    ]
+
+
+def _kind(word: str, action: Action) -> str:
+    if word in ("shell-init", "completion"):
+        return "shell"
+    first = action.arguments[0].name.lower() if action.arguments else ""
+    return "worktree" if first in _WORKTREE_ARGUMENTS and word not in _NEW_NAMES else ""
+
+
+def _quotable(text: str) -> str:
+    """Help for a description in single quotes: ASCII, and without what a shell or its completion would interpret."""
+    plain = text.encode("ascii", "replace").decode().replace("'", "")
+    return plain.replace("\\", "").replace("`", "").replace(":", ",")
+
+
+def _spellings(options: tuple[Option, ...], *, valued: bool = False) -> str:
+    found = [
+        ("-" if len(name) == 1 else "--") + name
+        for o in options
+        for name in (o.name, *o.aliases)
+        if o.value or not valued
+    ]
+    return " ".join(found)
+
+
+def _groups(known: list[Verb]) -> dict[str, list[str]]:
+    """`trash` -> `list`, `restore`, `purge`."""
+    groups: dict[str, list[str]] = {}
+    for verb in known:
+        head, _, tail = verb.name.partition(" ")
+        if tail:
+            groups.setdefault(head, []).append(tail)
+    return groups
+
+
+def _firsts(known: list[Verb]) -> dict[str, str]:
+    """The first words that there are, each with its help."""
+    return {verb.name.partition(" ")[0]: verb.help for verb in reversed(known)}
+
+
+def _table(known: list[Verb]) -> str:
+    """A function for bash and zsh that sets what can follow the verb (two words of it) in its arguments."""
+    lines = ["_imi_verb() {", "  imi_options= imi_values= imi_kind= imi_below="]
+    lines += ['  case "$1" in']
+    lines += [f"    {head}) imi_below='{' '.join(below)}' ;;" for head, below in _groups(known).items()]
+    lines += ["  esac", '  case "$1 $2" in']
+    for verb in known:
+        pattern = f"'{verb.name}'" if " " in verb.name else f"'{verb.name} '*"
+        sets = f"imi_options='{_spellings(verb.options)}' imi_values='{_spellings(verb.options, valued=True)}'"
+        lines.append(f"    {pattern}) {sets} imi_kind='{verb.kind}' ;;")
+    return "\n".join([*lines, "  esac", "}"])
+
+
+def _bash(known: list[Verb]) -> str:
+    return _filled(known, _BASH, " ".join([*_firsts(known), "help"]))
+
+
+def _zsh(known: list[Verb]) -> str:
+    described = [f"      '{word}:{text}'" for word, text in [*_firsts(known).items(), ("help", "what there is")]]
+    return _filled(known, _ZSH, "\n".join(described))
+
+
+def _filled(known: list[Verb], text: str, words: str) -> str:
+    text = text.replace("@VERBS@", words).replace("@GLOBALS@", _spellings(GLOBALS))
+    return f"{_table(known)}\n" + text.replace("@GLOBAL_VALUES@", _spellings(GLOBALS, valued=True))
+
+
+def _fish(known: list[Verb]) -> str:
+    lines = ["complete -c imi -e", "complete -c imi -f", *(_fish_option("", option) for option in GLOBALS)]
+    lines += [
+        f"complete -c imi -n __fish_use_subcommand -a {word} -d '{text}'"
+        for word, text in [*_firsts(known).items(), ("help", "what there is")]
+    ]
+    for head, below in _groups(known).items():
+        inside = f"__fish_seen_subcommand_from {head}; and not __fish_seen_subcommand_from {' '.join(below)}"
+        lines.append(f"complete -c imi -n '{inside}' -a '{' '.join(below)}'")
+    for verb in known:
+        seen = "; and ".join(f"__fish_seen_subcommand_from {word}" for word in verb.name.split(" "))
+        lines += [_fish_option(f" -n '{seen}'", option) for option in verb.options]
+        asked = {"worktree": "(command imi completion names 2>/dev/null)", "shell": "zsh bash fish"}.get(verb.kind)
+        if asked:
+            lines.append(f"complete -c imi -n '{seen}' -a '{asked}'")
+    return "\n".join(lines)
+
+
+def _fish_option(condition: str, option: Option) -> str:
+    named = "".join(f" -{'s' if len(name) == 1 else 'l'} {name}" for name in (option.name, *option.aliases))
+    files = " -F" if option.value in ("FILE", "REPO") else ""
+    return f"complete -c imi{condition}{named}{' -r' if option.value else ''}{files} -d '{_quotable(option.help)}'"
+
+
+_BASH = r"""
+_imi() {
+  local imi_options imi_values imi_kind imi_below imi_verb= imi_second= imi_index=1 imi_word imi_quoted
+  local imi_current=${COMP_WORDS[COMP_CWORD]} imi_before=${COMP_WORDS[COMP_CWORD-1]}
+  COMPREPLY=()
+  _imi_verb '' ''
+  while [ "$imi_index" -lt "$COMP_CWORD" ]; do
+    imi_word=${COMP_WORDS[imi_index]}
+    case " @GLOBAL_VALUES@ $imi_values " in
+      *" $imi_word "*) imi_index=$((imi_index + 1)) ;;
+      *) case "$imi_word" in
+          -*) ;;
+          *)  if [ -z "$imi_verb" ]; then imi_verb=$imi_word
+              elif [ -z "$imi_second" ]; then imi_second=$imi_word
+              fi
+              _imi_verb "$imi_verb" "$imi_second" ;;
+        esac ;;
+    esac
+    imi_index=$((imi_index + 1))
+  done
+  case " @GLOBAL_VALUES@ $imi_values " in
+    *" $imi_before "*) return ;;
+  esac
+  case "$imi_current" in
+    -*) COMPREPLY=($(compgen -W "$imi_options @GLOBALS@" -- "$imi_current")); return ;;
+  esac
+  if [ -z "$imi_verb" ]; then
+    COMPREPLY=($(compgen -W "@VERBS@" -- "$imi_current"))
+  elif [ -n "$imi_below" ] && [ -z "$imi_second" ]; then
+    COMPREPLY=($(compgen -W "$imi_below" -- "$imi_current"))
+  elif [ "$imi_kind" = shell ]; then
+    COMPREPLY=($(compgen -W "zsh bash fish" -- "$imi_current"))
+  elif [ "$imi_kind" = worktree ]; then
+    while IFS= read -r imi_word; do
+      if [ "${imi_word:0:${#imi_current}}" = "$imi_current" ]; then
+        printf -v imi_quoted %q "$imi_word"
+        COMPREPLY+=("$imi_quoted")
+      fi
+    done < <(command imi completion names 2>/dev/null)
+  fi
+}
+complete -o default -F _imi imi
+"""
+
+_ZSH = r"""
+_imi() {
+  local imi_options imi_values imi_kind imi_below imi_verb= imi_second= imi_index=2 imi_word
+  local -a imi_list
+  _imi_verb '' ''
+  while (( imi_index < CURRENT )); do
+    imi_word=${words[imi_index]}
+    if [[ " @GLOBAL_VALUES@ $imi_values " == *" $imi_word "* ]]; then
+      (( imi_index += 1 ))
+    elif [[ $imi_word != -* ]]; then
+      if [[ -z $imi_verb ]]; then imi_verb=$imi_word
+      elif [[ -z $imi_second ]]; then imi_second=$imi_word
+      fi
+      _imi_verb "$imi_verb" "$imi_second"
+    fi
+    (( imi_index += 1 ))
+  done
+  if [[ " @GLOBAL_VALUES@ $imi_values " == *" ${words[CURRENT-1]} "* ]]; then
+    _files
+  elif [[ ${words[CURRENT]} == -* ]]; then
+    compadd -- ${=imi_options} @GLOBALS@
+  elif [[ -z $imi_verb ]]; then
+    imi_list=(
+@VERBS@
+    )
+    _describe command imi_list
+  elif [[ -n $imi_below && -z $imi_second ]]; then
+    compadd -- ${=imi_below}
+  elif [[ $imi_kind == shell ]]; then
+    compadd -- zsh bash fish
+  elif [[ $imi_kind == worktree ]]; then
+    imi_list=(${(f)"$(command imi completion names 2>/dev/null)"})
+    compadd -a imi_list
+  else
+    _files
+  fi
+}
+if (( $+functions[compdef] )); then compdef _imi imi; fi
+"""

@@ -1,0 +1,162 @@
+"""`imi trust`: from now on the programs that a repository configures may run. Until then none of them does.
+
+Trust is given to the programs as they are: their fingerprint is kept, and when they change it is lost.
+"""
+
+from __future__ import annotations
+
+from imi_monitor.actions.base import Action, Argument, Option, Outcome
+from imi_monitor.git import layout
+from imi_monitor.model.errors import Refused, UsageError
+from imi_monitor.model.redact import redact
+from imi_monitor.model.text import count, safe
+from imi_monitor.store import db, events, trust
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+
+    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.context import Context
+    from imi_monitor.git.layout import Repository
+
+TRUSTED = "trusted"
+UNTRUSTED = "untrusted"
+LOST = "lost"  # trusted once, but the programs are others now
+
+
+class Trust(Action):
+    words = ("trust",)
+    label = "Trust"
+    help = "let a repository's own programs run: hooks, filters, post-create commands"
+    more = """
+    A repository can name programs in its configuration, and agents and pull requests write there. Until it is trusted
+    imi runs none of them, nor your own commands from [repositories.NAME]. Look first with --show; trust is lost by
+    itself when the programs change.
+    """
+    arguments = (Argument("repo", "the repository; the one you stand in if not given", optional=True),)
+    options = (
+        Option("show", "only say what would be trusted, and whether it is; changes nothing"),
+        Option("revoke", "take the trust back"),
+    )
+
+    def consequences(self, context: Context, request: Request) -> list[str]:
+        repository = context.repository(request.text("repo"))
+        programs = _programs(context, repository)
+        return [f"these programs of {safe(repository.home)} may run:", *_listed(programs)]
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        self.refuse(context, request)
+        show, revoke = request.flag("show"), request.flag("revoke")
+        if show and revoke:
+            raise UsageError("--show and --revoke exclude each other: show first", code="bad-option")
+        repository = context.repository(request.text("repo"))
+        if show:
+            return _show(context, repository)
+        return _revoke(context, repository) if revoke else _trust(context, repository)
+
+
+def state(context: Context, repository: Repository) -> str:
+    """TRUSTED, UNTRUSTED, or LOST."""
+    if context.trusted(repository):
+        return TRUSTED
+    return LOST if trust.fingerprint_of(context.connection, repository.common_dir) else UNTRUSTED
+
+
+def _trust(context: Context, repository: Repository) -> Outcome:
+    from imi_monitor.git import safety
+
+    before = state(context, repository)
+    fingerprint = safety.fingerprint(repository.common_dir)
+    programs = _programs(context, repository)
+    if safety.fingerprint(repository.common_dir) != fingerprint:
+        raise Refused(
+            f"the programs of {safe(repository.home)} changed while they were looked at: see who writes there, then "
+            "try again",
+            code="changing",
+        )
+
+    def put(connection: sqlite3.Connection) -> str:
+        name = context.register(repository, connection)
+        trust.put(connection, repository.common_dir, fingerprint)
+        if before != TRUSTED:
+            data: dict[str, object] = {"fingerprint": fingerprint, "programs": len(programs)}
+            events.record(connection, "repository.trusted", name, data=data)
+        return name
+
+    name = db.transact(context.connection, put)
+    said = "is trusted already" if before == TRUSTED else "is trusted now"
+    what = f"these {count(len(programs), 'program')} may run" if programs else "it configures no programs"
+    sentence = f"{safe(name)} {said}: {what}"
+    return Outcome([sentence, *_listed(programs)], _data(repository, name, TRUSTED, programs, sentence))
+
+
+def _revoke(context: Context, repository: Repository) -> Outcome:
+    name = context.repo_name(repository)
+
+    def take(connection: sqlite3.Connection) -> bool:
+        was = trust.revoke(connection, repository.common_dir)
+        if was:
+            events.record(connection, "repository.untrusted", name)
+        return was
+
+    was = db.transact(context.connection, take)
+    shown = safe(name or layout.repository_name(repository))
+    sentence = f"{shown} is no longer trusted: nothing it configures runs" if was else f"{shown} was not trusted"
+    return Outcome([sentence], _data(repository, name, UNTRUSTED, _programs(context, repository), sentence))
+
+
+def _show(context: Context, repository: Repository) -> Outcome:
+    name = context.repo_name(repository)
+    shown = safe(name or layout.repository_name(repository))
+    programs = _programs(context, repository)
+    now = state(context, repository)
+    sentence = {
+        TRUSTED: f"{shown} is trusted: these may run",
+        UNTRUSTED: f"{shown} is not trusted: none of these runs until `imi trust`",
+        LOST: f"{shown} was trusted, but its programs have changed since: none runs until `imi trust` again",
+    }[now]
+    lines = _listed(programs) or ["  (it configures no programs)"]
+    return Outcome([sentence, *lines], _data(repository, name, now, programs, sentence))
+
+
+def _programs(context: Context, repository: Repository) -> list[str]:
+    """What trust is about: the repository's configuration, its hooks, and the user's commands for it."""
+    from imi_monitor.git import safety
+
+    name = context.repo_name(repository) or layout.repository_name(repository)
+    own = [
+        f"{moment}: {command}"
+        for moment in ("post_create", "pre_remove")
+        for command in context.settings.commands(name, moment)
+    ]
+    return [*safety.programs(repository.common_dir), *_hooks(repository.common_dir), *own]
+
+
+def _hooks(common_dir: str) -> list[str]:
+    import os
+
+    folder = os.path.join(common_dir, "hooks")
+    try:
+        found = sorted(os.listdir(folder))
+    except OSError:
+        return []
+    return [f"hook {name}" for name in found if not name.endswith(".sample") and os.access(f"{folder}/{name}", os.X_OK)]
+
+
+def _listed(programs: list[str]) -> list[str]:
+    return [f"  {redact(safe(program, 1000))}" for program in programs]
+
+
+def _data(repository: Repository, name: str | None, now: str, programs: list[str], message: str) -> dict[str, object]:
+    return {
+        "message": message,
+        "repo_name": name,
+        "path": repository.home,
+        "state": now,
+        "trusted": now == TRUSTED,
+        "programs": [redact(program) for program in programs],
+    }
+
+
+ACTIONS = (Trust(),)

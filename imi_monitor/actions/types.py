@@ -1,0 +1,124 @@
+"""`imi types list|add|remove`: which kinds of worktrees there are besides feat, fix, aiops and devops."""
+
+from __future__ import annotations
+
+from imi_monitor.actions.base import Action, Argument, Option, Outcome
+from imi_monitor.model import names
+from imi_monitor.model.errors import UsageError
+from imi_monitor.model.text import safe
+from imi_monitor.store import db, types
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.context import Context
+
+# Words that already mean something as the type of a worktree, or as the start of a directory's name.
+_TAKEN = ("trunk", "pr", "unknown", "main", "list", "add", "remove")
+_TAKEN_PREFIXES = ("trunk-", "review-", "pr-", "sync")
+
+
+class ListTypes(Action):
+    words = ("types list",)
+    label = "Types"
+    help = "The types of worktrees and the prefixes of their branches and directories."
+    changes = False
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        self.refuse(context, request)
+        found = db.reading(context.connection, types.types)
+        width = max((len(kind.name) for kind in found), default=0)
+        lines = [f"{safe(kind.name):<{width}}  {_described(kind)}" for kind in found]
+        return Outcome(lines, {"types": [_data(kind) for kind in found], "count": len(found)})
+
+
+class AddType(Action):
+    words = ("types add",)
+    label = "Add a type"
+    help = "Make a type of worktrees, for `imi add NAME …`."
+    arguments = (Argument("name", "the type, such as docs"),)
+    options = (
+        Option("branch-prefix", "what its branches start with; NAME/ if not given", value="PREFIX"),
+        Option(
+            "directory-prefix",
+            "what its directories start with; NAME- if not given",
+            value="PREFIX",
+            aliases=("worktree-prefix",),
+        ),
+        Option("description", "what it is for", value="TEXT"),
+    )
+
+    def refuse(self, context: Context, request: Request) -> None:
+        name, branch_prefix, directory_prefix = _asked(request)
+        problem = "is taken for something else" if name in _TAKEN else names.name_problem(name)
+        if problem:
+            raise UsageError(f"the type {safe(name, 80)!r} {problem}", code="bad-name")
+        _check_directory_prefix(directory_prefix)
+        problem = names.branch_problem(branch_prefix + "x")
+        if problem:
+            raise UsageError(f"the branch prefix {safe(branch_prefix, 80)!r} {problem}", code="bad-name")
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        self.refuse(context, request)
+        name, branch_prefix, directory_prefix = _asked(request)
+        made = db.transact(
+            context.connection,
+            types.add,
+            name,
+            branch_prefix=branch_prefix,
+            directory_prefix=directory_prefix,
+            description=safe(request.text("description") or "", 200),
+        )
+        line = f"type {safe(name)} made: `imi add {safe(name)} NAME` makes {_described(made)}"
+        return Outcome([line], {**_data(made), "message": line})
+
+
+class RemoveType(Action):
+    words = ("types remove",)
+    label = "Remove a type"
+    help = "Forget a type that nobody uses any more; the built-in ones stay."
+    arguments = (Argument("name", "the type"),)
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        self.refuse(context, request)
+        gone = db.transact(context.connection, types.remove, request.text("name") or "")
+        line = f"type {safe(gone.name)} forgotten"
+        return Outcome([line], {**_data(gone), "message": line})
+
+
+ACTIONS = (ListTypes(), AddType(), RemoveType())
+
+
+def _asked(request: Request) -> tuple[str, str, str]:
+    name = request.text("name") or ""
+    branch_prefix, directory_prefix = request.text("branch-prefix"), request.text("directory-prefix")
+    return (
+        name,
+        f"{name}/" if branch_prefix is None else branch_prefix,
+        f"{name}-" if directory_prefix is None else directory_prefix,
+    )
+
+
+def _check_directory_prefix(prefix: str) -> None:
+    problem = names.name_problem(prefix + "x")
+    if not prefix:
+        problem = "is empty: a type is recognised by it"
+    elif any(prefix.startswith(taken) or taken.startswith(prefix) for taken in _TAKEN_PREFIXES):
+        problem = f"is kept for {', '.join(taken + '…' for taken in _TAKEN_PREFIXES)}"
+    if problem:
+        raise UsageError(f"the directory prefix {safe(prefix, 80)!r} {problem}", code="bad-name")
+
+
+def _described(kind: types.WorktreeType) -> str:
+    text = f"directories {safe(kind.directory_prefix)}NAME on branches {safe(kind.branch_prefix)}NAME"
+    return f"{text} ({safe(kind.description)})" if kind.description else text
+
+
+def _data(kind: types.WorktreeType) -> dict[str, object]:
+    return {
+        "name": kind.name,
+        "branch_prefix": kind.branch_prefix,
+        "worktree_prefix": kind.directory_prefix,
+        "description": kind.description or None,
+        "is_builtin": kind.builtin,
+    }

@@ -1,0 +1,144 @@
+"""`.iMi/presence/<worktree>.lock`: written for others, both old shapes read, and never what decides for us."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from imi_monitor import paths
+from imi_monitor.actions import presence
+from tests.helpers import ROOT, Repo, imi
+
+
+@pytest.fixture
+def lock(cluster: Repo) -> Path:
+    """Where the lock of the worktree `feat-x` belongs."""
+    cluster.worktree("feat-x")
+    return cluster.path.parent / ".iMi" / "presence" / "feat-x.lock"
+
+
+def _claim(cluster: Repo, agent: str, *more: str) -> int:
+    return imi("claim", "x", "--agent", agent, *more, cwd=cluster.path).code
+
+
+def test_it_mirrors_the_claim_under_the_resolved_name(cluster: Repo, lock: Path) -> None:
+    assert _claim(cluster, "claude-1") == 0
+    content = json.loads(lock.read_text())
+    assert (content["agent_id"], content["epoch"], content["hostname"]) == ("claude-1", 1, os.uname().nodename)
+    assert content["claimed_at"].endswith("+00:00")
+    assert _claim(cluster, "codex-1", "--force", "--reason", "r") == 0
+    assert json.loads(lock.read_text())["agent_id"] == "codex-1"
+    assert imi("release", "x", "--agent", "codex-1", cwd=cluster.path).code == 0
+    assert os.listdir(lock.parent) == []
+
+
+def test_only_in_clusters_that_have_the_folder(cluster: Repo, repo: Repo, lock: Path) -> None:
+    lock.parent.parent.rmdir()
+    assert _claim(cluster, "claude-1") == 0
+    assert not lock.parent.parent.exists()
+    repo.worktree("feat-y")
+    assert imi("claim", "feat-y", "--agent", "a", cwd=repo.path).code == 0
+    assert not (repo.path.parent / ".iMi").exists()
+
+
+_JSON = '{\n  "agent_id": "old-1",\n  "claimed_at": "2026-01-27T15:30:00+00:00",\n  "hostname": "elsewhere"\n}'
+
+
+@pytest.mark.parametrize("content", [_JSON, "old-1", "old-1\n"], ids=["json", "bare", "bare-line"])
+def test_a_lock_of_another_program_counts_as_a_claim(cluster: Repo, lock: Path, content: str) -> None:
+    lock.parent.mkdir()
+    lock.write_text(content)
+    refused = imi("claim", "x", "--agent", "codex-1", cwd=cluster.path)
+    assert (refused.code, "claimed by old-1" in refused.err, str(lock) in refused.err) == (1, True, True)
+    assert lock.read_text() == content
+    assert imi("verify-lock", "x", "--agent", "codex-1", cwd=cluster.path).code == 1
+    assert _claim(cluster, "codex-1", "--takeover") == 1, "nobody knows whether it is stale"
+    taken = imi("claim", "x", "--agent", "codex-1", "--force", "--reason", "it crashed", "--json", cwd=cluster.path)
+    assert taken.code == 0
+    assert json.loads(lock.read_text())["agent_id"] == "codex-1"
+    log = imi("events", "--type", "worktree.claimed", "--json", cwd=cluster.path).out
+    assert '"forced_from": "old-1"' in log
+    assert '"reason": "it crashed"' in log
+
+
+def test_the_same_agent_may_claim_what_its_lock_says(cluster: Repo, lock: Path) -> None:
+    lock.parent.mkdir()
+    lock.write_text("old-1")
+    assert _claim(cluster, "old-1") == 0
+
+
+@pytest.mark.parametrize("kind", ["empty", "broken", "no-owner", "link", "folder", "fifo"])
+def test_a_lock_that_does_not_say_who_counts_too(cluster: Repo, lock: Path, kind: str) -> None:
+    lock.parent.mkdir()
+    if kind == "link":
+        lock.symlink_to("/etc/hostname")
+    elif kind == "folder":
+        lock.mkdir()
+    elif kind == "fifo":
+        os.mkfifo(lock)
+    else:
+        lock.write_text({"empty": "", "broken": "{not json", "no-owner": '{"agent_id": null}'}[kind])
+    refused = imi("claim", "x", "--agent", "codex-1", cwd=cluster.path, timeout=20)
+    assert (refused.code, "somebody" in refused.err) == (1, True)
+
+
+def test_an_echo_of_this_registry_left_by_a_crash_decides_nothing(cluster: Repo, lock: Path) -> None:
+    assert _claim(cluster, "claude-1") == 0
+    left = lock.read_text()
+    assert imi("release", "x", "--agent", "claude-1", cwd=cluster.path).code == 0
+    lock.write_text(left)
+    assert _claim(cluster, "codex-1") == 0
+    assert json.loads(lock.read_text())["agent_id"] == "codex-1"
+
+
+def test_an_echo_of_another_registry_is_another_programs_lock(cluster: Repo, lock: Path, tmp_path: Path) -> None:
+    assert _claim(cluster, "claude-1") == 0
+    refused = imi("--db", tmp_path / "other.db", "claim", "x", "--agent", "codex-1", cwd=cluster.path)
+    assert (refused.code, "claude-1" in refused.err) == (1, True)
+
+
+def test_a_lock_that_cannot_be_written_is_a_warning(cluster: Repo, lock: Path) -> None:
+    lock.parent.write_text("a file where the folder belongs")
+    done = imi("claim", "x", "--agent", "claude-1", "--force", "--reason", "r", cwd=cluster.path)
+    assert (done.code, "warning" in done.err, "presence" in done.err) == (0, True, True)
+    assert imi("verify-lock", "x", "--agent", "claude-1", cwd=cluster.path).code == 0
+
+
+def test_a_foreign_lock_is_not_taken_away_by_our_release(cluster: Repo, lock: Path) -> None:
+    assert _claim(cluster, "claude-1") == 0
+    lock.write_text("old-1")
+    assert imi("release", "x", "--agent", "claude-1", cwd=cluster.path).code == 0
+    assert lock.read_text() == "old-1"
+
+
+_FLIP = """
+import sys
+from imi_monitor import host
+from imi_monitor.actions import presence
+from imi_monitor.store import db, taking
+from imi_monitor.store.granting import Wish
+database, path, agent = sys.argv[1:]
+connection = db.connect(database)
+for _ in range(60):
+    answer = db.transact(connection, taking.take, "app", "feat-x", Wish(agent, host.process(None)))
+    if answer.granted:
+        presence.mirror(connection, path, "app", "feat-x", database)
+        db.transact(connection, taking.release, "app", "feat-x", agent, answer.claim.epoch)
+    presence.mirror(connection, path, "app", "feat-x", database)
+"""
+
+
+def test_the_mirror_agrees_with_the_registry_when_hands_change_fast(tmp_path: Path) -> None:
+    database, path = paths.default_database(), tmp_path / "presence" / "feat-x.lock"
+    running = [
+        subprocess.Popen([sys.executable, "-c", _FLIP, database, str(path), f"a{number}"], cwd=ROOT)
+        for number in range(6)
+    ]
+    assert [process.wait(timeout=60) for process in running] == [0] * 6
+    assert os.listdir(path.parent) == []
+    assert presence.foreign_owner(str(path), database) is None

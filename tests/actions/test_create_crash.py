@@ -1,0 +1,308 @@
+"""A1 K3: a creation that is killed leaves nothing half made behind the next command, and nobody's work is touched."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.actions.create_kit import (
+    branches,
+    created_events,
+    files,
+    next_imi,
+    operations,
+    picture,
+    rows,
+    shim,
+    worktree_paths,
+)
+from tests.helpers import ROOT, Repo, git, imi, imi_argv
+
+TRIALS = 12
+SOAK_TRIALS = int(os.environ.get("IMI_TRIALS", "400"))
+
+
+def begin(repo: Repo, *words: str, env: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        imi_argv(*words), cwd=repo.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})},
+    )  # fmt: skip
+
+
+def family(pid: int) -> list[int]:
+    """The process and all below it, youngest last."""
+    found = [pid]
+    for parent in found:
+        try:
+            children = Path(f"/proc/{parent}/task/{parent}/children").read_text()
+        except OSError:
+            continue
+        found.extend(int(child) for child in children.split())
+    return found
+
+
+def kill(pids: list[int]) -> None:
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
+def settle(seconds: float = 20) -> list[str]:
+    """Let the next commands settle what was left; a git that outlived its imi may need a moment to end."""
+    said: list[str] = []
+    until = time.monotonic() + seconds
+    while True:
+        start = time.monotonic()
+        said += next_imi()
+        assert time.monotonic() - start < 5  # K3; the figure itself is for a quiet machine
+        if operations() == 0 or time.monotonic() > until:
+            return said
+        time.sleep(0.05)
+
+
+def check(repo: Repo, name: str) -> bool:
+    """All or nothing; True when it is all there."""
+    path = repo.path.parent / "app.worktrees" / f"feat-{name}"
+    there = os.path.lexists(path)
+    seen = picture(repo)
+    assert operations() == 0
+    assert not [entry for entry in seen["common"] if str(entry).startswith("imi-")], seen["common"]  # type: ignore[attr-defined]
+    assert not list((repo.path / ".git" / "worktrees").glob("*/locked"))
+    assert (f"feat/{name}" in branches(repo)) == there
+    assert (str(path) in worktree_paths(repo)) == there
+    assert (f"feat-{name}" in [row[0] for row in rows()]) == there
+    assert created_events().count(f"feat-{name}") == int(there)
+    assert len(seen["worktrees"]) == len(worktree_paths(repo)) - 1  # type: ignore[arg-type]
+    if there:
+        assert git("status", "--porcelain", cwd=path) == ""
+        assert git("symbolic-ref", "HEAD", cwd=path) == f"refs/heads/feat/{name}"
+    return there
+
+
+def trials(repo: Repo, number: int, seed: int) -> dict[str, int]:
+    chance = random.Random(seed)
+    start = time.monotonic()
+    assert imi("feat", "measure", cwd=repo.path).code == 0
+    whole = time.monotonic() - start
+    outcomes = {"whole": 0, "nothing": 0, "told": 0}
+    for trial in range(number):
+        running = begin(repo, "feat", f"t{trial}")
+        time.sleep(chance.uniform(0.2, 1.1) * whole)
+        kill(family(running.pid) if trial % 2 else [running.pid])
+        running.communicate()
+        said = settle()
+        outcomes["whole" if check(repo, f"t{trial}") else "nothing"] += 1
+        outcomes["told"] += bool(said)
+    return outcomes
+
+
+def test_killed_at_random_points_the_next_command_finds_or_makes_all_or_nothing(repo: Repo) -> None:
+    files(repo, 300)
+    trials(repo, TRIALS, seed=1)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3000)
+def test_four_hundred_kills(repo: Repo) -> None:
+    files(repo, 400)
+    outcomes = trials(repo, SOAK_TRIALS, seed=int(time.time()))
+    print(outcomes, file=sys.stderr)
+    assert outcomes["told"] > SOAK_TRIALS // 10  # else the kills missed what they were to hit
+
+
+# each moment between two steps: (what is called just before, whether the worktree is whole by then)
+MOMENTS = {
+    "the intent": ("still_running.begin", False),
+    "the branch": ("heads.make", False),
+    "the checkout": ("add_worktree", True),
+    "the links": ("furnish", True),
+    "the unlocking": ("unmaking.unlock", True),
+    "the row": ("worktrees.put_worktree", True),
+    "the event": ("events.record", True),
+}
+KILLER = """
+import os, signal, sys
+from imi_monitor.actions import creating
+from imi_monitor.cli.main import main
+holder, _, name = "creating.{call}".rpartition(".")
+holder = eval(holder)
+act = getattr(holder, name)
+def dies(*args, **kwargs):
+    act(*args, **kwargs)
+    os.kill(os.getpid(), signal.SIGKILL)
+setattr(holder, name, dies)
+main(["feat", "x"])
+"""
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_killed_between_any_two_steps(cluster: Repo, moment: str) -> None:
+    (cluster.path.parent / "sync" / "repo" / ".env").write_text("SECRET=1\n")
+    call, whole = MOMENTS[moment]
+    done = subprocess.run(
+        [sys.executable, "-c", KILLER.format(call=call)], cwd=cluster.path, capture_output=True, check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    said = next_imi()
+    path = cluster.path.parent / "feat-x"
+    assert len(said) == 1
+    assert ("finished making feat-x" if whole else "took back the interrupted creation of feat-x") in said[0]
+    assert (path.exists(), "feat/x" in branches(cluster), len(rows())) == (whole, whole, int(whole))
+    assert created_events() == (["feat-x"] if whole else [])
+    assert (path / ".env").is_symlink() == whole
+    assert (operations(), next_imi()) == (0, [])
+    assert not list((cluster.path / ".git").rglob("locked"))
+    again = imi("feat", "x", cwd=cluster.path)
+    assert (again.code, again.out.splitlines()[-1]) == (0, str(path))
+
+
+HALF = """
+case " $* " in *" worktree add "*)
+    $GIT "$@" || exit
+    for last; do path=$before; before=$last; done
+    cd "$path" && {damage}
+    kill -9 $PPID; exit 0;;
+esac
+"""
+
+
+def half_made(repo: Repo, tmp_path: Path, damage: str) -> Path:
+    """A worktree whose git died in the middle: `damage` undoes some of what it had done."""
+    running = begin(repo, "feat", "x", env=shim(tmp_path / "bin", HALF.format(damage=damage)))
+    running.communicate()
+    assert running.returncode == -signal.SIGKILL
+    return repo.path.parent / "app.worktrees" / "feat-x"
+
+
+ADMIN = '$(sed "s/gitdir: //" .git)'
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        f"rm {ADMIN}/index",
+        f"rm -r {ADMIN}/index src",
+        f"rm -r {ADMIN}/index src README.md .gitignore",
+        f"rm {ADMIN}/index; printf hel > README.md",
+        f"rm {ADMIN}/index; : > README.md",
+        f"touch {ADMIN}/index.lock",
+        f"A={ADMIN}; rm -r src .gitignore README.md .git $A/HEAD $A/commondir $A/gitdir $A/index",
+        f"A={ADMIN}; rm -r src .gitignore README.md .git $A/*; printf '' > .git",
+        f"A={ADMIN}; rm -r src $A",
+        f"A={ADMIN}; cd ..; rm -r feat-x $A/*; : > $A/locked; rm $A/locked",
+        "rm README.md",
+    ],
+)
+def test_what_a_killed_git_leaves_is_taken_back(repo: Repo, tmp_path: Path, damage: str) -> None:
+    before = picture(repo)
+    path = half_made(repo, tmp_path, damage)
+    assert next_imi() == ["took back the interrupted creation of feat-x"]
+    assert not os.path.lexists(path)
+    assert {**picture(repo)} == {**before, "rows": [], "operations": 0}
+    assert imi("feat", "x", cwd=repo.path).code == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ("echo mine > notes.txt", "notes.txt"),
+        ("echo SECRET > .env", ".env"),
+        ("mkdir -p build/deep && echo x > build/deep/out", "build/deep/out"),
+        ("echo more >> README.md", "README.md"),
+        ("echo other > README.md", "README.md"),
+        ("mkdir empty", "empty"),
+        ("ln -s /etc/passwd link", "link"),
+        ("rm README.md && ln -s src/api.py README.md", "README.md"),
+        ("git init -q nested", "nested"),
+    ],
+)
+def test_what_is_not_from_the_checkout_is_kept_and_reported(repo: Repo, tmp_path: Path, change: str, name: str) -> None:
+    path = half_made(repo, tmp_path, f"rm {ADMIN}/index src/db.py")
+    subprocess.run(["sh", "-c", change], cwd=path, check=True)
+    kept = {p: p.read_bytes() for p in sorted(path.rglob("*")) if p.is_file()}
+    [said] = next_imi()
+    assert f"kept {path}: it holds what is not from the checkout" in said
+    assert name in said
+    assert {p: p.read_bytes() for p in sorted(path.rglob("*")) if p.is_file()} == kept
+    assert "feat/x" in branches(repo)
+    assert (operations(), str(path) in worktree_paths(repo)) == (0, True)
+    assert not list((repo.path / ".git").rglob("locked"))
+    assert imi("feat", "x", cwd=repo.path).out.splitlines()[-1] == str(path)
+
+
+def test_a_branch_that_somebody_worked_on_meanwhile_survives(repo: Repo, tmp_path: Path) -> None:
+    half_made(repo, tmp_path, f"rm {ADMIN}/index")
+    tip = repo.git("commit-tree", "-p", "main", "-m", "theirs", "main^{tree}")
+    repo.git("update-ref", "refs/heads/feat/x", tip)
+    next_imi()
+    assert branches(repo)["feat/x"] == tip
+    assert operations() == 0
+
+
+def test_a_worktree_that_somebody_made_there_afterwards_is_not_ours(repo: Repo, tmp_path: Path) -> None:
+    path = half_made(repo, tmp_path, f"A={ADMIN}; cd ..; rm -r feat-x $A")
+    repo.git("worktree", "add", "-q", "-b", "theirs", str(path))
+    next_imi()
+    assert git("symbolic-ref", "HEAD", cwd=path) == "refs/heads/theirs"
+    assert git("status", "--porcelain", cwd=path) == ""
+    assert (operations(), "feat/x" in branches(repo)) == (0, False)
+
+
+def test_a_git_that_outlives_its_imi_is_not_disturbed(repo: Repo, tmp_path: Path) -> None:
+    # its output must lead somewhere: git would die of the broken pipe
+    slow = 'case " $* " in *" worktree add "*) kill -9 $PPID; sleep 1.5; exec $GIT "$@" >/dev/null 2>&1;; esac'
+    running = begin(repo, "feat", "x", env=shim(tmp_path / "bin", slow))
+    running.communicate()
+    [said] = next_imi()
+    assert "its git is still at work on feat-x" in said
+    assert settle()[-1:] == ["finished making feat-x, which had been interrupted"]
+    assert check(repo, "x")
+
+
+def test_the_same_command_again_settles_it_by_itself(repo: Repo, tmp_path: Path) -> None:
+    path = half_made(repo, tmp_path, f"rm {ADMIN}/index")
+    done = imi("--json", "feat", "x", cwd=repo.path).data
+    assert (done["created"], done["took_over"], done["worktree_path"]) == (True, None, str(path))
+    assert check(repo, "x")
+
+
+def test_recovery_that_is_killed_itself_can_be_repeated(repo: Repo, tmp_path: Path) -> None:
+    before = picture(repo)
+    half_made(repo, tmp_path, f"rm {ADMIN}/index")
+    script = (
+        "import os, signal\nfrom imi_monitor.git import half_made\nfrom imi_monitor.actions import recovery\n"
+        "from imi_monitor.actions.context import Context\n"
+        "half_made.drop_admin = lambda _: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "with Context() as context: recovery.recover(context)\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert next_imi() == ["took back the interrupted creation of feat-x"]
+    assert picture(repo) == before
+
+
+def test_a_repository_that_is_gone_is_no_obstacle(repo: Repo, tmp_path: Path) -> None:
+    half_made(repo, tmp_path, f"rm {ADMIN}/index")
+    repo.path.rename(tmp_path / "moved")
+    [said] = next_imi()
+    assert "its repository is gone" in said
+    assert operations() == 0
+
+
+def test_killed_before_its_intent_is_on_disk_nothing_was_begun(repo: Repo) -> None:
+    before = picture(repo)
+    script = KILLER.format(call="operations.begin")
+    subprocess.run(
+        [sys.executable, "-c", script], cwd=repo.path, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    assert (next_imi(), picture(repo)) == ([], before)

@@ -1,0 +1,246 @@
+"""`imi doctor`: each thing it looks at, well and unwell; it works when nothing else does and changes nothing."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sqlite3
+import subprocess
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from imi_monitor import host
+from imi_monitor.actions import doctor, gh
+from imi_monitor.actions.base import Outcome, Request
+from imi_monitor.actions.context import Context
+from imi_monitor.git import safety
+from imi_monitor.model.errors import GitError
+from imi_monitor.store import db, disk, operations, worktrees
+from tests.helpers import imi, tree_hash
+
+
+def examine(path: str | None = None) -> Outcome:
+    with Context(database=path) as context:
+        return doctor.Doctor().run(context, Request("doctor", {}))
+
+
+def checks(path: str | None = None) -> dict[str, dict[str, Any]]:
+    found = examine(path).data["checks"]
+    assert isinstance(found, list)
+    return {check["name"]: check for check in found}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    made = str(tmp_path / "place" / "iMi.db")
+    db.connect(made).close()
+    return made
+
+
+def test_everything_has_a_line_and_json_says_the_same(path: str) -> None:
+    human, script = imi("doctor", "--db", path), imi("doctor", "--db", path, "--json")
+    assert human.code == script.code == 0, human
+    assert human.err == ""
+    names = [check["name"] for check in script.data["checks"]]
+    for name in (
+        "git",
+        "registry",
+        "journal",
+        "integrity",
+        "sqlite",
+        "ballast",
+        "worktrees",
+        "operations",
+        "shell",
+        "gh",
+        "config",
+        "servers",
+    ):
+        assert name in names
+    lines = human.out.splitlines()
+    assert len(lines) == len(names) + 1
+    assert all(
+        line.startswith(f"{check['state']:<4}  {check['name']}: ")
+        for line, check in zip(lines, script.data["checks"], strict=False)
+    )
+    advised = [check for check in script.data["checks"] if check["state"] != "ok"]
+    assert all(check["advice"] for check in advised)
+
+
+def test_it_looks_and_makes_no_registry(tmp_path: Path) -> None:
+    before = tree_hash(tmp_path)
+    ran = imi("doctor")
+    assert ran.code == 0 and "none yet at" in ran.out
+    assert tree_hash(tmp_path) == before
+
+
+def test_the_registry_in_short(path: str) -> None:
+    found = checks(path)
+    assert found["registry"]["state"] == "ok"
+    assert found["registry"]["says"].startswith(f"{path}, schema 1 of 1, on ")
+    assert found["journal"]["says"] == "write-ahead log"
+    assert found["integrity"]["says"] == "quick check passed"
+
+
+def test_a_registry_that_cannot_be_used_fails(path: str) -> None:
+    Path(path).write_bytes(b"x" * 5000)
+    ran = imi("doctor", "--db", path)
+    assert ran.code == 1
+    assert "fail  registry: " in ran.out and "counts as claimed" in ran.out
+    assert ran.out.splitlines()[-1].startswith("1 failure, ")
+    assert imi("doctor", "--db", path, "--json").json["success"] is False
+
+
+def test_an_index_that_does_not_fit_its_table_fails(path: str) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("INSERT INTO trust VALUES ('h', 'd', 'f', 't')")
+        connection.execute("INSERT INTO events (id, type, host, occurred_at) VALUES ('i', 'old', 'h', 't')")
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("DELETE FROM sqlite_master WHERE name = 'events_by_type'")
+        connection.execute("PRAGMA writable_schema = OFF")
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("CREATE INDEX events_by_type ON events (seq) WHERE 0")
+    found = checks(path)
+    assert found["integrity"]["state"] == "fail", found["integrity"]
+    assert examine(path).exit_status == 1
+
+
+def test_a_log_that_cannot_be_switched_on_is_told(path: str) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("PRAGMA journal_mode = DELETE")
+        other.execute("BEGIN")
+        other.execute("SELECT * FROM events").fetchall()
+        found = checks(path)
+    assert found["journal"]["state"] == "warn" and "delete" in found["journal"]["says"]
+
+
+def test_worktrees_without_a_directory_are_named(path: str, tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+
+    def put(connection: sqlite3.Connection) -> None:
+        connection.execute("INSERT INTO repositories VALUES ('r', 'app', '/x', '', 'main', 't', 't', 1)")
+        connection.execute("INSERT INTO repositories VALUES ('s', 'far', '/y', '', 'main', 't', 't', 1)")
+        connection.execute("INSERT INTO places VALUES ('far', 'another-machine', '/y/.git')")
+        for name, repo in (("feat-a", "app"), ("feat-b", "app"), ("feat-far", "far")):
+            worktrees.put_worktree(connection, repo, name, branch="b", kind="feat", path=str(tmp_path / "none" / name))
+        worktrees.put_worktree(connection, "app", "feat-there", branch="b", kind="feat", path=str(tmp_path / "there"))
+
+    with closing(db.connect(path)) as connection:
+        db.transact(connection, put)
+    found = checks(path)["worktrees"]
+    assert found["state"] == "warn"
+    assert found["says"] == "2 registered worktrees without a directory: feat-a, feat-b"
+    assert "imi repair" in found["advice"] and "imi prune" in found["advice"]
+
+
+def test_what_was_left_unfinished_is_shown_and_left(path: str) -> None:
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    with closing(db.connect(path)) as connection:
+        for name in ("feat-dead", "feat-busy"):
+            db.transact(connection, operations.begin, "create", "app", name, {})
+        db.transact(
+            connection,
+            lambda inner: inner.execute("UPDATE operations SET pid = ? WHERE worktree_name = 'feat-dead'", (dead.pid,)),
+        )
+    for _ in range(2):
+        found = checks(path)["operations"]
+        assert found["state"] == "warn" and found["says"] == "1 operation left unfinished: create feat-dead"
+    ran = imi("doctor", "--db", path)  # the real command does not settle it either: it shows what there is
+    assert "create feat-dead" in ran.out
+
+
+def test_the_ballast_is_laid_again_or_missed(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.unlink(disk.ballast_path(path))
+    assert checks(path)["ballast"]["state"] == "ok"
+    os.unlink(disk.ballast_path(path))
+    monkeypatch.setattr(disk, "lay_ballast", lambda _: None)
+    assert checks(path)["ballast"]["state"] == "warn"
+
+
+# What is around it --------------------------------------------------------------------------------------------------
+
+
+def test_git_missing_or_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> str:
+        raise GitError("git is not installed", code="git-missing")
+
+    monkeypatch.setattr(doctor, "git_version", lambda: (2, 20, 1))
+    found = checks()["git"]
+    assert (found["state"], found["says"]) == ("warn", f"2.20.1 at {safety.git_path()}")
+    monkeypatch.setattr(doctor, "git_version", missing)
+    outcome = examine()
+    assert outcome.lines[0].startswith("fail  git: git is not installed; install git")
+    assert outcome.exit_status == 1
+
+
+@pytest.mark.parametrize(
+    ("shell", "advice"),
+    [
+        ("/bin/zsh", "~/.zshrc"),
+        ("/usr/bin/bash", "~/.bashrc"),
+        ("/usr/bin/fish", "config.fish"),
+        ("/bin/tcsh", "imi help shell-init"),
+    ],
+)
+def test_the_shell_function(shell: str, advice: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SHELL", shell)
+    found = checks()["shell"]
+    assert found["state"] == "warn" and advice in found["advice"]
+    monkeypatch.setenv("IMI_CD_FILE", str(tmp_path / "cd"))
+    monkeypatch.setenv("IMI_SHELL", "zsh")
+    found = checks()["shell"]
+    assert found["state"] == "ok" and "the function for zsh is active" in found["says"]
+
+
+@pytest.mark.parametrize(
+    ("script", "state", "says"),
+    [("exit 0", "ok", "logged in"), ("echo $T; exit 0", "ok", "logged in"), ("exit 4", "warn", "not logged in")],
+)
+def test_gh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, state: str, says: str) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    program = tools / "gh"
+    monkeypatch.setenv("T", "hunter2")
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(gh, "find", lambda: str(program))
+    found = checks()["gh"]
+    assert found["state"] == state and says in found["says"]
+    assert "hunter2" not in str(found)
+    program.write_text("#!/nowhere/at/all\n")
+    assert checks()["gh"]["state"] == "warn"
+    monkeypatch.setattr(gh, "find", lambda: None)
+    assert checks()["gh"]["state"] == "ok"
+
+
+def test_a_broken_configuration_fails_and_the_rest_is_still_looked_at() -> None:
+    folder = Path(os.environ["HOME"]) / ".config" / "iMi"
+    folder.mkdir(parents=True)
+    (folder / "config.toml").write_text("nonsense = 1\n")
+    ran = imi("doctor")
+    assert ran.code == 1
+    assert "fail  config: unknown setting 'nonsense'" in ran.out
+    assert "ok    git: " in ran.out
+
+
+def test_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        monkeypatch.setenv("IMI_AMQP_URL", f"amqp://u:hunter2@127.0.0.1:{port}/v")
+        monkeypatch.setenv("IMI_REDIS_URL", f"redis://:hunter2@127.0.0.1:{port}")
+        monkeypatch.setenv("IMI_POSTGRES_URL", "mysql://u:hunter2@db")
+        before = time.monotonic()
+        outcome = examine()
+        assert time.monotonic() - before < 5
+    found = {check["name"]: check for check in outcome.data["checks"]}  # type: ignore[attr-defined]
+    assert (found["amqp"]["state"], found["amqp"]["says"]) == ("ok", f"127.0.0.1:{port} answers")
+    assert found["redis"]["state"] == "warn" and "does not answer within" in found["redis"]["says"]
+    assert found["postgres"]["state"] == "fail" and "no postgres:// URL" in found["postgres"]["says"]
+    assert outcome.exit_status == 1
+    assert "hunter2" not in str(outcome.lines) + str(outcome.data)  # T4
+    assert host.hostname()

@@ -1,0 +1,185 @@
+"""What we ask `gh`, and what we make of its answers."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from imi_monitor.actions import gh
+from imi_monitor.model.address import address
+from imi_monitor.model.errors import GitError
+from imi_monitor.model.pull_request import Mention, PullRequest, parse
+from tests.actions.fake_gh import ANSWER, FakeGh
+
+APP = address("git@github.com:acme/app.git")
+WHOLE = PullRequest(
+    123, "feat: Add authentication", "alice", "main", "feat-add-auth", None, False, False,
+    "https://github.com/acme/app/pull/123", "OPEN",
+)  # fmt: skip
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeGh:
+    made = FakeGh(tmp_path / "bin")
+    monkeypatch.setenv("PATH", made.path)
+    return made
+
+
+def silent(mention: str = "123", url: str = "git@github.com:acme/app.git") -> str:
+    with pytest.raises(gh.Silent) as caught:
+        gh.ask(address(url), parse(mention))
+    return str(caught.value)
+
+
+# S2.40
+def test_a_whole_answer(fake: FakeGh) -> None:
+    fake.answers()
+    assert gh.ask(APP, Mention(123)) == WHOLE
+    assert fake.words[:4] == ["pr", "view", "--repo", "github.com/acme/app"]
+    assert fake.words[4] == "--json" and fake.words[-2:] == ["--", "123"]
+
+
+def test_gh_is_asked_outside_the_repository_and_may_not_prompt(fake: FakeGh, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GH_REPO", "evil/evil")
+    monkeypatch.setenv("GIT_DIR", "/tmp/evil")
+    monkeypatch.setenv("GH_TOKEN", "t0ken")
+    fake.answers()
+    gh.ask(APP, Mention(123))
+    env = (fake.folder / "env").read_text().splitlines()
+    assert (fake.folder / "cwd").read_text() == "/\n"
+    assert {"GH_PROMPT_DISABLED=1", "GH_TOKEN=t0ken", "GIT_TERMINAL_PROMPT=0"} <= set(env)
+    assert not [line for line in env if line.startswith(("GH_REPO=", "GIT_DIR="))]
+
+
+def test_a_fork(fake: FakeGh) -> None:
+    fake.answers(
+        isCrossRepository=True,
+        maintainerCanModify=True,
+        headRepositoryOwner={"login": "bob"},
+        headRepository={"name": "app-2"},
+    )
+    assert gh.ask(APP, Mention(123)) == replace(WHOLE, is_fork=True, can_modify=True, fork=("bob", "app-2"))
+    fake.answers(isCrossRepository=True, headRepository=None, headRepositoryOwner={"login": ""})
+    assert gh.ask(APP, Mention(123)) == replace(WHOLE, is_fork=True)
+
+
+def test_by_owner_and_branch(fake: FakeGh) -> None:
+    fake.answers()
+    assert gh.ask(APP, parse("alice:fix/x")).number == 123
+    assert fake.words[-2:] == ["--", "alice:fix/x"]
+
+
+@pytest.mark.parametrize("url", ["/srv/acme/app.git", "git@gitlab.com:acme/app.git", "https://h.example/a/b/c.git"])
+def test_elsewhere_gh_is_not_asked(fake: FakeGh, url: str) -> None:
+    fake.answers()
+    assert silent(url=url) == "" and not fake.asked.exists()
+
+
+def test_a_merge_request_is_none_of_its_business(fake: FakeGh) -> None:
+    fake.answers()
+    assert silent("!123") == "" and not fake.asked.exists()
+
+
+def test_no_gh_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert silent() == ""
+
+
+def test_not_logged_in(fake: FakeGh) -> None:
+    fake.not_logged_in()
+    assert silent() == "gh is not logged in (`gh auth login`)"
+
+
+def test_it_fails_with_words(fake: FakeGh) -> None:
+    fake.script("printf 'GraphQL: Could not resolve \\033[31m ghp_abcdefghijklmnopqrstuvwxyz0123\\n' >&2; exit 1")
+    told = silent()
+    assert told.startswith("gh could not answer (GraphQL: Could not resolve \\x1b[31m") and "abcdefgh" not in told
+
+
+# G5
+def test_a_hanging_gh_is_stopped_with_its_children(fake: FakeGh, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gh, "TIMEOUT", 0.5)
+    fake.script(f"sleep 600 & echo $! >{fake.folder}/child; wait")
+    started = time.monotonic()
+    assert "did not answer within" in silent() and time.monotonic() - started < 3
+    child = int((fake.folder / "child").read_text())
+    deadline = time.monotonic() + 3
+    while _runs(child) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not _runs(child)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def test_cancelling_it(fake: FakeGh) -> None:
+    fake.script("sleep 600")
+    with pytest.raises(GitError) as caught:
+        gh.ask(APP, Mention(123), lambda: True)
+    assert caught.value.code == "cancelled"
+
+
+def test_a_flood_is_cut(fake: FakeGh) -> None:
+    fake.script("yes '{\"number\":123,'")
+    assert "could not answer" in silent()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"", b"not json", b"[]", b"null", b"123", b"\xff\xfe", b"{}", b'{"number": "123"}', b'{"number": true}',
+        b'{"number": 124}', b'{"number": -123}', b"[" * 100_000, b'{"number": 1e400}',
+    ],
+)  # fmt: skip
+def test_garbage(fake: FakeGh, answer: bytes) -> None:
+    fake.says(answer)
+    assert silent().startswith("gh answered")
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.sampled_from(sorted(ANSWER)), json_values))
+def test_fields_of_any_shape(changes: dict[str, object]) -> None:
+    found = gh.read(json.dumps(ANSWER | changes | {"number": 123}).encode(), Mention(123))
+    for value in (found.title, found.author, found.url, found.state, found.head, found.base):
+        assert value is None or isinstance(value, str)
+    assert found.fork is None or all(isinstance(part, str) and part for part in found.fork)
+
+
+@pytest.mark.parametrize(
+    "name", ["-f", "--upload-pack=x", "a..b", "x\x1b[31m", "a b", "refs/heads/x", "HEAD", "@{-1}", "a\nb"]
+)
+def test_a_branch_name_that_must_not_reach_git_is_none(name: str) -> None:  # G3
+    answer = json.dumps(ANSWER | {"headRefName": name, "baseRefName": name}).encode()
+    found = gh.read(answer, Mention(123))
+    assert (found.head, found.base) == (None, None)
+
+
+@pytest.mark.parametrize("owner", ["-x", "../x", "a/b", "a b", "x:y", "", "x@h", "a\n"])
+def test_a_fork_that_is_no_name_is_none(owner: str) -> None:  # G3
+    answer = json.dumps(ANSWER | {"isCrossRepository": True, "headRepositoryOwner": {"login": owner}}).encode()
+    assert gh.read(answer, Mention(123)).fork is None
+
+
+def test_only_an_absolute_path_entry_can_hold_gh(fake: FakeGh, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake.answers()
+    monkeypatch.chdir(fake.folder)
+    monkeypatch.setenv("PATH", f".:{os.defpath}")
+    assert silent() == "" and not fake.asked.exists()

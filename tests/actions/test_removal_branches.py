@@ -1,0 +1,200 @@
+"""R5: no branch is deleted unless asked for, proven to be merged, and still where it was; no remote branch but by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from imi_monitor.git import branches
+from imi_monitor.model.errors import Refused
+from tests.actions.removal_kit import act, refs, remove, undo
+from tests.helpers import Repo, git
+
+
+@pytest.fixture
+def tree(cloned: Repo) -> Repo:
+    """A worktree of a clone with one commit of its own, pushed."""
+    made = cloned.worktree("feat-x")
+    made.write("work.py", "one\ntwo\n")
+    made.commit("work")
+    made.git("push", "-q", "-u", "origin", "feat/x")
+    return made
+
+
+def merge(repo: Repo, how: str) -> None:
+    if how == "merge":
+        repo.git("merge", "-q", "--no-ff", "-m", "merged", "feat/x")
+    elif how == "squash":
+        repo.git("merge", "-q", "--squash", "feat/x")
+        repo.git("commit", "-qm", "squashed")
+    else:
+        repo.write("other.py", "meanwhile\n")
+        repo.commit("meanwhile")
+        repo.git("cherry-pick", "feat/x")
+    repo.git("push", "-q", "origin", "main")
+
+
+def not_removed(repo: Repo, code: str, **values: Any) -> None:
+    before = refs(repo)
+    with pytest.raises(Refused) as refused:
+        remove(repo, "feat-x", **values)
+    assert refused.value.code == code
+    assert refs(repo) == before
+    assert (repo.path.parent / "feat-x" / "work.py").exists()
+
+
+@pytest.mark.parametrize("how", ["merge", "squash", "rebase", "unmerged"])
+@pytest.mark.parametrize("verb", ["remove", "close"])
+def test_by_default_every_branch_stays(cloned: Repo, tree: Repo, how: str, verb: str) -> None:
+    if how != "unmerged":
+        merge(cloned, how)
+    before = refs(cloned)
+    act(verb, cwd=cloned.path, name="feat-x", force=True)
+    assert refs(cloned) == before
+    assert "feat/x" in git("branch", cwd=cloned.path.parent / "origin.git")
+
+
+@pytest.mark.parametrize("how", ["merge", "squash", "rebase"])
+def test_a_merged_branch_goes_when_asked_and_comes_back(cloned: Repo, tree: Repo, how: str) -> None:
+    merge(cloned, how)
+    before = refs(cloned)
+    outcome = remove(cloned, "feat-x", delete_branch=True)
+    assert outcome.data["branch_deleted"] is True
+    assert cloned.git("branch", "--list", "feat/x") == ""
+    assert "feat/x" in git("branch", cwd=cloned.path.parent / "origin.git")
+    undo(cloned)
+    assert refs(cloned) == before
+    assert tree.git("status", "--porcelain", "--branch").startswith("## feat/x...origin/feat/x")
+
+
+@pytest.mark.parametrize("overrides", [{}, {"force": True}, {"force": True, "yes_really": "feat-x"}])
+def test_an_unmerged_branch_never_goes(cloned: Repo, tree: Repo, overrides: dict[str, Any]) -> None:
+    not_removed(cloned, "not-merged", delete_branch=True, **overrides)
+
+
+def test_merged_and_worked_on_since(cloned: Repo, tree: Repo) -> None:
+    merge(cloned, "squash")
+    tree.write("more.py", "x\n")
+    tree.commit("more")
+    not_removed(cloned, "not-merged", delete_branch=True)
+
+
+def test_an_upstream_that_is_gone_is_no_proof(cloned: Repo, tree: Repo) -> None:  # disaster 16 of the field
+    git("branch", "-q", "-D", "feat/x", cwd=cloned.path.parent / "origin.git")
+    cloned.git("fetch", "-q", "--prune")
+    assert "gone" in cloned.git("branch", "-vv")
+    not_removed(cloned, "not-merged", delete_branch=True)
+
+
+def test_moved_between_verdict_and_deletion(cloned: Repo, tree: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    merge(cloned, "merge")
+    real = branches.delete_branch
+
+    def moved_first(git_: Any, branch: str, sha: str) -> None:
+        other = cloned.git("commit-tree", "-m", "just now", "-p", branch, f"{branch}^{{tree}}")
+        cloned.git("update-ref", f"refs/heads/{branch}", other)
+        real(git_, branch, sha)
+
+    monkeypatch.setattr(branches, "delete_branch", moved_first)
+    outcome = remove(cloned, "feat-x", delete_branch=True)
+    assert outcome.exit_status == 1
+    assert "has moved" in outcome.warnings[0]
+    assert outcome.data["branch_deleted"] is False
+    assert cloned.git("log", "-1", "--format=%s", "feat/x") == "just now"
+
+
+def test_a_branch_used_elsewhere_too(cloned: Repo, tree: Repo) -> None:
+    merge(cloned, "merge")
+    cloned.git("worktree", "add", "-q", "-f", str(cloned.path.parent / "again"), "feat/x")
+    not_removed(cloned, "checked-out", delete_branch=True)
+
+
+def test_detached_has_none_to_delete(cloned: Repo, tree: Repo) -> None:
+    merge(cloned, "merge")
+    tree.git("checkout", "-q", "--detach")
+    not_removed(cloned, "no-branch", delete_branch=True)
+
+
+def test_a_branch_that_is_no_trunk_is_not_merged_into_itself(repo: Repo) -> None:
+    """No remote, no trunk but the one checked out: a branch equal to the trunk is merged, one ahead is not."""
+    tree = repo.worktree("feat-x")
+    assert remove(repo, "feat-x", delete_branch=True).data["branch_deleted"] is True
+    undo(repo)
+    tree.write("work.py", "x\n")
+    tree.commit("work")
+    with pytest.raises(Refused, match="not proven to be merged"):
+        remove(repo, "feat-x", delete_branch=True)
+
+
+class TestRemote:
+    def origin(self, cloned: Repo) -> str:
+        return git("branch", "--format=%(refname:short) %(objectname)", cwd=cloned.path.parent / "origin.git")
+
+    def test_merged(self, cloned: Repo, tree: Repo) -> None:
+        merge(cloned, "squash")
+        outcome = remove(cloned, "feat-x", delete_remote="origin", delete_branch=True)
+        assert outcome.data["remote_branch_deleted"] is True, outcome.warnings
+        assert "feat/x" not in self.origin(cloned)
+
+    def test_only_the_remote_one(self, cloned: Repo, tree: Repo) -> None:
+        merge(cloned, "merge")
+        remove(cloned, "feat-x", delete_remote="origin")
+        assert "feat/x" not in self.origin(cloned)
+        assert cloned.git("branch", "--list", "feat/x") != ""
+
+    def test_unmerged(self, cloned: Repo, tree: Repo) -> None:
+        before = self.origin(cloned)
+        not_removed(cloned, "not-merged", delete_remote="origin", force=True)
+        assert self.origin(cloned) == before
+
+    def test_the_remote_one_is_ahead(self, cloned: Repo, tree: Repo) -> None:
+        """What is here is merged, but a colleague has pushed more, and we know."""
+        merge(cloned, "merge")
+        self.colleague(cloned)
+        cloned.git("fetch", "-q")
+        not_removed(cloned, "not-merged", delete_remote="origin", delete_branch=True)
+
+    def test_moved_there_since_the_last_fetch(self, cloned: Repo, tree: Repo) -> None:
+        merge(cloned, "merge")
+        self.colleague(cloned)
+        before = self.origin(cloned)
+        outcome = remove(cloned, "feat-x", delete_remote="origin")
+        assert outcome.exit_status == 1
+        assert outcome.data["remote_branch_deleted"] is False
+        assert self.origin(cloned) == before
+
+    def test_the_trunk_there(self, cloned: Repo, tree: Repo) -> None:
+        tree.git("branch", "-q", "--set-upstream-to", "origin/main")
+        merge(cloned, "merge")
+        not_removed(cloned, "trunk", delete_remote="origin")
+
+    @pytest.mark.parametrize("remote", ["nowhere", "upstream"])
+    def test_no_such_remote(self, cloned: Repo, tree: Repo, remote: str) -> None:
+        merge(cloned, "merge")
+        not_removed(cloned, "no-branch", delete_remote=remote)
+
+    def colleague(self, cloned: Repo) -> None:
+        path = cloned.path.parent / "colleague"
+        git("clone", "-q", "-b", "feat/x", str(cloned.path.parent / "origin.git"), str(path), cwd=cloned.path.parent)
+        colleague = Repo(path)
+        colleague.write("theirs.py", "x\n")
+        colleague.commit("theirs")
+        colleague.git("push", "-q")
+
+
+def test_close_goes_to_the_trunk_and_says_closed(cloned: Repo, tree: Repo) -> None:
+    outcome = act("close", cwd=cloned.path, name="feat-x")
+    assert outcome.path == str(cloned.path)
+    assert outcome.data["trunk_path"] == str(cloned.path)
+    assert act("trash list", cwd=cloned.path).data["entries"][0]["how"] == "closed"  # type: ignore[index]
+
+
+def test_what_is_not_merged_is_told_though_it_is_no_reason(cloned: Repo) -> None:
+    tree = cloned.worktree("feat-x")
+    tree.write("work.py", "x\n")
+    tree.commit("work")
+    outcome = act("remove", cwd=cloned.path, name="feat-x", dry_run=True)
+    assert "- 1 commit not in main; branch feat/x is kept" in outcome.lines[1]
+    assert "- 1 commit on no remote; branch feat/x is kept" in outcome.lines[2]
+    assert tree.path.is_dir()

@@ -1,0 +1,225 @@
+"""R2 and D3: `imi remove`, `imi undo` and `imi trash purge` die or fail at every single step. The next command leaves the
+worktree whole, in exactly one place, and the registry says which."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from imi_monitor.actions import recovery
+from imi_monitor.actions.context import Context
+from imi_monitor.store import claims, operations, trash, worktrees
+from tests.actions.removal_kit import act, assert_same, fingerprint, remove, undo
+from tests.helpers import ROOT, Repo, imi_argv, tree_hash
+
+MOST_STEPS = 120
+
+
+@pytest.fixture
+def tree(repo: Repo) -> Repo:
+    """A registered worktree with staged, changed, untracked and ignored work in it."""
+    made = repo.worktree("feat-x")
+    made.write("README.md", "changed\n")
+    made.write("staged.py", "in the index alone\n")
+    made.git("add", "staged.py")
+    made.write(".env", "TOKEN=1\n")
+    made.write("notes.txt", "new\n")
+    remove(repo, "feat-x", force=True)
+    undo(repo)
+    return made
+
+
+def step(repo: Repo, number: int, how: str, verb: str, name: str = "feat-x") -> int:
+    argv = [sys.executable, "-m", "tests.actions.crash_child", str(number), how, verb, name]
+    done = subprocess.run(
+        argv, cwd=repo.path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=60,
+        check=False,
+    )  # fmt: skip
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.returncode
+
+
+def settled(repo: Repo, tree: Repo, before: dict[str, Any]) -> str:
+    """Recover, and check that everything agrees; gives where the worktree is: "place" or "trash"."""
+    started = time.perf_counter()
+    with Context(str(repo.path)) as context:
+        recovery.recover(context)
+        took = time.perf_counter() - started
+        left = operations.unfinished(context.connection)
+        assert left == [], [(op.kind, op.data) for op in left]
+        kept = trash.kept(context.connection, "app")
+        row = worktrees.worktree(context.connection, "app", "feat-x")
+        claim = claims.current(context.connection, "app", "feat-x")
+        assert claim.agent_id is None, claim.agent_id
+        again = recovery.recover(context)
+    assert again == []
+    assert took < 2.0  # the figure is 200 ms; the machine may be busy
+    listed = repo.git("worktree", "list", "--porcelain")
+    assert "prunable" not in listed
+    in_place = tree.path.is_dir()
+    assert in_place == (not kept)
+    assert row is None or row.active == in_place
+    if in_place:
+        assert_same(fingerprint(repo, tree.path), before)
+        assert not [path for path in (repo.path / ".git" / "imi").rglob("*") if not path.is_dir()]
+        return "place"
+    assert len(kept) == 1
+    folder = Path(str(kept[0].data["trash_dir"])) / "worktree"
+    assert tree_hash(folder) == before["files"]
+    assert f"worktree {folder}" in listed
+    return "trash"
+
+
+# Every step is tried in the long form; the short one takes every STRIDE-th, from another start in each run.
+STRIDE = 5
+
+
+def test_killed_at_some_steps_of_remove(repo: Repo, tree: Repo) -> None:  # R2, K3
+    kill_remove(repo, tree, random.randint(1, STRIDE), STRIDE)
+
+
+def test_killed_at_some_steps_of_undo(repo: Repo, tree: Repo) -> None:  # R2, K3
+    kill_undo(repo, tree, random.randint(1, STRIDE), STRIDE)
+
+
+def test_killed_at_some_steps_of_purge(repo: Repo, tree: Repo) -> None:  # R2, K3
+    kill_purge(repo, tree, random.randint(1, STRIDE), STRIDE)
+
+
+@pytest.mark.parametrize("verb", ["remove", "undo"])
+def test_an_error_at_some_steps(repo: Repo, tree: Repo, verb: str) -> None:  # D3
+    fail_at(repo, tree, verb, "ENOSPC", random.randint(1, STRIDE), STRIDE)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kill", ["remove", "undo", "purge"])
+def test_killed_at_every_step(repo: Repo, tree: Repo, kill: str) -> None:  # R2, K3
+    {"remove": kill_remove, "undo": kill_undo, "purge": kill_purge}[kill](repo, tree, 1, 1)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("error", ["ENOSPC", "EIO", "EACCES", "EXDEV"])
+@pytest.mark.parametrize("verb", ["remove", "undo"])
+def test_an_error_at_every_step(repo: Repo, tree: Repo, verb: str, error: str) -> None:  # D3
+    fail_at(repo, tree, verb, error, 1, 1)
+
+
+def kill_remove(repo: Repo, tree: Repo, start: int, stride: int) -> None:
+    before = fingerprint(repo, tree.path)
+    for number in range(start, MOST_STEPS, stride):
+        code = step(repo, number, "kill", "remove")
+        if settled(repo, tree, before) == "trash":
+            undo(repo)
+            assert_same(fingerprint(repo, tree.path), before)
+        if code == 0:
+            return
+        assert code == -signal.SIGKILL
+    pytest.fail("never came to the end")
+
+
+def kill_undo(repo: Repo, tree: Repo, start: int, stride: int) -> None:
+    before = fingerprint(repo, tree.path)
+    for number in range(start, MOST_STEPS, stride):
+        remove(repo, "feat-x", force=True)
+        code = step(repo, number, "kill", "undo")
+        if settled(repo, tree, before) == "trash":
+            undo(repo)
+            assert_same(fingerprint(repo, tree.path), before)
+        if code == 0:
+            return
+        assert code == -signal.SIGKILL
+    pytest.fail("never came to the end")
+
+
+def fail_at(repo: Repo, tree: Repo, verb: str, error: str, start: int, stride: int) -> None:
+    before = fingerprint(repo, tree.path)
+    for number in range(start, MOST_STEPS, stride):
+        if verb == "undo":
+            remove(repo, "feat-x", force=True)
+        code = step(repo, number, error, verb)
+        assert code in (0, 3, 4)
+        place = settled(repo, tree, before)
+        if verb == "remove" and code == 3:
+            assert place == "place"  # refused means that nothing happened
+        if not tree.path.exists():
+            undo(repo)
+        if code == 0:
+            return
+    pytest.fail("never came to the end")
+
+
+def kill_purge(repo: Repo, tree: Repo, start: int, stride: int) -> None:
+    before = fingerprint(repo, tree.path)
+    for number in range(start, MOST_STEPS, stride):
+        remove(repo, "feat-x", force=True)
+        code = step(repo, number, "kill", "trash purge")
+        gone = purge_settled(repo)
+        if code == 0:
+            assert gone
+            return
+        assert code == -signal.SIGKILL
+        if gone:  # make another, for the next step
+            repo.git("worktree", "add", "-q", "-f", str(tree.path), "feat/x")
+            tree.write("notes.txt", "new\n")
+            before = fingerprint(repo, tree.path)
+        else:
+            undo(repo)
+            assert_same(fingerprint(repo, tree.path), before)
+    pytest.fail("never came to the end")
+
+
+def purge_settled(repo: Repo) -> bool:
+    """Whether it is purged; then nothing may be left of it once the background has finished."""
+    deadline = time.monotonic() + 20
+    while True:
+        with Context(str(repo.path)) as context:
+            recovery.recover(context)
+            left = operations.unfinished(context.connection)
+            kept = trash.kept(context.connection, "app")
+        if not left:
+            break
+        assert time.monotonic() < deadline, [(op.kind, op.pid) for op in left]
+        time.sleep(0.02)
+    if not kept:
+        assert not (repo.path / ".git" / "imi").exists()
+        assert "imi trash" not in repo.git("worktree", "list", "--porcelain")
+    return not kept
+
+
+def test_killed_anywhere(repo: Repo, tree: Repo) -> None:  # R2, short
+    kills(repo, tree, 15)
+
+
+@pytest.mark.soak
+def test_killed_anywhere_long(repo: Repo, tree: Repo) -> None:  # R2
+    kills(repo, tree, 200)
+
+
+def kills(repo: Repo, tree: Repo, rounds: int) -> None:
+    """The real command and its whole process group, killed at random moments."""
+    before = fingerprint(repo, tree.path)
+    seed = random.randrange(1 << 30)
+    generator = random.Random(seed)
+    for _ in range(rounds):
+        verb = ["remove", "feat-x", "--force"] if tree.path.exists() else ["undo"]
+        child = subprocess.Popen(
+            imi_argv(*verb), cwd=repo.path, env={**os.environ, "PYTHONPATH": str(ROOT)}, start_new_session=True,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            child.wait(generator.uniform(0.05, 0.35))
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+        settled(repo, tree, before)
+    if not tree.path.exists():
+        act("undo", cwd=repo.path)
+    assert_same(fingerprint(repo, tree.path), before)

@@ -1,0 +1,361 @@
+"""R3: others act at the same time: a writer, a second remover, a claimer, git's own prune and gc. Nothing is lost, nothing is
+done twice, and what changed after the verdict stops the move."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from imi_monitor import host
+from imi_monitor.actions.context import Context
+from imi_monitor.config import database_path
+from imi_monitor.model.errors import ImiError, Refused
+from imi_monitor.store import claims, db, granting, operations, trash
+from tests.actions.removal_kit import act, assert_same, fingerprint, force, remove, somebody_inside, undo
+from tests.helpers import ROOT, Repo, git, imi_argv
+
+
+@pytest.fixture
+def tree(repo: Repo) -> Repo:
+    made = repo.worktree("feat-x")
+    remove(repo, "feat-x")
+    undo(repo)
+    return made
+
+
+def between(monkeypatch: pytest.MonkeyPatch, deed: Callable[[], object]) -> None:
+    """Let something happen after the verdict and after the claim was reserved, before the move."""
+    real = claims.reserve
+
+    def reserve(*args: Any, **options: Any) -> int:
+        epoch = real(*args, **options)
+        deed()
+        return epoch
+
+    monkeypatch.setattr(claims, "reserve", reserve)
+
+
+def refused_and_unharmed(repo: Repo, tree: Repo, code: str, **values: Any) -> None:
+    with pytest.raises(Refused) as refused:
+        remove(repo, "feat-x", **values)
+    assert refused.value.code == code
+    assert tree.path.is_dir()
+    with Context(str(repo.path)) as context:
+        assert operations.unfinished(context.connection) == []
+        assert trash.kept(context.connection) == []
+    assert "locked" not in repo.git("worktree", "list", "--porcelain")
+
+
+def test_a_file_written_after_the_verdict(repo: Repo, tree: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    between(monkeypatch, lambda: tree.write("just-now.py", "x\n"))
+    refused_and_unharmed(repo, tree, "changed")
+    assert (tree.path / "just-now.py").read_text() == "x\n"
+
+
+def test_a_commit_after_the_verdict(repo: Repo, tree: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    between(monkeypatch, lambda: tree.git("commit", "-q", "--allow-empty", "-m", "just now"))
+    refused_and_unharmed(repo, tree, "changed")
+
+
+def test_a_tampered_git_file_after_the_verdict(repo: Repo, tree: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    def tamper() -> None:
+        (tree.path / ".git").write_text(f"gitdir: {repo.path}/.git\n")
+
+    between(monkeypatch, tamper)
+    refused_and_unharmed(repo, tree, "changed")
+
+
+def test_another_folder_in_its_place_after_the_verdict(
+    repo: Repo, tree: Repo, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def exchange() -> None:
+        tree.path.rename(tmp_path / "moved")
+        tree.path.mkdir()
+        (tree.path / ".git").write_text((tmp_path / "moved" / ".git").read_text())
+        for name in ("README.md", ".gitignore", "src"):
+            os.rename(tmp_path / "moved" / name, tree.path / name)
+
+    between(monkeypatch, exchange)
+    refused_and_unharmed(repo, tree, "changed")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
+def test_somebody_comes_in_after_the_verdict(repo: Repo, tree: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    inside: list[subprocess.Popen[bytes]] = []
+    between(monkeypatch, lambda: inside.append(subprocess.Popen(["sleep", "60"], cwd=tree.path)))
+    try:
+        refused_and_unharmed(repo, tree, "changed", force=True)
+    finally:
+        inside[0].kill()
+        inside[0].wait()
+
+
+def grant(agent: str, **options: Any) -> int | None:
+    connection = db.connect(database_path(None))
+    try:
+        wish = granting.Wish(agent, host.process(None))
+        return db.transact(connection, granting.seize, "app", "feat-x", wish, **options)
+    finally:
+        connection.close()
+
+
+def test_claimed_between_verdict_and_reservation(repo: Repo, tree: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = db.transact
+    granted: list[int | None] = []
+
+    def transact(connection: Any, work: Any, *args: Any, **options: Any) -> Any:
+        if work.__name__ == "_begin" and not granted:
+            granted.append(0)
+            granted[0] = grant("claude-1")
+        return real(connection, work, *args, **options)
+
+    monkeypatch.setattr(db, "transact", transact)
+    refused_and_unharmed(repo, tree, "claim-changed", **force("feat-x"))
+    assert granted[0] is not None
+    connection = db.connect(database_path(None))
+    assert claims.current(connection, "app", "feat-x").agent_id == "claude-1"
+    connection.close()
+
+
+@pytest.mark.parametrize("when", ["before the move", "after the move"])
+def test_taken_over_while_removing(  # C4: a remover that was stopped past a takeover
+    repo: Repo, tree: Repo, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    from imi_monitor.actions import parcel
+
+    def take_over() -> None:
+        connection = db.connect(database_path(None))
+        standing = claims.current(connection, "app", "feat-x")
+        connection.close()
+        assert grant("claude-1", instead_of=standing, ended="forced") is not None
+
+    real = parcel.take_away
+
+    def take_away(*args: Any) -> None:
+        real(*args)
+        take_over()
+
+    if when == "before the move":
+        monkeypatch.setattr("imi_monitor.actions.trash_place.prepare", lambda folder: (os.makedirs(folder), take_over()))
+    else:
+        monkeypatch.setattr(parcel, "take_away", take_away)
+    before = fingerprint(repo, tree.path)
+    refused_and_unharmed(repo, tree, "claim-changed")
+    assert_same(fingerprint(repo, tree.path), before)
+    connection = db.connect(database_path(None))
+    assert claims.current(connection, "app", "feat-x").agent_id == "claude-1"
+    connection.close()
+
+
+def together(*deeds: Callable[[], object]) -> list[ImiError | None]:
+    """Do all at once; gives what each was refused with."""
+    barrier = threading.Barrier(len(deeds))
+    results: list[ImiError | None] = [None] * len(deeds)
+
+    def run(index: int, deed: Callable[[], object]) -> None:
+        barrier.wait()
+        try:
+            deed()
+        except ImiError as error:
+            results[index] = error
+
+    threads = [threading.Thread(target=run, args=pair) for pair in enumerate(deeds)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+def test_two_removers(repo: Repo, tree: Repo) -> None:
+    two_removers(repo, tree, 8)
+
+
+@pytest.mark.soak
+def test_two_removers_long(repo: Repo, tree: Repo) -> None:
+    two_removers(repo, tree, 300)
+
+
+def two_removers(repo: Repo, tree: Repo, rounds: int) -> None:
+    before = fingerprint(repo, tree.path)
+    for _ in range(rounds):
+        results = together(*[lambda: remove(repo, "feat-x", **force("feat-x"))] * 3)
+        assert results.count(None) == 1, results
+        undo(repo)
+        assert_same(fingerprint(repo, tree.path), before)
+        with pytest.raises(Refused, match="nothing"):
+            undo(repo)
+
+
+def test_two_undoers(repo: Repo, tree: Repo) -> None:
+    before = fingerprint(repo, tree.path)
+    for _ in range(5):
+        which = str(remove(repo, "feat-x").data["trash_id"])
+        results = together(*[lambda which=which: undo(repo, which)] * 3)  # type: ignore[misc]
+        assert results.count(None) == 1, results
+        assert_same(fingerprint(repo, tree.path), before)
+
+
+def test_a_remover_and_a_claimer(repo: Repo, tree: Repo) -> None:
+    claimers(repo, tree, 8)
+
+
+@pytest.mark.soak
+def test_a_remover_and_a_claimer_long(repo: Repo, tree: Repo) -> None:
+    claimers(repo, tree, 300)
+
+
+def claimers(repo: Repo, tree: Repo, rounds: int) -> None:
+    """Exactly one of both has it: never claimed and gone, never neither."""
+    outcomes = set()
+    for number in range(rounds):
+        pause = (number % 8) * 0.01
+
+        def claim(pause: float = pause) -> None:
+            time.sleep(pause)
+            act("claim", cwd=repo.path, name="feat-x", agent="claude-1")
+
+        removal, claiming = together(lambda: remove(repo, "feat-x"), claim)
+        assert (removal is None) != (claiming is None), (removal, claiming)
+        outcomes.add(removal is None)
+        if removal is None:
+            undo(repo)
+        else:
+            act("release", cwd=repo.path, name="feat-x", agent="claude-1")
+        assert tree.path.is_dir()
+    assert outcomes
+
+
+WRITER = """
+import os, sys
+number = 0
+while True:
+    name = f"written-{number}"
+    with open(name if sys.argv[1] == "inside" else os.path.join(sys.argv[1], name), "x") as file:
+        file.write("x" * 100)
+    print(name, flush=True)
+    number += 1
+"""
+
+
+@pytest.mark.parametrize("how", ["inside", "by path"])
+def test_a_writer(repo: Repo, tree: Repo, how: str) -> None:
+    """What was written, and said to be written, is there afterwards: the folder moves, it is not emptied."""
+    argument = "inside" if how == "inside" else str(tree.path)
+    child = subprocess.Popen(
+        [sys.executable, "-c", WRITER, argument], cwd=tree.path if how == "inside" else repo.path,
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    assert child.stdout is not None
+    written = [child.stdout.readline().strip() for _ in range(20)]
+    removed = None
+    for _ in range(50):  # it changes all the time, which the last look notices
+        try:
+            removed = remove(repo, "feat-x", **force("feat-x"))
+            break
+        except Refused as error:
+            assert error.code == "changed"
+            child.send_signal(19)  # SIGSTOP: let one look be the same as the one before
+            remove_paused = threading.Timer(0.15, child.send_signal, (18,))
+            remove_paused.start()
+    if removed is None:
+        child.send_signal(18)
+    child.kill()
+    written += child.stdout.read().split()
+    child.wait()
+    child.stdout.close()
+    assert removed is not None
+    folder = Path(str(removed.data["trash_path"]))
+    lost = [name for name in written if not (folder / name).exists()]
+    assert lost == []
+    undo(repo)
+    assert (tree.path / written[0]).read_text() == "x" * 100
+
+
+@pytest.mark.parametrize("command", [["worktree", "prune", "--expire=now"], ["gc", "--auto", "-q"]])
+def test_git_cleaning_up_all_the_time(repo: Repo, tree: Repo, command: list[str]) -> None:
+    git_cleaning(repo, tree, command, 8)
+
+
+@pytest.mark.soak
+def test_git_cleaning_up_all_the_time_long(repo: Repo, tree: Repo) -> None:
+    git_cleaning(repo, tree, ["worktree", "prune", "--expire=now"], 300)
+
+
+def git_cleaning(repo: Repo, tree: Repo, command: list[str], rounds: int) -> None:
+    tree.write("staged.py", "in the index alone\n")
+    tree.git("add", "staged.py")
+    repo.git("config", "gc.auto", "1")
+    repo.git("reflog", "expire", "--expire=never", "--expire-unreachable=never", "--all")
+    before = fingerprint(repo, tree.path)
+    stop = threading.Event()
+
+    def clean() -> None:
+        while not stop.is_set():
+            git(*command, cwd=repo.path, check=False)
+
+    thread = threading.Thread(target=clean)
+    thread.start()
+    try:
+        for _ in range(rounds):
+            remove(repo, "feat-x", force=True)
+            undo(repo)
+    finally:
+        stop.set()
+        thread.join()
+    assert_same(fingerprint(repo, tree.path), before)
+
+
+def test_an_operation_of_a_living_process_is_left_alone(repo: Repo, tree: Repo) -> None:
+    """A removal that is stopped in the middle is somebody's: nobody recovers it, nobody acts on the worktree."""
+    script = (
+        "import os, signal, sys\n"
+        "from pathlib import Path\n"
+        "from imi_monitor.actions import parcel\n"
+        "from tests.actions.removal_kit import act\n"
+        "real = parcel.take_away\n"
+        "def take_away(*args):\n"
+        "    os.kill(os.getpid(), signal.SIGSTOP)\n"
+        "    real(*args)\n"
+        "parcel.take_away = take_away\n"
+        "act('remove', cwd=Path.cwd(), name='feat-x')\n"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", script], cwd=repo.path, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    try:
+        deadline = time.monotonic() + 30
+        while not host.suspended(child.pid):
+            assert child.poll() is None and time.monotonic() < deadline
+            time.sleep(0.01)
+        with pytest.raises(Refused) as refused:
+            remove(repo, "feat-x", **force("feat-x"))
+        assert refused.value.code == "busy"
+        claimed = subprocess.run(
+            imi_argv("claim", "feat-x", "--agent", "claude-1"), cwd=repo.path, capture_output=True, check=False,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+        assert claimed.returncode == 1
+        assert tree.path.is_dir()
+    finally:
+        child.send_signal(18)  # SIGCONT
+    assert child.wait() == 0
+    assert not tree.path.exists()
+    undo(repo)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
+def test_somebody_inside_follows_it_into_the_trash(repo: Repo, tree: Repo) -> None:
+    with somebody_inside(tree.path) as child:
+        removed = remove(repo, "feat-x", **force("feat-x"))
+        assert os.readlink(f"/proc/{child.pid}/cwd") == removed.data["trash_path"]
+        undo(repo)
+        assert os.readlink(f"/proc/{child.pid}/cwd") == str(tree.path)

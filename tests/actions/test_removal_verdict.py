@@ -1,0 +1,244 @@
+"""What counts as a reason, what does not, and how it is said; beside the states of R1."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from imi_monitor.actions import ignored, removal
+from imi_monitor.actions import target as targets
+from imi_monitor.actions.context import Context
+from imi_monitor.model.errors import GitError, Refused
+from imi_monitor.model.verdict import FORCE, NEVER, NOTE, YES_REALLY, Reason, Verdict
+from tests.actions.removal_kit import act, force, remove
+from tests.helpers import Repo, git, imi
+
+
+def verdict(repo: Repo, name: str = "feat-x", *, deep: bool = False) -> Verdict:
+    with Context(str(repo.path)) as context:
+        return removal.inspect(context, targets.find(context, name), deep=deep)
+
+
+def reason(of: Verdict, code: str) -> Reason:
+    return next(one for one in of.reasons if one.code == code)
+
+
+class TestIgnored:
+    @pytest.mark.parametrize(
+        ("name", "size", "counts"),
+        [
+            (".env", 3, True),
+            (".env.local", 3, True),
+            ("deploy.pem", 3, True),
+            ("app.db", 3, True),
+            ("state.tfstate", 3, True),
+            ("my-credentials.txt", 3, True),
+            (".env", 0, False),
+            ("note.tmp", 1000, False),
+            ("results.csv", 2000, True),
+            ("logs/run.log", 2000, True),
+            ("node_modules/p/big.js", 9000, False),
+            ("node_modules/p/key.pem", 9000, False),
+            (".venv/lib/x.py", 9000, False),
+            ("sub/__pycache__/x.pyc", 9000, False),
+            ("target/debug/app", 9000, False),
+            (".DS_Store", 6000, False),
+            ("x.pyc", 6000, False),
+            ("Thumbs.db", 6000, False),
+            ("x.egg-info/PKG", 6000, False),
+        ],
+    )
+    def test_by_name_and_size(self, tmp_path: Path, name: str, size: int, counts: bool) -> None:
+        (tmp_path / "t" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "t" / name).write_bytes(b"x" * size)
+        top = name.split("/")[0] + ("/" if "/" in name else "")
+        for listed in ([name], [top]):  # git lists a file, or the folder that is ignored as a whole
+            assert ignored.look(str(tmp_path / "t"), listed, []).valuable == ([name] if counts else [])
+
+    def test_a_link_is_no_content(self, tmp_path: Path) -> None:
+        (tmp_path / "shared").write_text("x" * 9000)
+        (tmp_path / "t").mkdir()
+        (tmp_path / "t" / ".env").symlink_to(tmp_path / "shared")
+        assert ignored.look(str(tmp_path / "t"), [".env"], []).valuable == []
+
+    def test_folders_that_say_what_they_are(self, tmp_path: Path) -> None:
+        for mark in ("CACHEDIR.TAG", "pyvenv.cfg"):
+            folder = tmp_path / "t" / mark.lower()
+            folder.mkdir(parents=True)
+            (folder / mark).write_text("x")
+            (folder / "big").write_text("x" * 9000)
+            assert ignored.look(str(tmp_path / "t"), [mark.lower() + "/"], []).valuable == []
+
+    @pytest.mark.skipif(os.geteuid() == 0, reason="root can read everything")
+    def test_what_cannot_be_read_counts(self, tmp_path: Path) -> None:
+        (tmp_path / "t" / "closed").mkdir(parents=True, mode=0o000)
+        assert ignored.look(str(tmp_path / "t"), ["closed/"], []).valuable == ["closed/"]
+
+    @pytest.mark.parametrize("where", ["cache", "node_modules/dep", ".venv/src/dep"])
+    @pytest.mark.parametrize("bare", [False, True])
+    def test_repositories_are_found_everywhere(self, tmp_path: Path, where: str, bare: bool) -> None:
+        path = tmp_path / "t" / where / "nested"
+        path.mkdir(parents=True)
+        git("init", "-q", *(["--bare"] if bare else []), str(path), cwd=tmp_path)
+        found = ignored.look(str(tmp_path / "t"), [where.split("/")[0] + "/"], [])
+        assert found.nested == [f"{where}/nested"]
+
+    def test_too_much_to_look_at_is_said(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (tmp_path / "t" / "many").mkdir(parents=True)
+        for number in range(20):
+            (tmp_path / "t" / "many" / str(number)).touch()
+        found = ignored.look(str(tmp_path / "t"), ["many/"], [])
+        assert found.complete
+        limited = ignored.Found(_left=10)
+        monkeypatch.setattr(ignored, "Found", lambda: limited)
+        assert not ignored.look(str(tmp_path / "t"), ["many/"], []).complete
+
+
+def test_counts_and_the_first_names(repo: Repo) -> None:
+    tree = repo.worktree("feat-x")
+    for number in range(12):
+        tree.write(f"new-{number:02}", "x\n")
+    found = reason(verdict(repo), "untracked")
+    assert (found.count, len(found.names), found.override) == (12, 5, FORCE)
+    done = imi("remove", "feat-x", cwd=repo.path)
+    assert done.code == 1
+    assert "12 files new and not committed: new-00, new-01, new-02, new-03, new-04 and 7 more" in done.err
+    assert "imi remove feat-x --force" in done.err.splitlines()[-1]
+
+
+def test_names_are_shown_without_their_escapes(repo: Repo) -> None:  # T2
+    tree = repo.worktree("feat-x")
+    tree.write("a\x1b]0;title\x07b", "x\n")
+    done = imi("remove", "feat-x", cwd=repo.path)
+    assert "\x1b" not in done.err and "\\x1b]0;title\\x07" in done.err
+
+
+def test_a_git_that_fails_is_a_reason(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo.worktree("feat-x")
+
+    def broken(*_: object, **__: object) -> None:
+        raise GitError("git status failed: index file corrupt")
+
+    monkeypatch.setattr("imi_monitor.git.status.read_status", broken)
+    found = verdict(repo)
+    assert reason(found, "unknown").override == YES_REALLY
+    for overrides in ({}, {"force": True}):
+        with pytest.raises(Refused, match="cannot tell what is uncommitted"):
+            remove(repo, "feat-x", **overrides)
+
+
+def test_a_corrupt_index_is_unknown_and_still_comes_back(repo: Repo) -> None:
+    tree = repo.worktree("feat-x")
+    index = repo.path / ".git" / "worktrees" / "feat-x" / "index"
+    index.write_bytes(b"DIRC" + b"\0" * 40)
+    with pytest.raises(Refused):
+        remove(repo, "feat-x", force=True)
+    remove(repo, "feat-x", **force("feat-x"))
+    act("undo", cwd=repo.path)
+    assert index.read_bytes() == b"DIRC" + b"\0" * 40
+    assert tree.path.is_dir()
+
+
+def test_a_head_lock_cannot_be_overridden(repo: Repo) -> None:
+    repo.worktree("feat-x")
+    (repo.path / ".git" / "worktrees" / "feat-x" / "HEAD.lock").touch()
+    with pytest.raises(Refused, match="cannot be overridden|HEAD.lock"):
+        remove(repo, "feat-x", **force("feat-x"))
+
+
+def test_standing_inside(repo: Repo) -> None:
+    tree = repo.worktree("feat-x")
+    with pytest.raises(Refused) as refused:
+        act("remove", cwd=tree.path / "src", name="feat-x")
+    assert refused.value.code == "inside"
+    outcome = act("remove", cwd=tree.path / "src", name="feat-x", force=True)
+    assert outcome.path == str(repo.path)
+
+
+def test_the_shell_that_asks_from_outside_but_stands_inside(repo: Repo) -> None:
+    """The agent's own process has its working directory there, though `imi` was started elsewhere."""
+    tree = repo.worktree("feat-x")
+    done = git("-c", f"alias.run=!cd {repo.path} && python3 -c pass", "run", cwd=tree.path)
+    assert done == ""
+    import subprocess
+    import sys
+
+    from tests.helpers import ROOT
+
+    script = f"cd {repo.path} && exec {sys.executable} -m imi_monitor remove feat-x"
+    outer = subprocess.run(
+        ["/bin/sh", "-c", f"( {script} ); code=$?; exit $code"], cwd=tree.path, capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert outer.returncode == 1
+    assert "you stand in it" in outer.stderr
+
+
+def test_presence_lock_of_another_program(cluster: Repo) -> None:
+    cluster.worktree("feat-x")
+    locks = cluster.path.parent / ".iMi" / "presence"
+    locks.mkdir()
+    (locks / "feat-x.lock").write_text("yi-agent-7\n")
+    with pytest.raises(Refused, match="yi-agent-7 has claimed it, says its presence lock"):
+        remove(cluster, "feat-x", force=True)
+    remove(cluster, "feat-x", **force("feat-x"))
+
+
+def test_the_presence_lock_goes_with_the_worktree(cluster: Repo) -> None:
+    cluster.worktree("feat-x")
+    lock = cluster.path.parent / ".iMi" / "presence" / "feat-x.lock"
+    act("claim", cwd=cluster.path, name="feat-x", agent="claude-1")
+    assert lock.exists()
+    remove(cluster, "feat-x", agent="claude-1")
+    assert not lock.exists()
+
+
+def test_dry_run_changes_nothing_and_says_the_same(repo: Repo) -> None:
+    tree = repo.worktree("feat-x")
+    outcome = act("remove", cwd=repo.path, name="feat-x", dry_run=True)
+    assert outcome.lines[0].startswith("would move feat-x")
+    assert tree.path.is_dir() and not (repo.path / ".git" / "imi").exists()
+    tree.write("new", "x\n")
+    with pytest.raises(Refused):
+        act("remove", cwd=repo.path, name="feat-x", dry_run=True)
+
+
+def test_json_of_a_refusal_and_of_a_removal(repo: Repo) -> None:
+    tree = repo.worktree("feat-x")
+    tree.write("new", "x\n")
+    refused = imi("remove", "feat-x", "--json", cwd=repo.path).json
+    assert refused["success"] is False and refused["code"] == "untracked"
+    assert refused["data"]["reasons"][0] == {
+        "code": "untracked", "sentence": "1 file new and not committed", "count": 1, "names": ["new"], "override": "force",
+    }  # fmt: skip
+    done = imi("remove", "feat-x", "--force", "--json", cwd=repo.path).data
+    assert {"worktree_name", "trash_id", "trash_path", "branch", "message", "trunk_path"} <= set(done)
+    assert (done["worktree_name"], done["repo"], done["branch"]) == ("feat-x", "app", "feat/x")
+
+
+@pytest.mark.parametrize(
+    ("found", "force_only", "both"), [(NOTE, True, True), (FORCE, True, True), (YES_REALLY, False, True), (NEVER, False, False)]
+)
+def test_what_overrides_what(found: str, force_only: bool, both: bool) -> None:
+    one = Verdict((Reason("x", "x", override=found),))
+    assert one.safe == (found == NOTE)
+    assert (not one.against(force=True)) == force_only
+    assert (not one.against(force=True, yes_really=True)) == both
+    assert one.against(yes_really=True) == one.against()
+    assert one.strongest == found
+
+
+def test_a_trash_on_another_file_system_is_refused(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = repo.worktree("feat-x")
+
+    def cross_device(source: str, target: str) -> None:
+        raise OSError(18, "Invalid cross-device link")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("imi_monitor.actions.parcel.os.rename", cross_device)
+        with pytest.raises(Refused, match="on another file system"):
+            remove(repo, "feat-x")
+    assert tree.git("status", "--porcelain") == ""
+    assert "locked" not in repo.git("worktree", "list", "--porcelain")

@@ -1,0 +1,202 @@
+"""The shell function really changes directory, in every shell that is installed, and completion knows what there is."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from imi_monitor import actions
+from imi_monitor.actions import shell_completion, shell_scripts
+from imi_monitor.cli import args
+from imi_monitor.model.text import safe
+from tests.helpers import ROOT, Repo, imi
+
+SHELLS = ("bash", "zsh", "fish")
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(params=SHELLS)
+def shell(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    if shutil.which(name) is None:
+        pytest.skip(f"{name} is not installed")
+    return name
+
+
+@pytest.fixture
+def run(shell: str, tmp_path: Path) -> Run:
+    """Runs a script in a fresh shell that has the function; `imi` is the real command unless `fake` is its body."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "tmp").mkdir()
+    init = tmp_path / "init"
+    init.write_text(imi("shell-init", shell).out)
+    command = tmp_path / "bin" / "imi"
+
+    def in_shell(script: str, cwd: Path, fake: str | None = None) -> subprocess.CompletedProcess[str]:
+        real = f'PYTHONPATH={shlex.quote(str(ROOT))} exec {shlex.quote(sys.executable)} -m imi_monitor "$@"'
+        command.write_text(f"#!/bin/sh\n{fake or real}\n")
+        command.chmod(0o755)
+        plain = {"bash": ["--norc", "--noprofile"], "zsh": ["-f"], "fish": ["--no-config"]}[shell]
+        env = {**os.environ, "PATH": f"{command.parent}:{os.environ['PATH']}", "TMPDIR": str(tmp_path / "tmp")}
+        done = subprocess.run(
+            [shell, *plain, "-c", f"source {init}\n{script}"], cwd=cwd, env=env, capture_output=True, text=True,
+            timeout=60, check=False,
+        )  # fmt: skip
+        assert "Traceback" not in done.stderr, done.stderr
+        assert os.listdir(tmp_path / "tmp") == [], "the function left its temporary file"
+        return done
+
+    return in_shell
+
+
+def test_it_goes_to_the_worktree(run: Run, repo: Repo) -> None:
+    there = repo.worktree("feat-x")
+    done = run("imi go feat-x; pwd", repo.path)
+    assert done.stdout.splitlines() == [str(there.path), str(there.path)], done.stderr
+
+
+@pytest.mark.parametrize("name", ["sp a ce", "quo'te\"s", "$(touch pwned)`id`", "-dash", "star*[x]", "e\\s", "ünï"])
+def test_odd_folders(run: Run, repo: Repo, tmp_path: Path, name: str) -> None:
+    target = tmp_path / "odd" / name
+    target.mkdir(parents=True)
+    done = run("imi feat x; pwd", repo.path, fake=f'printf %s {shlex.quote(str(target))} > "$IMI_CD_FILE"')
+    assert done.stdout == f"{target}\n", done.stderr
+    assert not (repo.path / "pwned").exists()
+
+
+def test_a_path_that_ends_in_a_newline(run: Run, repo: Repo, tmp_path: Path) -> None:
+    target = tmp_path / "end\n"
+    target.mkdir()
+    done = run("imi feat x; touch here", repo.path, fake=f'printf %s {shlex.quote(str(target))} > "$IMI_CD_FILE"')
+    assert (target / "here").exists(), done.stderr
+
+
+def test_failure_does_not_move_and_keeps_its_status(run: Run, shell: str, repo: Repo, tmp_path: Path) -> None:
+    fake = f'printf %s {tmp_path} > "$IMI_CD_FILE"; echo out; echo err >&2; exit 42'
+    status = "$status" if shell == "fish" else "$?"
+    done = run(f"imi feat x; echo {status}; pwd", repo.path, fake=fake)
+    assert (done.stdout, done.stderr) == (f"out\n42\n{repo.path}\n", "err\n")
+
+
+def test_a_folder_that_is_gone_is_a_failure(run: Run, shell: str, repo: Repo) -> None:
+    status = "$status" if shell == "fish" else "$?"
+    done = run(f"imi feat x; echo {status}; pwd", repo.path, fake='printf /no/such/folder > "$IMI_CD_FILE"')
+    code, where = done.stdout.splitlines()
+    assert (code != "0", where) == (True, str(repo.path))
+
+
+def test_pipes_substitution_and_json_stay_clean(run: Run, shell: str, repo: Repo) -> None:
+    there = repo.worktree("feat-x")
+    taken = (
+        'set taken (imi go feat-x); echo "[$taken]"' if shell == "fish" else 'taken=$(imi go feat-x); echo "[$taken]"'
+    )
+    done = run(f"{taken}; pwd; imi go feat-x --json | head -c 12; echo; echo text | imi list | tail -n 1", repo.path)
+    lines = done.stdout.splitlines()
+    assert lines[:3] == [f"[{there.path}]", str(repo.path), '{"schema": 1'], done.stdout + done.stderr
+    assert "feat-x" in lines[3]
+
+
+def test_arguments_arrive_as_they_are(run: Run, repo: Repo) -> None:
+    done = run("imi feat 'a b' '' '*' '$x'", repo.path, fake="""printf '<%s>' "$@" """)
+    assert done.stdout == "<feat><a b><><*><$x>"
+
+
+def test_verbs_without_a_path_get_no_file(run: Run, repo: Repo) -> None:
+    done = run("imi claim x; imi list; imi", repo.path, fake='echo "${IMI_CD_FILE:+file}"')
+    assert done.stdout.splitlines() == ["", "", "file"]
+
+
+def test_strict_shells_survive(run: Run, shell: str, repo: Repo) -> None:
+    if shell == "fish":
+        pytest.skip("fish has no such modes")
+    there = repo.worktree("feat-x")
+    done = run("set -eu; imi go feat-x; pwd; imi go no-such-worktree || echo refused; pwd", repo.path)
+    assert done.stdout.splitlines() == [str(there.path), str(there.path), "refused", str(there.path)], done.stderr
+
+
+def _complete(shell: str, words: list[str]) -> str:
+    """A script that prints what `words` can be completed to."""
+    if shell == "fish":
+        return f"complete -C {shlex.quote(' '.join(words))}"
+    quoted = " ".join(map(shlex.quote, words))
+    if shell == "bash":
+        return f'COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; _imi; printf "%s\\n" "${{COMPREPLY[@]}}"'
+    stubs = (
+        "compadd() { [[ $1 == -a ]] && print -l -- ${(P)2} || print -l -- ${@:#--}; }; "
+        "_describe() { print -l -- ${(P)2}; }; _files() { print files; }; "
+    )
+    return f"{stubs} words=({quoted}); CURRENT={len(words)}; _imi"
+
+
+def _completed(run: Run, shell: str, words: list[str], cwd: Path) -> set[str]:
+    done = run(_complete(shell, words), cwd)
+    assert not done.stderr, done.stderr
+    return {line.split("\t")[0].split(":")[0] for line in done.stdout.splitlines()}
+
+
+def test_completion_of_verbs(run: Run, shell: str, repo: Repo) -> None:
+    found = _completed(run, shell, ["imi", "sh" if shell == "fish" else "s"], repo.path)
+    assert "shell-init" in found
+
+
+def test_completion_of_worktrees(run: Run, shell: str, repo: Repo) -> None:
+    repo.worktree("feat-x")
+    imi("list", cwd=repo.path)  # the first look makes the registry
+    assert "feat-x" in _completed(run, shell, ["imi", "claim", "fe"], repo.path)
+    assert "feat-x" in _completed(run, shell, ["imi", "--db", "/x", "claim", "fe"], repo.path) or shell != "bash"
+    assert "feat-x" not in _completed(run, shell, ["imi", "feat", "fe"], repo.path)
+
+
+def test_completion_of_options_and_second_words(run: Run, shell: str, repo: Repo) -> None:
+    assert {"--agent", "--wait"} <= _completed(run, shell, ["imi", "claim", "--"], repo.path)
+    assert {"add", "remove"} <= _completed(run, shell, ["imi", "types", ""], repo.path)
+    assert "zsh" in _completed(run, shell, ["imi", "completion", ""], repo.path)
+
+
+def test_hostile_names_are_never_run(run: Run, shell: str, repo: Repo, tmp_path: Path) -> None:
+    repo.git("worktree", "add", "-q", "-b", "odd", str(tmp_path / "$(touch pwned) 'x'"))
+    repo.git("worktree", "add", "-q", "-b", "odder", str(tmp_path / "esc\x1b[31m"))
+    imi("list", cwd=repo.path)
+    found = run(_complete(shell, ["imi", "claim", ""]), repo.path)
+    assert not (repo.path / "pwned").exists()
+    assert "\x1b" not in found.stdout and "esc" not in found.stdout
+    if shell == "bash":  # what is inserted into the line means the name and nothing else
+        word = next(line for line in found.stdout.splitlines() if "pwned" in line)
+        assert shlex.split(word) == ["$(touch pwned) 'x'"]
+
+
+def test_names_make_no_registry(repo: Repo, own_home: Path) -> None:
+    done = imi("completion", "names", cwd=repo.path)
+    assert (done.code, done.out) == (0, "")
+    assert not (own_home / ".config" / "iMi").exists()
+
+
+def test_the_shell_is_guessed_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHELL", "/usr/bin/fish")
+    assert imi("shell-init").out.startswith("function imi --description")
+    monkeypatch.setenv("SHELL", "/bin/tcsh")
+    refused = imi("shell-init")
+    assert (refused.code, "zsh|bash|fish" in refused.err) == (2, True)
+
+
+def test_scripts_survive_being_printed() -> None:
+    for shell in SHELLS:
+        for line in [*shell_scripts.function(shell), *shell_completion.script(shell)]:
+            assert safe(line, 4096) == line
+
+
+def test_the_same_global_options_as_the_command_line() -> None:
+    ours = [(option.name, option.aliases, option.value) for option in shell_completion.GLOBALS]
+    assert ours == [(option.name, option.aliases, option.value) for option in args.GLOBALS]
+
+
+def test_verbs_without_a_path_exist() -> None:
+    heads = {verb.split(" ")[0] for verb in actions.verbs()} | {"help"}
+    assert set(shell_scripts.WITHOUT_PATH) <= heads
