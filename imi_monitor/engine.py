@@ -1,0 +1,270 @@
+"""The engine: owns the sources, folds what they say into snapshots, and publishes those.
+
+It is the board the sources write on. Writing marks the picture as changed; a publisher makes the next snapshot at once
+if the last one is a tenth of a second old, else when it is. Nothing here waits, reads or runs anything itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from imi_monitor import host
+from imi_monitor.model import times
+from imi_monitor.model.activity import MINUTES, Activity
+from imi_monitor.model.attribution import by_key, holder_at
+from imi_monitor.model.change import Change
+from imi_monitor.model.snapshot import (
+    ClaimState,
+    Collision,
+    EventLine,
+    Failure,
+    GitState,
+    Health,
+    Key,
+    Snapshot,
+    Worktree,
+)
+
+if TYPE_CHECKING:
+    from imi_monitor.sources.base import Entry, Grant, RegistryPicture, Source
+
+PUBLISH_EVERY = 0.1
+MOST_CHANGES = 2000
+MOST_EVENTS = 500
+
+
+class Engine:
+    """Use as `async with Engine(sources) as engine: async for snapshot in engine.snapshots(): …`."""
+
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        *,
+        on_roster: Callable[[tuple[Entry, ...]], None] | None = None,
+        on_git: Callable[[Key, GitState], None] | None = None,
+    ) -> None:
+        self._sources = tuple(sources)
+        self._on_roster = on_roster
+        self._on_git = on_git
+        self._entries: dict[Key, Entry] = {}
+        self._worktrees: dict[Key, Worktree] = {}
+        self._claims: dict[Key, ClaimState] = {}
+        self._grants: dict[Key, list[Grant]] = {}
+        self._changes: deque[Change] = deque(maxlen=MOST_CHANGES)
+        self._events: deque[EventLine] = deque(maxlen=MOST_EVENTS)
+        self._activity: dict[Key, Activity] = {}
+        self._collisions: tuple[Collision, ...] = ()
+        self._health: dict[str, Health] = {}
+        self._picture: RegistryPicture | None = None
+        self._changed = asyncio.Event()
+        self._published = asyncio.Condition()
+        self._snapshot = Snapshot(0, times.stamp(), host.hostname())
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Engine:
+        group = await self._stack.enter_async_context(asyncio.TaskGroup())
+        tasks = [group.create_task(source.run(self), name=source.name) for source in self._sources]
+        tasks.append(group.create_task(self._publish(), name="publish"))
+        self._stack.callback(lambda: [task.cancel() for task in tasks])
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self._stack.aclose()
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The last published picture."""
+        return self._snapshot
+
+    async def snapshots(self) -> AsyncIterator[Snapshot]:
+        """Every published picture from now on; a slow reader gets the newest one, not all."""
+        seen = -1
+        while True:
+            async with self._published:
+                await self._published.wait_for(lambda: self._snapshot.seq != seen)  # noqa: B023
+                current = self._snapshot
+            seen = current.seq
+            yield current
+
+    # -- what sources say -------------------------------------------------------------------------------------------
+
+    def roster(self, entries: tuple[Entry, ...]) -> None:
+        self._entries = {entry.key: entry for entry in entries}
+        self._worktrees = {entry.key: self._listed(entry) for entry in entries}
+        if self._on_roster is not None:
+            self._on_roster(entries)
+        self._changed.set()
+
+    def git(self, key: Key, state: GitState) -> None:
+        if state.last_commit is not None:
+            by = holder_at(self._grants, key, state.last_commit.at, grain=1.0)
+            state = replace(state, last_commit=replace(state.last_commit, by=by))
+        known = self._worktrees.get(key)
+        if known is not None and known.git is not None and replace(known.git, read_at=state.read_at) == state:
+            # the same answer again: remember that it is fresh, but there is nothing new to show
+            self._worktrees[key] = replace(known, git=state)
+            state = known.git if known.failure is None else state
+        self._update(key, git=state, failure=None, branch=state.branch)
+        if self._on_git is not None:
+            self._on_git(key, state)
+
+    def git_failed(self, key: Key, why: str) -> None:
+        known = self._worktrees.get(key)
+        if known is not None:
+            since = known.failure.since if known.failure and known.failure.why == why else times.stamp()
+            self._update(key, failure=Failure("git status", why, since))
+
+    def changes(self, changes: Sequence[Change]) -> None:
+        """New lines of the feed, oldest first; who did it is filled in here, where the claims are known."""
+        for change in changes:
+            key = Key(host.hostname(), change.repo, change.worktree)
+            by = change.by or holder_at(self._grants, key, change.at)
+            change = replace(change, by=by)
+            self._changes.append(change)
+            activity = self._activity.setdefault(key, Activity())
+            minute = int(time.time() // 60)
+            activity.add(minute, change.count)
+            self._update(key, last_change=change, activity=activity.since(minute - MINUTES))
+
+    def watched(self, key: Key, how: str, why: str | None) -> None:
+        self._update(key, watched=how, watched_why=why)
+
+    def registry(self, picture: RegistryPicture) -> None:
+        self._picture = picture
+        self._grants = by_key(picture.grants)
+        self._claims = {claim.key: claim for claim in picture.claims}
+        self._events.extend(picture.events)
+        for key, worktree in self._worktrees.items():
+            claim = self._claims.get(key)
+            if worktree.claim != claim:
+                self._worktrees[key] = replace(worktree, claim=claim)
+        self._changed.set()
+
+    def collisions(self, found: tuple[Collision, ...]) -> None:
+        if found != self._collisions:
+            self._collisions = found
+            self._changed.set()
+
+    def well(self, source: str, note: str | None = None) -> None:
+        before = self._health.get(source)
+        if before is None or before.failure is not None or before.note != note:
+            self._health[source] = Health(source, times.stamp(), None, note)
+            self._changed.set()
+
+    def fail(self, source: str, what: str, why: str) -> None:
+        before = self._health.get(source)
+        if before is not None and before.failure is not None and before.failure.why == why:
+            return
+        read_at = before.read_at if before else None
+        self._health[source] = Health(source, read_at, Failure(what, why, times.stamp()))
+        self._changed.set()
+
+    # -- folding ----------------------------------------------------------------------------------------------------
+
+    def _listed(self, entry: Entry) -> Worktree:
+        """The worktree of a roster entry, keeping what is already known of it."""
+        known = self._worktrees.get(entry.key)
+        if known is not None and known.path == entry.path:
+            return replace(
+                known, type=entry.type, branch=entry.branch, is_main=entry.is_main, missing=entry.missing,
+                locked=entry.locked, pr=entry.pr, claim=self._claims.get(entry.key),
+            )  # fmt: skip
+        return Worktree(
+            key=entry.key, path=entry.path, type=entry.type, branch=entry.branch, is_main=entry.is_main,
+            missing=entry.missing, locked=entry.locked, pr=entry.pr, claim=self._claims.get(entry.key), git=None,
+            failure=None, watched="starting", watched_why=None,
+        )  # fmt: skip
+
+    def _update(self, key: Key, **fields: object) -> None:
+        known = self._worktrees.get(key)
+        if known is None:
+            return  # it left the roster meanwhile
+        changed = replace(known, **fields)  # type: ignore[arg-type]
+        if changed != known:
+            self._worktrees[key] = changed
+            self._changed.set()
+
+    async def _publish(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            made = self._fold()
+            if not _same(made, self._snapshot):
+                self._snapshot = made
+                async with self._published:
+                    self._published.notify_all()
+            await asyncio.sleep(PUBLISH_EVERY)
+
+    def _fold(self) -> Snapshot:
+        worktrees = tuple(self._worktrees.values())
+        return Snapshot(
+            seq=self._snapshot.seq + 1,
+            taken_at=times.stamp(),
+            host=host.hostname(),
+            worktrees=worktrees,
+            waiting=self._picture.waiting if self._picture else (),
+            changes=tuple(self._changes),
+            events=tuple(self._events),
+            collisions=self._collisions,
+            health=tuple(self._health[name] for name in sorted(self._health)),
+            complete="worktrees" in self._health
+            and all(tree.missing or tree.git is not None or tree.failure is not None for tree in worktrees),
+            repositories=tuple(dict.fromkeys(key.repo for key in self._worktrees)),
+        )
+
+
+def _same(left: Snapshot, right: Snapshot) -> bool:
+    return replace(left, seq=0, taken_at="") == replace(right, seq=0, taken_at="")
+
+
+@asynccontextmanager
+async def live(
+    database: str, common_dirs: Sequence[str] | None = None, *, remote: str = "origin", trunk: str | None = None
+) -> AsyncIterator[Engine]:
+    """The engine on the real world: these repositories, or all that the registry knows."""
+    from imi_monitor.sources.changes import ChangesSource, Listeners
+    from imi_monitor.sources.collisions import CollisionsSource
+    from imi_monitor.sources.files.choose import choose
+    from imi_monitor.sources.files.ignore import global_excludes
+    from imi_monitor.sources.registry import RegistrySource
+    from imi_monitor.sources.status import StatusSource, TrunkSettings
+    from imi_monitor.sources.worktrees import Scope, WorktreesSource
+    from imi_monitor.store import aio
+
+    async with aio.open(database) as registry:
+        worktrees = WorktreesSource(registry, Scope(None if common_dirs is None else tuple(common_dirs)))
+        claims = RegistrySource(registry)
+        status = StatusSource(TrunkSettings(remote, trunk))
+        collisions = CollisionsSource()
+
+        def registry_changed() -> None:
+            claims.look()
+            worktrees.look()
+
+        def touched(key: Key, paths: frozenset[str] | None) -> None:
+            collisions.touched(key, paths)
+            status.touched(key, paths)
+
+        listeners = Listeners(
+            touched=touched,
+            git_dir=status.git_dir,
+            refs=status.refs_changed,
+            roster=worktrees.look,
+            registry=registry_changed,
+        )
+        changes = ChangesSource(choose(), listeners, database, global_excludes(None))
+
+        def follow(entries: tuple[Entry, ...]) -> None:
+            status.follow(entries)
+            changes.follow(entries)
+            collisions.follow(entries)
+
+        sources = (worktrees, claims, status, changes, collisions)
+        async with Engine(sources, on_roster=follow, on_git=collisions.saw) as engine:
+            yield engine

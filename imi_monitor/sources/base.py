@@ -1,0 +1,82 @@
+"""What a source is, and the board it writes on.
+
+A source looks at one part of the outside world at its own pace and says what it found. It never raises and never
+blocks: what it could not read is a failure on the board, and the last good reading stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from imi_monitor.model.change import Change
+from imi_monitor.model.snapshot import ClaimState, Collision, EventLine, GitState, Key, Waiting
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One worktree on the roster: where it is, and what costs no question to git."""
+
+    key: Key
+    path: str
+    admin_dir: str
+    common_dir: str
+    type: str
+    branch: str | None
+    head: str | None
+    is_main: bool
+    missing: bool
+    locked: str | None
+    pr: int | None
+    trusted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Who held a worktree, from when until when; `until` None is still."""
+
+    key: Key
+    agent: str
+    since: str
+    until: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryPicture:
+    """What the registry says at one moment. `events` are only those that are new since the last picture."""
+
+    claims: tuple[ClaimState, ...]
+    waiting: tuple[Waiting, ...]
+    grants: tuple[Grant, ...]
+    events: tuple[EventLine, ...]
+
+
+class Board(Protocol):
+    """What the engine gives every source. All of it is called on the loop, is cheap and never raises."""
+
+    def roster(self, entries: tuple[Entry, ...]) -> None: ...
+
+    def git(self, key: Key, state: GitState) -> None: ...
+
+    def git_failed(self, key: Key, why: str) -> None: ...
+
+    def changes(self, changes: Sequence[Change]) -> None: ...
+
+    def watched(self, key: Key, how: str, why: str | None) -> None: ...
+
+    def registry(self, picture: RegistryPicture) -> None: ...
+
+    def collisions(self, found: tuple[Collision, ...]) -> None: ...
+
+    def well(self, source: str, note: str | None = None) -> None: ...
+
+    def fail(self, source: str, what: str, why: str) -> None: ...
+
+
+class Source(Protocol):
+    """One part of the outside world. `run` goes on until it is cancelled."""
+
+    name: str
+
+    async def run(self, board: Board) -> None: ...

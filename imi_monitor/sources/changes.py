@@ -1,0 +1,254 @@
+"""File changes: follows every worktree, every repository's git files and the registry's folder through one back end,
+turns raw events into changes, and tells the other sources where it is worth looking again.
+
+An event is a hint, a look is the truth: whatever may have been missed is passed on as "everything may have changed".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Sequence
+
+from imi_monitor.model import times
+from imi_monitor.model.snapshot import Key
+from imi_monitor.sources.base import Board, Entry
+from imi_monitor.sources.files.ignore import Ignore
+from imi_monitor.sources.files.port import FileEvents, Root, Touched
+from imi_monitor.sources.files.settle import GRACE, Settle
+
+# what lies in a git directory and changes all the time without meaning anything to us
+_NOISE = (".lock", "COMMIT_EDITMSG", "FETCH_HEAD", "gc.pid", "ORIG_HEAD~")
+_REFS = ("heads", "remotes", "tags")
+
+
+class Listeners:
+    """Whom to tell. The engine fills these in; sources do not know each other."""
+
+    def __init__(
+        self,
+        *,
+        touched: Callable[[Key, frozenset[str] | None], None],
+        git_dir: Callable[[str], None],
+        refs: Callable[[str], None],
+        roster: Callable[[], None],
+        registry: Callable[[], None],
+    ) -> None:
+        self.touched = touched
+        self.git_dir = git_dir
+        self.refs = refs
+        self.roster = roster
+        self.registry = registry
+
+
+class ChangesSource:
+    """The sink of the back end."""
+
+    name = "files"
+
+    def __init__(self, events: FileEvents, listeners: Listeners, database: str, excludes: str | None = None) -> None:
+        self._events = events
+        self._tell = listeners
+        self._database = database
+        self._excludes = excludes
+        self._board: Board | None = None
+        self._entries: dict[str, Entry] = {}  # root name -> worktree
+        self._repositories: dict[str, tuple[str, ...]] = {}  # common dir -> admin dirs
+        self._settles: dict[str, Settle] = {}
+        self._ignores: dict[str, Ignore] = {}
+        self._modes: dict[str, str] = {}
+        self._flush: asyncio.TimerHandle | None = None
+        self._wanted: asyncio.Queue[tuple[Entry, ...]] = asyncio.Queue()
+
+    def follow(self, entries: tuple[Entry, ...]) -> None:
+        """The roster changed; called by the engine."""
+        self._wanted.put_nowait(entries)
+
+    async def run(self, board: Board) -> None:
+        self._board = board
+        await self._events.start(self)
+        try:
+            await self._events.add(Root("registry", (os.path.dirname(self._database),)))
+            board.well(self.name)
+            while True:
+                entries = await self._wanted.get()
+                while not self._wanted.empty():
+                    entries = self._wanted.get_nowait()
+                await self._follow(entries)
+        except OSError as error:
+            board.fail(self.name, "following files", str(error))
+            await asyncio.Event().wait()  # the other sources go on by their slow sweeps
+        finally:
+            await self._events.close()
+
+    async def _follow(self, entries: tuple[Entry, ...]) -> None:
+        wanted = {_root_name(entry): entry for entry in entries if not entry.missing and entry.admin_dir}
+        for name in [name for name in self._entries if name not in wanted or _moved(self._entries[name], wanted[name])]:
+            self._drop(name)
+        await self._follow_git(entries)
+        others = tuple(entry.path for entry in entries)
+        for name, entry in wanted.items():
+            if name not in self._entries:
+                await self._follow_one(name, entry, others)
+
+    async def _follow_one(self, name: str, entry: Entry, others: Sequence[str]) -> None:
+        ignore = Ignore(entry.path, entry.admin_dir, entry.common_dir, self._excludes)
+        self._entries[name], self._ignores[name] = entry, ignore
+        self._settles[name] = Settle(
+            entry.path,
+            entry.key.repo,
+            entry.key.worktree,
+            lambda path: ignore.ignores(path, is_dir=False),
+            lambda path: ignore.tracks(path, is_dir=False),
+        )
+        foreign = frozenset(path for path in others if path.startswith(entry.path + os.sep))
+
+        def descend(path: str) -> bool:
+            if path in foreign or os.path.basename(path) == ".git":
+                return False
+            return not ignore.prunes(path[len(entry.path) + 1 :])
+
+        await self._events.add(Root(name, (entry.path,), deep=True, descend=descend))
+        # what happened before the watches stood is in no event
+        self._tell.touched(entry.key, None)
+
+    def _drop(self, name: str) -> None:
+        self._events.remove(name)
+        for table in (self._entries, self._settles, self._ignores, self._modes):
+            table.pop(name, None)
+
+    async def _follow_git(self, entries: tuple[Entry, ...]) -> None:
+        found: dict[str, list[str]] = {}
+        for entry in entries:
+            admins = found.setdefault(entry.common_dir, [])
+            if entry.admin_dir and entry.admin_dir != entry.common_dir:
+                admins.append(entry.admin_dir)
+        for common in [common for common in self._repositories if common not in found]:
+            self._events.remove(f"git {common}")
+            self._events.remove(f"refs {common}")
+            del self._repositories[common]
+        for common, admins in found.items():
+            if self._repositories.get(common) != tuple(admins):
+                if common not in self._repositories:
+                    refs = tuple(os.path.join(common, "refs", room) for room in _REFS)
+                    await self._events.add(Root(f"refs {common}", refs, deep=True))
+                self._repositories[common] = tuple(admins)
+                folders = (common, os.path.join(common, "worktrees"), os.path.join(common, "info"), *admins)
+                await self._events.add(Root(f"git {common}", folders))
+
+    # -- the sink ---------------------------------------------------------------------------------------------------
+
+    def touched(self, root: str, batch: Sequence[Touched]) -> None:
+        if root in self._entries:
+            self._worktree_touched(root, batch)
+        elif root.startswith("git "):
+            self._git_touched(root[4:], batch)
+        elif root.startswith("refs "):
+            if any(not event.path.endswith(".lock") for event in batch):
+                self._tell.refs(root[5:])
+        elif any(os.path.basename(event.path).startswith(os.path.basename(self._database)) for event in batch):
+            self._tell.registry()
+
+    def lost(self, root: str | None, why: str) -> None:
+        assert self._board is not None
+        names = [root] if root is not None else list(self._entries)
+        for name in names:
+            entry = self._entries.get(name)
+            if entry is not None:
+                self._ignores[name].forget()
+                self._tell.touched(entry.key, None)
+        if root is None or root not in self._entries:
+            self._tell.registry()
+            for common in self._repositories:
+                self._tell.refs(common)
+        self._tell.roster()
+        if root is not None and root in self._entries and not os.path.isdir(os.path.join(self._entries[root].path)):
+            self._drop(root)
+        elif root is not None and root in self._entries and "gone" in why:
+            entry = self._entries[root]
+            self._drop(root)  # the folder was replaced: the roster brings it back with fresh watches
+            self._wanted.put_nowait((*self._entries.values(), entry))
+
+    def mode(self, root: str, how: str, why: str | None) -> None:
+        assert self._board is not None
+        entry = self._entries.get(root)
+        if entry is not None:
+            self._modes[root] = how
+            self._board.watched(entry.key, how, why)
+            polled = sum(how == "polling" for how in self._modes.values())
+            self._board.well(self.name, f"polling {polled} of {len(self._entries)} worktrees: {why}" if polled else None)
+
+    # -- what an event means ----------------------------------------------------------------------------------------
+
+    def _worktree_touched(self, root: str, batch: Sequence[Touched]) -> None:
+        assert self._board is not None
+        entry, ignore = self._entries[root], self._ignores[root]
+        now, at = time.monotonic(), times.stamp()
+        if any(os.path.basename(event.path) == ".gitignore" for event in batch):
+            ignore.forget()
+        changes = self._settles[root].take(batch, now, at)
+        if changes:
+            self._board.changes(changes)
+        self._arm()
+        paths = {os.path.relpath(event.path, entry.path) for event in batch if not event.is_dir}
+        moved = any(event.is_dir and event.kind in ("moved_from", "moved_to", "deleted") for event in batch)
+        wanted = {path for path in paths if not ignore.ignores(path, is_dir=False)}
+        if moved or ".git" in paths or ".gitignore" in {os.path.basename(path) for path in paths}:
+            self._tell.touched(entry.key, None)
+        elif wanted:
+            self._tell.touched(entry.key, frozenset(wanted))
+
+    def _git_touched(self, common: str, batch: Sequence[Touched]) -> None:
+        folders = set()
+        for event in batch:
+            folder, name = os.path.split(event.path)
+            if name.endswith(_NOISE):
+                continue
+            if folder == os.path.join(common, "worktrees") or (folder == common and name == "worktrees"):
+                self._tell.roster()
+            elif folder == os.path.join(common, "info"):
+                self._forget(common)
+            elif folder == common and name in ("packed-refs", "config"):
+                self._tell.refs(common)
+            else:
+                if name in ("HEAD", "gitdir", "locked"):
+                    self._tell.roster()
+                folders.add(folder)
+        for folder in folders:
+            self._tell.git_dir(folder)
+
+    def _forget(self, common: str) -> None:
+        for name, entry in self._entries.items():
+            if entry.common_dir == common:
+                self._ignores[name].forget()
+                self._tell.touched(entry.key, None)
+
+    # -- what waits -------------------------------------------------------------------------------------------------
+
+    def _arm(self) -> None:
+        """One timer for all waiting rooms."""
+        if self._flush is None:
+            due = [settle.due for settle in self._settles.values()]
+            first = min((moment for moment in due if moment is not None), default=None)
+            if first is not None:
+                pause = max(0.001, first + GRACE - time.monotonic())
+                self._flush = asyncio.get_running_loop().call_later(pause, self._flush_now)
+
+    def _flush_now(self) -> None:
+        assert self._board is not None
+        self._flush = None
+        now, at = time.monotonic(), times.stamp()
+        for settle in self._settles.values():
+            changes = settle.flush(now, at) if settle.due is not None else []
+            if changes:
+                self._board.changes(changes)
+        self._arm()
+
+
+def _root_name(entry: Entry) -> str:
+    return f"worktree {entry.key.repo} {entry.key.worktree}"
+
+
+def _moved(before: Entry, now: Entry) -> bool:
+    return (before.path, before.admin_dir) != (now.path, now.admin_dir)

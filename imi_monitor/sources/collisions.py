@@ -1,0 +1,218 @@
+"""Collisions: which worktrees touch the same files, and whether merging them would really conflict.
+
+That files overlap is known at once from what git status and the branches say. Whether it conflicts is tried in the
+background, one pair at a time, and remembered by content: the same two contents are never tried twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from imi_monitor.git import trial
+from imi_monitor.git.run import Git
+from imi_monitor.model import times
+from imi_monitor.model.collide import overlaps
+from imi_monitor.model.errors import ImiError
+from imi_monitor.model.snapshot import Collision, GitState, Key
+from imi_monitor.sources.base import Board, Entry
+
+_CALM = 0.5  # seconds without news before anything is computed
+_MOST_REMEMBERED = 4000
+Pair = tuple[Key, Key | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known of one worktree's part: its commits and its uncommitted files."""
+
+    head: str | None
+    trunk: str | None
+    edits: tuple[str, ...]
+    marks: tuple[tuple[str, str, str], ...]
+    generation: int  # how often something was written there: the same files may hold something else
+
+
+class CollisionsSource:
+    """`saw` is told by the engine whenever a worktree's git state is new."""
+
+    name = "collisions"
+
+    def __init__(self) -> None:
+        self._entries: dict[Key, Entry] = {}
+        self._known: dict[Key, _Known] = {}
+        self._branch: dict[tuple[str, str, str], tuple[frozenset[str], frozenset[str]]] = {}
+        self._results: OrderedDict[tuple[str, str], tuple[str, ...]] = OrderedDict()
+        self._verdicts: dict[Pair, tuple[object, tuple[str, ...] | None, str]] = {}
+        self._written: dict[Key, int] = {}
+        self._news = asyncio.Event()
+        self._stopping = False
+        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="trial")
+
+    def follow(self, entries: tuple[Entry, ...]) -> None:
+        self._entries = {entry.key: entry for entry in entries if not entry.missing and entry.admin_dir}
+        for key in [key for key in self._known if key not in self._entries]:
+            del self._known[key]
+            self._news.set()
+
+    def touched(self, key: Key, _paths: frozenset[str] | None) -> None:
+        """Something was written there; the state that follows may look the same and still be another."""
+        self._written[key] = self._written.get(key, 0) + 1
+
+    def saw(self, key: Key, state: GitState) -> None:
+        """A worktree's state is new; only what can collide counts."""
+        edits = tuple(file.path for file in state.files)
+        marks = tuple((file.path, file.index, file.tree) for file in state.files)
+        known = _Known(state.head, state.trunk, edits, marks, self._written.get(key, 0))
+        if self._known.get(key) != known:
+            self._known[key] = known
+            self._news.set()
+
+    async def run(self, board: Board) -> None:
+        try:
+            while True:
+                await self._news.wait()
+                await asyncio.sleep(_CALM)
+                self._news.clear()
+                try:
+                    await self._turn(board)
+                except (ImiError, OSError) as error:
+                    board.fail(self.name, "collisions", str(error))
+        finally:
+            self._stopping = True
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+    async def _turn(self, board: Board) -> None:
+        loop = asyncio.get_running_loop()
+        known, entries = dict(self._known), dict(self._entries)
+        touched, trunk_side = await loop.run_in_executor(self._pool, self._touched, known, entries)
+        pairs = self._pairs(touched, trunk_side)
+        board.collisions(self._collisions(pairs, known))
+        for pair, _ in pairs.items():
+            if self._news.is_set():
+                return  # something changed meanwhile: start over rather than finish what is old
+            if self._is_new(pair, known):
+                await self._try(board, pair, known, entries)
+                board.collisions(self._collisions(pairs, known))
+        board.well(self.name)
+
+    def _pairs(
+        self, touched: Mapping[Key, frozenset[str]], trunk_side: Mapping[Key, frozenset[str]]
+    ) -> dict[Pair, tuple[str, ...]]:
+        found = overlaps(touched)
+        for key, files in trunk_side.items():
+            common = files & touched.get(key, frozenset())
+            if common:
+                found[(key, None)] = tuple(sorted(common))
+        return found
+
+    def _collisions(self, pairs: Mapping[Pair, tuple[str, ...]], known: Mapping[Key, _Known]) -> tuple[Collision, ...]:
+        found = []
+        for (left, right), files in pairs.items():
+            mark, conflicts, at = self._verdicts.get((left, right), (None, None, ""))
+            current = mark == _mark((left, right), known)
+            found.append(Collision(left, right, files, conflicts if current else None, at if current else None))
+        return tuple(found)
+
+    def _is_new(self, pair: Pair, known: Mapping[Key, _Known]) -> bool:
+        return self._verdicts.get(pair, (None,))[0] != _mark(pair, known)
+
+    async def _try(
+        self, board: Board, pair: Pair, known: Mapping[Key, _Known], entries: Mapping[Key, Entry]
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        mark = _mark(pair, known)
+        try:
+            conflicts: tuple[str, ...] | None = await loop.run_in_executor(
+                self._pool, self._conflicts, pair, known, entries
+            )
+        except (ImiError, OSError) as error:
+            conflicts = None  # shown as unknown, and tried again when something changes
+            board.fail(self.name, f"a trial merge of {pair[0].worktree}", str(error))
+        self._verdicts[pair] = (mark, conflicts, times.stamp())
+        if len(self._verdicts) > _MOST_REMEMBERED:
+            self._verdicts = {pair: verdict for pair, verdict in self._verdicts.items() if pair[0] in self._known}
+
+    # -- in the thread of the pool ----------------------------------------------------------------------------------
+
+    def _touched(
+        self, known: Mapping[Key, _Known], entries: Mapping[Key, Entry]
+    ) -> tuple[dict[Key, frozenset[str]], dict[Key, frozenset[str]]]:
+        touched: dict[Key, frozenset[str]] = {}
+        trunk_side: dict[Key, frozenset[str]] = {}
+        for key, part in known.items():
+            entry = entries.get(key)
+            if entry is None:
+                continue
+            own, theirs = self._branch_files(entry, part)
+            edits = frozenset(trial.expand(entry.path, part.edits))
+            touched[key] = own | edits
+            trunk_side[key] = theirs
+        return touched, trunk_side
+
+    def _branch_files(self, entry: Entry, part: _Known) -> tuple[frozenset[str], frozenset[str]]:
+        """What the branch and the trunk changed since they parted; remembered by the two commits."""
+        git = self._git(entry)
+        trunk = self._trunk_sha(git, part.trunk)
+        if part.head is None or trunk is None or trunk == part.head:
+            return frozenset(), frozenset()
+        key = (entry.common_dir, part.head, trunk)
+        if key not in self._branch:
+            if len(self._branch) > _MOST_REMEMBERED:
+                self._branch.clear()
+            try:
+                self._branch[key] = trial.branch_files(git, part.head, trunk)
+            except ImiError:
+                return frozenset(), frozenset()
+        return self._branch[key]
+
+    def _conflicts(
+        self, pair: Pair, known: Mapping[Key, _Known], entries: Mapping[Key, Entry]
+    ) -> tuple[str, ...] | None:
+        left, right = pair
+        entry = entries[left]
+        git = self._git(entry)
+        with trial.Trial(entry.common_dir) as made:
+            one = self._side(made, left, known, entries)
+            other = self._trunk_sha(git, known[left].trunk) if right is None else self._side(made, right, known, entries)
+            if one is None or other is None:
+                return None
+            key = (one, other)
+            if key not in self._results:
+                self._results[key] = made.conflicts(git, one, other)
+                if len(self._results) > _MOST_REMEMBERED:
+                    self._results.popitem(last=False)
+            return self._results[key]
+
+    def _side(
+        self, made: trial.Trial, key: Key, known: Mapping[Key, _Known], entries: Mapping[Key, Entry]
+    ) -> str | None:
+        part, entry = known[key], entries[key]
+        if part.head is None:
+            return None
+        edits = tuple(trial.expand(entry.path, part.edits))
+        return made.commit(trial.Side(self._git(entry), part.head, edits))
+
+    def _git(self, entry: Entry) -> Git:
+        return Git(
+            entry.common_dir, entry.admin_dir, entry.path, trusted=entry.trusted, cancelled=lambda: self._stopping
+        )
+
+    def _trunk_sha(self, git: Git, name: str | None) -> str | None:
+        from imi_monitor.git.refs import resolve
+
+        if name is None:
+            return None
+        for ref in (f"refs/remotes/{name}", f"refs/heads/{name}"):
+            found = resolve(git, ref)
+            if found is not None:
+                return found
+        return None
+
+
+def _mark(pair: Pair, known: Mapping[Key, _Known]) -> object:
+    """What the verdict on a pair depends on."""
+    return tuple(known.get(key) for key in pair if key is not None)

@@ -1,0 +1,101 @@
+"""Following by looking again and again: where the kernel tells nothing, or has told all it may.
+
+Each root is walked in a thread and compared with what it was. The pause grows with the cost, so that all polled roots
+together stay below a twentieth of a core.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+
+from imi_monitor.sources.files.port import Root, Sink, Touched
+from imi_monitor.sources.files.walk import listed
+
+SHARE = 0.05  # of one core, for all polled roots together
+_SHORTEST = 2.0
+_LONGEST = 300.0
+_MOST_FILES = 200_000  # of one root; beyond it only folders are compared
+
+Mark = tuple[int, int, int]
+
+
+class Polling:
+    """One task that visits the roots in turn."""
+
+    name = "polling"
+
+    def __init__(self, *, shortest: float = _SHORTEST) -> None:
+        self._shortest = shortest
+        self._roots: dict[str, Root] = {}
+        self._seen: dict[str, dict[str, Mark]] = {}
+        self._sink: Sink | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self, sink: Sink) -> None:
+        self._sink = sink
+        self._task = asyncio.create_task(self._visit(), name="polling")
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def add(self, root: Root) -> None:
+        self._roots[root.name] = root
+        self._seen.pop(root.name, None)
+
+    def remove(self, name: str) -> None:
+        self._roots.pop(name, None)
+        self._seen.pop(name, None)
+
+    async def _visit(self) -> None:
+        while True:
+            spent = 0.0
+            for root in list(self._roots.values()):
+                spent += await self._look(root)
+            await asyncio.sleep(min(_LONGEST, max(self._shortest, spent / SHARE)))
+
+    async def _look(self, root: Root) -> float:
+        """Walk one root and tell what changed since the last time; gives the seconds of work."""
+        now, cost = await asyncio.to_thread(_walk, root)
+        before = self._seen.get(root.name)
+        if root.name not in self._roots:
+            return cost
+        self._seen[root.name] = now
+        batch = _compare(before, now) if before is not None else []
+        if batch and self._sink is not None:
+            self._sink.touched(root.name, batch)
+        return cost
+
+
+def _walk(root: Root) -> tuple[dict[str, Mark], float]:
+    """(path -> mark of every file, CPU seconds it took)."""
+    started = time.thread_time()
+    found: dict[str, Mark] = {}
+    pending = deque(root.folders)
+    while pending and len(found) < _MOST_FILES:
+        folder = pending.popleft()
+        for entry in listed(folder):
+            try:
+                if entry.is_dir(follow_symlinks=False):
+                    if root.deep and root.descend(entry.path):
+                        pending.append(entry.path)
+                    continue
+                info = entry.stat(follow_symlinks=False)
+            except OSError:
+                continue  # gone between listing and looking
+            found[entry.path] = (info.st_mtime_ns, info.st_size, info.st_ino)
+    return found, time.thread_time() - started
+
+
+def _compare(before: dict[str, Mark], now: dict[str, Mark]) -> list[Touched]:
+    batch = [Touched(path, "deleted") for path in before if path not in now]
+    for path, mark in now.items():
+        old = before.get(path)
+        if old is None:
+            batch.append(Touched(path, "created"))
+        elif old != mark:
+            batch.append(Touched(path, "modified"))
+    return batch

@@ -1,0 +1,57 @@
+"""What every way of following files looks like: folders in, raw events out, and an honest word when something was missed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+Kind = Literal["created", "modified", "deleted", "moved_from", "moved_to"]
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """One raw event. `path` is absolute; two halves of a rename share a `cookie` where the system tells."""
+
+    path: str
+    kind: Kind
+    is_dir: bool = False
+    cookie: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """Something to follow. `descend` says whether to look into a folder below (given its absolute path); with
+    `deep` False only the folders named are followed, each for itself."""
+
+    name: str  # what it is known by; unique
+    folders: tuple[str, ...]
+    deep: bool = False
+    descend: Callable[[str], bool] = lambda _path: True
+
+
+class Sink(Protocol):
+    """Who is told. All of it is called on the loop."""
+
+    def touched(self, root: str, batch: Sequence[Touched]) -> None: ...
+
+    def lost(self, root: str | None, why: str) -> None:
+        """Events may be missing (None: anywhere): what is there now has to be looked at."""
+
+    def mode(self, root: str, how: str, why: str | None) -> None:
+        """`live`, `polling`, `starting`, or `off`, and why it is not live."""
+
+
+class FileEvents(Protocol):
+    """A back end."""
+
+    name: str
+
+    async def start(self, sink: Sink) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def add(self, root: Root) -> None:
+        """Follow it; what could not be followed is said through `mode`, never raised."""
+
+    def remove(self, name: str) -> None: ...

@@ -1,0 +1,142 @@
+"""Who gets the kernel's attention when there is not enough for all: the worktrees that are busy. The rest is polled.
+
+The kernel's watches are limited for the user as a whole. We take half of them at most, count what a root needs before it
+is added, and hand the least recently active roots to the poller; one that becomes active changes places.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+
+from imi_monitor.sources.files.polling import Polling
+from imi_monitor.sources.files.port import FileEvents, Root, Sink, Touched
+from imi_monitor.sources.files.walk import folders
+
+OUR_SHARE = 0.5
+_FALLBACK_LIMIT = 8192
+
+
+class Tiers:
+    """A back end made of two: live as far as the watches reach, polling behind."""
+
+    def __init__(self, live: FileEvents, polling: Polling | None = None, *, limit: int | None = None) -> None:
+        self.name = live.name
+        self._live = live
+        self._polling = polling or Polling()
+        self._limit = int((limit or kernel_limit()) * OUR_SHARE)
+        self._needs: dict[str, int] = {}  # root -> watches, oldest activity first; only live ones
+        self._polled: dict[str, Root] = {}
+        self._roots: dict[str, Root] = {}
+        self._sink: Sink | None = None
+        self._moves: set[asyncio.Task[None]] = set()
+
+    async def start(self, sink: Sink) -> None:
+        self._sink = sink
+        await self._live.start(self)
+        await self._polling.start(self)
+
+    async def close(self) -> None:
+        for task in self._moves:
+            task.cancel()
+        await asyncio.gather(*self._moves, return_exceptions=True)
+        await self._live.close()
+        await self._polling.close()
+
+    async def add(self, root: Root) -> None:
+        self.remove(root.name)
+        self._roots[root.name] = root
+        need = await asyncio.to_thread(_count, root, self._limit)
+        if self._roots.get(root.name) is not root:
+            return
+        if need <= self._limit - sum(self._needs.values()):
+            self._needs[root.name] = need
+            await self._live.add(root)
+        else:
+            await self._poll(root)
+
+    def remove(self, name: str) -> None:
+        self._roots.pop(name, None)
+        if self._needs.pop(name, None) is not None:
+            self._live.remove(name)
+        if self._polled.pop(name, None) is not None:
+            self._polling.remove(name)
+
+    def touched(self, root: str, batch: Sequence[Touched]) -> None:
+        assert self._sink is not None
+        self._active(root)
+        self._sink.touched(root, batch)
+
+    def lost(self, root: str | None, why: str) -> None:
+        assert self._sink is not None
+        self._sink.lost(root, why)
+
+    def mode(self, root: str, how: str, why: str | None) -> None:
+        assert self._sink is not None
+        if how == "polling" and root in self._needs:  # the limit came earlier than we had counted
+            self._task(self._demote(root))
+        else:
+            self._sink.mode(root, how, why)
+
+    def _active(self, name: str) -> None:
+        """The root is busy: it is the last to lose its place, and if it has none it gets one."""
+        if name in self._needs:
+            self._needs[name] = self._needs.pop(name)
+        elif name in self._polled:
+            self._task(self._promote(name))
+
+    def _task(self, work: object) -> None:
+        task = asyncio.ensure_future(work)  # type: ignore[call-overload]
+        self._moves.add(task)
+        task.add_done_callback(self._moves.discard)
+
+    async def _promote(self, name: str) -> None:
+        root = self._polled.get(name)
+        if root is None:
+            return
+        need = await asyncio.to_thread(_count, root, self._limit)
+        if need > self._limit or self._polled.get(name) is not root:
+            return
+        while need > self._limit - sum(self._needs.values()):
+            await self._demote(next(iter(self._needs)))
+        if self._polled.pop(name, None) is None:
+            return
+        self._polling.remove(name)
+        self._needs[name] = need
+        await self._live.add(root)
+        self.lost(name, "it is followed anew")
+
+    async def _demote(self, name: str) -> None:
+        if self._needs.pop(name, None) is None:
+            return
+        self._live.remove(name)
+        root = self._roots.get(name)
+        if root is not None:
+            await self._poll(root)
+            self.lost(name, "it is polled from now on")
+
+    async def _poll(self, root: Root) -> None:
+        assert self._sink is not None
+        self._polled[root.name] = root
+        await self._polling.add(root)
+        self._sink.mode(root.name, "polling", "there are more folders than the kernel lets us watch")
+
+
+def kernel_limit() -> int:
+    """How many watches one user may have."""
+    try:
+        with open("/proc/sys/fs/inotify/max_user_watches", "rb") as file:
+            return int(file.read())
+    except (OSError, ValueError):
+        return _FALLBACK_LIMIT
+
+
+def _count(root: Root, most: int) -> int:
+    """How many folders the root has; counting stops where it no longer matters."""
+    number = 0
+    for _ in folders(root):
+        number += 1
+        if number > most:
+            break
+    return number

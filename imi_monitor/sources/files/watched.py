@@ -1,0 +1,229 @@
+"""File events by watchfiles: the base that works everywhere, in a process of its own (see `watchfiles_child`).
+
+What watchfiles loses silently is guarded: new folders are listed when they appear and once more a moment later, a full
+queue, a stop and a broken watcher each mean "look again". It does not pair the halves of a rename; those show as deleted
+and created.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import marshal
+import os
+import struct
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from imi_monitor.sources.files.port import Kind, Root, Sink, Touched
+from imi_monitor.sources.files.stall import Stall
+from imi_monitor.sources.files.walk import listed
+
+_GATHER = 0.05  # seconds in which folders to add are collected: each addition builds watchers anew
+_AGAIN = (0.05, 0.5)  # when a new folder is listed once more
+_RESTART = (0.2, 1.0, 5.0, 30.0)
+# "added" may also be a save by rename, so nobody knows whether the file existed: as a move without its other half
+_KINDS: dict[int, Kind] = {1: "moved_to", 2: "modified", 3: "deleted"}
+
+
+class Watchfiles:
+    """The parent's side."""
+
+    name = "watchfiles"
+
+    def __init__(self) -> None:
+        self._sink: Sink | None = None
+        self._roots: dict[str, Root] = {}
+        self._plans: dict[str, tuple[list[str], list[str]]] = {}
+        self._process: asyncio.subprocess.Process | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._pending: dict[str, tuple[list[str], list[str]]] = {}
+        self._more: dict[str, tuple[list[str], list[str]]] = {}  # folders that appeared in roots already followed
+        self._gather: asyncio.TimerHandle | None = None
+        self._stall = Stall()
+
+    async def start(self, sink: Sink) -> None:
+        self._sink = sink
+        self._stall.start(lambda why: sink.lost(None, why))
+        self._spawn(self._supervise())
+
+    async def close(self) -> None:
+        self._stall.stop()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._process is not None and self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+            await self._process.wait()
+
+    async def add(self, root: Root) -> None:
+        assert self._sink is not None
+        self._roots[root.name] = root
+        self._sink.mode(root.name, "starting", None)
+        plan = await asyncio.to_thread(split, root)
+        if self._roots.get(root.name) is root:
+            self._plans[root.name] = plan
+            self._pending[root.name] = plan
+            if self._gather is None:
+                self._gather = asyncio.get_running_loop().call_later(_GATHER, self._send_pending)
+
+    def remove(self, name: str) -> None:
+        self._roots.pop(name, None)
+        self._pending.pop(name, None)
+        if self._plans.pop(name, None) is not None:
+            self._send(("drop", name))
+
+    def _send_pending(self) -> None:
+        self._gather = None
+        if self._pending:
+            self._send(("add", self._pending))
+        for name, (deep, flat) in self._more.items():
+            if name in self._plans and name not in self._pending:
+                self._send(("extend", name, deep, flat))
+        self._pending, self._more = {}, {}
+
+    def _send(self, message: tuple[Any, ...]) -> None:
+        if self._process is not None and self._process.stdin is not None and not self._process.stdin.is_closing():
+            data = marshal.dumps(message)
+            self._process.stdin.write(struct.pack("<I", len(data)) + data)
+
+    def _spawn(self, work: object) -> None:
+        task: asyncio.Task[None] = asyncio.ensure_future(work)  # type: ignore[call-overload]
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _supervise(self) -> None:
+        """Keep one child alive; what happened while there was none has to be looked at."""
+        assert self._sink is not None
+        turn = 0
+        while True:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "imi_monitor.sources.files.watchfiles_child",
+                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+                start_new_session=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            )  # fmt: skip
+            if self._plans:
+                self._send(("add", self._plans))
+            await self._listen(self._process)
+            await self._process.wait()
+            for name in self._roots:
+                self._sink.mode(name, "starting", "the watcher ended and is started again")
+            await asyncio.sleep(_RESTART[min(turn, len(_RESTART) - 1)])
+            turn += 1
+            self._sink.lost(None, "the watcher was away")
+
+    async def _listen(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdout is not None
+        while True:
+            try:
+                head = await process.stdout.readexactly(4)
+                data = await process.stdout.readexactly(struct.unpack("<I", head)[0])
+            except asyncio.IncompleteReadError:
+                return
+            self._hear(marshal.loads(data))
+
+    def _hear(self, message: tuple[str, ...]) -> None:
+        assert self._sink is not None
+        verb = message[0]
+        if verb == "events":
+            self._stall.alive()
+            self._events(message[1])  # type: ignore[arg-type]
+        elif verb == "ready":
+            for name in message[1]:
+                self._sink.mode(name, "live", None)
+        elif verb == "full":
+            for name in list(self._roots):
+                self._sink.mode(name, "polling", f"the kernel's limit is reached: {message[1]}")
+        elif verb == "broken":
+            self._sink.lost(None, f"the watcher broke: {message[1]}")
+            self._send(("rebuild",))
+        else:
+            self._sink.lost(None, message[1])
+
+    def _events(self, found: Sequence[tuple[int, str]]) -> None:
+        assert self._sink is not None
+        batches: dict[str, list[Touched]] = {}
+        for number, path in found:
+            name = self._owner(path)
+            if name is None:
+                continue
+            is_dir = number == 1 and os.path.isdir(path) and not os.path.islink(path)
+            batches.setdefault(name, []).append(Touched(path, _KINDS[number], is_dir))
+            if is_dir:
+                self._entered(name, path)
+            if number == 3 and path in self._roots[name].folders:
+                self._sink.lost(name, f"{path} is gone or was replaced")
+        for name, batch in batches.items():
+            self._sink.touched(name, batch)
+
+    def _owner(self, path: str) -> str | None:
+        """The root that a path belongs to: the one whose folder is the nearest above it."""
+        best, length = None, -1
+        for name, root in self._roots.items():
+            for folder in root.folders:
+                inside = path == folder or path.startswith(folder + "/")
+                near = root.deep or os.path.dirname(path) == folder or path == folder
+                if inside and near and len(folder) > length:
+                    best, length = name, len(folder)
+        return best
+
+    def _entered(self, name: str, folder: str) -> None:
+        """A folder appeared: follow it if it is to be followed, and tell what is in it already."""
+        root = self._roots[name]
+        if not root.deep or not root.descend(folder):
+            return
+        plan = self._plans.get(name)
+        if plan is not None and os.path.dirname(folder) in plan[1]:
+            # its parent is followed alone; below the others watchfiles follows new folders by itself
+            deep, flat = split(Root(name, (folder,), True, root.descend))
+            self._plans[name] = (plan[0] + deep, plan[1] + flat)
+            before = self._more.get(name, ([], []))
+            self._more[name] = (before[0] + deep, before[1] + flat)
+            if self._gather is None:
+                self._gather = asyncio.get_running_loop().call_later(_GATHER, self._send_pending)
+        loop = asyncio.get_running_loop()
+        loop.call_soon(self._list, name, folder)
+        for pause in _AGAIN:
+            loop.call_later(pause, self._list, name, folder)
+
+    def _list(self, name: str, folder: str) -> None:
+        root = self._roots.get(name)
+        if root is None or self._sink is None:
+            return
+        batch = []
+        pending = [folder]
+        while pending:
+            for entry in listed(pending.pop()):
+                if entry.is_dir(follow_symlinks=False):
+                    if root.descend(entry.path):
+                        pending.append(entry.path)
+                else:
+                    batch.append(Touched(entry.path, "moved_to"))
+        if batch:
+            self._sink.touched(name, batch)
+
+
+def split(root: Root) -> tuple[list[str], list[str]]:
+    """(folders to follow with everything below, folders to follow alone): the first have nothing pruned below them."""
+    if not root.deep:
+        return [], [folder for folder in root.folders if os.path.isdir(folder)]
+    deep: list[str] = []
+    flat: list[str] = []
+    for folder in root.folders:
+        if _pure(root, folder, deep, flat):
+            deep.append(folder)
+    return deep, flat
+
+
+def _pure(root: Root, folder: str, deep: list[str], flat: list[str]) -> bool:
+    """Whether everything below may be followed; if not, its pure children go to `deep` and itself to `flat`."""
+    children = [entry.path for entry in listed(folder) if entry.is_dir(follow_symlinks=False)]
+    wanted = [child for child in children if root.descend(child)]
+    pure = [child for child in wanted if _pure(root, child, deep, flat)]
+    if len(pure) == len(children):
+        return True
+    deep.extend(pure)
+    flat.append(folder)
+    return False

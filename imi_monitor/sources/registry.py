@@ -1,0 +1,117 @@
+"""The registry as the engine sees it: claims, the line in front of them, who held what, and the log.
+
+Told by a watcher that the database's write-ahead log changed, it confirms by `PRAGMA data_version` and reads; a slow
+tick is the safety net for changes nobody announced, and notices holders that died, which writes nothing anywhere.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from imi_monitor import host
+from imi_monitor.model.errors import ImiError
+from imi_monitor.model.snapshot import ClaimState, EventLine, Key, Waiting
+from imi_monitor.sources.base import Board, Grant, RegistryPicture
+from imi_monitor.sources.pace import Pace
+from imi_monitor.store import claim_history, claims, events, queue
+from imi_monitor.store.aio import Registry
+
+_TICK = 1.0
+_MOST_EVENTS = 500
+_MOST_GRANTS = 2000
+
+
+class RegistrySource:
+    """Follows the registry; `look` is called by whoever watches its folder."""
+
+    name = "registry"
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._pace = Pace(_TICK)
+        self._version: int | None = None
+        self._seq: int | None = None
+        self._states: tuple[str, ...] = ()
+
+    def look(self) -> None:
+        self._pace.poke()
+
+    async def run(self, board: Board) -> None:
+        while True:
+            await self._turn(board)
+            await self._pace.next()
+
+    async def _turn(self, board: Board) -> None:
+        try:
+            version = await self._registry.read(queue.change_counter)
+            if version == self._version and not await self._somebody_died():
+                return
+            picture = await self._registry.read(read_picture, self._seq)
+        except ImiError as error:
+            self._pace.failed()
+            board.fail(self.name, "the registry", error.sentence)
+            return
+        self._pace.worked()
+        self._version = version
+        self._seq = max([self._seq or 0, *(line.seq for line in picture.events)])
+        self._states = tuple(claim.state for claim in picture.claims)
+        board.registry(picture)
+        board.well(self.name)
+
+    async def _somebody_died(self) -> bool:
+        """Whether a holder's state changed without a write: a process ended, or was silent past its ttl."""
+        if not self._states:
+            return False
+        return await self._registry.read(_states) != self._states
+
+
+def read_picture(connection: sqlite3.Connection, since: int | None) -> RegistryPicture:
+    """Everything at once, on one consistent picture; of the log only what is new, or its end at the first look."""
+    after = max(0, events.last_seq(connection) - _MOST_EVENTS) if since is None else since
+    lines = events.since(connection, after, limit=_MOST_EVENTS)
+    return RegistryPicture(
+        claims=tuple(_claim(claim) for claim in claims.held(connection)),
+        waiting=tuple(_waiting(connection)),
+        grants=tuple(_grant(grant) for grant in claim_history.history(connection, limit=_MOST_GRANTS)),
+        events=tuple(
+            EventLine(
+                line.seq, line.type, line.occurred_at, line.repo_name, line.worktree_name, line.agent_id, line.data
+            )
+            for line in lines
+        ),
+    )
+
+
+def _states(connection: sqlite3.Connection) -> tuple[str, ...]:
+    return tuple(claims.state(claim) for claim in claims.held(connection))
+
+
+def _claim(claim: claims.Claim) -> ClaimState:
+    return ClaimState(
+        key=_key(claim.repo_name, claim.worktree_name),
+        agent=claim.agent_id or "",
+        state=claims.state(claim),
+        epoch=claim.epoch,
+        claimed_at=claim.claimed_at,
+        heartbeat_at=claim.heartbeat_at,
+        task=claim.task_id,
+        pid=claim.pid,
+    )
+
+
+def _waiting(connection: sqlite3.Connection) -> list[Waiting]:
+    places: dict[Key, int] = {}
+    found = []
+    for waiter in queue.line(connection):
+        key = _key(waiter.repo_name, waiter.worktree_name)
+        places[key] = places.get(key, 0) + 1
+        found.append(Waiting(key, waiter.agent_id, waiter.enqueued_at, places[key]))
+    return found
+
+
+def _grant(grant: claim_history.Grant) -> Grant:
+    return Grant(_key(grant.repo_name, grant.worktree_name), grant.agent_id, grant.claimed_at, grant.released_at)
+
+
+def _key(repo: str, worktree: str) -> Key:
+    return Key(host.hostname(), repo, worktree)

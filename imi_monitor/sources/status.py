@@ -1,0 +1,264 @@
+"""Git status of every worktree, asked only where something happened, and by a slow rolling sweep.
+
+Never two questions at once for one worktree, never more than there are cores, never more often than a tenth of the
+time goes into it. In a big tree only the paths that changed are asked, and the whole when it is quiet again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+from imi_monitor.git import picture, refs
+from imi_monitor.git.distance import trunk_ref
+from imi_monitor.git.picture import Trunk
+from imi_monitor.git.run import Git
+from imi_monitor.model.errors import ImiError
+from imi_monitor.model.snapshot import GitState, Key
+from imi_monitor.sources.base import Board, Entry
+
+_SHORTEST = 0.5  # seconds between two questions about one worktree
+_SHARE = 0.1  # of a core, for one busy worktree
+_SETTLE = 0.03  # a save is several events: ask after the last of them
+_SWEEP_SHARE = 0.0025  # of a core, for looking again at what nobody told us about
+_SWEEP_SHORTEST = 5.0
+_BIG_INDEX = 600_000  # bytes of an index (some 5,000 files) from which asking for single paths pays
+_MOST_PATHS = 20
+_QUIET = 3.0  # seconds without events until a partial answer is replaced by a whole one
+_MOST_BACKOFF = 60.0
+
+
+@dataclass
+class _Tree:
+    """What we know about asking one worktree."""
+
+    entry: Entry
+    state: GitState | None = None
+    asked_at: float = 0.0
+    cost: float = 0.0
+    running: bool = False
+    wanted: bool = True
+    paths: set[str] | None = None  # None: everything
+    failures: int = 0
+    timer: asyncio.TimerHandle | None = None
+
+
+@dataclass(frozen=True)
+class TrunkSettings:
+    remote: str = "origin"
+    configured: str | None = None
+
+
+@dataclass
+class StatusSource:
+    """`touched`, `git_dir` and `refs_changed` are told by whoever watches files."""
+
+    settings: TrunkSettings = field(default_factory=TrunkSettings)
+    name: str = "status"
+    asked: int = 0  # worktrees asked so far: for tests and benchmarks
+
+    def __post_init__(self) -> None:
+        self._trees: dict[Key, _Tree] = {}
+        self._trunks: dict[str, Trunk] = {}
+        self._refs_timers: dict[str, asyncio.TimerHandle] = {}
+        self._board: Board | None = None
+        self._queue: asyncio.Queue[Key] = asyncio.Queue()
+        self._stopping = False
+        self._pool = ThreadPoolExecutor(max_workers=os.cpu_count() or 2, thread_name_prefix="git")
+
+    # -- told by others ---------------------------------------------------------------------------------------------
+
+    def follow(self, entries: tuple[Entry, ...]) -> None:
+        """The roster: new worktrees are asked at once, those that left are forgotten."""
+        current = {entry.key: entry for entry in entries if not entry.missing and entry.admin_dir}
+        for key in [key for key in self._trees if key not in current]:
+            self._cancel(self._trees.pop(key))
+        for key, entry in current.items():
+            tree = self._trees.get(key)
+            if tree is None or tree.entry.path != entry.path or tree.entry.admin_dir != entry.admin_dir:
+                self._trees[key] = _Tree(entry)
+                self._queue.put_nowait(key)
+            else:
+                moved = (tree.entry.branch, tree.entry.head, tree.entry.trusted) != (
+                    entry.branch, entry.head, entry.trusted,
+                )  # fmt: skip
+                tree.entry = entry
+                if moved:
+                    self.touched(key, None)
+
+    def touched(self, key: Key, paths: frozenset[str] | None) -> None:
+        """Files changed there; None: nobody knows which."""
+        tree = self._trees.get(key)
+        if tree is None:
+            return
+        if paths is None or (tree.wanted and tree.paths is None):
+            tree.paths = None
+        else:
+            tree.paths = (tree.paths or set()) | paths
+        tree.wanted = True
+        self._schedule(tree, _SETTLE)
+
+    def git_dir(self, folder: str) -> None:
+        """Something changed in the git directory of one worktree."""
+        for key, tree in self._trees.items():
+            if tree.entry.admin_dir == folder:
+                self.touched(key, None)
+
+    def refs_changed(self, common_dir: str) -> None:
+        """Branches moved: distances change, of everybody."""
+        if common_dir not in self._refs_timers and self._board is not None:
+            loop = asyncio.get_running_loop()
+            self._refs_timers[common_dir] = loop.call_later(0.1, self._look_at_refs, common_dir)
+
+    # -- asking -----------------------------------------------------------------------------------------------------
+
+    async def run(self, board: Board) -> None:
+        self._board = board
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(os.cpu_count() or 2):
+                    group.create_task(self._work())
+                group.create_task(self._sweep())
+        finally:
+            self._stopping = True  # threads that run git see it and kill their child
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+    async def _work(self) -> None:
+        while True:
+            key = await self._queue.get()
+            tree = self._trees.get(key)
+            if tree is not None and tree.wanted and not tree.running:
+                await self._ask(tree)
+
+    async def _ask(self, tree: _Tree) -> None:
+        assert self._board is not None
+        paths = self._paths_of(tree)
+        tree.running, tree.wanted, tree.paths = True, False, set()
+        key, loop, started = tree.entry.key, asyncio.get_running_loop(), time.monotonic()
+        try:
+            state = await loop.run_in_executor(self._pool, self._read, tree, paths)
+        except (ImiError, OSError) as error:
+            tree.failures += 1
+            sentence = error.sentence if isinstance(error, ImiError) else str(error)
+            if self._trees.get(key) is tree:
+                self._board.git_failed(key, sentence)
+        else:
+            tree.state, tree.failures = state, 0
+            if self._trees.get(key) is tree:
+                self._board.git(key, state)
+        finally:
+            self.asked += 1
+            tree.running = False
+            tree.asked_at = time.monotonic()
+            tree.cost = tree.asked_at - started
+        self._afterwards(tree)
+
+    def _afterwards(self, tree: _Tree) -> None:
+        """What has to follow: what came in meanwhile, a retry, or the whole after a part."""
+        if self._trees.get(tree.entry.key) is not tree:
+            return
+        if tree.wanted:
+            self._schedule(tree, _SETTLE)
+        elif tree.failures:
+            tree.wanted, tree.paths = True, None
+            self._schedule(tree, min(_MOST_BACKOFF, 2.0**tree.failures))
+        elif tree.state is not None and tree.state.partial:
+            tree.wanted, tree.paths = True, None
+            self._schedule(tree, max(_QUIET, 10 * tree.cost))
+
+    def _paths_of(self, tree: _Tree) -> list[str] | None:
+        """The paths to ask about, or None for the whole tree."""
+        if tree.paths is None or tree.state is None or not tree.paths or len(tree.paths) > _MOST_PATHS:
+            return None
+        try:
+            big = os.stat(os.path.join(tree.entry.admin_dir, "index")).st_size > _BIG_INDEX
+        except OSError:
+            return None
+        return sorted(tree.paths) if big else None
+
+    def _schedule(self, tree: _Tree, pause: float) -> None:
+        """Ask after `pause`, but not before this worktree's share of time is over."""
+        if tree.running or self._board is None:
+            return
+        rest = tree.asked_at + max(_SHORTEST, tree.cost / _SHARE) - time.monotonic() if tree.asked_at else 0.0
+        delay = max(pause, rest)
+        self._cancel(tree)
+        tree.timer = asyncio.get_running_loop().call_later(delay, self._queue.put_nowait, tree.entry.key)
+
+    def _cancel(self, tree: _Tree) -> None:
+        if tree.timer is not None:
+            tree.timer.cancel()
+            tree.timer = None
+
+    async def _sweep(self) -> None:
+        """Look again at one worktree after the other, so slowly that it costs nothing."""
+        pause = _SWEEP_SHORTEST
+        while True:
+            await asyncio.sleep(pause)
+            idle = [tree for tree in self._trees.values() if not tree.running and not tree.wanted]
+            if not idle:
+                continue
+            oldest = min(idle, key=lambda tree: tree.asked_at)
+            oldest.wanted, oldest.paths = True, None
+            await self._ask(oldest)
+            pause = max(_SWEEP_SHORTEST, oldest.cost / _SWEEP_SHARE)
+
+    # -- in a thread of the pool ------------------------------------------------------------------------------------
+
+    def _read(self, tree: _Tree, paths: Sequence[str] | None) -> GitState:
+        entry = tree.entry
+        git = self._git(entry)
+        trunk = self._trunks.get(entry.common_dir) or self._find_trunk(entry.common_dir, git)
+        return picture.read(git, trunk, tree.state, paths, linked=not entry.is_main)
+
+    def _git(self, entry: Entry) -> Git:
+        """git there, which ends when we do: a child must not outlive the one who asked."""
+        return Git(
+            entry.common_dir, entry.admin_dir, entry.path, trusted=entry.trusted, cancelled=lambda: self._stopping
+        )
+
+    def _find_trunk(self, common_dir: str, git: Git) -> Trunk:
+        main = git.at(common_dir, None)
+        name = refs.default_branch(main, self.settings.remote, self.settings.configured)
+        ref = trunk_ref(main, self.settings.remote, name)
+        found = Trunk(ref, refs.resolve(main, ref) if ref else None)
+        self._trunks[common_dir] = found
+        return found
+
+    # -- refs -------------------------------------------------------------------------------------------------------
+
+    def _look_at_refs(self, common_dir: str) -> None:
+        self._refs_timers.pop(common_dir, None)
+        task = asyncio.ensure_future(self._reread_refs(common_dir))
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    async def _reread_refs(self, common_dir: str) -> None:
+        """One process tells every branch's distance to its upstream; only what moved is asked further."""
+        assert self._board is not None
+        trees = [tree for tree in self._trees.values() if tree.entry.common_dir == common_dir]
+        if not trees:
+            return
+        git = self._git(trees[0].entry).at(common_dir, None)
+        before = self._trunks.get(common_dir)
+        loop = asyncio.get_running_loop()
+        try:
+            known = await loop.run_in_executor(self._pool, refs.tracking, git)
+            trunk = await loop.run_in_executor(self._pool, self._find_trunk, common_dir, git)
+        except (ImiError, OSError) as error:
+            self._board.fail(self.name, "branches", str(error))
+            return
+        self._board.well(self.name)
+        for tree in trees:
+            branch = known.get(tree.entry.branch or "")
+            state = tree.state
+            if state is None:
+                continue
+            if (before is not None and before != trunk) or (branch is not None and branch.sha != state.head):
+                self.touched(tree.entry.key, None)
+            elif branch is not None and (branch.ahead, branch.behind) != (state.ahead, state.behind):
+                tree.state = replace(state, ahead=branch.ahead, behind=branch.behind)
+                self._board.git(tree.entry.key, tree.state)

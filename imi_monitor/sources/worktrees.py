@@ -1,0 +1,123 @@
+"""The roster: which worktrees there are, from git's own files joined with our rows.
+
+Looked at again when git's files or the registry say that something changed, and every few seconds by a handful of
+`stat` calls, because a folder can vanish without anybody being told.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from imi_monitor import host, roster
+from imi_monitor.git import layout, safety
+from imi_monitor.model.errors import ImiError
+from imi_monitor.model.snapshot import Key
+from imi_monitor.sources.base import Board, Entry
+from imi_monitor.sources.pace import Pace
+from imi_monitor.store import trust, worktrees
+from imi_monitor.store.aio import Registry
+
+_GLANCE = 1.0  # seconds between two looks at the folders themselves
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which repositories: the git directories given, or every one the registry knows (None)."""
+
+    common_dirs: tuple[str, ...] | None = None
+
+
+class WorktreesSource:
+    """Reads the roster in the registry's thread, where the rows are; the files are small and few."""
+
+    name = "worktrees"
+
+    def __init__(self, registry: Registry, scope: Scope) -> None:
+        self._registry = registry
+        self._scope = scope
+        self._pace = Pace(_GLANCE)
+        self._seen: tuple[Entry, ...] = ()
+        self._marks: tuple[object, ...] = ()
+
+    def look(self) -> None:
+        """Something happened that may have changed the roster: look now."""
+        self._pace.poke()
+
+    async def run(self, board: Board) -> None:
+        asked = True
+        while True:
+            if asked or _marks(self._seen) != self._marks:
+                await self._read(board)
+            asked = await self._pace.next()
+
+    async def _read(self, board: Board) -> None:
+        try:
+            entries = await self._registry.read(read_roster, self._scope)
+        except (ImiError, OSError) as error:
+            self._pace.failed()
+            board.fail(self.name, "the list of worktrees", str(error))
+            return
+        self._pace.worked()
+        self._seen, self._marks = entries, _marks(entries)
+        board.roster(entries)
+        board.well(self.name)
+
+
+def read_roster(connection: sqlite3.Connection, scope: Scope) -> tuple[Entry, ...]:
+    """Every worktree in scope. Runs in the registry's thread."""
+    if scope.common_dirs is None:
+        repositories = roster.known_repositories(connection)
+    else:
+        repositories = [layout.repository_at(path) for path in scope.common_dirs if os.path.isdir(path)]
+    found: list[Entry] = []
+    for repository in repositories:
+        found.extend(_entries(connection, repository))
+    return tuple(found)
+
+
+def _entries(connection: sqlite3.Connection, repository: layout.Repository) -> list[Entry]:
+    repo_name = worktrees.repository_of(connection, repository.common_dir, repository.main_path)
+    name = repo_name or layout.repository_name(repository)
+    fingerprint = trust.fingerprint_of(connection, repository.common_dir)
+    trusted = fingerprint is not None and fingerprint == safety.fingerprint(repository.common_dir)
+    targets = roster.roster(connection, repository, repo_name)
+    return [_entry(target, name, repository, trusted) for target in targets]
+
+
+def _entry(target: roster.Target, repo: str, repository: layout.Repository, trusted: bool) -> Entry:
+    linked = target.linked
+    if target.is_main:
+        branch, head = layout.read_head(repository.common_dir, repository.common_dir)
+    else:
+        branch, head = (linked.branch, linked.head) if linked else (target.branch, None)
+    return Entry(
+        key=Key(host.hostname(), repo, target.name),
+        path=target.path,
+        admin_dir=target.admin_dir or "",
+        common_dir=repository.common_dir,
+        type=target.kind,
+        branch=branch,
+        head=head,
+        is_main=target.is_main,
+        missing=target.missing or (linked is not None and linked.missing) or (linked is None and not target.is_main),
+        locked=linked.locked if linked else None,
+        pr=target.row.pr_number if target.row else None,
+        trusted=trusted,
+    )
+
+
+def _marks(entries: Sequence[Entry]) -> tuple[object, ...]:
+    """A glance: which folders stand, and when each repository's list of worktrees last changed."""
+    stands = tuple(os.path.lexists(os.path.join(entry.path, ".git")) for entry in entries)
+    lists = {entry.common_dir for entry in entries}
+    return (*stands, *((common, _changed_at(os.path.join(common, "worktrees"))) for common in sorted(lists)))
+
+
+def _changed_at(path: str) -> int | None:
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        return None

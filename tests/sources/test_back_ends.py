@@ -1,0 +1,295 @@
+"""The ways of following files: nothing that happens is missed, and what may have been missed is said."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import shutil
+import sys
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from imi_monitor.sources.files.choose import choose
+from imi_monitor.sources.files.inotify import Inotify
+from imi_monitor.sources.files.polling import Polling
+from imi_monitor.sources.files.port import FileEvents, Root, Touched
+from imi_monitor.sources.files.tiers import Tiers
+from imi_monitor.sources.files.watched import Watchfiles, split
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="compares with Linux's inotify")
+MAKERS: dict[str, Callable[[], FileEvents]] = {
+    "inotify": Inotify,
+    "watchfiles": Watchfiles,
+    "polling": lambda: Polling(shortest=0.05),
+    "tiers": lambda: Tiers(Inotify()),
+}
+
+
+class Ear:
+    """A sink that remembers."""
+
+    def __init__(self) -> None:
+        self.paths: set[str] = set()
+        self.seen: list[Touched] = []
+        self.losses: list[tuple[str | None, str]] = []
+        self.modes: dict[str, tuple[str, str | None]] = {}
+
+    def touched(self, root: str, batch: Sequence[Touched]) -> None:
+        self.seen.extend(batch)
+        self.paths.update(event.path for event in batch)
+
+    def lost(self, root: str | None, why: str) -> None:
+        self.losses.append((root, why))
+
+    def mode(self, root: str, how: str, why: str | None) -> None:
+        self.modes[root] = (how, why)
+
+    async def until(self, true: Callable[[], object], seconds: float = 8) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                while not true():
+                    await asyncio.sleep(0.01)
+        except TimeoutError:
+            pytest.fail(f"did not happen: {len(self.seen)} events, {self.losses}, {self.modes}")
+
+
+def following(make: Callable[[], FileEvents], root: Root, play: Callable[[FileEvents, Ear], Awaitable[None]]) -> Ear:
+    ear = Ear()
+
+    async def main() -> None:
+        events = make()
+        await events.start(ear)
+        try:
+            await events.add(root)
+            if not isinstance(events, Polling):
+                await ear.until(lambda: ear.modes.get(root.name, ("",))[0] == "live")
+            else:
+                await asyncio.sleep(0.3)
+            await play(events, ear)
+        finally:
+            await events.close()
+
+    asyncio.run(main())
+    return ear
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_writes_deletions_and_new_files(name: str, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    (root / "sub").mkdir(parents=True)
+    (root / "sub" / "old").write_text("x")
+
+    async def play(_: FileEvents, ear: Ear) -> None:
+        (root / "sub" / "old").write_text("longer than before")
+        (root / "new").write_text("x")
+        await ear.until(lambda: {str(root / "sub" / "old"), str(root / "new")} <= ear.paths)
+        ear.seen.clear()
+        (root / "sub" / "old").unlink()
+        await ear.until(lambda: any(e.kind == "deleted" and e.path.endswith("old") for e in ear.seen))
+
+    following(MAKERS[name], Root("r", (str(root),), deep=True), play)
+
+
+@pytest.mark.parametrize("name", ["inotify", "watchfiles"])
+def test_folders_filled_at_once_lose_nothing(name: str, tmp_path: Path) -> None:  # W1
+    root = tmp_path / "root"
+    root.mkdir()
+    wanted = {str(root / f"n{i}" / "a" / "b" / f"f{k}") for i in range(40) for k in range(5)}
+
+    async def play(_: FileEvents, ear: Ear) -> None:
+        script = "import os,sys\nfor p in sys.stdin.read().split():\n os.makedirs(os.path.dirname(p), exist_ok=True); open(p,'w').close()\n"
+        writer = await asyncio.create_subprocess_exec(sys.executable, "-c", script, stdin=asyncio.subprocess.PIPE)
+        await writer.communicate("\n".join(sorted(wanted)).encode())
+        await ear.until(lambda: wanted <= ear.paths)
+        for path in sorted(wanted)[::20]:
+            ear.paths.discard(path)
+            Path(path).write_text("later")
+        await ear.until(lambda: wanted <= ear.paths)
+
+    following(MAKERS[name], Root("r", (str(root),), deep=True), play)
+
+
+@pytest.mark.parametrize("name", ["inotify", "watchfiles"])
+def test_pruned_folders_are_not_followed(name: str, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    (root / "node_modules" / "x").mkdir(parents=True)
+    (root / "src").mkdir()
+
+    async def play(_: FileEvents, ear: Ear) -> None:
+        (root / "node_modules" / "x" / "f").write_text("x")
+        (root / "later").mkdir()
+        (root / "src" / "f").write_text("x")
+        await ear.until(lambda: str(root / "src" / "f") in ear.paths)
+        await asyncio.sleep(0.2)
+        assert not {path for path in ear.paths if "node_modules" in path}
+
+    descend = lambda path: "node_modules" not in path  # noqa: E731
+    following(MAKERS[name], Root("r", (str(root),), deep=True, descend=descend), play)
+
+
+@pytest.mark.parametrize("name", ["inotify", "watchfiles"])
+def test_a_root_that_goes_is_told(name: str, tmp_path: Path) -> None:  # W1
+    root = tmp_path / "root"
+    root.mkdir()
+
+    async def play(_: FileEvents, ear: Ear) -> None:
+        shutil.rmtree(root)
+        await ear.until(lambda: [where for where, _ in ear.losses if where == "r"])
+
+    following(MAKERS[name], Root("r", (str(root),), deep=True), play)
+
+
+def test_a_queue_that_overflows_is_told(tmp_path: Path) -> None:  # W1
+    root = tmp_path / "root"
+    root.mkdir()
+    most = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
+
+    async def play(_: FileEvents, ear: Ear) -> None:
+        # the loop does not come round while more happens than the kernel keeps
+        for number in range(most // 2 + 1000):
+            (root / f"{number}").touch()
+        await ear.until(lambda: ear.losses)
+        (root / "afterwards").touch()
+        await ear.until(lambda: str(root / "afterwards") in ear.paths)
+
+    following(Inotify, Root("r", (str(root),), deep=True), play)
+
+
+def test_being_stopped_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from imi_monitor import host
+    from imi_monitor.sources.files import stall
+
+    monkeypatch.setattr(stall, "_EVERY", 0.05)
+    ahead = 0.0
+    real = host.uptime
+    monkeypatch.setattr(host, "uptime", lambda: real() + ahead)
+
+    async def play(_: FileEvents, ear: Ear) -> None:
+        nonlocal ahead
+        await asyncio.sleep(0.2)
+        assert not ear.losses
+        ahead = 60.0  # suspended for a minute
+        await ear.until(lambda: any("did not run" in why for _, why in ear.losses))
+
+    following(Inotify, Root("r", (str(tmp_path),)), play)
+
+
+def test_more_folders_than_allowed_are_polled_and_said_so(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        for number in range(12):
+            (tmp_path / name / f"d{number}").mkdir(parents=True)
+    ear = Ear()
+
+    async def main() -> None:
+        tiers = Tiers(Inotify(), Polling(shortest=0.05), limit=40)  # 20 of them are ours
+        await tiers.start(ear)
+        for name in ("a", "b"):
+            await tiers.add(Root(name, (str(tmp_path / name),), deep=True))
+        assert ear.modes["a"] == ("live", None)
+        assert ear.modes["b"][0] == "polling" and "more folders" in (ear.modes["b"][1] or "")
+        await asyncio.sleep(0.3)
+        (tmp_path / "b" / "d1" / "f").write_text("x")
+        await ear.until(lambda: str(tmp_path / "b" / "d1" / "f") in ear.paths)
+        await ear.until(lambda: ear.modes["b"][0] == "live" and ear.modes["a"][0] == "polling")
+        await tiers.close()
+
+    asyncio.run(main())
+
+
+def test_the_kernels_limit_is_said_and_the_root_polled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # W1
+    for number in range(30):
+        (tmp_path / "r" / f"d{number}").mkdir(parents=True)
+    ear = Ear()
+
+    async def main() -> None:
+        live = Inotify()
+        real, used = live._queue.add_watch, 0
+
+        def limited(path: str, mask: int) -> int:
+            nonlocal used
+            used += 1
+            if used > 10:
+                raise OSError(errno.ENOSPC, "no watches left")
+            return int(real(path, mask))
+
+        monkeypatch.setattr(live._queue, "add_watch", limited, raising=False)
+        tiers = Tiers(live, Polling(shortest=0.05))
+        await tiers.start(ear)
+        await tiers.add(Root("r", (str(tmp_path / "r"),), deep=True))
+        await ear.until(lambda: ear.modes.get("r", ("",))[0] == "polling")
+        await asyncio.sleep(0.3)
+        (tmp_path / "r" / "d29" / "f").write_text("x")
+        await ear.until(lambda: str(tmp_path / "r" / "d29" / "f") in ear.paths)
+        await tiers.close()
+
+    asyncio.run(main())
+
+
+def test_a_name_that_is_no_text_does_not_blind_watchfiles(tmp_path: Path) -> None:
+    async def play(_: FileEvents, ear: Ear) -> None:
+        with open(os.path.join(os.fsencode(tmp_path), b"caf\xe9"), "w"):
+            pass
+        await asyncio.sleep(0.5)
+        (tmp_path / "afterwards").write_text("x")
+        await ear.until(lambda: str(tmp_path / "afterwards") in ear.paths)
+
+    following(Watchfiles, Root("r", (str(tmp_path),), deep=True), play)
+
+
+def test_a_watcher_that_dies_comes_back(tmp_path: Path) -> None:
+    async def play(events: FileEvents, ear: Ear) -> None:
+        assert isinstance(events, Watchfiles) and events._process is not None
+        events._process.kill()
+        await ear.until(lambda: ear.losses)
+        await ear.until(lambda: ear.modes["r"][0] == "live")
+        (tmp_path / "afterwards").write_text("x")
+        await ear.until(lambda: str(tmp_path / "afterwards") in ear.paths)
+
+    following(Watchfiles, Root("r", (str(tmp_path),), deep=True), play)
+
+
+def test_nothing_is_left_behind(tmp_path: Path) -> None:  # W2
+    for number in range(20):
+        (tmp_path / "r" / f"d{number}").mkdir(parents=True)
+
+    def descriptors() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    async def once(make: Callable[[], FileEvents]) -> None:
+        events = make()
+        await events.start(Ear())
+        for turn in range(5):
+            await events.add(Root(f"r{turn % 2}", (str(tmp_path / "r"),), deep=True))
+            events.remove(f"r{turn % 2}")
+        await events.close()
+
+    for make in (Inotify, Watchfiles, MAKERS["tiers"]):
+        asyncio.run(once(make))
+    before = descriptors()
+    for make in (Inotify, Watchfiles, MAKERS["tiers"]):
+        asyncio.run(once(make))
+    time.sleep(0.1)
+    assert descriptors() <= before + 2
+
+
+def test_what_is_followed_as_a_whole(tmp_path: Path) -> None:
+    base = tmp_path / "r"
+    for name in ("src/a/b", "node_modules/x", "docs"):
+        (base / name).mkdir(parents=True)
+    root = Root("r", (str(base),), deep=True, descend=lambda path: not path.endswith("node_modules"))
+    deep, flat = split(root)
+    assert sorted(deep) == [str(base / "docs"), str(base / "src")]
+    assert flat == [str(base)]
+
+
+def test_the_back_end_is_chosen_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    from imi_monitor.model.errors import UsageError
+
+    assert choose("polling").name == "polling"
+    monkeypatch.setenv("IMI_WATCHER", "telepathy")
+    with pytest.raises(UsageError, match="IMI_WATCHER must be one of"):
+        choose()

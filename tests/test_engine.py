@@ -1,0 +1,359 @@
+"""The engine on real repositories: what happens outside is in the next snapshot, and what cannot be read is said so."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from imi_monitor import engine, paths
+from imi_monitor.engine import Engine
+from imi_monitor.model.snapshot import Snapshot, Worktree
+from tests.helpers import Repo, imi, imi_argv
+
+BACK_ENDS = ["inotify", "watchfiles"] if sys.platform.startswith("linux") else ["watchfiles"]
+
+
+@pytest.fixture(params=BACK_ENDS)
+def back_end(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("IMI_WATCHER", request.param)
+    return str(request.param)
+
+
+@asynccontextmanager
+async def live(repo: Repo | None) -> AsyncIterator[Engine]:
+    dirs = None if repo is None else [str(repo.path / ".git")]
+    async with engine.live(paths.default_database(), dirs) as made:
+        await until(made, lambda s: s.complete and all(w.watched == "live" or w.missing for w in s.worktrees))
+        yield made
+
+
+async def until(made: Engine, true: Callable[[Snapshot], object], seconds: float = 10) -> Snapshot:
+    """Wait for a snapshot in which something is true."""
+    try:
+        async with asyncio.timeout(seconds):
+            async for snapshot in made.snapshots():
+                if true(snapshot):
+                    return snapshot
+    except TimeoutError:
+        pytest.fail(f"did not happen; the last snapshot: {made.snapshot}")
+    raise AssertionError
+
+
+def tree(snapshot: Snapshot, name: str) -> Worktree:
+    return next(one for one in snapshot.worktrees if one.key.worktree == name)
+
+
+def run(work: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(work())  # type: ignore[arg-type]
+
+
+def test_a_write_is_seen_with_its_git_state(repo: Repo, back_end: str) -> None:  # S2.34-S2.36, S2.54
+    other = repo.worktree("feat-a")
+
+    async def work() -> None:
+        async with live(repo) as made:
+            other.write("README.md", "changed\n")
+            seen = await until(made, lambda s: tree(s, "feat-a").last_change)
+            change = tree(seen, "feat-a").last_change
+            assert change and (change.kind, change.path, change.by) == ("modified", "README.md", None)
+            after = await until(made, lambda s: (g := tree(s, "feat-a").git) and g.unstaged == 1)
+            state = tree(after, "feat-a").git
+            assert state and [(f.path, f.tree, f.added, f.removed) for f in state.files] == [("README.md", "M", 1, 1)]
+            assert tree(after, "feat-a").activity
+            (other.path / "src/api.py").unlink()
+            other.write("new/deep/file.txt", "x")
+            await until(made, lambda s: {("deleted", "src/api.py"), ("created", "new/deep/file.txt")}
+                        <= {(c.kind, c.path) for c in s.changes})  # fmt: skip
+            await until(made, lambda s: (g := tree(s, "feat-a").git) and (g.unstaged, g.untracked) == (2, 1))
+
+    run(work)
+
+
+def test_a_commit_moves_head_and_distance(repo: Repo, back_end: str) -> None:
+    other = repo.worktree("feat-a")
+
+    async def work() -> None:
+        async with live(repo) as made:
+            other.write("x.txt", "x")
+            sha = other.commit("one ahead")
+            seen = await until(made, lambda s: (g := tree(s, "feat-a").git) and g.head == sha)
+            state = tree(seen, "feat-a").git
+            assert state and state.last_commit and state.last_commit.subject == "one ahead"
+            assert (state.trunk_ahead, state.trunk_behind) == (1, 0)
+            repo.write("y.txt", "y")
+            repo.commit("the trunk moves")
+            await until(made, lambda s: (g := tree(s, "feat-a").git) and (g.trunk_ahead, g.trunk_behind) == (1, 1))
+
+    run(work)
+
+
+def test_claims_are_seen_and_changes_attributed(repo: Repo) -> None:  # S2.14
+    other = repo.worktree("feat-a")
+
+    async def work() -> None:
+        async with live(repo) as made:
+            await asyncio.to_thread(imi, "claim", "feat-a", "--agent", "claude-1", cwd=repo.path)
+            seen = await until(made, lambda s: tree(s, "feat-a").claim)
+            assert tree(seen, "feat-a").owner == "claude-1"
+            assert any(event.type == "worktree.claimed" for event in seen.events)
+            other.write("README.md", "by claude\n")
+            seen = await until(made, lambda s: tree(s, "feat-a").last_change)
+            assert tree(seen, "feat-a").last_change.by == "claude-1"  # type: ignore[union-attr]
+            other.commit("by claude")
+            seen = await until(
+                made, lambda s: (g := tree(s, "feat-a").git) and g.last_commit and g.last_commit.subject == "by claude"
+            )
+            assert tree(seen, "feat-a").git.last_commit.by == "claude-1"  # type: ignore[union-attr]
+            await asyncio.to_thread(imi, "release", "feat-a", "--agent", "claude-1", cwd=repo.path)
+            await until(made, lambda s: tree(s, "feat-a").claim is None)
+
+    run(work)
+
+
+def test_a_holder_that_dies_is_seen_though_nobody_writes(repo: Repo) -> None:
+    repo.worktree("feat-a")
+    holder = subprocess.Popen(["sleep", "60"])
+    try:
+        assert imi("claim", "feat-a", "--agent", "a1", "--pid", str(holder.pid), cwd=repo.path).code == 0
+
+        async def work() -> None:
+            async with live(repo) as made:
+                await until(made, lambda s: (c := tree(s, "feat-a").claim) and c.state == "held")
+                holder.kill()
+                holder.wait()
+                await until(made, lambda s: (c := tree(s, "feat-a").claim) and c.state == "dead")
+
+        run(work)
+    finally:
+        holder.kill()
+        holder.wait()
+
+
+def test_worktrees_come_and_go(repo: Repo, back_end: str) -> None:
+    async def work() -> None:
+        async with live(repo) as made:
+            other = await asyncio.to_thread(repo.worktree, "feat-new")
+            await until(made, lambda s: any(w.key.worktree == "feat-new" and w.git for w in s.worktrees), 3)
+            await until(made, lambda s: tree(s, "feat-new").watched == "live")
+            other.write("README.md", "in the new one\n")
+            await until(made, lambda s: tree(s, "feat-new").last_change)
+            shutil.rmtree(other.path)
+            await until(made, lambda s: tree(s, "feat-new").missing, 3)
+            repo.git("worktree", "prune")
+            await until(made, lambda s: all(w.key.worktree != "feat-new" for w in s.worktrees), 3)
+
+    run(work)
+
+
+def test_a_root_that_was_replaced_is_followed_again(repo: Repo, back_end: str) -> None:  # W1
+    other = repo.worktree("feat-a")
+
+    async def work() -> None:
+        async with live(repo) as made:
+            copy = other.path.parent / "copy"
+            shutil.copytree(other.path, copy, symlinks=True)
+            shutil.rmtree(other.path)
+            copy.rename(other.path)
+            await until(made, lambda s: tree(s, "feat-a").watched == "live" and not tree(s, "feat-a").missing)
+            await asyncio.sleep(1.5)
+            other.write("README.md", "after the exchange\n")
+            await until(made, lambda s: (g := tree(s, "feat-a").git) and g.unstaged == 1, 6)
+
+    run(work)
+
+
+def test_collisions_with_and_without_conflict(repo: Repo) -> None:
+    a, b = repo.worktree("feat-a"), repo.worktree("feat-b")
+
+    async def work() -> None:
+        async with live(repo) as made:
+            a.write("README.md", "a\n")
+            b.write("README.md", "b\n")
+            seen = await until(made, lambda s: s.collisions and s.collisions[0].conflicts == ("README.md",))
+            pair = seen.collisions[0]
+            assert pair.right is not None
+            assert (pair.left.worktree, pair.right.worktree, pair.files) == ("feat-a", "feat-b", ("README.md",))
+            b.write("README.md", "a\n")
+            await until(made, lambda s: s.collisions and s.collisions[0].conflicts == ())
+            b.git("checkout", "-q", "README.md")
+            await until(made, lambda s: not s.collisions)
+
+    run(work)
+
+
+def test_ignored_trees_cost_nothing_and_are_no_changes(repo: Repo) -> None:
+    other = repo.worktree("feat-a")
+    for number in range(300):
+        (other.path / "node_modules" / f"p{number}" / "lib").mkdir(parents=True)
+
+    async def work() -> None:
+        async with live(repo) as made:
+            before = watches()
+            (other.path / "node_modules" / "p1" / "x.js").write_text("x")
+            (other.path / "build").mkdir()
+            (other.path / "build" / "out").write_text("x")
+            (other.path / ".env").write_text("x")
+            other.write("README.md", "told\n")
+            seen = await until(made, lambda s: tree(s, "feat-a").last_change)
+            await asyncio.sleep(0.3)
+            assert {change.path for change in made.snapshot.changes} == {"README.md"}, seen
+            assert before < 60
+
+    run(work)
+
+
+def watches() -> int:
+    """How many inotify watches this process has."""
+    number = 0
+    for fd in os.listdir("/proc/self/fd"):
+        try:
+            number += Path(f"/proc/self/fdinfo/{fd}").read_text().count("inotify wd:")
+        except OSError:
+            continue
+    return number
+
+
+def test_a_checkout_of_thousands_is_one_line(repo: Repo) -> None:
+    other = repo.worktree("feat-a")
+    other.git("switch", "-q", "-c", "many")
+    for number in range(3000):
+        other.write(f"many/{number}.txt", f"{number}\n")
+    other.commit("many files")
+    other.git("switch", "-q", "feat/a")
+
+    async def work() -> None:
+        async with live(repo) as made:
+            other.git("switch", "-q", "many")
+            await until(made, lambda s: (g := tree(s, "feat-a").git) and g.branch == "many" and not g.files)
+            await asyncio.sleep(0.5)
+            lines = [change for change in made.snapshot.changes if change.worktree == "feat-a"]
+            assert len(lines) < 30, "coalesced"
+            assert sum(change.count for change in lines) >= 2900
+
+    run(work)
+
+
+def test_what_git_cannot_tell_is_a_failure_and_the_last_answer_stays(repo: Repo) -> None:
+    other = repo.worktree("feat-a")
+
+    async def work() -> None:
+        async with live(repo) as made:
+            admin = repo.path / ".git" / "worktrees" / "feat-a"
+            (admin / "index").write_bytes(b"garbage")
+            other.write("README.md", "x\n")
+            seen = await until(made, lambda s: tree(s, "feat-a").failure)
+            assert tree(seen, "feat-a").git is not None, "the last good answer stays"
+            assert "index" in tree(seen, "feat-a").failure.why  # type: ignore[union-attr]
+            (admin / "index").unlink()
+            other.git("reset", "-q")
+            await until(made, lambda s: tree(s, "feat-a").failure is None)
+
+    run(work)
+
+
+def test_a_registry_that_breaks_is_a_failure(repo: Repo) -> None:
+    async def work() -> None:
+        async with live(repo) as made:
+            for name in ("", "-wal", "-shm"):
+                Path(paths.default_database() + name).unlink(missing_ok=True)
+            Path(paths.default_database()).write_bytes(b"not a database" * 1000)
+            await asyncio.sleep(1.5)
+            assert tree(made.snapshot, "app").git is not None, "the rest goes on"
+
+    run(work)
+
+
+def test_our_looking_writes_nothing(repo: Repo) -> None:  # G4
+    other = repo.worktree("feat-a")
+    os.utime(other.path / "README.md", (1, 1))  # plain `git status` would refresh the index now
+
+    async def work() -> None:
+        index = repo.path / ".git" / "worktrees" / "feat-a" / "index"
+        before = (index.stat().st_mtime_ns, index.read_bytes())
+        async with live(repo) as made:
+            other.write("src/api.py", "x\n")
+            await until(made, lambda s: (g := tree(s, "feat-a").git) and g.unstaged == 1)
+        assert (index.stat().st_mtime_ns, index.read_bytes()) == before
+
+    run(work)
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_watch_streams_and_ends_cleanly(repo: Repo, how: signal.Signals) -> None:
+    import json
+
+    other = repo.worktree("feat-a")
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    process = subprocess.Popen(imi_argv("watch"), cwd=repo.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
+    try:
+        assert process.stdout is not None
+        first = json.loads(process.stdout.readline())
+        assert first["type"] == "snapshot" and first["complete"] and len(first["worktrees"]) == 2
+        other.write("README.md", "x\n")
+        while True:
+            line = json.loads(process.stdout.readline())
+            if line["type"] == "change" and line["change"]["path"] == "README.md":
+                break
+        process.send_signal(how)
+        _, err = process.communicate(timeout=10)
+        assert (process.returncode, err) == (0, b"")
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_watch_ends_when_its_reader_goes(repo: Repo) -> None:
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    process = subprocess.Popen(imi_argv("watch"), cwd=repo.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.wait(timeout=10) == 0
+    assert process.stderr.read() == b""
+    process.stderr.close()
+
+
+def test_no_child_outlives_us(repo: Repo, tmp_path: Path) -> None:  # G5
+    """git that hangs is killed with its group when we end."""
+    slow = tmp_path / "bin"
+    slow.mkdir()
+    real = shutil.which("git") or "git"
+    script = f'#!/bin/sh\ncase "$*" in *status*) sleep 300 & echo $! > {tmp_path}/pid; wait;; esac\nexec {real} "$@"\n'
+    (slow / "git").write_text(script)
+    (slow / "git").chmod(0o755)
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "PATH": f"{slow}:{os.environ['PATH']}"}
+    process = subprocess.Popen(imi_argv("watch"), cwd=repo.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
+    try:
+        for _ in range(100):
+            if (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip():
+                break
+            process.poll()
+            import time
+
+            time.sleep(0.1)
+        child = int((tmp_path / "pid").read_text())
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=15)
+        for _ in range(50):
+            try:
+                os.kill(child, 0)
+            except ProcessLookupError:
+                return
+            import time
+
+            time.sleep(0.1)
+        pytest.fail("a child of git is still alive")
+    finally:
+        process.kill()
+        process.wait()
+
+
