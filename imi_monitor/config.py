@@ -7,6 +7,7 @@ serves both programs. A key nobody knows is refused by name: a typo must not sil
 from __future__ import annotations
 
 import os
+import stat
 
 from imi_monitor import paths
 from imi_monitor.model.errors import UsageError
@@ -47,7 +48,12 @@ KEYS: dict[str, tuple[object, str, str]] = {
 }
 # [repositories.NAME]: commands of one repository, run only when it is trusted.
 REPOSITORY_KEYS = ("post_create", "pre_remove")
+# A cluster's own file may not say who somebody is, nor where things are sent: it lies where agents write.
+USER_KEYS = ("claims.agent", "servers.redis_url", "servers.amqp_url", "servers.postgres_url")
 _CHOICES = {"worktrees.branch_style": ("slash", "dash")}
+_LEAST = {"trash.keep_days": 1, "git_settings.fetch_timeout_seconds": 1}  # of the others: 0
+_TEMPLATE = "worktrees.path_template"
+_MOST_BYTES = 1 << 20
 
 
 class Settings:
@@ -78,16 +84,16 @@ class Settings:
         """The shell commands of `[repositories.NAME]` for `post_create` or `pre_remove`."""
         return self._repositories.get(repository, {}).get(moment, [])
 
+    def repositories(self) -> dict[str, dict[str, list[str]]]:
+        """Repository -> moment -> commands, as they stand in the config file."""
+        return self._repositories
+
     def set(self, key: str, value: object, origin: str) -> None:
         if key not in KEYS:
-            raise UsageError(f"unknown setting {safe(key)!r} in {safe(origin)}{_nearest(key)}", code="unknown-setting")
-        wanted = type(KEYS[key][0])
-        if type(value) is not wanted:
-            raise UsageError(f"setting {key} in {safe(origin)} must be {_TYPE_NAMES[wanted]}", code="bad-setting")
-        if key in _CHOICES and value not in _CHOICES[key]:
-            raise UsageError(
-                f"setting {key} in {safe(origin)} must be one of {', '.join(_CHOICES[key])}", code="bad-setting"
-            )
+            raise UsageError(f"unknown setting {safe(key)!r} in {safe(origin)}{nearest(key)}", code="unknown-setting")
+        problem = _problem(key, value)
+        if problem:
+            raise UsageError(f"setting {key} in {safe(origin)} must be {problem}", code="bad-setting")
         self._values[key] = value
         self._origins[key] = origin
 
@@ -110,15 +116,15 @@ class Settings:
         self._repositories[name] = commands
 
 
-_TYPE_NAMES: dict[type, str] = {str: "a text", int: "a number", bool: "true or false", list: "a list"}
+_TYPE_NAMES: dict[type, str] = {str: "a text", int: "a number", bool: "true or false", list: "a list of texts"}
 
 
 def load(extra_file: str | None = None) -> Settings:
     """The user's settings; `extra_file` is the cluster's own `.iMi/config.toml`, which may not name commands."""
     settings = Settings()
-    _read_file(settings, paths.config_file(), commands_allowed=True)
+    _read_file(settings, paths.config_file(), trusted=True)
     if extra_file:
-        _read_file(settings, extra_file, commands_allowed=False)
+        _read_file(settings, extra_file, trusted=False)
     _read_environment(settings)
     return settings
 
@@ -130,53 +136,114 @@ def database_path(flag: str | None) -> str:
     from_environment = os.environ.get("IMI_DATABASE_PATH")
     if from_environment:
         return os.path.abspath(os.path.expanduser(from_environment))
-    if os.path.exists(paths.config_file()):
+    content = _content(paths.config_file())
+    configured = _plain_database(content)
+    if configured is None:
         configured = load().text("IMI_DATABASE_PATH")
-        if configured:
-            return os.path.abspath(os.path.expanduser(configured))
-    return paths.default_database()
+    return os.path.abspath(os.path.expanduser(configured)) if configured else paths.default_database()
 
 
-def _read_file(settings: Settings, path: str, *, commands_allowed: bool) -> None:
+def _plain_database(content: bytes) -> str | None:
+    """IMI_DATABASE_PATH where no TOML parser is needed to see it, which costs more than a claim; None: it is needed."""
+    name = b"IMI_DATABASE_PATH"
+    if name not in content:
+        return ""
+    before, _, after = content.partition(name)
+    value, line_start = after.partition(b"\n")[0].strip(), before[before.rfind(b"\n") + 1 :]
+    plain = not line_start and b"[" not in before and b'"""' not in before and b"'''" not in before
+    if not plain or name in after or value[:1] != b"=":
+        return None
+    text = value[1:].strip()
+    quote, inner = text[:1], text[1:-1]
+    if len(text) < 2 or quote not in (b'"', b"'") or text[-1:] != quote or quote in inner or b"\\" in inner:
+        return None
+    return os.fsdecode(inner)
+
+
+def _content(path: str) -> bytes:
+    """A config file's bytes; none when there is no file."""
     try:
+        # a named pipe would make every command wait for ever
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise UsageError(f"the config file {safe(path)} is no regular file", code="bad-config")
         with open(path, "rb") as file:
-            content = file.read(1 << 20)
-    except FileNotFoundError:
-        return
+            content = file.read(_MOST_BYTES + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        return b""
     except OSError as error:
         raise UsageError(f"cannot read the config file {safe(path)}: {error.strerror}", code="bad-config") from error
+    if len(content) > _MOST_BYTES:
+        raise UsageError(f"the config file {safe(path)} is larger than 1 MB: is it the right one?", code="bad-config")
+    return content
+
+
+def _read_file(settings: Settings, path: str, *, trusted: bool) -> None:
+    content = _content(path)
     if not content.strip():
         return
     import tomllib
 
     try:
         tree = tomllib.loads(content.decode("utf-8"))
-    except ValueError as error:  # TOMLDecodeError and UnicodeDecodeError are both ValueErrors
+    except (ValueError, RecursionError) as error:  # TOMLDecodeError and UnicodeDecodeError are both ValueErrors
         raise UsageError(f"{safe(path)} is not valid TOML: {safe(str(error))}", code="bad-config") from error
     for key, value in tree.items():
-        if key == "repositories" and isinstance(value, dict):
-            if not commands_allowed:
-                raise UsageError(
-                    f"[repositories] is not allowed in {safe(path)}: commands belong in {safe(paths.config_file())}",
-                    code="bad-setting",
-                )
-            for name, table in value.items():
-                settings.set_repository(name, table, path)
+        if key == "repositories":
+            _set_repositories(settings, value, path, trusted)
         elif isinstance(value, dict):
             for inner, item in value.items():
-                settings.set(f"{key}.{inner}", item, path)
+                _set(settings, f"{key}.{inner}", item, path, trusted)
         else:
-            settings.set(key, value, path)
+            _set(settings, key, value, path, trusted)
+
+
+def _set(settings: Settings, key: str, value: object, path: str, trusted: bool) -> None:
+    if not trusted and key in USER_KEYS:
+        raise UsageError(
+            f"{key} is not allowed in {safe(path)}: it belongs in {safe(paths.config_file())}", code="bad-setting"
+        )
+    if trusted or key != "IMI_DATABASE_PATH":  # iMi's file may name one; ours is chosen before a cluster is known
+        settings.set(key, value, path)
+
+
+def _set_repositories(settings: Settings, value: object, path: str, trusted: bool) -> None:
+    if not trusted:
+        raise UsageError(
+            f"[repositories] is not allowed in {safe(path)}: commands belong in {safe(paths.config_file())}",
+            code="bad-setting",
+        )
+    if not isinstance(value, dict):
+        raise UsageError(f"repositories in {safe(path)} must be tables: [repositories.NAME]", code="bad-setting")
+    for name, table in value.items():
+        settings.set_repository(name, table, path)
 
 
 def _read_environment(settings: Settings) -> None:
-    for key, (default, variable, _) in KEYS.items():
+    for key, (_, variable, _) in KEYS.items():
         value = os.environ.get(variable) if variable else None
         if value:
-            settings.set(key, int(value) if isinstance(default, int) and value.isdigit() else value, f"${variable}")
+            settings.set(key, value, f"${variable}")
 
 
-def _nearest(key: str) -> str:
+def _problem(key: str, value: object) -> str | None:
+    """What the value would have to be; None when it is."""
+    wanted = type(KEYS[key][0])
+    if type(value) is not wanted or (isinstance(value, list) and not all(isinstance(item, str) for item in value)):
+        return _TYPE_NAMES[wanted]
+    if key in _CHOICES and value not in _CHOICES[key]:
+        return f"one of {', '.join(_CHOICES[key])}"
+    if type(value) is int and value < _LEAST.get(key, 0):
+        return f"at least {_LEAST.get(key, 0)}"
+    return _template_problem(value) if key == _TEMPLATE and isinstance(value, str) else None
+
+
+def _template_problem(template: str) -> str | None:
+    rest = template.replace("{repo}", "").replace("{name}", "")
+    good = "{name}" in template and "{" not in rest and "}" not in rest and "\0" not in rest
+    return None if good else "a path with {name} in it, and maybe {repo}"
+
+
+def nearest(key: str) -> str:
     from difflib import get_close_matches
 
     near = get_close_matches(key, KEYS, 1)

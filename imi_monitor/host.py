@@ -80,6 +80,16 @@ def suspended(pid: int) -> bool:
     return _look(pid)[0] in ("T", "t")
 
 
+def parent(pid: int) -> int:
+    """Who started a process; 0 when there is nobody, or it cannot be told."""
+    if not _LINUX:
+        answer = _ask("ps", "-o", "ppid=", "-p", str(pid)).strip()
+        return int(answer) if answer.isdigit() else 0
+    text = _read(f"/proc/{pid}/stat")
+    fields = text[text.rfind(")") + 2 :].split()
+    return int(fields[1]) if len(fields) > 1 else 0
+
+
 def inside(folder: str) -> list[tuple[int, str]]:
     """(pid, command) of the processes whose working directory or open file lies in `folder`; Linux only, else empty.
 

@@ -34,3 +34,10 @@ def state_dir() -> str:
 
 def error_log() -> str:
     return os.path.join(state_dir(), "errors.log")
+
+
+def styles_dir() -> str:
+    """Where the dashboard's style sheets are: inside an installed package, beside it in a checkout."""
+    package = os.path.dirname(os.path.abspath(__file__))
+    inside = os.path.join(package, "styles")
+    return inside if os.path.isdir(inside) else os.path.join(os.path.dirname(package), "styles")

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from imi_monitor import actions
 from imi_monitor.actions.base import Option, Request
+from imi_monitor.cli import fronts
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.text import safe
 
@@ -46,7 +46,7 @@ def parse(argv: list[str]) -> Parsed:
     global_values: dict[str, object] = {}
     rest = _take_globals(argv, global_values)
     verb, words = _verb(rest)
-    action = actions.find(verb) if verb else None
+    action = fronts.find(verb) if verb else None
     if action is None:
         return Parsed(None, Request("", {}), global_values, words)
     values: dict[str, object] = {}
@@ -65,7 +65,7 @@ def _take_globals(argv: list[str], into: dict[str, object]) -> list[str]:
 
 
 def _verb(words: list[str]) -> tuple[str, list[str]]:
-    known = actions.verbs()
+    known = fronts.verbs()
     if len(words) > 1 and f"{words[0]} {words[1]}" in known:
         return f"{words[0]} {words[1]}", words[2:]
     if words and words[0] in known:

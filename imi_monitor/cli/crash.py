@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import traceback
 
@@ -12,27 +13,74 @@ from imi_monitor.model.redact import redact
 from imi_monitor.model.text import safe
 
 _MOST_BYTES = 1 << 20
+_MOST_ENTRY = 64 << 10
+_SECRET_NAMES = ("TOKEN", "SECRET", "PASSW", "APIKEY", "API_KEY", "ACCESS_KEY", "PRIVATE_KEY", "CREDENTIAL")
+_SHORTEST_SECRET = 6
+# What is wrong with the machine and not with imi: nobody should report a full disk.
+_SYSTEM = {
+    errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE,
+    errno.ENOMEM, errno.ENAMETOOLONG, errno.EFBIG, errno.EBUSY, errno.ESTALE, errno.EAGAIN,
+}  # fmt: skip
 
 
 def recorded(error: BaseException) -> ImiError:
     """The error as a person may see it, after its traceback went to the log."""
-    what = redact(safe(f"{type(error).__name__}: {error}", 200))
+    what = safe(_without_secrets(_described(error)), 200)
     where = _write(error)
     kept = f"details are in {safe(where)}" if where else "the log could not be written either"
+    if isinstance(error, OSError) and error.errno in _SYSTEM:
+        named = _without_secrets(os.fsdecode(error.filename)) if isinstance(error.filename, (str, bytes)) else ""
+        place = f" {safe(named, 200)}:" if named else ""
+        return ImiError(f"the system refused:{place} {error.strerror} ({kept})", code="system")
     return ImiError(f"something went wrong inside imi ({what}): {kept}; please report it", code="internal")
 
 
-def _write(error: BaseException) -> str | None:
-    path = paths.error_log()
-    # `format_exception` gives source lines, never the values of variables
-    text = redact("".join(traceback.format_exception(error)))
+def _described(error: BaseException) -> str:
+    name = type(error).__name__
     try:
+        return f"{name}: {error}"
+    except Exception:  # noqa: BLE001  an exception that cannot even tell itself must not end this either
+        return name
+
+
+def _write(error: BaseException) -> str | None:
+    """Append the traceback to the log; None when that is not possible: a full disk must not hide the error."""
+    path = paths.error_log()
+    try:
+        # `format_exception` gives source lines, never the values of variables
+        text = _without_secrets("".join(traceback.format_exception(error)))[-_MOST_ENTRY:]
+        entry = f"{times.stamp()} pid {os.getpid()}\n{text}\n".encode("utf-8", "backslashreplace")
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         if os.path.exists(path) and os.path.getsize(path) > _MOST_BYTES:
             os.replace(path, path + ".old")
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
-    except OSError:
+        _append(path, entry)
+    except Exception:  # noqa: BLE001  the person's sentence comes first, whatever is wrong with the log
         return None
-    with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
-        file.write(f"{times.stamp()} pid {os.getpid()}\n{text}\n")
     return path
+
+
+def _append(path: str, entry: bytes) -> None:
+    # a link or a named pipe in the log's place is refused, not followed or waited for
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    handle = os.open(path, flags, 0o600)
+    try:
+        os.fchmod(handle, 0o600)
+        os.write(handle, entry)
+    finally:
+        os.close(handle)
+
+
+def _without_secrets(text: str) -> str:
+    """No password of a URL, no token, and no value of an environment variable whose name says that it is secret."""
+    for value in _secrets():
+        text = text.replace(value, "***")
+    return redact(text)
+
+
+def _secrets() -> list[str]:
+    found = {
+        value
+        for name, value in os.environ.items()
+        if len(value) >= _SHORTEST_SECRET and any(word in name.upper() for word in _SECRET_NAMES)
+    }
+    return sorted(found, key=len, reverse=True)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from imi_monitor import __version__, actions
+from imi_monitor import __version__
 from imi_monitor.actions.base import Action, Argument, Option
-from imi_monitor.cli import args, out
+from imi_monitor.cli import args, fronts, out
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.text import safe
 
 _GROUPS = (
-    ("Worktrees", ("feat", "fix", "aiops", "devops", "add", "review", "go", "trunk", "list", "status", "types list")),
+    ("Worktrees", ("feat", "fix", "aiops", "devops", "add", "review", "go", "trunk", "list", "status", "watch", "demo", "types list")),
     ("Claims", ("claim", "heartbeat", "verify-lock", "release", "claims", "queue")),
     ("Ending", ("merge", "close", "remove", "undo", "trash list", "prune", "rename", "repair")),
     ("Around", ("sync", "trust", "events", "doctor", "config", "paths", "shell-init", "completion")),
@@ -22,7 +22,7 @@ def show(words: list[str]) -> int:
         _show_all()
         return 0
     for verb in (" ".join(words[:2]), words[0], f"{words[0]} list"):
-        action = actions.find(verb)
+        action = fronts.find(verb)
         if action is not None:
             return show_action(action, verb)
     raise UsageError(unknown_verb(words[0]), code="unknown-verb")
@@ -54,7 +54,7 @@ def usage(action: Action) -> str:
 def unknown_verb(word: str) -> str:
     from difflib import get_close_matches
 
-    near = get_close_matches(word, actions.verbs(), 2)
+    near = get_close_matches(word, fronts.verbs(), 2)
     hint = f"did you mean {' or '.join(near)}?" if near else "`imi help` lists all commands"
     return f"imi has no command {safe(word)!r}: {hint}"
 
@@ -67,10 +67,10 @@ def _show_all() -> None:
     for title, verbs in _GROUPS:
         rows = []
         for verb in verbs:
-            action = actions.find(verb)
+            action = fronts.find(verb)
             if action is not None and action not in listed:
                 listed.add(action)
-                names = [name for name in verbs if actions.find(name) is action]
+                names = [name for name in verbs if fronts.find(name) is action]
                 rows.append((", ".join(names), action.help))
         _table(title, rows)
     _table("Everywhere", [(_option(option), option.help) for option in args.GLOBALS])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from imi_monitor.actions.context import Context
-from imi_monitor.cli import args, out
+from imi_monitor.cli import args, fronts, out
 from imi_monitor.model.errors import ImiError, UsageError
 
 TYPE_CHECKING = False
@@ -19,7 +19,7 @@ def main(argv: list[str] | None = None) -> int:
     as_json = "--json" in words
     try:
         status = _run(words)
-        sys.stdout.flush()
+        out.flush()
         return status
     except ImiError as error:
         return _fail(error, as_json)
@@ -48,6 +48,9 @@ def _run(words: list[str]) -> int:
         from imi_monitor.cli import help as pages
 
         return pages.show_action(parsed.action, parsed.request.verb)
+    front = fronts.front_of(parsed.request.verb, parsed.request)
+    if front is not None:
+        return fronts.show(front, parsed)
     return _act(parsed, parsed.action)
 
 
@@ -60,19 +63,40 @@ def _act(parsed: args.Parsed, action: Action) -> int:
             out.entry(data)
         else:
             out.line(text)
-            sys.stdout.flush()
+            out.flush()
+
+    def choose(title: str, lines: list[str]) -> int | None:
+        from imi_monitor.cli import choice
+
+        return None if as_json else choice.ask(title, lines)
 
     context = Context(
         database=parsed.option("db"),
         repo=parsed.option("repo"),
-        progress=(lambda _: None) if quiet else out.progress,
+        progress=out.progress if sys.stderr.isatty() and not quiet else None,
         emit=emit,
+        choose=choose,
     )
+    if action.streams:
+        context.cancelled = out.reader_gone
     with context:
+        settled = _settle(context) if action.recovers and not action.hot else []
         result = action.run(context, parsed.request)
     out.end_progress()
+    if settled and as_json:
+        result.data["settled"] = list(settled)
+    elif settled:
+        for text in settled:
+            out.note(f"imi: {text}")
     _show(action, result, as_json)
     return result.exit_status
+
+
+def _settle(context: Context) -> list[str]:
+    """Finish or take back what a crash left half done, before anything else is done on top of it."""
+    from imi_monitor.actions import recovery
+
+    return recovery.recover(context)
 
 
 def _show(action: Action, result: Outcome, as_json: bool) -> None:
@@ -106,10 +130,12 @@ def _is_repository(word: str) -> bool:
 def _fail(error: ImiError, as_json: bool) -> int:
     out.end_progress()
     try:
-        out.failure(error, as_json=as_json)
-        sys.stdout.flush()
+        out.failure(error, as_json=as_json and error.code != out.UNWRITTEN)
+        out.flush()
     except BrokenPipeError:
         return _pipe_closed()
+    except ImiError as unwritten:
+        out.note(f"imi: {unwritten.sentence}")
     return error.exit_status
 
 

@@ -1,0 +1,176 @@
+"""The demonstration's world: a real repository with real worktrees, and agents that really edit, commit, claim, collide.
+
+Everything lies in one folder of its own with a registry of its own; nothing of the user's is read or written.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from imi_monitor import actions
+from imi_monitor.actions.base import Outcome, Request
+from imi_monitor.actions.context import Context
+from imi_monitor.git import authoring
+from imi_monitor.git.layout import discover
+from imi_monitor.git.run import Git
+from imi_monitor.model.errors import ImiError
+
+_FILES = {
+    "README.md": "# shop\n\nA small shop.\n",
+    ".gitignore": "build/\n.env\n",
+    "src/api.py": "def list_items():\n    return []\n",
+    "src/db.py": "def connect():\n    return None\n",
+    "src/app.tsx": "export const App = () => null\n",
+    "src/bug.rs": "fn main() {}\n",
+    "ci/pipeline.yml": "steps: []\n",
+    "docs/guide.md": "# Guide\n",
+}
+_WORKTREES = (("feat", "api"), ("feat", "ui"), ("fix", "bug"), ("devops", "ci"), ("feat", "search"))
+
+
+@dataclass(frozen=True)
+class Actor:
+    """One agent: its worktree and the files it works on. `src/db.py` is everybody's, so they get into each other's way."""
+
+    agent: str
+    worktree: str
+    files: tuple[str, ...]
+
+
+ACTORS = (
+    Actor("claude-1", "feat-api", ("src/api.py", "src/db.py", "src/auth.py")),
+    Actor("gemini-2", "feat-ui", ("src/app.tsx", "src/theme.ts", "docs/guide.md")),
+    Actor("codex-1", "fix-bug", ("src/bug.rs", "src/db.py", "tests/test_bug.py")),
+)
+
+
+class World:
+    """A folder, built once; `act` lets the agents live in it until told to stop."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.trunk = os.path.join(folder, "shop", "trunk-main")
+        self.database = os.path.join(folder, "registry", "iMi.db")
+        self._stop = threading.Event()
+        self._threads: list[threading.Thread] = []
+
+    def build(self) -> None:
+        """The repository, six worktrees beside its trunk, and the first claims."""
+        git = authoring.create(self.trunk)
+        os.makedirs(os.path.join(self.folder, "shop", ".iMi"))
+        self._write(self.trunk, _FILES)
+        authoring.commit(git, "start the shop", "ada")
+        self._write(self.trunk, {"src/api.py": "def list_items():\n    return ['tea']\n"})
+        authoring.commit(git, "sell tea", "ada")
+        self._pull_request(git)
+        for kind, name in _WORKTREES:
+            self.act(kind, name=name)
+        self.act("review", pr="123")
+        self._write(os.path.join(self.folder, "shop", "devops-ci"), {"ci/pipeline.yml": "steps: [test]\n"})
+        for actor in ACTORS:
+            self.act("claim", name=actor.worktree, agent=actor.agent)
+
+    def act(self, verb: str, **values: object) -> Outcome:
+        """One of imi's own actions, in this world."""
+        action = actions.find(verb)
+        assert action is not None
+        with Context(self.trunk, database=self.database) as context:
+            return action.run(context, Request(verb, dict(values)))
+
+    def start(self, pace: float = 1.0, seed: int = 7) -> None:
+        """Let the agents live."""
+        for number, actor in enumerate(ACTORS):
+            life = Life(self, actor, random.Random(seed + number), pace, self._stop)
+            thread = threading.Thread(target=life.run, daemon=True, name=actor.agent)
+            self._threads.append(thread)
+            thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(timeout=10)
+
+    def _pull_request(self, git: Git) -> None:
+        """What a forge would have: a pull request's head under `refs/pull`, in an origin that is a folder."""
+        origin = os.path.join(self.folder, "origin.git")
+        authoring.create_bare(origin)
+        git.run("remote", "add", "origin", origin)
+        git.run("push", "--quiet", "origin", "refs/heads/main:refs/heads/main")
+        git.run("push", "--quiet", "origin", "refs/heads/main:refs/pull/123/head")
+        git.run("fetch", "--quiet", "origin")
+
+    def _write(self, root: str, files: dict[str, str]) -> None:
+        for name, text in files.items():
+            write(os.path.join(root, name), text)
+
+
+class Life:
+    """What one agent does, step by step, until the world stops."""
+
+    def __init__(self, world: World, actor: Actor, rng: random.Random, pace: float, stop: threading.Event) -> None:
+        self._world = world
+        self._actor = actor
+        self._rng = rng
+        self._pace = pace
+        self._stop = stop
+        self._root = os.path.join(world.folder, "shop", actor.worktree)
+
+    def run(self) -> None:
+        for step in self._steps():
+            if self._stop.wait(self._pace * self._rng.uniform(0.5, 1.5)):
+                return
+            try:
+                step()
+            except (ImiError, OSError):
+                continue  # the person who watches removed or took over its worktree: that is part of the play
+
+    def _steps(self) -> Iterator[Callable[[], object]]:
+        while True:
+            for _ in range(self._rng.randint(2, 5)):
+                yield self._edit
+            yield self._commit
+            if self._rng.random() < 0.3:
+                yield self._release
+                yield self._claim
+
+    def _edit(self) -> None:
+        name = self._rng.choice(self._actor.files)
+        path = os.path.join(self._root, name)
+        if self._rng.random() < 0.1 and os.path.exists(path):
+            os.unlink(path)
+            return
+        before = _read(path)
+        write(path, f"{before}# {self._actor.agent} {self._rng.randint(0, 999)}\n")
+
+    def _commit(self) -> None:
+        place = discover(self._root)
+        if place is not None and place.path == os.path.realpath(self._root):
+            git = Git(place.repository.common_dir, place.admin_dir, place.path)
+            authoring.commit(git, f"{self._actor.worktree}: step {self._rng.randint(1, 99)}", self._actor.agent)
+
+    def _release(self) -> None:
+        self._world.act("release", **{"name": self._actor.worktree, "agent": self._actor.agent, "dirty-ok": True})
+
+    def _claim(self) -> None:
+        self._world.act("claim", name=self._actor.worktree, agent=self._actor.agent)
+
+
+def write(path: str, text: str) -> None:
+    """As editors do it: a new file beside, then a rename."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    beside = f"{path}.tmp"
+    with open(beside, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(beside, path)
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()[-4000:]
+    except OSError:
+        return ""

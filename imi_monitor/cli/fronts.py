@@ -1,0 +1,39 @@
+"""The verbs that are front ends rather than acts: they show the engine's picture. Described like actions, so that help,
+completion and the parser treat them alike."""
+
+from __future__ import annotations
+
+from imi_monitor import actions
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from imi_monitor.actions.base import Action, Request
+    from imi_monitor.cli.args import Parsed
+
+FRONTS: dict[str, str] = {"watch": "watch", "demo": "demo"}  # verb -> module of this folder
+
+
+def find(verb: str) -> Action | None:
+    """The front end or the action behind a verb."""
+    module = FRONTS.get(verb)
+    if module is None:
+        return actions.find(verb)
+    loaded = __import__(f"imi_monitor.cli.{module}", fromlist=["FRONT"])
+    front: Action = loaded.FRONT
+    return front
+
+
+def verbs() -> list[str]:
+    return [*actions.verbs(), *FRONTS]
+
+
+def front_of(verb: str, request: Request) -> str | None:
+    """The module that answers instead of an action: by its verb, or because `imi status` was asked to go on."""
+    return "watch" if verb == "status" and request.flag("watch") else FRONTS.get(verb)
+
+
+def show(module: str, parsed: Parsed) -> int:
+    """Let the front end run; gives the exit status."""
+    loaded = __import__(f"imi_monitor.cli.{module}", fromlist=["show"])
+    status: int = loaded.show(parsed)
+    return status

@@ -1,0 +1,138 @@
+"""`imi watch`: the engine's picture as a stream: first everything, then what changes. `imi status --watch`: the same for
+people, painted anew when it changes."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import TYPE_CHECKING
+
+from imi_monitor.actions.base import Action, Argument, Option
+from imi_monitor.actions.context import Context
+from imi_monitor.cli import out
+from imi_monitor.model.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from imi_monitor.cli.args import Parsed
+    from imi_monitor.engine import Engine
+
+_FIRST = 5.0  # seconds that the first picture waits for slow worktrees
+_LOOK = 0.2  # how often it is noticed that nobody reads any more
+
+
+class Watch(Action):
+    words = ("watch",)
+    label = "Watch"
+    help = "stream what changes as one JSON object a line: first the whole picture, then every change"
+    more = """Without REPO: the repository around you, or all registered ones. It ends with ctrl-c or when its reader goes
+    away. For people: `imi status --watch`."""
+    arguments = (Argument("repo", "repositories: paths, or names from the registry", rest=True),)
+    options = (
+        Option("interval", "at most one batch of changes in so many seconds", value="SECONDS", number=True),
+        Option("once", "only the first picture, when every worktree has answered"),
+    )
+    changes = False
+    streams = True
+
+
+FRONT = Watch()
+
+
+def show(parsed: Parsed, *, seconds: float | None = None) -> int:
+    """Run until the reader, a signal or the person ends it, or so many seconds are over."""
+    with Context(database=parsed.option("db"), repo=parsed.option("repo")) as context:
+        names = parsed.request.rest("repo") or ([repo] if (repo := parsed.request.text("repo")) else [])
+        common_dirs = _scope(context, names)
+        database = context.database
+        settings = context.settings
+        context.connection  # noqa: B018  a registry that cannot be used is told before anything starts
+        remote = settings.text("git_settings.remote_name")
+        trunk = settings.text("git_settings.default_branch") or None
+    interval = parsed.request.number("interval") or 0.0
+    as_stream = parsed.request.verb == "watch" or parsed.flag("json")
+    paint = _stream if as_stream else _paint
+    once = parsed.request.flag("once")
+    return asyncio.run(
+        _run(database, common_dirs, remote, trunk, lambda engine: paint(engine, interval, once), seconds)
+    )
+
+
+def _scope(context: Context, names: list[str]) -> list[str] | None:
+    if names:
+        return list(dict.fromkeys(context.repository(name).common_dir for name in names))
+    found = context.find_repository()
+    return None if found is None else [found.common_dir]
+
+
+async def _run(
+    database: str,
+    common_dirs: list[str] | None,
+    remote: str,
+    trunk: str | None,
+    paint: Callable[[Engine], Coroutine[object, object, None]],
+    seconds: float | None,
+) -> int:
+    from imi_monitor import engine
+
+    over = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, over.set)
+    async with engine.live(database, common_dirs, remote=remote, trunk=trunk) as live:
+        painting = asyncio.create_task(paint(live))
+        ends = [asyncio.create_task(over.wait()), asyncio.create_task(_reader_gone())]
+        await asyncio.wait([painting, *ends], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        if painting.done():
+            painting.result()  # raises what went wrong, if anything did
+        for task in (painting, *ends):
+            task.cancel()
+        await asyncio.gather(painting, *ends, return_exceptions=True)
+    return 0
+
+
+async def _reader_gone() -> None:
+    while not out.reader_gone():
+        await asyncio.sleep(_LOOK)
+
+
+async def _pictures(engine: Engine, interval: float) -> AsyncIterator[Snapshot]:
+    """The first complete picture (or what there is after a while), then every new one, not oftener than asked."""
+    started = time.monotonic()
+    ready = False
+    async for snapshot in engine.snapshots():
+        ready = ready or snapshot.complete or time.monotonic() - started > _FIRST
+        if not ready:
+            continue
+        yield snapshot
+        if interval:
+            await asyncio.sleep(interval)
+
+
+async def _stream(engine: Engine, interval: float, once: bool) -> None:
+    from imi_monitor.model import wire
+
+    before: Snapshot | None = None
+    async for snapshot in _pictures(engine, interval):
+        if before is None:
+            out.entry(wire.full(snapshot))
+            if once:
+                return
+        else:
+            for entry in wire.changes(before, snapshot):
+                out.entry(entry)
+        before = snapshot
+
+
+async def _paint(engine: Engine, interval: float, once: bool) -> None:
+    from imi_monitor.actions.listing import width
+    from imi_monitor.model import overview, times
+
+    async for snapshot in _pictures(engine, max(interval, 0.2)):
+        lines = overview.statuses(overview.readings(snapshot), width(), times.now())
+        out.page([*lines, *overview.notes(snapshot)], clear=sys.stdout.isatty())
+        if once:
+            return
+

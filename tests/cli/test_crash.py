@@ -1,0 +1,245 @@
+"""What nobody foresaw: one sentence for the person, the rest in a private file, and no secret in either. # T4"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from imi_monitor import paths
+from imi_monitor.cli import crash
+from imi_monitor.model.errors import ImiError
+from tests.helpers import ROOT, Ran, Repo, git, imi
+
+TOKEN = "tok-0123456789-abcdefghij"
+PASSWORD = "hunter2-and-more"
+URL = f"https://me:{PASSWORD}@example.invalid/app.git"
+
+
+def log() -> Path:
+    return Path(paths.error_log())
+
+
+def thrown(error: BaseException) -> ImiError:
+    """The error as `recorded` gets it: raised, with a local variable around that must never be printed."""
+    try:
+        local = PASSWORD
+        assert local
+        raise error
+    except BaseException as caught:  # noqa: BLE001  whatever was given
+        return crash.recorded(caught)
+
+
+def broken(*args: str, raising: str, env: dict[str, str] | None = None) -> Ran:
+    """The real command line around an action that fails in a way nobody foresaw."""
+    program = (
+        "import sys, sqlite3\n"
+        "from imi_monitor.actions import settings\n"
+        "from imi_monitor.cli.main import main\n"
+        "def run(self, context, request):\n"
+        "    import os\n"
+        "    secret_local = os.environ['MY_TOKEN']\n"
+        f"    raise {raising}\n"
+        "settings.Paths.run = run\n"
+        "sys.exit(main(sys.argv[1:]))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *args], capture_output=True, text=True, check=False, timeout=30,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "MY_TOKEN": TOKEN, **(env or {})},
+    )  # fmt: skip
+    return Ran(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize(
+    "raising",
+    [
+        "KeyError(secret_local)", "RuntimeError(f'cannot use {secret_local} here')", "RecursionError('deep')",
+        "MemoryError()", "UnicodeDecodeError('utf-8', secret_local.encode(), 0, 1, 'bad')", "AssertionError()",
+        "ExceptionGroup('many', [ValueError(secret_local)])",
+        "RuntimeError('two\\nlines\\x1b[31m')",
+    ],
+)  # fmt: skip
+def test_one_sentence_for_the_person_and_a_traceback_for_the_log(raising: str) -> None:
+    ran = broken("paths", raising=raising)
+    assert ran.code == 1 and ran.out == ""
+    assert ran.err.startswith("imi: something went wrong inside imi (") and ran.err.count("\n") == 1, ran.err
+    assert str(log()) in ran.err and "\x1b" not in ran.err and "Traceback" not in ran.err
+    content = log().read_text()
+    assert "Traceback (most recent call last)" in content and "    raise" not in ran.err
+    assert stat.S_IMODE(log().stat().st_mode) == 0o600
+    assert stat.S_IMODE(log().parent.stat().st_mode) == 0o700
+    assert TOKEN not in content + ran.err
+
+
+def test_in_json_too() -> None:
+    ran = broken("paths", "--json", raising="KeyError(secret_local)")
+    assert (ran.code, ran.err) == (1, "")
+    tree = json.loads(ran.out)
+    assert tree["success"] is False and tree["code"] == "internal"
+    assert TOKEN not in ran.out
+
+
+def test_the_traceback_tells_where_but_not_what_values() -> None:
+    thrown(RuntimeError("no"))
+    content = log().read_text()
+    assert "in thrown" in content and "raise error" in content
+    assert PASSWORD not in content
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"fetch of {URL} failed", f"postgres://u:{PASSWORD}@db/x", f"header Authorization: Bearer {TOKEN}",
+        "x" * 180 + URL + "x" * 180, f"value {TOKEN}", f"{TOKEN}{TOKEN}",
+    ],
+)  # fmt: skip
+def test_secrets_are_taken_out_also_where_the_text_is_cut(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_API_KEY", TOKEN)
+    sentence = thrown(RuntimeError(text)).sentence
+    for seeded in (TOKEN, PASSWORD, TOKEN[:12], PASSWORD[:8], PASSWORD[-8:]):
+        assert seeded not in sentence + log().read_text()
+
+
+def test_a_chain_of_errors_keeps_every_secret_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DB_PASSWORD", PASSWORD)
+    inner = ValueError(PASSWORD)
+    inner.add_note(f"note with {PASSWORD}")
+    outer = RuntimeError("outer")
+    outer.__cause__ = inner
+    thrown(outer)
+    assert "ValueError: ***" in log().read_text() and PASSWORD not in log().read_text()
+
+
+def test_a_short_or_plain_value_of_the_environment_is_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOKEN_KIND", "short")
+    monkeypatch.setenv("EDITOR", "an-editor")
+    assert "short an-editor" in thrown(RuntimeError("short an-editor")).sentence
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise ValueError("not even this")
+
+
+def test_an_error_that_cannot_tell_itself() -> None:
+    assert "(Mute)" in thrown(Mute()).sentence
+
+
+@pytest.mark.parametrize("there", ["link", "pipe", "folder"])
+def test_a_log_that_is_something_else_is_left_alone(there: str, tmp_path: Path) -> None:
+    log().parent.mkdir(parents=True)
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    if there == "link":
+        log().symlink_to(victim)
+    elif there == "pipe":
+        os.mkfifo(log())
+    else:
+        log().mkdir()
+    assert "the log could not be written either" in thrown(RuntimeError("no")).sentence
+    assert victim.read_text() == "mine"
+
+
+def test_a_log_on_a_full_disk_does_not_hide_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_handle: int, _data: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(crash.os, "write", full)
+    assert "could not be written either" in thrown(RuntimeError("no")).sentence
+
+
+def test_an_open_log_is_made_private_and_a_long_one_set_aside() -> None:
+    log().parent.mkdir(parents=True)
+    log().write_text("x" * (2 << 20))
+    log().chmod(0o644)
+    thrown(RuntimeError("new"))
+    assert log().stat().st_size < 10_000 and stat.S_IMODE(log().stat().st_mode) == 0o600
+    assert log().with_name("errors.log.old").stat().st_size == 2 << 20
+    log().chmod(0o644)
+    thrown(RuntimeError("again"))
+    assert stat.S_IMODE(log().stat().st_mode) == 0o600
+
+
+# The whole of imi with secrets all around it ------------------------------------------------------------------------
+
+
+def everything_written(root: Path) -> dict[str, bytes]:
+    """Every file below `root` but the repository's own configuration, where the URL came from."""
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in root.rglob("*")
+        if path.is_file() and not path.is_symlink() and path.name != "config" and path.suffix != ".git"
+    }
+
+
+def test_a_seeded_secret_is_in_no_file_no_event_and_on_no_screen(repo: Repo, tmp_path: Path) -> None:
+    git("remote", "add", "origin", URL, cwd=repo.path)
+    env = {
+        "IMI_REDIS_URL": f"redis://:{PASSWORD}@127.0.0.1:1", "IMI_AMQP_URL": f"amqp://u:{PASSWORD}@127.0.0.1:1/",
+        "MY_TOKEN": TOKEN, "GH_TOKEN": TOKEN,
+    }  # fmt: skip
+    said = []
+    for words in (
+        ("feat", "login"), ("list",), ("status",), ("claim", "login", "--agent", "claude-1"), ("claims",), ("sync",),
+        ("review", "7"), ("release", "login", "--agent", "claude-1"), ("remove", "login"), ("undo",), ("events",),
+        ("doctor",), ("config",), ("paths",), ("prune", "--dry-run"), ("repair",), ("trust",),
+    ):  # fmt: skip
+        for form in ((), ("--json",)):
+            ran = imi(*words, *form, cwd=repo.path, env=env)
+            said.append(ran.out + ran.err)
+            assert PASSWORD not in said[-1] and TOKEN not in said[-1], words
+    assert any("example.invalid" in text or "remote" in text for text in said)
+    written = everything_written(tmp_path)
+    assert any(name.endswith("iMi.db") for name in written)
+    for name, content in written.items():
+        assert PASSWORD.encode() not in content and TOKEN.encode() not in content, name
+
+
+# The machine's faults are not imi's ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("raising", "says"),
+    [
+        (
+            "OSError(28, 'No space left on device', '/some/file')",
+            "the system refused: /some/file: No space left on device",
+        ),
+        ("OSError(5, 'Input/output error')", "the system refused: Input/output error"),
+        ("PermissionError(13, 'Permission denied', secret_local)", "the system refused: ***: Permission denied"),
+        ("OSError(24, 'Too many open files', b'/x\\xff')", "the system refused: /x\\xff: Too many open files"),
+    ],
+)
+def test_a_full_disk_is_not_to_be_reported(raising: str, says: str) -> None:
+    ran = broken("paths", raising=raising)
+    assert ran.code == 1 and ran.out == ""
+    assert ran.err == f"imi: {says} (details are in {log()})\n"
+    assert TOKEN not in log().read_text()
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_an_answer_that_cannot_be_written_is_an_error(form: tuple[str, ...]) -> None:
+    with open("/dev/full", "w") as full:
+        for words in (("paths",), ("config",), ("help",), ("config", "no.such"), ("no-such-verb",)):
+            done = subprocess.run(
+                [sys.executable, "-m", "imi_monitor", *words, *form], stdout=full, stderr=subprocess.PIPE, text=True,
+                check=False, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=30,
+            )  # fmt: skip
+            assert done.returncode in (1, 2), (words, done)
+            assert done.stderr.startswith("imi: ") and done.stderr.count("\n") == 1, (words, done)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+def test_an_error_that_cannot_be_told_still_has_its_status() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "imi_monitor", "config", "no.such"], stdout=full, stderr=full, check=False,
+            env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=30,
+        )  # fmt: skip
+    assert done.returncode == 2

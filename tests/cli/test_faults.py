@@ -1,0 +1,66 @@
+"""Every command with its N-th write, fsync, rename or mkdir failing: a sentence, an exit status, no half state. # D3
+
+The faults are made by strace in the command and in the git processes that it starts.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli import faults
+from tests.cli.faults import ERRORS, FAMILIES, VERBS
+
+
+def _strace_works() -> bool:
+    if shutil.which("strace") is None:
+        return False
+    done = subprocess.run(
+        ["strace", "--seccomp-bpf", "-f", "-o", "/dev/null", "-e", "trace=write", "true"],
+        capture_output=True,
+        check=False,
+    )
+    return done.returncode == 0
+
+
+pytestmark = pytest.mark.skipif(not _strace_works(), reason="no strace here, or it may not trace")
+
+
+def run(tmp_path: Path, name: str, chosen: list[tuple[str, str, int]] | None) -> dict[str, list[str]]:
+    """What went wrong, by fault; all faults when none are chosen: (family, error, how far into the calls in 1/100)."""
+    verb = VERBS[name]
+    world = faults.prepare(tmp_path, verb)
+    wrong = {}
+    counts = {family: faults.count(world, verb, family) for family in FAMILIES}
+    if chosen is None:
+        plan = [(f, e, n) for f, calls in counts.items() for e in ERRORS for n in range(1, calls + 1)]
+    else:
+        plan = [(f, e, max(1, counts[f] * part // 100)) for f, e, part in chosen if counts[f]]
+    for family, error, number in plan:
+        if problems := faults.broken(world, verb, family, error, number):
+            wrong[f"{name}: {family} number {number} of {counts[family]} fails with {error}"] = problems
+    assert sum(counts.values()) > 0 or name == "list"
+    return wrong
+
+
+SOME = [
+    ("write", "ENOSPC", 15),
+    ("write", "EIO", 60),
+    ("sync", "EIO", 50),
+    ("rename", "EACCES", 50),
+    ("mkdir", "ENOSPC", 99),
+]
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_some_faults(tmp_path: Path, name: str) -> None:
+    assert run(tmp_path, name, SOME) == {}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", VERBS)
+def test_every_fault(tmp_path: Path, name: str) -> None:
+    assert run(tmp_path, name, None) == {}

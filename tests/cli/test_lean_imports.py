@@ -1,0 +1,77 @@
+"""The hot verbs import nothing heavy: every agent pays for it on every claim. More stable than a time limit."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import ROOT, Repo, imi
+
+FORBIDDEN = {
+    "argparse", "ast", "asyncio", "contextlib", "dataclasses", "decimal", "email", "enum", "git", "hashlib", "inspect",
+    "json", "logging", "pathlib", "random", "re", "rich", "shutil", "signal", "socket", "subprocess", "tempfile",
+    "textual", "threading", "tomllib", "traceback", "typing", "urllib", "uuid", "aiosqlite", "redis", "watchfiles",
+}  # fmt: skip
+_RUN = """
+import sys
+before = set(sys.modules)
+from imi_monitor.cli.main import main
+status = main(sys.argv[1:])
+sys.stdout.flush()
+print(status, *sorted(set(sys.modules) - before), file=sys.stderr)
+"""
+
+
+def _imported(repo: Repo, *words: str, env: dict[str, str] | None = None) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", _RUN, *words], cwd=repo.path, capture_output=True, text=True, check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})},
+    )  # fmt: skip
+    status, *modules = done.stderr.splitlines()[-1].split()
+    assert status == "0", done.stderr
+    return set(modules)
+
+
+@pytest.fixture(params=["plain", "cluster"])
+def where(request: pytest.FixtureRequest) -> Repo:
+    made: Repo = request.getfixturevalue("repo" if request.param == "plain" else "cluster")
+    made.worktree("feat-x")
+    return made
+
+
+def test_hot_verbs_import_nothing_heavy(where: Repo) -> None:
+    imi("claims", cwd=where.path)  # a registry that is there already, as on every day but the first
+    for words in (
+        ("claim", "feat-x", "--agent", "a", "--ttl", "60", "--task", "T", "--pid", str(os.getpid())),
+        ("claim", "x", "--agent", "a"),
+        ("verify-lock", "feat-x", "--agent", "a", "--json"),
+        ("heartbeat", "feat-x", "--agent", "a", "--epoch", "1"),
+        ("release", "feat-x", "--agent", "a"),
+        ("claim", "feat-x", "--agent", "a", "--json"),
+        ("release", "feat-x", "--agent", "a", "--dirty-ok", "--json"),
+    ):
+        modules = _imported(where, *words)
+        assert not modules & FORBIDDEN, words
+        ours = {name for name in modules if name.startswith("imi_monitor.")}
+        assert not {
+            name for name in ours if name.startswith(("imi_monitor.ui", "imi_monitor.links", "imi_monitor.sources"))
+        }
+        assert len(modules) < 75, (words, sorted(modules))
+
+
+def test_a_whole_day_of_claims_needs_no_git(where: Repo, tmp_path: Path) -> None:
+    """Only `release` asks git, whether the tree is clean."""
+    imi("claims", cwd=where.path)
+    broken = {"PATH": str(tmp_path)}
+    for words in (
+        ("claim", "feat-x"),
+        ("heartbeat", "feat-x"),
+        ("verify-lock", "feat-x"),
+        ("release", "feat-x", "--dirty-ok"),
+    ):
+        modules = _imported(where, *words, "--agent", "a", env=broken)
+        assert "imi_monitor.git.spawn" not in modules, words

@@ -1,0 +1,128 @@
+"""Probing servers: an answer within seconds, whatever is or is not there, and never a word of the URL."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from imi_monitor.links import probe
+
+
+@pytest.fixture
+def closed_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+    return port
+
+
+@pytest.fixture
+def silent() -> Iterator[int]:
+    """Somebody who listens and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+@pytest.fixture
+def answering() -> Iterator[list[bytes]]:
+    """A server that says the same to everything; the test puts the words in front and finds the port at the end."""
+    words: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(5)
+
+        def serve() -> None:
+            try:
+                with server.accept()[0] as peer:
+                    peer.settimeout(2)
+                    while peer.recv(4096):
+                        peer.sendall(words[0])
+            except OSError:
+                return
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        words.append(b"")
+        words.append(str(server.getsockname()[1]).encode())
+        yield words
+    thread.join(6)
+
+
+@pytest.mark.parametrize(
+    ("url", "schemes", "wanted"),
+    [
+        ("redis://host", ("redis", "rediss"), ("host", 6379)),
+        ("rediss://u:p@h:7000/1", ("redis", "rediss"), ("h", 7000)),
+        ("amqp://u:p%40@h/vhost", ("amqp", "amqps"), ("h", 5672)),
+        ("amqps://h", ("amqp", "amqps"), ("h", 5671)),
+        ("postgresql://u@[::1]/db", ("postgres", "postgresql"), ("::1", 5432)),
+        ("http://h", ("redis", "rediss"), None),
+        ("redis", ("redis",), None),
+        ("redis://", ("redis",), None),
+        ("redis://h:port", ("redis",), None),
+        ("redis://h:99999", ("redis",), None),
+        ("redis://[::1", ("redis",), None),
+    ],
+)
+def test_the_place_of_a_server(url: str, schemes: tuple[str, ...], wanted: tuple[str, int] | None) -> None:
+    assert probe.place(url, schemes) == wanted
+
+
+def test_somebody_listens_or_not(silent: int, closed_port: int) -> None:
+    assert probe.tcp("127.0.0.1", silent) is None
+    assert probe.tcp("127.0.0.1", closed_port) == "cannot be reached (Connection refused)"
+    assert "cannot be reached" in str(probe.tcp("no such host.invalid", 1))
+
+
+def test_a_redis_that_says_nothing_is_given_up(silent: int) -> None:
+    before = time.monotonic()
+    assert probe.redis(f"redis://:hunter2@127.0.0.1:{silent}") == "does not answer within 1 s"
+    assert time.monotonic() - before < 2.6
+
+
+def test_a_name_that_takes_for_ever_to_look_up_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    released = threading.Event()
+    monkeypatch.setattr(probe, "_SLOWEST", 0.1)
+    monkeypatch.setattr(probe.socket, "create_connection", lambda *_args, **_kwargs: released.wait(5))
+    assert probe.tcp("slow.invalid", 1) == "does not answer within 0.1 s"
+    released.set()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (b"-WRONGPASS invalid username-password pair or user is disabled.\r\n", "refuses the user or password"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "does not answer a PING"),
+    ],
+)
+def test_what_answers_is_no_redis_or_not_ours(answering: list[bytes], words: bytes, says: str) -> None:
+    answering[0] = words
+    problem = probe.redis(f"redis://:hunter2@127.0.0.1:{answering[1].decode()}")
+    assert problem is not None and says in problem and "hunter2" not in problem
+
+
+def test_nobody_there_is_no_redis_either(closed_port: int) -> None:
+    problem = probe.redis(f"redis://:hunter2@127.0.0.1:{closed_port}")
+    assert problem is not None and "hunter2" not in problem
+
+
+@pytest.mark.skipif(shutil.which("redis-server") is None, reason="no redis-server here")
+def test_a_real_redis_answers(tmp_path: Path, closed_port: int) -> None:
+    server = subprocess.Popen(
+        ["redis-server", "--port", str(closed_port), "--bind", "127.0.0.1", "--requirepass", "hunter2", "--save", ""],
+        cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        until = time.monotonic() + 10
+        while probe.tcp("127.0.0.1", closed_port) and time.monotonic() < until:
+            time.sleep(0.02)
+        assert probe.redis(f"redis://:hunter2@127.0.0.1:{closed_port}") is None
+        assert probe.redis(f"redis://:wrong@127.0.0.1:{closed_port}") == "refuses the user or password"
+    finally:
+        server.terminate()
+        server.wait(10)

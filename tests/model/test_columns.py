@@ -1,0 +1,60 @@
+"""Tables that fit: cells, not characters."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from imi_monitor.model.columns import Column, cells, clip, pad, table
+
+PRINTABLE = st.text(st.characters(categories=["L", "N", "P", "S"]), max_size=40)
+COLUMNS = (
+    Column("Name", least=4),
+    Column("Count", right=True),
+    Column("Branch", least=3, rank=1),
+    Column("Note", rank=2),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "width"), [("abc", 3), ("日本", 4), ("e\u0301", 1), ("a\u200bb", 2), ("ｱ", 1), ("🙂", 2)]
+)
+def test_cells(text: str, width: int) -> None:
+    assert cells(text) == width
+
+
+@given(PRINTABLE, st.integers(0, 30))
+def test_clip_never_takes_more(text: str, width: int) -> None:
+    clipped = clip(text, width)
+    assert cells(clipped) <= width
+    assert clipped == text or clipped.endswith("…") or width == 0
+
+
+@given(PRINTABLE, st.integers(1, 30), st.booleans())
+def test_pad_takes_exactly(text: str, width: int, right: bool) -> None:
+    assert cells(pad(text, width, right=right)) == width
+
+
+@given(st.lists(st.tuples(PRINTABLE, PRINTABLE, PRINTABLE, PRINTABLE), max_size=6), st.integers(1, 120))
+def test_no_line_wraps(rows: list[tuple[str, str, str, str]], width: int) -> None:
+    assert all(cells(line) <= width for line in table(COLUMNS, rows, width))
+
+
+def test_columns_line_up_below_wide_characters() -> None:
+    lines = table(COLUMNS, [("日本語", "3", "x", ""), ("ab", "12", "yy", "")])
+    assert lines == ["Name    Count  Branch", "日本語      3  x", "ab         12  yy"]
+
+
+def test_a_column_without_text_is_left_out() -> None:
+    assert table(COLUMNS, [("a", "", "", "")]) == ["Name", "a"]
+    assert table(COLUMNS, [("", "", "", "")]) == []
+    assert table(COLUMNS, []) == []
+
+
+def test_short_room_takes_the_highest_rank_first_then_narrows() -> None:
+    row = ("a-long-name", "7", "a-branch", "a note of some length")
+    assert table(COLUMNS, [row], 60)[1] == "a-long-name      7  a-branch  a note of some length"
+    assert table(COLUMNS, [row], 30)[1] == "a-long-name      7  a-branch"
+    assert table(COLUMNS, [row], 20)[1] == "a-lon…      7  a-br…"
+    assert table(COLUMNS, [row], 11)[1] == "a-l…      7"

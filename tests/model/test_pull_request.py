@@ -1,0 +1,109 @@
+"""How people name a pull request, and whose project an address is."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from imi_monitor.model.address import Address, address, with_project
+from imi_monitor.model.errors import UsageError
+from imi_monitor.model.names import name_problem, pull_request_of
+from imi_monitor.model.pull_request import MERGE, PULL, Mention, parse
+
+GITHUB = Address("github.com", "acme/app")
+
+
+# S2.40
+@pytest.mark.parametrize(
+    ("text", "mention"),
+    [
+        ("123", Mention(123)),
+        (" #123 ", Mention(123)),
+        ("!7", Mention(7, MERGE)),
+        ("https://github.com/acme/app/pull/123", Mention(123, PULL, GITHUB)),
+        ("https://github.com/acme/app/pull/123/files?w=1#diff-0", Mention(123, PULL, GITHUB)),
+        ("https://git.corp.example:8443/acme/app/pull/5/", Mention(5, PULL, Address("git.corp.example", "acme/app"))),
+        (
+            "https://gitlab.com/g/sub/app/-/merge_requests/7/diffs",
+            Mention(7, MERGE, Address("gitlab.com", "g/sub/app")),
+        ),
+        ("https://gitlab.com/g/app/merge_requests/7", Mention(7, MERGE, Address("gitlab.com", "g/app"))),
+        ("https://codeberg.org/acme/app/pulls/9", Mention(9, PULL, Address("codeberg.org", "acme/app"))),
+        ("alice:fix/login", Mention(owner="alice", branch="fix/login")),
+    ],
+)
+def test_ways_to_say_it(text: str, mention: Mention) -> None:
+    assert parse(text) == mention
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "x", "-1", "0", "#", "#0", "1e3", "12 3", "99999999999999999999", "１２３", "--force", "alice:", "alice:-f", ":x",
+        "alice:a..b", "-x:main", "../x:main", "ext::sh -c id", "https://github.com/acme/app", "https://[bad/pull/1",
+        "https://github.com/acme/app/pull/x", "https://github.com/pull/1", "ftp://github.com/acme/app/pull/1",
+        "file:///acme/app/pull/1", "https://github.com/acme/app/pull/1\x1b[31m", "https://h:99999999/a/b/pull/1",
+    ],
+)  # fmt: skip
+def test_what_is_no_pull_request(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse(text)
+    assert caught.value.sentence.isprintable()
+
+
+@given(st.text(max_size=200))
+def test_any_text_gives_an_answer_or_a_usage_error(text: str) -> None:  # G3, T3
+    try:
+        mention = parse(text)
+    except UsageError as error:
+        assert error.sentence.isprintable()
+        return
+    assert name_problem(mention.directory) is None
+    assert mention.number is not None or pull_request_of(mention.directory) is None
+
+
+def test_directories_and_refs() -> None:
+    assert parse("#123").directory == "review-123"
+    assert parse("123").refs == ("refs/pull/123/head", "refs/merge-requests/123/head")
+    assert parse("!7").refs == ("refs/merge-requests/7/head",)
+    assert parse("alice:fix/lo_gin").directory == "review-alice-fix-lo-gin"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://github.com/acme/app.git", "https://user:token@GitHub.com/acme/app", "ssh://git@github.com:22/acme/app.git",
+        "git@github.com:acme/app.git", "github.com:acme/app/", "git://github.com/Acme/App.git",
+    ],
+)  # fmt: skip
+def test_one_project_in_many_spellings(url: str) -> None:
+    found = address(url)
+    assert found is not None and found.same(GITHUB)
+
+
+def test_other_projects_are_others() -> None:
+    for url in ("https://github.com/acme/other", "https://gitlab.com/acme/app", "/srv/acme/app.git"):
+        found = address(url)
+        assert found is not None and not found.same(GITHUB)
+
+
+@pytest.mark.parametrize(
+    ("url", "fork"),
+    [
+        ("https://github.com/acme/app.git", "https://github.com/alice/app-fork.git"),
+        ("https://github.com/acme/app", "https://github.com/alice/app-fork"),
+        ("git@github.com:acme/app.git", "git@github.com:alice/app-fork.git"),
+        ("ssh://git@host:2222/group/acme/app.git", "ssh://git@host:2222/group/alice/app-fork.git"),
+        ("/srv/git/acme/app.git", "/srv/git/alice/app-fork.git"),
+        ("app.git", None),
+        ("../app.git", None),
+        ("host:app.git", None),
+    ],
+)
+def test_where_a_fork_lies(url: str, fork: str | None) -> None:
+    assert with_project(url, "alice", "app-fork") == fork
+
+
+def test_a_fork_keeps_the_name_when_none_is_given() -> None:
+    assert with_project("git@github.com:acme/app.git", "alice") == "git@github.com:alice/app.git"

@@ -1,0 +1,114 @@
+"""The rules of the house, enforced: layers, who may import what, and that every verb is described."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from imi_monitor import actions
+from imi_monitor.cli import help as pages
+from tests.helpers import ROOT, imi
+
+PACKAGE = ROOT / "imi_monitor"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def imported(path: Path) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module)
+    return names
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_every_module_says_what_the_room_is_for(path: Path) -> None:
+    assert ast.get_docstring(ast.parse(path.read_text())), path
+
+
+def test_only_ui_knows_textual() -> None:
+    for path in MODULES:
+        if "ui" not in path.relative_to(PACKAGE).parts:
+            assert not {n for n in imported(path) if n.split(".")[0] in ("textual", "rich")}, path
+
+
+def test_only_git_starts_processes_for_git_and_only_store_speaks_sql() -> None:
+    for path in MODULES:
+        room = path.relative_to(PACKAGE).parts[0]
+        names = {n.split(".")[0] for n in imported(path)}
+        if room != "git":
+            assert "git" not in names, f"{path} imports GitPython"
+            assert not re.search(r'\["git"', path.read_text()), f"{path} seems to run git itself"
+        if room != "store":
+            assert "aiosqlite" not in names, path
+            assert ".execute(" not in path.read_text() or room in ("ui",), f"{path} speaks SQL"
+
+
+def test_the_layers_hold() -> None:
+    done = subprocess.run(
+        [Path(sys.executable).parent / "lint-imports", "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_whole_command_line_loads_without_textual() -> None:
+    code = (
+        "import sys; from imi_monitor.cli import main; from imi_monitor import actions; actions.all_actions();"
+        "print([m for m in ('textual', 'rich', 'git', 'redis', 'watchfiles', 'asyncio') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_every_verb_is_described() -> None:
+    found = actions.all_actions()
+    for verb in actions.verbs():
+        action = actions.find(verb)
+        assert action is not None, verb
+        assert action.help and action.help[0].islower() or action.help[:1].isupper(), verb
+        assert len(action.help) < 100, f"{verb}: one short sentence"
+        for option in action.options:
+            assert option.help, f"{verb} --{option.name}"
+        for argument in action.arguments:
+            assert argument.help, f"{verb} {argument.name}"
+    assert {word for action in found for word in action.words} == set(actions.verbs())
+
+
+def test_keys_are_not_given_twice() -> None:
+    keys = [action.key for action in actions.all_actions() if action.key]
+    assert len(keys) == len(set(keys))
+
+
+@pytest.mark.parametrize("verb", actions.verbs())
+def test_every_verb_has_a_help_page(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    action = actions.find(verb)
+    assert action is not None
+    assert pages.show_action(action, verb) == 0
+    assert f"imi {verb}" in capsys.readouterr().out
+
+
+def test_help_version_and_unknown_words() -> None:
+    everything = imi("--help")
+    assert everything.code == 0
+    for action in actions.all_actions():
+        assert action.words[0].split(" ")[0] in everything.out, "aliases are told on each action's own page"
+    assert imi("--version").out.startswith("imi 0.")
+    wrong = imi("clam", "x")
+    assert (wrong.code, wrong.out) == (2, "")
+    assert wrong.err == "imi: imi has no command 'clam': did you mean claim or claims?\n"
+    option = imi("claim", "x", "--agnet", "me")
+    assert (option.code, option.out) == (2, "")
+    assert "did you mean --agent?" in option.err
+
+
+def test_the_project_needs_nothing_beside_it() -> None:
+    for path in [*MODULES, *ROOT.glob("tests/**/*.py"), ROOT / "Makefile", ROOT / "README.md", ROOT / "pyproject.toml"]:
+        if path.name != "test_house.py":
+            assert "/work/shared" not in path.read_text(), path
