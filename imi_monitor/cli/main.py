@@ -93,10 +93,18 @@ def _act(parsed: args.Parsed, action: Action) -> int:
 
 
 def _settle(context: Context) -> list[str]:
-    """Finish or take back what a crash left half done, before anything else is done on top of it."""
-    from imi_monitor.actions import recovery
+    """Finish or take back what a crash left half done, before anything else is done on top of it.
 
-    return recovery.recover(context)
+    And this is the moment for the registry's upkeep: its ballast, if a full disk has cost it, and its oldest history.
+    """
+    from imi_monitor.actions import recovery
+    from imi_monitor.store import db, keeping
+
+    settled = recovery.recover(context)
+    db.lay_ballast_again(context.database)
+    if keeping.due(context.connection):
+        db.transact(context.connection, keeping.tidy)
+    return settled
 
 
 def _show(action: Action, result: Outcome, as_json: bool) -> None:

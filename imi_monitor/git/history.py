@@ -1,8 +1,8 @@
 """The GitPython room: commits, refs and configuration of a repository, read for showing them. It never writes.
 
-GitPython costs 50 ms to import, so only the functions import it. It is kept on a short leash: configuration is read
-without its includes (they may name any file), refs are read in process, objects come from one `git cat-file --batch` in
-the environment of all our git processes. What it cannot read (names that are no UTF-8, other ref formats, foreign GIT_*
+GitPython costs 50 ms to import, so only the functions import it. It is kept on a short leash: single values are read
+without includes (they may name any file), refs are read in process, objects come from one `git cat-file --batch` in the
+environment of all our git processes. What it cannot read (names that are no UTF-8, other ref formats, foreign GIT_*
 variables around us) is asked of git itself.
 """
 
@@ -92,12 +92,8 @@ def _open(common_dir: str) -> gitpython.Repo | None:
         return None
     import git as gitpython
 
-    class Repo(gitpython.Repo):
-        def _config_reader(self, config_level: object = None, git_dir: object = None) -> gitpython.GitConfigParser:
-            return _parser(str(git_dir or common_dir))
-
     try:
-        repo = Repo(common_dir, expand_vars=False)
+        repo = gitpython.Repo(common_dir, expand_vars=False)
     except (gitpython.exc.GitError, OSError, ValueError) as problem:
         raise GitError(f"{safe(common_dir)} is no git repository that can be read", code="no-repository") from problem
     repo.git.update_environment(**env, GIT_DIR=common_dir)

@@ -7,10 +7,12 @@ linked worktree counts only if the repository's admin directory points back at i
 from __future__ import annotations
 
 import os
+import stat
 
 from imi_monitor.model.errors import GitError
 from imi_monitor.model.text import safe
 
+_LARGE = 1 << 28
 _SMALL = 1 << 16  # nobody's HEAD, gitdir or commondir file is larger
 
 
@@ -160,11 +162,25 @@ def remote_url(repository: Repository, remote: str = "origin") -> str:
 
 def read_small(path: str) -> str | None:
     """A small text file's content without its last newline; None when it cannot be read."""
+    content = read_regular(path, _SMALL)
+    return None if content is None else os.fsdecode(content).strip("\n\r ")
+
+
+def read_regular(path: str, most: int) -> bytes | None:
+    """The beginning of a file; None when it is missing, closed to us, or no plain file.
+
+    A named pipe that somebody put in its place must not make us wait, and so must not be opened for waiting.
+    """
     try:
-        with open(path, "rb") as file:
-            return os.fsdecode(file.read(_SMALL)).strip("\n\r ")
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
+    try:
+        return os.read(handle, most) if stat.S_ISREG(os.fstat(handle).st_mode) else None
+    except OSError:
+        return None
+    finally:
+        os.close(handle)
 
 
 def _place_at(folder: str) -> Place | None:
@@ -246,14 +262,10 @@ def _names(folder: str) -> list[str]:
 
 
 def _packed(common_dir: str, ref: str) -> str | None:
-    try:
-        with open(os.path.join(common_dir, "packed-refs"), "rb") as file:
-            wanted = b" " + os.fsencode(ref)
-            for line in file:
-                if line.rstrip().endswith(wanted) and not line.startswith((b"#", b"^")):
-                    return line.split(b" ", 1)[0].decode("ascii", "replace")
-    except OSError:
-        pass  # no packed-refs file: the ref is unborn
+    wanted = b" " + os.fsencode(ref)
+    for line in (read_regular(os.path.join(common_dir, "packed-refs"), _LARGE) or b"").splitlines():
+        if line.endswith(wanted) and not line.startswith((b"#", b"^")):
+            return line.split(b" ", 1)[0].decode("ascii", "replace")
     return None
 
 
@@ -261,11 +273,7 @@ def _config_values(common_dir: str, section: str) -> dict[str, str]:
     """One section of the repository's configuration, the last value of each key. Includes are not followed."""
     values: dict[str, str] = {}
     current = ""
-    try:
-        with open(os.path.join(common_dir, "config"), "rb") as file:
-            lines = os.fsdecode(file.read(1 << 20)).splitlines()
-    except OSError:
-        return values
+    lines = os.fsdecode(read_regular(os.path.join(common_dir, "config"), 1 << 20) or b"").splitlines()
     for raw in lines:
         line = raw.strip()
         if line.startswith("["):

@@ -42,8 +42,8 @@ def _connect(host: str, port: int) -> str | None:
         socket.create_connection((host, port), timeout=TIMEOUT).close()
     except TimeoutError:
         return f"does not answer within {TIMEOUT:g} s"
-    except OSError as error:
-        return f"cannot be reached ({error.strerror or type(error).__name__})"
+    except (OSError, UnicodeError) as error:  # the second for a name that cannot be one
+        return f"cannot be reached ({getattr(error, 'strerror', None) or type(error).__name__})"
     return None
 
 

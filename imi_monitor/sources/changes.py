@@ -125,9 +125,7 @@ class ChangesSource:
             if entry.admin_dir and entry.admin_dir != entry.common_dir:
                 admins.append(entry.admin_dir)
         for common in [common for common in self._repositories if common not in found]:
-            self._events.remove(f"git {common}")
-            self._events.remove(f"refs {common}")
-            del self._repositories[common]
+            self._forget_repository(common)
         for common, admins in found.items():
             if self._repositories.get(common) != tuple(admins):
                 if common not in self._repositories:
@@ -151,9 +149,8 @@ class ChangesSource:
             self._tell.registry()
 
     def lost(self, root: str | None, why: str) -> None:
-        assert self._board is not None
-        names = [root] if root is not None else list(self._entries)
-        for name in names:
+        """Events may be missing: everything there is looked at again, and what was replaced is followed anew."""
+        for name in [root] if root is not None else list(self._entries):
             entry = self._entries.get(name)
             if entry is not None:
                 self._ignores[name].forget()
@@ -162,13 +159,21 @@ class ChangesSource:
             self._tell.registry()
             for common in self._repositories:
                 self._tell.refs(common)
-        self._tell.roster()
-        if root is not None and root in self._entries and not os.path.isdir(os.path.join(self._entries[root].path)):
+        if root is not None and "gone" in why:
+            self._let_go(root)
+        self._tell.roster()  # which brings back what still stands
+
+    def _let_go(self, root: str) -> None:
+        kind, _, common = root.partition(" ")
+        if root in self._entries:
             self._drop(root)
-        elif root is not None and root in self._entries and "gone" in why:
-            entry = self._entries[root]
-            self._drop(root)  # the folder was replaced: the roster brings it back with fresh watches
-            self._wanted.put_nowait((*self._entries.values(), entry))
+        elif kind in ("git", "refs") and common in self._repositories:
+            self._forget_repository(common)
+
+    def _forget_repository(self, common: str) -> None:
+        del self._repositories[common]
+        self._events.remove(f"git {common}")
+        self._events.remove(f"refs {common}")
 
     def mode(self, root: str, how: str, why: str | None) -> None:
         assert self._board is not None

@@ -18,6 +18,10 @@ class Pace:
     def poke(self) -> None:
         self._asked.set()
 
+    def soon(self, pause: float) -> None:
+        """What was seen is not settled yet: look again after `pause`, then after twice that, up to the usual time."""
+        self._pause = min(self._every, max(pause, self._pause * 2 if self._pause < self._every else pause))
+
     def worked(self) -> None:
         self._pause = self._every
 

@@ -77,6 +77,8 @@ class StatusSource:
         current = {entry.key: entry for entry in entries if not entry.missing and entry.admin_dir}
         for key in [key for key in self._trees if key not in current]:
             self._cancel(self._trees.pop(key))
+        standing = {entry.common_dir for entry in current.values()}
+        self._trunks = {common: trunk for common, trunk in self._trunks.items() if common in standing}
         for key, entry in current.items():
             tree = self._trees.get(key)
             if tree is None or tree.entry.path != entry.path or tree.entry.admin_dir != entry.admin_dir:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from imi_monitor import host, roster
@@ -20,6 +20,7 @@ from imi_monitor.sources.pace import Pace
 from imi_monitor.store import trust, worktrees
 from imi_monitor.store.aio import Registry
 
+_UNFINISHED = 0.05  # seconds until a worktree that is just being made is looked at again
 _GLANCE = 1.0  # seconds between two looks at the folders themselves
 
 
@@ -40,7 +41,9 @@ class WorktreesSource:
         self._scope = scope
         self._pace = Pace(_GLANCE)
         self._seen: tuple[Entry, ...] = ()
+        self._whole = True
         self._marks: tuple[object, ...] = ()
+        self._homes: set[str] = set(scope.common_dirs or ())  # every repository ever seen: it may come back
 
     def look(self) -> None:
         """Something happened that may have changed the roster: look now."""
@@ -49,25 +52,39 @@ class WorktreesSource:
     async def run(self, board: Board) -> None:
         asked = True
         while True:
-            if asked or _marks(self._seen) != self._marks:
+            if asked or not self._whole or self._glance() != self._marks:
                 await self._read(board)
             asked = await self._pace.next()
 
     async def _read(self, board: Board) -> None:
+        before = _lists(self._homes)
         try:
-            entries = await self._registry.read(read_roster, self._scope)
+            entries, self._whole = await self._registry.read(read_roster, self._scope)
         except (ImiError, OSError) as error:
             self._pace.failed()
             board.fail(self.name, "the list of worktrees", str(error))
             return
-        self._pace.worked()
-        self._seen, self._marks = entries, _marks(entries)
+        self._homes.update(entry.common_dir for entry in entries)
+        self._seen = entries
+        self._marks = self._glance()
+        if self._whole:
+            self._pace.worked()
+        else:
+            self._pace.soon(_UNFINISHED)
+        if _lists(self._homes) != before:
+            self._pace.poke()  # something came while we read, or a repository is new: what we have may be half of it
         board.roster(entries)
         board.well(self.name)
 
 
-def read_roster(connection: sqlite3.Connection, scope: Scope) -> tuple[Entry, ...]:
-    """Every worktree in scope. Runs in the registry's thread."""
+    def _glance(self) -> tuple[object, ...]:
+        """Which folders stand, and when each repository's list of worktrees last changed."""
+        stands = tuple(os.path.lexists(os.path.join(entry.path, ".git")) for entry in self._seen)
+        return (*stands, *_lists(self._homes))
+
+
+def read_roster(connection: sqlite3.Connection, scope: Scope) -> tuple[tuple[Entry, ...], bool]:
+    """Every worktree in scope, and whether none is just being made. Runs in the registry's thread."""
     if scope.common_dirs is None:
         repositories = roster.known_repositories(connection)
     else:
@@ -75,7 +92,16 @@ def read_roster(connection: sqlite3.Connection, scope: Scope) -> tuple[Entry, ..
     found: list[Entry] = []
     for repository in repositories:
         found.extend(_entries(connection, repository))
-    return tuple(found)
+    return tuple(found), all(_is_whole(repository.common_dir) for repository in repositories)
+
+
+def _is_whole(common_dir: str) -> bool:
+    """Whether each of git's records of a worktree says where it is: one that does not yet is being made right now."""
+    room = os.path.join(common_dir, "worktrees")
+    try:
+        return all(os.path.lexists(os.path.join(room, name, "gitdir")) for name in os.listdir(room))
+    except OSError:
+        return True  # there are none
 
 
 def _entries(connection: sqlite3.Connection, repository: layout.Repository) -> list[Entry]:
@@ -109,11 +135,9 @@ def _entry(target: roster.Target, repo: str, repository: layout.Repository, trus
     )
 
 
-def _marks(entries: Sequence[Entry]) -> tuple[object, ...]:
-    """A glance: which folders stand, and when each repository's list of worktrees last changed."""
-    stands = tuple(os.path.lexists(os.path.join(entry.path, ".git")) for entry in entries)
-    lists = {entry.common_dir for entry in entries}
-    return (*stands, *((common, _changed_at(os.path.join(common, "worktrees"))) for common in sorted(lists)))
+def _lists(common_dirs: Iterable[str]) -> tuple[object, ...]:
+    return tuple((common, _changed_at(os.path.join(common, "worktrees")), _changed_at(os.path.join(common, "HEAD")))
+                 for common in sorted(common_dirs))  # fmt: skip
 
 
 def _changed_at(path: str) -> int | None:

@@ -216,6 +216,28 @@ class TestRelease:
         refused = imi("release", "feat-x", "--agent", "claude-1", cwd=repo.path)
         assert (refused.code, "cannot tell" in refused.err) == (1, True)
 
+    def test_another_worktree_of_the_same_name_is_not_taken_for_it(self, repo: Repo, tmp_path: Path) -> None:
+        """git is started on the likely place before the registry is asked; only the registry knows the place."""
+        claimed = tmp_path / "elsewhere" / "feat-x"
+        repo.git("worktree", "add", "-q", "-b", "feat/x", claimed)
+        _claim(repo, "claude-1")
+        (claimed / "new.py").write_text("work\n")
+        repo.git("worktree", "add", "-q", "-b", "feat/other", tmp_path / "feat-x")
+        refused = imi("release", "feat-x", "--agent", "claude-1", cwd=repo.path)
+        assert (refused.code, "uncommitted" in refused.err) == (1, True)
+
+    def test_a_trusted_repositorys_filters_count(self, repo: Repo, feat: Repo) -> None:
+        feat.git("config", "filter.loud.clean", "tr a-z A-Z")
+        feat.write(".gitattributes", "*.txt filter=loud\n")
+        note = feat.write("note.txt", "quiet\n")
+        feat.commit("a file that is kept in capitals")
+        _claim(repo, "claude-1")
+        note.write_text("quiet\n")
+        os.utime(note, (1, 1))
+        assert imi("release", "feat-x", "--agent", "claude-1", cwd=repo.path).code == 1, "untrusted, no filter runs"
+        assert imi("trust", cwd=repo.path).code == 0
+        assert imi("release", "feat-x", "--agent", "claude-1", cwd=repo.path).code == 0
+
     def test_force_by_another_needs_a_reason_and_is_recorded(self, repo: Repo, feat: Repo) -> None:
         _claim(repo, "claude-1")
         assert imi("release", "feat-x", "--agent", "boss", "--force", cwd=repo.path).code == 2

@@ -12,7 +12,9 @@ import pytest
 
 from imi_monitor import paths
 from imi_monitor.actions import presence
+from imi_monitor.store import claims, db, taking
 from tests.helpers import ROOT, Repo, imi
+from tests.store.claiming import REPO, registry, take, wish
 
 
 @pytest.fixture
@@ -114,6 +116,28 @@ def test_a_foreign_lock_is_not_taken_away_by_our_release(cluster: Repo, lock: Pa
     lock.write_text("old-1")
     assert imi("release", "x", "--agent", "claude-1", cwd=cluster.path).code == 0
     assert lock.read_text() == "old-1"
+
+
+def test_who_was_overtaken_while_removing_the_lock_puts_the_next_owners_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database, path = paths.default_database(), str(tmp_path / "feat-x.lock")
+    connection = registry(Path(database), ["feat-x"])
+    take(connection, "feat-x", wish("a"))
+    presence.mirror(connection, path, REPO, "feat-x", database)
+    db.transact(connection, taking.release, REPO, "feat-x", "a", 1)
+    remove = presence._remove
+
+    def overtaken(*arguments: str) -> None:
+        if claims.current(connection, REPO, "feat-x").agent_id is None:
+            take(connection, "feat-x", wish("b"))
+            presence.mirror(connection, path, REPO, "feat-x", database)
+        remove(*arguments)
+
+    monkeypatch.setattr(presence, "_remove", overtaken)
+    assert presence.mirror(connection, path, REPO, "feat-x", database) is None
+    assert json.loads(Path(path).read_text())["agent_id"] == "b"
+    connection.close()
 
 
 _FLIP = """

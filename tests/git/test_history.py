@@ -160,7 +160,7 @@ def test_variables_around_us_do_not_lead_elsewhere(repo: Repo, tmp_path: Path, m
 
 def test_a_work_tree_that_lies_is_not_asked(repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # G2
     other = Repo.create(tmp_path / "other")
-    on_main(other, "z", "z", "elsewhere")
+    on_main(repo, "y", "y", "only here")
     repo.git("config", "core.worktree", str(other.path))
     monkeypatch.setattr(history, "Git", None)  # the second way of reading would mend it
     listed = [one.sha for one in recent_commits(common(repo))]

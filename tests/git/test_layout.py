@@ -168,3 +168,13 @@ def test_bytes_that_are_no_text(repo: Repo) -> None:
     repo.git("worktree", "add", "-q", "-b", "odd", os.fsdecode(folder))
     place = layout.discover(os.fsdecode(folder))
     assert place is not None and os.fsencode(place.path or "") == folder
+
+
+def test_a_named_pipe_in_a_files_place_makes_nobody_wait(repo: Repo) -> None:  # G5
+    head = repo.path / ".git" / "HEAD"
+    head.unlink()
+    os.mkfifo(head)
+    common = str(repo.path / ".git")
+    assert layout.read_head(common, common) == (None, None)
+    os.mkfifo(repo.path / "elsewhere")
+    assert layout.read_regular(str(repo.path / "elsewhere"), 10) is None

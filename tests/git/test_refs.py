@@ -131,6 +131,22 @@ def test_without_a_remote_everything_off_the_trunk_is_unpushed(repo: Repo) -> No
     assert len(refs.unpushed(git_of(repo), "feat")) == 3
 
 
+@pytest.mark.parametrize("trusted", [False, True])
+def test_a_question_never_goes_to_the_network(repo: Repo, tmp_path: Path, trusted: bool) -> None:
+    """In a partial clone git fetches a missing object in the middle of an answer, by the command it configures."""
+    missing = on_main(repo, "a", "a")
+    tip = on_main(repo, "b", "b")
+    for key, value in (
+        ("core.repositoryFormatVersion", "1"), ("extensions.partialClone", "origin"), ("remote.origin.promisor", "true"),
+        ("remote.origin.url", str(tmp_path)), ("remote.origin.uploadpack", f"touch {tmp_path}/canary; git-upload-pack"),
+    ):  # fmt: skip
+        repo.git("config", key, value)
+    (repo.path / ".git/objects" / missing[:2] / missing[2:]).unlink()
+    with pytest.raises(GitError):
+        refs.unpushed(git_of(repo, trusted=trusted), tip)
+    assert not (tmp_path / "canary").exists()
+
+
 def test_subjects_keep_their_odd_characters(repo: Repo) -> None:
     on_main(repo, "a", "a", "line\u2028separator \x1b[31m and \x85")
     (commit,) = refs.unpushed(git_of(repo), sha_of(repo), sha_of(repo, "HEAD~1"))

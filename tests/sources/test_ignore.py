@@ -71,7 +71,10 @@ def test_bytes_that_are_no_text(repo: Repo) -> None:
     assert rules.ignores(os.fsdecode(b"\xff.log"), is_dir=False)
 
 
-PART = st.sampled_from(["a", "b", "ab", "x.log", "build", "*.log", "*", "**", "a*", "?"])
+PART = st.sampled_from(
+    ["a", "b", "ab", "x.log", "build", "*.log", "*", "**", "a*", "?", "[ab]", "[!a]", "[a-c]*", "a**b", "[]a]", "[a",
+     "\\a", "[[:alpha:]]", "***", "x[.]log", "a\\*", "!a", "#b"]
+)  # fmt: skip
 RULE = st.builds(
     lambda negate, root, parts, folder: f"{negate}{root}{'/'.join(parts)}{folder}",
     st.sampled_from(["", "", "", "!"]),
@@ -90,7 +93,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Repo:
     return Repo(Path(base))
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(RULE, max_size=5), st.lists(RULE, max_size=3), st.lists(PATH, min_size=1, max_size=8, unique=True))
 def test_generated_rules(shared: Repo, top: list[str], nested: list[str], paths: list[str]) -> None:
     shared.write(".gitignore", "\n".join(top) + "\n")

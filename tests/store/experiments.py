@@ -137,6 +137,7 @@ def kills(path: str, rounds: int, writers: int = 2, mutant: str = "", seed: int 
     acked: dict[str, int] = {}
     following = dict.fromkeys((f"w{n}" for n in range(writers)), 0)
     unsound = apart = 0
+    slowest = 0.0
     for turn in range(rounds):
         reader, out = os.pipe()
         pids = [forked(partial(write, path, name, first, out, mutant)) for name, first in following.items()]
@@ -147,6 +148,9 @@ def kills(path: str, rounds: int, writers: int = 2, mutant: str = "", seed: int 
             tried.add(key) if word == "try" else acked.__setitem__(key, int(epoch[0]))
         for name in following:  # the one that was not acknowledged is tried again
             following[name] = sum(key.startswith(f"{name}:") for key in acked)
+        before = time.monotonic()
+        db.connect(path).close()
+        slowest = max(slowest, time.monotonic() - before)
         if turn % 10 == 9 or turn == rounds - 1:
             found = check(path)
             unsound, apart = unsound + (not found["sound"]), apart + (not found["together"])
@@ -163,6 +167,7 @@ def kills(path: str, rounds: int, writers: int = 2, mutant: str = "", seed: int 
         "silent": sum(key not in acked for key in kept),
         "unsound": unsound,
         "apart": apart,
+        "slowest_start": slowest,
     }
 
 

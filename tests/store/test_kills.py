@@ -14,17 +14,18 @@ from tests.store.experiments import check, experiment
 # D1 -----------------------------------------------------------------------------------------------------------------
 
 
-def killed(tmp_path: Path, rounds: int, mutant: str = "", **more: Any) -> dict[str, int]:
-    found: dict[str, int] = experiment(
+def killed(tmp_path: Path, rounds: int, mutant: str = "", **more: Any) -> dict[str, Any]:
+    found: dict[str, Any] = experiment(
         "kills", timeout=3000, path=str(tmp_path / "iMi.db"), rounds=rounds, mutant=mutant, **more
     )
     assert found["acked"] > rounds, found  # the writers did get to work before they were killed
     return found
 
 
-def survives(found: dict[str, int]) -> None:
+def survives(found: dict[str, Any]) -> None:
     wrong = {name: found[name] for name in ("lost", "phantom", "twice", "unsound", "apart") if found[name]}
     assert not wrong, found
+    assert found["slowest_start"] < 1, found  # K3
 
 
 def test_a_hundred_kills(tmp_path: Path) -> None:

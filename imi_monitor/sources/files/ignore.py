@@ -1,15 +1,15 @@
 """What git ignores, decided without a git process: 2 ms a question would cost more than everything else together.
 
-The rules are git's own files (`.gitignore` at every level, `info/exclude`, `core.excludesFile`); matching is pathspec's.
+The rules are git's own files (`.gitignore` at every level, `info/exclude`, `core.excludesFile`), read as git reads them (`rules`).
 A tracked file is never ignored, whatever matches it, so the index has the last word.
 """
 
 from __future__ import annotations
 
 import os
-import re
 
-from pathspec import GitIgnoreSpec
+from imi_monitor.git.layout import read_regular
+from imi_monitor.sources.files.rules import Rule, decide, parse
 
 _MOST_BYTES = 1 << 20  # a larger ignore file is nobody's
 _MOST_FILES = 2000  # remembered .gitignore files of one worktree
@@ -22,7 +22,7 @@ class Ignore:
         self._root = root
         self._index = os.path.join(admin_dir, "index")
         self._shared = [path for path in (extra, os.path.join(common_dir, "info", "exclude")) if path]
-        self._specs: dict[str, GitIgnoreSpec | None] = {}
+        self._specs: dict[str, list[Rule]] = {}
         self._tracked = b""
         self._tracked_mark: tuple[int, int] | None = None
 
@@ -65,22 +65,20 @@ class Ignore:
         folder, _, _ = path.rpartition("/")
         while True:
             spec = self._spec(folder)
-            if spec is not None:
-                inner = path[len(folder) + 1 :] if folder else path
-                found = spec.check_file(inner + "/" if is_dir else inner).include
+            if spec:
+                found = decide(spec, path[len(folder) + 1 :] if folder else path, is_dir=is_dir)
                 if found is not None:
                     return found
             if not folder:
                 break
             folder = folder.rpartition("/")[0]
         for index in range(len(self._shared) - 1, -1, -1):
-            shared = self._spec(f"\0{index}")
-            found = shared.check_file(path + "/" if is_dir else path).include if shared else None
+            found = decide(self._spec(f"\0{index}"), path, is_dir=is_dir)
             if found is not None:
                 return found
         return False
 
-    def _spec(self, folder: str) -> GitIgnoreSpec | None:
+    def _spec(self, folder: str) -> list[Rule]:
         if folder not in self._specs:
             if len(self._specs) > _MOST_FILES:
                 self._specs.clear()
@@ -96,8 +94,7 @@ class Ignore:
             info = os.stat(self._index)
             mark = (info.st_mtime_ns, info.st_size)
             if mark != self._tracked_mark:
-                with open(self._index, "rb") as file:
-                    self._tracked = file.read()
+                self._tracked = read_regular(self._index, info.st_size) or b""
                 self._tracked_mark = mark
         except OSError:
             self._tracked, self._tracked_mark = b"", None
@@ -111,22 +108,8 @@ def global_excludes(configured: str | None) -> str | None:
     return os.path.join(home, "git", "ignore")
 
 
-def _read_rules(path: str) -> GitIgnoreSpec | None:
-    try:
-        if os.path.islink(path) and os.path.basename(path) == ".gitignore":
-            return None  # git does not follow a link here either
-        with open(path, "rb") as file:
-            lines = os.fsdecode(file.read(_MOST_BYTES)).splitlines()
-    except OSError:
-        return None
-    rules = [line for line in lines if line.strip() and not line.startswith("#") and _valid(line)]
-    return GitIgnoreSpec.from_lines(rules) if rules else None
-
-
-def _valid(line: str) -> bool:
-    """Whether pathspec can read the rule; git passes over one it cannot read, and so do we."""
-    try:
-        GitIgnoreSpec.from_lines([line])
-    except (ValueError, re.error):
-        return False
-    return True
+def _read_rules(path: str) -> list[Rule]:
+    if os.path.islink(path) and os.path.basename(path) == ".gitignore":
+        return []  # git does not follow a link here either
+    content = read_regular(path, _MOST_BYTES)
+    return parse(os.fsdecode(content)) if content else []
