@@ -109,6 +109,7 @@ class Action:
     help = ""  # one sentence
     more = ""  # what a person wants to know beyond it
     key = ""
+    asks: tuple[str, ...] = ()  # options that a dialog offers beside the required arguments
     arguments: tuple[Argument, ...] = ()
     options: tuple[Option, ...] = ()
     dangerous = False  # asks before it acts, in the dashboard

@@ -9,7 +9,7 @@ from imi_monitor.actions import claim_request, ownership, presence
 from imi_monitor.actions.base import Action, Option, Outcome
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.text import safe
-from imi_monitor.store import claims, db, taking, worktrees
+from imi_monitor.store import claims, db, granting, taking, worktrees
 from imi_monitor.store.granting import Wish
 
 TYPE_CHECKING = False
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from imi_monitor.actions.base import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.target import Target
+    from imi_monitor.store.claims import Claim
     from imi_monitor.store.taking import Answer
 
 
@@ -127,6 +128,22 @@ def _other_program(context: Context, found: Target, lock: str | None, wish: Wish
 
 def _ask(context: Context, found: Target, wish: Wish, seconds: float) -> Answer:
     """Take it now or, with time to wait, stand in line for it."""
+    answer = _ask_once(context, found, wish, seconds)
+    return _ask_once(context, found, wish, seconds) if settle(context, answer.claim) else answer
+
+
+def settle(context: Context, claim: Claim) -> bool:
+    """An act of imi itself that died half-way has the slot: finish it or take it back; False when that is not so."""
+    if not (granting.is_ours(claim.agent_id) and claims.state(claim) == "dead"):
+        return False
+    from imi_monitor.actions import recovery
+
+    for line in recovery.recover(context):
+        context.progress(line)
+    return True
+
+
+def _ask_once(context: Context, found: Target, wish: Wish, seconds: float) -> Answer:
     if seconds <= 0:
         known = found.repo_name if found.row is not None else None
         refused = taking.refusal(context.connection, known, found.name, wish) if known else None

@@ -16,6 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.plan import Plan
+    from imi_monitor.git.run import Git
     from imi_monitor.store.operations import Operation
 
 
@@ -35,16 +36,21 @@ def recover(context: Context, operation: Operation) -> str | None:
         mark.remove()
 
 
-def _end(context: Context, operation: Operation, made: Plan) -> str | None:
+def _end(context: Context, operation: Operation, made: Plan) -> str:
     git = context.git(made.repository)
-    note = unmaking.note(operation.id)
-    ours = half_made.locked_with(git.common_dir, note)
-    admin_dir = ours or half_made.at(git.common_dir, made.path)
-    if admin_dir is not None and half_made.complete(git.at(admin_dir, made.path), made.branch, made.sha):
-        warnings = creating.furnish(context, git, made)
-        unmaking.unlock(admin_dir, note)
-        db.transact(context.connection, creating.settle, made, operation.repo_name, operation.id)
-        return "; ".join([f"finished making {safe(made.name)}, which had been interrupted", *warnings])
+    ours = half_made.locked_with(git.common_dir, unmaking.note(operation.id))
+    if ours is not None and half_made.complete(git.at(ours, made.path), made.branch, made.sha):
+        return _finish(context, git, operation, made, ours)
+    there = half_made.at(git.common_dir, made.path) if ours is None else None
+    if there is not None and half_made.on_branch(there, made.branch):
+        return _finish(context, git, operation, made, there)  # we had come as far as taking the lock off
     kept = unmaking.undo(context, git, made, operation.id)
     db.transact(context.connection, operations.finish, operation.id)
     return "; ".join([f"took back the interrupted creation of {safe(made.name)}", *kept])
+
+
+def _finish(context: Context, git: Git, operation: Operation, made: Plan, admin_dir: str) -> str:
+    warnings = creating.furnish(context, git, made)
+    unmaking.unlock(admin_dir, unmaking.note(operation.id))
+    db.transact(context.connection, creating.settle, made, operation.repo_name, operation.id)
+    return "; ".join([f"finished making {safe(made.name)}, which had been interrupted", *warnings])

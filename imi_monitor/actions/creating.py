@@ -38,8 +38,9 @@ def make(context: Context, git: Git, plan: Plan) -> list[str]:
     note = unmaking.note(identity)
     admin_dir = None
     try:
-        admin_dir = _check_out(context, git, plan, identity)
-        warnings = furnish(context, git, plan)
+        warnings: list[str] = []
+        admin_dir = _check_out(context, git, plan, identity, warnings)
+        warnings += furnish(context, git, plan)
         unmaking.unlock(admin_dir, note)
         db.transact(context.connection, settle, plan, repo_name, identity)
     except BaseException as problem:
@@ -86,7 +87,7 @@ def _begin(connection: sqlite3.Connection, context: Context, plan: Plan) -> tupl
     return repo_name, operations.begin(connection, KIND, repo_name, plan.name, plan.data())
 
 
-def _check_out(context: Context, git: Git, plan: Plan, identity: str) -> str:
+def _check_out(context: Context, git: Git, plan: Plan, identity: str, warnings: list[str]) -> str:
     """Branch and checkout; gives git's directory for it. Locked, so that no prune takes it before it is registered."""
     note = unmaking.note(identity)
     mark = still_running.begin(plan.repository.common_dir, identity)
@@ -103,12 +104,28 @@ def _check_out(context: Context, git: Git, plan: Plan, identity: str) -> str:
             cancelled=context.cancelled,
         )
     except GitError as problem:
-        raise _explained(problem, plan) from problem
+        whole = _only_its_hook_failed(git, plan, note)
+        if whole is None:
+            raise _explained(problem, plan) from problem
+        admin_dir = whole
+        warnings.append(f"the repository's post-checkout hook failed: {problem.sentence}")
     finally:
         mark.remove()
     branch, _ = layout.read_head(admin_dir, plan.repository.common_dir)
     if branch != plan.branch or not layout.points_back(admin_dir, plan.path):
         raise GitError(f"git made {safe(plan.path)} on {safe(branch or 'no branch')} instead of {safe(plan.branch)}")
+    return admin_dir
+
+
+def _only_its_hook_failed(git: Git, plan: Plan, note: str) -> str | None:
+    """git's directory for a worktree that is whole although git says it failed, as plain git would leave it too."""
+    if not git.trusted:
+        return None
+    from imi_monitor.git import half_made
+
+    admin_dir = half_made.locked_with(git.common_dir, note)
+    if admin_dir is None or not half_made.complete(git.at(admin_dir, plan.path), plan.branch, plan.sha):
+        return None
     return admin_dir
 
 

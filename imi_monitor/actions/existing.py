@@ -7,7 +7,7 @@ import os
 from imi_monitor.actions import target, where
 from imi_monitor.actions.base import Outcome
 from imi_monitor.git import layout
-from imi_monitor.model.errors import Refused
+from imi_monitor.model.errors import ImiError, Refused
 from imi_monitor.model.text import safe
 from imi_monitor.store import db, events, operations, worktrees
 
@@ -112,7 +112,7 @@ def prepare(context: Context, repository: layout.Repository, path: str, name: st
 
     The worktree stays whatever becomes of them: a command that failed half way is the user's to look at.
     """
-    warnings = []
+    warnings = _filters(context, repository, path)
     if os.path.lexists(os.path.join(path, ".gitmodules")):
         warnings.append("its submodules are not checked out: run `git submodule update --init` there")
     known_as = context.repo_name(repository) or layout.repository_name(repository)
@@ -124,7 +124,25 @@ def prepare(context: Context, repository: layout.Repository, path: str, name: st
         report = repository_commands.run(context, repository, "post_create", path, name)
     except KeyboardInterrupt:
         return 130, [*warnings, f"interrupted: {safe(name)} is made, but its post_create commands have not all run"]
+    except ImiError as problem:
+        return 1, [*warnings, f"{safe(name)} is made, but {problem.sentence}"]
     return 0, warnings + list(report.warnings if report else ())
+
+
+def _filters(context: Context, repository: layout.Repository, path: str) -> list[str]:
+    """Files that are not what they seem: without trust, git-lfs and the like do not turn them into their real content."""
+    attributes = layout.read_small(os.path.join(path, ".gitattributes")) or ""
+    if "filter=" not in attributes or context.trusted(repository):
+        return []
+    from imi_monitor.git import safety
+
+    keys = (line.partition("=")[0] for line in safety.programs(repository.common_dir))
+    names = sorted({key.removeprefix("filter.").rpartition(".")[0] for key in keys if key.startswith("filter.")})
+    if not names:
+        return []
+    return [
+        f"the repository's filters ({', '.join(map(safe, names))}) have not run on its files: see `imi trust --show`"
+    ]
 
 
 def _adopt(connection: sqlite3.Connection, context: Context, wanted: Wanted, found: Target, agent: str) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from imi_monitor.actions import removal
+from imi_monitor.actions import presence, removal
 from imi_monitor.actions import target as targets
 from imi_monitor.actions.base import Action, Argument, Option, Outcome
 from imi_monitor.git import layout
@@ -198,6 +198,8 @@ def _carry_out(context: Context, found: Target, finding: Finding, agent: str) ->
         _put_aside(context, found, found.linked)
     if found.repo_name is not None:
         db.transact(context.connection, _forget, found.repo_name, found.name, agent)
+        lock = presence.path_of(found.repository, found.name)
+        presence.mirror(context.connection, lock, found.repo_name, found.name, context.database)
     return finding
 
 

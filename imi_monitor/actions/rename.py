@@ -6,6 +6,7 @@ import os
 from dataclasses import asdict, dataclass
 
 from imi_monitor import host
+from imi_monitor.actions import presence
 from imi_monitor.actions import target as targets
 from imi_monitor.actions.base import Action, Argument, Option, Outcome
 from imi_monitor.model import names
@@ -65,7 +66,12 @@ class Rename(Action):
             db.transact(context.connection, operations.finish, operation)
             raise
         epoch = db.transact(context.connection, _settle, repo_name, plan, operation)
-        return _outcome(plan, repo_name, epoch)
+        outcome = _outcome(plan, repo_name, epoch)
+        for name in (plan.old_name, plan.new_name):
+            lock = presence.path_of(found.repository, name)
+            warning = presence.mirror(context.connection, lock, repo_name, name, context.database)
+            outcome.warnings.extend([warning] if warning else [])
+        return outcome
 
 
 def recover(context: Context, operation: operations.Operation) -> str | None:

@@ -72,7 +72,7 @@ def start(context: Context, git: Git, wanted: Wanted) -> Start:
         warnings = news.warnings(git, remote, wanted.branch)
         return Start(news.heads.remote[wanted.branch], shown, warnings=warnings, took_over="remote", upstream=shown)
     if trunk is None or not news.heads.has(trunk):
-        raise _no_trunk(wanted, news.heads, trunk)
+        raise _no_trunk(wanted, news, remote, trunk)
     return _at_trunk(git, news, remote, trunk)
 
 
@@ -133,16 +133,20 @@ def _trunk(context: Context, wanted: Wanted, known: Heads) -> str | None:
     return configured or head
 
 
-def _no_trunk(wanted: Wanted, known: Heads, trunk: str | None) -> Refused:
+def _no_trunk(wanted: Wanted, news: News, remote: str, trunk: str | None) -> Refused:
     home = safe(wanted.repository.home)
-    if not known.local and not known.remote:
+    why = [] if news.why is None else [f"could not fetch from {safe(remote)}: {news.why}"]
+    if not news.heads.local and not news.heads.remote:
         return Refused(
             f"{home} has no commit yet to branch from: make a first one there (git commit --allow-empty -m first)",
             code="unborn",
+            details=why,
         )
     missing = f"its trunk {safe(trunk)} has no commit" if trunk else "it is not clear which branch is the trunk"
     return Refused(
-        f"{home}: {missing}; say where to start with --from, or set git_settings.default_branch", code="no-trunk"
+        f"{home}: {missing}; say where to start with --from, or set git_settings.default_branch",
+        code="no-trunk",
+        details=why,
     )
 
 

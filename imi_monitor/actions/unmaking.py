@@ -109,13 +109,22 @@ def _kept(plan: Plan, names: list[str]) -> str:
 
 
 def _drop_empty_admins(common_dir: str, path: str) -> None:
-    """git died between making its directory and writing its first file into it: nothing tells whose it is but its name."""
+    """git died before its first word was in its directory: then nothing but its name tells whose that is."""
     root, stem = os.path.join(common_dir, "worktrees"), os.path.basename(path)
-    empty = [name for name in _names(root) if _numbered(name, stem) and not _names(os.path.join(root, name))]
-    if empty:
-        time.sleep(0.05)  # longer than a living git needs for its first file: then rmdir refuses
-    for name in empty:
-        _drop_if_empty(os.path.join(root, name))
+    blank = [name for name in _names(root) if _numbered(name, stem) and _is_blank(os.path.join(root, name))]
+    if blank:
+        time.sleep(0.05)  # longer than a living git needs to write it
+    for name in blank:
+        admin_dir = os.path.join(root, name)
+        if _is_blank(admin_dir):
+            _drop_file(os.path.join(admin_dir, "locked"))
+            _drop_if_empty(admin_dir)
+
+
+def _is_blank(admin_dir: str) -> bool:
+    """Nothing in it, or a lock that was opened and not yet written."""
+    found = _names(admin_dir)
+    return not found or (found == ["locked"] and layout.read_small(os.path.join(admin_dir, "locked")) == "")
 
 
 def _numbered(name: str, stem: str) -> bool:
@@ -137,6 +146,11 @@ def _drop_branch(git: Git, plan: Plan, text: str) -> list[str]:
     except Refused as problem:
         return [f"kept the branch {safe(plan.branch)}: {problem.sentence}"]
     return []
+
+
+def _drop_file(path: str) -> None:
+    if os.path.lexists(path):
+        os.unlink(path)
 
 
 def _drop_if_empty(folder: str) -> None:

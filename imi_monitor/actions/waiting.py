@@ -12,7 +12,7 @@ import signal
 import time
 
 from imi_monitor import host
-from imi_monitor.actions.claim import refuse_missing, take_now
+from imi_monitor.actions.claim import refuse_missing, settle, take_now
 from imi_monitor.model.errors import Refused, RegistryError
 from imi_monitor.model.text import safe
 from imi_monitor.store import db, queue, taking
@@ -105,6 +105,7 @@ def _wait(line: _Line, stop: _Stop) -> Answer:
                 answer = db.transact(line.connection, _try, line)
                 if answer.granted:
                     return _given_back(line, answer, stop) if stop.signal else answer
+            settle(line.context, look.claim)
             hurry = look.free  # somebody is about to take it, or to die before he does
             _tell(line, look.claim.agent_id)
         time.sleep(min(_POLL_SECONDS, max(0.0, line.until - host.uptime())))

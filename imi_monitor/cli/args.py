@@ -18,6 +18,7 @@ GLOBALS = (
     Option("repo", "the repository to act on: a path, or a name from the registry", value="REPO", aliases=("C",)),
     Option("help", "what this command does and takes", aliases=("h",)),
     Option("version", "the version"),
+    Option("read-only", "a dashboard that cannot change anything"),
     Option("quiet", "no progress on stderr", aliases=("q",)),
 )
 

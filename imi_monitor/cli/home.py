@@ -1,10 +1,13 @@
-"""Plain `imi [REPO…]`: the state of the repositories given, else of the one around, else of all that are known."""
+"""Plain `imi [REPO…]`: the dashboard of the repositories given, else of the one around, else of all that are known."""
 
 from __future__ import annotations
+
+import sys
 
 from imi_monitor.actions.context import Context
 from imi_monitor.cli import out
 from imi_monitor.model.errors import Refused
+from imi_monitor.store import worktrees
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +27,34 @@ imi help lists everything; imi doctor checks that all is in place."""
 
 
 def show(parsed: Parsed) -> int:
-    """Print what there is; an exit status."""
+    """The dashboard on a terminal; in a pipe, or with nothing to show, what there is as text. Gives the exit status."""
+    if not parsed.flag("json") and sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty():
+        status = _dashboard(parsed)
+        if status is not None:
+            return status
+    return _print(parsed)
+
+
+def _dashboard(parsed: Parsed) -> int | None:
+    """None when there is nothing yet that a dashboard could show."""
+    with Context(database=parsed.option("db"), repo=parsed.option("repo")) as context:
+        if parsed.words:
+            meant = [context.named_repository(word) for word in parsed.words]
+            common_dirs: list[str] | None = list(dict.fromkeys(repository.common_dir for repository in meant))
+        else:
+            here = context.find_repository()
+            common_dirs = None if here is None else [here.common_dir]
+        if common_dirs is None and not worktrees.common_dirs(context.connection):
+            return None
+        remote = context.settings.text("git_settings.remote_name")
+        trunk = context.settings.text("git_settings.default_branch") or None
+        database = context.database
+    from imi_monitor.ui.main import run
+
+    return run(database, common_dirs, remote=remote, trunk=trunk, read_only=parsed.flag("read-only"))
+
+
+def _print(parsed: Parsed) -> int:
     as_json = parsed.flag("json")
     quiet = as_json or parsed.flag("quiet")
     context = Context(

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from imi_monitor.git.layout import gitfile, linked_worktrees, read_small
-from imi_monitor.model.errors import GitError
-from imi_monitor.model.text import safe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,30 +40,28 @@ def locked_with(common_dir: str, lock: str) -> str | None:
 def at(common_dir: str, path: str) -> str | None:
     """Where git keeps the worktree at `path`, whoever made it; not one whose remains nobody could use."""
     for linked in linked_worktrees(common_dir):
-        if linked.path == path and all(
-            os.path.lexists(os.path.join(linked.admin_dir, f)) for f in ("HEAD", "commondir")
-        ):
+        needed = (os.path.join(linked.admin_dir, name) for name in ("HEAD", "commondir"))
+        if linked.path == path and all(map(os.path.lexists, needed)):
             return linked.admin_dir
     return None
 
 
+def on_branch(admin_dir: str, branch: str) -> bool:
+    """Whether that worktree has the branch checked out, with an index that nobody is writing just now."""
+    if read_small(os.path.join(admin_dir, "HEAD")) != f"ref: refs/heads/{branch}":
+        return False
+    index = os.path.join(admin_dir, "index")
+    return os.path.isfile(index) and not os.path.lexists(index + ".lock")
+
+
 def complete(git: Git, branch: str, commit: str) -> bool:
     """Whether the checkout went to its end: the right branch and commit, an index, and every file as it is there."""
-    admin = git.admin_dir
-    if read_small(os.path.join(admin, "HEAD")) != f"ref: refs/heads/{branch}" or git.work_tree is None:
-        return False
-    whole = os.path.isfile(os.path.join(admin, "index")) and not os.path.lexists(os.path.join(admin, "index.lock"))
-    if not whole or not os.path.isfile(os.path.join(git.work_tree, ".git")):
+    if not on_branch(git.admin_dir, branch) or not os.path.isfile(os.path.join(git.work_tree or "", ".git")):
         return False
     if git.run("diff-index", "--cached", "--quiet", commit, "--", ok=(0, 1)).returncode:
         return False
     status = ("status", "--porcelain", "-z", "--untracked-files=no", "--ignore-submodules=all")
     return not git.run(*status, timeout=120).stdout
-
-
-def strangers(git: Git, path: str, commit: str, is_ours: Callable[[str], bool], scratch: str) -> list[str]:
-    """The entries below `path` that did not come from checking out `commit` (and for which `is_ours` does not speak)."""
-    return _judge(git, path, commit, is_ours, scratch)[1]
 
 
 def take_away(git: Git, path: str, commit: str, is_ours: Callable[[str], bool], scratch: str) -> list[str]:
@@ -75,6 +71,8 @@ def take_away(git: Git, path: str, commit: str, is_ours: Callable[[str], bool], 
     """
     if not os.path.lexists(path):
         return []
+    if os.path.islink(path) or not os.path.isdir(path):
+        return [os.path.basename(path)]  # somebody put something else in its place
     found, foreign = _judge(git, path, commit, is_ours, scratch)
     return foreign or _delete(path, found)
 
@@ -93,9 +91,8 @@ def drop_admin(admin_dir: str) -> None:
 def _judge(git: Git, path: str, commit: str, is_ours: Callable[[str], bool], scratch: str) -> tuple[_Found, list[str]]:
     found = _look(path)
     tree = _tree(git, commit)
-    folders = {parent for name in tree for parent in _parents(name)} | {
-        n for n, mode in tree.items() if mode == _GITLINK
-    }
+    folders = {name for name, mode in tree.items() if mode == _GITLINK}
+    folders |= {parent for name in tree for parent in _parents(name)}
     ours = {name for name in found.files if name not in tree and is_ours(name)}
     folders |= {parent for name in ours for parent in _parents(name)}
     foreign = [name for name in found.files if name not in tree and name not in ours and name != ".git"]
@@ -116,8 +113,6 @@ def _ties(common_dir: str, path: str) -> bool:
 
 
 def _look(path: str) -> _Found:
-    if os.path.islink(path) or not os.path.isdir(path):
-        raise GitError(f"{safe(path)} is no folder any more: somebody replaced what was being made", code="replaced")
     files: dict[str, tuple[int, int, int]] = {}
     folders: list[str] = []
 
@@ -178,9 +173,8 @@ def _beginning(git: Git, commit: str, path: str, name: str, tree: dict[str, str]
     with open(full, "rb") as file:
         written = file.read(_LARGEST)
     blob = f"{commit}:{name}"
-    return git.run("cat-file", "--filters", "--end-of-options", blob, cap=_LARGEST, timeout=60).stdout.startswith(
-        written
-    )
+    whole = git.run("cat-file", "--filters", "--end-of-options", blob, cap=_LARGEST, timeout=60).stdout
+    return whole.startswith(written)
 
 
 def _delete(path: str, found: _Found) -> list[str]:

@@ -78,7 +78,7 @@ def look(
     """Whether `take` would grant it as things are, to the waiter number `seq` or to somebody who just came."""
     claim = claims.current(connection, repo_name, worktree_name)
     state = claims.state(claim)
-    if state in ("free", "dead"):
+    if state == "free" or (state == "dead" and not granting.is_ours(claim.agent_id)):
         ahead = queue.first_ready(connection, repo_name, worktree_name, before=seq)
         return Look(claim, ahead is None or wish.force or claim.agent_id == wish.agent, True, ahead)
     ours = claim.agent_id == wish.agent or wish.force or (state == "stale" and wish.takeover)
@@ -95,11 +95,14 @@ def refusal(connection: sqlite3.Connection, repo_name: str, worktree_name: str, 
 
 
 def _beyond(connection: sqlite3.Connection, wish: Wish, before: Claim, ahead: Waiter | None) -> str | None:
-    """The rights of somebody who finds the slot taken, or others in line: how it was granted, None if it was not."""
+    """The rights of somebody who finds the slot taken, or others in line: how it was granted, None if it was not.
+
+    A removal that died half-way is no dead agent: recovery gives its slot back to whoever had it before.
+    """
     if before.agent_id == wish.agent and not before.foreign:
         return "renewed" if _renew(connection, before, wish) else None
     state = claims.state(before)
-    if state == "dead" and ahead is None:
+    if state == "dead" and ahead is None and not granting.is_ours(before.agent_id):
         how, ended = "after_death", "died"
     elif state == "stale" and wish.takeover:  # whoever waits could not have had it: nobody is passed by
         how, ended = "taken_over", "taken_over"

@@ -183,6 +183,34 @@ def test_a_missing_worktree_cannot_be_claimed_but_released(repo: Repo, feat: Rep
     assert imi("release", "feat-x", "--agent", "claude-1", cwd=repo.path).code == 0
 
 
+def test_a_removal_that_died_half_way_is_settled_before_the_claim(
+    repo: Repo, feat: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its slot goes back to whoever had it, not to whoever asks next."""
+    from imi_monitor import actions
+    from imi_monitor.actions import recovery
+    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.context import Context
+    from imi_monitor.model.errors import Refused
+    from imi_monitor.store import claims, db
+
+    _claim(repo, "claude-1")
+    claim = actions.find("claim")
+    assert claim is not None
+    with Context(str(repo.path)) as context:
+        before = claims.current(context.connection, "app", "feat-x")
+        epoch = db.transact(context.connection, claims.reserve, "app", "feat-x", expect_epoch=1, by="remove")
+        context.connection.execute("UPDATE claims SET pid_started = '1'")
+
+        def recover(inside: Context) -> list[str]:
+            db.transact(inside.connection, claims.hand_back, before, epoch)
+            return ["the interrupted removal was taken back"]
+
+        monkeypatch.setattr(recovery, "recover", recover)
+        with pytest.raises(Refused, match="held by claude-1"):
+            claim.run(context, Request("claim", {"name": "feat-x", "agent": "codex-1"}))
+
+
 def test_the_main_worktree_can_be_claimed(repo: Repo) -> None:
     assert imi("claim", "app", "--agent", "a", "--json", cwd=repo.path).data["path"] == str(repo.path)
 

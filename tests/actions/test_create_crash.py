@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import random
 import signal
@@ -181,7 +182,15 @@ def half_made(repo: Repo, tmp_path: Path, damage: str) -> Path:
     running = begin(repo, "feat", "x", env=shim(tmp_path / "bin", HALF.format(damage=damage)))
     running.communicate()
     assert running.returncode == -signal.SIGKILL
+    wait_for_its_end(repo)
     return repo.path.parent / "app.worktrees" / "feat-x"
+
+
+def wait_for_its_end(repo: Repo) -> None:
+    """Until whoever the killed imi had started is gone too."""
+    for mark in (repo.path / ".git").glob("imi-create-*.lock"):
+        with mark.open() as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
 
 
 ADMIN = '$(sed "s/gitdir: //" .git)'
@@ -199,7 +208,9 @@ ADMIN = '$(sed "s/gitdir: //" .git)'
         f"A={ADMIN}; rm -r src .gitignore README.md .git $A/HEAD $A/commondir $A/gitdir $A/index",
         f"A={ADMIN}; rm -r src .gitignore README.md .git $A/*; printf '' > .git",
         f"A={ADMIN}; rm -r src $A",
-        f"A={ADMIN}; cd ..; rm -r feat-x $A/*; : > $A/locked; rm $A/locked",
+        f"A={ADMIN}; cd ..; rm -r feat-x $A/*",
+        f"A={ADMIN}; cd ..; rm -r feat-x $A/*; : > $A/locked",
+        f"A={ADMIN}; cd ..; rm -r feat-x $A/H* $A/c* $A/g* $A/index $A/O* $A/logs",
         "rm README.md",
     ],
 )

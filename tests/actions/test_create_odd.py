@@ -135,3 +135,29 @@ def test_hooks_and_filters_of_an_untrusted_repository_do_not_run(repo: Repo, tmp
     assert not canary.exists()
     repo.git("worktree", "add", "-q", str(tmp_path / "plain"))
     assert canary.exists()  # what plain git does with them
+
+
+def test_files_that_a_filter_would_have_converted_are_named(repo: Repo) -> None:
+    repo.write(".gitattributes", "*.py filter=lfs\n")
+    repo.commit("attributes")
+    repo.git("config", "filter.lfs.smudge", "tr a-z A-Z")
+    done = imi("feat", "x", cwd=repo.path)
+    assert (done.code, "the repository's filters (lfs) have not run" in done.err) == (0, True)
+    assert imi("trust", cwd=repo.path).code == 0
+    done = imi("feat", "y", cwd=repo.path)
+    assert (done.code, "filters" in done.err) == (0, False)
+    assert "DEF API" in (repo.path.parent / "app.worktrees" / "feat-y" / "src" / "api.py").read_text()
+
+
+def test_a_trusted_hook_that_fails_is_told_and_the_worktree_is_kept_as_by_plain_git(repo: Repo) -> None:
+    hook = repo.path / ".git" / "hooks" / "post-checkout"
+    hook.write_text("#!/bin/sh\necho 'git-lfs is not installed' >&2\nexit 2\n")
+    hook.chmod(0o755)
+    assert imi("trust", cwd=repo.path).code == 0
+    done = imi("feat", "x", cwd=repo.path)
+    assert (done.code, "post-checkout hook failed" in done.err, "git-lfs is not installed" in done.err) == (
+        0,
+        True,
+        True,
+    )
+    assert [name for name, *_ in rows()] == ["feat-x"]

@@ -184,10 +184,10 @@ def test_progress_is_told_line_by_line_and_safely(shim: Callable[[str], Path], r
 
 def test_every_call_names_the_repository_and_is_fenced(tree: Git, recorded: Callable[[], list[dict[str, Any]]]) -> None:
     found = tree
-    for verb in ("status", "diff", "log", "show", "fetch", "push", "ls-files", "worktree", "update-ref"):
+    for verb in (*GUARDS, "ls-files", "worktree", "update-ref"):
         found.run(verb, "x")
     calls = [call for call in recorded() if "--show-scope" not in call["argv"]]
-    assert len(calls) == 9
+    assert len(calls) == len(GUARDS) + 3
     for call in calls:
         argv, env = call["argv"], call["env"]
         assert argv[1:7] == [
@@ -202,11 +202,28 @@ def test_every_call_names_the_repository_and_is_fenced(tree: Git, recorded: Call
         assert "BatchMode=yes" in env["GIT_SSH_COMMAND"]
         assert call["stdin"] == "/dev/null"
     by_verb = {call["argv"][7]: call["argv"][8:] for call in calls}
-    assert by_verb["fetch"] == ["--upload-pack=git-upload-pack", "--no-recurse-submodules", "x"]
-    assert by_verb["push"] == ["--receive-pack=git-receive-pack", "x"]
-    assert by_verb["diff"] == ["--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty", "x"]
-    assert by_verb["log"] == by_verb["show"] == ["--no-ext-diff", "--no-textconv", "x"]
-    assert by_verb["update-ref"] == ["x"]
+    assert by_verb == {
+        **{verb: [*guards, "x"] for verb, guards in GUARDS.items()},
+        **{verb: ["x"] for verb in ("ls-files", "worktree", "update-ref")},
+    }
+
+
+# A second time on purpose: what arguments must switch off.
+_PLAIN = ["--no-ext-diff", "--no-textconv"]
+GUARDS = {
+    "status": ["--ignore-submodules=dirty"],
+    "diff": [*_PLAIN, "--ignore-submodules=dirty"],
+    "diff-files": [*_PLAIN, "--ignore-submodules=dirty"],
+    "diff-index": [*_PLAIN, "--ignore-submodules=dirty"],
+    "diff-tree": _PLAIN,
+    "log": _PLAIN,
+    "show": _PLAIN,
+    "format-patch": _PLAIN,
+    "blame": ["--no-textconv"],
+    "fetch": ["--upload-pack=git-upload-pack", "--no-recurse-submodules"],
+    "ls-remote": ["--upload-pack=git-upload-pack"],
+    "push": ["--receive-pack=git-receive-pack"],
+}
 
 
 def test_trusted_takes_the_fences_down_but_stays_polite(

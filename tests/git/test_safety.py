@@ -19,7 +19,7 @@ from tests.helpers import Repo, git
 # Written down a second time on purpose: a line lost from the table must be noticed. `*` stands for a subsection.
 _TAKEN_BACK = """
 alias.x alias.*.command browser.*.cmd browser.*.path commit.gpgsign core.alternaterefscommand core.askpass core.editor
-core.pager core.sshcommand core.virtualfilesystem diff.external diff.*.command diff.*.textconv difftool.*.cmd
+core.pager core.sshcommand core.virtualfilesystem credential.helper diff.external diff.*.command diff.*.textconv difftool.*.cmd
 difftool.*.path filter.*.clean filter.*.process filter.*.required filter.*.smudge gc.recentobjectshook gpg.program
 gpg.openpgp.program gpg.ssh.defaultkeycommand gpg.ssh.program gpg.x509.program guitool.*.cmd imap.tunnel
 init.templatedir interactive.difffilter lfs.customtransfer.*.path lfs.extension.*.clean lfs.extension.*.smudge
@@ -353,6 +353,26 @@ def test_programs_are_listed_for_the_person_who_decides(repo: Repo) -> None:
     assert sorted(safety.programs(common(repo))) == [
         "core.fsmonitor=evil", "filter.a.clean=tool clean", "remote.origin.url=ext::evil %S",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("remote.origin.url", "ext::evil %S"),
+        ("url.ext::evil %S .insteadOf", "https://"),
+        ("branch.main.remote", "ext::evil"),
+        ("protocol.ext.allow", "always"),
+        ("remote.evil.promisor", "true"),
+        ("submodule.x.update", "!evil"),
+        ("core.hooksPath", "evil"),
+        ("alias.status", "!evil"),
+        ("hook.evil.command", "evil"),
+    ],
+)
+def test_nothing_that_trust_would_run_is_left_out_of_the_list(key: str, value: str, repo: Repo) -> None:
+    repo.git("config", key, value)
+    listed = safety.programs(common(repo))
+    assert [line.lower() for line in listed] == [f"{key}={value}".lower()]
 
 
 @pytest.mark.parametrize(

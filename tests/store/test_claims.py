@@ -233,6 +233,15 @@ class TestReservations:
         assert claims.state(_current(connection)) == "free"
         assert take(connection, "feat-x", wish("a")).claim.epoch == epoch + 1
 
+    def test_a_reservation_whose_process_died_waits_for_recovery(self, connection: sqlite3.Connection) -> None:
+        take(connection, "feat-x", wish("a"))
+        db.transact(connection, claims.reserve, REPO, "feat-x", expect_epoch=1, by="remove")
+        connection.execute("UPDATE claims SET pid_started = '1'")
+        assert claims.state(_current(connection)) == "dead"
+        assert not take(connection, "feat-x", wish("b")).granted, "a had it, and shall have it again"
+        assert not taking.look(connection, REPO, "feat-x", wish("b")).ours
+        assert take(connection, "feat-x", wish("b", force=True, reason="it never ends")).how == "forced"
+
     def test_ending_frees_the_slot_for_good(self, connection: sqlite3.Connection) -> None:
         take(connection, "feat-x", wish("a"))
         epoch = db.transact(connection, claims.reserve, REPO, "feat-x", expect_epoch=1, by="remove")

@@ -128,6 +128,21 @@ def test_a_writer_waits_for_another_no_longer_than_it_may(path: str, registry: s
         assert other.execute("PRAGMA busy_timeout").fetchone() == (200,)
 
 
+def test_who_reads_before_it_writes_has_the_lock_already(path: str, registry: sqlite3.Connection) -> None:
+    """A deferred transaction would let the other one in between, and then fail at once, whatever its patience."""
+    with closing(db.connect(path, busy_seconds=0)) as other:
+
+        def look_then_write(connection: sqlite3.Connection) -> int:
+            before = events_in(connection)
+            with pytest.raises(RegistryError, match="held by another program"):
+                db.transact(other, events.record, "in between")
+            events.record(connection, "mine")
+            return before
+
+        assert db.transact(registry, look_then_write) == 0
+    assert events_in(registry) == 1
+
+
 def test_the_mode_set_by_another_program_is_set_back(path: str) -> None:
     db.connect(path).close()
     with closing(sqlite3.connect(path)) as other:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from imi_monitor.model.errors import RegistryError
-from imi_monitor.store import db, schema
+from imi_monitor.store import db, schema, upgrade
 from tests.store import imi_file
 from tests.store.experiments import experiment
 
@@ -242,6 +242,30 @@ def test_the_switch_of_the_log_waits_for_readers(tmp_path: Path) -> None:
         with closing(db.connect(str(path))) as connection:
             assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         done.join()
+
+
+class Refusing:
+    """A connection on which SQLite gives up at once, as it does when two processes want to switch at the same moment."""
+
+    def __init__(self, times: int) -> None:
+        self.left = times
+
+    def execute(self, _sql: str) -> Refusing:
+        if self.left:
+            self.left -= 1
+            error = sqlite3.OperationalError("database is locked")
+            error.sqlite_errorcode = sqlite3.SQLITE_BUSY
+            raise error
+        return self
+
+    def fetchone(self) -> tuple[str]:
+        return ("wal",)
+
+
+def test_the_switch_of_the_log_insists_when_sqlite_does_not() -> None:
+    upgrade._write_ahead(Refusing(3), 5.0)  # type: ignore[arg-type]
+    with pytest.raises(sqlite3.OperationalError):
+        upgrade._write_ahead(Refusing(1000), 0.02)  # type: ignore[arg-type]
 
 
 def test_the_switch_of_the_log_does_not_wait_for_ever(tmp_path: Path) -> None:

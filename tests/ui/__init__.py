@@ -1,0 +1,1 @@
+"""Tests of imi_monitor/ui, on the real app without a terminal."""

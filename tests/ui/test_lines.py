@@ -1,0 +1,94 @@
+"""The line list: the cursor follows its row, and only what looks different is painted."""
+
+from __future__ import annotations
+
+import asyncio
+
+from textual.app import App, ComposeResult
+from textual.content import Content
+
+from imi_monitor.ui.widgets.lines import Lines, Row
+
+
+class Host(App[None]):
+    def compose(self) -> ComposeResult:
+        yield Lines(id="lines")
+
+    @property
+    def lines(self) -> Lines:
+        return self.query_one(Lines)
+
+
+def row(key: str, text: str | None = None) -> Row:
+    return Row(key, (Content(text or key),))
+
+
+def played(play) -> None:  # type: ignore[no-untyped-def]
+    async def main() -> None:
+        app = Host()
+        async with app.run_test(size=(40, 10)) as pilot:
+            app.lines.focus()
+            await play(app.lines, pilot)
+
+    asyncio.run(main())
+
+
+def test_the_cursor_follows_its_row() -> None:
+    async def play(lines: Lines, pilot) -> None:  # type: ignore[no-untyped-def]
+        lines.show([row("a"), row("b"), row("c")])
+        await pilot.press("j")
+        assert lines.cursor == "b"
+        lines.show([row("x"), row("c"), row("b"), row("a")])
+        assert lines.cursor == "b", "the row moved, the cursor with it"
+        lines.show([row("x"), row("a")])
+        assert lines.cursor == "a", "its row is gone: the neighbour"
+        lines.show([])
+        assert lines.cursor is None
+        lines.show([row("n")])
+        assert lines.cursor == "n"
+
+    played(play)
+
+
+def test_keys_stay_within_the_list() -> None:
+    async def play(lines: Lines, pilot) -> None:  # type: ignore[no-untyped-def]
+        lines.show([row(str(n)) for n in range(30)])
+        await pilot.press("k")
+        assert lines.cursor == "0"
+        await pilot.press("end")
+        assert lines.cursor == "29"
+        await pilot.press("j", "pageup")
+        assert lines.cursor == "20"
+        await pilot.press("home")
+        assert lines.cursor == "0"
+
+    played(play)
+
+
+def test_only_changed_rows_are_painted() -> None:
+    async def play(lines: Lines, pilot) -> None:  # type: ignore[no-untyped-def]
+        lines.show([row(str(n)) for n in range(8)])
+        await pilot.pause()
+        painted = []
+        real = lines.refresh
+        lines.refresh = lambda *regions, **options: painted.extend(regions) or real(*regions, **options)  # type: ignore[method-assign,assignment]
+        lines.show([row(str(n)) for n in range(8)])
+        assert painted == [], "nothing looks different"
+        lines.show([row(str(n), "changed" if n == 3 else None) for n in range(8)])
+        assert [region.y for region in painted] == [3]
+
+    played(play)
+
+
+def test_hostile_text_is_drawn_harmlessly() -> None:  # T2
+    from imi_monitor.model.text import safe
+
+    async def play(lines: Lines, pilot) -> None:  # type: ignore[no-untyped-def]
+        hostile = ["[/nope]", "a[/b]", "[a=b:]", "\x1b]52;c;aGk=\x07", "\u202eevil", "日本" * 40, "x" * 10_000]
+        lines.show([row(str(n), safe(text)) for n, text in enumerate(hostile)])
+        await pilot.pause()
+        shown = "".join(segment.text for y in range(8) for segment in lines.render_line(y))
+        assert "\x1b" not in shown and "\u202e" not in shown
+        assert "[/nope]" in shown
+
+    played(play)
