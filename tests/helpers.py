@@ -129,3 +129,13 @@ def tree_hash(root: Path, skip: Sequence[str] = ()) -> dict[str, str]:
             else:
                 found[relative] = f"{stat.S_IFMT(info.st_mode):o} {stat.S_IMODE(info.st_mode):o}"
     return found
+
+
+def fill(path: Path) -> None:
+    """Take all the room there is on the file system of `path`."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT)
+    try:
+        while True:
+            os.write(handle, b"x" * 4096)
+    except OSError:
+        os.close(handle)

@@ -24,7 +24,7 @@ from imi_monitor.model import times
 from imi_monitor.model.change import Change
 from imi_monitor.model.snapshot import GitState, Key, Snapshot
 from imi_monitor.sources.base import Board, Entry, RegistryPicture
-from tests.helpers import Repo, git
+from tests.helpers import Repo, fill, git
 
 WITHIN = 2.0
 
@@ -253,16 +253,6 @@ def test_a_disk_that_fills_up(tmp_path: Path) -> None:
         asyncio.run(asyncio.wait_for(play(), 60))
     finally:
         subprocess.run(["umount", "-l", str(small)], check=False)
-
-
-def fill(path: Path) -> None:
-    """Take all the room there is."""
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT)
-    try:
-        while True:
-            os.write(handle, b"x" * 4096)
-    except OSError:
-        os.close(handle)
 
 
 def test_at_rest_git_is_not_asked(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:  # W3

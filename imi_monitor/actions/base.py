@@ -47,6 +47,18 @@ class Option:
         self.optional_value = optional_value
 
 
+# Options that stand before any verb, and that every verb takes.
+GLOBALS = (
+    Option("json", "one JSON object on stdout and nothing else"),
+    Option("db", "the registry file to use", value="FILE"),
+    Option("repo", "the repository to act on: a path, or a name from the registry", value="REPO", aliases=("C",)),
+    Option("help", "what this command does and takes", aliases=("h",)),
+    Option("version", "the version"),
+    Option("read-only", "a dashboard that cannot change anything"),
+    Option("quiet", "no progress on stderr", aliases=("q",)),
+)
+
+
 class Request:
     """What was asked: the verb it was asked by, and the values of arguments and options."""
 

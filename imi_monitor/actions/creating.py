@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from imi_monitor.git.run import Git
 
 KIND = "create"
+_CANNOT_WRITE = ("unable to write", "couldn't write", "could not write", "No space left", "unable to create")
 
 
 def make(context: Context, git: Git, plan: Plan) -> list[str]:
@@ -130,22 +131,26 @@ def _only_its_hook_failed(git: Git, plan: Plan, note: str) -> str | None:
 
 
 def _explained(problem: GitError, plan: Plan) -> GitError:
-    """git's failure; when it could not write files, which it does not explain, with what is most likely the reason."""
-    if "unable to write" not in problem.stderr and "No space left" not in problem.stderr:
+    """git's failure; when it could not write, which it does not explain, with what is most likely the reason."""
+    if not any(words in problem.stderr for words in _CANNOT_WRITE) or "Read-only" in problem.stderr:
         return problem
     folder = os.path.dirname(plan.path)
     while not os.path.isdir(folder):
         folder = os.path.dirname(folder)
-    free = os.statvfs(folder)
-    megabytes = free.f_bavail * free.f_frsize / 1e6
+    free, where = min((_free(place), place) for place in (folder, plan.repository.common_dir))
     explained = GitError(
-        f"git could not write all files of {safe(plan.name)} below {safe(folder)}, where {megabytes:.1f} MB are free: "
-        "no space left, or not allowed; nothing was made",
+        f"git could not write all that {safe(plan.name)} needs: no space left ({free / 1e6:.1f} MB are free in "
+        f"{safe(where)}) or not allowed; nothing was made",
         code="not-writable",
         stderr=problem.stderr,
     )
     explained.details = tuple(line for line in problem.stderr.splitlines() if line.startswith(("error:", "fatal:")))[:5]
     return explained
+
+
+def _free(folder: str) -> int:
+    found = os.statvfs(folder)
+    return found.f_bavail * found.f_frsize
 
 
 def furnish(context: Context, git: Git, plan: Plan) -> list[str]:

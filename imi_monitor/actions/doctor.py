@@ -40,8 +40,7 @@ class Doctor(Action):
     help = "check git, the registry, the shell and optional servers, and say what to do"
     more = "Exit status 1 when something fails that imi cannot work without."
     changes = False
-    recovers = False
-    hot = True  # no recovery first: it must work with a broken registry, and show what was left unfinished
+    recovers = False  # it must work with a broken registry, and show what was left unfinished
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)

@@ -79,9 +79,14 @@ class Events(Action):
         query = _query(context, request)
         many = len(worktrees.repositories(context.connection)) > 1 and query.repo_name is None
         follow = request.flag("follow")
-        shown = _show_past(context, query, request.whole("limit"), follow=follow, many=many)
-        if follow:
-            _follow(context, query, many)
+        shown = 0
+        try:
+            shown = _show_past(context, query, request.whole("limit"), follow=follow, many=many)
+            if follow:
+                _follow(context, query, many)
+        except KeyboardInterrupt:
+            if not follow:
+                raise  # else somebody has seen enough, which is how following ends
         return Outcome([] if shown or follow else ["no events" + (" of that kind" if request.values else " yet")])
 
 
@@ -116,20 +121,17 @@ def _show_past(context: Context, query: Query, limit: int | None, *, follow: boo
 
 
 def _follow(context: Context, query: Query, many: bool) -> None:
-    """Print what happens until the reader goes away or a person has seen enough: both are a good end."""
+    """Print what happens until the reader goes away."""
     query.after = None
-    try:
-        while not context.cancelled():
-            seen = events.version(context.connection)
-            page = db.reading(context.connection, query.read, _PAGE)
-            _print(context, page, many)
-            query.seq = page[-1].seq if page else query.seq
-            while len(page) < _PAGE and events.version(context.connection) == seen:
-                if context.cancelled():
-                    return
-                time.sleep(_POLL_SECONDS)
-    except KeyboardInterrupt:
-        return
+    while not context.cancelled():
+        seen = events.version(context.connection)  # before the look at the log: what comes in between is seen next time
+        page = db.reading(context.connection, query.read, _PAGE)
+        _print(context, page, many)
+        query.seq = page[-1].seq if page else query.seq
+        while len(page) < _PAGE and events.version(context.connection) == seen:
+            if context.cancelled():
+                return
+            time.sleep(_POLL_SECONDS)
 
 
 def _print(context: Context, page: list[Event], many: bool) -> int:

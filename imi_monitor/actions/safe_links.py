@@ -8,6 +8,7 @@ that a file that an editor puts there at the same moment survives.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 
@@ -33,14 +34,18 @@ class Tree:
     def __init__(self, path: str, aside: str) -> None:
         self.real = os.path.realpath(path)
         self.made: list[str] = []  # folders that had to be made, outermost first
-        self._aside = aside
         self._open = {"": os.open(path, _FOLDER)}
+        try:
+            self._aside = os.open(aside, _FOLDER)
+        except OSError:
+            os.close(self._open[""])
+            raise
 
     def __enter__(self) -> Tree:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        for handle in self._open.values():
+        for handle in (self._aside, *self._open.values()):
             os.close(handle)
         self._open.clear()
 
@@ -96,18 +101,16 @@ class Tree:
     def take_away(self, name: str, link: str) -> bool:
         """Take the link with this text away; False when it is not there any more."""
         folder = self._folder(name, make=False)
-        if folder is None:
-            return False
         leaf = os.path.basename(name)
-        aside = os.path.join(self._aside, f"imi-aside-{os.getpid()}-{os.urandom(4).hex()}")
-        try:
-            os.rename(leaf, aside, src_dir_fd=folder)
-        except FileNotFoundError:
+        moved = None if folder is None else self._move_aside(folder, leaf)
+        if folder is None or moved is None:
             return False
-        if os.path.islink(aside) and os.readlink(aside) == link:
-            os.unlink(aside)
+        place, aside = moved
+        info = os.stat(aside, dir_fd=place, follow_symlinks=False)
+        if stat.S_ISLNK(info.st_mode) and os.readlink(aside, dir_fd=place) == link:
+            os.unlink(aside, dir_fd=place)
             return True
-        self._put_back(aside, folder, leaf)
+        _put_back(place, aside, folder, leaf, is_folder=stat.S_ISDIR(info.st_mode))
         raise InTheWay("something else was put there at the same moment")
 
     def drop_folders(self, names: tuple[str, ...]) -> None:
@@ -122,15 +125,20 @@ class Tree:
                 if name in self._open:
                     os.close(self._open.pop(name))
 
-    def _put_back(self, aside: str, folder: int, leaf: str) -> None:
-        if os.path.isdir(aside) and not os.path.islink(aside):
-            os.rename(aside, leaf, dst_dir_fd=folder)
-            return
-        try:
-            os.link(aside, leaf, dst_dir_fd=folder, follow_symlinks=False)
-        except FileExistsError:
-            raise InTheWay(f"it was replaced twice meanwhile; the first file is kept as {safe(aside)}") from None
-        os.unlink(aside)
+    def _move_aside(self, folder: int, leaf: str) -> tuple[int, str] | None:
+        """(folder, name) of where it is now: among git's own files, where nobody stages it, if they are on this disk."""
+        name = f".imi-aside-{os.getpid()}-{os.urandom(4).hex()}"
+        for place in (self._aside, folder):
+            try:
+                os.rename(leaf, name, src_dir_fd=folder, dst_dir_fd=place)
+            except FileNotFoundError:
+                return None
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise
+            else:
+                return place, name
+        return None
 
     def _reaches(self, source: Source) -> bool:
         """Whether the name leads to the source itself. Asked twice: an editor may be replacing the source by rename."""
@@ -175,6 +183,18 @@ class Tree:
             return handle
         os.close(handle)
         raise InTheWay(f"{safe(so_far)} is a repository of its own")
+
+
+def _put_back(place: int, aside: str, folder: int, leaf: str, *, is_folder: bool) -> None:
+    """Give back what turned out not to be our link, unless its name is taken a second time."""
+    if is_folder:
+        os.rename(aside, leaf, src_dir_fd=place, dst_dir_fd=folder)
+        return
+    try:
+        os.link(aside, leaf, src_dir_fd=place, dst_dir_fd=folder, follow_symlinks=False)
+    except FileExistsError:
+        raise InTheWay(f"it was replaced twice meanwhile; the first file is kept as {aside}") from None
+    os.unlink(aside, dir_fd=place)
 
 
 def _make_folder(parent: int, part: str) -> bool:

@@ -24,8 +24,7 @@ class Config(Action):
     more = "Later wins: default, ~/.config/iMi/config.toml, the cluster's .iMi/config.toml, environment, --db."
     arguments = (Argument("key", "only this setting, such as trash.keep_days", optional=True),)
     changes = False
-    recovers = False
-    hot = True  # no recovery first: it must work when the registry does not
+    recovers = False  # it must work when the registry does not
 
     def refuse(self, context: Context, request: Request) -> None:
         key = request.text("key")
@@ -53,7 +52,6 @@ class Paths(Action):
     help = "show where the registry, the configuration and the logs are"
     changes = False
     recovers = False
-    hot = True  # like `imi config`
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)

@@ -9,20 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from imi_monitor import actions
-from imi_monitor.actions.base import Option
+from imi_monitor.actions.base import GLOBALS, Option
 
 if TYPE_CHECKING:
     from imi_monitor.actions.base import Action
 
-# The same as cli.args.GLOBALS, which this room may not import; a test compares them.
-GLOBALS = (
-    Option("json", "one JSON object on stdout and nothing else"),
-    Option("db", "the registry file to use", value="FILE"),
-    Option("repo", "the repository to act on", value="REPO", aliases=("C",)),
-    Option("help", "what this command does and takes", aliases=("h",)),
-    Option("version", "the version"),
-    Option("quiet", "no progress on stderr", aliases=("q",)),
-)
+# The front ends of cli/, which this room may not import; a test compares them.
+FRONTS = (("watch", "stream what changes as one JSON object a line"), ("demo", "a throw-away repository to look at"))
 _WORKTREE_ARGUMENTS = ("name", "worktree", "query")
 _NEW_NAMES = ("feat", "fix", "aiops", "devops", "add", "types add", "types remove", "review", "pr")
 
@@ -50,7 +43,7 @@ def verbs() -> list[Verb]:
         Verb(word, _quotable(action.help), action.options, _kind(word, action))
         for action in actions.all_actions()
         for word in action.words
-    ]
+    ] + [Verb(word, text, (), "") for word, text in FRONTS]
 
 
 def _kind(word: str, action: Action) -> str:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from imi_monitor.actions.base import Option, Request
+from imi_monitor.actions.base import GLOBALS, Option, Request
 from imi_monitor.cli import fronts
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.text import safe
@@ -11,16 +11,6 @@ from imi_monitor.model.text import safe
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.base import Action
-
-GLOBALS = (
-    Option("json", "one JSON object on stdout and nothing else"),
-    Option("db", "the registry file to use", value="FILE"),
-    Option("repo", "the repository to act on: a path, or a name from the registry", value="REPO", aliases=("C",)),
-    Option("help", "what this command does and takes", aliases=("h",)),
-    Option("version", "the version"),
-    Option("read-only", "a dashboard that cannot change anything"),
-    Option("quiet", "no progress on stderr", aliases=("q",)),
-)
 
 
 class Parsed:

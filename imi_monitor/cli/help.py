@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from imi_monitor import __version__
-from imi_monitor.actions.base import Action, Argument, Option
-from imi_monitor.cli import args, fronts, out
+from imi_monitor.actions.base import GLOBALS, Action, Argument, Option
+from imi_monitor.cli import fronts, out
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.text import safe
 
 _GROUPS = (
-    ("Worktrees", ("feat", "fix", "aiops", "devops", "add", "review", "go", "trunk", "list", "status", "watch", "demo", "types list")),
+    ("Worktrees", ("feat", "fix", "aiops", "devops", "add", "review", "go", "trunk", "types list")),
+    ("Looking", ("list", "status", "watch", "demo")),
     ("Claims", ("claim", "heartbeat", "verify-lock", "release", "claims", "queue")),
     ("Ending", ("merge", "close", "remove", "undo", "trash list", "prune", "rename", "repair")),
     ("Around", ("sync", "trust", "events", "doctor", "config", "paths", "shell-init", "completion")),
@@ -37,7 +38,7 @@ def show_action(action: Action, verb: str) -> int:
         out.line(text.strip())
     _table("Arguments", [(_argument(argument), argument.help) for argument in action.arguments])
     _table("Options", [(_option(option), option.help) for option in action.options])
-    _table("Everywhere", [(_option(option), option.help) for option in args.GLOBALS])
+    _table("Everywhere", [(_option(option), option.help) for option in GLOBALS])
     others = [word for word in action.words if word != verb]
     if others:
         out.line("")
@@ -73,7 +74,7 @@ def _show_all() -> None:
                 names = [name for name in verbs if fronts.find(name) is action]
                 rows.append((", ".join(names), action.help))
         _table(title, rows)
-    _table("Everywhere", [(_option(option), option.help) for option in args.GLOBALS])
+    _table("Everywhere", [(_option(option), option.help) for option in GLOBALS])
     out.line("")
     out.line("imi help COMMAND says more about each.")
 

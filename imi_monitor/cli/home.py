@@ -49,9 +49,10 @@ def _dashboard(parsed: Parsed) -> int | None:
         remote = context.settings.text("git_settings.remote_name")
         trunk = context.settings.text("git_settings.default_branch") or None
         database = context.database
-    from imi_monitor.ui.main import run
-
-    return run(database, common_dirs, remote=remote, trunk=trunk, read_only=parsed.flag("read-only"))
+    # by name: the front ends do not know each other, one only starts the other
+    ui = __import__("imi_monitor.ui.main", fromlist=["run"])
+    status: int = ui.run(database, common_dirs, remote=remote, trunk=trunk, read_only=parsed.flag("read-only"))
+    return status
 
 
 def _print(parsed: Parsed) -> int:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
+import time
 
 from imi_monitor.model.errors import GitError
 from imi_monitor.model.text import safe
 
 _BEGIN = b"# imi: links to shared files; `imi sync` keeps this block\n"
 _BEGIN_GLUED = b"# imi: links to shared files; `imi sync` keeps this block (the line before had no end)\n"
+_PATIENCE = 15.0  # seconds; a sync of 100 worktrees takes less than one
 _END = b"# imi: end of the links to shared files\n"
 
 
@@ -35,13 +37,28 @@ class Block:
         try:
             os.makedirs(folder, exist_ok=True)
             self._folder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            fcntl.flock(self._folder, fcntl.LOCK_EX)
+            self._lock(time.monotonic() + _PATIENCE)
         except OSError as error:
             raise _trouble(self._path, error) from error
         return self
 
     def __exit__(self, *exception: object) -> None:
         os.close(self._folder)
+
+    def _lock(self, deadline: float) -> None:
+        """Not for ever: whoever holds it may be stopped (SIGSTOP)."""
+        while True:
+            try:
+                fcntl.flock(self._folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    os.close(self._folder)
+                    raise GitError(
+                        f"another imi has been linking shared files here for {_PATIENCE:.0f} s: wait for it, then run `imi sync`",
+                        code="exclude-busy",
+                    ) from None
+                time.sleep(0.01)
 
     def names(self) -> set[str]:
         return {_unescape(line) for line in _split(_read(self._path))[1]}

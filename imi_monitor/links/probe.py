@@ -48,8 +48,10 @@ def _connect(host: str, port: int) -> str | None:
 
 
 def _ping(url: str) -> str | None:
-    import redis as library
-
+    try:
+        import redis as library
+    except ImportError:
+        return "cannot be asked: the Python package redis is missing or broken"
     try:
         client = library.Redis.from_url(url, socket_connect_timeout=TIMEOUT, socket_timeout=TIMEOUT)
         try:

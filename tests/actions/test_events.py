@@ -290,3 +290,23 @@ def test_many_at_once_arrive_in_order_and_once(registry: str) -> None:
         finally:
             events.version = original
     assert seen == list(range(1, 1202))
+
+
+def test_nothing_is_lost_between_reading_and_waiting(registry: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody commits right behind our look at the log, and nobody does after that."""
+    put(registry, "a.a")
+    seen: list[object] = []
+    since, late = events.since, ["b.b"]
+    deadline = time.monotonic() + 5
+
+    def reading(*args: object, **more: object) -> list[events.Event]:
+        found = since(*args, **more)  # type: ignore[arg-type]
+        if seen and late:
+            put(registry, late.pop())
+        return found
+
+    with Context(emit=lambda _, data: seen.append(data["type"])) as context:
+        context.cancelled = lambda: len(seen) > 1 or time.monotonic() > deadline
+        monkeypatch.setattr(events, "since", reading)
+        action.Events().run(context, Request("events", {"follow": True}))
+    assert seen == ["a.a", "b.b"]

@@ -52,6 +52,9 @@ def test_an_event_for_each_changed_worktree(world: World) -> None:
     ]
     world.sync()
     assert len(_events(world)) == 2, "nothing changed, nothing is told"
+    (world.feat.path / ".env").unlink()
+    world.sync()
+    assert [event.worktree_name for event in _events(world)][2:] == ["feat-a"], "only where something changed"
 
 
 def test_json_counts_and_lists(world: World) -> None:
@@ -229,7 +232,7 @@ def test_nobody_can_interleave_with_another_sync(world: World) -> None:
 
 def test_a_cancelled_sync_is_half_done_but_right(world: World) -> None:
     world.share(".env")
-    from imi_monitor.actions.sync import sync
+    from imi_monitor.actions.syncing import sync
 
     asked: list[int] = []
     with Context(str(world.trunk.path), cancelled=lambda: len(asked) == 2 or bool(asked.append(1))) as context:

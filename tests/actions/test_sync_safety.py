@@ -279,6 +279,45 @@ def test_a_file_that_appears_before_the_link_stays(world: World, monkeypatch: py
     assert (world.feat.path / ".env").read_text() == "first\n"
 
 
+def test_a_file_that_appears_after_the_look_stays(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.share(".env")
+    judge = safe_links.Tree.judge
+
+    def early(tree: safe_links.Tree, *rest: object) -> str:
+        found = judge(tree, *rest)  # type: ignore[arg-type]
+        Path(tree.real, ".env").write_text("first\n")
+        return found
+
+    monkeypatch.setattr(safe_links.Tree, "judge", early)
+    assert world.report(world.sync()) == {".env": "something was put there at the same moment"}
+    assert (world.feat.path / ".env").read_text() == "first\n"
+
+
+@pytest.mark.parametrize("what", ["link", "file", "folder"])
+def test_git_on_another_disk(world: World, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    """Then there is no place for the old link among git's files, and it is looked at where it is."""
+    world.share(".env", folder="sync/global")
+    world.sync()
+    world.share(".env")
+    link, rename = world.feat.path / ".env", os.rename
+
+    def far(src: str, dst: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
+        if src_dir_fd != dst_dir_fd:
+            raise OSError(errno.EXDEV, "Invalid cross-device link")
+        if what != "link" and src == ".env" and os.path.samestat(os.fstat(src_dir_fd), os.stat(world.feat.path)):
+            link.unlink()
+            link.mkdir() if what == "folder" else link.write_text("mine\n")
+        rename(src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(safe_links.os, "rename", far)
+        told = world.report(world.sync())
+    assert (told == {}) == (what == "link")
+    assert link.is_symlink() == (what == "link") and link.is_dir() == (what == "folder")
+    assert what != "file" or link.read_text() == "mine\n"
+    assert not [name for name in os.listdir(world.feat.path) if "aside" in name]
+
+
 def test_a_link_that_does_not_reach_its_source_is_taken_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Success is told only after looking: here the source vanishes while it is being linked. # S2.33"""
     source = world.share(".env")
@@ -413,6 +452,16 @@ class TestExclude:
         assert report.linked == () and "is a link" in report.conflicts[0][1]
         assert tree_hash(world.home) == before
         assert target.read_text() == "# dotfiles\n"
+
+    def test_a_stopped_neighbour_is_not_waited_for_for_ever(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        common = str(world.trunk.path / ".git")
+        monkeypatch.setattr(exclude, "_PATIENCE", 0.1)
+        with exclude.Block(common), pytest.raises(GitError, match="another imi"), exclude.Block(common):
+            raise AssertionError("both have it")
+        with exclude.Block(common) as block:
+            assert block.names() == set()
 
     def test_a_failing_disk_leaves_the_old_file(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         before = world.exclude.read_bytes()

@@ -193,6 +193,7 @@ def test_a_seeded_secret_is_in_no_file_no_event_and_on_no_screen(repo: Repo, tmp
             ran = imi(*words, *form, cwd=repo.path, env=env)
             said.append(ran.out + ran.err)
             assert PASSWORD not in said[-1] and TOKEN not in said[-1], words
+            assert "went wrong inside imi" not in said[-1], (words, said[-1])
     assert any("example.invalid" in text or "remote" in text for text in said)
     written = everything_written(tmp_path)
     assert any(name.endswith("iMi.db") for name in written)

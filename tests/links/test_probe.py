@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -115,6 +116,11 @@ def test_what_answers_is_no_redis_or_not_ours(answering: list[bytes], words: byt
 def test_nobody_there_is_no_redis_either(closed_port: int) -> None:
     problem = probe.redis(f"redis://:hunter2@127.0.0.1:{closed_port}")
     assert problem is not None and "hunter2" not in problem
+
+
+def test_without_the_library_it_says_so(closed_port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "redis", None)
+    assert "the Python package redis is missing" in str(probe.redis(f"redis://127.0.0.1:{closed_port}"))
 
 
 @pytest.mark.skipif(shutil.which("redis-server") is None, reason="no redis-server here")
