@@ -10,11 +10,11 @@ from itertools import count
 from bench.common import IMI, PYTHON, Row, interleaved, process, ratio
 
 # A budget only where the checkout is some work: of a handful of files even git needs no more than Python to start.
-_SIZES = ((200, None, 12), (2000, 1.3, 12))
+_SIZES = ((200, None, 12), (1000, 1.3, 12), (5000, 1.3, 6))
 
 
 def run() -> list[Row]:
-    """The ratio for a small and a middling repository, without fetching and with a remote that has nothing new."""
+    """The ratio by the size of the repository, without a remote and with one that has nothing new."""
     with tempfile.TemporaryDirectory(prefix="imi-bench-") as folder:
         return [row for size, budget, rounds in _SIZES for row in _measure(folder, size, budget, rounds)]
 

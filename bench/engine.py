@@ -55,7 +55,9 @@ async def _measure(world: World, base: str, back_end: str, bare: float) -> list[
                 break
         await asyncio.sleep(3)
         watch.cancel()
-        rows.append(Row(f"{back_end}: all {TREES + 1} statuses", first, "s", bare, "same git calls bare", first / bare, 3.0))
+        rows.append(
+            Row(f"{back_end}: all {TREES + 1} statuses", first, "s", bare, "same git calls bare", first / bare, 3.0)
+        )
         rows.append(Row(f"{back_end}: longest stall of the loop while starting", stall.longest * 1000, "ms", budget=30))
         rows += await _idle(back_end)
         rows += await _latency(live, world, back_end)
@@ -148,7 +150,9 @@ def _bare_calls(world: World) -> float:
 
 def _loop(world: World) -> Iterator[Row]:
     """What people run today: `watch -n1` over git status of every worktree."""
-    script = "while :; do for d in " + " ".join(world.trees) + '; do git -C "$d" status -sb >/dev/null; done; sleep 1; done'
+    script = (
+        "while :; do for d in " + " ".join(world.trees) + '; do git -C "$d" status -sb >/dev/null; done; sleep 1; done'
+    )
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     process = subprocess.Popen(["/bin/sh", "-c", f"ulimit -t 60; {script}"])
     started = time.monotonic()

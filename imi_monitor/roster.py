@@ -78,7 +78,9 @@ def roster(connection: sqlite3.Connection, repository: layout.Repository, repo_n
         found.append(Target(repository, repo_name, name, repository.main_path, None, row, True))
     linked = layout.linked_worktrees(repository.common_dir)
     matched = [(item, by_path.pop(os.path.realpath(item.path), None)) for item in linked if not _in_trash(item)]
-    taken = {row.name for _, row in matched if row} | {target.name for target in found} | {r.name for r in by_path.values()}
+    taken = (
+        {row.name for _, row in matched if row} | {target.name for target in found} | {r.name for r in by_path.values()}
+    )
     for item, row in matched:
         name = row.name if row else _unique_name(item, taken)
         taken.add(name)

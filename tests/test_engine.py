@@ -293,7 +293,9 @@ def test_watch_streams_and_ends_cleanly(repo: Repo, how: signal.Signals) -> None
 
     other = repo.worktree("feat-a")
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
-    process = subprocess.Popen(imi_argv("watch"), cwd=repo.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
+    process = subprocess.Popen(
+        imi_argv("watch"), cwd=repo.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env
+    )
     try:
         assert process.stdout is not None
         first = json.loads(process.stdout.readline())
@@ -313,7 +315,9 @@ def test_watch_streams_and_ends_cleanly(repo: Repo, how: signal.Signals) -> None
 
 def test_watch_ends_when_its_reader_goes(repo: Repo) -> None:
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
-    process = subprocess.Popen(imi_argv("watch"), cwd=repo.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
+    process = subprocess.Popen(
+        imi_argv("watch"), cwd=repo.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env
+    )
     assert process.stdout is not None and process.stderr is not None
     process.stdout.readline()
     process.stdout.close()
@@ -331,7 +335,9 @@ def test_no_child_outlives_us(repo: Repo, tmp_path: Path) -> None:  # G5
     (slow / "git").write_text(script)
     (slow / "git").chmod(0o755)
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "PATH": f"{slow}:{os.environ['PATH']}"}
-    process = subprocess.Popen(imi_argv("watch"), cwd=repo.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
+    process = subprocess.Popen(
+        imi_argv("watch"), cwd=repo.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env
+    )
     try:
         for _ in range(100):
             if (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip():
@@ -355,5 +361,3 @@ def test_no_child_outlives_us(repo: Repo, tmp_path: Path) -> None:  # G5
     finally:
         process.kill()
         process.wait()
-
-

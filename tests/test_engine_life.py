@@ -157,7 +157,9 @@ class Life:
     def create(self, _tree: Repo) -> None:
         if len(self.trees()) < 6:
             self.number += 1
-            self.repo.git("worktree", "add", "-q", "-b", f"feat/{self.number}", str(self.repo.path.parent / f"feat-{self.number}"))
+            self.repo.git(
+                "worktree", "add", "-q", "-b", f"feat/{self.number}", str(self.repo.path.parent / f"feat-{self.number}")
+            )
 
     def remove(self, tree: Repo) -> None:
         if len(self.trees()) > 2:
@@ -177,7 +179,9 @@ async def agree(made: Engine, repo: Repo, what: str, within: float) -> float:
             return time.monotonic() - started
         if time.monotonic() - started > within:
             now = shown(made.snapshot)
-            wrong = {name: (now.get(name), wanted.get(name)) for name in {*now, *wanted} if now.get(name) != wanted.get(name)}
+            wrong = {
+                name: (now.get(name), wanted.get(name)) for name in {*now, *wanted} if now.get(name) != wanted.get(name)
+            }
             pytest.fail(f"after {what}: snapshot, git: {wrong}; health {made.snapshot.health}")
         await asyncio.sleep(0.02)
 
@@ -287,7 +291,12 @@ class Ticks:
 
     async def run(self, board: Board) -> None:
         keys = [Key(host.hostname(), "app", f"feat-{n}") for n in range(40)]
-        board.roster(tuple(Entry(k, f"/x/{k.worktree}", "/a", "/c", "feat", "b", None, False, False, None, None, False) for k in keys))
+        board.roster(
+            tuple(
+                Entry(k, f"/x/{k.worktree}", "/a", "/c", "feat", "b", None, False, False, None, None, False)
+                for k in keys
+            )
+        )
         for tick in range(self._number):
             key = keys[tick % len(keys)]
             board.changes([Change("app", key.worktree, "modified", f"src/f{tick % 997}.py", times.stamp())])
@@ -304,7 +313,25 @@ class Ticks:
 
 def _state(tick: int) -> GitState:
     return GitState(
-        times.stamp(), "b", f"{tick:040x}", None, None, None, "main", tick % 5, 0, (), 0, tick % 3, 0, 0, None, 0, None, 0, 0
+        times.stamp(),
+        "b",
+        f"{tick:040x}",
+        None,
+        None,
+        None,
+        "main",
+        tick % 5,
+        0,
+        (),
+        0,
+        tick % 3,
+        0,
+        0,
+        None,
+        0,
+        None,
+        0,
+        0,
     )
 
 

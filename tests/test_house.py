@@ -53,7 +53,11 @@ def test_only_git_starts_processes_for_git_and_only_store_speaks_sql() -> None:
 
 def test_the_layers_hold() -> None:
     done = subprocess.run(
-        [Path(sys.executable).parent / "lint-imports", "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False
+        [Path(sys.executable).parent / "lint-imports", "--no-cache"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -72,7 +76,7 @@ def test_every_verb_is_described() -> None:
     for verb in actions.verbs():
         action = actions.find(verb)
         assert action is not None, verb
-        assert action.help and action.help[0].islower() or action.help[:1].isupper(), verb
+        assert (action.help and action.help[0].islower()) or action.help[:1].isupper(), verb
         assert len(action.help) < 100, f"{verb}: one short sentence"
         for option in action.options:
             assert option.help, f"{verb} --{option.name}"

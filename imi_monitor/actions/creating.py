@@ -35,6 +35,7 @@ def make(context: Context, git: Git, plan: Plan) -> list[str]:
             code="path-exists",
         )
     plan.folders = _missing_folders(plan.path)
+    plan.taken = unmaking.taken(plan)
     repo_name, identity = db.transact(context.connection, _begin, context, plan)
     note = unmaking.note(identity)
     admin_dir = None

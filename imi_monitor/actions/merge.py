@@ -156,7 +156,9 @@ def _require_quiet(context: Context, found: Target, agent: str) -> None:
     if found.repo_name is not None:
         holder = claims.current(context.connection, found.repo_name, found.name).agent_id
         if holder not in (None, agent):
-            raise Refused(f"{shown} is claimed by {safe(holder or '')}: let its owner merge, or take it over", code="claimed")
+            raise Refused(
+                f"{shown} is claimed by {safe(holder or '')}: let its owner merge, or take it over", code="claimed"
+            )
     admin = found.admin_dir or found.repository.common_dir
     going_on = operation(admin)
     if going_on:
@@ -255,7 +257,7 @@ def _settle(
 def _close(context: Context, found: Target, request: Request, outcome: Outcome) -> None:
     from imi_monitor.actions import removal
 
-    verdict = removal.inspect(context, found)
+    verdict = removal.inspect(context, found, agent=context.agent(request))
     if not verdict.safe:
         outcome.warnings.append(f"{safe(found.name)} was merged but not closed: see `imi remove {safe(found.name)}`")
         return

@@ -12,7 +12,7 @@ _TEXTS = ("agent", "base", "branch", "kind", "name", "path", "sha", "shown", "to
 class Plan:
     """One worktree to be. `branch` is made at `sha` if `new_branch`, else it stands there already."""
 
-    __slots__ = (*_TEXTS, "about", "folders", "new_branch", "pr_number", "repository")
+    __slots__ = (*_TEXTS, "about", "folders", "new_branch", "pr_number", "repository", "taken")
 
     def __init__(
         self,
@@ -31,6 +31,7 @@ class Plan:
         upstream: str | None = None,
         pr_number: int | None = None,
         folders: list[str] | None = None,
+        taken: list[str] | None = None,
         about: dict[str, object] | None = None,
     ) -> None:
         self.repository = repository
@@ -48,6 +49,7 @@ class Plan:
         self.pr_number = pr_number
         self.about = about or {}  # what else its event shall say, such as a pull request's title
         self.folders = folders or []  # those above `path` that do not exist yet, outermost first
+        self.taken = taken or []  # what git's directory held before under such names
 
     def data(self) -> dict[str, object]:
         """For the intent row."""
@@ -56,6 +58,7 @@ class Plan:
             "new_branch": self.new_branch,
             "pr_number": self.pr_number,
             "folders": self.folders,
+            "taken": self.taken,
             "about": self.about,
         }
         return {**texts, **more, "common_dir": self.repository.common_dir}
@@ -64,12 +67,17 @@ class Plan:
 def read(data: dict[str, object], repository: Repository) -> Plan:
     """The plan in an intent row."""
     texts = {name: None if data.get(name) is None else str(data[name]) for name in _TEXTS}
-    number, folders, about = data.get("pr_number"), data.get("folders"), data.get("about")
+    number, about = data.get("pr_number"), data.get("about")
     return Plan(
         repository,
         **texts,  # type: ignore[arg-type]
         new_branch=data.get("new_branch") is True,
         pr_number=number if isinstance(number, int) else None,
-        folders=[str(folder) for folder in folders] if isinstance(folders, list) else [],
+        folders=_list(data.get("folders")),
+        taken=_list(data.get("taken")),
         about=about if isinstance(about, dict) else None,
     )
+
+
+def _list(value: object) -> list[str]:
+    return [str(item) for item in value] if isinstance(value, list) else []

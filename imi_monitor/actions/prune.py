@@ -71,9 +71,7 @@ class Prune(Action):
         return _outcome(done, warnings, dry_run=dry_run)
 
 
-def _findings(
-    context: Context, repository: layout.Repository, agent: str
-) -> Iterator[tuple[Target | None, Finding]]:
+def _findings(context: Context, repository: layout.Repository, agent: str) -> Iterator[tuple[Target | None, Finding]]:
     git = context.git(repository)
     for found in targets.targets(context, repository):
         context.progress(f"looking at {found.name}")
@@ -177,7 +175,12 @@ def _orphans(repository: layout.Repository) -> list[str]:
     for parent in sorted(parents):
         for entry in _folders(parent):
             target = layout.gitfile(os.path.join(entry, ".git"))
-            if target and target.startswith(room) and not os.path.isdir(target) and os.path.realpath(entry) not in known:
+            if (
+                target
+                and target.startswith(room)
+                and not os.path.isdir(target)
+                and os.path.realpath(entry) not in known
+            ):
                 found.append(entry)
     return found
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # kind of operation -> the module of this folder whose `recover(context, operation)` finishes it
 MODULES = {
     "create": "create",
-    "remove": "removal",
+    "remove": "removing",
     "restore": "restore",
     "purge": "purge",
     "sweep": "purge",

@@ -11,13 +11,14 @@ from imi_monitor.actions.base import Action, Argument, Option, Outcome
 from imi_monitor.model import names
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.text import safe
+from imi_monitor.model.verdict import Overrides
 
 if TYPE_CHECKING:
     from imi_monitor.actions.base import Request
     from imi_monitor.actions.branch_fate import Fate
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.inspection import Look
-    from imi_monitor.actions.removal import Overrides, Removed
+    from imi_monitor.actions.removal import Removed
     from imi_monitor.actions.target import Target
 
 _ARGUMENTS = (
@@ -89,7 +90,7 @@ class _Removing(Action):
 
     def _goes_home(self, context: Context, found: Target) -> bool:
         """Whether the caller's shell should go to the trunk: certainly if it stands in what is gone now."""
-        return self.how == "closed" or os.path.realpath(context.cwd).startswith(found.path)
+        return self.how == "closed" or f"{os.path.realpath(context.cwd)}/".startswith(f"{found.path}/")
 
 
 class Remove(_Removing):
@@ -150,7 +151,7 @@ def _overrides(request: Request, found: Target) -> Overrides:
         raise UsageError(f"--yes-really must repeat the worktree's whole name, {safe(found.name)}", code="bad-option")
     if repeated is not None and not request.flag("force"):
         raise UsageError("--yes-really goes together with --force", code="bad-option")
-    return removal.Overrides(force=request.flag("force"), yes_really=repeated is not None)
+    return Overrides(force=request.flag("force"), yes_really=repeated is not None)
 
 
 def _would(found: Target) -> str:

@@ -41,7 +41,10 @@ class Rename(Action):
     label = "Rename"
     help = "give a worktree another name: its folder and, if it follows the naming, its branch"
     more = """A branch that has been pushed under its name keeps it, so that its pull request does not lose it."""
-    arguments = (Argument("name", "the worktree"), Argument("new", "its new name; a known prefix such as feat- is kept"))
+    arguments = (
+        Argument("name", "the worktree"),
+        Argument("new", "its new name; a known prefix such as feat- is kept"),
+    )
     options = (
         Option("keep-branch", "leave the branch's name as it is"),
         Option("force", "also while processes work inside"),
@@ -118,7 +121,9 @@ def _refuse(context: Context, found: Target, new_name: str, agent: str, *, force
     if found.repo_name is not None:
         holder = claims.current(context.connection, found.repo_name, found.name)
         if holder.agent_id not in (None, agent):
-            raise Refused(f"{shown} is claimed by {safe(holder.agent_id or '')}: only its owner renames it", code="claimed")
+            raise Refused(
+                f"{shown} is claimed by {safe(holder.agent_id or '')}: only its owner renames it", code="claimed"
+            )
     inside = host.inside(found.path)
     if inside and not force:
         who = ", ".join(f"{safe(command)} ({pid})" for pid, command in inside[:5])
@@ -139,7 +144,9 @@ def _branches(git: Git, found: Target, new_name: str) -> tuple[str, str] | None:
             if branch not in known or known[branch].upstream is not None:
                 return None
             if new in known:
-                raise Refused(f"there is a branch {safe(new)} already: use --keep-branch or another name", code="exists")
+                raise Refused(
+                    f"there is a branch {safe(new)} already: use --keep-branch or another name", code="exists"
+                )
             return branch, new
     return None
 
@@ -175,9 +182,7 @@ def _exists(git: Git, branch: str) -> bool:
 
 def _settle(connection: sqlite3.Connection, repo_name: str, plan: Plan, operation: str) -> int:
     epoch = claims.rename(connection, repo_name, plan.old_name, plan.new_name)
-    renames.rename(
-        connection, repo_name, plan.old_name, plan.new_name, path=plan.new_path, branch=plan.new_branch
-    )
+    renames.rename(connection, repo_name, plan.old_name, plan.new_name, path=plan.new_path, branch=plan.new_branch)
     operations.finish(connection, operation)
     return epoch
 

@@ -57,7 +57,9 @@ class Repair(Action):
 def _folder(context: Context, path: str) -> str:
     full = os.path.realpath(os.path.join(context.cwd, path))
     if not os.path.isdir(full):
-        raise UsageError(f"{safe(path)} is no folder: give the folders that moved worktrees are in now", code="bad-path")
+        raise UsageError(
+            f"{safe(path)} is no folder: give the folders that moved worktrees are in now", code="bad-path"
+        )
     return full
 
 
@@ -76,9 +78,13 @@ def _inspect_one(
         if target is None or layout.points_back(item.admin_dir, item.path):
             return None
         if os.path.isdir(target):
-            sentence = f"the .git file of {safe(item.path)} names {safe(target)}, which is not its place: look at it yourself"
+            sentence = (
+                f"the .git file of {safe(item.path)} names {safe(target)}, which is not its place: look at it yourself"
+            )
             return Finding("tampered", name, item.path, None, sentence)
-        return Finding("repository-moved", name, item.path, item.path, f"{safe(name)} still names the repository's old place")
+        return Finding(
+            "repository-moved", name, item.path, item.path, f"{safe(name)} still names the repository's old place"
+        )
     homes = [folder for folder in _candidates(repository, linked, item, given) if _claims_to_be(folder, item)]
     if len(homes) == 1:
         return Finding("moved", name, item.path, homes[0], f"{safe(name)} was moved to {safe(homes[0])}")
@@ -86,8 +92,12 @@ def _inspect_one(
         sentence = f"{safe(name)} may be any of {', '.join(map(safe, homes))}: give the right one to `imi repair`"
         return Finding("copied", name, item.path, None, sentence)
     if os.path.isdir(item.path):
-        return Finding("lost", name, item.path, None, f"{safe(item.path)} has lost its .git file: give `imi repair` its folder")
-    sentence = f"{safe(name)} is not at {safe(item.path)}: give `imi repair` its new folder, or forget it with `imi prune`"
+        return Finding(
+            "lost", name, item.path, None, f"{safe(item.path)} has lost its .git file: give `imi repair` its folder"
+        )
+    sentence = (
+        f"{safe(name)} is not at {safe(item.path)}: give `imi repair` its new folder, or forget it with `imi prune`"
+    )
     return Finding("lost", name, item.path, None, sentence)
 
 
@@ -98,7 +108,9 @@ def _candidates(
     parents = {os.path.dirname(other.path) for other in linked} | {os.path.dirname(repository.home), *given}
     if repository.cluster:
         parents.add(repository.cluster)
-    folders = {os.path.realpath(os.path.join(parent, name)) for parent in parents for name in _names(parent)} | set(given)
+    folders = {os.path.realpath(os.path.join(parent, name)) for parent in parents for name in _names(parent)} | set(
+        given
+    )
     taken = {os.path.realpath(other.path) for other in linked if not other.missing}
     return sorted(folders - taken)
 
@@ -113,9 +125,7 @@ def _claims_to_be(folder: str, item: layout.Linked) -> bool:
     return not os.path.isdir(target) and os.path.basename(target) == os.path.basename(item.admin_dir)
 
 
-def _registry_findings(
-    context: Context, repository: layout.Repository, linked: list[layout.Linked]
-) -> list[Finding]:
+def _registry_findings(context: Context, repository: layout.Repository, linked: list[layout.Linked]) -> list[Finding]:
     """The repository itself moved: its row still names a git directory that is gone."""
     if context.repo_name(repository) is not None:
         return []
@@ -158,7 +168,9 @@ def _mend(context: Context, repository: layout.Repository, findings: list[Findin
 def _move_rows(
     connection: sqlite3.Connection, repo_name: str, findings: list[Finding], repository: layout.Repository
 ) -> None:
-    moved = {os.path.realpath(finding.path): finding.to for finding in findings if finding.kind == "moved" and finding.to}
+    moved = {
+        os.path.realpath(finding.path): finding.to for finding in findings if finding.kind == "moved" and finding.to
+    }
     for row in worktrees.worktrees(connection, repo_name):
         to = moved.get(os.path.realpath(row.path))
         if to is not None:

@@ -103,7 +103,7 @@ def recover(context: Context, operation: operations.Operation) -> str | None:
         db.transact(context.connection, operations.finish, operation.id)
         return None
     packed = parcel_of(context, entry)
-    parking.drop_head_lock(packed.admin_dir, (f"{packed.sha}\n", packed.head))
+    parking.drop_head_lock(packed.admin_dir, (f"{packed.sha}\n", packed.head), parcel.LOCK_PREFIX)
     if packed.in_trash or not os.path.isdir(packed.path):
         db.transact(context.connection, operations.finish, operation.id)
         return f"{safe(packed.name)} is still in the trash: bringing it back had been interrupted"

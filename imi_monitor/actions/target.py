@@ -34,7 +34,9 @@ def find(context: Context, name: str, repo: str | None = None) -> Target:
             return found
         if repo is not None or context.explicit_repo:
             raise _none(context, name, [repository])
-    others = [other for other in known_repositories(context) if not repository or other.common_dir != repository.common_dir]
+    others = [
+        other for other in known_repositories(context) if not repository or other.common_dir != repository.common_dir
+    ]
     hits = [hit for other in others if (hit := _pick(targets(context, other), name))]
     if len(hits) == 1:
         return hits[0]

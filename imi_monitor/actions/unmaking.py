@@ -22,10 +22,24 @@ if TYPE_CHECKING:
     from imi_monitor.actions.shared_sources import Shared
     from imi_monitor.git.run import Git
 
+_LONGER_THAN_GIT = 0.05  # seconds between two files that a living git writes one after the other
+_LONGER_THAN_A_COMMIT = 1.0  # a living git holds the lock of a branch for milliseconds
+
 
 def note(identity: str) -> str:
     """What marks the branch and the worktree that an operation made."""
     return f"imi create {identity}"
+
+
+def taken(plan: Plan) -> list[str]:
+    """What git's directory holds already under the names that it will use for this: none of it will be ours."""
+    common_dir = plan.repository.common_dir
+    found = [_ref_lock(plan.branch)] if os.path.lexists(os.path.join(common_dir, _ref_lock(plan.branch))) else []
+    try:
+        names = os.listdir(os.path.join(common_dir, "worktrees"))
+    except OSError:
+        return found  # the first worktree of the repository
+    return found + [name for name in names if name.startswith(os.path.basename(plan.path))]
 
 
 def unlock(admin_dir: str, text: str) -> None:
@@ -56,7 +70,7 @@ def undo(context: Context, git: Git, plan: Plan, identity: str, admin_dir: str |
         return [_kept(plan, kept)]
     if admin_dir is not None:
         half_made.drop_admin(admin_dir)
-    _drop_empty_admins(git.common_dir, plan.path)
+    _drop_remains(git.common_dir, plan)
     left = _drop_branch(git, plan, text)
     for folder in reversed(plan.folders):
         _drop_if_empty(folder)
@@ -108,31 +122,41 @@ def _kept(plan: Plan, names: list[str]) -> str:
     return f"kept {safe(plan.path)}: it holds what is not from the checkout ({shown}); look at it, then `imi remove` it"
 
 
-def _drop_empty_admins(common_dir: str, path: str) -> None:
-    """git died before its first word was in its directory: then nothing but its name tells whose that is."""
-    root, stem = os.path.join(common_dir, "worktrees"), os.path.basename(path)
-    blank = [name for name in _names(root) if _numbered(name, stem) and _is_blank(os.path.join(root, name))]
-    if blank:
-        time.sleep(0.05)  # longer than a living git needs to write it
-    for name in blank:
-        admin_dir = os.path.join(root, name)
-        if _is_blank(admin_dir):
-            _drop_file(os.path.join(admin_dir, "locked"))
-            _drop_if_empty(admin_dir)
+def _drop_remains(common_dir: str, plan: Plan) -> None:
+    """What git itself left of its directory, with nothing in it any more that tells whose it is."""
+    from imi_monitor.git import half_made
+
+    if half_made.remains(common_dir, plan.path, plan.taken):
+        time.sleep(_LONGER_THAN_GIT)
+    for admin_dir in half_made.remains(common_dir, plan.path, plan.taken):
+        half_made.drop_admin(admin_dir)
 
 
-def _is_blank(admin_dir: str) -> bool:
-    """Nothing in it, or a lock that was opened and not yet written."""
-    found = _names(admin_dir)
-    return not found or (found == ["locked"] and layout.read_small(os.path.join(admin_dir, "locked")) == "")
+def _drop_ref_lock(common_dir: str, plan: Plan) -> None:
+    """A lock on the branch that its killed git has left; nobody could commit there any more."""
+    lock = os.path.join(common_dir, _ref_lock(plan.branch))
+    before = _inode(lock)
+    if before is None or _ref_lock(plan.branch) in plan.taken:
+        return
+    time.sleep(_LONGER_THAN_A_COMMIT)
+    if _inode(lock) == before:
+        os.unlink(lock)
 
 
-def _numbered(name: str, stem: str) -> bool:
-    number = name.removeprefix(stem)
-    return name.startswith(stem) and (not number or number.isdecimal())
+def _ref_lock(branch: str) -> str:
+    return f"refs/heads/{branch}.lock"
+
+
+def _inode(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns
 
 
 def _drop_branch(git: Git, plan: Plan, text: str) -> list[str]:
+    _drop_ref_lock(git.common_dir, plan)
     if not plan.new_branch:
         return []
     if heads.untouched(git, plan.branch, text) != plan.sha:
@@ -148,20 +172,8 @@ def _drop_branch(git: Git, plan: Plan, text: str) -> list[str]:
     return []
 
 
-def _drop_file(path: str) -> None:
-    if os.path.lexists(path):
-        os.unlink(path)
-
-
 def _drop_if_empty(folder: str) -> None:
     try:
         os.rmdir(folder)
     except OSError:
         return  # gone, or somebody else's things are in it by now
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []

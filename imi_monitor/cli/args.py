@@ -83,7 +83,9 @@ def _take_options(
             break
         if word.startswith("-") and word != "-" and not word[1:].isdecimal():
             is_own = word.split("=", 1)[0] in own
-            index = _take_one(verb, words, index, options if is_own else GLOBALS, values if is_own else globals_, options)
+            index = _take_one(
+                verb, words, index, options if is_own else GLOBALS, values if is_own else globals_, options
+            )
         else:
             positional.append(word)
             index += 1
@@ -148,7 +150,9 @@ def _assign(verb: str, action: Action, words: list[str], values: dict[str, objec
         elif not argument.optional:
             raise UsageError(f"imi {verb} needs {argument.name}: {argument.help} (`imi {verb} --help`)", code="missing")
     if left:
-        raise UsageError(f"imi {verb} does not know what to do with {safe(left[0])!r} (`imi {verb} --help`)", code="extra")
+        raise UsageError(
+            f"imi {verb} does not know what to do with {safe(left[0])!r} (`imi {verb} --help`)", code="extra"
+        )
 
 
 def _unknown_option(verb: str, spelled: str, options: tuple[Option, ...]) -> str:

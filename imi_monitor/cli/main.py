@@ -153,5 +153,3 @@ def _pipe_closed() -> int:
 
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
-
-

@@ -135,4 +135,3 @@ async def _paint(engine: Engine, interval: float, once: bool) -> None:
         out.page([*lines, *overview.notes(snapshot)], clear=sys.stdout.isatty())
         if once:
             return
-

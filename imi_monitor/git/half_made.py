@@ -39,19 +39,40 @@ def locked_with(common_dir: str, lock: str) -> str | None:
 
 def at(common_dir: str, path: str) -> str | None:
     """Where git keeps the worktree at `path`, whoever made it; not one whose remains nobody could use."""
-    for linked in linked_worktrees(common_dir):
-        needed = (os.path.join(linked.admin_dir, name) for name in ("HEAD", "commondir"))
-        if linked.path == path and all(map(os.path.lexists, needed)):
-            return linked.admin_dir
-    return None
+    found = (linked.admin_dir for linked in linked_worktrees(common_dir) if linked.path == path)
+    return next((admin for admin in found if not _is_wreck(admin, path)), None)
+
+
+def remains(common_dir: str, path: str, taken: list[str]) -> list[str]:
+    """Git's directories for the worktree at `path` that a dying git left unfit for use, and without our lock.
+
+    It died before it had written the lock, or while it took back its own work, in whatever order that happened. What was
+    there before (`taken`), what is locked, and what a worktree could be used with, is none of it.
+    """
+    root, stem = os.path.join(common_dir, "worktrees"), os.path.basename(path)
+    # git numbers the names of its directories when folders are called the same
+    numbers = {name: name.removeprefix(stem) for name in _names(root) if name.startswith(stem) and name not in taken}
+    fresh = [os.path.join(root, name) for name, number in numbers.items() if not number or number.isdecimal()]
+    return [admin for admin in fresh if _is_wreck(admin, path)]
+
+
+def _is_wreck(admin_dir: str, path: str) -> bool:
+    found = _names(admin_dir)
+    if "locked" in found and (len(found) > 1 or read_small(os.path.join(admin_dir, "locked"))):
+        return False
+    whole = {"HEAD", "commondir", "gitdir", "index"} <= set(found)
+    pointer = read_small(os.path.join(admin_dir, "gitdir"))
+    return not whole and (
+        not pointer or os.path.normpath(os.path.join(admin_dir, pointer)) == os.path.join(path, ".git")
+    )
 
 
 def on_branch(admin_dir: str, branch: str) -> bool:
-    """Whether that worktree has the branch checked out, with an index that nobody is writing just now."""
+    """Whether that worktree has the branch checked out, with an index, and nobody is writing just now, or died writing."""
     if read_small(os.path.join(admin_dir, "HEAD")) != f"ref: refs/heads/{branch}":
         return False
-    index = os.path.join(admin_dir, "index")
-    return os.path.isfile(index) and not os.path.lexists(index + ".lock")
+    found = _names(admin_dir)
+    return "index" in found and not any(name.endswith(".lock") for name in found)
 
 
 def complete(git: Git, branch: str, commit: str) -> bool:

@@ -48,7 +48,10 @@ def remember(admin_dir: str) -> Parked:
 def keep_copy(admin_dir: str, into: str) -> None:
     """Hard links to all files of the admin directory: a `git worktree prune` that looked for the lock a moment too early,
     or that somebody runs after unlocking, then still takes nothing away. Where links cannot be made, copies."""
-    for folder, _, files in os.walk(admin_dir):
+    same = os.stat(admin_dir).st_dev == os.stat(os.path.dirname(into)).st_dev
+    for folder, folders, files in os.walk(admin_dir):
+        if not same and "modules" in folders:
+            folders.remove("modules")  # the submodules' objects may be too much to copy
         target = os.path.join(into, os.path.relpath(folder, admin_dir))
         os.makedirs(target, mode=0o700, exist_ok=True)
         for name in files:
@@ -153,10 +156,10 @@ def locks(admin_dir: str) -> list[str]:
     return sorted(name for name in os.listdir(admin_dir) if name.endswith(".lock"))
 
 
-def drop_head_lock(admin_dir: str, contents: tuple[str, ...]) -> None:
+def drop_head_lock(admin_dir: str, contents: tuple[str, ...], ours: str) -> None:
     """After a crash of our own: the HEAD.lock that we left, which is empty or holds what we were about to write."""
     path = os.path.join(admin_dir, "HEAD.lock")
-    if _read(path) in ("", *contents):
+    if (_read(os.path.join(admin_dir, "locked")) or "").startswith(ours) and _read(path) in ("", *contents):
         os.unlink(path)
 
 
@@ -214,8 +217,7 @@ def _link(source: str, copy: str) -> None:
     except OSError:
         import shutil
 
-        if f"{os.sep}modules{os.sep}" not in source:  # another file system: submodules' objects are too much to copy
-            shutil.copy2(source, copy, follow_symlinks=False)
+        shutil.copy2(source, copy, follow_symlinks=False)
 
 
 def _has_reftable(admin_dir: str) -> bool:

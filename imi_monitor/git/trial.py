@@ -99,4 +99,3 @@ def expand(root: str, paths: Sequence[str]) -> list[str]:
             if len(found) > _MOST_EDITS:
                 return found
     return found
-

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from imi_monitor.git.run import Git
 
 
-
 @dataclass(frozen=True, slots=True)
 class _Change:
     path: str

@@ -68,3 +68,11 @@ class Verdict:
 
     def codes(self) -> list[str]:
         return [reason.code for reason in self.refusals]
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """What the person typed besides the name. `yes_really` counts only together with `force`."""
+
+    force: bool = False
+    yes_really: bool = False

@@ -21,7 +21,9 @@ def full(snapshot: Snapshot) -> dict[str, object]:
         "complete": snapshot.complete,
         "repositories": list(snapshot.repositories),
         "worktrees": [worktree(one) for one in snapshot.worktrees],
-        "waiting": [{**_named(one.key), "agent": one.agent, "since": one.since, "place": one.place} for one in snapshot.waiting],
+        "waiting": [
+            {**_named(one.key), "agent": one.agent, "since": one.since, "place": one.place} for one in snapshot.waiting
+        ],
         "changes": [asdict(change) for change in snapshot.changes],
         "events": [asdict(event) for event in snapshot.events],
         "collisions": [collision(one) for one in snapshot.collisions],

@@ -182,7 +182,9 @@ class ChangesSource:
             self._modes[root] = how
             self._board.watched(entry.key, how, why)
             polled = sum(how == "polling" for how in self._modes.values())
-            self._board.well(self.name, f"polling {polled} of {len(self._entries)} worktrees: {why}" if polled else None)
+            self._board.well(
+                self.name, f"polling {polled} of {len(self._entries)} worktrees: {why}" if polled else None
+            )
 
     # -- what an event means ----------------------------------------------------------------------------------------
 

@@ -120,9 +120,7 @@ class CollisionsSource:
     def _is_new(self, pair: Pair, known: Mapping[Key, _Known]) -> bool:
         return self._verdicts.get(pair, (None,))[0] != _mark(pair, known)
 
-    async def _try(
-        self, board: Board, pair: Pair, known: Mapping[Key, _Known], entries: Mapping[Key, Entry]
-    ) -> None:
+    async def _try(self, board: Board, pair: Pair, known: Mapping[Key, _Known], entries: Mapping[Key, Entry]) -> None:
         loop = asyncio.get_running_loop()
         mark = _mark(pair, known)
         try:
@@ -177,7 +175,9 @@ class CollisionsSource:
         git = self._git(entry)
         with trial.Trial(entry.common_dir) as made:
             one = self._side(made, left, known, entries)
-            other = self._trunk_sha(git, known[left].trunk) if right is None else self._side(made, right, known, entries)
+            other = (
+                self._trunk_sha(git, known[left].trunk) if right is None else self._side(made, right, known, entries)
+            )
             if one is None or other is None:
                 return None
             key = (one, other)

@@ -76,7 +76,6 @@ class WorktreesSource:
         board.roster(entries)
         board.well(self.name)
 
-
     def _glance(self) -> tuple[object, ...]:
         """Which folders stand, and when each repository's list of worktrees last changed."""
         stands = tuple(os.path.lexists(os.path.join(entry.path, ".git")) for entry in self._seen)

@@ -238,7 +238,12 @@ class ImiApp(App[None]):
         shown = [(binding.key_display or binding.key, binding.description) for binding in self.BINDINGS
                  if isinstance(binding, Binding) and binding.show]  # fmt: skip
         acts = [(action.key, f"{action.label}: {action.help}") for action in keyed_actions()]
-        fixed = [("j k ↑ ↓", "move"), ("1-5 tab", "panels"), ("⏎", "open a shell in the worktree"), ("ctrl+p", "everything")]
+        fixed = [
+            ("j k ↑ ↓", "move"),
+            ("1-5 tab", "panels"),
+            ("⏎", "open a shell in the worktree"),
+            ("ctrl+p", "everything"),
+        ]
         lines = [
             Content.styled(f"{key:<9} ", "$accent bold").append(Content(text)) for key, text in [*fixed, *acts, *shown]
         ]

@@ -156,7 +156,10 @@ def summary(snapshot: Snapshot, width: int) -> Content:
     hard = sum(bool(one.conflicts) for one in snapshot.collisions)
     repos = snapshot.repositories
     where = safe(repos[0]) if len(repos) == 1 else count(len(repos), "repository", "repositories")
-    parts = [Content.styled(" imi ", "bold $primary"), Content(f" {where} · {count(len(snapshot.worktrees), 'worktree')}")]
+    parts = [
+        Content.styled(" imi ", "bold $primary"),
+        Content(f" {where} · {count(len(snapshot.worktrees), 'worktree')}"),
+    ]
     if claims:
         parts.append(Content(f" · {count(len(claims), 'claim')}"))
     if dead:

@@ -108,7 +108,9 @@ class ActionDialog(ModalScreen[Outcome | None]):
             return self._action.run(context, Request(self._action.words[0], values))
 
     def _say(self, lines: list[str], *, bad: bool = False) -> None:
-        shown = [Content.styled(safe(line, 400), "$error" if bad and not index else "") for index, line in enumerate(lines)]
+        shown = [
+            Content.styled(safe(line, 400), "$error" if bad and not index else "") for index, line in enumerate(lines)
+        ]
         if self.is_attached:
             self.query_one("#said", Static).update(Content("\n").join(shown))
 

@@ -7,7 +7,9 @@ from imi_monitor.actions.context import Context
 from imi_monitor.ui.app import ImiApp
 
 
-def run(database: str, common_dirs: list[str] | None, *, remote: str, trunk: str | None, read_only: bool = False) -> int:
+def run(
+    database: str, common_dirs: list[str] | None, *, remote: str, trunk: str | None, read_only: bool = False
+) -> int:
     """Until the person quits; gives the exit status."""
     app = ImiApp(
         lambda: engine.live(database, common_dirs, remote=remote, trunk=trunk),

@@ -1,6 +1,7 @@
 """Run as a program: one verb, with the N-th change of the disk or the registry failing, or killing the process.
 
-`python crash_child.py N kill|ERRNO-NAME VERB NAME [yes]` in the repository. Exits 0 when N was never reached, 3 on a refusal, 4 when it succeeded in spite of the failure.
+`python -m tests.actions.crash_child N kill|ERRNO-NAME VERB NAME` in the repository. Exits 0 when N was never reached, 3 on a
+refusal, 4 when it succeeded in spite of the failure.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def fingerprint(repo: Repo, worktree: Path) -> dict[str, Any]:
         "files": tree_hash(worktree),
         "admin": tree_hash(admin_of(worktree)),
         "refs": refs(repo),
-        "stash": repo.git("stash", "list"),
+        "stash": repo.git("stash", "list", check=False),
         "status": git("status", "--porcelain=v2", "--ignored", "--branch", cwd=worktree),
     }
 

@@ -78,6 +78,7 @@ def check(repo: Repo, name: str) -> bool:
     assert operations() == 0
     assert not [entry for entry in seen["common"] if str(entry).startswith("imi-")], seen["common"]  # type: ignore[attr-defined]
     assert not list((repo.path / ".git" / "worktrees").glob("*/locked"))
+    assert not list((repo.path / ".git").rglob("*.lock"))
     assert (f"feat/{name}" in branches(repo)) == there
     assert (str(path) in worktree_paths(repo)) == there
     assert (f"feat-{name}" in [row[0] for row in rows()]) == there
@@ -177,9 +178,9 @@ esac
 """
 
 
-def half_made(repo: Repo, tmp_path: Path, damage: str) -> Path:
+def half_made(repo: Repo, tmp_path: Path, damage: str, *options: str) -> Path:
     """A worktree whose git died in the middle: `damage` undoes some of what it had done."""
-    running = begin(repo, "feat", "x", env=shim(tmp_path / "bin", HALF.format(damage=damage)))
+    running = begin(repo, "feat", "x", *options, env=shim(tmp_path / "bin", HALF.format(damage=damage)))
     running.communicate()
     assert running.returncode == -signal.SIGKILL
     wait_for_its_end(repo)
@@ -212,6 +213,11 @@ ADMIN = '$(sed "s/gitdir: //" .git)'
         f"A={ADMIN}; cd ..; rm -r feat-x $A/*; : > $A/locked",
         f"A={ADMIN}; cd ..; rm -r feat-x $A/H* $A/c* $A/g* $A/index $A/O* $A/logs",
         "rm README.md",
+        f"touch {ADMIN}/HEAD.lock",
+        f"A={ADMIN}; rm -r src $A/locked $A/index",
+        f"A={ADMIN}; cd ..; rm -r feat-x $A/locked $A/index $A/logs $A/O* $A/HEAD",
+        f"A={ADMIN}; cd ..; rm -r feat-x $A/locked $A/index $A/gitdir",
+        f"touch {ADMIN}/../../refs/heads/feat/x.lock; rm {ADMIN}/index",
     ],
 )
 def test_what_a_killed_git_leaves_is_taken_back(repo: Repo, tmp_path: Path, damage: str) -> None:
@@ -219,7 +225,8 @@ def test_what_a_killed_git_leaves_is_taken_back(repo: Repo, tmp_path: Path, dama
     path = half_made(repo, tmp_path, damage)
     assert next_imi() == ["took back the interrupted creation of feat-x"]
     assert not os.path.lexists(path)
-    assert {**picture(repo)} == {**before, "rows": [], "operations": 0}
+    assert picture(repo) == before
+    assert not list((repo.path / ".git").rglob("*.lock"))
     assert imi("feat", "x", cwd=repo.path).code == 0
 
 
@@ -267,6 +274,22 @@ def test_a_worktree_that_somebody_made_there_afterwards_is_not_ours(repo: Repo, 
     assert git("symbolic-ref", "HEAD", cwd=path) == "refs/heads/theirs"
     assert git("status", "--porcelain", cwd=path) == ""
     assert (operations(), "feat/x" in branches(repo)) == (0, False)
+
+
+def test_what_git_had_there_before_is_not_taken_for_ours(repo: Repo, tmp_path: Path) -> None:
+    before = repo.path / ".git" / "worktrees" / "feat-x"
+    before.mkdir(parents=True)
+    (before / "HEAD").write_text("what somebody else's git has left\n")
+    lock = repo.path / ".git" / "refs" / "heads" / "feat" / "x.lock"
+    lock.parent.mkdir()
+    lock.write_text("")
+    running = begin(repo, "feat", "x")
+    _, err = running.communicate()
+    assert (running.returncode, b"x.lock" in err) == (1, True)
+    half_made(repo, tmp_path, f"A={ADMIN}; cd ..; rm -r feat-x $A/*", "--branch", "other")
+    assert next_imi() == ["took back the interrupted creation of feat-x"]
+    assert [p.name for p in before.parent.iterdir()] == ["feat-x"]
+    assert (before / "HEAD").exists() and lock.exists()
 
 
 def test_a_git_that_outlives_its_imi_is_not_disturbed(repo: Repo, tmp_path: Path) -> None:

@@ -155,7 +155,7 @@ def test_a_creation_that_another_imi_took_back_does_not_claim_success(
     assert (rows(), created_events(), branches(repo)) == ([], [], before["branches"])
 
 
-@pytest.mark.parametrize("moment", ["worktree add", "update-ref"])
+@pytest.mark.parametrize("moment", ["worktree add", "update-ref --no-deref --create-reflog"])
 def test_ctrl_c_takes_all_back(repo: Repo, tmp_path: Path, moment: str) -> None:
     before = picture(repo)
     script = f'case " $* " in *" {moment} "*) $GIT "$@"; touch {tmp_path}/bin/now; sleep 20;; esac'

@@ -82,7 +82,7 @@ def test_a_repository_that_is_gone(repo: Repo, tmp_path: Path) -> None:
 
 def test_one_after_the_other(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     """An error in one does not keep the next from being settled."""
-    from imi_monitor.actions import removal
+    from imi_monitor.actions import removing
 
     seen: list[str] = []
 
@@ -93,7 +93,7 @@ def test_one_after_the_other(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> Non
         db.transact(context.connection, operations.finish, operation.id)
         return "settled"
 
-    monkeypatch.setattr(removal, "recover", recover)
+    monkeypatch.setattr(removing, "recover", recover)
     with Context(str(repo.path)) as context:
         both = {left_behind(context, "remove", {}), left_behind(context, "remove", {})}
         lines = recovery.recover(context)
@@ -109,6 +109,21 @@ def test_adopted_by_exactly_one(repo: Repo) -> None:
         assert not db.transact(context.connection, operations.adopt, operation)
         (mine,) = operations.unfinished(context.connection)
         assert not mine.abandoned
+
+
+def test_another_recovery_was_faster(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    from imi_monitor.actions import removing
+
+    def recover(*_: object) -> None:
+        raise AssertionError("two processes at one operation")
+
+    monkeypatch.setattr(removing, "recover", recover)
+    with Context(str(repo.path)) as context:
+        left_behind(context, "remove", {})
+        stale = operations.unfinished(context.connection)
+        assert db.transact(context.connection, operations.adopt, stale[0])
+        monkeypatch.setattr(operations, "unfinished", lambda _: stale)  # read before the other adopted it
+        assert recovery.recover(context) == []
 
 
 def test_given_up_counts_as_abandoned(repo: Repo) -> None:

@@ -4,6 +4,7 @@ done twice, and what changed after the verdict stops the move."""
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -144,7 +145,9 @@ def test_taken_over_while_removing(  # C4: a remover that was stopped past a tak
         take_over()
 
     if when == "before the move":
-        monkeypatch.setattr("imi_monitor.actions.trash_place.prepare", lambda folder: (os.makedirs(folder), take_over()))
+        monkeypatch.setattr(
+            "imi_monitor.actions.trash_place.prepare", lambda folder: (os.makedirs(folder), take_over())
+        )
     else:
         monkeypatch.setattr(parcel, "take_away", take_away)
     before = fingerprint(repo, tree.path)
@@ -328,9 +331,7 @@ def test_an_operation_of_a_living_process_is_left_alone(repo: Repo, tree: Repo) 
         "parcel.take_away = take_away\n"
         "act('remove', cwd=Path.cwd(), name='feat-x')\n"
     )
-    child = subprocess.Popen(
-        [sys.executable, "-c", script], cwd=repo.path, env={**os.environ, "PYTHONPATH": str(ROOT)}
-    )
+    child = subprocess.Popen([sys.executable, "-c", script], cwd=repo.path, env={**os.environ, "PYTHONPATH": str(ROOT)})
     try:
         deadline = time.monotonic() + 30
         while not host.suspended(child.pid):
@@ -359,3 +360,45 @@ def test_somebody_inside_follows_it_into_the_trash(repo: Repo, tree: Repo) -> No
         assert os.readlink(f"/proc/{child.pid}/cwd") == removed.data["trash_path"]
         undo(repo)
         assert os.readlink(f"/proc/{child.pid}/cwd") == str(tree.path)
+
+
+def test_prune_between_the_move_and_the_new_pointer(
+    repo: Repo, tree: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:  # R3: without the lock this is the end of git's record
+    from imi_monitor.actions import parcel
+
+    index = repo.path / ".git" / "worktrees" / "feat-x" / "index"
+    inode = index.stat().st_ino
+    real = parcel._move
+
+    def move(*args: Any) -> None:
+        real(*args)
+        git("worktree", "prune", "--expire=now", cwd=repo.path)
+        assert index.stat().st_ino == inode
+
+    with monkeypatch.context() as patched:
+        patched.setattr(parcel, "_move", move)
+        remove(repo, "feat-x")
+    listed = repo.git("worktree", "list", "--porcelain")
+    assert "locked imi trash " in listed and "imi undo brings it back" in listed
+    assert "feat-x" not in str(act("list", cwd=repo.path).data)
+    undo(repo)
+    assert "feat-x" in str(act("list", cwd=repo.path).data)
+
+
+def test_pruned_in_the_very_moment(repo: Repo, tree: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A prune that looked for the lock before we laid it: our links to git's files put them back."""
+    from imi_monitor.actions import parcel
+
+    real = parcel._move
+    before = fingerprint(repo, tree.path)
+
+    def move(*args: Any) -> None:
+        real(*args)
+        shutil.rmtree(repo.path / ".git" / "worktrees" / "feat-x", ignore_errors=True)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(parcel, "_move", move)
+        remove(repo, "feat-x")
+    undo(repo)
+    assert_same(fingerprint(repo, tree.path), before)

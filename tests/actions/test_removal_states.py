@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from imi_monitor import host
+from imi_monitor.config import database_path
 from imi_monitor.model.errors import Refused
 from imi_monitor.store import claims, db, granting
-from imi_monitor.config import database_path
-from imi_monitor import host
 from tests.actions.removal_kit import admin_of, assert_same, fingerprint, force, remove, somebody_inside, undo
-from tests.helpers import Repo, git
+from tests.helpers import Repo
 
 State = Callable[[Repo, Repo], None]
 

@@ -19,7 +19,24 @@ from tests.helpers import Repo, git, tree_hash
 
 BASES = ("feat-a", "feat-b", "a", "fix-a", "trunk-main", "sync", "app", "main")
 PLACES = ("", "wt", "deep/er", "app/inside", "feat-a/inside", "other", ".hidden")
-TYPED = (*BASES, "b", "er", "inside", "other", "..", ".", "/", "", "~", ".iMi", ".git", "wt", "not-git", "feat-a@wt", "origin")
+TYPED = (
+    *BASES,
+    "b",
+    "er",
+    "inside",
+    "other",
+    "..",
+    ".",
+    "/",
+    "",
+    "~",
+    ".iMi",
+    ".git",
+    "wt",
+    "not-git",
+    "feat-a@wt",
+    "origin",
+)
 
 
 @dataclass
@@ -165,7 +182,10 @@ def run(layout: Layout) -> None:
 
 
 SOME = settings(
-    max_examples=30, deadline=None, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=30,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 

@@ -119,6 +119,8 @@ def test_strict_shells_survive(run: Run, shell: str, repo: Repo) -> None:
     there = repo.worktree("feat-x")
     done = run("set -eu; imi go feat-x; pwd; imi go no-such-worktree || echo refused; pwd", repo.path)
     assert done.stdout.splitlines() == [str(there.path), str(there.path), "refused", str(there.path)], done.stderr
+    done = run("set -eu; imi go no-such-worktree; echo not reached", repo.path)  # and no file is left behind
+    assert (done.returncode, done.stdout) == (1, "")
 
 
 def _complete(shell: str, words: list[str]) -> str:

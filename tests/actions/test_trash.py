@@ -119,12 +119,12 @@ class TestGrace:
     def test_switched_off_every_night(self, repo: Repo, machine: Machine) -> None:
         """Each boot is noted when imi is called in it; the nights do not count, so it takes longer, never less."""
         which = removed(repo)
-        for day in range(1, 200):
-            machine.runs(0.5)
-            if would(repo):
-                break
+        days = 0
+        while not would(repo):
             machine.is_off(0.5)
-        assert 55 <= day <= 65
+            machine.runs(0.5)
+            days += 1
+        assert 55 <= days <= 65
         assert would(repo) == [which]
 
     def test_the_time_of_a_boot_counts_once(self, repo: Repo, machine: Machine) -> None:
@@ -184,7 +184,7 @@ class TestWhatIsTaken:
 
     def test_older_than_cannot_be_less_than_the_grace(self, repo: Repo) -> None:
         removed(repo)
-        with pytest.raises(UsageError, match="less than trash.keep_days"):
+        with pytest.raises(UsageError, match=r"less than trash\.keep_days"):
             purge(repo, older_than=3.0)
 
     def test_older_than_more(self, repo: Repo, machine: Machine) -> None:

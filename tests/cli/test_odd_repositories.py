@@ -136,7 +136,9 @@ def test_outside_any_repository_with_repo(tmp_path: Path) -> None:
 
 def mounted(kind: str, folder: Path) -> bool:
     folder.mkdir(exist_ok=True)
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", kind, "imi-test", str(folder)], capture_output=True, check=False)
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", kind, "imi-test", str(folder)], capture_output=True, check=False
+    )
     return done.returncode == 0
 
 

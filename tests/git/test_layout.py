@@ -47,7 +47,9 @@ def test_linked_worktrees_are_gits(repo: Repo) -> None:
     repo.git("worktree", "add", "-q", "--detach", detached)
     repo.git("worktree", "lock", "--reason", "on a stick", detached)
     found = {item.path: item for item in layout.linked_worktrees(str(repo.path / ".git"))}
-    listed = [line[9:] for line in repo.git("worktree", "list", "--porcelain").splitlines() if line.startswith("worktree ")]
+    listed = [
+        line[9:] for line in repo.git("worktree", "list", "--porcelain").splitlines() if line.startswith("worktree ")
+    ]
     assert sorted(found) == sorted(listed[1:])
     head = repo.git("rev-parse", "HEAD")
     assert (found[str(detached)].branch, found[str(detached)].head) == (None, head)

@@ -37,14 +37,18 @@ def test_a_good_name_makes_a_branch_git_accepts(name: str) -> None:
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20).filter(lambda s: "\0" not in s))
+@given(
+    st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20).filter(lambda s: "\0" not in s)
+)
 def test_a_branch_we_accept_git_accepts(branch: str) -> None:
     if names.branch_problem(branch) is None:
         done = subprocess.run(["git", "check-ref-format", f"refs/heads/{branch}"], capture_output=True, check=False)
         assert done.returncode == 0
 
 
-@pytest.mark.parametrize("branch", ["-f", "--upload-pack=x", "@{-1}", "HEAD", "@", "a b", "x\x9b", "x\u202e", "a..b", "a.lock/b"])
+@pytest.mark.parametrize(
+    "branch", ["-f", "--upload-pack=x", "@{-1}", "HEAD", "@", "a b", "x\x9b", "x\u202e", "a..b", "a.lock/b"]
+)
 def test_branches_that_git_would_take_but_we_do_not(branch: str) -> None:  # G3
     assert names.branch_problem(branch)
 

@@ -101,7 +101,10 @@ def test_folders_filled_at_once_lose_nothing(name: str, tmp_path: Path) -> None:
     wanted = {str(root / f"n{i}" / "a" / "b" / f"f{k}") for i in range(40) for k in range(5)}
 
     async def play(_: FileEvents, ear: Ear) -> None:
-        script = "import os,sys\nfor p in sys.stdin.read().split():\n os.makedirs(os.path.dirname(p), exist_ok=True); open(p,'w').close()\n"
+        script = (
+            "import os,sys\nfor p in sys.stdin.read().split():\n"
+            " os.makedirs(os.path.dirname(p), exist_ok=True); open(p,'w').close()\n"
+        )
         writer = await asyncio.create_subprocess_exec(sys.executable, "-c", script, stdin=asyncio.subprocess.PIPE)
         await writer.communicate("\n".join(sorted(wanted)).encode())
         await ear.until(lambda: wanted <= ear.paths)

@@ -86,7 +86,9 @@ def test_claim_and_release_by_key(repo: Repo) -> None:
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await until(pilot, lambda: app._selected is not None)
-        app.query_one(WorktreesPanel).lines.select(next(r.key for r in app.query_one(WorktreesPanel).lines.rows if "feat" in r.key))
+        app.query_one(WorktreesPanel).lines.select(
+            next(r.key for r in app.query_one(WorktreesPanel).lines.rows if "feat" in r.key)
+        )
         await pilot.press("c")
         await until(pilot, lambda: "Claim feat-api" in screen(app))
         await pilot.press("enter")

@@ -1,6 +1,7 @@
 """What git ignores, decided without a git process: 2 ms a question would cost more than everything else together.
 
-The rules are git's own files (`.gitignore` at every level, `info/exclude`, `core.excludesFile`), read as git reads them (`rules`).
+The rules are git's own files (`.gitignore` at every level, `info/exclude`, `core.excludesFile`),
+read as git reads them (`rules`).
 A tracked file is never ignored, whatever matches it, so the index has the last word.
 """
 

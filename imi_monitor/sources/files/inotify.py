@@ -72,13 +72,11 @@ class Inotify:
         self.remove(root.name)
         self._roots[root.name] = root
         self._watches[root.name] = {}
-        done = 0
-        for folder in folders(root):
+        for done, folder in enumerate(folders(root), 1):
             if self._roots.get(root.name) is not root:
                 return  # dropped while we were adding
             if not self._watch(root.name, folder):
                 break
-            done += 1
             if done % _SLICE == 0:
                 await asyncio.sleep(0)
         missing = not any(folder in self._watches[root.name] for folder in root.folders)
@@ -139,7 +137,9 @@ class Inotify:
         for name, batch in batches.items():
             self._sink.touched(name, batch)
 
-    def _event(self, owner: tuple[str, str], mask: int, cookie: int, name: str, batches: dict[str, list[Touched]]) -> None:
+    def _event(
+        self, owner: tuple[str, str], mask: int, cookie: int, name: str, batches: dict[str, list[Touched]]
+    ) -> None:
         root, folder = owner
         path = f"{folder}/{name}"
         is_dir = bool(mask & _ISDIR)

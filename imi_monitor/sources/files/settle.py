@@ -79,7 +79,8 @@ class Settle:
         changes = [
             change
             for path, entry in over.items()
-            if not (path in gone_to and not self._stands(path)) and (change := self._resolve(path, entry, over, now, at))
+            if not (path in gone_to and not self._stands(path))
+            and (change := self._resolve(path, entry, over, now, at))
         ]
         return self._bundle(changes, at)
 

@@ -7,7 +7,6 @@ is added, and hand the least recently active roots to the poller; one that becom
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Sequence
 
 from imi_monitor.sources.files.polling import Polling

@@ -18,7 +18,9 @@ def folders(root: Root) -> Iterator[str]:
         yield folder
         if root.deep:
             pending.extend(
-                entry.path for entry in listed(folder) if entry.is_dir(follow_symlinks=False) and root.descend(entry.path)
+                entry.path
+                for entry in listed(folder)
+                if entry.is_dir(follow_symlinks=False) and root.descend(entry.path)
             )
 
 

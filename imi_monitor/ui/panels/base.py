@@ -42,7 +42,9 @@ class Panel(Container):
         if not self.display or not self.lines.size.width:
             return
         rows = self.rows(snapshot, selected, now)
-        self.lines.show(rows or (Row("", (Content.styled(self.empty_text(snapshot), "$text-muted"),)),), self.height_of_row())
+        self.lines.show(
+            rows or (Row("", (Content.styled(self.empty_text(snapshot), "$text-muted"),)),), self.height_of_row()
+        )
 
     def rows(self, snapshot: Snapshot, selected: Key | None, now: datetime) -> Sequence[Row]:
         raise NotImplementedError

@@ -21,5 +21,6 @@ class ChangesPanel(Panel):
     def rows(self, snapshot: Snapshot, selected: Key | None, now: datetime) -> Sequence[Row]:
         lines = snapshot.changes[-_SHOWN:]
         return [
-            Row(f"{line.at} {line.worktree} {line.path} {line.kind}", (cells.change(line, now, self.room),)) for line in lines
+            Row(f"{line.at} {line.worktree} {line.path} {line.kind}", (cells.change(line, now, self.room),))
+            for line in lines
         ]

@@ -61,7 +61,10 @@ class WorktreesPanel(Panel):
         """Three short lines, as they are read in a narrow pane."""
         room = self.room
         head = Content("").join(
-            [cells.text(f"{safe(tree.key.worktree)} ({safe(tree.owner)})", max(8, room - 14), "bold"), cells.counts(tree.git, 12)]
+            [
+                cells.text(f"{safe(tree.key.worktree)} ({safe(tree.owner)})", max(8, room - 14), "bold"),
+                cells.counts(tree.git, 12),
+            ]
         )
         state = tree.git
         special = cells.note(tree)
