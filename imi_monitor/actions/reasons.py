@@ -11,7 +11,7 @@ from imi_monitor.model.verdict import FORCE, NEVER, Reason, Verdict
 def headline(name: str, standing: Sequence[Reason]) -> str:
     """One sentence for a refusal; a single reason is told in full."""
     if len(standing) == 1:
-        return f"{safe(name)} was not removed: {standing[0].sentence}"
+        return f"{safe(name)} was not removed: {standing[0].sentence}{_names(standing[0])}"
     return f"{safe(name)} was not removed, for {len(standing)} reasons"
 
 

@@ -83,10 +83,11 @@ def refuse(look: Look, overrides: Overrides) -> None:
 
 
 def refusal(found: Target, verdict: Verdict, standing: tuple[Reason, ...]) -> Refused:
+    listed = reasons.lines(standing) if len(standing) > 1 else []
     return Refused(
         reasons.headline(found.name, standing),
         code="not-safe" if len(standing) > 1 else standing[0].code,
-        details=[*reasons.lines(standing), *reasons.lines(verdict.notes), reasons.way_out(found.name, verdict)],
+        details=[*listed, *reasons.lines(verdict.notes), reasons.way_out(found.name, verdict)],
         data={
             "worktree_name": found.name,
             "repo": found.repo_name,

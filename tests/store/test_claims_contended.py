@@ -131,6 +131,8 @@ connection = registry(Path(sys.argv[1]), ["feat-0"])
 first = subprocess.Popen(["sleep", "60"])
 take(connection, "feat-0", wish("a", first.pid))
 held = take(connection, "feat-0", wish("b")).how
+import time
+time.sleep(0.05)  # start times are told in hundredths of a second
 first.kill(); first.wait()
 for _ in range(50):
     open("/proc/sys/kernel/ns_last_pid", "w").write(str(first.pid - 1))
