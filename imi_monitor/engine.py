@@ -1,7 +1,7 @@
 """The engine: owns the sources, folds what they say into snapshots, and publishes those.
 
-It is the board the sources write on. Writing marks the picture as changed; a publisher makes the next snapshot at once
-if the last one is a tenth of a second old, else when it is. Nothing here waits, reads or runs anything itself.
+It is the board the sources write on. Writing marks the picture as changed; a publisher makes the next snapshot at
+once for what a person waits for, and at most ten in a second. Nothing here waits, reads or runs anything itself.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -34,7 +34,9 @@ from imi_monitor.model.snapshot import (
 if TYPE_CHECKING:
     from imi_monitor.sources.base import Entry, Grant, RegistryPicture, Source
 
-PUBLISH_EVERY = 0.1
+PER_SECOND = 10  # snapshots at most
+AT_ONCE = 3  # of them without any pause, so that a single change is never kept waiting
+CALM = 0.3  # seconds that what nobody waits for may go with the next one
 MOST_CHANGES = 2000
 MOST_EVENTS = 500
 
@@ -63,6 +65,7 @@ class Engine:
         self._health: dict[str, Health] = {}
         self._picture: RegistryPicture | None = None
         self._changed = asyncio.Event()
+        self._urgent = asyncio.Event()
         self._published = asyncio.Condition()
         self._snapshot = Snapshot(0, times.stamp(), host.hostname())
         self._stack = AsyncExitStack()
@@ -99,6 +102,7 @@ class Engine:
         self._worktrees = {entry.key: self._listed(entry) for entry in entries}
         if self._on_roster is not None:
             self._on_roster(entries)
+        self._urgent.set()
         self._changed.set()
 
     def git(self, key: Key, state: GitState) -> None:
@@ -131,6 +135,8 @@ class Engine:
             minute = int(time.time() // 60)
             activity.add(minute, change.count)
             self._update(key, last_change=change, activity=activity.since(minute - MINUTES))
+        self._urgent.set()
+        self._changed.set()
 
     def watched(self, key: Key, how: str, why: str | None) -> None:
         self._update(key, watched=how, watched_why=why)
@@ -144,6 +150,7 @@ class Engine:
             claim = self._claims.get(key)
             if worktree.claim != claim:
                 self._worktrees[key] = replace(worktree, claim=claim)
+        self._urgent.set()
         self._changed.set()
 
     def collisions(self, found: tuple[Collision, ...]) -> None:
@@ -191,15 +198,22 @@ class Engine:
             self._changed.set()
 
     async def _publish(self) -> None:
+        """What a person waits for (a file, a claim, a worktree) goes out at once; the rest goes with it, or soon after."""
+        recent: deque[float] = deque(maxlen=PER_SECOND)
         while True:
             await self._changed.wait()
+            if not self._urgent.is_set() and recent:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._urgent.wait(), max(0.0, recent[-1] + CALM - time.monotonic()))
+            await asyncio.sleep(_rest(recent, time.monotonic()))
             self._changed.clear()
+            self._urgent.clear()
             made = self._fold()
             if not _same(made, self._snapshot):
+                recent.append(time.monotonic())
                 self._snapshot = made
                 async with self._published:
                     self._published.notify_all()
-            await asyncio.sleep(PUBLISH_EVERY)
 
     def _fold(self) -> Snapshot:
         worktrees = tuple(self._worktrees.values())
@@ -217,6 +231,12 @@ class Engine:
             and all(tree.missing or tree.git is not None or tree.failure is not None for tree in worktrees),
             repositories=tuple(dict.fromkeys(key.repo for key in self._worktrees)),
         )
+
+
+def _rest(recent: deque[float], now: float) -> float:
+    """Seconds until the next snapshot may go out."""
+    lately = sum(now - moment < 1.0 for moment in recent)
+    return 0.0 if lately < AT_ONCE else max(0.0, recent[-1] + 1.0 / (PER_SECOND - AT_ONCE) - now)
 
 
 def _same(left: Snapshot, right: Snapshot) -> bool:

@@ -62,7 +62,7 @@ class Tree:
             if not self._reaches(source):
                 raise InTheWay("is the right link but does not reach its source")
             return KEPT
-        if self.is_ours(source.name, found, shared) or self._reaches(source):
+        if self.is_ours(source.name, found, shared):
             return MOVED
         raise InTheWay(f"a link to {safe(found)} is in the way")
 

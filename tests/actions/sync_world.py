@@ -74,9 +74,8 @@ class Oracle:
         for path, before in zip(self.worktrees, self.before, strict=True):
             after = _content(path)
             for name, kind in before.items():
-                assert after.get(name) == kind or self._ours(path / name, kind), (
-                    f"{name} was {kind}, is {after.get(name)}"
-                )
+                untouched = after.get(name) == kind or self._ours(path / name, kind)
+                assert untouched or self._emptied(path, name, before), f"{name} was {kind}, is {after.get(name)}"
             for name in after.keys() - before.keys():
                 entry = path / name
                 assert (entry.is_dir() and not entry.is_symlink()) or self._right(entry), f"{name} is {after[name]}"
@@ -89,6 +88,14 @@ class Oracle:
         if kind == link or not target.startswith(f"{self.world.home}/sync/"):
             return False
         return not os.path.lexists(entry) or self._right(entry) or (entry.is_dir() and not entry.is_symlink())
+
+    def _emptied(self, path: Path, name: str, before: dict[str, str]) -> bool:
+        """Whether a folder is gone that held links into sync/ and nothing else: it goes with the last of them."""
+        inside = {other: kind for other, kind in before.items() if other.startswith(name + "/")}
+        links = [other for other, kind in inside.items() if kind.startswith("link ")]
+        folders = [other for other, kind in inside.items() if kind.startswith("40000 ")]
+        gone = before[name].startswith("40000 ") and not os.path.lexists(path / name) and bool(links)
+        return gone and len(links) + len(folders) == len(inside) and all(self._ours(path / o, inside[o]) for o in links)
 
     def _right(self, entry: Path) -> bool:
         link = os.readlink(entry) if entry.is_symlink() else "/"

@@ -334,6 +334,23 @@ def test_a_link_that_does_not_reach_its_source_is_taken_back(world: World, monke
     assert b"/.env" not in world.exclude.read_bytes()
 
 
+def test_a_link_to_another_file_is_taken_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not the text of a link counts but where it leads; as when a worktree is seen through a bind mount."""
+    world.share(".env")
+    monkeypatch.setattr(safe_links.Tree, "target", lambda *_: "../../outside/secret")
+    assert world.report(world.sync()) == {".env": "the link did not reach its source and was taken back"}
+    assert not os.path.lexists(world.feat.path / ".env")
+
+
+def test_a_users_own_link_to_the_same_file_stays(world: World) -> None:
+    """A source may be a link itself; somebody's link to the same file, past sync/, is theirs."""
+    (world.home / "sync" / "repo" / "x").symlink_to("../../trunk-main/README.md")
+    (world.feat.path / "x").symlink_to(world.trunk.path / "README.md")
+    told = world.report(world.sync())
+    assert list(told) == ["x"] and told["x"].endswith("README.md is in the way")
+    assert os.readlink(world.feat.path / "x") == str(world.trunk.path / "README.md")
+
+
 @pytest.mark.parametrize("call", ["symlink", "mkdir", "readlink"])
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EIO])
 def test_a_failing_disk_is_a_sentence(world: World, monkeypatch: pytest.MonkeyPatch, call: str, code: int) -> None:
