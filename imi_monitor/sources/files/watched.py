@@ -21,6 +21,7 @@ from imi_monitor.sources.files.stall import Stall
 from imi_monitor.sources.files.walk import listed
 
 _GATHER = 0.05  # seconds in which folders to add are collected: each addition builds watchers anew
+_MERGE = 2.0  # seconds of quiet after which the watchers are merged
 _AGAIN = (0.05, 0.5)  # when a new folder is listed once more
 _RESTART = (0.2, 1.0, 5.0, 30.0)
 # "added" may also be a save by rename, so nobody knows whether the file existed: as a move without its other half
@@ -41,6 +42,7 @@ class Watchfiles:
         self._pending: dict[str, tuple[list[str], list[str]]] = {}
         self._more: dict[str, tuple[list[str], list[str]]] = {}  # folders that appeared in roots already followed
         self._gather: asyncio.TimerHandle | None = None
+        self._merge: asyncio.TimerHandle | None = None
         self._stall = Stall()
 
     async def start(self, sink: Sink) -> None:
@@ -50,6 +52,9 @@ class Watchfiles:
 
     async def close(self) -> None:
         self._stall.stop()
+        for timer in (self._gather, self._merge):
+            if timer is not None:
+                timer.cancel()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -83,6 +88,10 @@ class Watchfiles:
             if name in self._plans and name not in self._pending:
                 self._send(("extend", name, deep, flat))
         self._pending, self._more = {}, {}
+        if self._merge is not None:
+            self._merge.cancel()
+        # many small watchers cost more at rest than two large ones: build those once nothing more is added
+        self._merge = asyncio.get_running_loop().call_later(_MERGE, self._send, ("rebuild",))
 
     def _send(self, message: tuple[Any, ...]) -> None:
         if self._process is not None and self._process.stdin is not None and not self._process.stdin.is_closing():
