@@ -21,8 +21,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(long)
 
 
+@pytest.fixture(scope="session")
+def path_without_gh(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """PATH with everything but `gh`: whether the machine has one, and is logged in, must not show in any test."""
+    kept = []
+    for folder in os.get_exec_path():
+        if os.path.exists(os.path.join(folder, "gh")):
+            copy = tmp_path_factory.mktemp("path")
+            for name in os.listdir(folder):
+                if name != "gh":
+                    (copy / name).symlink_to(os.path.join(folder, name))
+            folder = str(copy)
+        kept.append(folder)
+    return os.pathsep.join(kept)
+
+
 @pytest.fixture(autouse=True)
-def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def own_home(tmp_path: Path, path_without_gh: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A private HOME and a clean git environment, so that no test reads or writes the user's own."""
     home = tmp_path / "home"
     home.mkdir()
@@ -30,6 +45,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         if name.startswith(("GIT_", "XDG_", "IMI_", "ZELLIJ", "TMUX")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("PATH", path_without_gh)
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(home / ".gitconfig"))
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     monkeypatch.setenv("LC_ALL", "C.UTF-8")

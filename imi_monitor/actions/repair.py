@@ -9,6 +9,7 @@ import os
 from dataclasses import asdict, dataclass
 
 from imi_monitor.actions.base import Action, Argument, Option, Outcome
+from imi_monitor.actions.parcel import LOCK_PREFIX
 from imi_monitor.git import layout
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.text import count, safe
@@ -64,7 +65,12 @@ def _folder(context: Context, path: str) -> str:
 
 
 def _inspect(context: Context, repository: layout.Repository, given: list[str]) -> list[Finding]:
-    linked = layout.linked_worktrees(repository.common_dir)
+    # what is in the trash is where it belongs, and finds its way back by itself
+    linked = [
+        item
+        for item in layout.linked_worktrees(repository.common_dir)
+        if not (item.locked or "").startswith(LOCK_PREFIX)
+    ]
     findings = [finding for item in linked if (finding := _inspect_one(repository, item, linked, given))]
     return [*_registry_findings(context, repository, linked), *findings]
 

@@ -9,6 +9,10 @@ import os
 import shutil
 import stat
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def delete_tree(path: str) -> None:
@@ -26,32 +30,35 @@ def _open_up(folder: str) -> None:
         os.chmod(folder, 0o700)
 
 
-def sweep(database: str, wanted: list[str]) -> int:
-    """Delete what these operations have put aside; how many of them are done."""
+def sweep(database: str, wanted: list[str], started: Callable[[], None]) -> None:
+    """Delete what these operations have put aside; `started` is called when they are ours."""
     from imi_monitor.actions import purge
     from imi_monitor.store import db, operations
 
-    done = 0
     connection = db.connect(database, create=False)
     try:
-        for operation in operations.unfinished(connection):
-            mine = operation.id in wanted and operation.kind == purge.SWEEP
-            # whoever adopts it deletes it: a recovery may have started another sweeper meanwhile
-            if mine and db.transact(connection, operations.adopt, operation):
-                purge.delete_now(connection, operation)
-                done += 1
+        named = [one for one in operations.unfinished(connection) if one.id in wanted and one.kind == purge.SWEEP]
+        # whoever adopts it deletes it: a recovery may have started another sweeper meanwhile
+        mine = [one for one in named if db.transact(connection, operations.adopt, one)]
+        started()
+        for operation in mine:
+            purge.delete_now(connection, operation)
     finally:
         connection.close()
-    return done
 
 
 def main(argv: list[str]) -> int:
+    """Returns when the child that does the work has made it its own, so that nobody takes it for abandoned."""
     database, *wanted = argv
-    if os.fork():  # before anything is opened; the caller does not wait for the child
+    ours, theirs = os.pipe()
+    if os.fork():  # before anything is opened
+        os.close(theirs)
+        os.read(ours, 1)  # ends when the child says so, or dies
         return 0
+    os.close(ours)
     os.setsid()
     os.nice(19)
-    sweep(database, wanted)
+    sweep(database, wanted, lambda: os.close(theirs))
     return 0
 
 

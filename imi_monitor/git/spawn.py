@@ -161,7 +161,8 @@ def _nameless_file() -> int:
 
 
 def _above_stdio(fd: int, opened: list[int]) -> int:
-    """`fd` moved above 2: if we were started with stdin closed, a pipe of ours would lie where the child's must go."""
+    """`fd` moved above 2. Started with stdio closed, our pipes would get those numbers, and not every libc lets a child
+    inherit a descriptor that lies already where it must go."""
     if fd < 3:
         import fcntl
 

@@ -178,8 +178,10 @@ def test_a_fork_that_is_no_name_is_none(owner: str) -> None:  # G3
     assert gh.read(answer, Mention(123)).fork is None
 
 
-def test_only_an_absolute_path_entry_can_hold_gh(fake: FakeGh, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_an_absolute_path_entry_can_hold_gh(
+    fake: FakeGh, path_without_gh: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fake.answers()
     monkeypatch.chdir(fake.folder)
-    monkeypatch.setenv("PATH", f".:{os.defpath}")
+    monkeypatch.setenv("PATH", f".:{path_without_gh}")
     assert silent() == "" and not fake.asked.exists()

@@ -145,6 +145,7 @@ def test_after_the_repository_was_moved(repo: Repo, tree: Repo) -> None:
     connection = db.connect(database_path(None))
     connection.execute("UPDATE places SET common_dir = ?", (str(moved.path / ".git"),))
     connection.close()
+    assert "feat-x" not in str(act("repair", cwd=moved.path, path=[]).data)
     act("undo", cwd=moved.path)
     assert git("status", "--porcelain", cwd=tree.path) == "M README.md"
     assert moved.git("worktree", "list").count("feat-x") == 1

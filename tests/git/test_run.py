@@ -226,6 +226,17 @@ GUARDS = {
 }
 
 
+def test_commands_that_fire_hooks_disable_those_the_user_configured_for_every_repository(repo: Repo) -> None:
+    repo.git("config", "--global", "hook.mine.command", "./lint.sh")  # git 2.54 and newer would run it
+
+    def disabled(verb: str) -> bool:
+        return "hook.mine.enabled" in of(repo)._environment(verb, []).values()
+
+    assert [verb for verb in ("update-ref", "worktree", "merge", "fetch", "push", "status") if not disabled(verb)] == [
+        "status"
+    ]
+
+
 def test_trusted_takes_the_fences_down_but_stays_polite(
     repo: Repo, recorded: Callable[[], list[dict[str, Any]]]
 ) -> None:

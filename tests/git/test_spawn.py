@@ -165,6 +165,39 @@ os.write(fd, done.stdout + b"|" + done.stderr)
     subprocess.run([sys.executable, "-I", "-c", script], check=True, timeout=20)
     assert (tmp_path / "found").read_bytes() == b"in|err\n"
 
+    script = f"""
+import os, sys
+sys.path.insert(0, {str(ROOT)!r})
+from imi_monitor.git import spawn as spawning
+for fd in (0, 1, 2): os.close(fd)
+opened = []
+numbers = [*spawning._pipe(opened), spawning._input(None, opened), spawning._input(b"x", opened)]
+os._exit(0 if min(numbers) > 2 and numbers == opened else 1)
+"""
+    subprocess.run([sys.executable, "-I", "-c", script], check=True, timeout=20)
+
+
+def test_what_is_left_in_the_pipes_at_the_end_arrives_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spawning, "_CHUNK", 10)  # so that something is left
+    done = sh("head -c 60000 /dev/zero >&2; exec head -c 60000 /dev/zero")
+    assert (len(done.stdout), len(done.stderr)) == (60000, 60000)
+
+
+def test_no_more_is_drained_than_a_pipe_can_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A grandchild that writes faster than we read would be read for ever."""
+    reads: list[int] = []
+
+    def endless(child: object, fd: int) -> int:
+        reads.append(fd)
+        assert len(reads) < 1000
+        return 65536
+
+    monkeypatch.setattr(spawning._Child, "_read", endless)
+    child = spawning._Child.__new__(spawning._Child)
+    child.open = {7}
+    child._drain()
+    assert len(reads) == 16
+
 
 def test_when_our_parent_ignores_dead_children() -> None:
     """SIGCHLD ignored is inherited, and then nobody can learn how a child ended: it counts as failed, and nothing hangs."""
