@@ -10,6 +10,7 @@ import sys
 import time
 
 _LINUX = sys.platform.startswith("linux")
+_this_boot: list[str] = []
 
 
 class Process:
@@ -30,6 +31,12 @@ def hostname() -> str:
 
 def boot() -> str:
     """`<boot id>/<pid namespace>`: another boot id proves death, another namespace proves nothing."""
+    if not _this_boot:
+        _this_boot.append(_ask_boot())  # it cannot change while this process lives
+    return _this_boot[0]
+
+
+def _ask_boot() -> str:
     if _LINUX:
         try:
             namespace = os.readlink("/proc/self/ns/pid")

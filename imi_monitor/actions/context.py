@@ -58,15 +58,22 @@ class Context:
         self.cancelled = cancelled
         self.choose = choose  # (title, lines) -> the index a person picked; None when nobody can be asked
         self._emit = emit
+        self.last = False  # the process ends with it, so that closing the registry may be left to the kernel
         self._connection: sqlite3.Connection | None = None
         self._settings: dict[str | None, config.Settings] = {}  # by cluster
         self._repository: layout.Repository | None = None
+        self._places: dict[str, layout.Place | None] = {}
 
     def __enter__(self) -> Context:
         return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         opened = self._connection is not None
+        if self.last and self._connection is not None:
+            from imi_monitor.store import db
+
+            db.leave(self._connection)
+            self._connection = None
         self.close()
         if error is None or not opened:
             return
@@ -123,6 +130,12 @@ class Context:
     def place(self) -> layout.Place | None:
         """Where the caller stands in a repository, if at all. `--repo` does not change this."""
         return layout.discover(self.cwd)
+
+    def place_at(self, path: str) -> layout.Place | None:
+        """What git has at `path`, looked up once: for verbs that ask twice within a few milliseconds."""
+        if path not in self._places:
+            self._places[path] = layout.discover(path)
+        return self._places[path]
 
     def repository(self, named: str | None = None) -> layout.Repository:
         """The repository meant: the one named, else `--repo`, else the one around the caller."""

@@ -44,7 +44,7 @@ def _registered(context: Context, name: str) -> Target | None:
     if repository.main_path and os.path.basename(repository.main_path) == name:
         return None  # the main worktree may mean the same name
     try:
-        place = layout.discover(row.path)
+        place = context.place_at(row.path)
     except GitError:
         return None
     if place is None or place.path != row.path or place.repository.common_dir != repository.common_dir:

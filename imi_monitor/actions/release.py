@@ -10,7 +10,6 @@ import os
 
 from imi_monitor.actions import claim_request
 from imi_monitor.actions.base import Action, Option, Outcome
-from imi_monitor.git import layout
 from imi_monitor.model.errors import GitError
 
 TYPE_CHECKING = False
@@ -50,20 +49,21 @@ class ReleaseAction(Action):
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
-        seen: list[tuple[Target, Claim | None]] = []
+        seen: list[tuple[Target, Claim | None, bool]] = []
 
         def look() -> None:
             from imi_monitor.actions import releasing
 
-            seen.append(releasing.look(context, request))
+            target, held = releasing.look(context, request)
+            seen.append((target, held, context.trusted(target.repository)))
 
         unchecked = request.flag("dirty-ok") or request.flag("force")
         place = None if unchecked else _guess(context, request)
         dirty = _early(place, look) if place else None
         if not seen:
             look()
-        found, claim = seen[0]
-        if place is None or place.path != found.path or context.trusted(found.repository):
+        found, claim, trusted = seen[0]
+        if place is None or place.path != found.path or trusted:
             dirty = None  # git looked elsewhere, or without the filters that it may use here
         from imi_monitor.actions import releasing
 
@@ -79,7 +79,7 @@ def _guess(context: Context, request: Request) -> Place | None:
     home = repository.home
     for path in (os.path.join(os.path.dirname(home), name), os.path.join(f"{home}.worktrees", name)):
         if os.path.lexists(os.path.join(path, ".git")):
-            place = layout.discover(path)
+            place = context.place_at(path)
             return place if place and place.repository.common_dir == repository.common_dir else None
     return None
 

@@ -77,6 +77,7 @@ def _act(parsed: args.Parsed, action: Action) -> int:
         emit=emit,
         choose=choose,
     )
+    context.last = action.hot
     if action.streams:
         context.cancelled = out.reader_gone
     with context:

@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+import time
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from datetime import UTC, datetime
-else:
-    try:  # the same classes, without the Python half that every agent would pay 1 ms for
-        from _datetime import UTC, datetime
-    except ImportError:  # an interpreter that has only that half
-        from datetime import UTC, datetime
+    from datetime import datetime
+    from typing import Any
+
+
+clock = time.time_ns  # the one clock of the wall, for tests to turn
 
 
 def now() -> datetime:
-    return datetime.now(UTC)
+    module = _datetime()
+    moment: datetime = module.datetime.fromtimestamp(clock() / 1e9, module.timezone.utc)
+    return moment
 
 
 def stamp(moment: datetime | None = None) -> str:
     """A moment as it is stored: `2026-01-27T15:30:00.123456+00:00`."""
-    return (moment or now()).astimezone(UTC).isoformat(timespec="microseconds")
+    if moment is not None:
+        return moment.astimezone(_datetime().timezone.utc).isoformat(timespec="microseconds")
+    seconds, nanoseconds = divmod(clock(), 1_000_000_000)
+    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+    return f"{whole}.{nanoseconds // 1000:06d}+00:00"
+
+
+def _datetime() -> Any:
+    """`datetime`, when it is needed: a claim writes moments down, but never calculates with any, and saves 0.4 ms."""
+    try:  # the same classes, without the Python half that costs 1 ms more
+        return __import__("_datetime")
+    except ImportError:  # an interpreter that has only that half
+        return __import__("datetime")
 
 
 def parse(text: str | None) -> datetime | None:
@@ -26,10 +41,10 @@ def parse(text: str | None) -> datetime | None:
     if not text:
         return None
     try:
-        moment = datetime.fromisoformat(text)
+        moment: datetime = _datetime().datetime.fromisoformat(text)
     except ValueError:
         return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return moment if moment.tzinfo else moment.replace(tzinfo=_datetime().timezone.utc)
 
 
 def age(seconds: float | None) -> str:

@@ -31,7 +31,7 @@ class Machine:
         self.wall = times.now()
         self.up = 1000.0
         self.boots = 1
-        monkeypatch.setattr(times, "now", lambda: self.wall)
+        monkeypatch.setattr(times, "clock", lambda: int(self.wall.timestamp() * 1e9))
         monkeypatch.setattr(host, "uptime", lambda: self.up)
         real = host.boot()
         monkeypatch.setattr(host, "boot", lambda: f"boot-{self.boots}/" + real.partition("/")[2])
