@@ -16,8 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.common import Row
-from imi_monitor.actions import inspection, removal, restore, target
+from imi_monitor.actions import target
 from imi_monitor.actions.context import Context
+from imi_monitor.actions.removals import inspection, removal, restore
 from imi_monitor.store import trash
 
 TRACKED = 50_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from imi_monitor import host
-from imi_monitor.actions import claim_request, ownership, presence
 from imi_monitor.actions.base import Action, Option, Outcome
+from imi_monitor.actions.claiming import claim_request, ownership, presence
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.text import safe
 from imi_monitor.store import claims, db, granting, taking, worktrees
@@ -148,7 +148,7 @@ def _ask_once(context: Context, found: Target, wish: Wish, seconds: float) -> An
         known = found.repo_name if found.row is not None else None
         refused = taking.refusal(context.connection, known, found.name, wish) if known else None
         return refused or db.transact(context.connection, take_now, context, found, wish)
-    from imi_monitor.actions import waiting
+    from imi_monitor.actions.claiming import waiting
 
     return waiting.ask(context, found, wish, seconds)
 

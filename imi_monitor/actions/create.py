@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from imi_monitor.actions import creating, existing, starts, where
 from imi_monitor.actions.base import Action, Argument, Option, Outcome
-from imi_monitor.actions.plan import Plan
+from imi_monitor.actions.creation import creating, existing, starts, where
+from imi_monitor.actions.creation.plan import Plan
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
 
@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.base import Request
     from imi_monitor.actions.context import Context
-    from imi_monitor.actions.where import Wanted
+    from imi_monitor.actions.creation.where import Wanted
     from imi_monitor.store.operations import Operation
 
 _NAME = Argument("name", "what it is about, such as user-auth")
@@ -92,7 +92,7 @@ ACTIONS = (Feat(), Add())
 
 def recover(context: Context, operation: Operation) -> str | None:
     """What became of a creation whose process died."""
-    from imi_monitor.actions import create_recovery
+    from imi_monitor.actions.creation import create_recovery
 
     return create_recovery.recover(context, operation)
 

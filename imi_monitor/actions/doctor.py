@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from imi_monitor.actions import gh
 from imi_monitor.actions.base import Action, Outcome
+from imi_monitor.actions.reviews import gh
 from imi_monitor.git.environ import environment
 from imi_monitor.git.run import git_version
 from imi_monitor.git.safety import git_path

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from imi_monitor.actions import claim_request, ownership
 from imi_monitor.actions.base import Action, Outcome
+from imi_monitor.actions.claiming import claim_request, ownership
 from imi_monitor.model import times
 from imi_monitor.model.text import safe
 from imi_monitor.store import db, taking

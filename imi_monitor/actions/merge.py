@@ -255,7 +255,7 @@ def _settle(
 
 
 def _close(context: Context, found: Target, request: Request, outcome: Outcome) -> None:
-    from imi_monitor.actions import removal
+    from imi_monitor.actions.removals import removal
 
     verdict = removal.inspect(context, found, agent=context.agent(request))
     if not verdict.safe:

@@ -5,7 +5,7 @@ Each kind of act knows how to look at the disk; here is only who is asked, and t
 
 from __future__ import annotations
 
-from imi_monitor.actions import grace
+from imi_monitor.actions.removals import grace
 from imi_monitor.model.errors import ImiError, RegistryError
 from imi_monitor.model.text import safe
 from imi_monitor.store import db, operations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 # kind of operation -> the module of this folder whose `recover(context, operation)` finishes it
 MODULES = {
     "create": "create",
-    "remove": "removing",
-    "restore": "restore",
-    "purge": "purge",
-    "sweep": "purge",
+    "remove": "removals.removing",
+    "restore": "removals.restore",
+    "purge": "removals.purge",
+    "sweep": "removals.purge",
     "merge": "merge",
     "rename": "rename",
 }

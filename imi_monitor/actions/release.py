@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 
-from imi_monitor.actions import claim_request
 from imi_monitor.actions.base import Action, Option, Outcome
+from imi_monitor.actions.claiming import claim_request
 from imi_monitor.model.errors import GitError
 
 TYPE_CHECKING = False
@@ -52,7 +52,7 @@ class ReleaseAction(Action):
         seen: list[tuple[Target, Claim | None, bool]] = []
 
         def look() -> None:
-            from imi_monitor.actions import releasing
+            from imi_monitor.actions.claiming import releasing
 
             target, held = releasing.look(context, request)
             seen.append((target, held, context.trusted(target.repository)))
@@ -65,7 +65,7 @@ class ReleaseAction(Action):
         found, claim, trusted = seen[0]
         if place is None or place.path != found.path or trusted:
             dirty = None  # git looked elsewhere, or without the filters that it may use here
-        from imi_monitor.actions import releasing
+        from imi_monitor.actions.claiming import releasing
 
         return releasing.release(context, request, found, claim, dirty)
 

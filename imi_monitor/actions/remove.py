@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from imi_monitor.actions import branch_fate, inspection, ownership, reasons, removal
 from imi_monitor.actions import target as targets
 from imi_monitor.actions.base import Action, Argument, Option, Outcome
+from imi_monitor.actions.claiming import ownership
+from imi_monitor.actions.removals import branch_fate, inspection, reasons, removal
 from imi_monitor.model import names
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.text import safe
@@ -15,10 +16,10 @@ from imi_monitor.model.verdict import Overrides
 
 if TYPE_CHECKING:
     from imi_monitor.actions.base import Request
-    from imi_monitor.actions.branch_fate import Fate
     from imi_monitor.actions.context import Context
-    from imi_monitor.actions.inspection import Look
-    from imi_monitor.actions.removal import Removed
+    from imi_monitor.actions.removals.branch_fate import Fate
+    from imi_monitor.actions.removals.inspection import Look
+    from imi_monitor.actions.removals.removal import Removed
     from imi_monitor.actions.target import Target
 
 _ARGUMENTS = (

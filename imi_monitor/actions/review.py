@@ -6,18 +6,11 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from imi_monitor.actions import (
-    create,
-    pull_requests,
-    review_branch,
-    review_make,
-    review_told,
-    review_update,
-    target,
-    where,
-)
+from imi_monitor.actions import create, target
 from imi_monitor.actions.base import Action, Argument, Option
-from imi_monitor.actions.located import strangers_git
+from imi_monitor.actions.creation import where
+from imi_monitor.actions.reviews import pull_requests, review_branch, review_make, review_told, review_update
+from imi_monitor.actions.reviews.located import strangers_git
 from imi_monitor.model.errors import GitError, Refused
 from imi_monitor.model.names import REVIEW_PREFIXES
 from imi_monitor.model.pull_request import Mention, parse
@@ -26,7 +19,7 @@ from imi_monitor.model.text import safe
 if TYPE_CHECKING:
     from imi_monitor.actions.base import Outcome, Request
     from imi_monitor.actions.context import Context
-    from imi_monitor.actions.located import Located
+    from imi_monitor.actions.reviews.located import Located
     from imi_monitor.actions.target import Target
     from imi_monitor.git.layout import Repository
 

@@ -46,7 +46,7 @@ class ShellInit(_Shell):
     arguments = (Argument("shell", "zsh, bash or fish; the one in $SHELL if not given", optional=True),)
 
     def script(self, shell: str) -> list[str]:
-        from imi_monitor.actions import shell_completion, shell_scripts
+        from imi_monitor.actions.shells import shell_completion, shell_scripts
 
         return [*shell_scripts.function(shell), *shell_completion.script(shell)]
 
@@ -58,7 +58,7 @@ class Completion(_Shell):
     arguments = (Argument("shell", "zsh, bash or fish; the one in $SHELL if not given", optional=True),)
 
     def script(self, shell: str) -> list[str]:
-        from imi_monitor.actions import shell_completion
+        from imi_monitor.actions.shells import shell_completion
 
         return shell_completion.script(shell)
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 
-from imi_monitor.actions import shared_sources
 from imi_monitor.actions.base import Action, Argument, Option, Outcome
-from imi_monitor.actions.syncing import KINDS, Synced, sync
+from imi_monitor.actions.sharing import shared_sources
+from imi_monitor.actions.sharing.syncing import KINDS, Synced, sync
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import count, safe
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from imi_monitor.actions import grace, ownership, purge, restore, undo
+from imi_monitor.actions import undo
 from imi_monitor.actions.base import Action, Argument, Option, Outcome
+from imi_monitor.actions.claiming import ownership
+from imi_monitor.actions.removals import grace, purge, restore
 from imi_monitor.model import times
 from imi_monitor.model.errors import ImiError, UsageError
 from imi_monitor.model.text import count, safe
@@ -14,7 +16,7 @@ from imi_monitor.store import operations, trash
 if TYPE_CHECKING:
     from imi_monitor.actions.base import Request
     from imi_monitor.actions.context import Context
-    from imi_monitor.actions.purge import Candidate, Purged
+    from imi_monitor.actions.removals.purge import Candidate, Purged
 
 
 class List(Action):

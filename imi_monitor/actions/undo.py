@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from imi_monitor.actions import ownership, restore, target
+from imi_monitor.actions import target
 from imi_monitor.actions.base import Action, Argument, Option, Outcome
+from imi_monitor.actions.claiming import ownership
+from imi_monitor.actions.removals import restore
 from imi_monitor.model import names
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
@@ -14,7 +16,7 @@ from imi_monitor.store import trash
 if TYPE_CHECKING:
     from imi_monitor.actions.base import Request
     from imi_monitor.actions.context import Context
-    from imi_monitor.actions.restore import Restored
+    from imi_monitor.actions.removals.restore import Restored
 
 WHICH = Argument("which", "its id in `imi trash list`, or its name; without it the one removed last", optional=True)
 AGENT = Option("agent", "who you are", value="ID", aliases=("agent-id", "yi-id"))

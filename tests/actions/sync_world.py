@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from imi_monitor.actions.context import Context
-from imi_monitor.actions.syncing import Synced, sync
+from imi_monitor.actions.sharing.syncing import Synced, sync
 from imi_monitor.git import layout
 from tests.helpers import Repo, git, tree_hash
 

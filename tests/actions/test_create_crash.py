@@ -133,7 +133,7 @@ MOMENTS = {
 }
 KILLER = """
 import os, signal, sys
-from imi_monitor.actions import creating
+from imi_monitor.actions.creation import creating
 from imi_monitor.cli.main import main
 holder, _, name = "creating.{call}".rpartition(".")
 holder = eval(holder)

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from imi_monitor import actions
-from imi_monitor.actions import creating
 from imi_monitor.actions.base import Outcome, Request
 from imi_monitor.actions.context import Context
+from imi_monitor.actions.creation import creating
 from imi_monitor.model.errors import ImiError, RegistryError
 from tests.actions.create_kit import branches, created_events, files, operations, picture, query, rows, shim
 from tests.helpers import ROOT, Ran, Repo, imi, imi_argv, tree_hash

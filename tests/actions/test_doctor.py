@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from imi_monitor import host
-from imi_monitor.actions import doctor, gh
+from imi_monitor.actions import doctor
 from imi_monitor.actions.base import Outcome, Request
 from imi_monitor.actions.context import Context
+from imi_monitor.actions.reviews import gh
 from imi_monitor.git import safety
 from imi_monitor.model.errors import GitError
 from imi_monitor.store import db, disk, operations, worktrees

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imi_monitor.actions import gh
+from imi_monitor.actions.reviews import gh
 from imi_monitor.model.address import address
 from imi_monitor.model.errors import GitError
 from imi_monitor.model.pull_request import Mention, PullRequest, parse

@@ -82,7 +82,7 @@ def test_a_repository_that_is_gone(repo: Repo, tmp_path: Path) -> None:
 
 def test_one_after_the_other(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     """An error in one does not keep the next from being settled."""
-    from imi_monitor.actions import removing
+    from imi_monitor.actions.removals import removing
 
     seen: list[str] = []
 
@@ -112,7 +112,7 @@ def test_adopted_by_exactly_one(repo: Repo) -> None:
 
 
 def test_another_recovery_was_faster(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
-    from imi_monitor.actions import removing
+    from imi_monitor.actions.removals import removing
 
     def recover(*_: object) -> None:
         raise AssertionError("two processes at one operation")

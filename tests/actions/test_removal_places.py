@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from imi_monitor.actions import target as targets
-from imi_monitor.actions import trash_place
 from imi_monitor.actions.context import Context
+from imi_monitor.actions.removals import trash_place
 from imi_monitor.model.errors import Refused
 from tests.actions.removal_kit import act, assert_same, fingerprint, remove, undo
 from tests.helpers import Repo

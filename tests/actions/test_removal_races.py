@@ -130,7 +130,7 @@ def test_claimed_between_verdict_and_reservation(repo: Repo, tree: Repo, monkeyp
 def test_taken_over_while_removing(  # C4: a remover that was stopped past a takeover
     repo: Repo, tree: Repo, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
-    from imi_monitor.actions import parcel
+    from imi_monitor.actions.removals import parcel
 
     def take_over() -> None:
         connection = db.connect(database_path(None))
@@ -146,7 +146,7 @@ def test_taken_over_while_removing(  # C4: a remover that was stopped past a tak
 
     if when == "before the move":
         monkeypatch.setattr(
-            "imi_monitor.actions.trash_place.prepare", lambda folder: (os.makedirs(folder), take_over())
+            "imi_monitor.actions.removals.trash_place.prepare", lambda folder: (os.makedirs(folder), take_over())
         )
     else:
         monkeypatch.setattr(parcel, "take_away", take_away)
@@ -322,7 +322,7 @@ def test_an_operation_of_a_living_process_is_left_alone(repo: Repo, tree: Repo) 
     script = (
         "import os, signal, sys\n"
         "from pathlib import Path\n"
-        "from imi_monitor.actions import parcel\n"
+        "from imi_monitor.actions.removals import parcel\n"
         "from tests.actions.removal_kit import act\n"
         "real = parcel.take_away\n"
         "def take_away(*args):\n"
@@ -365,7 +365,7 @@ def test_somebody_inside_follows_it_into_the_trash(repo: Repo, tree: Repo) -> No
 def test_prune_between_the_move_and_the_new_pointer(
     repo: Repo, tree: Repo, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # R3: without the lock this is the end of git's record
-    from imi_monitor.actions import parcel
+    from imi_monitor.actions.removals import parcel
 
     index = repo.path / ".git" / "worktrees" / "feat-x" / "index"
     inode = index.stat().st_ino
@@ -388,7 +388,7 @@ def test_prune_between_the_move_and_the_new_pointer(
 
 def test_pruned_in_the_very_moment(repo: Repo, tree: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     """A prune that looked for the lock before we laid it: our links to git's files put them back."""
-    from imi_monitor.actions import parcel
+    from imi_monitor.actions.removals import parcel
 
     real = parcel._move
     before = fingerprint(repo, tree.path)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from imi_monitor.actions import ignored, removal
 from imi_monitor.actions import target as targets
 from imi_monitor.actions.context import Context
+from imi_monitor.actions.removals import ignored, removal
 from imi_monitor.model.errors import GitError, Refused
 from imi_monitor.model.verdict import FORCE, NEVER, NOTE, YES_REALLY, Reason, Verdict
 from tests.actions.removal_kit import act, force, remove
@@ -238,7 +238,7 @@ def test_a_trash_on_another_file_system_is_refused(repo: Repo, monkeypatch: pyte
         raise OSError(18, "Invalid cross-device link")
 
     with monkeypatch.context() as patched:
-        patched.setattr("imi_monitor.actions.parcel.os.rename", cross_device)
+        patched.setattr("imi_monitor.actions.removals.parcel.os.rename", cross_device)
         with pytest.raises(Refused, match="on another file system"):
             remove(repo, "feat-x")
     assert tree.git("status", "--porcelain") == ""

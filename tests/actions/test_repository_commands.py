@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from imi_monitor.actions import repository_commands
 from imi_monitor.actions.base import Request
 from imi_monitor.actions.context import Context
-from imi_monitor.actions.repository_commands import CommandReport
+from imi_monitor.actions.sharing import repository_commands
+from imi_monitor.actions.sharing.repository_commands import CommandReport
 from imi_monitor.actions.trust import Trust
 from imi_monitor.model import jsontext
 from imi_monitor.model.errors import ImiError, Refused

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from imi_monitor import actions
-from imi_monitor.actions import shell_completion, shell_scripts
+from imi_monitor.actions.shells import shell_completion, shell_scripts
 from imi_monitor.cli import fronts
 from imi_monitor.model.text import safe
 from tests.helpers import ROOT, Repo, imi

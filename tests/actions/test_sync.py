@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from imi_monitor import config
-from imi_monitor.actions import shared_files
 from imi_monitor.actions.context import Context
+from imi_monitor.actions.sharing import shared_files
 from imi_monitor.git import layout
 from imi_monitor.model.errors import Refused, RegistryError
 from imi_monitor.store import events
@@ -232,7 +232,7 @@ def test_nobody_can_interleave_with_another_sync(world: World) -> None:
 
 def test_a_cancelled_sync_is_half_done_but_right(world: World) -> None:
     world.share(".env")
-    from imi_monitor.actions.syncing import sync
+    from imi_monitor.actions.sharing.syncing import sync
 
     asked: list[int] = []
     with Context(str(world.trunk.path), cancelled=lambda: len(asked) == 2 or bool(asked.append(1))) as context:

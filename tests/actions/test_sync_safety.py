@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from imi_monitor.actions import safe_links, shared_files
 from imi_monitor.actions.context import Context
+from imi_monitor.actions.sharing import safe_links, shared_files
 from imi_monitor.git import exclude
 from imi_monitor.model.errors import GitError
 from tests.actions.sync_world import Oracle, World, clear

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from imi_monitor import host
-from imi_monitor.actions import grace, recovery
+from imi_monitor.actions import recovery
 from imi_monitor.actions.base import Outcome
 from imi_monitor.actions.context import Context
+from imi_monitor.actions.removals import grace
 from imi_monitor.config import database_path
 from imi_monitor.model import times
 from imi_monitor.model.errors import Refused, UsageError
@@ -316,7 +317,7 @@ def test_a_dead_sweeper_is_followed_by_another(repo: Repo, monkeypatch: pytest.M
     """The background never came: what was purged is out of reach at once, and the next command deletes it."""
     removed(repo)
     with monkeypatch.context() as patched:
-        patched.setattr("imi_monitor.actions.purge.delete_in_background", lambda *_: None)
+        patched.setattr("imi_monitor.actions.removals.purge.delete_in_background", lambda *_: None)
         act("trash purge", cwd=repo.path, which=["feat-x"], yes=True)
     aside = [entry for entry in trash_root(repo).iterdir() if entry.name.endswith(".purging")]
     assert len(aside) == 1

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 
-from imi_monitor.actions import still_running, unmaking
+from imi_monitor.actions.creation import unmaking
+from imi_monitor.actions.removals import still_running
 from imi_monitor.git import heads, layout
 from imi_monitor.git.worktree_add import add_worktree
 from imi_monitor.model.errors import GitError, ImiError, Refused, RegistryError
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     import sqlite3
 
     from imi_monitor.actions.context import Context
-    from imi_monitor.actions.plan import Plan
+    from imi_monitor.actions.creation.plan import Plan
     from imi_monitor.git.run import Git
 
 KIND = "create"
@@ -165,7 +166,7 @@ def furnish(context: Context, git: Git, plan: Plan) -> list[str]:
     shared = ("sync", settings.text("sync_settings.user_sync_path"), settings.text("sync_settings.local_sync_path"))
     if not any(os.path.isdir(os.path.join(around, folder)) for folder in shared):
         return []
-    from imi_monitor.actions import shared_files
+    from imi_monitor.actions.sharing import shared_files
 
     report = shared_files.link_into(plan.repository, plan.path, settings)
     return [f"{safe(name) or 'the shared files'} not linked: {why}" for name, why in report.conflicts]

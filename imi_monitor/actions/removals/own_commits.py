@@ -10,7 +10,7 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING
 
-from imi_monitor.actions import placement
+from imi_monitor.actions.removals import placement
 from imi_monitor.model.errors import GitError
 from imi_monitor.model.text import count, safe
 from imi_monitor.model.verdict import NOTE
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from imi_monitor.actions.context import Context
-    from imi_monitor.actions.inspection import Look
+    from imi_monitor.actions.removals.inspection import Look
     from imi_monitor.actions.target import Target
     from imi_monitor.git.run import Git
     from imi_monitor.git.status import Status

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from imi_monitor import host
-from imi_monitor.actions import inspection, reasons, removing, trash_place
 from imi_monitor.actions.base import Request
-from imi_monitor.actions.parcel import Parcel
+from imi_monitor.actions.removals import inspection, reasons, removing, trash_place
+from imi_monitor.actions.removals.parcel import Parcel
 from imi_monitor.git import parking
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
@@ -23,7 +23,7 @@ from imi_monitor.model.verdict import Overrides, Reason, Verdict
 
 if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
-    from imi_monitor.actions.inspection import Look
+    from imi_monitor.actions.removals.inspection import Look
     from imi_monitor.actions.target import Target
 
 NOTHING = Overrides()
@@ -114,7 +114,7 @@ def _pre_remove(context: Context, look: Look, agent: str, overrides: Overrides) 
     found = look.found
     if found.repo_name is None or not context.settings.commands(found.repo_name, "pre_remove"):
         return (), look
-    from imi_monitor.actions import repository_commands
+    from imi_monitor.actions.sharing import repository_commands
 
     report = repository_commands.run(context, found.repository, "pre_remove", found.path, found.name)
     if report is None:

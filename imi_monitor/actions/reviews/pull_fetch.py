@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from imi_monitor.actions.located import Located, Tracking
+from imi_monitor.actions.reviews.located import Located, Tracking
 from imi_monitor.model import address
 from imi_monitor.model.errors import GitError, Refused
 from imi_monitor.model.pull_request import PullRequest
@@ -14,7 +14,7 @@ from imi_monitor.model.text import safe
 
 if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
-    from imi_monitor.actions.located import Offer
+    from imi_monitor.actions.reviews.located import Offer
     from imi_monitor.git.run import Git
     from imi_monitor.model.pull_request import Mention
 

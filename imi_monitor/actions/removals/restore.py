@@ -12,8 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from imi_monitor.actions import parcel, trash_place
-from imi_monitor.actions.parcel import Parcel
+from imi_monitor.actions.removals import parcel, trash_place
+from imi_monitor.actions.removals.parcel import Parcel
 from imi_monitor.git import layout, parking
 from imi_monitor.model.errors import ImiError, Refused, RegistryError
 from imi_monitor.model.text import safe

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from imi_monitor.actions import review_branch
 from imi_monitor.actions.base import Outcome
+from imi_monitor.actions.reviews import review_branch
 from imi_monitor.model.redact import redact
 from imi_monitor.model.text import count, safe
 
 if TYPE_CHECKING:
-    from imi_monitor.actions.located import Located
-    from imi_monitor.actions.plan import Plan
-    from imi_monitor.actions.review_update import Updated
+    from imi_monitor.actions.creation.plan import Plan
+    from imi_monitor.actions.reviews.located import Located
+    from imi_monitor.actions.reviews.review_update import Updated
     from imi_monitor.actions.target import Target
     from imi_monitor.git.run import Git
 

@@ -10,7 +10,7 @@ import os
 import stat
 from dataclasses import dataclass, field
 
-from imi_monitor.actions import where
+from imi_monitor.actions.creation import where
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
 

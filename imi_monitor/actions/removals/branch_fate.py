@@ -13,7 +13,7 @@ from imi_monitor.model.errors import ImiError, Refused
 from imi_monitor.model.text import safe
 
 if TYPE_CHECKING:
-    from imi_monitor.actions.inspection import Look
+    from imi_monitor.actions.removals.inspection import Look
     from imi_monitor.git.run import Git
 
 

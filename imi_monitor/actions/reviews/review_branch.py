@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from imi_monitor.actions.context import Context
-    from imi_monitor.actions.located import Located, Tracking
+    from imi_monitor.actions.reviews.located import Located, Tracking
     from imi_monitor.git.run import Git
 
 _MOST_NUMBERED = 50

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from imi_monitor.actions import freshness
-from imi_monitor.actions.starts import Start
+from imi_monitor.actions.creation import freshness
+from imi_monitor.actions.creation.starts import Start
 from imi_monitor.git.refs import resolve
 from imi_monitor.model import names
 from imi_monitor.model.errors import Refused, UsageError
@@ -12,7 +12,7 @@ from imi_monitor.model.text import safe
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
-    from imi_monitor.actions.where import Wanted
+    from imi_monitor.actions.creation.where import Wanted
     from imi_monitor.git.heads import Heads
     from imi_monitor.git.run import Git
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from imi_monitor.actions.context import Context
-    from imi_monitor.actions.plan import Plan
-    from imi_monitor.actions.shared_sources import Shared
+    from imi_monitor.actions.creation.plan import Plan
+    from imi_monitor.actions.sharing.shared_sources import Shared
     from imi_monitor.git.run import Git
 
 _LONGER_THAN_GIT = 0.05  # seconds between two files that a living git writes one after the other
@@ -106,7 +106,7 @@ def _is_ours(context: Context, plan: Plan) -> Callable[[str], bool]:
         if not os.path.islink(full):
             return False
         if not found:
-            from imi_monitor.actions import shared_sources
+            from imi_monitor.actions.sharing import shared_sources
 
             found.append(shared_sources.read(plan.repository, context.settings))
         shared = found[0]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 
-from imi_monitor.actions import target, where
+from imi_monitor.actions import target
 from imi_monitor.actions.base import Outcome
+from imi_monitor.actions.creation import where
 from imi_monitor.git import layout
 from imi_monitor.model.errors import ImiError, Refused
 from imi_monitor.model.text import safe
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
     import sqlite3
 
     from imi_monitor.actions.context import Context
-    from imi_monitor.actions.plan import Plan
+    from imi_monitor.actions.creation.plan import Plan
+    from imi_monitor.actions.creation.where import Wanted
     from imi_monitor.actions.target import Target
-    from imi_monitor.actions.where import Wanted
     from imi_monitor.store.operations import Operation
 
 
@@ -118,7 +119,7 @@ def prepare(context: Context, repository: layout.Repository, path: str, name: st
     known_as = context.repo_name(repository) or layout.repository_name(repository)
     if not context.settings.commands(known_as, "post_create"):
         return 0, warnings
-    from imi_monitor.actions import repository_commands
+    from imi_monitor.actions.sharing import repository_commands
 
     try:
         report = repository_commands.run(context, repository, "post_create", path, name)

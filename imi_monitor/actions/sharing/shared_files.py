@@ -9,15 +9,15 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field, replace
 
-from imi_monitor.actions import shared_sources
-from imi_monitor.actions.safe_links import KEPT, MISSING, MOVED, InTheWay, Tree
+from imi_monitor.actions.sharing import shared_sources
+from imi_monitor.actions.sharing.safe_links import KEPT, MISSING, MOVED, InTheWay, Tree
 from imi_monitor.git import exclude, layout, tracked
 from imi_monitor.model.errors import GitError, ImiError, Refused
 from imi_monitor.model.text import safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.actions.shared_sources import Shared, Source
+    from imi_monitor.actions.sharing.shared_sources import Shared, Source
     from imi_monitor.config import Settings
     from imi_monitor.git.layout import Repository
     from imi_monitor.git.run import Git

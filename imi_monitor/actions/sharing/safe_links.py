@@ -16,7 +16,7 @@ from imi_monitor.model.text import safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.actions.shared_sources import Shared, Source
+    from imi_monitor.actions.sharing.shared_sources import Shared, Source
 
 KEPT = "kept"
 MISSING = "missing"

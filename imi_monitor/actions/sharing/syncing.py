@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 
-from imi_monitor.actions import shared_files, shared_sources, target
+from imi_monitor.actions import target
+from imi_monitor.actions.sharing import shared_files, shared_sources
 from imi_monitor.git import exclude, layout
 from imi_monitor.model.errors import Refused
 from imi_monitor.store import db, events
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
     import sqlite3
 
     from imi_monitor.actions.context import Context
-    from imi_monitor.actions.shared_files import LinkReport
-    from imi_monitor.actions.shared_sources import Shared
+    from imi_monitor.actions.sharing.shared_files import LinkReport
+    from imi_monitor.actions.sharing.shared_sources import Shared
 
 KINDS = ("linked", "moved", "removed", "kept")
 _IMIS_NAMES = (

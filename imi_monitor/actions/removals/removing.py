@@ -9,8 +9,9 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from imi_monitor.actions import inspection, parcel, presence, trash_place
-from imi_monitor.actions.parcel import Parcel
+from imi_monitor.actions.claiming import presence
+from imi_monitor.actions.removals import inspection, parcel, trash_place
+from imi_monitor.actions.removals.parcel import Parcel
 from imi_monitor.git import layout, parking
 from imi_monitor.model.errors import GitError, ImiError, Refused, RegistryError
 from imi_monitor.model.text import safe
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     import sqlite3
 
     from imi_monitor.actions.context import Context
-    from imi_monitor.actions.inspection import Look
+    from imi_monitor.actions.removals.inspection import Look
     from imi_monitor.git.run import Git
     from imi_monitor.model.verdict import Overrides
 

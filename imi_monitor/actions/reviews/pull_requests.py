@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from imi_monitor.actions import gh, pull_fetch, target
-from imi_monitor.actions.located import Offer
+from imi_monitor.actions import target
+from imi_monitor.actions.reviews import gh, pull_fetch
+from imi_monitor.actions.reviews.located import Offer
 from imi_monitor.model import address
 from imi_monitor.model.errors import GitError, Refused
 from imi_monitor.model.pull_request import Mention, PullRequest
@@ -18,7 +19,7 @@ from imi_monitor.model.text import safe
 
 if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
-    from imi_monitor.actions.located import Located
+    from imi_monitor.actions.reviews.located import Located
     from imi_monitor.git.layout import Repository
     from imi_monitor.git.run import Git
 

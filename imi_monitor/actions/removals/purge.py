@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from imi_monitor import host
-from imi_monitor.actions import grace, restore, trash_place
-from imi_monitor.actions.parcel import Parcel
+from imi_monitor.actions.removals import grace, restore, trash_place
+from imi_monitor.actions.removals.parcel import Parcel
 from imi_monitor.git import layout, parking
 from imi_monitor.model.errors import ImiError, Refused, RegistryError
 from imi_monitor.model.text import safe
@@ -75,7 +75,7 @@ def delete_in_background(context: Context, purged: list[str]) -> None:
     """Delete the files of these operations in a process of its own that gives way to everybody else."""
     if not purged:
         return
-    argv = [sys.executable, "-P", "-m", "imi_monitor.actions.sweeper", context.database, *purged]
+    argv = [sys.executable, "-P", "-m", "imi_monitor.actions.removals.sweeper", context.database, *purged]
     # It leaves a child behind and returns at once, so that nobody has to wait for it or to bury it.
     with suppress(OSError, subprocess.SubprocessError):  # then the next command's recovery starts it
         subprocess.run(
@@ -86,7 +86,7 @@ def delete_in_background(context: Context, purged: list[str]) -> None:
 
 def delete_now(connection: sqlite3.Connection, operation: operations.Operation) -> None:
     """Delete the files of one purged entry; can be repeated."""
-    from imi_monitor.actions.sweeper import delete_tree
+    from imi_monitor.actions.removals.sweeper import delete_tree
 
     aside = str(operation.data["aside"])
     if os.path.lexists(aside):
@@ -174,7 +174,7 @@ def _forget(admin_dir: str, aside: str) -> None:
         os.makedirs(aside, mode=0o700, exist_ok=True)
         os.rename(admin_dir, target)
     except OSError:  # the trash is on another file system than the repository
-        from imi_monitor.actions.sweeper import delete_tree
+        from imi_monitor.actions.removals.sweeper import delete_tree
 
         delete_tree(admin_dir)
     parking.sync_folder(os.path.dirname(admin_dir))

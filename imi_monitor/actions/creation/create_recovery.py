@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import os
 
-from imi_monitor.actions import creating, plan, still_running, unmaking
+from imi_monitor.actions.creation import creating, plan, unmaking
+from imi_monitor.actions.removals import still_running
 from imi_monitor.git import half_made
 from imi_monitor.git.layout import repository_at
 from imi_monitor.model.errors import Refused
@@ -15,7 +16,7 @@ from imi_monitor.store import db, operations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
-    from imi_monitor.actions.plan import Plan
+    from imi_monitor.actions.creation.plan import Plan
     from imi_monitor.git.run import Git
     from imi_monitor.store.operations import Operation
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from imi_monitor.actions import claim_request, ownership, presence
 from imi_monitor.actions.base import Outcome
+from imi_monitor.actions.claiming import claim_request, ownership
 from imi_monitor.model.errors import GitError, Refused, UsageError
 from imi_monitor.model.text import safe
 from imi_monitor.store import db, taking, worktrees
@@ -75,8 +75,7 @@ def _refuse_dirty(context: Context, found: Target, dirty: bool | None) -> None:
 
 
 def _outcome(context: Context, request: Request, found: Target, before: Claim, who: str) -> Outcome:
-    lock = presence.path_of(found.repository, found.name)
-    warning = presence.mirror(context.connection, lock, before.repo_name, found.name, context.database)
+    warning = _mirror(context, found, before) if found.repository.cluster else None
     row = worktrees.worktree(context.connection, before.repo_name, found.name)
     forced = before.agent_id != who
     data = {
@@ -91,3 +90,10 @@ def _outcome(context: Context, request: Request, found: Target, before: Claim, w
     if forced:
         line = f"{safe(found.name)} is free: taken from {safe(before.agent_id or '')}, who will be told why"
     return Outcome([line], data, warnings=[warning] if warning else [])
+
+
+def _mirror(context: Context, found: Target, before: Claim) -> str | None:
+    from imi_monitor.actions.claiming import presence
+
+    lock = presence.path_of(found.repository, found.name)
+    return presence.mirror(context.connection, lock, before.repo_name, found.name, context.database)

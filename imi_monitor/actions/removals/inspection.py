@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from imi_monitor import host
-from imi_monitor.actions import ignored, own_commits, placement
+from imi_monitor.actions.removals import ignored, own_commits, placement
 from imi_monitor.git import parking
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.text import count, safe
@@ -116,7 +116,7 @@ def _claim(context: Context, seen: Look, agent: str) -> None:
 
 def _presence(context: Context, seen: Look, agent: str) -> None:
     """A claim that only the presence lock of another program tells of."""
-    from imi_monitor.actions import presence
+    from imi_monitor.actions.claiming import presence
 
     found = seen.found
     owner = presence.foreign_owner(presence.path_of(found.repository, found.name), context.database)

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from imi_monitor.actions import creating, existing, review_branch, review_told, review_update, target
-from imi_monitor.actions.located import strangers_git
-from imi_monitor.actions.plan import Plan
+from imi_monitor.actions import target
+from imi_monitor.actions.creation import creating, existing
+from imi_monitor.actions.creation.plan import Plan
+from imi_monitor.actions.reviews import review_branch, review_told, review_update
+from imi_monitor.actions.reviews.located import strangers_git
 from imi_monitor.git import layout
 from imi_monitor.model.errors import Refused
 
 if TYPE_CHECKING:
     from imi_monitor.actions.base import Outcome
     from imi_monitor.actions.context import Context
-    from imi_monitor.actions.located import Located
-    from imi_monitor.actions.review_branch import Choice
-    from imi_monitor.actions.where import Wanted
+    from imi_monitor.actions.creation.where import Wanted
+    from imi_monitor.actions.reviews.located import Located
+    from imi_monitor.actions.reviews.review_branch import Choice
 
 KIND = "review"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from imi_monitor.actions import freshness
-from imi_monitor.actions.where import twin
+from imi_monitor.actions.creation import freshness
+from imi_monitor.actions.creation.where import twin
 from imi_monitor.git import heads, layout
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.text import count, safe
@@ -13,8 +13,8 @@ from imi_monitor.model.text import count, safe
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
-    from imi_monitor.actions.freshness import News
-    from imi_monitor.actions.where import Wanted
+    from imi_monitor.actions.creation.freshness import News
+    from imi_monitor.actions.creation.where import Wanted
     from imi_monitor.git.heads import Heads
     from imi_monitor.git.run import Git
 
@@ -58,7 +58,7 @@ def start(context: Context, git: Git, wanted: Wanted) -> Start:
     _refuse_clash(wanted, known)
     if wanted.source is not None:
         _refuse_both(wanted, known, remote)
-        from imi_monitor.actions import from_ref
+        from imi_monitor.actions.creation import from_ref
 
         return from_ref.start(context, git, wanted, known, remote)
     if wanted.branch in known.local:

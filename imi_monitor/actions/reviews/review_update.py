@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from imi_monitor.actions import ownership
-from imi_monitor.actions.located import strangers_git
-from imi_monitor.actions.review_branch import fits
+from imi_monitor.actions.claiming import ownership
+from imi_monitor.actions.reviews.located import strangers_git
+from imi_monitor.actions.reviews.review_branch import fits
 from imi_monitor.git import layout
 from imi_monitor.model.errors import GitError, Refused
 from imi_monitor.model.text import count, safe
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import sqlite3
 
     from imi_monitor.actions.context import Context
-    from imi_monitor.actions.located import Located
+    from imi_monitor.actions.reviews.located import Located
     from imi_monitor.actions.target import Target
     from imi_monitor.git.run import Git
 

@@ -1,0 +1,1 @@
+"""Making a worktree: where and from what, the crash-safe act itself, and taking it back."""

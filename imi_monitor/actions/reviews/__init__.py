@@ -1,0 +1,1 @@
+"""Pull requests: what was meant, what the forge says, the worktree for it and its updates."""

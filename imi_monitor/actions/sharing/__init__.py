@@ -1,0 +1,1 @@
+"""Configuration shared by links, and the commands of a trusted repository."""

@@ -1,0 +1,1 @@
+"""What shells need: the function that changes directory, and completion."""
