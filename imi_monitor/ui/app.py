@@ -12,12 +12,14 @@ import signal
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
+from typing import Any
 
 from textual import on, work
 from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
+from textual.screen import Screen
 from textual.widgets import Footer, Input, Static
 
 from imi_monitor import actions, paths
@@ -31,6 +33,7 @@ from imi_monitor.ui import cells
 from imi_monitor.ui.dialog import ActionDialog, Message
 from imi_monitor.ui.panels import PANELS, Panel
 from imi_monitor.ui.panels.worktrees import WorktreesPanel, key_of
+from imi_monitor.ui.views import VIEWS, View
 from imi_monitor.ui.widgets.lines import Lines
 
 LEAST = (40, 12)
@@ -70,6 +73,8 @@ class ImiApp(App[None]):
         for action in keyed_actions():
             if not (read_only and action.changes):
                 self.bind(action.key, f"act('{action.words[0]}')", description=action.label)
+        for view in VIEWS:
+            self.bind(view.key_shown, f"view('{view.word}')", description=view.label)
 
     def compose(self) -> ComposeResult:
         panels = [panel(number) for number, panel in enumerate(PANELS, 1)]
@@ -87,15 +92,20 @@ class ImiApp(App[None]):
         yield Footer(show_command_palette=False)
 
     @property
+    def home(self) -> Screen[Any]:
+        """The screen with the panels, whatever lies on top of it."""
+        return self.screen_stack[0]
+
+    @property
     def panels(self) -> list[Panel]:
-        return list(self.query(Panel))
+        return list(self.home.query(Panel))
 
     def on_mount(self) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):
             # Textual itself would leave raw mode and mouse reporting on
             loop.add_signal_handler(number, self.exit)
-        self.query_one(WorktreesPanel).lines.focus()
+        self.home.query_one(WorktreesPanel).lines.focus()
         self._header()
         self.call_after_refresh(self._follow)
         self.set_interval(1.0, self._tick)
@@ -113,7 +123,7 @@ class ImiApp(App[None]):
                         self._draw()
         except Exception as error:  # noqa: BLE001  whatever happened out there, the pane must stay and say it
             sentence = getattr(error, "sentence", f"{type(error).__name__}: {error}")
-            self.query_one("#header", Static).update(Content.styled(f" imi  ? {safe(sentence, 300)}", "$error"))
+            self.home.query_one("#header", Static).update(Content.styled(f" imi  ? {safe(sentence, 300)}", "$error"))
 
     def _tick(self) -> None:
         """Ages move on. Only what looks different is painted."""
@@ -130,6 +140,9 @@ class ImiApp(App[None]):
         self._header(now)
         for panel in self.panels:
             panel.show(snapshot, self._selected, now)
+        for screen in self.screen_stack:
+            if isinstance(screen, View):
+                screen.take(snapshot, now)
 
     def _header(self, now: datetime | None = None) -> None:
         width = self.size.width
@@ -143,17 +156,17 @@ class ImiApp(App[None]):
         right.append(Content.styled(f"{clock} ", cells.MUTED))
         tail = Content("").join(right)
         line = head.pad_right(max(0, width - head.cell_length - tail.cell_length)).append(tail)
-        self.query_one("#header", Static).update(line, layout=False)
+        self.home.query_one("#header", Static).update(line, layout=False)
 
     # -- selection --------------------------------------------------------------------------------------------------
 
     def _under_cursor(self, snapshot: Snapshot) -> Key | None:
-        at = self.query_one(WorktreesPanel).lines.cursor
+        at = self.home.query_one(WorktreesPanel).lines.cursor
         return next((tree.key for tree in snapshot.worktrees if key_of(tree) == at), None)
 
     @on(Lines.Moved)
     def _moved(self, message: Lines.Moved) -> None:
-        panel = self.query_one(WorktreesPanel)
+        panel = self.home.query_one(WorktreesPanel)
         if self._snapshot is not None and message.lines is panel.lines:
             self._selected = self._under_cursor(self._snapshot)
             self._draw()
@@ -180,7 +193,7 @@ class ImiApp(App[None]):
     # -- keys -------------------------------------------------------------------------------------------------------
 
     def action_panel(self, number: int) -> None:
-        panel = self.query_one(f"#panel-{number}", Panel)
+        panel = self.home.query_one(f"#panel-{number}", Panel)
         if self.screen.has_class("-narrow") and number > 1:
             self._zoom(panel)
         panel.lines.focus()
@@ -195,7 +208,7 @@ class ImiApp(App[None]):
     def _zoom(self, panel: Panel) -> None:
         self._unzoom()
         panel.add_class("-zoom")
-        side = "left" if panel.parent is self.query_one("#left") else "right"
+        side = "left" if panel.parent is self.home.query_one("#left") else "right"
         self.screen.add_class("-zoomed", f"-zoomed-{side}")
         self.call_after_refresh(self._draw)
 
@@ -206,28 +219,28 @@ class ImiApp(App[None]):
         self.call_after_refresh(self._draw)
 
     def action_filter(self) -> None:
-        box = self.query_one("#filter", Input)
+        box = self.home.query_one("#filter", Input)
         box.add_class("-open")
         box.focus()
 
     @on(Input.Changed, "#filter")
     def _filtered(self, event: Input.Changed) -> None:
-        self.query_one(WorktreesPanel).wanted = event.value
+        self.home.query_one(WorktreesPanel).wanted = event.value
         self._draw()
 
     @on(Input.Submitted, "#filter")
     def _filter_done(self) -> None:
-        self.query_one(WorktreesPanel).lines.focus()
+        self.home.query_one(WorktreesPanel).lines.focus()
 
     def action_out(self) -> None:
         """One step out: the zoom, then the filter, then the focus."""
-        box = self.query_one("#filter", Input)
+        box = self.home.query_one("#filter", Input)
         if self.screen.has_class("-zoomed"):
             self._unzoom()
         elif box.has_class("-open"):
             box.value = ""
             box.remove_class("-open")
-        self.query_one(WorktreesPanel).lines.focus()
+        self.home.query_one(WorktreesPanel).lines.focus()
 
     def action_pause(self) -> None:
         self._paused = not self._paused
@@ -248,6 +261,14 @@ class ImiApp(App[None]):
             Content.styled(f"{key:<9} ", "$accent bold").append(Content(text)) for key, text in [*fixed, *acts, *shown]
         ]
         self.push_screen(Message("Keys", lines))
+
+    def action_view(self, word: str) -> None:
+        view = next(view for view in VIEWS if view.word == word)
+        if view.needs_worktree and self._selected is None:
+            self.notify("select a worktree first", severity="warning", markup=False)
+            return
+        self.push_screen(view(self._selected, self._surroundings))
+        self.call_after_refresh(self._draw)
 
     def action_act(self, verb: str) -> None:
         action = actions.find(verb)

@@ -1,0 +1,12 @@
+"""Views: whole screens about one thing (a diff, the collisions, the queue). One file each, listed in VIEWS.
+
+The list gives them their key, their palette entry and their line in the help.
+"""
+
+from __future__ import annotations
+
+from imi_monitor.ui.views.base import Surroundings, View
+
+__all__ = ["VIEWS", "Surroundings", "View"]
+
+VIEWS: tuple[type[View], ...] = ()

@@ -1,0 +1,66 @@
+"""What all views share: a whole screen about one thing, fed with every snapshot like a panel, left with `esc`.
+
+A view reads more than a snapshot holds (a diff, a log) itself, in a worker, through `surroundings`; what cannot be read is a
+sentence on the screen. It never acts: acts are actions, and have their dialog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from textual.app import ComposeResult
+from textual.content import Content
+from textual.screen import Screen
+from textual.widgets import Footer, Static
+
+from imi_monitor.actions.context import Context
+from imi_monitor.model.snapshot import Key, Snapshot, Worktree
+
+Surroundings = Callable[[str | None], Context]
+"""A context for the worktree at a path (None: where the dashboard was started). Use it as a context manager, in a thread."""
+
+
+class View(Screen[None]):
+    """Subclasses set the class attributes, give the widgets of `body`, and draw in `show`."""
+
+    word = ""  # its name for the palette and in code
+    key_shown = ""  # the key that opens it from anywhere
+    label = ""
+    help = ""  # one sentence
+    needs_worktree = False
+
+    BINDINGS = [("escape,q", "leave", "Back")]
+
+    def __init__(self, key: Key | None, surroundings: Surroundings) -> None:
+        super().__init__()
+        self.key = key
+        self.surroundings = surroundings
+        self.snapshot: Snapshot | None = None
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="view-title")
+        yield from self.body()
+        yield Footer(show_command_palette=False)
+
+    def body(self) -> ComposeResult:
+        raise NotImplementedError
+
+    def show(self, snapshot: Snapshot, now: datetime) -> None:
+        """The world moved on (or a second passed). Keep the reader's place; paint only what looks different."""
+
+    @property
+    def worktree(self) -> Worktree | None:
+        return self.snapshot.worktree(self.key) if self.snapshot and self.key else None
+
+    def take(self, snapshot: Snapshot, now: datetime) -> None:
+        """Called by the app with every snapshot and every second."""
+        self.snapshot = snapshot
+        if self.is_mounted:
+            self.show(snapshot, now)
+
+    def set_title(self, title: Content) -> None:
+        self.query_one("#view-title", Static).update(title, layout=False)
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
