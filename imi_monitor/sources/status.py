@@ -7,6 +7,7 @@ time goes into it. In a big tree only the paths that changed are asked, and the 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import time
 from collections.abc import Sequence
@@ -24,8 +25,9 @@ from imi_monitor.sources.base import Board, Entry
 _SHORTEST = 0.5  # seconds between two questions about one worktree
 _SHARE = 0.1  # of a core, for one busy worktree
 _SETTLE = 0.03  # a save is several events: ask after the last of them
-_SWEEP_SHARE = 0.0025  # of a core, for looking again at what nobody told us about
+_SWEEP_SHARE = 0.0004  # of a core, for looking again at what nobody told us about
 _SWEEP_SHORTEST = 5.0
+_GLANCED_AT = 20  # worktrees each time whose index and HEAD are looked at, which costs next to nothing
 _BIG_INDEX = 600_000  # bytes of an index (some 5,000 files) from which asking for single paths pays
 _MOST_PATHS = 20
 _QUIET = 3.0  # seconds without events until a partial answer is replaced by a whole one
@@ -45,6 +47,7 @@ class _Tree:
     paths: set[str] | None = None  # None: everything
     failures: int = 0
     timer: asyncio.TimerHandle | None = None
+    marks: tuple[int, ...] = ()  # when git last wrote its index and HEAD, before it was asked
 
 
 @dataclass(frozen=True)
@@ -140,6 +143,7 @@ class StatusSource:
         assert self._board is not None
         paths = self._paths_of(tree)
         tree.running, tree.wanted, tree.paths = True, False, set()
+        tree.marks = _marks(tree.entry.admin_dir)
         key, loop, started = tree.entry.key, asyncio.get_running_loop(), time.monotonic()
         try:
             state = await loop.run_in_executor(self._pool, self._read, tree, paths)
@@ -198,16 +202,23 @@ class StatusSource:
 
     async def _sweep(self) -> None:
         """Look again at one worktree after the other, so slowly that it costs nothing."""
-        pause = _SWEEP_SHORTEST
-        while True:
-            await asyncio.sleep(pause)
+        next_at = 0.0
+        for turn in itertools.count():
+            await asyncio.sleep(_SWEEP_SHORTEST)
             idle = [tree for tree in self._trees.values() if not tree.running and not tree.wanted]
-            if not idle:
-                continue
-            oldest = min(idle, key=lambda tree: tree.asked_at)
-            oldest.wanted, oldest.paths = True, None
-            await self._ask(oldest)
-            pause = max(_SWEEP_SHORTEST, oldest.cost / _SWEEP_SHARE)
+            self._glance(idle, turn)
+            if idle and time.monotonic() >= next_at:
+                oldest = min(idle, key=lambda tree: tree.asked_at)
+                oldest.wanted, oldest.paths = True, None
+                await self._ask(oldest)
+                next_at = time.monotonic() + oldest.cost / _SWEEP_SHARE
+
+    def _glance(self, idle: list[_Tree], turn: int) -> None:
+        """Some of them, for what git did there and no event told."""
+        first = turn * _GLANCED_AT % max(1, len(idle))
+        for tree in idle[first : first + _GLANCED_AT]:
+            if _marks(tree.entry.admin_dir) != tree.marks:
+                self.touched(tree.entry.key, None)
 
     # -- in a thread of the pool ------------------------------------------------------------------------------------
 
@@ -264,3 +275,11 @@ class StatusSource:
             elif branch is not None and (branch.ahead, branch.behind) != (state.ahead, state.behind):
                 tree.state = replace(state, ahead=branch.ahead, behind=branch.behind)
                 self._board.git(tree.entry.key, tree.state)
+
+
+def _marks(admin_dir: str) -> tuple[int, ...]:
+    """When git last wrote its index and HEAD there; empty when there are none."""
+    try:
+        return tuple(os.stat(f"{admin_dir}/{name}").st_mtime_ns for name in ("index", "HEAD"))
+    except OSError:
+        return ()

@@ -21,7 +21,8 @@ from imi_monitor.store import trust, worktrees
 from imi_monitor.store.aio import Registry
 
 _UNFINISHED = 0.05  # seconds until a worktree that is just being made is looked at again
-_GLANCE = 1.0  # seconds between two looks at the folders themselves
+_GLANCE = 1.0  # seconds between two looks at git's lists
+_LAP = 5  # of those looks, until every folder was looked at: whoever follows its files tells sooner that it is gone
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,9 @@ class WorktreesSource:
         self._pace = Pace(_GLANCE)
         self._seen: tuple[Entry, ...] = ()
         self._whole = True
-        self._marks: tuple[object, ...] = ()
+        self._lists: tuple[object, ...] = ()
+        self._stands: dict[str, bool] = {}
+        self._turn = 0
         self._homes: set[str] = set(scope.common_dirs or ())  # every repository ever seen: it may come back
 
     def look(self) -> None:
@@ -52,7 +55,7 @@ class WorktreesSource:
     async def run(self, board: Board) -> None:
         asked = True
         while True:
-            if asked or not self._whole or self._glance() != self._marks:
+            if asked or not self._whole or self._differs():
                 await self._read(board)
             asked = await self._pace.next()
 
@@ -66,7 +69,8 @@ class WorktreesSource:
             return
         self._homes.update(entry.common_dir for entry in entries)
         self._seen = entries
-        self._marks = self._glance()
+        self._lists = _lists(self._homes)
+        self._stands = {entry.path: _stands(entry) for entry in entries}
         if self._whole:
             self._pace.worked()
         else:
@@ -76,10 +80,15 @@ class WorktreesSource:
         board.roster(entries)
         board.well(self.name)
 
-    def _glance(self) -> tuple[object, ...]:
-        """Which folders stand, and when each repository's list of worktrees last changed."""
-        stands = tuple(os.path.lexists(os.path.join(entry.path, ".git")) for entry in self._seen)
-        return (*stands, *_lists(self._homes))
+    def _differs(self) -> bool:
+        """Whether git's lists have changed, or a folder came or went; of the folders only some are looked at each time."""
+        self._turn = (self._turn + 1) % _LAP
+        some = self._seen[self._turn :: _LAP]
+        return _lists(self._homes) != self._lists or any(_stands(entry) != self._stands[entry.path] for entry in some)
+
+
+def _stands(entry: Entry) -> bool:
+    return os.path.lexists(f"{entry.path}/.git")
 
 
 def read_roster(connection: sqlite3.Connection, scope: Scope) -> tuple[tuple[Entry, ...], bool]:

@@ -15,9 +15,11 @@ import time
 from collections.abc import Callable
 from typing import Any, BinaryIO
 
-STEP_MS = 10
+STEP_MS = 10  # between two looks while something happens
+_IDLE_STEP_MS = 20  # while nothing does: the looks themselves are all that idling costs
+_IDLE_AFTER = 10.0  # seconds
 DEBOUNCE_MS = 20
-_TIMEOUT_MS = 60_000
+_TIMEOUT_MS = 5_000  # of one look: a watcher that was closed goes on looking at nothing for that long
 _LATE = 0.5  # seconds beyond its plan after which a look may have missed something
 _MOST_AT_ONCE = 4000  # changes in one look: the kernel's queue may have been full
 _MERGE_ABOVE = 8  # watchers of later folders that are kept beside the first pair
@@ -54,10 +56,12 @@ class Watcher:
         self._notify.close()
 
     def _look(self) -> None:
+        busy_at = time.monotonic()
         while not self._over.is_set():
             before = time.monotonic()
+            step = STEP_MS if before - busy_at < _IDLE_AFTER else _IDLE_STEP_MS
             try:
-                found = self._notify.watch(DEBOUNCE_MS, STEP_MS, _TIMEOUT_MS, None)
+                found = self._notify.watch(DEBOUNCE_MS, step, _TIMEOUT_MS, None)
             except Exception as error:  # noqa: BLE001  a name that is no UTF-8 kills it for good; whatever it is, say so
                 if not self._over.is_set():
                     self._tell(("broken", str(error)))
@@ -65,6 +69,7 @@ class Watcher:
             if self._over.is_set():
                 return
             if isinstance(found, set):
+                busy_at = time.monotonic()
                 self._tell(("events", [(int(kind), path) for kind, path in found]))
                 if len(found) >= _MOST_AT_ONCE:
                     self._tell(("lost", "more happened at once than is kept"))
