@@ -7,12 +7,14 @@ background, one pair at a time, and remembered by content: the same two contents
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from imi_monitor.git import trial
+from imi_monitor.git.refs import resolve
 from imi_monitor.git.run import Git
 from imi_monitor.model import times
 from imi_monitor.model.collide import overlaps
@@ -21,6 +23,8 @@ from imi_monitor.model.snapshot import Collision, GitState, Key
 from imi_monitor.sources.base import Board, Entry
 
 _CALM = 0.5  # seconds without news before anything is computed
+_LONGEST_CALM = 10.0
+_SHARE = 0.05  # of the time may go into it while there is always something new
 _MOST_REMEMBERED = 4000
 Pair = tuple[Key, Key | None]
 
@@ -48,6 +52,7 @@ class CollisionsSource:
         self._results: OrderedDict[tuple[str, str], tuple[str, ...]] = OrderedDict()
         self._verdicts: dict[Pair, tuple[object, tuple[str, ...] | None, str]] = {}
         self._written: dict[Key, int] = {}
+        self._trunks: dict[tuple[str, str], str | None] = {}
         self._news = asyncio.Event()
         self._stopping = False
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="trial")
@@ -73,14 +78,17 @@ class CollisionsSource:
 
     async def run(self, board: Board) -> None:
         try:
+            pause = _CALM
             while True:
                 await self._news.wait()
-                await asyncio.sleep(_CALM)
+                await asyncio.sleep(pause)
                 self._news.clear()
+                started = time.monotonic()
                 try:
                     await self._turn(board)
                 except (ImiError, OSError) as error:
                     board.fail(self.name, "collisions", str(error))
+                pause = min(_LONGEST_CALM, max(_CALM, (time.monotonic() - started) / _SHARE))
         finally:
             self._stopping = True
             self._pool.shutdown(wait=False, cancel_futures=True)
@@ -139,6 +147,7 @@ class CollisionsSource:
     def _touched(
         self, known: Mapping[Key, _Known], entries: Mapping[Key, Entry]
     ) -> tuple[dict[Key, frozenset[str]], dict[Key, frozenset[str]]]:
+        self._trunks.clear()
         touched: dict[Key, frozenset[str]] = {}
         trunk_side: dict[Key, frozenset[str]] = {}
         for key, part in known.items():
@@ -202,15 +211,14 @@ class CollisionsSource:
         )
 
     def _trunk_sha(self, git: Git, name: str | None) -> str | None:
-        from imi_monitor.git.refs import resolve
-
+        """Where the trunk stands: asked once a turn for all worktrees of a repository."""
         if name is None:
             return None
-        for ref in (f"refs/remotes/{name}", f"refs/heads/{name}"):
-            found = resolve(git, ref)
-            if found is not None:
-                return found
-        return None
+        key = (git.common_dir, name)
+        if key not in self._trunks:
+            refs = (f"refs/remotes/{name}", f"refs/heads/{name}")
+            self._trunks[key] = next((sha for ref in refs if (sha := resolve(git, ref)) is not None), None)
+        return self._trunks[key]
 
 
 def _mark(pair: Pair, known: Mapping[Key, _Known]) -> object:

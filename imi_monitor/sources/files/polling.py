@@ -51,11 +51,14 @@ class Polling:
         self._seen.pop(name, None)
 
     async def _visit(self) -> None:
+        """One root after the other, with a rest after each: never seconds of work on end."""
+        loop = asyncio.get_running_loop()
         while True:
-            spent = 0.0
+            started = loop.time()
             for root in list(self._roots.values()):
-                spent += await self._look(root)
-            await asyncio.sleep(min(_LONGEST, max(self._shortest, spent / SHARE)))
+                cost = await self._look(root)
+                await asyncio.sleep(min(_LONGEST, cost / SHARE))
+            await asyncio.sleep(max(0.05, started + self._shortest - loop.time()))
 
     async def _look(self, root: Root) -> float:
         """Walk one root and tell what changed since the last time; gives the seconds of work."""

@@ -1,0 +1,46 @@
+"""One reading of a worktree against the least that any reading can be: an `lstat` of every tracked file."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections import deque
+from collections.abc import Iterator
+from functools import partial
+
+from bench.common import Row, interleaved, ratio
+from bench.worlds import World, build, git
+from imi_monitor.git import picture
+from imi_monitor.git.picture import Trunk
+from imi_monitor.git.run import Git
+
+_SIZES = ((500, 3.3, 21), (50_000, 1.7, 7))
+
+
+def run() -> Iterator[Row]:
+    for files, budget, rounds in _SIZES:
+        with tempfile.TemporaryDirectory(prefix="imi-bench-") as base:
+            yield _measure(build(base, trees=1, files=files, per_folder=20), files, budget, rounds)
+
+
+def _measure(world: World, files: int, budget: float, rounds: int) -> Row:
+    tree = world.trees[0]
+    time.sleep(1.1)  # what was written in the same second as the index is compared by content until somebody
+    git(tree, "status")  # runs a `git status` later: every person does, we never write an index
+    admin = git(tree, "rev-parse", "--absolute-git-dir").strip()
+    trunk = Trunk("refs/heads/main", git(world.main, "rev-parse", "main").strip())
+    one = Git(world.common_dir, admin, tree)
+    before = picture.read(one, trunk, None, None, linked=True)
+    # what never changes (the commit, distances) is remembered, as it is in the engine
+    again = partial(picture.read, one, trunk, before, None, linked=True)
+    names = [os.fsencode(os.path.join(tree, name)) for name in git(tree, "ls-files", "-z").split("\0") if name]
+    floor, again_ms = interleaved(rounds, partial(_floor, names), again)
+    return ratio(f"one status of {files:,} files", again_ms, floor, "lstat of each + one git process", budget)
+
+
+def _floor(names: list[bytes]) -> None:
+    """What any program must do that asks git and answers by looking: one process, and a look at each file."""
+    deque(map(os.lstat, names), maxlen=0)
+    nothing = os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0
+    os.waitpid(os.posix_spawnp("git", ["git", "version"], os.environ, file_actions=[nothing]), 0)
