@@ -147,7 +147,7 @@ class Engine:
         self._claims = {claim.key: claim for claim in picture.claims}
         self._events.extend(picture.events)
         for key, worktree in self._worktrees.items():
-            claim = self._claims.get(key)
+            claim = self._claim_of(self._entries[key])
             if worktree.claim != claim:
                 self._worktrees[key] = replace(worktree, claim=claim)
         self._urgent.set()
@@ -180,13 +180,30 @@ class Engine:
         if known is not None and known.path == entry.path:
             return replace(
                 known, type=entry.type, branch=entry.branch, is_main=entry.is_main, missing=entry.missing,
-                locked=entry.locked, pr=entry.pr, claim=self._claims.get(entry.key),
+                locked=entry.locked, pr=entry.pr, claim=self._claim_of(entry),
             )  # fmt: skip
         return Worktree(
             key=entry.key, path=entry.path, type=entry.type, branch=entry.branch, is_main=entry.is_main,
-            missing=entry.missing, locked=entry.locked, pr=entry.pr, claim=self._claims.get(entry.key), git=None,
+            missing=entry.missing, locked=entry.locked, pr=entry.pr, claim=self._claim_of(entry), git=None,
             failure=None, watched="starting", watched_why=None,
         )  # fmt: skip
+
+    def _claim_of(self, entry: Entry) -> ClaimState | None:
+        """The registry's claim; else that of another program, which only its presence lock tells."""
+        claim = self._claims.get(entry.key)
+        if claim is not None or entry.held_by is None:
+            return claim
+        return ClaimState(
+            entry.key,
+            entry.held_by,
+            "held",
+            0,
+            entry.held_since,
+            None,
+            None,
+            None,
+            process="another program (presence lock)",
+        )
 
     def _update(self, key: Key, **fields: object) -> None:
         known = self._worktrees.get(key)
@@ -258,7 +275,7 @@ async def live(
     from imi_monitor.store import aio
 
     async with aio.open(database) as registry:
-        worktrees = WorktreesSource(registry, Scope(None if common_dirs is None else tuple(common_dirs)))
+        worktrees = WorktreesSource(registry, Scope(None if common_dirs is None else tuple(common_dirs)), database)
         claims = RegistrySource(registry)
         status = StatusSource(TrunkSettings(remote, trunk))
         collisions = CollisionsSource()

@@ -87,6 +87,12 @@ def suspended(pid: int) -> bool:
     return _look(pid)[0] in ("T", "t")
 
 
+def command(pid: int) -> str | None:
+    """What a process is called by the system; None when it is gone or that cannot be told."""
+    told = _read(f"/proc/{pid}/comm") if _LINUX else os.path.basename(_ask("ps", "-o", "comm=", "-p", str(pid)))
+    return told.strip() or None
+
+
 def parent(pid: int) -> int:
     """Who started a process; 0 when there is nobody, or it cannot be told."""
     if not _LINUX:
@@ -108,8 +114,7 @@ def inside(folder: str) -> list[tuple[int, str]]:
     found = []
     for name in os.listdir("/proc"):
         if name.isdigit() and int(name) != os.getpid() and _holds(f"/proc/{name}", root):
-            command = _read(f"/proc/{name}/comm").strip() or "?"
-            found.append((int(name), command))
+            found.append((int(name), command(int(name)) or "?"))
     return sorted(found)
 
 

@@ -138,6 +138,56 @@ def test_a_holder_that_dies_is_seen_though_nobody_writes(repo: Repo) -> None:
         holder.wait()
 
 
+def test_the_holder_s_process_has_a_name(repo: Repo) -> None:
+    repo.worktree("feat-x")
+    holder = subprocess.Popen(["sleep", "60"])
+    try:
+        assert imi("claim", "feat-x", "--agent", "a", "--pid", str(holder.pid), cwd=repo.path).code == 0
+
+        async def main() -> None:
+            async with live(repo) as made:
+                seen = await until(made, lambda s: tree(s, "feat-x").claim is not None)
+                claim = tree(seen, "feat-x").claim
+                assert claim is not None and (claim.pid, claim.process) == (holder.pid, "sleep")
+
+        run(main)
+    finally:
+        holder.kill()
+        holder.wait()
+
+
+def test_a_lock_of_another_program_is_a_claim_while_it_is_there(cluster: Repo) -> None:
+    made = cluster.worktree("feat-x")
+    lock = cluster.path.parent / ".iMi" / "presence" / f"{made.path.name}.lock"
+
+    async def main() -> None:
+        async with live(cluster) as engine:
+            await until(engine, lambda s: s.complete and tree(s, made.path.name).claim is None)
+            lock.parent.mkdir(exist_ok=True)
+            lock.write_text("yi-7\n")
+            seen = await until(engine, lambda s: tree(s, made.path.name).claim is not None)
+            claim = tree(seen, made.path.name).claim
+            assert claim is not None and (claim.agent, claim.state, claim.pid) == ("yi-7", "held", None)
+            lock.unlink()
+            await until(engine, lambda s: tree(s, made.path.name).claim is None)
+
+    run(main)
+
+
+def test_an_edit_of_the_shared_configuration_is_seen(cluster: Repo, back_end: str) -> None:  # S2.30
+    shared = cluster.path.parent / "sync" / "repo" / ".env"
+    shared.write_text("A=1\n")
+
+    async def main() -> None:
+        async with live(cluster) as made:
+            await until(made, lambda s: s.complete and all(one.watched == "live" for one in s.worktrees))
+            shared.write_text("A=2\n")
+            seen = await until(made, lambda s: any(change.worktree == "sync" for change in s.changes))
+            assert [c.path for c in seen.changes if c.worktree == "sync"] == ["repo/.env"]
+
+    run(main)
+
+
 def test_worktrees_come_and_go(repo: Repo, back_end: str) -> None:
     async def work() -> None:
         async with live(repo) as made:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-from imi_monitor import host
+from imi_monitor import host, presence
 from imi_monitor.actions.base import Action, Option, Outcome
-from imi_monitor.actions.claiming import claim_request, ownership, presence
+from imi_monitor.actions.claiming import claim_request, ownership
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.text import safe
 from imi_monitor.store import claims, db, granting, taking, worktrees

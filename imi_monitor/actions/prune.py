@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from imi_monitor import presence
 from imi_monitor.actions import target as targets
 from imi_monitor.actions.base import Action, Argument, Option, Outcome
-from imi_monitor.actions.claiming import presence
 from imi_monitor.actions.removals import removal
 from imi_monitor.git import layout
 from imi_monitor.model import times

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from dataclasses import asdict, dataclass
 
-from imi_monitor import host
+from imi_monitor import host, presence
 from imi_monitor.actions import target as targets
 from imi_monitor.actions.base import Action, Argument, Option, Outcome
-from imi_monitor.actions.claiming import presence
 from imi_monitor.model import names
 from imi_monitor.model.errors import GitError, Refused, UsageError
 from imi_monitor.model.text import safe

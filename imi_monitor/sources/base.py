@@ -30,6 +30,8 @@ class Entry:
     locked: str | None
     pr: int | None
     trusted: bool
+    held_by: str | None = None  # whom only a presence lock names: a program that does not use our registry
+    held_since: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,9 @@ import os
 import time
 from collections.abc import Callable, Sequence
 
+from imi_monitor.git import layout
 from imi_monitor.model import times
+from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Key
 from imi_monitor.sources.base import Board, Entry
 from imi_monitor.sources.files.ignore import Ignore
@@ -131,9 +133,18 @@ class ChangesSource:
                 if common not in self._repositories:
                     refs = tuple(os.path.join(common, "refs", room) for room in _REFS)
                     await self._events.add(Root(f"refs {common}", refs, deep=True))
+                    await self._follow_shared(common, next(e.key.repo for e in entries if e.common_dir == common))
                 self._repositories[common] = tuple(admins)
                 folders = (common, os.path.join(common, "worktrees"), os.path.join(common, "info"), *admins)
                 await self._events.add(Root(f"git {common}", folders))
+
+    async def _follow_shared(self, common: str, repo: str) -> None:
+        """The cluster's `sync/`: what is edited there changes in every worktree at once, through its links."""
+        folder = await asyncio.to_thread(_shared_folder, common)
+        if folder is not None:
+            name = f"sync {common}"
+            self._settles[name] = Settle(folder, repo, "sync", lambda _path: False, lambda _path: False)
+            await self._events.add(Root(name, (folder,), deep=True))
 
     # -- the sink ---------------------------------------------------------------------------------------------------
 
@@ -142,6 +153,8 @@ class ChangesSource:
             self._worktree_touched(root, batch)
         elif root.startswith("git "):
             self._git_touched(root[4:], batch)
+        elif root.startswith("sync "):
+            self._settle(root, batch)
         elif root.startswith("refs "):
             if any(not event.path.endswith(".lock") for event in batch):
                 self._tell.refs(root[5:])
@@ -167,13 +180,15 @@ class ChangesSource:
         kind, _, common = root.partition(" ")
         if root in self._entries:
             self._drop(root)
-        elif kind in ("git", "refs") and common in self._repositories:
+        elif kind in ("git", "refs", "sync") and common in self._repositories:
             self._forget_repository(common)
 
     def _forget_repository(self, common: str) -> None:
         del self._repositories[common]
         self._events.remove(f"git {common}")
         self._events.remove(f"refs {common}")
+        if self._settles.pop(f"sync {common}", None) is not None:
+            self._events.remove(f"sync {common}")
 
     def mode(self, root: str, how: str, why: str | None) -> None:
         assert self._board is not None
@@ -189,15 +204,10 @@ class ChangesSource:
     # -- what an event means ----------------------------------------------------------------------------------------
 
     def _worktree_touched(self, root: str, batch: Sequence[Touched]) -> None:
-        assert self._board is not None
         entry, ignore = self._entries[root], self._ignores[root]
-        now, at = time.monotonic(), times.stamp()
         if any(os.path.basename(event.path) == ".gitignore" for event in batch):
             ignore.forget()
-        changes = self._settles[root].take(batch, now, at)
-        if changes:
-            self._board.changes(changes)
-        self._arm()
+        self._settle(root, batch)
         paths = {os.path.relpath(event.path, entry.path) for event in batch if not event.is_dir}
         moved = any(event.is_dir and event.kind in ("moved_from", "moved_to", "deleted") for event in batch)
         wanted = {path for path in paths if not ignore.ignores(path, is_dir=False)}
@@ -205,6 +215,13 @@ class ChangesSource:
             self._tell.touched(entry.key, None)
         elif wanted:
             self._tell.touched(entry.key, frozenset(wanted))
+
+    def _settle(self, root: str, batch: Sequence[Touched]) -> None:
+        assert self._board is not None
+        changes = self._settles[root].take(batch, time.monotonic(), times.stamp())
+        if changes:
+            self._board.changes(changes)
+        self._arm()
 
     def _git_touched(self, common: str, batch: Sequence[Touched]) -> None:
         folders = set()
@@ -251,6 +268,16 @@ class ChangesSource:
             if changes:
                 self._board.changes(changes)
         self._arm()
+
+
+def _shared_folder(common_dir: str) -> str | None:
+    """Where a cluster keeps what its worktrees share; None when there is no such folder."""
+    try:
+        cluster = layout.repository_at(common_dir).cluster
+    except ImiError:
+        return None
+    folder = os.path.join(cluster, "sync") if cluster else None
+    return folder if folder and os.path.isdir(folder) else None
 
 
 def _root_name(entry: Entry) -> str:

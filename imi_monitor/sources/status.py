@@ -211,6 +211,8 @@ class StatusSource:
                 oldest = min(idle, key=lambda tree: tree.asked_at)
                 oldest.wanted, oldest.paths = True, None
                 await self._ask(oldest)
+                if oldest.entry.is_main:  # once a lap: where the trunk stands, should nobody have told
+                    self.refs_changed(oldest.entry.common_dir)
                 next_at = time.monotonic() + oldest.cost / _SWEEP_SHARE
 
     def _glance(self, idle: list[_Tree], turn: int) -> None:

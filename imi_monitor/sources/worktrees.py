@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from imi_monitor import host, roster
+from imi_monitor import host, presence, roster
 from imi_monitor.git import layout, safety
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Key
@@ -37,8 +37,9 @@ class WorktreesSource:
 
     name = "worktrees"
 
-    def __init__(self, registry: Registry, scope: Scope) -> None:
+    def __init__(self, registry: Registry, scope: Scope, database: str) -> None:
         self._registry = registry
+        self._database = database
         self._scope = scope
         self._pace = Pace(_GLANCE)
         self._seen: tuple[Entry, ...] = ()
@@ -62,7 +63,7 @@ class WorktreesSource:
     async def _read(self, board: Board) -> None:
         before = _lists(self._homes)
         try:
-            entries, self._whole = await self._registry.read(read_roster, self._scope)
+            entries, self._whole = await self._registry.read(read_roster, self._scope, self._database)
         except (ImiError, OSError) as error:
             self._pace.failed()
             board.fail(self.name, "the list of worktrees", str(error))
@@ -91,7 +92,7 @@ def _stands(entry: Entry) -> bool:
     return os.path.lexists(f"{entry.path}/.git")
 
 
-def read_roster(connection: sqlite3.Connection, scope: Scope) -> tuple[tuple[Entry, ...], bool]:
+def read_roster(connection: sqlite3.Connection, scope: Scope, database: str) -> tuple[tuple[Entry, ...], bool]:
     """Every worktree in scope, and whether none is just being made. Runs in the registry's thread."""
     if scope.common_dirs is None:
         repositories = roster.known_repositories(connection)
@@ -99,7 +100,7 @@ def read_roster(connection: sqlite3.Connection, scope: Scope) -> tuple[tuple[Ent
         repositories = [layout.repository_at(path) for path in scope.common_dirs if os.path.isdir(path)]
     found: list[Entry] = []
     for repository in repositories:
-        found.extend(_entries(connection, repository))
+        found.extend(_entries(connection, repository, database))
     return tuple(found), all(_is_whole(repository.common_dir) for repository in repositories)
 
 
@@ -112,17 +113,18 @@ def _is_whole(common_dir: str) -> bool:
         return True  # there are none
 
 
-def _entries(connection: sqlite3.Connection, repository: layout.Repository) -> list[Entry]:
+def _entries(connection: sqlite3.Connection, repository: layout.Repository, database: str) -> list[Entry]:
     repo_name = worktrees.repository_of(connection, repository.common_dir, repository.main_path)
     name = repo_name or layout.repository_name(repository)
     fingerprint = trust.fingerprint_of(connection, repository.common_dir)
     trusted = fingerprint is not None and fingerprint == safety.fingerprint(repository.common_dir)
     targets = roster.roster(connection, repository, repo_name)
-    return [_entry(target, name, repository, trusted) for target in targets]
+    return [_entry(target, name, repository, trusted, database) for target in targets]
 
 
-def _entry(target: roster.Target, repo: str, repository: layout.Repository, trusted: bool) -> Entry:
+def _entry(target: roster.Target, repo: str, repository: layout.Repository, trusted: bool, database: str) -> Entry:
     linked = target.linked
+    owner = presence.foreign_owner(presence.path_of(repository, target.name), database)
     if target.is_main:
         branch, head = layout.read_head(repository.common_dir, repository.common_dir)
     else:
@@ -140,12 +142,16 @@ def _entry(target: roster.Target, repo: str, repository: layout.Repository, trus
         locked=linked.locked if linked else None,
         pr=target.row.pr_number if target.row else None,
         trusted=trusted,
+        held_by=owner.agent if owner else None,
+        held_since=owner.since if owner else None,
     )
 
 
 def _lists(common_dirs: Iterable[str]) -> tuple[object, ...]:
-    return tuple((common, _changed_at(os.path.join(common, "worktrees")), _changed_at(os.path.join(common, "HEAD")))
-                 for common in sorted(common_dirs))  # fmt: skip
+    """When each repository's list of worktrees, its HEAD, and its cluster's presence locks last changed."""
+    # a cluster is the folder above a bare repository, or above the trunk that holds the `.git`
+    names = ("worktrees", "HEAD", "../.iMi/presence", "../../.iMi/presence")
+    return tuple((common, *(_changed_at(f"{common}/{name}") for name in names)) for common in sorted(common_dirs))
 
 
 def _changed_at(path: str) -> int | None:

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from imi_monitor import paths
-from imi_monitor.actions.claiming import presence
+from imi_monitor import paths, presence
 from imi_monitor.store import claims, db, taking
 from tests.helpers import ROOT, Repo, imi
 from tests.store.claiming import REPO, registry, take, wish
@@ -143,7 +142,7 @@ def test_who_was_overtaken_while_removing_the_lock_puts_the_next_owners_back(
 _FLIP = """
 import sys
 from imi_monitor import host
-from imi_monitor.actions.claiming import presence
+from imi_monitor import presence
 from imi_monitor.store import db, taking
 from imi_monitor.store.granting import Wish
 database, path, agent = sys.argv[1:]

@@ -1,1 +1,1 @@
-"""What the claim verbs share: who asks, whose it is, waiting in line, the presence mirror."""
+"""What the claim verbs share: who asks, whose it is, waiting in line."""

@@ -93,7 +93,7 @@ def _outcome(context: Context, request: Request, found: Target, before: Claim, w
 
 
 def _mirror(context: Context, found: Target, before: Claim) -> str | None:
-    from imi_monitor.actions.claiming import presence
+    from imi_monitor import presence
 
     lock = presence.path_of(found.repository, found.name)
     return presence.mirror(context.connection, lock, before.repo_name, found.name, context.database)

@@ -116,7 +116,7 @@ def _claim(context: Context, seen: Look, agent: str) -> None:
 
 def _presence(context: Context, seen: Look, agent: str) -> None:
     """A claim that only the presence lock of another program tells of."""
-    from imi_monitor.actions.claiming import presence
+    from imi_monitor import presence
 
     found = seen.found
     owner = presence.foreign_owner(presence.path_of(found.repository, found.name), context.database)

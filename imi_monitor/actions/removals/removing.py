@@ -9,7 +9,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from imi_monitor.actions.claiming import presence
+from imi_monitor import presence
 from imi_monitor.actions.removals import inspection, parcel, trash_place
 from imi_monitor.actions.removals.parcel import Parcel
 from imi_monitor.git import layout, parking
