@@ -30,10 +30,6 @@ class MergePreview:
     conflicts: tuple[str, ...]
     messages: tuple[str, ...]
 
-    @property
-    def clean(self) -> bool:
-        return self.tree is not None
-
 
 def preview(git: Git, ours: str, theirs: str, *, env: dict[str, str] | None = None) -> MergePreview:
     """Merge `theirs` into `ours` (full refs or ids) in the object store only; no work tree, index or ref changes.
