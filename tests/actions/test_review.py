@@ -458,6 +458,35 @@ def test_own_suggestions_of_an_earlier_review_come_back(forge: Forge) -> None:
     made.git("push", "-q")
 
 
+def test_after_remove_the_same_branch_is_found_again(forge: Forge) -> None:
+    for name in ("feat-add-auth", "feat-add-auth"):
+        assert review(forge)["branch"] == name
+        assert imi("remove", "review-123", cwd=forge.app.path).code == 0
+    for _ in range(2):
+        assert review(forge, "7")["branch"] == "pr/7"
+        assert imi("remove", "review-7", cwd=forge.app.path).code == 0
+    sha = forge.more(123, "feat-add-auth")
+    assert review(forge)["branch"] == "feat-add-auth"
+    assert place(forge).git("rev-parse", "HEAD") == sha
+
+
+def test_suggestions_that_cannot_come_back_are_told_of(forge: Forge) -> None:
+    """The author went on meanwhile: neither is dragged over the other, and nobody has to remember the old branch."""
+    review(forge)
+    made = place(forge)
+    made.write("suggestion.txt", "x\n")
+    mine = made.commit("suggestion")
+    assert imi("remove", "review-123", cwd=forge.app.path).code == 0
+    forge.more(123, "feat-add-auth")
+    told = "feat-add-auth of an earlier review stays: it has 1 commit that pull request 123 has not"
+    for _ in range(2):
+        ran = imi("--json", "review", "123", cwd=forge.app.path)
+        assert (ran.data["branch"], ran.data["warnings"]) == ("pr/123", [told])
+        assert "because feat-add-auth of an earlier review went another way" in ran.data["message"]
+        assert imi("remove", "review-123", cwd=forge.app.path).code == 0
+    assert forge.app.git("rev-parse", "feat-add-auth") == mine
+
+
 def test_names_that_cannot_be_beside_each_other(forge: Forge) -> None:
     forge.app.git("branch", "pr", "main")
     forge.app.git("branch", "feat-add-auth/deeper", "main")
