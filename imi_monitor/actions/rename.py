@@ -166,7 +166,10 @@ def _move(git: Git, plan: Plan) -> None:
 
 
 def _take_back(git: Git, plan: Plan) -> None:
-    """Put the folder back after a failure between the two steps."""
+    """Put folder and branch back after a failure on the way: git renames a branch first and complains afterwards, when it
+    cannot write HEAD or the branch's settings."""
+    if plan.old_branch and plan.new_branch and _exists(git, plan.new_branch) and not _exists(git, plan.old_branch):
+        git.run("branch", "-m", "--", plan.new_branch, plan.old_branch, ok=(0, 128))
     if os.path.isdir(plan.new_path) and not os.path.lexists(plan.old_path):
         git.run("worktree", "move", "--", plan.new_path, plan.old_path, timeout=60)
 

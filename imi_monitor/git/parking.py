@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from imi_monitor.git.busy import told
 from imi_monitor.model.errors import GitError, Refused
 from imi_monitor.model.text import safe
 
@@ -171,7 +172,7 @@ def _replace_head(admin_dir: str, text: str) -> None:
     try:
         fd = os.open(lock_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     except FileExistsError as error:
-        raise GitError(f"git is at work there, or died there: {safe(lock_path)} exists", code="busy") from error
+        raise GitError(told(lock_path), code="busy") from error
     try:
         _write(fd, os.fsencode(text), like=path)
         os.rename(lock_path, path)

@@ -198,17 +198,21 @@ class Git:
             )
 
     def _failure(self, verb: str, done: Finished, timeout: float, cap: int) -> GitError:
+        from imi_monitor.git.busy import lock_named, told
         from imi_monitor.model.redact import shown
 
         lines = shown(done.stderr)
         what = f"git {safe(verb)} in {safe(self.work_tree or self.common_dir)}"
-        code, sentence = "git", f"{what} failed: {_reason(lines, done.returncode)}"
+        held = lock_named(lines)
+        code, sentence = "git", f"{what} failed: {told(held) if held else _reason(lines, done.returncode)}"
         if done.cancelled:
             code, sentence = "cancelled", f"{what} was cancelled"
         elif done.timed_out:
             code, sentence = "git-timeout", f"{what} took longer than {timeout:g} s and was stopped"
         elif done.capped:
             code, sentence = "git-too-much", f"{what} printed more than {cap} bytes and was stopped"
+        elif held:
+            code = "git-busy"
         elif b"dubious ownership" in done.stderr:
             code = "dubious-ownership"
         return GitError(sentence, code=code, stderr="\n".join(lines), returncode=done.returncode)
