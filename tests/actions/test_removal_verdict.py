@@ -144,7 +144,7 @@ def test_a_corrupt_index_is_unknown_and_still_comes_back(repo: Repo) -> None:
 def test_a_head_lock_cannot_be_overridden(repo: Repo) -> None:
     repo.worktree("feat-x")
     (repo.path / ".git" / "worktrees" / "feat-x" / "HEAD.lock").touch()
-    with pytest.raises(Refused, match=r"left HEAD\.lock"):
+    with pytest.raises(Refused, match=r"HEAD\.lock exists.*delete that file"):
         remove(repo, "feat-x", **force("feat-x"))
 
 
