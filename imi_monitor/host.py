@@ -113,6 +113,18 @@ def inside(folder: str) -> list[tuple[int, str]]:
     return sorted(found)
 
 
+def mounts_inside(folder: str) -> list[str]:
+    """What is mounted at `folder` or below it: that is not the folder's own, and must not be deleted with it. Linux only."""
+    root = os.path.realpath(folder)
+    try:
+        with open("/proc/self/mountinfo", "rb") as file:
+            escaped = [line.split(b" ")[4] for line in file]
+    except OSError:  # not Linux
+        return []
+    points = {os.fsdecode(point.decode("unicode_escape").encode("latin-1")) for point in escaped}
+    return sorted(point for point in points if _within(point, root))
+
+
 def _holds(proc: str, root: str) -> bool:
     try:
         if _within(os.readlink(f"{proc}/cwd"), root):

@@ -119,6 +119,7 @@ def test_whatever_comes_from_outside_stands_after_the_end_of_options(
     status.read_status(git, paths=["outside.txt"])
     hidden.hidden_edits(git)
     refs.branch_sha(git, "feat/x")
+    refs.commits_only_on(git, "refs/heads/feat/x", "refs/heads/main")
     refs.remote_branches(git, "origin")
     refs.default_branch(git, "origin", "feat/x")
     cloned.git("merge", "-q", "--squash", "feat/x")
