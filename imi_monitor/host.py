@@ -135,7 +135,7 @@ def _holds(proc: str, root: str) -> bool:
 
 
 def _within(path: str, root: str) -> bool:
-    return path == root or path.startswith(root + "/")
+    return path == root or path.startswith(root.rstrip("/") + "/")
 
 
 def _look(pid: int) -> tuple[str, str | None]:

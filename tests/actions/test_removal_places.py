@@ -17,7 +17,7 @@ from imi_monitor.actions.context import Context
 from imi_monitor.actions.removals import trash_place
 from imi_monitor.model.errors import Refused
 from tests.actions.removal_kit import act, assert_same, fingerprint, remove, undo
-from tests.helpers import ROOT, Ran, Repo, imi_argv
+from tests.helpers import ROOT, Ran, Repo, git, imi_argv
 
 
 @pytest.fixture
@@ -164,3 +164,15 @@ def test_mounts_are_known() -> None:
     assert "/proc" in host.mounts_inside("/")
     assert host.mounts_inside("/proc")[0] == "/proc"
     assert host.mounts_inside(os.path.dirname(__file__)) == []
+
+
+def test_one_device_can_be_two_mounts(repo: Repo, tmp_path: Path) -> None:
+    """Then a rename from one to the other fails in spite of equal device numbers (also in some containers)."""
+    disk = tmp_path / "disk"
+    repo.git("worktree", "add", "-q", "-b", "feat/x", str(disk / "feat-x"))
+    ran = with_mount(disk, disk, "remove", "feat-x", "--json", cwd=repo.path)
+    assert ran.code == 0, ran
+    assert ran.data["trash_path"].startswith(f"{disk}/.imi-trash/")
+    assert not (repo.path / ".git" / "imi").exists()
+    undo(repo)
+    assert git("status", "--porcelain", cwd=disk / "feat-x") == ""

@@ -243,3 +243,19 @@ def test_a_trash_on_another_file_system_is_refused(repo: Repo, monkeypatch: pyte
             remove(repo, "feat-x")
     assert tree.git("status", "--porcelain") == ""
     assert "locked" not in repo.git("worktree", "list", "--porcelain")
+
+
+def test_what_pre_remove_has_done_is_looked_at(repo: Repo, own_home: Path) -> None:
+    """The repository's own commands run after the verdict, so there is a second one."""
+    tree = repo.worktree("feat-x")
+    settings = own_home / ".config" / "iMi" / "config.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text('[repositories.app]\npre_remove = "echo backup >made-by-it"\n')
+    assert imi("trust", cwd=repo.path).code == 0
+    assert imi("list", cwd=repo.path).code == 0
+    ran = imi("remove", "feat-x", cwd=repo.path)
+    assert (ran.code, "1 file new and not committed: made-by-it" in ran.err) == (1, True), ran
+    (tree.path / "made-by-it").unlink()
+    assert imi("remove", "feat-x", "--force", cwd=repo.path).code == 0
+    assert imi("undo", cwd=repo.path).code == 0
+    assert (tree.path / "made-by-it").read_text() == "backup\n"
