@@ -148,6 +148,7 @@ def test_taken_over_while_removing(  # C4: a remover that was stopped past a tak
         monkeypatch.setattr(
             "imi_monitor.actions.removals.trash_place.prepare", lambda folder: (os.makedirs(folder), take_over())
         )
+        monkeypatch.setattr(parcel, "take_away", lambda *_: pytest.fail("moved in spite of the takeover"))
     else:
         monkeypatch.setattr(parcel, "take_away", take_away)
     before = fingerprint(repo, tree.path)
