@@ -259,3 +259,18 @@ def test_what_pre_remove_has_done_is_looked_at(repo: Repo, own_home: Path) -> No
     assert imi("remove", "feat-x", "--force", cwd=repo.path).code == 0
     assert imi("undo", cwd=repo.path).code == 0
     assert (tree.path / "made-by-it").read_text() == "backup\n"
+
+
+def test_too_many_to_look_at_is_no_yes(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = repo.worktree("feat-x")
+    tree.write(".gitignore", "build/\ndata/\n")
+    tree.commit("ignore")
+    monkeypatch.setattr(ignored.Found, "take", lambda found, _: setattr(found, "complete", False))
+    tree.write("build/x", "made again\n")
+    assert reason(verdict(repo), "ignored-many").override == NOTE
+    (tree.path / "data").mkdir()
+    (tree.path / "data" / "results").symlink_to("/nowhere")  # worth nothing, but nobody has seen that
+    assert reason(verdict(repo), "ignored-many").override == FORCE
+    with pytest.raises(Refused, match="more ignored files than can be looked at"):
+        remove(repo, "feat-x")
+    remove(repo, "feat-x", force=True)

@@ -179,7 +179,8 @@ def _beyond_git(seen: Look, status: Status) -> None:
             NEVER,
         )
     if not beyond.complete:
-        seen.add("ignored-many", "more ignored files than can be looked at", override=NOTE)
+        override = FORCE if beyond.missed else NOTE
+        seen.add("ignored-many", "more ignored files than can be looked at", override=override)
 
 
 def _hidden(seen: Look) -> None:
