@@ -166,7 +166,7 @@ def _require_quiet(context: Context, found: Target, agent: str) -> None:
     going_on = operation(admin)
     if going_on:
         raise Refused(f"a {going_on} is going on in {shown}: finish or abort it first", code="operation")
-    status = read_status(context.git(found.repository, admin, found.path), untracked="no")
+    status = read_status(targets.git_in(context, found), untracked="no")
     dirty = [*status.conflicted, *status.staged, *status.unstaged]
     if dirty:
         names = list(dict.fromkeys(dirty))

@@ -12,8 +12,9 @@ from imi_monitor.roster import KNOWN_PREFIXES, Target
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
+    from imi_monitor.git.run import Git
 
-__all__ = ["Target", "find", "known_repositories", "prefixes", "targets"]
+__all__ = ["Target", "find", "git_in", "known_repositories", "prefixes", "targets"]
 
 
 def targets(context: Context, repository: layout.Repository) -> list[Target]:
@@ -52,6 +53,16 @@ def find(context: Context, name: str, repo: str | None = None) -> Target:
         places = ", ".join(f"{safe(hit.name)} in {safe(hit.repo_name or hit.repository.home)}" for hit in hits)
         raise Refused(f"{safe(name)!r} may mean {places}: say which with --repo", code="ambiguous")
     raise _none(context, name, [*([repository] if repository else []), *others])
+
+
+def git_in(context: Context, found: Target) -> Git:
+    """git in this worktree, trusted as its repository is; but never in one of a pull request, where a trusted relative
+    hook or filter would be a stranger's file."""
+    if found.kind != "review":
+        return context.git(found.repository, found.admin_dir, found.path)
+    from imi_monitor.git.run import Git
+
+    return Git(found.repository.common_dir, found.admin_dir, found.path)
 
 
 def known_repositories(context: Context) -> list[layout.Repository]:

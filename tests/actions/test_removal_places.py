@@ -176,3 +176,11 @@ def test_one_device_can_be_two_mounts(repo: Repo, tmp_path: Path) -> None:
     assert not (repo.path / ".git" / "imi").exists()
     undo(repo)
     assert git("status", "--porcelain", cwd=disk / "feat-x") == ""
+
+
+def test_a_mount_point_itself(repo: Repo, precious: Path) -> None:
+    tree = repo.worktree("feat-x")
+    shutil.copy(tree.path / ".git", precious)
+    ran = with_mount(precious, tree.path, "remove", "feat-x", "--force", cwd=repo.path)
+    assert (ran.code, "is a mount point and cannot be moved" in ran.err) == (1, True), ran
+    assert (tree.path / "README.md").exists() and (precious / "letters.txt").exists()

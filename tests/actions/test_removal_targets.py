@@ -294,6 +294,19 @@ def test_a_linked_parent(repo: Repo, tmp_path: Path) -> None:
     never(repo, "feat-x", "symlinked")
 
 
+def test_a_record_that_lies_elsewhere(repo: Repo, tmp_path: Path) -> None:
+    """Through a link the record could be anybody's folder, and it would be changed and later deleted."""
+    tree = repo.worktree("feat-x")
+    admin = repo.path / ".git" / "worktrees" / "feat-x"
+    admin.rename(tmp_path / "elsewhere")
+    admin.symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "commondir").write_text(f"{repo.path}/.git\n")
+    before = tree_hash(tmp_path / "elsewhere")
+    with pytest.raises(Refused, match="is not where it belongs"):
+        remove(repo, "feat-x", force=True, yes_really="feat-x")
+    assert tree_hash(tmp_path / "elsewhere") == before and tree.path.is_dir()
+
+
 def test_a_tampered_git_file(repo: Repo) -> None:  # G2, as far as removal goes
     tree = repo.worktree("feat-x")
     other = repo.worktree("feat-y")

@@ -588,6 +588,43 @@ def test_post_create_commands_run_for_own_branches_only(forge: Forge, gh: FakeGh
     assert (tmp_path / "ran").exists()
 
 
+# G1: nor when the worktree is looked at afterwards
+def test_verbs_on_a_review_run_nothing_that_came_with_it(forge: Forge, tmp_path: Path) -> None:
+    """`make stop`, or a filter of the trusted repository that lies in the tree, is whatever the author made of it."""
+    folder = tmp_path / "home" / ".config" / "iMi"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.toml").write_text('[repositories.app]\npre_remove = "./tool"\n')
+    canary = tmp_path / "canary"
+    forge.work.git("switch", "-q", "feat-add-auth")
+    forge.work.write("tool", f"#!/bin/sh\ntouch {canary}\nexec cat\n").chmod(0o755)
+    forge.work.write(".gitattributes", "*.txt filter=ours\n")
+    forge.more(123, "feat-add-auth")
+    forge.app.git("config", "filter.ours.clean", "./tool")
+    forge.app.git("config", "core.hooksPath", ".")
+    assert imi("trust", cwd=forge.app.path).code == 0
+    review(forge)
+    made = place(forge)
+
+    def touched() -> Path:
+        """git must read it again to know whether it changed."""
+        made.write("more.txt", (made.path / "more.txt").read_text() + "x")
+        return forge.app.path
+
+    for words in (
+        ["claim", "review-123"],
+        ["release", "review-123"],
+        ["merge", "review-123"],
+        ["remove", "review-123"],
+    ):
+        ran = imi(*words, "--agent", "a", cwd=touched())
+        assert ran.code == (0 if words[0] == "claim" else 1) and not canary.exists(), ran
+    made.git("status", "--porcelain")
+    assert canary.exists()  # plain git does run it
+    canary.unlink()
+    ran = imi("remove", "review-123", "--force", "--agent", "b", "--yes-really", "review-123", cwd=touched())
+    assert "pre_remove commands were not run" in ran.err and not canary.exists(), ran
+
+
 # --- whole or not at all ---------------------------------------------------------------------------------------------
 
 

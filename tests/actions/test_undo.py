@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from imi_monitor.actions.context import Context
-from imi_monitor.actions.removals import parcel
+from imi_monitor.actions.removals import parcel, restore
 from imi_monitor.config import database_path
 from imi_monitor.git import layout
 from imi_monitor.model.errors import Refused
@@ -128,6 +128,21 @@ def test_even_an_empty_folder_in_its_place_is_not_replaced(repo: Repo, tree: Rep
     tree.path.mkdir()
     with pytest.raises(Refused, match="there is something at"):
         undo(repo)
+
+
+def test_what_comes_into_its_place_in_the_last_moment_is_not_replaced(
+    repo: Repo, tree: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rename would replace an empty folder without a word."""
+    remove(repo, "feat-x")
+    refuse = restore.refuse
+    monkeypatch.setattr(restore, "refuse", lambda *_: tree.path.mkdir())
+    with pytest.raises(Refused, match="there is something at"):
+        undo(repo)
+    assert list(tree.path.iterdir()) == []
+    monkeypatch.setattr(restore, "refuse", refuse)
+    tree.path.rmdir()
+    undo(repo)
 
 
 def test_the_parent_folder_is_made_again(repo: Repo, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from imi_monitor import host
 from imi_monitor.actions.removals import ignored, own_commits, placement
+from imi_monitor.actions.target import git_in
 from imi_monitor.git import busy, parking
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.text import count, safe
@@ -68,7 +69,7 @@ def look(context: Context, found: Target, agent: str, *, deep: bool = False) -> 
         seen.reasons.append(placement.never("unknown", f"cannot tell where it lies: {error.strerror}"))
     if seen.reasons or found.admin_dir is None:
         return seen  # it is never removed, and git must not run in a place that is not what it says
-    seen.git = context.git(found.repository, found.admin_dir, found.path)
+    seen.git = git_in(context, found)
     _claim(context, seen, agent)
     _people(context, seen)
     _locks(seen, found.admin_dir)

@@ -114,6 +114,8 @@ def _pre_remove(context: Context, look: Look, agent: str, overrides: Overrides) 
     found = look.found
     if found.repo_name is None or not context.settings.commands(found.repo_name, "pre_remove"):
         return (), look
+    if found.kind == "review":  # as after its creation: `make stop` there is whatever a stranger wrote
+        return ("its pre_remove commands were not run, because it is a pull request's",), look
     from imi_monitor.actions.sharing import repository_commands
 
     report = repository_commands.run(context, found.repository, "pre_remove", found.path, found.name)
