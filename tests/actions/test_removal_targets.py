@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -277,6 +278,14 @@ def test_the_registry_inside(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> Non
     tree = repo.worktree("feat-x")
     monkeypatch.setenv("IMI_DATABASE_PATH", str(tree.path / "iMi.db"))
     never(repo, "feat-x", "contains")
+
+
+def test_the_imi_that_is_asked_inside(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its environment would go into the trash under its feet, and `imi undo` with it."""
+    tree = repo.worktree("feat-x")
+    monkeypatch.setattr(sys, "prefix", str(tree.path / ".venv"))
+    with pytest.raises(Refused, match="holds imi itself"):
+        remove(repo, "feat-x", force=True, yes_really="feat-x")
 
 
 def test_a_link_in_its_place(repo: Repo) -> None:
