@@ -72,7 +72,7 @@ def test_the_git_directory_first(repo: Repo) -> None:
     assert places == [f"{repo.path}/.git/imi/trash", f"{repo.path.parent}/.imi-trash"]
 
 
-@pytest.mark.parametrize("what", ["link", "file"])
+@pytest.mark.parametrize("what", ["link", "file", "another user's"])
 def test_a_foreign_thing_in_its_place(repo: Repo, tmp_path: Path, what: str) -> None:
     """Somebody else's folder must not become our trash: through a link it could be anywhere."""
     tree = repo.worktree("feat-x")
@@ -81,8 +81,13 @@ def test_a_foreign_thing_in_its_place(repo: Repo, tmp_path: Path, what: str) -> 
     if what == "link":
         (tmp_path / "elsewhere").mkdir()
         place.symlink_to(tmp_path / "elsewhere")
-    else:
+    elif what == "file":
         place.write_text("x\n")
+    else:
+        if os.geteuid() != 0:
+            pytest.skip("only root can give a folder away")
+        place.mkdir()
+        os.chown(place, 12345, -1)
     with pytest.raises(Refused):
         remove(repo, "feat-x")
     assert tree.git("status", "--porcelain") == ""
