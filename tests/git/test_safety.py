@@ -317,6 +317,12 @@ def test_a_worktrees_own_configuration_appearing_is_seen(repo: Repo) -> None:
     assert "filter.a.clean" in dict(safety.neutral_settings(common(repo), admin, False))
 
 
+def test_what_stands_behind_a_megabyte_counts_too(repo: Repo) -> None:
+    with open(repo.path / ".git" / "config", "a") as config:
+        config.write("# padding\n" * 110_000 + '[filter "late"]\n\tclean = evil\n')
+    assert "filter.late.clean" in neutral(repo)
+
+
 def test_an_included_file_is_never_remembered(repo: Repo, tmp_path: Path) -> None:
     more = tmp_path / "more"
     more.write_text('[filter "a"]\n\tclean = evil\n')
