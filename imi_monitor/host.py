@@ -118,6 +118,18 @@ def inside(folder: str) -> list[tuple[int, str]]:
     return sorted(found)
 
 
+def mounts_inside(folder: str) -> list[str]:
+    """What is mounted at `folder` or below it: that is not the folder's own, and must not be deleted with it. Linux only."""
+    root = os.path.realpath(folder)
+    try:
+        with open("/proc/self/mountinfo", "rb") as file:
+            escaped = [line.split(b" ")[4] for line in file]
+    except OSError:  # not Linux
+        return []
+    points = {os.fsdecode(point.decode("unicode_escape").encode("latin-1")) for point in escaped}
+    return sorted(point for point in points if _within(point, root))
+
+
 def _holds(proc: str, root: str) -> bool:
     try:
         if _within(os.readlink(f"{proc}/cwd"), root):
@@ -128,7 +140,7 @@ def _holds(proc: str, root: str) -> bool:
 
 
 def _within(path: str, root: str) -> bool:
-    return path == root or path.startswith(root + "/")
+    return path == root or path.startswith(root.rstrip("/") + "/")
 
 
 def _look(pid: int) -> tuple[str, str | None]:

@@ -78,12 +78,10 @@ def _registry(context: Context) -> list[Check]:
 
 
 def _shell(_: Context) -> list[Check]:
-    shell = os.environ.get("IMI_SHELL") or os.path.basename(os.environ.get("SHELL", ""))
-    if os.environ.get("IMI_CD_FILE"):  # the function is around us right now
-        return [
-            ok("shell", f"the function for {safe(shell or 'your shell', 20)} is active: `imi go` changes directory")
-        ]
-    advice = _SHELLS.get(shell, "see `imi help shell-init`")
+    around = os.environ.get("IMI_SHELL")  # set by the function of `imi shell-init`, for this one call
+    if around:
+        return [ok("shell", f"the function for {safe(around, 20)} is active: `imi go` changes directory")]
+    advice = _SHELLS.get(os.path.basename(os.environ.get("SHELL", "")), "see `imi help shell-init`")
     return [warn("shell", "`imi` can only print a path here, not go there: its shell function is not active", advice)]
 
 

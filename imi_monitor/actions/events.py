@@ -218,7 +218,7 @@ def _kinds(text: str | None) -> tuple[str, ...]:
 
 def _worktree_name(context: Context, name: str, repo: str | None) -> str:
     """The name in the log that a person means; it need not exist any more."""
-    for candidate in names.candidates(name, target.KNOWN_PREFIXES):
+    for candidate in names.candidates(name, target.prefixes(context)):
         if events.since(context.connection, repo_name=repo, worktree_name=candidate, limit=1):
             return candidate
     return name

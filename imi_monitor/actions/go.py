@@ -78,11 +78,14 @@ def candidates(context: Context, *, trunks_only: bool) -> list[tuple[Target, boo
     return found
 
 
-def best(query: str, among: list[tuple[Target, bool]], *, trunks_only: bool = False) -> list[Found]:
+def best(
+    query: str, among: list[tuple[Target, bool]], prefixes: list[str], *, trunks_only: bool = False
+) -> list[Found]:
     """The best matches, all equally good. Loose letters here lose against a whole part of a name elsewhere."""
     found = []
     for one, elsewhere in among:
-        hits = [(hit, field) for field, text in _fields(one, trunks_only) if (hit := match(query, text)) is not None]
+        fields = _fields(one, prefixes, trunks_only)
+        hits = [(hit, field) for field, text in fields if (hit := match(query, text)) is not None]
         if hits:
             hit, field = min(hits)
             found.append(Found((hit is Match.LETTERS, elsewhere, hit, field), one))
@@ -90,12 +93,12 @@ def best(query: str, among: list[tuple[Target, bool]], *, trunks_only: bool = Fa
     return [one for one in found if one.rank == top]
 
 
-def _fields(one: Target, trunks_only: bool) -> list[tuple[int, str]]:
+def _fields(one: Target, prefixes: list[str], trunks_only: bool) -> list[tuple[int, str]]:
     """What the letters are held against. `feat-api` is also `api`; a repository's name leads to its trunk."""
     repository = [(_REPOSITORY, repo_of(one))] if _is_trunk(one) else []
     if trunks_only:
         return repository
-    bare = [one.name.removeprefix(prefix) for prefix in target.KNOWN_PREFIXES if one.name.startswith(prefix)]
+    bare = [one.name.removeprefix(prefix) for prefix in prefixes if one.name.startswith(prefix)]
     names = [(_NAME, one.name), *((_BARE_NAME, text) for text in bare)]
     return names + ([(_BRANCH, one.branch)] if one.branch else []) + repository
 
@@ -127,7 +130,7 @@ class Go(Action):
         query = request.text("query")
         if not query:
             return self._choose(context, among)
-        found = best(query, among, trunks_only=trunks_only)
+        found = best(query, among, [] if trunks_only else target.prefixes(context), trunks_only=trunks_only)
         if not found:
             raise _nothing(query, among)
         if len(found) > 1:

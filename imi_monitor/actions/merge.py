@@ -13,13 +13,15 @@ from dataclasses import dataclass
 from imi_monitor.actions import target as targets
 from imi_monitor.actions.base import Action, Argument, Option, Outcome
 from imi_monitor.git import layout
-from imi_monitor.model.errors import Refused
+from imi_monitor.model import times
+from imi_monitor.model.errors import ImiError, Refused
 from imi_monitor.model.text import count, safe
 from imi_monitor.store import claims, db, events, operations, worktrees
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Callable
 
     from imi_monitor.actions.base import Request
     from imi_monitor.actions.context import Context
@@ -85,7 +87,8 @@ def recover(context: Context, operation: operations.Operation) -> str | None:
     said: str | None = None
     if common_dir and os.path.isdir(data["path"]) and os.path.isdir(data["admin_dir"]):
         git = context.git(layout.repository_at(common_dir)).at(data["admin_dir"], data["path"])
-        said = settle_fast_forward(git, data["before"], data["after"])
+        began = times.parse(operation.started_at)
+        said = settle_fast_forward(git, data["before"], data["after"], began=began.timestamp() if began else 0.0)
     db.transact(context.connection, operations.finish, operation.id)
     return said and f"a merge into {safe(data['base'])} had been interrupted: {said}"
 
@@ -163,7 +166,7 @@ def _require_quiet(context: Context, found: Target, agent: str) -> None:
     going_on = operation(admin)
     if going_on:
         raise Refused(f"a {going_on} is going on in {shown}: finish or abort it first", code="operation")
-    status = read_status(context.git(found.repository, admin, found.path), untracked="no")
+    status = read_status(targets.git_in(context, found), untracked="no")
     dirty = [*status.conflicted, *status.staged, *status.unstaged]
     if dirty:
         names = list(dict.fromkeys(dirty))
@@ -214,13 +217,25 @@ def _carry_out(context: Context, found: Target, plan: Plan, request: Request, re
         return sha
     operation = db.transact(context.connection, _begin, repo_name, found.name, plan, sha)
     with _Uninterrupted():
+        there = git.at(plan.into.admin_dir or "", plan.into.path)
         try:
-            fast_forward(git.at(plan.into.admin_dir or "", plan.into.path), sha)
+            fast_forward(there, sha)
         except BaseException:
-            db.transact(context.connection, operations.finish, operation)
+            db.transact(context.connection, _after_failure(there, plan.base_sha, sha), operation)
             raise
         db.transact(context.connection, _settle, repo_name, found.name, plan, sha, operation)
     return sha
+
+
+def _after_failure(git: Git, before: str, after: str) -> Callable[[sqlite3.Connection, str], object]:
+    """Put back what git did before it gave up; where even that fails, the next command tries it again."""
+    from imi_monitor.git.unfinished import take_back
+
+    try:
+        take_back(git, before, after)
+    except (ImiError, OSError):
+        return operations.give_up
+    return operations.finish
 
 
 class _Uninterrupted:

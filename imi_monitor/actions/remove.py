@@ -121,7 +121,8 @@ def meant(context: Context, request: Request) -> Target:
     found = targets.find(context, name, repo)
     _refuse_elsewhere(context, found, repo)
     siblings = targets.targets(context, found.repository)
-    by_short_name = [one.name for one in siblings if one.name in names.candidates(name, targets.KNOWN_PREFIXES)]
+    meant_by_it = names.candidates(name, targets.prefixes(context))
+    by_short_name = [one.name for one in siblings if one.name in meant_by_it]
     if found.name != name and len(by_short_name) > 1:
         raise Refused(f"{safe(name)!r} may mean {_listed(by_short_name)}: give the whole name", code="ambiguous")
     base = os.path.basename(found.path)

@@ -53,7 +53,7 @@ class Rename(Action):
     def run(self, context: Context, request: Request) -> Outcome:
         found = targets.find(context, request.text("name") or "")
         agent = context.agent(request)
-        new_name = _new_name(found, request.text("new") or "")
+        new_name = _new_name(targets.prefixes(context), found, request.text("new") or "")
         _refuse(context, found, new_name, agent, force=request.flag("force"))
         git = context.git(found.repository)
         branches = None if request.flag("keep-branch") else _branches(git, found, new_name)
@@ -93,12 +93,12 @@ def recover(context: Context, operation: operations.Operation) -> str | None:
     return f"finished renaming {safe(plan.old_name)} to {safe(plan.new_name)}, which had been interrupted"
 
 
-def _new_name(found: Target, wanted: str) -> str:
+def _new_name(prefixes: list[str], found: Target, wanted: str) -> str:
     problem = names.name_problem(wanted)
     if problem:
         raise UsageError(f"the new name {safe(wanted)!r} {problem}", code="bad-name")
-    has_prefix = any(wanted.startswith(prefix) for prefix in targets.KNOWN_PREFIXES)
-    prefix = next((prefix for prefix in targets.KNOWN_PREFIXES if found.name.startswith(prefix)), "")
+    has_prefix = any(wanted.startswith(prefix) for prefix in prefixes)
+    prefix = next((prefix for prefix in prefixes if found.name.startswith(prefix)), "")
     return wanted if has_prefix else prefix + wanted
 
 
@@ -165,7 +165,10 @@ def _move(git: Git, plan: Plan) -> None:
 
 
 def _take_back(git: Git, plan: Plan) -> None:
-    """Put the folder back after a failure between the two steps."""
+    """Put folder and branch back after a failure on the way: git renames a branch first and complains afterwards, when it
+    cannot write HEAD or the branch's settings."""
+    if plan.old_branch and plan.new_branch and _exists(git, plan.new_branch) and not _exists(git, plan.old_branch):
+        git.run("branch", "-m", "--", plan.new_branch, plan.old_branch, ok=(0, 128))
     if os.path.isdir(plan.new_path) and not os.path.lexists(plan.old_path):
         git.run("worktree", "move", "--", plan.new_path, plan.old_path, timeout=60)
 

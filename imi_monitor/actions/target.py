@@ -12,13 +12,22 @@ from imi_monitor.roster import KNOWN_PREFIXES, Target
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
+    from imi_monitor.git.run import Git
 
-__all__ = ["KNOWN_PREFIXES", "Target", "find", "known_repositories", "targets"]
+__all__ = ["Target", "find", "git_in", "known_repositories", "prefixes", "targets"]
 
 
 def targets(context: Context, repository: layout.Repository) -> list[Target]:
     """Every worktree of the repository: git's, and active rows whose worktree git no longer has."""
     return roster.roster(context.connection, repository, context.repo_name(repository))
+
+
+def prefixes(context: Context) -> list[str]:
+    """What a short name may leave out: the prefixes of the built-in types, then those of the user's own."""
+    from imi_monitor.store import types  # only now: whoever gives a whole name does not pay for it
+
+    own = types.own_prefixes(context.connection)
+    return [*KNOWN_PREFIXES, *(prefix for prefix in own if prefix not in KNOWN_PREFIXES)]
 
 
 def find(context: Context, name: str, repo: str | None = None) -> Target:
@@ -29,7 +38,7 @@ def find(context: Context, name: str, repo: str | None = None) -> Target:
         )
     repository = context.repository(repo) if repo is not None else context.find_repository()
     if repository is not None:
-        found = _pick(targets(context, repository), name)
+        found = _pick(context, targets(context, repository), name)
         if found is not None:
             return found
         if repo is not None or context.explicit_repo:
@@ -37,7 +46,7 @@ def find(context: Context, name: str, repo: str | None = None) -> Target:
     others = [
         other for other in known_repositories(context) if not repository or other.common_dir != repository.common_dir
     ]
-    hits = [hit for other in others if (hit := _pick(targets(context, other), name))]
+    hits = [hit for other in others if (hit := _pick(context, targets(context, other), name))]
     if len(hits) == 1:
         return hits[0]
     if hits:
@@ -46,17 +55,27 @@ def find(context: Context, name: str, repo: str | None = None) -> Target:
     raise _none(context, name, [*([repository] if repository else []), *others])
 
 
+def git_in(context: Context, found: Target) -> Git:
+    """git in this worktree, trusted as its repository is; but never in one of a pull request, where a trusted relative
+    hook or filter would be a stranger's file."""
+    if found.kind != "review":
+        return context.git(found.repository, found.admin_dir, found.path)
+    from imi_monitor.git.run import Git
+
+    return Git(found.repository.common_dir, found.admin_dir, found.path)
+
+
 def known_repositories(context: Context) -> list[layout.Repository]:
     """The repositories of the registry that exist on this machine."""
     return roster.known_repositories(context.connection)
 
 
-def _pick(among: list[Target], name: str) -> Target | None:
-    for candidate in names.candidates(name, KNOWN_PREFIXES):
-        for target in among:
-            if target.name == candidate:
-                return target
-    return None
+def _pick(context: Context, among: list[Target], name: str) -> Target | None:
+    by_name = {target.name: target for target in reversed(among)}
+    if name in by_name:
+        return by_name[name]  # nothing more is asked: agents give whole names
+    found = (by_name.get(candidate) for candidate in names.candidates(name, prefixes(context)))
+    return next(filter(None, found), None)
 
 
 def _none(context: Context, name: str, searched: list[layout.Repository]) -> Refused:

@@ -59,7 +59,7 @@ def choose(context: Context, which: str | None) -> trash.Entry:
     if len(by_id) == 1:
         return by_id[0]
     for entries in (here, everywhere):
-        for name in names.candidates(which, target.KNOWN_PREFIXES):
+        for name in names.candidates(which, target.prefixes(context)):
             named = [entry for entry in entries if entry.worktree_name == name]
             if named:
                 return _only_repository(named, which)

@@ -10,7 +10,6 @@ import tempfile
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from imi_monitor.actions.base import Action, Argument, Option
 from imi_monitor.cli import args, out
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.text import safe
@@ -19,25 +18,6 @@ if TYPE_CHECKING:
     from imi_monitor.cli.args import Parsed
 
 _VIEWS = ("status", "watch")
-
-
-class Demo(Action):
-    words = ("demo",)
-    label = "Demonstration"
-    help = "a throw-away repository with six worktrees and acting agents, to look at; it removes itself"
-    more = "Nothing of yours is touched: it has a folder and a registry of its own."
-    arguments = (Argument("view", "what shows it: status (for people) or watch (JSON)", optional=True),)
-    options = (
-        Option("seconds", "end after so many seconds", value="SECONDS", number=True),
-        Option("pace", "seconds between an agent's steps", value="SECONDS", number=True),
-        Option("once", "one picture, then the end"),
-        Option("keep", "leave the folder behind and say where it is"),
-    )
-    changes = False
-    streams = True
-
-
-FRONT = Demo()
 
 
 def show(parsed: Parsed) -> int:

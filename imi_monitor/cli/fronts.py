@@ -1,5 +1,4 @@
-"""The verbs that are front ends rather than acts: they show the engine's picture. Described like actions, so that help,
-completion and the parser treat them alike."""
+"""The verbs that are front ends rather than acts: they show the engine's picture. `actions/fronts.py` describes them."""
 
 from __future__ import annotations
 
@@ -15,12 +14,11 @@ FRONTS: dict[str, str] = {"watch": "watch", "demo": "demo"}  # verb -> module of
 
 def find(verb: str) -> Action | None:
     """The front end or the action behind a verb."""
-    module = FRONTS.get(verb)
-    if module is None:
+    if verb not in FRONTS:
         return actions.find(verb)
-    loaded = __import__(f"imi_monitor.cli.{module}", fromlist=["FRONT"])
-    front: Action = loaded.FRONT
-    return front
+    from imi_monitor.actions.fronts import FRONTS as described
+
+    return next(front for front in described if verb in front.words)
 
 
 def verbs() -> list[str]:

@@ -10,7 +10,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import TYPE_CHECKING
 
-from imi_monitor.actions.base import Action, Argument, Option
 from imi_monitor.actions.context import Context
 from imi_monitor.cli import out
 from imi_monitor.model.snapshot import Snapshot
@@ -21,24 +20,6 @@ if TYPE_CHECKING:
 
 _FIRST = 5.0  # seconds that the first picture waits for slow worktrees
 _LOOK = 0.2  # how often it is noticed that nobody reads any more
-
-
-class Watch(Action):
-    words = ("watch",)
-    label = "Watch"
-    help = "stream what changes as one JSON object a line: first the whole picture, then every change"
-    more = """Without REPO: the repository around you, or all registered ones. It ends with ctrl-c or when its reader goes
-    away. For people: `imi status --watch`."""
-    arguments = (Argument("repo", "repositories: paths, or names from the registry", rest=True),)
-    options = (
-        Option("interval", "at most one batch of changes in so many seconds", value="SECONDS", number=True),
-        Option("once", "only the first picture, when every worktree has answered"),
-    )
-    changes = False
-    streams = True
-
-
-FRONT = Watch()
 
 
 def show(parsed: Parsed, *, seconds: float | None = None) -> int:

@@ -49,15 +49,6 @@ def _once(work: Callable[[], None]) -> Callable[[], bool]:
     return asked
 
 
-def dirty_counts(git: Git) -> tuple[int, int]:
-    """How many tracked files are changed, staged or not (a dirty nested repository is one), and how many are new."""
-    entries = git.run(*_STATUS, "--untracked-files=all", timeout=_TIMEOUT).stdout.split(b"\0")[:-1]
-    new = sum(entry.startswith(b"?? ") for entry in entries)
-    listed = {os.path.join(git.work_tree or "", os.fsdecode(entry[3:])) for entry in entries}
-    inner = sum(_nested_dirty(git, path) for path in nested.paths(git) if path not in listed)
-    return len(entries) - new + inner, new
-
-
 def _nested_dirty(git: Git, path: str) -> bool:
     inner = nested.inside(git, path)
     if inner is not None:

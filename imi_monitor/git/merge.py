@@ -30,10 +30,6 @@ class MergePreview:
     conflicts: tuple[str, ...]
     messages: tuple[str, ...]
 
-    @property
-    def clean(self) -> bool:
-        return self.tree is not None
-
 
 def preview(git: Git, ours: str, theirs: str, *, env: dict[str, str] | None = None) -> MergePreview:
     """Merge `theirs` into `ours` (full refs or ids) in the object store only; no work tree, index or ref changes.
@@ -111,11 +107,11 @@ def _not_forward(git: Git, sha: str, problem: GitError) -> GitError | Refused:
         ("would be overwritten", "dirty", f"files in {where} would be overwritten"),
         ("unmerged files", "operation", f"{where} is in the middle of a merge"),
         ("have not concluded", "operation", f"{where} is in the middle of a merge"),
-        ("index.lock", "busy", f"another git is working in {where}: try again when it is done"),
+        ("index.lock", "busy", problem.sentence),
     )
     for mark, code, sentence in reasons:
         if mark in problem.stderr:
-            return Refused(sentence, code=code, details=problem.stderr.splitlines())
+            return Refused(sentence, code=code, details=() if code == "busy" else problem.stderr.splitlines())
     return problem
 
 

@@ -60,7 +60,7 @@ def _may_have(admin_dir: str) -> bool:
 
 
 def _contains(path: str, wanted: bytes) -> bool:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe in its place must not stop us
     try:
         tail = b""
         while data := os.read(fd, _CHUNK):

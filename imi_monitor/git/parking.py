@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from imi_monitor.git.busy import told
 from imi_monitor.model.errors import GitError, Refused
 from imi_monitor.model.text import safe
 
@@ -92,6 +93,10 @@ def unlock(admin_dir: str, parked: Parked, ours: str) -> None:
     sync_folder(admin_dir)
 
 
+def locked_by(admin_dir: str, ours: str) -> bool:
+    return (_read(os.path.join(admin_dir, "locked")) or "").startswith(ours)
+
+
 def points_to(admin_dir: str) -> str | None:
     """Where the admin directory says that its folder's `.git` file is, as it is written there."""
     return _read(os.path.join(admin_dir, "gitdir"))
@@ -120,12 +125,12 @@ def attach(git: Git, head: str, branch: str | None) -> None:
         git.run("symbolic-ref", "HEAD", f"refs/heads/{branch}", settings=_NO_REFLOG)
 
 
-def replace(path: str, text: str) -> None:
-    """A small file with new content, all of it or the old one; its permissions stay."""
+def replace(path: str, text: str, *, by: str | None = None) -> None:
+    """A small file with new content, all of it or the old one; its permissions stay. `by` is written first."""
     content = os.fsencode(text)
     if _read(path) == text:
         return
-    temporary = path + _TEMPORARY
+    temporary = by or path + _TEMPORARY
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     try:
         _write(fd, content, like=path)
@@ -171,7 +176,7 @@ def _replace_head(admin_dir: str, text: str) -> None:
     try:
         fd = os.open(lock_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     except FileExistsError as error:
-        raise GitError(f"git is at work there, or died there: {safe(lock_path)} exists", code="busy") from error
+        raise GitError(told(lock_path), code="busy") from error
     try:
         _write(fd, os.fsencode(text), like=path)
         os.rename(lock_path, path)

@@ -51,11 +51,6 @@ def read(git: Git, trunk: Trunk, before: GitState | None, paths: Sequence[str] |
     return _state(git, trunk, before, status, files, partial=partial)
 
 
-def with_distances(state: GitState, ahead: int | None, behind: int | None) -> GitState:
-    """The same state after the upstream moved."""
-    return replace(state, ahead=ahead, behind=behind)
-
-
 def stash_count(common_dir: str) -> int | None:
     """How many entries the stash has, from its log; None when that cannot be read."""
     try:

@@ -15,7 +15,6 @@ from imi_monitor.model.names import branch_problem, is_commit_id
 from imi_monitor.model.text import safe
 
 if TYPE_CHECKING:
-    from imi_monitor.git.commits import Commit
     from imi_monitor.git.run import Git
 
 _USUAL_TRUNKS = ("main", "master", "trunk", "develop")
@@ -120,17 +119,6 @@ def commits_only_on(git: Git, tip: str, *excluded: str, limit: int = MOST) -> li
     """(sha, subject) of the commits of `tip` that none of the `excluded` refs has; missing refs exclude nothing."""
     others = [found for ref in excluded if (found := resolve(git, ref))]
     return [(made.sha, made.subject) for made in log(git, _known(git, tip), *_without(others), limit=limit)]
-
-
-def unpushed(git: Git, tip: str, *trunks: str, limit: int = MOST) -> list[Commit]:
-    """Commits of a branch (or full id) that no remote-tracking branch has, unless a trunk provably has them."""
-    from imi_monitor.git.proofs import merge_proof
-
-    sha = _known(git, tip if tip == "HEAD" or is_commit_id(tip) else f"refs/heads/{check_branch_name(tip)}")
-    bases = [found for ref in trunks if (found := resolve(git, ref))]
-    alone = log(git, sha, *_without(bases), options=("--not", "--remotes", "--not"), limit=limit)
-    merged = bool(alone) and any(merge_proof(git, sha, base) for base in bases)
-    return [] if merged else alone
 
 
 def _known(git: Git, revision: str) -> str:

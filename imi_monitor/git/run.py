@@ -7,6 +7,7 @@ Every failure is a `GitError` with one sentence; git's own words, without secret
 from __future__ import annotations
 
 import os
+import time
 
 from imi_monitor.git import owner, safety
 from imi_monitor.git.spawn import Finished, spawn
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         settings: list[tuple[str, str]]
 
 
+_PAUSES = (0.02, 0.05, 0.1, 0.2, 0.4)  # seconds before `git worktree` is tried again
 _NO_DRIVERS = ("--no-ext-diff", "--no-textconv")
 # `dirty` still compares the recorded commit with the nested HEAD, but starts no git inside the nested repository
 _NO_NESTED = ("--ignore-submodules=dirty",)
@@ -132,13 +134,17 @@ class Git:
         owner.check(self.common_dir, self.admin_dir, self.work_tree)
         full = {**self._environment(verb, settings), **(env or {})}
         on_stderr = _line_by_line(on_progress) if on_progress else None
-        try:
-            done = spawn(
-                self._argv(verb, args), env=full, stdin=stdin, timeout=timeout, cap=cap, on_stderr=on_stderr,
-                cancelled=cancelled or self.cancelled,
-            )  # fmt: skip
-        except (OSError, ValueError) as error:
-            raise _not_started(verb, error) from error
+        for pause in (*_PAUSES, None):
+            try:
+                done = spawn(
+                    self._argv(verb, args), env=full, stdin=stdin, timeout=timeout, cap=cap, on_stderr=on_stderr,
+                    cancelled=cancelled or self.cancelled,
+                )  # fmt: skip
+            except (OSError, ValueError) as error:
+                raise _not_started(verb, error) from error
+            if pause is None or verb != "worktree" or not _met_a_beginning(done):
+                break
+            time.sleep(pause)
         if done.timed_out or done.capped or done.cancelled or done.returncode not in ok:
             raise self._failure(verb, done, timeout, cap)
         return Result(done.returncode, done.stdout, done.stderr)
@@ -198,17 +204,21 @@ class Git:
             )
 
     def _failure(self, verb: str, done: Finished, timeout: float, cap: int) -> GitError:
+        from imi_monitor.git.busy import lock_named, told
         from imi_monitor.model.redact import shown
 
         lines = shown(done.stderr)
         what = f"git {safe(verb)} in {safe(self.work_tree or self.common_dir)}"
-        code, sentence = "git", f"{what} failed: {_reason(lines, done.returncode)}"
+        held = lock_named(lines)
+        code, sentence = "git", f"{what} failed: {told(held) if held else _reason(lines, done.returncode)}"
         if done.cancelled:
             code, sentence = "cancelled", f"{what} was cancelled"
         elif done.timed_out:
             code, sentence = "git-timeout", f"{what} took longer than {timeout:g} s and was stopped"
         elif done.capped:
             code, sentence = "git-too-much", f"{what} printed more than {cap} bytes and was stopped"
+        elif held:
+            code = "git-busy"
         elif b"dubious ownership" in done.stderr:
             code = "dubious-ownership"
         return GitError(sentence, code=code, stderr="\n".join(lines), returncode=done.returncode)
@@ -234,6 +244,11 @@ def _parse_version(output: bytes) -> tuple[int, int, int] | None:
     numbers = words[2].split(b".")[:3] if words[:2] == [b"git", b"version"] and len(words) > 2 else []
     major, minor, patch = (int(part) if part.isdigit() else 0 for part in [*numbers, b"", b"", b""][:3])
     return (major, minor, patch) if major else None
+
+
+def _met_a_beginning(done: Finished) -> bool:
+    """git reads the records of all worktrees first, and dies of one that another git is making this very moment."""
+    return done.returncode > 0 and b"failed to read " in done.stderr and b"/commondir: Success" in done.stderr
 
 
 def _verb(args: tuple[str | bytes, ...]) -> str:

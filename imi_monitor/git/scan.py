@@ -7,6 +7,7 @@ the words of a dangerous key are in them, git itself is asked for the exact list
 from __future__ import annotations
 
 import os
+import stat
 import time
 
 from imi_monitor.git import keys
@@ -97,7 +98,7 @@ def pinned(common_dir: str, admin_dir: str) -> dict[str, str]:
 
 
 def content(path: str) -> bytes:
-    """A small file's bytes; a FIFO in its place must not stop us."""
+    """A small file's bytes. A FIFO in its place must not stop us, and may tell git something else than us."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -105,12 +106,20 @@ def content(path: str) -> bytes:
     except OSError:
         return _UNKNOWN
     try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise _no_file(path)
         data = os.read(fd, _LARGEST)
     except OSError:
         return _UNKNOWN
     finally:
         os.close(fd)
     return data if len(data) < _LARGEST else _UNKNOWN
+
+
+def _no_file(path: str) -> GitError:
+    from imi_monitor.model.text import safe
+
+    return GitError(f"{safe(path)} is no plain file (tampered with): nothing was run", code="tampered")
 
 
 def _stamp(files: tuple[str, ...]) -> tuple[tuple[object, ...], int]:

@@ -38,7 +38,6 @@ class Entry:
     index: str
     tree: str
     origin: str | None = None  # where a renamed or copied file came from
-    submodule: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +55,6 @@ class Status:
     untracked: tuple[str, ...]
     conflicted: tuple[str, ...]
     ignored: tuple[str, ...]
-
-    @property
-    def unborn(self) -> bool:
-        return self.oid is None
 
     @property
     def detached(self) -> bool:
@@ -151,11 +146,11 @@ def _entries(tokens: Iterator[str], heads: dict[str, str]) -> Iterator[Entry]:
         elif kind in "?!" and kind:
             yield Entry(rest, kind, kind)
         elif kind == "u":  # whatever the two letters are, both sides count as conflicted
-            yield Entry(rest.split(" ", 9)[9], "U", "U", submodule=rest[3] == "S")
+            yield Entry(rest.split(" ", 9)[9], "U", "U")
         elif kind == "1":
-            yield Entry(rest.split(" ", 7)[7], rest[0], rest[1], submodule=rest[3] == "S")
+            yield Entry(rest.split(" ", 7)[7], rest[0], rest[1])
         elif kind == "2":
-            yield Entry(rest.split(" ", 8)[8], rest[0], rest[1], next(tokens), rest[3] == "S")
+            yield Entry(rest.split(" ", 8)[8], rest[0], rest[1], next(tokens))
 
 
 def _distance(text: str) -> tuple[int | None, int | None]:

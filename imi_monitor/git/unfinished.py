@@ -7,16 +7,22 @@ object database. Anything else is somebody's work and is left and named.
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from imi_monitor import host
+from imi_monitor.git.busy import told
 from imi_monitor.git.refs import resolve
 from imi_monitor.model.errors import GitError
 from imi_monitor.model.text import count, safe
 
 if TYPE_CHECKING:
     from imi_monitor.git.run import Git
+
+
+_LONGER_THAN_A_REFRESH = 0.2  # seconds in which a program at work on the index would be done, or have gone on
+_COARSE = 1.0  # how much a file system's clock may be behind
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +32,18 @@ class _Change:
     new: str
 
 
-def settle_fast_forward(git: Git, before: str, after: str) -> str | None:
-    """What was done about a fast-forward from `before` to `after` that may have died half way; None: nothing to do."""
+def settle_fast_forward(git: Git, before: str, after: str, *, began: float) -> str | None:
+    """What was done about a fast-forward from `before` to `after` that may have died half way; None: nothing to do.
+
+    `began` is when it did, in seconds since the epoch: a lock from before cannot be of it.
+    """
     head = resolve(git, "HEAD")
     if head == after:
         return None
     if head != before:
         return "the branch has moved on since, so its files were left as they are"
-    _drop_stale_lock(git)
-    if git.run("diff-index", "--cached", "--quiet", after, "--", ok=(0, 1)).returncode == 0:
+    _drop_stale_lock(git, began)
+    if _index_is(git, after):
         git.run("update-ref", "-m", "imi merge: finished after an interruption", "HEAD", after, before)
         return "it was finished"
     left = _put_back(git, _changes(git, before, after))
@@ -43,14 +52,40 @@ def settle_fast_forward(git: Git, before: str, after: str) -> str | None:
     return "it was taken back; run the merge again"
 
 
-def _drop_stale_lock(git: Git) -> None:
-    """An `index.lock` that its dead writer left. One that somebody still holds is a reason to wait."""
-    lock = os.path.join(git.admin_dir, "index.lock")
-    if not os.path.lexists(lock):
+def take_back(git: Git, before: str, after: str) -> None:
+    """After a fast-forward that git itself gave up: files and index as they were, for git writes them before the ref."""
+    if resolve(git, "HEAD") != before:
         return
-    if any(command.startswith("git") for _, command in host.inside(git.admin_dir)):
-        raise GitError(f"git is still at work in {safe(git.work_tree or '')}: try again in a moment", code="busy")
-    os.unlink(lock)
+    if _index_is(git, after):
+        git.run("read-tree", "-m", "-u", after, before, timeout=300.0)
+    else:
+        _put_back(git, _changes(git, before, after))
+
+
+def _index_is(git: Git, commit: str) -> bool:
+    return git.run("diff-index", "--cached", "--quiet", commit, "--", ok=(0, 1)).returncode == 0
+
+
+def _drop_stale_lock(git: Git, began: float) -> None:
+    """The `index.lock` that our dead git left. One that may be somebody's is a reason to wait, and to say what to do."""
+    lock = os.path.join(git.admin_dir, "index.lock")
+    first = _mark(lock)
+    if first is None:
+        return
+    at_work = {one for folder in (git.admin_dir, git.work_tree or "") if folder for one in host.inside(folder)}
+    time.sleep(_LONGER_THAN_A_REFRESH)
+    if _mark(lock) == first and first[1] >= began - _COARSE and not any(name.startswith("git") for _, name in at_work):
+        os.unlink(lock)
+    elif os.path.lexists(lock):
+        raise GitError(told(lock), code="git-busy")
+
+
+def _mark(path: str) -> tuple[int, float] | None:
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime
 
 
 def _changes(git: Git, before: str, after: str) -> list[_Change]:
@@ -62,6 +97,8 @@ def _put_back(git: Git, changes: list[_Change]) -> list[str]:
     """Make each file what it was before; gives those that hold something else and were left."""
     left, restore = [], []
     for change in changes:
+        if _is_as_before(git, change):
+            continue
         if not _came_from_git(git, change):
             left.append(change.path)
         elif change.old.strip("0"):
@@ -72,6 +109,14 @@ def _put_back(git: Git, changes: list[_Change]) -> list[str]:
         names = b"".join(os.fsencode(path) + b"\0" for path in restore)
         git.run("checkout-index", "--force", "-z", "--stdin", stdin=names)
     return left
+
+
+def _is_as_before(git: Git, change: _Change) -> bool:
+    path = os.path.join(git.work_tree or "", change.path)
+    if not change.old.strip("0"):
+        return not os.path.lexists(path)
+    plain = os.path.isfile(path) and not os.path.islink(path)
+    return plain and git.text("hash-object", "--", change.path) == change.old
 
 
 def _came_from_git(git: Git, change: _Change) -> bool:

@@ -25,15 +25,6 @@ def url_problem(url: str) -> str | None:
     return None
 
 
-def is_local(url: str) -> bool:
-    """Whether the address is a path on this machine."""
-    scheme, mark, _ = url.partition("://")
-    if mark:
-        return scheme.lower() == "file"
-    head, colon, _ = url.partition(":")
-    return not colon or "/" in head
-
-
 def _scheme_problem(scheme: str, rest: str) -> str | None:
     if scheme not in SCHEMES:
         return f"uses {scheme}://, and only https, ssh, git and file are allowed"

@@ -1,4 +1,4 @@
-"""Worktrees as git lists them, and the acts that lock and repair them. Nothing here removes or prunes anything."""
+"""Worktrees as git lists them. Nothing here removes or prunes anything."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 
 from imi_monitor.git.layout import linked_worktrees, points_back, read_small
 from imi_monitor.git.run import git_version
-from imi_monitor.model.errors import GitError, Refused
-from imi_monitor.model.text import safe
 
 if TYPE_CHECKING:
     from imi_monitor.git.run import Git
@@ -44,33 +42,6 @@ def list_worktrees(git: Git) -> list[Worktree]:
 def branch_users(git: Git, branch: str) -> list[str]:
     """The worktrees in which a branch is checked out, or being rebased or bisected: there it must not be moved."""
     return [tree.path for tree in list_worktrees(git) if tree.branch == branch or branch in _claimed(tree)]
-
-
-def lock(git: Git, path: str, reason: str = "") -> None:
-    """Keep git from pruning or moving a worktree."""
-    _act(git, "lock", *([f"--reason={reason}"] if reason else []), path=path)
-
-
-def unlock(git: Git, path: str) -> None:
-    """Take the lock away again."""
-    _act(git, "unlock", path=path)
-
-
-def repair(git: Git, path: str) -> None:
-    """Connect a moved worktree, now at `path`, with its repository again."""
-    _act(git, "repair", path=path)
-
-
-def _act(git: Git, act: str, *options: str, path: str) -> None:
-    try:
-        git.at(git.common_dir, None).run("worktree", act, *options, "--", os.path.abspath(path))
-    except GitError as problem:
-        for words, code in (("is already locked", "locked"), ("is not locked", "not-locked")):
-            if words in problem.stderr:
-                raise Refused(f"the worktree {safe(path)} {words}", code=code) from problem
-        if "is not a working tree" in problem.stderr:
-            raise GitError(f"{safe(path)} is no worktree of this repository", code="no-worktree") from problem
-        raise
 
 
 def _admin_dirs(common_dir: str) -> dict[str, str]:

@@ -32,6 +32,12 @@ def types(connection: sqlite3.Connection) -> list[WorktreeType]:
     return [WorktreeType(row) for row in rows]
 
 
+def own_prefixes(connection: sqlite3.Connection) -> list[str]:
+    """What the directories of types made by `imi types add` start with."""
+    rows = connection.execute("SELECT worktree_prefix FROM worktree_types WHERE is_builtin = 0 ORDER BY id")
+    return [str(prefix) for (prefix,) in rows if prefix]
+
+
 def named(connection: sqlite3.Connection, name: str) -> WorktreeType | None:
     row = connection.execute(f"SELECT {_COLUMNS} FROM worktree_types WHERE name = ?", (name,)).fetchone()
     return None if row is None else WorktreeType(row)

@@ -188,11 +188,11 @@ def test_git_missing_or_old(monkeypatch: pytest.MonkeyPatch) -> None:
         ("/bin/tcsh", "imi help shell-init"),
     ],
 )
-def test_the_shell_function(shell: str, advice: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_shell_function(shell: str, advice: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("IMI_SHELL", raising=False)
     monkeypatch.setenv("SHELL", shell)
     found = checks()["shell"]
     assert found["state"] == "warn" and advice in found["advice"]
-    monkeypatch.setenv("IMI_CD_FILE", str(tmp_path / "cd"))
     monkeypatch.setenv("IMI_SHELL", "zsh")
     found = checks()["shell"]
     assert found["state"] == "ok" and "the function for zsh is active" in found["says"]

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from imi_monitor import host
 from imi_monitor.actions import target as targets
 from imi_monitor.actions.context import Context
 from imi_monitor.actions.removals import trash_place
 from imi_monitor.model.errors import Refused
 from tests.actions.removal_kit import act, assert_same, fingerprint, remove, undo
-from tests.helpers import Repo
+from tests.helpers import ROOT, Ran, Repo, git, imi_argv
 
 
 @pytest.fixture
@@ -70,7 +72,7 @@ def test_the_git_directory_first(repo: Repo) -> None:
     assert places == [f"{repo.path}/.git/imi/trash", f"{repo.path.parent}/.imi-trash"]
 
 
-@pytest.mark.parametrize("what", ["link", "file"])
+@pytest.mark.parametrize("what", ["link", "file", "another user's"])
 def test_a_foreign_thing_in_its_place(repo: Repo, tmp_path: Path, what: str) -> None:
     """Somebody else's folder must not become our trash: through a link it could be anywhere."""
     tree = repo.worktree("feat-x")
@@ -79,8 +81,13 @@ def test_a_foreign_thing_in_its_place(repo: Repo, tmp_path: Path, what: str) -> 
     if what == "link":
         (tmp_path / "elsewhere").mkdir()
         place.symlink_to(tmp_path / "elsewhere")
-    else:
+    elif what == "file":
         place.write_text("x\n")
+    else:
+        if os.geteuid() != 0:
+            pytest.skip("only root can give a folder away")
+        place.mkdir()
+        os.chown(place, 12345, -1)
     with pytest.raises(Refused):
         remove(repo, "feat-x")
     assert tree.git("status", "--porcelain") == ""
@@ -104,3 +111,81 @@ def test_a_worktree_of_a_bare_repository(tmp_path: Path, repo: Repo) -> None:
     assert (bare.path / "imi" / "trash").is_dir()
     act("undo", cwd=tmp_path / "cluster" / ".bare")
     assert_same(fingerprint(bare, tree), before)
+
+
+def with_mount(source: Path, at: Path, *words: str, cwd: Path) -> Ran:
+    """One `imi` where `source` is also mounted at `at`, for nobody else to see."""
+    script = 'mount --bind "$0" "$1" || exit 77; shift; exec "$@"'
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    argv = ["unshare", "--mount", "sh", "-c", script, str(source), str(at), *imi_argv(*words)]
+    try:
+        done = subprocess.run(argv, cwd=cwd, env=env, capture_output=True, text=True, timeout=60, check=False)
+    except FileNotFoundError:
+        pytest.skip("no unshare here")
+    if done.returncode == 77 or "unshare" in done.stderr:
+        pytest.skip("nothing can be mounted here")
+    return Ran(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture
+def precious(tmp_path: Path) -> Path:
+    folder = tmp_path / "precious"
+    folder.mkdir()
+    (folder / "letters.txt").write_text("all of them\n")
+    return folder
+
+
+def test_what_is_mounted_inside_does_not_go_along(repo: Repo, precious: Path) -> None:
+    """Purging the trash would empty it where it really lies."""
+    tree = repo.worktree("feat-x")
+    at = tree.path / "my data"
+    at.mkdir()
+    ran = with_mount(precious, at, "remove", "feat-x", "--force", "--yes-really", "feat-x", cwd=repo.path)
+    assert (ran.code, f"{at} is mounted inside" in ran.err) == (1, True), ran
+    assert (tree.path / "README.md").exists() and (precious / "letters.txt").exists()
+
+
+def test_a_purge_stops_at_a_mount(repo: Repo, precious: Path) -> None:
+    tree = repo.worktree("feat-x")
+    (tree.path / "data").mkdir()
+    at = Path(str(remove(repo, "feat-x").data["trash_path"])) / "data"
+    ran = with_mount(precious, at, "trash", "purge", "feat-x", "--yes", "--wait", cwd=repo.path)
+    assert f"{at} is mounted in it" in ran.out, ran
+    assert (precious / "letters.txt").exists() and at.is_dir()
+    undo(repo)
+
+
+def test_not_even_a_deletion_under_way_goes_through(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo.worktree("feat-x")
+    aside = f"{Path(str(remove(repo, 'feat-x').data['trash_path'])).parent}.purging"
+    real = host.mounts_inside
+    monkeypatch.setattr(host, "mounts_inside", lambda path: [f"{path}/x"] if path == aside else real(path))
+    with pytest.raises(Refused, match="is mounted in what is to be deleted"):
+        act("trash purge", cwd=repo.path, which=["feat-x"], yes=True, wait=True)
+    assert os.path.exists(f"{aside}/worktree/README.md")
+
+
+def test_mounts_are_known() -> None:
+    assert "/proc" in host.mounts_inside("/")
+    assert host.mounts_inside("/proc")[0] == "/proc"
+    assert host.mounts_inside(os.path.dirname(__file__)) == []
+
+
+def test_one_device_can_be_two_mounts(repo: Repo, tmp_path: Path) -> None:
+    """Then a rename from one to the other fails in spite of equal device numbers (also in some containers)."""
+    disk = tmp_path / "disk"
+    repo.git("worktree", "add", "-q", "-b", "feat/x", str(disk / "feat-x"))
+    ran = with_mount(disk, disk, "remove", "feat-x", "--json", cwd=repo.path)
+    assert ran.code == 0, ran
+    assert ran.data["trash_path"].startswith(f"{disk}/.imi-trash/")
+    assert not (repo.path / ".git" / "imi").exists()
+    undo(repo)
+    assert git("status", "--porcelain", cwd=disk / "feat-x") == ""
+
+
+def test_a_mount_point_itself(repo: Repo, precious: Path) -> None:
+    tree = repo.worktree("feat-x")
+    shutil.copy(tree.path / ".git", precious)
+    ran = with_mount(precious, tree.path, "remove", "feat-x", "--force", cwd=repo.path)
+    assert (ran.code, "is a mount point and cannot be moved" in ran.err) == (1, True), ran
+    assert (tree.path / "README.md").exists() and (precious / "letters.txt").exists()

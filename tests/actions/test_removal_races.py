@@ -17,6 +17,7 @@ import pytest
 
 from imi_monitor import host
 from imi_monitor.actions.context import Context
+from imi_monitor.actions.removals import parcel
 from imi_monitor.config import database_path
 from imi_monitor.model.errors import ImiError, Refused
 from imi_monitor.store import claims, db, granting, operations, trash
@@ -126,12 +127,38 @@ def test_claimed_between_verdict_and_reservation(repo: Repo, tree: Repo, monkeyp
     connection.close()
 
 
+@pytest.mark.parametrize("when", ["before the look", "after the look"])
+def test_another_folder_in_its_place_at_the_move(
+    repo: Repo, tree: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """Also in the very moment between looking which folder it is and renaming it."""
+    real = parcel._move
+
+    def exchange(*_: object) -> None:
+        tree.path.rename(tmp_path / "aside")
+        tree.path.mkdir()
+        (tree.path / "somebodys").write_text("work\n")
+
+    def move(source: str, target: str, inode: int) -> None:
+        if when == "before the look":
+            exchange()
+        else:
+            rename = os.rename
+            monkeypatch.setattr(
+                os, "rename", lambda *paths: (monkeypatch.setattr(os, "rename", rename), exchange(), rename(*paths))
+            )
+        real(source, target, inode)
+
+    monkeypatch.setattr(parcel, "_move", move)
+    refused_and_unharmed(repo, tree, "changed")
+    assert os.listdir(tree.path) == ["somebodys"]
+    assert (tmp_path / "aside" / "README.md").exists()
+
+
 @pytest.mark.parametrize("when", ["before the move", "after the move"])
 def test_taken_over_while_removing(  # C4: a remover that was stopped past a takeover
     repo: Repo, tree: Repo, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
-    from imi_monitor.actions.removals import parcel
-
     def take_over() -> None:
         connection = db.connect(database_path(None))
         standing = claims.current(connection, "app", "feat-x")
@@ -148,6 +175,7 @@ def test_taken_over_while_removing(  # C4: a remover that was stopped past a tak
         monkeypatch.setattr(
             "imi_monitor.actions.removals.trash_place.prepare", lambda folder: (os.makedirs(folder), take_over())
         )
+        monkeypatch.setattr(parcel, "take_away", lambda *_: pytest.fail("moved in spite of the takeover"))
     else:
         monkeypatch.setattr(parcel, "take_away", take_away)
     before = fingerprint(repo, tree.path)

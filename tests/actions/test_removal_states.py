@@ -345,6 +345,19 @@ def test_a_claim_of_another_needs_both_overrides(repo: Repo) -> None:  # R1
     assert_same(fingerprint(repo, tree.path), before)
 
 
+def test_a_claim_gone_silent_is_still_a_claim(repo: Repo) -> None:
+    """Stale is shown, and taken over by an act of its own; the agent may only be thinking."""
+    repo.worktree("feat-x")
+    remove(repo, "feat-x")
+    undo(repo)
+    claimed(repo, "feat-x", "claude-1")
+    connection = db.connect(database_path(None))
+    connection.execute("UPDATE claims SET heartbeat_uptime = heartbeat_uptime - 1e9, ttl_seconds = 60")
+    connection.close()
+    with pytest.raises(Refused, match="claude-1 has claimed it, silent for long"):
+        remove(repo, "feat-x", force=True)
+
+
 def test_its_own_claim_is_no_reason(repo: Repo) -> None:
     repo.worktree("feat-x")
     remove(repo, "feat-x")

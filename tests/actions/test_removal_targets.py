@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -279,6 +280,14 @@ def test_the_registry_inside(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> Non
     never(repo, "feat-x", "contains")
 
 
+def test_the_imi_that_is_asked_inside(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its environment would go into the trash under its feet, and `imi undo` with it."""
+    tree = repo.worktree("feat-x")
+    monkeypatch.setattr(sys, "prefix", str(tree.path / ".venv"))
+    with pytest.raises(Refused, match="holds imi itself"):
+        remove(repo, "feat-x", force=True, yes_really="feat-x")
+
+
 def test_a_link_in_its_place(repo: Repo) -> None:
     tree = repo.worktree("feat-x")
     tree.path.rename(repo.path.parent / "really-here")
@@ -292,6 +301,19 @@ def test_a_linked_parent(repo: Repo, tmp_path: Path) -> None:
     (tmp_path / "wt").rename(tmp_path / "really")
     (tmp_path / "wt").symlink_to(tmp_path / "really")
     never(repo, "feat-x", "symlinked")
+
+
+def test_a_record_that_lies_elsewhere(repo: Repo, tmp_path: Path) -> None:
+    """Through a link the record could be anybody's folder, and it would be changed and later deleted."""
+    tree = repo.worktree("feat-x")
+    admin = repo.path / ".git" / "worktrees" / "feat-x"
+    admin.rename(tmp_path / "elsewhere")
+    admin.symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "commondir").write_text(f"{repo.path}/.git\n")
+    before = tree_hash(tmp_path / "elsewhere")
+    with pytest.raises(Refused, match="is not where it belongs"):
+        remove(repo, "feat-x", force=True, yes_really="feat-x")
+    assert tree_hash(tmp_path / "elsewhere") == before and tree.path.is_dir()
 
 
 def test_a_tampered_git_file(repo: Repo) -> None:  # G2, as far as removal goes

@@ -144,7 +144,7 @@ def test_a_corrupt_index_is_unknown_and_still_comes_back(repo: Repo) -> None:
 def test_a_head_lock_cannot_be_overridden(repo: Repo) -> None:
     repo.worktree("feat-x")
     (repo.path / ".git" / "worktrees" / "feat-x" / "HEAD.lock").touch()
-    with pytest.raises(Refused, match=r"left HEAD\.lock"):
+    with pytest.raises(Refused, match=r"HEAD\.lock exists.*delete that file"):
         remove(repo, "feat-x", **force("feat-x"))
 
 
@@ -243,3 +243,34 @@ def test_a_trash_on_another_file_system_is_refused(repo: Repo, monkeypatch: pyte
             remove(repo, "feat-x")
     assert tree.git("status", "--porcelain") == ""
     assert "locked" not in repo.git("worktree", "list", "--porcelain")
+
+
+def test_what_pre_remove_has_done_is_looked_at(repo: Repo, own_home: Path) -> None:
+    """The repository's own commands run after the verdict, so there is a second one."""
+    tree = repo.worktree("feat-x")
+    settings = own_home / ".config" / "iMi" / "config.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text('[repositories.app]\npre_remove = "echo backup >made-by-it"\n')
+    assert imi("trust", cwd=repo.path).code == 0
+    assert imi("list", cwd=repo.path).code == 0
+    ran = imi("remove", "feat-x", cwd=repo.path)
+    assert (ran.code, "1 file new and not committed: made-by-it" in ran.err) == (1, True), ran
+    (tree.path / "made-by-it").unlink()
+    assert imi("remove", "feat-x", "--force", cwd=repo.path).code == 0
+    assert imi("undo", cwd=repo.path).code == 0
+    assert (tree.path / "made-by-it").read_text() == "backup\n"
+
+
+def test_too_many_to_look_at_is_no_yes(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = repo.worktree("feat-x")
+    tree.write(".gitignore", "build/\ndata/\n")
+    tree.commit("ignore")
+    monkeypatch.setattr(ignored.Found, "take", lambda found, _: setattr(found, "complete", False))
+    tree.write("build/x", "made again\n")
+    assert reason(verdict(repo), "ignored-many").override == NOTE
+    (tree.path / "data").mkdir()
+    (tree.path / "data" / "results").symlink_to("/nowhere")  # worth nothing, but nobody has seen that
+    assert reason(verdict(repo), "ignored-many").override == FORCE
+    with pytest.raises(Refused, match="more ignored files than can be looked at"):
+        remove(repo, "feat-x")
+    remove(repo, "feat-x", force=True)

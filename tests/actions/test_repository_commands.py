@@ -54,8 +54,10 @@ def run(repo: Repo, own_home: Path, progress: list[str]) -> Run:
 def test_where_and_with_what_they_run(run: Run, repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_DIR", "/nowhere")
     monkeypatch.setenv("IMI_CD_FILE", "/nowhere")
+    monkeypatch.setenv("IMI_SHELL", "zsh")
     report = run(
-        "pwd; git rev-parse --show-toplevel", 'echo "$IMI_WORKTREE $IMI_WORKTREE_PATH $IMI_REPOSITORY [$IMI_CD_FILE]"'
+        "pwd; git rev-parse --show-toplevel",
+        'echo "$IMI_WORKTREE $IMI_WORKTREE_PATH $IMI_REPOSITORY [$IMI_CD_FILE$IMI_SHELL]"',
     )
     there = repo.path.parent / "feat-x"
     assert report is not None and report.failed is None and report.warnings == ()

@@ -458,6 +458,35 @@ def test_own_suggestions_of_an_earlier_review_come_back(forge: Forge) -> None:
     made.git("push", "-q")
 
 
+def test_after_remove_the_same_branch_is_found_again(forge: Forge) -> None:
+    for name in ("feat-add-auth", "feat-add-auth"):
+        assert review(forge)["branch"] == name
+        assert imi("remove", "review-123", cwd=forge.app.path).code == 0
+    for _ in range(2):
+        assert review(forge, "7")["branch"] == "pr/7"
+        assert imi("remove", "review-7", cwd=forge.app.path).code == 0
+    sha = forge.more(123, "feat-add-auth")
+    assert review(forge)["branch"] == "feat-add-auth"
+    assert place(forge).git("rev-parse", "HEAD") == sha
+
+
+def test_suggestions_that_cannot_come_back_are_told_of(forge: Forge) -> None:
+    """The author went on meanwhile: neither is dragged over the other, and nobody has to remember the old branch."""
+    review(forge)
+    made = place(forge)
+    made.write("suggestion.txt", "x\n")
+    mine = made.commit("suggestion")
+    assert imi("remove", "review-123", cwd=forge.app.path).code == 0
+    forge.more(123, "feat-add-auth")
+    told = "feat-add-auth of an earlier review stays: it has 1 commit that pull request 123 has not"
+    for _ in range(2):
+        ran = imi("--json", "review", "123", cwd=forge.app.path)
+        assert (ran.data["branch"], ran.data["warnings"]) == ("pr/123", [told])
+        assert "because feat-add-auth of an earlier review went another way" in ran.data["message"]
+        assert imi("remove", "review-123", cwd=forge.app.path).code == 0
+    assert forge.app.git("rev-parse", "feat-add-auth") == mine
+
+
 def test_names_that_cannot_be_beside_each_other(forge: Forge) -> None:
     forge.app.git("branch", "pr", "main")
     forge.app.git("branch", "feat-add-auth/deeper", "main")
@@ -557,6 +586,43 @@ def test_post_create_commands_run_for_own_branches_only(forge: Forge, gh: FakeGh
     assert not (tmp_path / "ran").exists() and "post_create commands were not run" in str(ran.data["warnings"])
     review(forge)
     assert (tmp_path / "ran").exists()
+
+
+# G1: nor when the worktree is looked at afterwards
+def test_verbs_on_a_review_run_nothing_that_came_with_it(forge: Forge, tmp_path: Path) -> None:
+    """`make stop`, or a filter of the trusted repository that lies in the tree, is whatever the author made of it."""
+    folder = tmp_path / "home" / ".config" / "iMi"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.toml").write_text('[repositories.app]\npre_remove = "./tool"\n')
+    canary = tmp_path / "canary"
+    forge.work.git("switch", "-q", "feat-add-auth")
+    forge.work.write("tool", f"#!/bin/sh\ntouch {canary}\nexec cat\n").chmod(0o755)
+    forge.work.write(".gitattributes", "*.txt filter=ours\n")
+    forge.more(123, "feat-add-auth")
+    forge.app.git("config", "filter.ours.clean", "./tool")
+    forge.app.git("config", "core.hooksPath", ".")
+    assert imi("trust", cwd=forge.app.path).code == 0
+    review(forge)
+    made = place(forge)
+
+    def touched() -> Path:
+        """git must read it again to know whether it changed."""
+        made.write("more.txt", (made.path / "more.txt").read_text() + "x")
+        return forge.app.path
+
+    for words in (
+        ["claim", "review-123"],
+        ["release", "review-123"],
+        ["merge", "review-123"],
+        ["remove", "review-123"],
+    ):
+        ran = imi(*words, "--agent", "a", cwd=touched())
+        assert ran.code == (0 if words[0] == "claim" else 1) and not canary.exists(), ran
+    made.git("status", "--porcelain")
+    assert canary.exists()  # plain git does run it
+    canary.unlink()
+    ran = imi("remove", "review-123", "--force", "--agent", "b", "--yes-really", "review-123", cwd=touched())
+    assert "pre_remove commands were not run" in ran.err and not canary.exists(), ran
 
 
 # --- whole or not at all ---------------------------------------------------------------------------------------------

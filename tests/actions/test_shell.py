@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from imi_monitor import actions
+from imi_monitor.actions.fronts import FRONTS
 from imi_monitor.actions.shells import shell_completion, shell_scripts
 from imi_monitor.cli import fronts
 from imi_monitor.model.text import safe
@@ -113,6 +113,22 @@ def test_verbs_without_a_path_get_no_file(run: Run, repo: Repo) -> None:
     assert done.stdout.splitlines() == ["", "", "file"]
 
 
+def test_the_doctor_sees_the_function_and_only_the_function(run: Run, shell: str, repo: Repo) -> None:
+    done = run(
+        "imi doctor | grep shell:; command imi doctor | grep shell:; sh -c 'imi doctor' | grep shell:", repo.path
+    )
+    inside, without, another = done.stdout.splitlines()
+    assert inside == f"ok    shell: the function for {shell} is active: `imi go` changes directory"
+    assert without.startswith("warn  shell: ") and another == without
+
+
+def test_every_way_of_calling_names_the_shell(run: Run, shell: str, repo: Repo) -> None:
+    show = 'echo "$1 $IMI_SHELL"'
+    assert run("imi claim; imi feat", repo.path, fake=show).stdout == f"claim {shell}\nfeat {shell}\n"
+    done = run("TMPDIR=/no/such/folder imi feat", repo.path, fake=show)  # no file can be made
+    assert done.stdout == f"feat {shell}\n", done.stderr
+
+
 def test_strict_shells_survive(run: Run, shell: str, repo: Repo) -> None:
     if shell == "fish":
         pytest.skip("fish has no such modes")
@@ -160,6 +176,8 @@ def test_completion_of_options_and_second_words(run: Run, shell: str, repo: Repo
     assert {"--agent", "--wait"} <= _completed(run, shell, ["imi", "claim", "--"], repo.path)
     assert {"add", "remove"} <= _completed(run, shell, ["imi", "types", ""], repo.path)
     assert "zsh" in _completed(run, shell, ["imi", "completion", ""], repo.path)
+    assert {"--interval", "--once"} <= _completed(run, shell, ["imi", "watch", "--"], repo.path)
+    assert {"--seconds", "--pace", "--once", "--keep"} <= _completed(run, shell, ["imi", "demo", "--"], repo.path)
 
 
 def test_hostile_names_are_never_run(run: Run, shell: str, repo: Repo, tmp_path: Path) -> None:
@@ -195,8 +213,8 @@ def test_scripts_survive_being_printed() -> None:
 
 
 def test_the_front_ends_are_among_the_verbs() -> None:
-    assert [word for word, _ in shell_completion.FRONTS] == list(fronts.FRONTS)
-    assert {verb.name for verb in shell_completion.verbs()} >= {*actions.verbs(), "watch", "demo"}
+    assert [word for front in FRONTS for word in front.words] == list(fronts.FRONTS)
+    assert {verb.name for verb in shell_completion.verbs()} == set(fronts.verbs())
 
 
 def test_verbs_without_a_path_exist() -> None:

@@ -248,27 +248,13 @@ def test_a_cancelled_sync_is_half_done_but_right(world: World) -> None:
 class TestLinkInto:
     """What the creation of a worktree calls."""
 
-    def test_a_new_worktree_and_its_rollback(self, world: World) -> None:
+    def test_a_new_worktree_and_again(self, world: World) -> None:
         world.share(".env")
         world.share("conf/deep/a")
-        before = tree_hash(world.feat.path)
         report = shared_files.link_into(world.repository, str(world.feat.path), config.load())
         assert (report.linked, report.kept, report.conflicts) == ((".env", "conf/deep/a"), (), ())
         again = shared_files.link_into(world.repository, str(world.feat.path), config.load())
         assert (again.linked, again.kept) == ((), (".env", "conf/deep/a"))
-        shared_files.unlink_from(str(world.feat.path), report)
-        assert tree_hash(world.feat.path) == before
-
-    def test_the_rollback_takes_only_its_own(self, world: World) -> None:
-        world.share(".env")
-        world.share("conf/a")
-        report = shared_files.link_into(world.repository, str(world.feat.path), config.load())
-        (world.feat.path / ".env").unlink()
-        (world.feat.path / ".env").write_text("mine now\n")
-        (world.feat.path / "conf" / "b").write_text("mine too\n")
-        shared_files.unlink_from(str(world.feat.path), report)
-        assert (world.feat.path / ".env").read_text() == "mine now\n"
-        assert sorted(os.listdir(world.feat.path / "conf")) == ["b"]
 
     def test_conflicts_are_no_errors(self, world: World) -> None:
         world.share("README.md")

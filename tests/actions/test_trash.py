@@ -194,6 +194,17 @@ class TestWhatIsTaken:
         assert would(repo, older_than=50.0) == []
         assert would(repo, older_than=35.0) == [which]
 
+    def test_a_repository_that_is_not_there_may_only_be_unmounted(
+        self, repo: Repo, tmp_path: Path, machine: Machine
+    ) -> None:
+        which = removed(repo)
+        machine.runs(31)
+        repo.path.rename(tmp_path / "unmounted")
+        outcome = act("trash purge", cwd=tmp_path, yes=True)
+        assert outcome.data["purged"] == [] and "is not there: name it" in outcome.lines[-1]
+        (tmp_path / "unmounted").rename(repo.path)
+        undo(repo, which)
+
     def test_somebody_works_in_it(self, repo: Repo, machine: Machine) -> None:
         removed(repo)
         machine.runs(31)

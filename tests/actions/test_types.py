@@ -93,3 +93,27 @@ def test_a_type_without_a_branch_prefix_makes_plain_branches(repo: Repo) -> None
     assert imi("types", "add", "spike", "--branch-prefix", "").code == 0
     assert imi("add", "spike", "one", cwd=repo.path).code == 0
     assert rows() == [("spike-one", "one", "spike", "main")]
+
+
+def test_short_names_know_the_types_of_ones_own(repo: Repo) -> None:
+    assert imi("types", "add", "docs").code == 0
+    for kind, name in (("docs", "guide"), ("docs", "both"), ("feat", "both")):
+        assert imi("add", kind, name, cwd=repo.path).code == 0
+    assert imi("claim", "guide", "--agent", "a", cwd=repo.path).code == 0
+    assert imi("verify-lock", "docs-guide", "--agent", "a", cwd=repo.path).code == 0
+    assert imi("release", "guide", "--agent", "a", cwd=repo.path).code == 0
+    assert imi("go", "guide", cwd=repo.path).out.strip().endswith("/docs-guide")
+    assert "docs-guide" in imi("events", "--worktree", "guide", cwd=repo.path).out
+    assert "docs-manual" in imi("rename", "guide", "manual", cwd=repo.path).out
+    two = imi("remove", "both", cwd=repo.path)
+    assert (two.code, "feat-both" in two.err, "docs-both" in two.err) == (1, True, True), two
+    assert imi("remove", "manual", cwd=repo.path).code == 0
+    assert imi("undo", "manual", cwd=repo.path).out.strip().endswith("/docs-manual")
+
+
+def test_a_built_in_prefix_comes_before_ones_own(repo: Repo) -> None:
+    assert imi("types", "add", "docs").code == 0
+    for kind in ("docs", "feat"):
+        assert imi("add", kind, "both", cwd=repo.path).code == 0
+    assert imi("status", "both", cwd=repo.path).out.splitlines()[1].startswith("feat-both ")
+    assert imi("claim", "both", "--agent", "a", "--json", cwd=repo.path).data["worktree_name"] == "feat-both"

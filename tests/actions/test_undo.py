@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from imi_monitor.actions.context import Context
+from imi_monitor.actions.removals import parcel, restore
 from imi_monitor.config import database_path
+from imi_monitor.git import layout
 from imi_monitor.model.errors import Refused
 from imi_monitor.store import db, events, trash, worktrees
 from tests.actions.removal_kit import act, admin_of, assert_same, fingerprint, remove, trash_root, undo
@@ -128,6 +130,21 @@ def test_even_an_empty_folder_in_its_place_is_not_replaced(repo: Repo, tree: Rep
         undo(repo)
 
 
+def test_what_comes_into_its_place_in_the_last_moment_is_not_replaced(
+    repo: Repo, tree: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rename would replace an empty folder without a word."""
+    remove(repo, "feat-x")
+    refuse = restore.refuse
+    monkeypatch.setattr(restore, "refuse", lambda *_: tree.path.mkdir())
+    with pytest.raises(Refused, match="there is something at"):
+        undo(repo)
+    assert list(tree.path.iterdir()) == []
+    monkeypatch.setattr(restore, "refuse", refuse)
+    tree.path.rmdir()
+    undo(repo)
+
+
 def test_the_parent_folder_is_made_again(repo: Repo, tmp_path: Path) -> None:
     path = tmp_path / "deep" / "down" / "feat-x"
     repo.git("worktree", "add", "-q", "-b", "feat/x", str(path))
@@ -160,6 +177,38 @@ def test_a_worktree_pruned_by_hand_comes_back_all_the_same(repo: Repo, tree: Rep
     shutil.rmtree(repo.path / ".git" / "worktrees" / "feat-x")
     undo(repo)
     assert_same(fingerprint(repo, tree.path), before)
+
+
+def test_a_record_that_another_worktree_has_by_now_is_left_alone(repo: Repo, tree: Repo, tmp_path: Path) -> None:
+    """git names the record after the folder, so the next `feat-x` anywhere gets the name of one deleted by hand."""
+    outcome = remove(repo, "feat-x")
+    shutil.rmtree(repo.path / ".git" / "worktrees" / "feat-x")
+    other = Repo(tmp_path / "elsewhere" / "feat-x")
+    repo.git("worktree", "add", "-q", "-b", "other", str(other.path))
+    other.write("README.md", "staged\n")
+    other.git("add", "-A")
+    before = fingerprint(repo, other.path)
+    with pytest.raises(Refused, match="to another worktree meanwhile"):
+        undo(repo)
+    assert Path(str(outcome.data["trash_path"]), "README.md").exists()
+    with Context(str(repo.path)) as context:
+        (entry,) = trash.kept(context.connection)
+        with pytest.raises(Refused, match="to another worktree meanwhile"):  # and neither does a recovery
+            parcel.take_away(parcel.Parcel.of(entry.data), context.git(layout.repository_at(f"{repo.path}/.git")))
+    act("trash purge", cwd=repo.path, which=["feat-x"], yes=True, wait=True)
+    assert_same(fingerprint(repo, other.path), before)
+
+
+def test_every_name_in_the_tree_is_the_users(repo: Repo, tree: Repo) -> None:
+    """Also one that looks like a temporary file of ours, when the `.git` file has to be written again."""
+    tree.write(".git.imi-new", "mine\n")
+    tree.commit("odd")
+    before = fingerprint(repo, tree.path)
+    packed = Path(str(remove(repo, "feat-x").data["trash_path"]))
+    (packed / ".git").write_text((packed / ".git").read_text() + "\n")
+    undo(repo)
+    assert_same(fingerprint(repo, tree.path), before)
+    assert not trash_root(repo).exists()
 
 
 def test_somebody_emptied_the_trash(repo: Repo, tree: Repo) -> None:

@@ -165,13 +165,16 @@ def test_a_bare_repository_in_the_tree_is_only_files(target: Target) -> None:  #
 def test_a_rewritten_git_file_leads_nowhere(target: Target) -> None:  # G2, rule 25
     evil = target.root / "evil"
     git("clone", "-q", str(target.app), str(evil), cwd=target.root)
+    target.config(("extensions.worktreeConfig", "true"))  # then the other git directory has a word too
     for key in ("core.fsmonitor", "filter.ev.clean"):
         git("config", key, target.canary, cwd=evil)
+        git("config", "--file", str(evil / ".git" / "config.worktree"), key, target.canary, cwd=evil)
     (target.tree / ".git").write_text(f"gitdir: {evil}/.git\n")
     target.touch()
     git("status", cwd=target.tree, check=False)
     assert target.fired
     target.quiet()
+    assert target.wrapped().text("rev-parse", "--absolute-git-dir") == str(target.admin)
     _looks(target.wrapped(), target)
     for action in ("move", "remove"):
         with pytest.raises(GitError):

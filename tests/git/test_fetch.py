@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from imi_monitor.git.fetch import check_refspec, fetch
-from imi_monitor.git.urls import is_local, url_problem
+from imi_monitor.git.urls import url_problem
 from imi_monitor.model.errors import GitError, Refused, UsageError
 from tests.git.asking import branch_with, git_of, on_main, sha_of
 from tests.helpers import Repo, git
@@ -214,13 +214,3 @@ def test_cancelled(behind: Repo) -> None:
 )
 def test_addresses(url: str, good: bool) -> None:  # G3
     assert (url_problem(url) is None) == good
-
-
-def test_local_addresses() -> None:
-    assert [is_local(url) for url in ("/a", "a:b", "./a:b", "file:///a", "https://a/b")] == [
-        True,
-        False,
-        True,
-        True,
-        False,
-    ]

@@ -53,7 +53,6 @@ ACTS: dict[str, Act] = {
 }
 AS_IT_IS: dict[str, Act] = {
     "resolve": refs.resolve,
-    "unpushed": lambda git, name: refs.unpushed(git, f"{name}"),
     "move_branch sha": lambda git, name: branches.move_branch(git, "feat", name, SHA),
     "delete_branch sha": lambda git, name: branches.delete_branch(git, "feat", name),
     "merge_proof": lambda git, name: proofs.merge_proof(git, name, "refs/heads/main"),
@@ -120,7 +119,7 @@ def test_whatever_comes_from_outside_stands_after_the_end_of_options(
     status.read_status(git, paths=["outside.txt"])
     hidden.hidden_edits(git)
     refs.branch_sha(git, "feat/x")
-    refs.unpushed(git, "feat/x", "refs/heads/main")
+    refs.commits_only_on(git, "refs/heads/feat/x", "refs/heads/main")
     refs.remote_branches(git, "origin")
     refs.default_branch(git, "origin", "feat/x")
     cloned.git("merge", "-q", "--squash", "feat/x")
@@ -132,9 +131,6 @@ def test_whatever_comes_from_outside_stands_after_the_end_of_options(
     assert shown.conflicts == ("outside.txt",)
     merge.merge_commit(git, cloned.git("rev-parse", "main^{tree}"), [tip], "outside")
     add_worktree(git, tree, new_branch="outside", start="refs/remotes/origin/feat/x")
-    worktrees.lock(git, tree, "outside")
-    worktrees.unlock(git, tree)
-    worktrees.repair(git, tree)
     merge.fast_forward(git_of(Path(tree)), tip)
     branches.create_branch(git, "outside-2", tip)
     branches.move_branch(git, "outside-2", sha_of(cloned), tip)

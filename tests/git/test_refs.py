@@ -8,6 +8,7 @@ import pytest
 
 from imi_monitor.git import refs
 from imi_monitor.git.branches import create_branch, delete_branch, delete_remote_branch, move_branch
+from imi_monitor.git.commits import log
 from imi_monitor.git.remotes import remotes
 from imi_monitor.model.errors import GitError, Refused, UsageError
 from tests.git.asking import branch_with, git_of, on_main, sha_of
@@ -112,25 +113,6 @@ def test_commits_that_only_one_branch_has(repo: Repo) -> None:
         refs.commits_only_on(git_of(repo), "refs/heads/no-such", "refs/heads/main")
 
 
-def test_unpushed(cloned: Repo) -> None:
-    git_ = git_of(cloned)
-    tip = branch_with(cloned, "feat", ("a", "a"), ("b", "b"))
-    cloned.git("push", "-q", "origin", f"{tip}~1:refs/heads/feat")
-    (only,) = refs.unpushed(git_, "feat")
-    assert (only.sha, only.subject, only.author, only.when[:2]) == (tip, "feat 1: b", "Test", "20")
-    assert refs.unpushed(git_, "main") == []
-    cloned.git("merge", "-q", "--squash", "feat")
-    cloned.git("commit", "-q", "-m", "squashed")
-    assert len(refs.unpushed(git_, tip)) == 1
-    assert refs.unpushed(git_, tip, "refs/heads/main") == []
-
-
-def test_without_a_remote_everything_off_the_trunk_is_unpushed(repo: Repo) -> None:
-    tip = branch_with(repo, "feat", ("a", "a"))
-    assert [one.sha for one in refs.unpushed(git_of(repo), "feat", "refs/heads/main")] == [tip]
-    assert len(refs.unpushed(git_of(repo), "feat")) == 3
-
-
 @pytest.mark.parametrize("trusted", [False, True])
 def test_a_question_never_goes_to_the_network(repo: Repo, tmp_path: Path, trusted: bool) -> None:
     """In a partial clone git fetches a missing object in the middle of an answer, by the command it configures."""
@@ -143,13 +125,13 @@ def test_a_question_never_goes_to_the_network(repo: Repo, tmp_path: Path, truste
         repo.git("config", key, value)
     (repo.path / ".git/objects" / missing[:2] / missing[2:]).unlink()
     with pytest.raises(GitError):
-        refs.unpushed(git_of(repo, trusted=trusted), tip)
+        log(git_of(repo, trusted=trusted), tip, options=("--not", "--remotes", "--not"))
     assert not (tmp_path / "canary").exists()
 
 
 def test_subjects_keep_their_odd_characters(repo: Repo) -> None:
     on_main(repo, "a", "a", "line\u2028separator \x1b[31m and \x85")
-    (commit,) = refs.unpushed(git_of(repo), sha_of(repo), sha_of(repo, "HEAD~1"))
+    (commit,) = log(git_of(repo), sha_of(repo), f"^{sha_of(repo, 'HEAD~1')}")
     assert commit.subject == "line\u2028separator \x1b[31m and \x85"
 
 
@@ -161,7 +143,7 @@ def test_a_forged_date_does_not_break_the_list(repo: Repo) -> None:
     ]
     (repo.path.parent / "commit").write_text("\n".join([*lines, ""]))
     forged = repo.git("hash-object", "-t", "commit", "-w", "--literally", "../commit")
-    assert refs.unpushed(git_of(repo), forged)[0].sha == forged
+    assert log(git_of(repo), forged)[0].sha == forged
 
 
 # --- changing ---------------------------------------------------------------------------------------------------------

@@ -620,3 +620,26 @@ print(*sorted(name for name in set(sys.modules) - before if not name.startswith(
 """
     done = subprocess.run([sys.executable, "-I", "-c", script], capture_output=True, text=True, check=True)
     assert set(done.stdout.split()) <= {"__future__", "fcntl", "select"}
+
+
+def test_a_worktree_that_another_git_is_just_making(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """git lists all worktrees before it does anything to one, and dies of a record that is half written."""
+    half = repo.path / ".git" / "worktrees" / "half"
+    half.mkdir(parents=True)
+    for name, text in (("commondir", ""), ("HEAD", "ref: refs/heads/half\n"), ("gitdir", "/nowhere/.git\n")):
+        (half / name).write_text(text)
+    waits: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 2:
+            (half / "commondir").write_text("../..\n")
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    common = str(repo.path / ".git")
+    assert "/nowhere" in Git(common).text("worktree", "list", "--porcelain")
+    assert len(waits) == 2
+    (half / "commondir").write_text("")
+    with pytest.raises(GitError, match="commondir"):  # it stays like that: told, not waited for
+        Git(common).run("worktree", "list", "--porcelain")
+    assert len(waits) < 10

@@ -317,6 +317,12 @@ def test_a_worktrees_own_configuration_appearing_is_seen(repo: Repo) -> None:
     assert "filter.a.clean" in dict(safety.neutral_settings(common(repo), admin, False))
 
 
+def test_what_stands_behind_a_megabyte_counts_too(repo: Repo) -> None:
+    with open(repo.path / ".git" / "config", "a") as config:
+        config.write("# padding\n" * 110_000 + '[filter "late"]\n\tclean = evil\n')
+    assert "filter.late.clean" in neutral(repo)
+
+
 def test_an_included_file_is_never_remembered(repo: Repo, tmp_path: Path) -> None:
     more = tmp_path / "more"
     more.write_text('[filter "a"]\n\tclean = evil\n')
@@ -327,14 +333,15 @@ def test_an_included_file_is_never_remembered(repo: Repo, tmp_path: Path) -> Non
     assert "filter.b.clean" in neutral(repo)
 
 
-def test_a_fifo_as_configuration_does_not_stop_us(repo: Repo) -> None:
+@pytest.mark.parametrize("name", ["config", "config.worktree", "worktrees/feat-a/config.worktree"])
+def test_a_pipe_as_configuration_is_refused_at_once(repo: Repo, name: str) -> None:
+    """It would keep us waiting, or tell us one thing and git another."""
     linked = repo.worktree("feat-a")
-    admin = f"{common(repo)}/worktrees/feat-a"
-    os.mkfifo(f"{admin}/config.worktree")
-    started = time.monotonic()
-    safety.neutral_settings(common(repo), admin, False)
-    assert Git(common(repo), admin, str(linked.path)).text("rev-parse", "HEAD") == repo.git("rev-parse", "main")
-    assert time.monotonic() - started < 2
+    path = repo.path / ".git" / name
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    with pytest.raises(GitError, match="no plain file"):
+        Git(common(repo), f"{common(repo)}/worktrees/feat-a", str(linked.path)).run("status")
 
 
 # --- trust

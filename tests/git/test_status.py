@@ -20,7 +20,7 @@ def test_a_clean_worktree_is_empty_in_every_list(cloned: Repo) -> None:
     assert (status.branch, status.oid, status.upstream) == ("main", sha_of(cloned), "origin/main")
     assert (status.ahead, status.behind) == (0, 0)
     assert status.entries == ()
-    assert not (status.dirty or status.unborn or status.detached)
+    assert not (status.dirty or status.detached)
     assert not is_dirty(git_of(cloned))
 
 
@@ -83,7 +83,7 @@ def test_unborn(tmp_path: Path) -> None:
     made.write("a", "x")
     made.git("add", "a")
     status = read_status(git_of(made))
-    assert (status.branch, status.oid, status.unborn, status.staged) == ("main", None, True, ("a",))
+    assert (status.branch, status.oid, status.staged) == ("main", None, ("a",))
     assert (status.ahead, status.behind, status.upstream) == (None, None, None)
 
 

@@ -1,4 +1,4 @@
-"""Worktrees listed, made, locked and repaired. A1."""
+"""Worktrees listed and made. A1."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from imi_monitor.git.refs import branch_sha
 from imi_monitor.git.worktree_add import AddFailed, add_worktree
-from imi_monitor.git.worktrees import list_worktrees, lock, repair, unlock
+from imi_monitor.git.worktrees import list_worktrees
 from imi_monitor.model.errors import GitError, Refused
 from tests.git.asking import branch_with, git_of, sha_of
 from tests.helpers import Repo, git, tree_hash
@@ -237,33 +237,3 @@ def test_adding_runs_nothing_of_the_repository(repo: Repo, tmp_path: Path) -> No
     assert not canary.exists()
     git("worktree", "add", "-q", str(tmp_path / "y"), cwd=repo.path)
     assert canary.exists()  # plain git does run it
-
-
-# --- locking and repairing --------------------------------------------------------------------------------------------
-
-
-def test_lock_and_unlock(repo: Repo) -> None:
-    tree = repo.worktree("feat-x")
-    lock(git_of(repo), str(tree.path), "--force is not an option")
-    assert list_worktrees(git_of(repo))[1].locked == "--force is not an option"
-    with pytest.raises(Refused) as refused:
-        lock(git_of(repo), str(tree.path))
-    assert refused.value.code == "locked"
-    unlock(git_of(repo), str(tree.path))
-    assert list_worktrees(git_of(repo))[1].locked is None
-    with pytest.raises(Refused) as refused:
-        unlock(git_of(repo), str(tree.path))
-    assert refused.value.code == "not-locked"
-    with pytest.raises(GitError) as failed:
-        lock(git_of(repo), str(repo.path.parent))
-    assert failed.value.code == "no-worktree"
-
-
-def test_repair_after_a_move(repo: Repo) -> None:
-    tree = repo.worktree("feat-x")
-    moved = repo.path.parent / "moved"
-    tree.path.rename(moved)
-    assert list_worktrees(git_of(repo))[1].prunable
-    repair(git_of(repo), str(moved))
-    found = list_worktrees(git_of(repo))[1]
-    assert (found.path, found.prunable) == (str(moved), None)

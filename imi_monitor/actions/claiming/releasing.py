@@ -62,10 +62,11 @@ def _refuse_dirty(context: Context, found: Target, dirty: bool | None) -> None:
             f"git does not list {name} any more, so nobody can tell whether it is clean: {instead}", code="dirty"
         )
     if dirty is None:
+        from imi_monitor.actions.target import git_in
         from imi_monitor.git.dirty import is_dirty
 
         try:
-            dirty = is_dirty(context.git(found.repository, found.admin_dir, found.path))
+            dirty = is_dirty(git_in(context, found))
         except GitError as error:
             raise Refused(
                 f"git cannot tell whether {name} is clean ({error.sentence}): {instead}", code="dirty-unknown"

@@ -93,8 +93,9 @@ def _unfollow(git: Git, branch: str, upstream: str) -> None:
 
 def _lock_again(admin_dir: str, text: str) -> None:
     """Put our lock back on what was unlocked just before the end, so that a second attempt still knows whose it is."""
-    with open(os.path.join(admin_dir, "locked"), "w", encoding="ascii") as file:
-        file.write(text)
+    from imi_monitor.git import parking
+
+    parking.replace(os.path.join(admin_dir, "locked"), text)  # never through a link that somebody put there
 
 
 def _is_ours(context: Context, plan: Plan) -> Callable[[str], bool]:

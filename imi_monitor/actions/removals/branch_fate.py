@@ -89,7 +89,8 @@ def _proof(look: Look, git: Git, sha: str, what: str) -> str:
     base = look.trunk_ref
     proof = proofs.merge_proof(git, sha, base) if base else None
     if proof is None:
-        trunk = safe(look.trunk or "the trunk")
+        seen = (base or "").removeprefix("refs/remotes/").removeprefix("refs/heads/")  # where it was looked for
+        trunk = safe(seen or look.trunk or "the trunk")
         raise Refused(
             f"branch {safe(what)} is not proven to be merged into {trunk}, so it is not deleted, and nothing was done: "
             "leave out --delete-branch and --delete-remote, and it is kept",

@@ -56,12 +56,14 @@ _BARE = frozenset(("HEAD", "objects", "refs"))
 
 @dataclass
 class Found:
-    """What was found, as paths relative to the worktree. `complete` is False when there was too much to look at all."""
+    """What was found, as paths relative to the worktree. `complete` is False when there was too much to look at all, and
+    `missed` tells that it was not only what tools make again."""
 
     valuable: list[str] = field(default_factory=list)
     nested: list[str] = field(default_factory=list)
     foreign: list[str] = field(default_factory=list)  # worktrees of this or another repository
     complete: bool = True
+    missed: bool = False
     _left: int = _MOST_ENTRIES
 
     def take(self, number: int) -> bool:
@@ -99,6 +101,7 @@ def _walk(root: str, start: str, found: Found, regenerable: bool, *, count: bool
             _repository(root, folder, found)
             continue
         if not found.take(len(entries)):
+            found.missed = found.missed or (count and not all((known, *(each for _, each in stack))))
             return
         known = known or bool(names & {"CACHEDIR.TAG", "pyvenv.cfg"})
         for entry in entries:

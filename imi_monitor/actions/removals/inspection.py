@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from imi_monitor import host
 from imi_monitor.actions.removals import ignored, own_commits, placement
-from imi_monitor.git import parking
+from imi_monitor.actions.target import git_in
+from imi_monitor.git import busy, parking
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.text import count, safe
 from imi_monitor.model.verdict import FORCE, NEVER, NOTE, SHOWN_NAMES, YES_REALLY, Reason, Verdict
@@ -68,7 +69,7 @@ def look(context: Context, found: Target, agent: str, *, deep: bool = False) -> 
         seen.reasons.append(placement.never("unknown", f"cannot tell where it lies: {error.strerror}"))
     if seen.reasons or found.admin_dir is None:
         return seen  # it is never removed, and git must not run in a place that is not what it says
-    seen.git = context.git(found.repository, found.admin_dir, found.path)
+    seen.git = git_in(context, found)
     _claim(context, seen, agent)
     _people(context, seen)
     _locks(seen, found.admin_dir)
@@ -139,10 +140,9 @@ def _locks(seen: Look, admin_dir: str) -> None:
         why = safe(linked.locked) or "no reason given"
         seen.add("locked", f"it is locked ({why}); the lock comes back with `imi undo`")
     held = seen.ask("whether git is at work there", lambda: parking.locks(admin_dir)) or []
-    if "HEAD.lock" in held:
-        seen.add("git-busy", "git is changing its HEAD right now, or died doing so and left HEAD.lock", held, NEVER)
-    elif held:
-        seen.add("git-busy", "git is at work in it, or died there and left a lock", held)
+    for name in held:  # with HEAD.lock there, not even we can let go of its branch
+        override = NEVER if name == "HEAD.lock" else FORCE
+        seen.add("git-busy", busy.told(os.path.join(admin_dir, name)), override=override)
 
 
 def _files(seen: Look, status: Status) -> None:
@@ -180,7 +180,8 @@ def _beyond_git(seen: Look, status: Status) -> None:
             NEVER,
         )
     if not beyond.complete:
-        seen.add("ignored-many", "more ignored files than can be looked at", override=NOTE)
+        override = FORCE if beyond.missed else NOTE
+        seen.add("ignored-many", "more ignored files than can be looked at", override=override)
 
 
 def _hidden(seen: Look) -> None:

@@ -10,6 +10,7 @@ import os
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING
 
+from imi_monitor.actions.removals.trash_place import GITFILE
 from imi_monitor.git import parking
 from imi_monitor.model.errors import Refused, RegistryError
 from imi_monitor.model.text import safe
@@ -76,6 +77,16 @@ class Parcel:
     def in_trash(self) -> bool:
         return os.path.lexists(self.folder)
 
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the admin directory is still the one of this worktree: somebody may have taken it away by hand, and git
+        given its name to another worktree. One that is gone is no other's."""
+        where = parking.points_to(self.admin_dir)
+        if where is None or where.rstrip("\n").endswith(f"/{self.id}/worktree/.git"):
+            return True
+        made_anew = self.in_trash and os.path.lexists(self.path)
+        return (where == self.gitdir and not made_anew) or parking.locked_by(self.admin_dir, f"{LOCK_PREFIX}{self.id}")
+
     def data(self) -> dict[str, object]:
         return {**asdict(self), "overridden": list(self.overridden)}
 
@@ -112,7 +123,9 @@ class Parcel:
 
 def take_away(parcel: Parcel, git: Git) -> None:
     """Into the trash: lock, move, pointer, HEAD. In this order nothing can prune the worktree on the way."""
-    if not parcel.in_trash:
+    if parcel.in_trash:
+        _refuse_reused(parcel)
+    else:
         parking.lock(parcel.admin_dir, parcel.lock_text)
         parking.keep_copy(parcel.admin_dir, parcel.copy)
         _move(parcel.path, parcel.folder, parcel.inode)
@@ -125,13 +138,16 @@ def take_away(parcel: Parcel, git: Git) -> None:
 
 def bring_back(parcel: Parcel, git: Git, *, head: str) -> None:
     """Out of the trash: the same steps backwards, so that the lock is the last to go. `head` is what HEAD shall say."""
+    _refuse_reused(parcel)
     if parcel.in_trash:
         os.makedirs(os.path.dirname(parcel.path), exist_ok=True)
         if os.path.lexists(parcel.path):
             raise Refused(f"there is something at {safe(parcel.path)} now: move it away first", code="exists")
         _move(parcel.folder, parcel.path, os.lstat(parcel.folder).st_ino)
     parking.refill(parcel.admin_dir, parcel.copy)
-    parking.replace(os.path.join(parcel.path, ".git"), parcel.gitfile)
+    if os.path.isdir(parcel.trash_dir):  # else a crash came when all this had been done
+        # not by a temporary file beside it: there every name may be somebody's
+        parking.replace(os.path.join(parcel.path, ".git"), parcel.gitfile, by=os.path.join(parcel.trash_dir, GITFILE))
     parking.point(parcel.admin_dir, parcel.gitdir)
     parking.attach(git.at(parcel.admin_dir, None), head, parcel.branch if head == parcel.head else None)
     settle(parcel)
@@ -143,6 +159,15 @@ def settle(parcel: Parcel) -> None:
         parking.point(parcel.admin_dir, parcel.gitdir)
     parking.tidy(parcel.admin_dir)
     parking.unlock(parcel.admin_dir, parcel.parked, LOCK_PREFIX)
+
+
+def _refuse_reused(parcel: Parcel) -> None:
+    if not parcel.is_recorded:
+        raise Refused(
+            f"git has given the record of {safe(parcel.name)}, {safe(parcel.admin_dir)}, to another worktree meanwhile: "
+            f"nothing was done; its files are in {safe(parcel.folder)}",
+            code="admin-reused",
+        )
 
 
 def _move(source: str, target: str, inode: int) -> None:

@@ -9,7 +9,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from imi_monitor import paths
+from imi_monitor import host, paths
 from imi_monitor.git import layout
 from imi_monitor.model import names
 from imi_monitor.model.text import safe
@@ -70,8 +70,12 @@ def _place(found: Target, linked: layout.Linked) -> Iterator[Reason]:
             "tampered",
             f"the .git file of {shown} does not belong to this worktree (tampered with, or a copy): look at it",
         )
-    if os.lstat(path).st_dev != os.lstat(os.path.dirname(path)).st_dev:
+    mounted = host.mounts_inside(path)
+    if path in mounted or os.lstat(path).st_dev != os.lstat(os.path.dirname(path)).st_dev:
         yield never("mount-point", f"{shown} is a mount point and cannot be moved: unmount it first")
+    if mounted:
+        where = safe(mounted[0])
+        yield never("mounted", f"{where} is mounted inside, and what it shows lies elsewhere: unmount it first")
 
 
 def _contents(context: Context, found: Target) -> Iterator[Reason]:

@@ -90,9 +90,17 @@ def delete_now(connection: sqlite3.Connection, operation: operations.Operation) 
 
     aside = str(operation.data["aside"])
     if os.path.lexists(aside):
+        _refuse_mounted(aside)
         delete_tree(aside)
     trash_place.drop_root(os.path.dirname(aside))
     db.transact(connection, operations.finish, operation.id)
+
+
+def _refuse_mounted(folder: str) -> None:
+    """Deleting goes through a mount, into what somebody has elsewhere."""
+    mounted = host.mounts_inside(folder)
+    if mounted:
+        raise Refused(f"{safe(mounted[0])} is mounted in what is to be deleted: unmount it first", code="mounted")
 
 
 def recover(context: Context, operation: operations.Operation) -> str | None:
@@ -117,6 +125,9 @@ def _why_not(context: Context, entry: trash.Entry, *, named: bool) -> str | None
     if inside:
         pid, command = inside[0]
         return f"{safe(command)} ({pid}) works in it"
+    mounted = host.mounts_inside(packed.trash_dir)
+    if mounted:
+        return f"{safe(mounted[0])} is mounted in it, and would be emptied: unmount it first"
     with suppress(Refused):
         operations.refuse_if_busy(context.connection, entry.repo_name, entry.worktree_name)
         return _protected(packed, named=named)
@@ -144,7 +155,7 @@ def _begin(connection: sqlite3.Connection, packed: Parcel, agent: str) -> str:
 def _put_aside(context: Context, packed: Parcel) -> tuple[str, ...]:
     """Keep its commits, then let folder and git's records disappear; every step can be repeated."""
     aside = packed.trash_dir + _SUFFIX
-    ours = _points_here(packed)
+    ours = os.path.isdir(packed.admin_dir) and packed.is_recorded
     kept = _keep_commits(context, packed) if ours else ()
     if os.path.lexists(packed.trash_dir):
         os.rename(packed.trash_dir, aside)
@@ -160,11 +171,6 @@ def _keep_commits(context: Context, packed: Parcel) -> tuple[str, ...]:
     git = context.git(layout.repository_at(packed.common_dir)).at(packed.admin_dir, None)
     _, now = layout.read_head(packed.admin_dir, packed.common_dir)
     return tuple(kept.keep(git, packed.id, [packed.sha, now]))
-
-
-def _points_here(packed: Parcel) -> bool:
-    """Whether the admin directory is still the one of this entry: somebody may have pruned it and git reused its name."""
-    return os.path.isdir(packed.admin_dir) and parking.points_to(packed.admin_dir) == packed.pointer
 
 
 def _forget(admin_dir: str, aside: str) -> None:

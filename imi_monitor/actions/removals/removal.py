@@ -16,7 +16,7 @@ from imi_monitor import host
 from imi_monitor.actions.base import Request
 from imi_monitor.actions.removals import inspection, reasons, removing, trash_place
 from imi_monitor.actions.removals.parcel import Parcel
-from imi_monitor.git import parking
+from imi_monitor.git import layout, parking
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
 from imi_monitor.model.verdict import Overrides, Reason, Verdict
@@ -114,6 +114,8 @@ def _pre_remove(context: Context, look: Look, agent: str, overrides: Overrides) 
     found = look.found
     if found.repo_name is None or not context.settings.commands(found.repo_name, "pre_remove"):
         return (), look
+    if found.kind == "review":  # as after its creation: `make stop` there is whatever a stranger wrote
+        return ("its pre_remove commands were not run, because it is a pull request's",), look
     from imi_monitor.actions.sharing import repository_commands
 
     report = repository_commands.run(context, found.repository, "pre_remove", found.path, found.name)
@@ -128,8 +130,9 @@ def _pack(look: Look, repo_name: str, root: str, agent: str, how: str, overrides
     found = look.found
     admin_dir = found.admin_dir or ""
     parked = parking.remember(admin_dir)
-    with open(os.path.join(found.path, ".git"), "rb") as file:
-        gitfile = os.fsdecode(file.read(1 << 16))
+    gitfile = layout.read_regular(os.path.join(found.path, ".git"), 1 << 16)
+    if gitfile is None:
+        raise Refused(f"the .git file of {safe(found.name)} cannot be read: nothing was done", code="tampered")
     identity = os.urandom(5).hex()
     lifted = look.verdict.codes() if overrides.force else []
     return Parcel(
@@ -141,7 +144,7 @@ def _pack(look: Look, repo_name: str, root: str, agent: str, how: str, overrides
         path=found.path,
         trash_dir=os.path.join(root, identity),
         inode=os.lstat(found.path).st_ino,
-        gitfile=gitfile,
+        gitfile=os.fsdecode(gitfile),
         head=parked.head,
         gitdir=parked.gitdir,
         locked=parked.locked,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from imi_monitor.actions.removals import parcel, trash_place
 from imi_monitor.actions.removals.parcel import Parcel
 from imi_monitor.git import layout, parking
+from imi_monitor.git.busy import told
 from imi_monitor.model.errors import ImiError, Refused, RegistryError
 from imi_monitor.model.text import safe
 from imi_monitor.store import db, events, operations, trash, worktrees
@@ -88,6 +89,9 @@ def refuse(context: Context, packed: Parcel) -> None:
             f"there is something at {safe(packed.path)} now: move or remove it, then `imi undo {packed.id}`",
             code="exists",
         )
+    held = os.path.join(packed.admin_dir, "HEAD.lock")
+    if os.path.lexists(held):
+        raise Refused(f"{shown} stays in the trash: {told(held)}", code="git-busy")
     row = worktrees.worktree(context.connection, packed.repo_name, packed.name)
     if row is not None and row.active and os.path.lexists(row.path):
         raise Refused(

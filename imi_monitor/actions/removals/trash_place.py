@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from imi_monitor.actions.target import Target
 
 BESIDE = ".imi-trash"
+GITFILE = "gitfile"  # of an entry that is being brought back
 
 
 def roots(found: Target) -> list[str]:
@@ -64,6 +65,8 @@ def discard(trash_dir: str) -> None:
     copy = os.path.join(trash_dir, "admin")
     if os.path.lexists(copy):
         shutil.rmtree(copy)
+    with suppress(FileNotFoundError):
+        os.unlink(os.path.join(trash_dir, GITFILE))
     drop_if_empty(trash_dir)
     drop_root(os.path.dirname(trash_dir))
 

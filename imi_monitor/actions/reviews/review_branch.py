@@ -5,6 +5,7 @@ other work, and none is ever reset: what a name already stands for decides wheth
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from imi_monitor.model.errors import GitError, Refused
@@ -48,6 +49,18 @@ def choose(context: Context, git: Git, located: Located) -> Choice:
         "rename or delete one of them",
         code="branch-exists",
     )
+
+
+def left_behind(git: Git, chosen: str, located: Located) -> dict[str, int]:
+    """Branches of earlier reviews that were passed over, as both they and the pull request went on: name -> own commits."""
+    from imi_monitor.git.distance import distance
+    from imi_monitor.git.refs import branches
+
+    known = branches(git)
+    before = takewhile(lambda name: name != chosen, _names(located))
+    passed = [name for name in before if name in known and stands_for(git, name, located)]
+    ahead = {name: distance(git, known[name], located.sha)[0] for name in passed}
+    return {name: commits for name, commits in ahead.items() if commits}
 
 
 def fits(context: Context, git: Git, branch: str, located: Located) -> bool:

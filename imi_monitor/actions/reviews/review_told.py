@@ -21,8 +21,13 @@ def made(git: Git, plan: Plan, located: Located, warnings: list[str], status: in
     """A worktree that was just made."""
     kept = ", which stood here already" if plan.took_over else ""
     line = f"made {safe(plan.name)} on {safe(plan.branch)}{kept}"
-    if located.info.head not in (None, plan.branch):
-        line += f", because {safe(located.info.head or '')} is something else here"
+    earlier = review_branch.left_behind(git, plan.branch, located)
+    head = located.info.head or plan.branch
+    if head in earlier:
+        line += f", because {safe(head)} of an earlier review went another way"
+    elif head != plan.branch:
+        line += f", because {safe(head)} is something else here"
+    warnings = [*warnings, *(_left(name, number, located) for name, number in earlier.items())]
     data = _data(located, plan.name, plan.path, plan.branch, line) | {"created": True, "updated": 0}
     return _outcome(git, located, plan.branch, line, data, warnings, plan.path, status)
 
@@ -42,6 +47,10 @@ def updated(git: Git, found: Target, located: Located, done: Updated, warnings: 
 
 def ahead(number: int, located: Located) -> str:
     return f"it has {count(number, 'commit')} that {located.mention.called} has not yet"
+
+
+def _left(branch: str, number: int, located: Located) -> str:
+    return f"{safe(branch)} of an earlier review stays: it has {count(number, 'commit')} that {located.mention.called} has not"
 
 
 def _data(located: Located, name: str, path: str, branch: str, line: str) -> dict[str, object]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from contextlib import suppress
 
 from imi_monitor.model.text import safe
 
@@ -33,7 +34,6 @@ class Tree:
 
     def __init__(self, path: str, aside: str) -> None:
         self.real = os.path.realpath(path)
-        self.made: list[str] = []  # folders that had to be made, outermost first
         self._open = {"": os.open(path, _FOLDER)}
         try:
             self._aside = os.open(aside, _FOLDER)
@@ -170,8 +170,8 @@ class Tree:
 
     def _enter(self, parent: int, part: str, so_far: str, make: bool) -> int | None:
         try:
-            if make and _make_folder(parent, part):
-                self.made.append(so_far)
+            if make:
+                _make_folder(parent, part)
             handle = os.open(part, _FOLDER, dir_fd=parent)
         except FileNotFoundError:
             return None
@@ -197,12 +197,9 @@ def _put_back(place: int, aside: str, folder: int, leaf: str, *, is_folder: bool
     os.unlink(aside, dir_fd=place)
 
 
-def _make_folder(parent: int, part: str) -> bool:
-    try:
+def _make_folder(parent: int, part: str) -> None:
+    with suppress(FileExistsError):
         os.mkdir(part, dir_fd=parent)
-    except FileExistsError:
-        return False
-    return True
 
 
 def _why_no_folder(parent: int, part: str, error: OSError) -> str:

@@ -32,9 +32,6 @@ class LinkReport:
     removed: tuple[str, ...] = ()  # their source is gone
     kept: tuple[str, ...] = ()  # correct already
     conflicts: tuple[tuple[str, str], ...] = ()  # (name, why not)
-    targets: tuple[str, ...] = ()  # the texts of `linked`
-    folders: tuple[str, ...] = ()  # made for them, outermost first
-    admin_dir: str = ""
 
     @property
     def changed(self) -> int:
@@ -61,17 +58,9 @@ class _Notes:
 
     done: dict[str, list[str]] = field(default_factory=lambda: {"linked": [], "moved": [], "removed": [], "kept": []})
     conflicts: list[tuple[str, str]] = field(default_factory=list)
-    targets: list[str] = field(default_factory=list)
 
-    def report(self, tree: Tree, admin_dir: str) -> LinkReport:
-        parts = {kind: tuple(names) for kind, names in self.done.items()}
-        return LinkReport(
-            **parts,
-            conflicts=tuple(self.conflicts),
-            targets=tuple(self.targets),
-            folders=tuple(tree.made),
-            admin_dir=admin_dir,
-        )
+    def report(self) -> LinkReport:
+        return LinkReport(**{kind: tuple(names) for kind, names in self.done.items()}, conflicts=tuple(self.conflicts))
 
 
 def link_into(repository: Repository, worktree_path: str, settings: Settings) -> LinkReport:
@@ -110,19 +99,6 @@ def shrink(
     except GitError as error:
         return (("info/exclude", error.sentence),)
     return ()
-
-
-def unlink_from(worktree_path: str, report: LinkReport) -> None:
-    """Take back what `link_into` made. The names stay in `info/exclude`: another worktree may need them by now."""
-    if not report.linked:
-        return
-    with Tree(worktree_path, report.admin_dir) as tree:
-        for name, target in zip(report.linked, report.targets, strict=True):
-            try:
-                tree.take_away(name, target)
-            except InTheWay:
-                continue  # it is not our link any more: whoever put it there keeps it
-        tree.drop_folders(report.folders)
 
 
 def place_of(repository: Repository, worktree_path: str) -> Place:
@@ -168,7 +144,7 @@ def bring_in_line(
             _drop_former(tree, shared, name, notes, check)
         for name in names:
             _one(tree, shared, shared.sources[name], reserved.get(name), notes, check)
-        return notes.report(tree, place.admin_dir)
+        return notes.report()
 
 
 def _reserved(place: Place, names: list[str], listed: list[str]) -> dict[str, str]:
@@ -197,8 +173,6 @@ def _one(tree: Tree, shared: Shared, source: Source, reserved: str | None, notes
         notes.conflicts.append((source.name, f"cannot be linked: {error.strerror}"))
     else:
         notes.done[{KEPT: "kept", MISSING: "linked", MOVED: "moved"}[state]].append(source.name)
-        if state == MISSING:
-            notes.targets.append(tree.target(source))
 
 
 def _drop_former(tree: Tree, shared: Shared, name: str, notes: _Notes, check: bool) -> None:

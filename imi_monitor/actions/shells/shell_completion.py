@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 
 from imi_monitor import actions
 from imi_monitor.actions.base import GLOBALS, Option
+from imi_monitor.actions.fronts import FRONTS
 
 if TYPE_CHECKING:
     from imi_monitor.actions.base import Action
 
-# The front ends of cli/, which this room may not import; a test compares them.
-FRONTS = (("watch", "stream what changes as one JSON object a line"), ("demo", "a throw-away repository to look at"))
 _WORKTREE_ARGUMENTS = ("name", "worktree", "query")
 _NEW_NAMES = ("feat", "fix", "aiops", "devops", "add", "types add", "types remove", "review", "pr")
 
@@ -38,12 +37,12 @@ def script(shell: str) -> list[str]:
 
 
 def verbs() -> list[Verb]:
-    """All verbs in the order of the registry of actions."""
+    """All verbs in the order of the registry of actions, then the front ends."""
     return [
         Verb(word, _quotable(action.help), action.options, _kind(word, action))
-        for action in actions.all_actions()
+        for action in (*actions.all_actions(), *FRONTS)
         for word in action.words
-    ] + [Verb(word, text, (), "") for word, text in FRONTS]
+    ]
 
 
 def _kind(word: str, action: Action) -> str:

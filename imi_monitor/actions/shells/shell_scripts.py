@@ -11,17 +11,18 @@ WITHOUT_PATH = (
     "sync", "trust", "doctor", "paths", "config", "shell-init", "completion", "types", "help", "watch",
 )  # fmt: skip
 
-# `command` and `builtin` because people alias rm and cd; no `local x=$(…)`, which would hide a failure; `|| :` and
+# IMI_SHELL tells `imi doctor` that it was called by the function; not exported, or whatever is started from that shell would
+# say so too. `command` and `builtin` because people alias rm and cd; no `local x=$(…)`, which would hide a failure; `|| :` and
 # `|| imi_code=…` because somebody's shell may run with -e. `read -d ''` keeps a newline at the end of a path.
 _POSIX = r"""
 function imi {
   case "${1-}" in
-    @PLAIN@) command imi "$@"; return ;;
+    @PLAIN@) IMI_SHELL=@SHELL@ command imi "$@"; return ;;
   esac
   local imi_file imi_target imi_code
-  imi_file=$(command mktemp "${TMPDIR:-/tmp}/imi-cd.XXXXXXXX") || { command imi "$@"; return; }
+  imi_file=$(command mktemp "${TMPDIR:-/tmp}/imi-cd.XXXXXXXX") || { IMI_SHELL=@SHELL@ command imi "$@"; return; }
   imi_code=0
-  IMI_CD_FILE=$imi_file command imi "$@" || imi_code=$?
+  IMI_SHELL=@SHELL@ IMI_CD_FILE=$imi_file command imi "$@" || imi_code=$?
   imi_target=
   IFS= read -r -d '' imi_target < "$imi_file" || :
   command rm -f -- "$imi_file"
@@ -37,7 +38,7 @@ _FISH = r"""
 function imi --description 'git worktrees for many coding agents'
   switch "$argv[1]"
     case @PLAIN@
-      command imi $argv
+      IMI_SHELL=@SHELL@ command imi $argv
       return
   end
   set -l imi_file
@@ -47,10 +48,10 @@ function imi --description 'git worktrees for many coding agents'
     set imi_file (command mktemp $imi_folder/imi-cd.XXXXXXXX)
   end
   if test -z "$imi_file"
-    command imi $argv
+    IMI_SHELL=@SHELL@ command imi $argv
     return
   end
-  IMI_CD_FILE=$imi_file command imi $argv
+  IMI_SHELL=@SHELL@ IMI_CD_FILE=$imi_file command imi $argv
   set -l imi_code $status
   set -l imi_target
   read -z imi_target < $imi_file
@@ -68,4 +69,4 @@ def function(shell: str) -> list[str]:
     """The function for `shell`, line by line."""
     text = _FISH if shell == "fish" else _POSIX
     plain = " ".join(WITHOUT_PATH) if shell == "fish" else "|".join(WITHOUT_PATH)
-    return text.strip("\n").replace("@PLAIN@", plain).split("\n")
+    return text.strip("\n").replace("@PLAIN@", plain).replace("@SHELL@", shell).split("\n")
