@@ -38,7 +38,7 @@ from imi_monitor.ui.panels import PANELS
 from imi_monitor.ui.panels.worktrees import WorktreesPanel, key_of
 from imi_monitor.ui.preferences import Preferences
 from imi_monitor.ui.views import View
-from imi_monitor.ui.widgets.keybar import Hint, KeyBar
+from imi_monitor.ui.widgets.keybar import Bar, Hint, KeyBar
 
 LEAST = (40, 12)
 Live = Callable[[], AbstractAsyncContextManager[Engine]]
@@ -83,8 +83,8 @@ class ImiApp(Doing):
 
     def compose(self) -> ComposeResult:
         panels = {number: panel(number) for number, panel in enumerate(PANELS, 1)}
-        yield Static(id="header")
-        yield Static(id="trouble")
+        yield Bar(id="header")
+        yield Bar(id="trouble")
         yield Input(
             placeholder="text, !not, @agent, type:feat, is:dirty · ⏎ keeps it, esc clears it", id="filter", compact=True
         )
@@ -168,6 +168,7 @@ class ImiApp(Doing):
         worktrees.facts, worktrees.marks = self._facts, self._marks
         worktrees.show(snapshot, self._selected, now)
         self._go_where_wanted(worktrees)
+        self._fill_grid()
         for panel in self.panels:
             if panel is not worktrees:
                 panel.show(snapshot, self._selected, now)
@@ -213,8 +214,13 @@ class ImiApp(Doing):
 
     def _draw_keys(self) -> None:
         hints = [
-            Hint(one.key_shown, one.label.split(" ")[0].rstrip("…"), f"app.do('{one.word}')", not self.why_not(one))
-            for one in sorted(self.commands, key=lambda one: -one.weight)
+            Hint(
+                "enter" if self._plain.enabled and one.key == "enter" else one.key_shown,
+                one.label.split(" ")[0].rstrip("…"),
+                f"app.do('{one.word}')",
+                not self.why_not(one),
+            )
+            for one in sorted(self.commands, key=lambda one: (one.word == "help", -one.weight))
             if one.weight and one.key
         ]
         self.home.query_one(KeyBar).show(hints, self.size.width)

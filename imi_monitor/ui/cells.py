@@ -36,17 +36,20 @@ def text(value: str, width: int, style: str = "", *, right: bool = False) -> Con
 def glyph(worktree: Worktree) -> Content:
     if worktree.missing:
         return Content.styled("✗", "$error")
+    if worktree.claim is not None and worktree.claim.state in CLAIM_WORDS:
+        return Content.styled(CLAIM_WORDS[worktree.claim.state][0], CLAIM_STYLES[worktree.claim.state])
     return Content.styled(TYPE_GLYPHS.get(worktree.type, "·"), "$primary" if worktree.claim else MUTED)
 
 
+CLAIM_STYLES = {"": MUTED, "held": "$accent", "stale": "$warning", "dead": "$error"}
+CLAIM_WORDS = {"stale": "◌ silent", "dead": "✗ dead"}
+
+
 def owner(worktree: Worktree, width: int) -> Content:
-    """The owner; `human` is muted, a claim that is not in order says so."""
+    """The owner; `human` is muted, a claim that is not in order has its colour, and its word beside it in `doing`."""
     claim = worktree.claim
-    if claim is None:
-        return text("human", width, MUTED)
-    if claim.state == "held":
-        return text(safe(claim.agent), width, "bold")
-    return text(f"{safe(claim.agent)} {claim.state}", width, "$error" if claim.state == "dead" else "$warning")
+    style = CLAIM_STYLES.get(claim.state if claim else "", "")
+    return text(safe(worktree.owner), width, style)
 
 
 def arrows(ahead: int | None, behind: int | None, width: int, *, known: bool = True) -> Content:
@@ -55,7 +58,9 @@ def arrows(ahead: int | None, behind: int | None, width: int, *, known: bool = T
         return text("–" if known else "?", width, MUTED)
     parts = [Content.styled(f"↑{short(ahead)}", "$success") if ahead else None,
              Content.styled(f"↓{short(behind)}", "$warning") if behind else None]  # fmt: skip
-    return padded(Content(" ").join([part for part in parts if part is not None]), width)
+    shown = [part for part in parts if part is not None]
+    apart = Content(" ").join(shown)
+    return padded(apart if apart.cell_length <= width else Content("").join(shown), width)
 
 
 def short(number: int) -> str:
@@ -114,6 +119,9 @@ def doing(worktree: Worktree, now: datetime) -> Content:
     if special.plain:
         return special
     claim, change = worktree.claim, worktree.last_change
+    if claim is not None and claim.state in CLAIM_WORDS:
+        lost = Content.styled(CLAIM_WORDS[claim.state], CLAIM_STYLES[claim.state])
+        return lost.append(Content.styled(f" · {safe(claim.task, 120)}", MUTED)) if claim.task else lost
     if claim is not None and claim.task:
         return Content(safe(claim.task, 120))
     if change is not None:
@@ -181,17 +189,17 @@ def event(line: EventLine, width: int) -> Content:
     return Content("").join([text(clock(line.at), 9, MUTED), text(kind, 18, style), padded(place, room)])
 
 
-def file(entry: FileState, width: int, shared: str | None) -> Content:
+def file(entry: FileState, width: int, shared: tuple[str, bool] | None) -> Content:
     """`M  src/api.ts  +12 −3  ⚡ fix-bug`."""
     letters = f"{entry.index}{entry.tree}".replace(".", " ")
     style = "$error" if "U" in letters else "$success" if entry.tree == "." else "$warning"
     lines = "" if entry.added is None else f"+{entry.added} −{entry.removed}"
-    other = f" ⚡ {fit(shared, min(14, columns.cells(shared)))}" if shared else ""
+    other = f" ⚡ {columns.clip(shared[0], 14)}" if shared else ""
     room = max(8, width - 4 - 10 - columns.cells(other))
     path = tail(safe(entry.path), room)
     parts = [text(letters, 3, style), Content(" "), text(path, room), text(lines, 10, MUTED, right=True)]
-    if other:
-        parts.append(Content.styled(other, "$error"))
+    if shared:
+        parts.append(Content.styled(other, "$error" if shared[1] else "$warning"))
     return Content("").join(parts)
 
 
@@ -203,11 +211,14 @@ def collision(one: Collision) -> Content:
     return Content.styled(f"⚡ {safe(one.left.worktree)} {verb} {other}: {', '.join(map(safe, files[:3]))}", style)
 
 
-def overlaps(snapshot: Snapshot, key: Key) -> dict[str, str]:
-    """Path -> the other worktree that touches it too."""
-    shared: dict[str, str] = {}
+def overlaps(snapshot: Snapshot, key: Key) -> dict[str, tuple[str, bool]]:
+    """Path -> the other worktree that touches it too, and whether a merge of the two conflicts in it."""
+    shared: dict[str, tuple[str, bool]] = {}
     for one in snapshot.collisions:
         if one.right is not None and key in (one.left, one.right):
-            other = one.right if one.left == key else one.left
-            shared.update(dict.fromkeys(one.files, safe(other.worktree)))
+            other = safe((one.right if one.left == key else one.left).worktree)
+            for path in one.files:
+                hard = path in (one.conflicts or ())
+                if hard or path not in shared:
+                    shared[path] = (other, hard)
     return shared

@@ -115,6 +115,14 @@ class Home(App[None]):
             panel.display = panel.number in shown
             panel.tabs = tabs if width == "middle" and panel.number in TABS and self._zoomed is None else ()
         self.home.set_class(self._zoomed is not None, "-zoomed")
+        self._fill_grid()
+
+    def _fill_grid(self) -> None:
+        """Few worktrees leave more room for the agents: then 3 begins beside 4, else below it. A grid is filled in order."""
+        few = self._shown is not None and len(self._shown.worktrees) + 5 < self.size.height // 2
+        if few != self.home.has_class("-few"):
+            self.home.set_class(few, "-few")
+            self.panel(3).parent.move_child(self.panel(3), after=self.panel(2 if few else 4))  # type: ignore[union-attr]
 
     def action_panel(self, number: int) -> None:
         """Go to a panel: where it cannot be seen beside the list, it takes the place of one that can."""
@@ -169,8 +177,8 @@ class Home(App[None]):
     def _moved(self, message: Lines.Moved) -> None:
         if self._shown is not None and message.lines is self.worktrees.lines:
             under = self._under_cursor(self._shown)
-            if under is not None and under != self._selected:
-                self._selected = under
+            if under != self._selected:
+                self._selected = under  # none on a heading: nothing is acted on that is not under the cursor
                 self._aim()
                 self._draw()
 

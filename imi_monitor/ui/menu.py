@@ -16,11 +16,11 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from imi_monitor.model import fuzzy
+from imi_monitor.model import columns, fuzzy
 from imi_monitor.ui import cells
 from imi_monitor.ui.widgets.lines import Lines, Row
 
-_LABEL, _KEY = 22, 8
+_LABEL, _KEY = 26, 10  # at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,10 @@ class Menu(ModalScreen[str | None]):
         self._entries = tuple(entries)
         self._search = search
         self._at = at
+        self._widths = (
+            min(_KEY, max((columns.cells(entry.key) for entry in entries), default=0) + 2),
+            min(_LABEL, max((columns.cells(entry.label) for entry in entries if entry.help), default=0) + 1),
+        )
         self._peek = peek  # called with the value under the cursor, to show what it would be like
 
     def compose(self) -> ComposeResult:
@@ -62,7 +66,6 @@ class Menu(ModalScreen[str | None]):
             if self._search:
                 yield Input(placeholder="type to search, ⏎ does it", classes="menu-search", compact=True)
             yield Lines(id="menu-lines")
-            yield Static("", id="menu-more")
 
     @property
     def lines(self) -> Lines:
@@ -85,13 +88,13 @@ class Menu(ModalScreen[str | None]):
             self.lines.select(first)
 
     def _line(self, entry: Entry) -> Content:
-        if not entry.value:
+        if not entry.value and not entry.key:
             return Content.styled(entry.label, "bold $primary")
         off = bool(entry.why_not)
         style = "$text-disabled" if off else ""
         parts = [
-            cells.text(entry.key, _KEY, style or "bold $footer-key-foreground"),
-            cells.text(entry.label, _LABEL, style),
+            cells.text(entry.key, self._widths[0], style or "bold $footer-key-foreground"),
+            cells.text(entry.label, self._widths[1], style),
             Content(" "),
             Content.styled(entry.why_not or entry.help, style or cells.MUTED),
         ]

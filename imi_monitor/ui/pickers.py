@@ -11,11 +11,11 @@ from imi_monitor.ui.menu import Entry, Menu
 
 Why = Callable[[Command], str]
 _MOVING = (
-    ("j k ↑ ↓", "move; pgup pgdn home end too"),
-    ("1 – 5, tab", "the panels"),
-    ("h l ← →", "fold and unfold a group"),
-    ("esc", "one step out: zoom, filter, marks"),
-    ("mouse", "click selects, double click opens, right button offers, wheel scrolls"),
+    ("j k ↑ ↓", "Move", "in the panel that has the focus; page up and down, home and end too"),
+    ("1-5 tab", "Panels", "where there is no room for all, the number shows its panel"),
+    ("h l ← →", "Fold", "and unfold the group under the cursor"),
+    ("esc", "Back", "one step out: the zoom, the filter, the marks"),
+    ("mouse", "All of it", "click selects, double click opens, right button offers, wheel scrolls"),
 )
 
 
@@ -28,7 +28,7 @@ def palette(commands: Sequence[Command], why: Why) -> Menu:
 def keys(commands: Sequence[Command], why: Why) -> Menu:
     """The help: what every key does, by what it is about."""
     entries = [Entry("", "Moving")]
-    entries += [Entry(f"-{key}", text, "", key, why_not="moves about: nothing to choose here") for key, text in _MOVING]
+    entries += [Entry("", label, text, key) for key, label, text in _MOVING]
     for group in dict.fromkeys(command.group for command in commands):
         entries.append(Entry("", group))
         entries += [_entry(command, why) for command in commands if command.group == group and command.key]
@@ -49,4 +49,10 @@ def theme(now: str, peek: Callable[[str], None]) -> Menu:
 
 
 def _entry(command: Command, why: Why) -> Entry:
-    return Entry(command.word, command.label, command.help, command.key_shown, why(command))
+    return Entry(command.word, command.label, _phrase(command.help), command.key_shown, why(command))
+
+
+def _phrase(sentence: str) -> str:
+    """Actions write sentences or phrases; beside each other they read better alike."""
+    text = sentence.rstrip(".")
+    return text[:1].lower() + text[1:] if text[1:2].islower() or text[1:2] == " " else text

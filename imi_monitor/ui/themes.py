@@ -10,6 +10,8 @@ import os
 from textual.theme import BUILTIN_THEMES, Theme
 
 _DARK_EXTRAS = {
+    "text-muted": "#8594a5",
+    "text-disabled": "#5a6775",
     "block-cursor-foreground": "#ffffff",
     "block-cursor-background": "#2b4a6f",
     "block-cursor-text-style": "none",
@@ -22,6 +24,8 @@ _DARK_EXTRAS = {
     "footer-key-foreground": "#7cc4ff",
 }
 _LIGHT_EXTRAS = {
+    "text-muted": "#5f6c79",
+    "text-disabled": "#98a3ae",
     "block-cursor-foreground": "#10151b",
     "block-cursor-background": "#bcd9f5",
     "block-cursor-text-style": "none",
@@ -62,7 +66,8 @@ THEMES = (
         success="ansi_green", foreground="ansi_default", background="ansi_default", surface="ansi_default",
         panel="ansi_default", boost="ansi_default", dark=True, ansi=True,
         variables={**BUILTIN_THEMES["ansi-dark"].variables, "block-cursor-blurred-background": "ansi_bright_black",
-                   "border": "ansi_cyan", "border-blurred": "ansi_bright_black",
+                   "text-muted": "ansi_bright_black",
+                   "text-disabled": "ansi_bright_black", "border": "ansi_cyan", "border-blurred": "ansi_bright_black",
                    "footer-key-foreground": "ansi_cyan"},
     ),
 )  # fmt: skip

@@ -59,9 +59,10 @@ def plan(room: int, trees: Sequence[Worktree], *, several: bool) -> Plan:
 @lru_cache(64)
 def _plan(room: int, several: bool, names: int, owners: int, upstream: bool) -> Plan:
     widths = {"name": max(8, min(names, room // 4 if room >= 60 else 14)), "counts": 8, "age": 4}
+    distance = 6 if room >= 60 else 5
     left = room - 3 - sum(widths.values()) - 2
-    wishes = [("owner", max(5, min(owners, 12 if room < 100 else 16))), ("trunk", 6), ("hits", 3), ("doing", 12)]
-    wishes += [("upstream", 6)] if upstream else []
+    wishes = [("owner", max(5, min(owners, 12 if room < 100 else 16))), ("hits", 3), ("trunk", distance), ("doing", 12)]
+    wishes += [("upstream", distance)] if upstream else []
     wishes += [("spark", 8)]
     for name, width in wishes:
         if left > width:
@@ -100,7 +101,7 @@ def one_line(part: Part, plan: Plan) -> Content:
         doing,
         _hits(part.hits, plan.hits) if plan.hits else None,
         cells.arrows(*upstream, plan.upstream, known=known) if plan.upstream else None,
-        cells.arrows(*trunk, plan.trunk, known=known) if plan.trunk else None,
+        _trunk(tree, trunk, plan.trunk, known=known) if plan.trunk else None,
         cells.counts(state, plan.counts),
         cells.sparkline(tree, plan.spark, part.now) if plan.spark else None,
         cells.text(part.age, plan.age, cells.MUTED, right=True),
@@ -115,7 +116,8 @@ def stacked(part: Part, plan: Plan) -> tuple[Content, ...]:
     wide = room >= 50
     state = cells.state_words(tree)
     right = state if wide else Content.styled(part.age, cells.MUTED)
-    owner = f" ({_owner(tree)})"
+    word = cells.CLAIM_WORDS.get(tree.claim.state, "") if tree.claim else ""
+    owner = f" ({_owner(tree)}{f', {word[2:]}' if word else ''})"
     name_room = max(6, room - 3 - right.cell_length - columns.cells(owner) - 1)
     name = columns.clip(_name(tree, plan.several), name_room)
     head = Content("").join(
@@ -145,6 +147,10 @@ def _gutter(part: Part) -> Content:
     return mark.append(cells.glyph(part.tree))
 
 
+def _trunk(tree: Worktree, distance: tuple[int | None, int | None], width: int, *, known: bool) -> Content:
+    return cells.text("", width) if tree.is_main else cells.arrows(*distance, width, known=known)
+
+
 def _hits(hits: int, width: int) -> Content:
     return cells.text(f"⚡{hits}" if hits else "", width, "$error bold")
 
@@ -154,10 +160,9 @@ def _name(tree: Worktree, several: bool) -> str:
 
 
 def _owner(tree: Worktree) -> str:
-    claim = tree.claim
-    return safe(tree.owner) if claim is None or claim.state == "held" else f"{safe(claim.agent)} {safe(claim.state)}"
+    return safe(tree.owner)
 
 
 def _claim_style(tree: Worktree) -> str:
     state = tree.claim.state if tree.claim else ""
-    return {"": cells.MUTED, "held": "$accent", "stale": "$warning", "dead": "$error"}.get(state, "")
+    return cells.CLAIM_STYLES.get(state, "")

@@ -38,7 +38,7 @@ class Panel(Container):
     @property
     def room(self) -> int:
         """Cells a line may take."""
-        return max(10, self.lines.size.width)
+        return max(10, self.lines.room)
 
     def show(self, snapshot: Snapshot, selected: Key | None, now: datetime) -> None:
         """Draw the snapshot, if this panel can be seen at all."""
@@ -88,7 +88,7 @@ class Panel(Container):
         self._draw_title()
 
     def _draw_title(self) -> None:
-        corner, subject = self.corner(), self.subject()
+        corner, subject = self.corner(), "" if self.tabs else self.subject()
         state = (subject, corner.plain, self.tabs, self.size.width, self.has_focus_within)
         if state != self._titled:
             self._titled = state
@@ -97,14 +97,24 @@ class Panel(Container):
     def _title(self, subject: str, corner: Content) -> Content:
         """`2 Git · feat-api ───── corner`, or with tabs `2 Git · feat-api │ 3 Agents │ …`."""
         name = Content(f"{self.number} {self.name_shown}{f' · {subject}' if subject else ''}").stylize("bold")
-        others = [_tab(number, label) for number, label in self.tabs if number != self.number]
-        left = Content.styled(" │ ", "$border-blurred").join([name, *others])
         room = self.size.width - 6  # corners, blanks and one stroke of the frame
+        left = self._with_tabs(name, room) if self.tabs else name
         gap = room - left.cell_length - corner.cell_length
         if not corner.plain or gap < 3:
             return left.truncate(max(1, room), ellipsis=True) if room > 0 else left
         frame = "$border" if self.has_focus_within else "$border-blurred"
         return Content("").join([left, Content.styled(f" {'─' * (gap - 2)} ", frame), corner])
+
+    def _with_tabs(self, name: Content, room: int) -> Content:
+        """The panels in this place side by side; where it is narrow the others by their number alone."""
+        for short in (False, True):
+            tabs = [
+                name if number == self.number else _tab(number, "" if short else label) for number, label in self.tabs
+            ]
+            shown = Content.styled(" │ ", "$border-blurred").join(tabs)
+            if shown.cell_length <= room:
+                break
+        return shown
 
     def on_click(self) -> None:
         """A click on the frame or its title."""
@@ -118,6 +128,6 @@ class Panel(Container):
 
 
 def _tab(number: int, label: str) -> Content:
-    return Content.styled(f"{number} {label}", "$text-muted").stylize(
+    return Content.styled(f"{number} {label}".rstrip(), "$text-muted").stylize(
         Style.from_meta({"@click": f"app.panel({number})"})
     )

@@ -55,7 +55,11 @@ class ClaimsPanel(Panel):
             cells.text(since, 4, cells.MUTED, right=True),
         ]  # fmt: skip
         process = f"{safe(one.process)} " if one.process else ""
-        told = [f"{process}pid {one.pid}" if one.pid else "", f"heard {beat} ago" if beat else "", safe(one.task or "")]
+        told = [
+            f"{process}pid {one.pid}" if one.pid else "",
+            f"heard {beat} ago" if beat and beat != since else "",
+            safe(one.task or ""),
+        ]
         rest = "  ".join(text for text in told if text)
         return Content("").join([*parts, Content.styled(f"  {rest}", cells.MUTED)]).truncate(room, ellipsis=True)
 

@@ -46,7 +46,7 @@ class WorktreesPanel(Panel):
 
     def subject(self) -> str:
         shown = len(self.listed)
-        return f"{shown} of {self.total} · {safe(self.filter.text, 30)}" if self.filter and self.total else ""
+        return f"{shown} of {self.total}" if self.filter and self.total else ""
 
     def corner(self) -> Content:
         """`attention ▾`: the order; a click takes the next one."""
@@ -104,7 +104,7 @@ class WorktreesPanel(Panel):
         text = Content.styled(f"{sign} {safe(one.group, 60)} ", "bold $primary").append(
             Content.styled(str(one.count), cells.MUTED)
         )
-        return Row(_GROUP + one.group, (Content(""), text) if self.stacked else (text,))
+        return Row(_GROUP + one.group, (Content(""), text) if self.stacked else (text,), heading=True)
 
 
 class Same:

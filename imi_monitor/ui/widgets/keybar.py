@@ -22,7 +22,13 @@ class Hint(NamedTuple):
     enabled: bool = True
 
 
-class KeyBar(Static):
+class Bar(Static):
+    """A line with parts that can be clicked, which keep their own colours."""
+
+    auto_links = False
+
+
+class KeyBar(Bar):
     """Shows as many hints as there is room for."""
 
     def __init__(self) -> None:
@@ -37,16 +43,17 @@ class KeyBar(Static):
 
 
 def line(hints: Sequence[Hint], width: int) -> Content:
-    """`c Claim  R Release …`, cut at a whole key; on a narrow terminal more keys and shorter words."""
+    """`c Claim  R Release … ? Help`, cut at a whole key; the last hint is always there: it leads to all others."""
+    last = _one(hints[-1]) if hints else Content("")
     parts: list[Content] = []
-    room = width - 1
-    for hint in hints:
+    room = width - 1 - last.cell_length
+    for hint in hints[:-1]:
         one = _one(hint)
         if one.cell_length + 2 > room:
             break
         parts.append(one)
         room -= one.cell_length + 2
-    return Content(" ").append(Content("  ").join(parts)) if parts else Content("")
+    return Content(" ").append(Content("  ").join([*parts, last]))
 
 
 def _one(hint: Hint) -> Content:

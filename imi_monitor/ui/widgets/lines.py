@@ -26,6 +26,7 @@ class Row:
 
     key: str
     lines: tuple[Content, ...]
+    heading: bool = False  # stands above others; the cursor goes there only when it is led
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -52,7 +53,7 @@ class Lines(ScrollView, can_focus=True):
     ]
     COMPONENT_CLASSES = {"lines--cursor", "lines--row"}
     DEFAULT_CSS = """
-    Lines { height: 1fr; scrollbar-size-vertical: 1; }
+    Lines { height: 1fr; scrollbar-size-vertical: 1; overflow-x: hidden; }
     Lines > .lines--cursor { background: $block-cursor-blurred-background; }
     Lines:focus > .lines--cursor { background: $block-cursor-background; color: $block-cursor-foreground; }
     """
@@ -82,6 +83,7 @@ class Lines(ScrollView, can_focus=True):
         self._cursor: str | None = None
         self._height = height
         self._follow_end = follow_end
+        self._steered = False  # until somebody moves it, the cursor stays on the first row, whichever that is
         self._strips: LRUCache[tuple[Row, int, bool, int], Strip] = LRUCache(600)
 
     @property
@@ -91,6 +93,11 @@ class Lines(ScrollView, can_focus=True):
     @property
     def rows(self) -> tuple[Row, ...]:
         return self._rows
+
+    @property
+    def room(self) -> int:
+        """Cells a row may take: the scroll bar's place is kept free, so that nothing moves when it comes."""
+        return max(1, self.size.width - self.styles.scrollbar_size_vertical)
 
     def show(self, rows: Sequence[Row], height: int | None = None) -> None:
         """Draw these rows from now on; what looks the same is not painted again."""
@@ -102,7 +109,9 @@ class Lines(ScrollView, can_focus=True):
         old_place = self._places.get(self._cursor or "", 0)
         self._rows, self._height = rows, height or self._height
         self._places = {row.key: index for index, row in enumerate(rows)}
-        if self._cursor not in self._places:
+        if not self._steered and not self._follow_end and rows:
+            self._set_cursor(next((row.key for row in rows if not row.heading), rows[0].key), scroll=False)
+        elif self._cursor not in self._places:
             self._set_cursor(rows[min(old_place, len(rows) - 1)].key if rows else None, scroll=False)
         if taller or [row.key for row in before] != [row.key for row in rows]:
             self._strips.clear()
@@ -126,12 +135,15 @@ class Lines(ScrollView, can_focus=True):
         self.refresh()
         if to_end:
             self.scroll_end(animate=False)
+        elif not self._steered:
+            self.scroll_to(y=0, animate=False, force=True)
         elif anchor is not None and anchor[0] in self._places:
             self.scroll_to(y=(self._places[anchor[0]] - anchor[1]) * self._height, animate=False, force=True)
 
     def select(self, key: str) -> None:
         """Put the cursor on a row, if it is there."""
         if key in self._places:
+            self._steered = True
             self._set_cursor(key)
 
     def action_move(self, by: int) -> None:
@@ -145,6 +157,7 @@ class Lines(ScrollView, can_focus=True):
 
     def _go(self, place: int) -> None:
         if self._rows:
+            self._steered = True
             self._set_cursor(self._rows[max(0, min(place, len(self._rows) - 1))].key)
 
     def _set_cursor(self, key: str | None, *, scroll: bool = True) -> None:
@@ -183,6 +196,7 @@ class Lines(ScrollView, can_focus=True):
         if not 0 <= index < len(self._rows):
             return
         key = self._rows[index].key
+        self._steered = True
         self._set_cursor(key)
         if event.button == 3:
             self.post_message(self.Menu(self, key))
@@ -226,5 +240,7 @@ class Lines(ScrollView, can_focus=True):
 
     def _draw(self, content: Content, on_cursor: bool, width: int) -> Strip:
         base = self.get_visual_style("lines--cursor") if on_cursor else self.visual_style
-        strips = Visual.to_strips(self, content.truncate(width, ellipsis=True), width, 1, base)
+        if on_cursor and self.app.native_ansi_color:  # of sixteen colours too few can be read on the cursor's
+            content = Content(content.plain)
+        strips = Visual.to_strips(self, content.truncate(self.room, ellipsis=True), width, 1, base)
         return strips[0].adjust_cell_length(width, base.rich_style) if strips else Strip.blank(width, base.rich_style)
