@@ -7,6 +7,7 @@ when the sources say that the world did. Here they meet: the engine, the panels,
 from __future__ import annotations
 
 import asyncio
+import glob
 import os
 import signal
 from collections.abc import Callable, Sequence
@@ -48,13 +49,13 @@ class ImiApp(Doing):
     """Composition root: engine in, panels and keys out."""
 
     TITLE = "imi"
-    CSS_PATH = [os.path.join(paths.styles_dir(), name) for name in ("app.tcss", "panels.tcss", "dialogs.tcss")]
+    CSS_PATH = sorted(glob.glob(os.path.join(glob.escape(paths.styles_dir()), "*.tcss")))
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (80, "-middle"), (120, "-wide")]
     ENABLE_COMMAND_PALETTE = False  # ours is made from the same table as the help
     BINDINGS = [
         *(Binding(key, f"panel({key})", show=False) for key in "12345"),
-        Binding("tab", "next_panel(1)", show=False),
-        Binding("shift+tab", "next_panel(-1)", show=False),
+        Binding("tab", "next_panel(1)", show=False, priority=True),
+        Binding("shift+tab", "next_panel(-1)", show=False, priority=True),
         Binding("ctrl+p", "do('palette')", show=False, priority=True),
         Binding("escape", "out", show=False),
         Binding("h,left", "fold(True)", show=False),

@@ -101,7 +101,7 @@ def note(worktree: Worktree) -> Content:
     """What is out of the ordinary, in words."""
     state = worktree.git
     if worktree.missing:
-        return Content.styled("✗ missing: its folder is gone", "$error")
+        return Content.styled("✗ its folder is gone", "$error")
     if worktree.failure is not None:
         return Content.styled(f"? {safe(worktree.failure.why, 60)}", "$error")
     if state is None:

@@ -65,13 +65,13 @@ OWN = (
     Command("group", "b", "Group", "in groups: by repository, type or owner", _LIST),
     Command("fold", "", "Fold", "fold all groups, or unfold them", _LIST),
     Command("next", "w", "Next", "the next worktree that needs you", _LIST, weight=25),
-    Command("only", "f", "Only this", "changes and events of the selected worktree only, or of all", _LOOK),
+    Command("only", "F", "Only this", "changes and events of the selected worktree only, or of all", _LOOK),
     Command("zoom", "z", "Zoom", "one panel on the whole screen, and back", _LOOK),
     Command("refresh", "r", "Refresh", "look at everything again now", _LOOK, everywhere=True),
     Command("pause", "p", "Pause", "hold the picture still, and go on", _LOOK, everywhere=True),
     Command("faster", "plus", "Faster", "refresh ages and order more often", _LOOK),
     Command("slower", "minus", "Slower", "refresh ages and order less often", _LOOK),
-    Command("theme", "t", "Theme…", "colours: dark, light, for colour-blind eyes, sixteen", _APP, everywhere=True),
+    Command("theme", "T", "Theme…", "colours: dark, light, for colour-blind eyes, sixteen", _APP, everywhere=True),
     Command("trouble", "", "What is wrong", "every source that cannot be read, since when and why", _APP),
     Command("palette", "colon", "Palette", "search for anything that can be done", _APP, everywhere=True),
     Command("help", "question_mark", "Help", "the keys of where you are", _APP, everywhere=True, weight=50),
@@ -110,7 +110,12 @@ def _of_views() -> list[Command]:
 
 def takes_worktree(action: Action) -> bool:
     """Whether the action is about an existing worktree, which the selection can name."""
-    return bool(action.arguments) and action.arguments[0].name == "name" and action.words[0] not in MAKES
+    return bool(action.arguments) and action.arguments[0].name == "name" and not makes_new(action)
+
+
+def makes_new(action: Action) -> bool:
+    """Whether the name that the action takes is that of something new."""
+    return bool(getattr(action, "makes_new", action.words[0] in MAKES))
 
 
 def _remapped(commands: Sequence[Command], keymap: Mapping[str, str]) -> list[Command]:

@@ -11,12 +11,12 @@ from textual.widgets import Input
 
 from imi_monitor import actions
 from imi_monitor.actions.base import Outcome
+from imi_monitor.actions.context import Context
 from imi_monitor.model import times
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import availability, browsing, copying, opening, pickers
-from imi_monitor.ui.acting import dialogs
 from imi_monitor.ui.commands import Command
 from imi_monitor.ui.dialog import ActionDialog
 from imi_monitor.ui.header import troubles
@@ -24,6 +24,7 @@ from imi_monitor.ui.home import Home
 from imi_monitor.ui.menu import Entry, Menu
 from imi_monitor.ui.ordering import GROUPS, SORTS, Order, after
 from imi_monitor.ui.panels.worktrees import group_of, key_of
+from imi_monitor.ui.questions import dialogs
 from imi_monitor.ui.views import VIEWS
 from imi_monitor.ui.widgets.lines import Lines
 
@@ -76,7 +77,14 @@ class Doing(Home):
     def action_act(self, word: str) -> None:
         action = actions.find(word.replace("-", " ")) or actions.find(word)
         if action is not None:
-            self._ask(dialogs(action, self.targets, self._surroundings))
+            self._ask(dialogs(action, self.targets, self._at))
+
+    def _at(self, tree: Worktree | None) -> Callable[[], Context]:
+        """A name alone may mean two worktrees: it is looked up in the repository of the one that was selected."""
+        trees = self._shown.worktrees if self._shown is not None else ()
+        same = [other for other in trees if tree is not None and other.key.repo == tree.key.repo and not other.missing]
+        where = tree.path if tree in same and tree is not None else next((other.path for other in same), None)
+        return lambda: self._surroundings(where)
 
     def _ask(self, waiting: Sequence[ActionDialog]) -> None:
         """One dialog after the other; leaving one leaves them all."""

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from textual import on
+from textual.actions import SkipAction
 from textual.app import App
 from textual.content import Content
 from textual.screen import Screen
@@ -133,11 +134,18 @@ class Home(App[None]):
         if self._zoomed is not None or self.width_class == "narrow":
             self._zoomed = number if number > 1 or self._zoomed not in (None, *TABS) else None
         self._lay_out()
-        self.panel(number).lines.focus()
-        self.call_after_refresh(self._draw)
+        self._draw()
+        self.call_after_refresh(self._enter, number)
         self._remember()
 
+    def _enter(self, number: int) -> None:
+        """Only what is laid out can have the focus, and only then it is known how much it can show."""
+        self.panel(number).lines.focus()
+        self._draw()
+
     def action_next_panel(self, step: int) -> None:
+        if self.screen is not self.home:
+            raise SkipAction  # in a dialog or a view the key is theirs
         here = next((panel.number for panel in self.panels if panel.has_focus_within), 1)
         self.action_panel((here - 1 + step) % len(self.panels) + 1)
 

@@ -89,7 +89,7 @@ def head(plan: Plan) -> Content:
 
 
 def one_line(part: Part, plan: Plan) -> Content:
-    tree, state = part.tree, part.tree.git
+    tree, state = part.tree, None if part.tree.missing else part.tree.git  # what git said before says nothing now
     known = state is not None
     upstream = (state.ahead, state.behind) if state and state.upstream else (None, None)
     trunk = (state.trunk_ahead, state.trunk_behind) if state and not tree.is_main else (None, None)

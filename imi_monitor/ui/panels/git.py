@@ -36,13 +36,13 @@ class GitPanel(Panel):
             for index, one in enumerate(snapshot.collisions)
             if tree.key in (one.left, one.right)
         ]
-        if tree.git is not None:
+        if tree.git is not None and not tree.missing:
             rows += self._files(snapshot, tree, tree.git)
         return rows
 
     def _head(self, tree: Worktree, now: datetime) -> list[Content]:
         lines = [Content.styled(_path(tree.path, self.room), cells.MUTED)]
-        state = tree.git
+        state = None if tree.missing else tree.git  # what git said before says nothing now
         if tree.failure is not None:
             lines.append(Content.styled(f"? {safe(tree.failure.why)}", "$error"))
         if state is None:

@@ -45,6 +45,8 @@ class WorktreesPanel(Panel):
         yield self.lines
 
     def subject(self) -> str:
+        if self.filter.problem:
+            return self.filter.problem
         shown = len(self.listed)
         return f"{shown} of {self.total}" if self.filter and self.total else ""
 
@@ -60,8 +62,6 @@ class WorktreesPanel(Panel):
         return 2 if self.stacked else 1
 
     def empty_text(self, snapshot: Snapshot) -> str:
-        if self.filter.problem:
-            return self.filter.problem
         if self.filter and snapshot.worktrees:
             return f"no worktree matches {safe(self.filter.text)!r}: esc clears the filter"
         if not any(health.source == "worktrees" for health in snapshot.health):
