@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from textual import events, on
+from textual.actions import SkipAction
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
@@ -34,6 +35,13 @@ class Entry:
     why_not: str = ""
 
 
+class Search(Input):
+    """What is searched for. While it is empty, `?` is not text but closes the help that it opened."""
+
+    def check_consume_key(self, key: str, character: str | None = None) -> bool:
+        return (key != "question_mark" or bool(self.value)) and super().check_consume_key(key, character)
+
+
 class Menu(ModalScreen[str | None]):
     """Type to search (or, without search, press an entry's own key), choose with enter or a click, leave with esc."""
 
@@ -43,6 +51,7 @@ class Menu(ModalScreen[str | None]):
         Binding("up", "move(-1)", show=False, priority=True),
         Binding("pagedown", "page(1)", show=False, priority=True),
         Binding("pageup", "page(-1)", show=False, priority=True),
+        Binding("question_mark", "shut", show=False, priority=True),
     ]
 
     def __init__(
@@ -64,7 +73,7 @@ class Menu(ModalScreen[str | None]):
         with Vertical(classes="menu"):
             yield Static(Content(self._title), classes="menu-title")
             if self._search:
-                yield Input(placeholder="type to search, ⏎ does it", classes="menu-search", compact=True)
+                yield Search(placeholder="type to search, ⏎ does it", classes="menu-search", compact=True)
             yield Lines(id="menu-lines")
 
     @property
@@ -133,10 +142,6 @@ class Menu(ModalScreen[str | None]):
 
     def on_key(self, event: events.Key) -> None:
         if self._search:
-            if event.key == "question_mark" and not self.query_one(Input).value:
-                event.stop()
-                event.prevent_default()
-                self.dismiss(None)
             return
         pressed = next((entry for entry in self._entries if event.character and entry.key == event.character), None)
         if pressed is not None:
@@ -157,6 +162,12 @@ class Menu(ModalScreen[str | None]):
 
     def action_page(self, by: int) -> None:
         self.lines.action_page(by)
+
+    def action_shut(self) -> None:
+        """The key that opened the help closes it, unless it is being searched for."""
+        if self._search and self.query_one(Input).value:
+            raise SkipAction
+        self.dismiss(None)
 
     def action_leave(self) -> None:
         self.dismiss(None)

@@ -116,6 +116,8 @@ class Lines(ScrollView, can_focus=True):
         if taller or [row.key for row in before] != [row.key for row in rows]:
             self._strips.clear()
             self._reflow(anchor, to_end=self._follow_end and at_end)
+            if taller and self._steered:
+                self._show_cursor()
             return
         for index, (old, new) in enumerate(zip(before, rows, strict=True)):
             if old != new:
