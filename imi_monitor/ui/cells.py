@@ -7,6 +7,7 @@ and everything from outside has passed `safe`.
 from __future__ import annotations
 
 from datetime import datetime
+from functools import lru_cache
 
 from textual.content import Content
 
@@ -167,6 +168,17 @@ def change(line: Change, width: int) -> Content:
     if by:
         parts.append(Content.styled(f" {by}", MUTED))
     return Content("").join(parts)
+
+
+@lru_cache(4096)
+def _moment(at: str | None) -> datetime | None:
+    return times.parse(at)
+
+
+def age(at: str | None, now: datetime) -> str:
+    """The age of a stored moment. The same few hundred moments are asked about every second, so they are read once."""
+    moment = _moment(at)
+    return times.age(None if moment is None else (now - moment).total_seconds())
 
 
 def clock(at: str) -> str:

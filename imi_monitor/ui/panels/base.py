@@ -44,16 +44,23 @@ class Panel(Container):
         """Draw the snapshot, if this panel can be seen at all."""
         if not self.display or not self.lines.size.width:
             return
+        if self.same(snapshot):
+            self._draw_title()
+            return
         before, self._made = self._made, {}
         self._before = before
         rows = self.rows(snapshot, selected, now)
         self._draw_title()
         self.lines.show(rows or (self._empty_row(snapshot),), self.height_of_row())
 
+    def same(self, snapshot: Snapshot) -> bool:
+        """Whether nothing can look different since the last time; ages alone make most panels new every second."""
+        return False
+
     def row(self, key: str, signature: Hashable, make: Callable[[], tuple[Content, ...]]) -> Row:
         """The row made before if its signature is the same, else a new one: most rows of most snapshots are not new."""
         known = self._before.get(key)
-        row = known[1] if known is not None and known[0] == signature else Row(key, make())
+        row = known[1] if known is not None and known[0] == signature else Row(key, make)
         self._made[key] = (signature, row)
         return row
 

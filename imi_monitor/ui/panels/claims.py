@@ -7,7 +7,6 @@ from datetime import datetime
 
 from textual.content import Content
 
-from imi_monitor.model import times
 from imi_monitor.model.snapshot import ClaimState, Key, Snapshot
 from imi_monitor.model.text import safe
 from imi_monitor.ui import cells
@@ -42,7 +41,7 @@ class ClaimsPanel(Panel):
         return rows
 
     def _ages(self, one: ClaimState, now: datetime) -> tuple[str, str]:
-        return times.age_of(one.claimed_at, now), times.age_of(one.heartbeat_at, now) if one.heartbeat_at else ""
+        return cells.age(one.claimed_at, now), cells.age(one.heartbeat_at, now) if one.heartbeat_at else ""
 
     def _claim(self, one: ClaimState, now: datetime, room: int) -> Content:
         """Who, where, its state and since when, its process, its task; the last ones go first when it is narrow."""

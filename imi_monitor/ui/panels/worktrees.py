@@ -10,7 +10,6 @@ from textual.content import Content
 from textual.style import Style
 from textual.widgets import Static
 
-from imi_monitor.model import times
 from imi_monitor.model.snapshot import Key, Snapshot, Worktree
 from imi_monitor.model.text import safe
 from imi_monitor.ui import cells, tree_line
@@ -39,6 +38,7 @@ class WorktreesPanel(Panel):
         self.listed: tuple[Worktree, ...] = ()  # what is in the list now, folded groups left out
         self.total = 0
         self._plan: tree_line.Plan | None = None
+        self._measured: tuple[tuple[Worktree, ...], tree_line.Plan] = ((), tree_line.Plan(0, False))
 
     def compose(self) -> ComposeResult:
         yield Static("", id="columns")
@@ -75,11 +75,18 @@ class WorktreesPanel(Panel):
         self.listed = tuple(one for one in arranged if isinstance(one, Worktree))
         self.total = len(snapshot.worktrees)
         self.stacked = self.room < NARROW or self.screen.has_class("-narrow")
-        plan = tree_line.plan(self.room, snapshot.worktrees, several=len(snapshot.repositories) > 1)
+        plan = self._planned(snapshot)
         self._head(plan)
         return [
             self._heading(one) if isinstance(one, Heading) else self._tree(facts, one, plan, now) for one in arranged
         ]
+
+    def _planned(self, snapshot: Snapshot) -> tree_line.Plan:
+        """The columns' widths, which only other worktrees or another width can change."""
+        if self._measured[0] is not snapshot.worktrees or self._measured[1].room != self.room:
+            plan = tree_line.plan(self.room, snapshot.worktrees, several=len(snapshot.repositories) > 1)
+            self._measured = (snapshot.worktrees, plan)
+        return self._measured[1]
 
     def _head(self, plan: tree_line.Plan) -> None:
         head = self.query_one("#columns", Static)
@@ -134,6 +141,6 @@ def group_of(row: str | None) -> str | None:
 def _age(tree: Worktree, now: datetime) -> str:
     """Of the last change seen, else of the last commit."""
     if tree.last_change is not None:
-        return times.age_of(tree.last_change.at, now)
+        return cells.age(tree.last_change.at, now)
     commit = tree.git.last_commit if tree.git else None
-    return times.age_of(commit.at, now) if commit else ""
+    return cells.age(commit.at, now) if commit else ""

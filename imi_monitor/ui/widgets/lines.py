@@ -6,8 +6,8 @@ DataTable paints everything when one cell changes (33 ms, 32 kB); this paints th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from operator import is_
 
 from textual import events
 from textual.binding import Binding
@@ -19,14 +19,29 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.visual import Visual
 
+Make = Callable[[], tuple[Content, ...]]
 
-@dataclass(frozen=True, slots=True, eq=False)
+
 class Row:
-    """One entry; `lines` are drawn one below the other. Two equal rows look the same, colours included."""
+    """One entry; its lines are drawn one below the other. Two equal rows look the same, colours included.
 
-    key: str
-    lines: tuple[Content, ...]
-    heading: bool = False  # stands above others; the cursor goes there only when it is led
+    The lines may be a function that makes them: rows that nobody sees are never made.
+    """
+
+    __slots__ = ("_lines", "_make", "heading", "key")
+
+    def __init__(self, key: str, lines: tuple[Content, ...] | Make, *, heading: bool = False) -> None:
+        self.key = key
+        self.heading = heading  # stands above others; the cursor goes there only when it is led
+        self._make = lines if callable(lines) else None
+        self._lines = None if callable(lines) else lines
+
+    @property
+    def lines(self) -> tuple[Content, ...]:
+        if self._lines is None:
+            assert self._make is not None
+            self._lines = self._make()
+        return self._lines
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -103,7 +118,7 @@ class Lines(ScrollView, can_focus=True):
         """Draw these rows from now on; what looks the same is not painted again."""
         rows = tuple(rows)
         taller = height is not None and height != self._height
-        if rows == self._rows and not taller:
+        if len(rows) == len(self._rows) and not taller and all(map(is_, rows, self._rows)):
             return
         before, at_end, anchor = self._rows, self._at_end(), self._anchor()
         old_place = self._places.get(self._cursor or "", 0)
@@ -119,8 +134,9 @@ class Lines(ScrollView, can_focus=True):
             if taller and self._steered:
                 self._show_cursor()
             return
-        for index, (old, new) in enumerate(zip(before, rows, strict=True)):
-            if old != new:
+        top = self.scroll_offset.y // self._height
+        for index in range(top, min(len(rows), top + self.size.height // self._height + 2)):
+            if before[index] != rows[index]:
                 self._refresh_row(index)
 
     def _anchor(self) -> tuple[str, int] | None:
