@@ -38,7 +38,7 @@ def line(facts: Facts | None, badges: Badges, width: int, now: datetime) -> Cont
 
 def _left(facts: Facts | None, room: int) -> Content:
     head = Content.styled(" imi ", "bold $primary")
-    if facts is None:
+    if facts is None or not facts.snapshot.repositories:
         return head.append(Content.styled(" looking…", cells.MUTED))
     parts = [head, Content.styled(f" {_where(facts.snapshot)}", "bold")]
     for text, style, click in _counts(facts):

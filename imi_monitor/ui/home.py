@@ -33,6 +33,12 @@ from imi_monitor.ui.remembered import Remembered
 from imi_monitor.ui.widgets.lines import Lines
 
 
+class HomeScreen(Screen[None]):
+    AUTO_FOCUS = (
+        ""  # the first that can have it would be the filter, which then took the keys typed before all is there
+    )
+
+
 class Home(App[None]):
     """What the keys change and the drawing reads."""
 
@@ -60,6 +66,9 @@ class Home(App[None]):
         self._complained = False
         self._head_shown = Content("")
         self._trouble_shown = Content("")
+
+    def get_default_screen(self) -> Screen[None]:
+        return HomeScreen(id="_default")
 
     def _draw(self) -> None:
         raise NotImplementedError
