@@ -142,8 +142,8 @@ class ImiApp(Doing):
     def _draw(self) -> None:
         """Show what is known, on every screen that is open. While paused, the world is the one of that moment."""
         snapshot = self._shown if self._paused and self._shown else self._snapshot
-        if snapshot is None:
-            return
+        if snapshot is None or not self.home.query(WorktreesPanel):
+            return  # nothing is known yet, or the screen is being taken down
         now = self._held_at if self._paused and self._held_at else times.now()
         if self._facts is None or self._facts.snapshot is not snapshot:
             self._facts = Facts(snapshot, now, self._me)

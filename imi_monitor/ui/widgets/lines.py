@@ -258,7 +258,9 @@ class Lines(ScrollView, can_focus=True):
 
     def _draw(self, content: Content, on_cursor: bool, width: int) -> Strip:
         base = self.get_visual_style("lines--cursor") if on_cursor else self.visual_style
-        if on_cursor and self.has_focus and self.app.native_ansi_color:  # of sixteen colours too few can be read on the cursor's
+        if (
+            on_cursor and self.has_focus and self.app.native_ansi_color
+        ):  # of sixteen colours too few can be read on the cursor's
             content = Content(content.plain)
         strips = Visual.to_strips(self, content.truncate(self.room, ellipsis=True), width, 1, base)
         return strips[0].adjust_cell_length(width, base.rich_style) if strips else Strip.blank(width, base.rich_style)
