@@ -42,6 +42,10 @@ KEYS: dict[str, tuple[object, str, str]] = {
     "claims.agent": ("", "IMI_AGENT_ID", "who claims when --agent is not given; empty means human:$USER"),
     "claims.ttl_seconds": (0, "", "after how long a silent claim is shown as stale; 0 is never"),
     "trash.keep_days": (30, "", "how long removed worktrees can be brought back"),
+    "ui.theme": ("", "IMI_THEME", "the dashboard's colours; empty chooses by the terminal"),
+    "ui.ascii": (False, "", "the dashboard without Unicode, as with --ascii"),
+    "ui.keymap": ({}, "", 'other keys for the dashboard: [ui.keymap] with lines such as remove = "X"'),
+    "ui.remember": (True, "", "remember sort, filter and layout of the dashboard, per repository"),
     "servers.redis_url": ("", "IMI_REDIS_URL", "a team's Redis; empty means none"),
     "servers.amqp_url": ("", "IMI_AMQP_URL", "a team's RabbitMQ; empty means none"),
     "servers.postgres_url": ("", "IMI_POSTGRES_URL", "a team's PostgreSQL; empty means none"),
@@ -49,7 +53,7 @@ KEYS: dict[str, tuple[object, str, str]] = {
 # [repositories.NAME]: commands of one repository, run only when it is trusted.
 REPOSITORY_KEYS = ("post_create", "pre_remove")
 # A cluster's own file may not say who somebody is, nor where things are sent: it lies where agents write.
-USER_KEYS = ("claims.agent", "servers.redis_url", "servers.amqp_url", "servers.postgres_url")
+USER_KEYS = ("ui.keymap", "claims.agent", "servers.redis_url", "servers.amqp_url", "servers.postgres_url")
 _CHOICES = {"worktrees.branch_style": ("slash", "dash")}
 _LEAST = {"trash.keep_days": 1, "git_settings.fetch_timeout_seconds": 1}  # of the others: 0
 _TEMPLATE = "worktrees.path_template"
@@ -75,6 +79,10 @@ class Settings:
 
     def flag(self, key: str) -> bool:
         return self._values[key] is True
+
+    def table(self, key: str) -> dict[str, str]:
+        value = self._values[key]
+        return dict(value) if isinstance(value, dict) else {}
 
     def items(self) -> list[tuple[str, object, str]]:
         """(key, value, where it came from) in the order of KEYS."""
@@ -116,7 +124,8 @@ class Settings:
         self._repositories[name] = commands
 
 
-_TYPE_NAMES: dict[type, str] = {str: "a text", int: "a number", bool: "true or false", list: "a list of texts"}
+_TYPE_NAMES: dict[type, str] = {str: "a text", int: "a number", bool: "true or false", list: "a list of texts",
+                                dict: "a table of texts"}  # fmt: skip
 
 
 def load(extra_file: str | None = None) -> Settings:
@@ -230,6 +239,8 @@ def _problem(key: str, value: object) -> str | None:
     wanted = type(KEYS[key][0])
     if type(value) is not wanted or (isinstance(value, list) and not all(isinstance(item, str) for item in value)):
         return _TYPE_NAMES[wanted]
+    if isinstance(value, dict) and not all(isinstance(item, str) for item in value.values()):
+        return _TYPE_NAMES[dict]
     if key in _CHOICES and value not in _CHOICES[key]:
         return f"one of {', '.join(_CHOICES[key])}"
     if type(value) is int and value < _LEAST.get(key, 0):

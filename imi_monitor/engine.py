@@ -50,10 +50,12 @@ class Engine:
         *,
         on_roster: Callable[[tuple[Entry, ...]], None] | None = None,
         on_git: Callable[[Key, GitState], None] | None = None,
+        on_refresh: Callable[[], None] | None = None,
     ) -> None:
         self._sources = tuple(sources)
         self._on_roster = on_roster
         self._on_git = on_git
+        self._on_refresh = on_refresh
         self._entries: dict[Key, Entry] = {}
         self._worktrees: dict[Key, Worktree] = {}
         self._claims: dict[Key, ClaimState] = {}
@@ -94,6 +96,11 @@ class Engine:
                 current = self._snapshot
             seen = current.seq
             yield current
+
+    def refresh(self) -> None:
+        """Somebody wants to be sure: look at everything again now, whether or not anything seems to have changed."""
+        if self._on_refresh is not None:
+            self._on_refresh()
 
     # -- what sources say -------------------------------------------------------------------------------------------
 
@@ -302,6 +309,10 @@ async def live(
             changes.follow(entries)
             collisions.follow(entries)
 
+        def look_again() -> None:
+            registry_changed()
+            status.look_again()
+
         sources = (worktrees, claims, status, changes, collisions)
-        async with Engine(sources, on_roster=follow, on_git=collisions.saw) as engine:
+        async with Engine(sources, on_roster=follow, on_git=collisions.saw, on_refresh=look_again) as engine:
             yield engine

@@ -55,6 +55,7 @@ GLOBALS = (
     Option("help", "what this command does and takes", aliases=("h",)),
     Option("version", "the version"),
     Option("read-only", "a dashboard that cannot change anything"),
+    Option("ascii", "a dashboard without Unicode"),
     Option("quiet", "no progress on stderr", aliases=("q",)),
 )
 

@@ -96,7 +96,7 @@ class World:
 
     def _pull_request(self, git: Git) -> None:
         """What a forge would have: a pull request's head under `refs/pull`, in an origin that is a folder."""
-        origin = os.path.join(self.folder, "origin.git")
+        origin = os.path.join(self.folder, "shop.git")
         authoring.create_bare(origin)
         git.run("remote", "add", "origin", origin)
         git.run("push", "--quiet", "origin", "refs/heads/main:refs/heads/main")

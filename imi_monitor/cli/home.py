@@ -48,10 +48,18 @@ def _dashboard(parsed: Parsed) -> int | None:
             return None
         remote = context.settings.text("git_settings.remote_name")
         trunk = context.settings.text("git_settings.default_branch") or None
-        database = context.database
+        database, settings = context.database, context.settings
     # by name: the front ends do not know each other, one only starts the other
     ui = __import__("imi_monitor.ui.main", fromlist=["run"])
-    status: int = ui.run(database, common_dirs, remote=remote, trunk=trunk, read_only=parsed.flag("read-only"))
+    status: int = ui.run(
+        database,
+        common_dirs,
+        remote=remote,
+        trunk=trunk,
+        read_only=parsed.flag("read-only"),
+        settings=settings,
+        ascii_only=parsed.flag("ascii"),
+    )
     return status
 
 

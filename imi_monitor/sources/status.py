@@ -107,6 +107,12 @@ class StatusSource:
         tree.wanted = True
         self._schedule(tree, _SETTLE)
 
+    def look_again(self) -> None:
+        """Ask git about every worktree once more, and about the trunks."""
+        for key, tree in self._trees.items():
+            self.touched(key, None)
+            self.refs_changed(tree.entry.common_dir)
+
     def git_dir(self, folder: str) -> None:
         """Something changed in the git directory of one worktree."""
         for key, tree in self._trees.items():

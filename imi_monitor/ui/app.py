@@ -1,114 +1,113 @@
 """The dashboard: one pane that shows every worktree live and acts on the selected one.
 
 It never computes a fact and never edits one: snapshots come from the engine, acts go through actions, and the screen changes
-when the sources say that the world did.
+when the sources say that the world did. Here they meet: the engine, the panels, the keys. What a key does is in `doing`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import glob
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from textual import on, work
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.containers import Horizontal, Vertical
+from textual.containers import Container
 from textual.content import Content
-from textual.screen import Screen
-from textual.widgets import Footer, Input, Static
+from textual.filter import LineFilter
+from textual.widgets import Input, Static
 
-from imi_monitor import actions, paths
-from imi_monitor.actions.base import Action, Outcome
+from imi_monitor import paths
+from imi_monitor.actions.base import Request
 from imi_monitor.actions.context import Context
 from imi_monitor.engine import Engine
 from imi_monitor.model import times
-from imi_monitor.model.snapshot import Key, Snapshot
+from imi_monitor.model.errors import ImiError
+from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.model.text import safe
-from imi_monitor.ui import cells
-from imi_monitor.ui.dialog import ActionDialog, Message
-from imi_monitor.ui.panels import PANELS, Panel
+from imi_monitor.ui import commands, glyphs, header, remembered, themes
+from imi_monitor.ui.doing import Doing
+from imi_monitor.ui.facts import Facts
+from imi_monitor.ui.panels import PANELS
 from imi_monitor.ui.panels.worktrees import WorktreesPanel, key_of
-from imi_monitor.ui.views import VIEWS, View
-from imi_monitor.ui.widgets.lines import Lines
+from imi_monitor.ui.preferences import Preferences
+from imi_monitor.ui.views import View
+from imi_monitor.ui.widgets.keybar import Bar, Hint, KeyBar
 
 LEAST = (40, 12)
 Live = Callable[[], AbstractAsyncContextManager[Engine]]
 
 
-def keyed_actions() -> list[Action]:
-    """The actions that have a key of their own."""
-    return [action for action in actions.all_actions() if action.key]
-
-
-class ImiApp(App[None]):
+class ImiApp(Doing):
     """Composition root: engine in, panels and keys out."""
 
     TITLE = "imi"
-    CSS_PATH = [os.path.join(paths.styles_dir(), name) for name in ("app.tcss", "panels.tcss", "dialogs.tcss")]
+    CSS_PATH = sorted(glob.glob(os.path.join(glob.escape(paths.styles_dir()), "*.tcss")))
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (80, "-middle"), (120, "-wide")]
-    ENABLE_COMMAND_PALETTE = True
+    ENABLE_COMMAND_PALETTE = False  # ours is made from the same table as the help
     BINDINGS = [
-        *(Binding(key, f"panel({key})", f"Panel {key}", show=False) for key in "12345"),
-        Binding("slash", "filter", "Filter", key_display="/"),
-        Binding("p", "pause", "Pause"),
-        Binding("z", "zoom", "Zoom"),
-        Binding("question_mark", "help", "Help", key_display="?"),
-        Binding("escape", "out", "Back", show=False),
-        Binding("q", "quit", "Quit"),
+        *(Binding(key, f"panel({key})", show=False) for key in "12345"),
+        Binding("tab", "next_panel(1)", show=False, priority=True),
+        Binding("shift+tab", "next_panel(-1)", show=False, priority=True),
+        Binding("ctrl+p", "do('palette')", show=False, priority=True),
+        Binding("escape", "out", show=False),
+        Binding("h,left", "fold(True)", show=False),
+        Binding("l,right", "fold(False)", show=False),
     ]
 
-    def __init__(self, live: Live, surroundings: Callable[[str | None], Context], *, read_only: bool = False) -> None:
-        super().__init__()
+    def __init__(
+        self, live: Live, surroundings: Callable[[str | None], Context], *, read_only: bool = False,
+        preferences: Preferences | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(commands.table(preferences.keymap if preferences else None, read_only=read_only))
         self._live = live
         self._surroundings = surroundings
         self._read_only = read_only
-        self._snapshot: Snapshot | None = None
-        self._paused = False
-        self._selected: Key | None = None
-        for action in keyed_actions():
-            if not (read_only and action.changes):
-                self.bind(action.key, f"act('{action.words[0]}')", description=action.label)
-        for view in VIEWS:
-            self.bind(view.key_shown, f"view('{view.word}')", description=view.label)
+        self._preferences = preferences or Preferences()
+        self._interval = self._preferences.interval
+        self._plain = glyphs.Plain(enabled=self._preferences.ascii_only)
+        for theme in themes.THEMES:
+            self.register_theme(theme)
+        self.theme = self._preferences.theme or themes.default()
+        for command in self.commands:
+            if command.key and command.key != "enter":  # enter is the list's own: it says which row was meant
+                shown = command.word in ("help", "quit")
+                self.bind(command.key, f"do('{command.word}')", description=command.label, show=shown,
+                          key_display=command.key_shown)  # fmt: skip
 
     def compose(self) -> ComposeResult:
-        panels = [panel(number) for number, panel in enumerate(PANELS, 1)]
-        yield Static(id="header")
-        yield Input(placeholder="filter: text, !not, @agent, type:feat, is:dirty", id="filter")
-        with Horizontal(id="body"):
-            with Vertical(id="left"):
-                yield panels[0]
-                yield panels[2]
-            with Vertical(id="right"):
-                yield panels[1]
-                yield panels[3]
-                yield panels[4]
+        panels = {number: panel(number) for number, panel in enumerate(PANELS, 1)}
+        yield Bar(id="header")
+        yield Bar(id="trouble")
+        yield Input(
+            placeholder="text, !not, @agent, type:feat, is:dirty · ⏎ keeps it, esc clears it", id="filter", compact=True
+        )
+        with Container(id="body"):
+            yield from (panels[number] for number in (1, 2, 4, 3, 5))  # as the grid is filled
         yield Static(id="small")
-        yield Footer(show_command_palette=False)
+        yield KeyBar()
 
-    @property
-    def home(self) -> Screen[Any]:
-        """The screen with the panels, whatever lies on top of it."""
-        return self.screen_stack[0]
-
-    @property
-    def panels(self) -> list[Panel]:
-        return list(self.home.query(Panel))
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        filters = super().get_line_filters()
+        return [*filters, self._plain] if self._plain.enabled else filters
 
     def on_mount(self) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):
             # Textual itself would leave raw mode and mouse reporting on
             loop.add_signal_handler(number, self.exit)
-        self.home.query_one(WorktreesPanel).lines.focus()
+        self._recall()
+        self.worktrees.lines.focus()
         self._header()
         self.call_after_refresh(self._follow)
-        self.set_interval(1.0, self._tick)
+        self._timer = self.set_interval(self._interval, self._tick)
 
     # -- the engine -------------------------------------------------------------------------------------------------
 
@@ -116,14 +115,24 @@ class ImiApp(App[None]):
     async def _follow(self) -> None:
         """Show what the engine publishes, until the end; what goes wrong is said and not fatal."""
         try:
+            self._me = await asyncio.to_thread(self._ask_who)
             async with self._live() as engine:
+                self._engine = engine
                 async for snapshot in engine.snapshots():
                     self._snapshot = snapshot
                     if not self._paused:
                         self._draw()
         except Exception as error:  # noqa: BLE001  whatever happened out there, the pane must stay and say it
             sentence = getattr(error, "sentence", f"{type(error).__name__}: {error}")
-            self.home.query_one("#header", Static).update(Content.styled(f" imi  ? {safe(sentence, 300)}", "$error"))
+            self._say_trouble(Content.styled(f" ? {safe(sentence, 300)}", "$error"))
+
+    def _ask_who(self) -> str:
+        """For whom this dashboard claims; nobody, when that cannot be told."""
+        try:
+            with self._surroundings(None) as context:
+                return context.agent(Request("claim", {}))
+        except ImiError:
+            return ""
 
     def _tick(self) -> None:
         """Ages move on. Only what looks different is painted."""
@@ -131,170 +140,148 @@ class ImiApp(App[None]):
             self._draw()
 
     def _draw(self) -> None:
-        snapshot = self._snapshot
-        if snapshot is None:
-            return
-        now = times.now()
+        """Show what is known, on every screen that is open. While paused, the world is the one of that moment."""
+        snapshot = self._shown if self._paused and self._shown else self._snapshot
+        if snapshot is None or not self.home.query(WorktreesPanel):
+            return  # nothing is known yet, or the screen is being taken down
+        now = self._held_at if self._paused and self._held_at else times.now()
+        if self._facts is None or self._facts.snapshot is not snapshot:
+            self._facts = Facts(snapshot, now, self._me)
+        else:
+            self._facts = self._facts.at(now)
+        self._shown = snapshot
+        self._marks = (
+            frozenset(key for key in self._marks if snapshot.worktree(key) is not None) if self._marks else self._marks
+        )
         if self._selected is None or snapshot.worktree(self._selected) is None:
             self._selected = self._under_cursor(snapshot)
-        self._header(now)
-        for panel in self.panels:
-            panel.show(snapshot, self._selected, now)
+        self._header()
+        self._draw_panels(snapshot, now)
+        self._draw_keys()
         for screen in self.screen_stack:
             if isinstance(screen, View):
                 screen.take(snapshot, now)
 
-    def _header(self, now: datetime | None = None) -> None:
-        width = self.size.width
-        head = cells.summary(self._snapshot, max(10, width - 30)) if self._snapshot else Content.styled(" imi ", "bold")
-        right = [Content.styled(" paused ", "reverse")] if self._paused else []
-        right += [Content.styled(" read-only ", "$warning")] if self._read_only else []
-        failures = [one for one in self._snapshot.health if one.failure] if self._snapshot else []
-        if failures and failures[0].failure:
-            right.append(Content.styled(f" ? {safe(failures[0].source)} ", "$error"))
-        clock = (now or times.now()).astimezone().strftime("%H:%M")
-        right.append(Content.styled(f"{clock} ", cells.MUTED))
-        tail = Content("").join(right)
-        line = head.pad_right(max(0, width - head.cell_length - tail.cell_length)).append(tail)
-        self.home.query_one("#header", Static).update(line, layout=False)
-
-    # -- selection --------------------------------------------------------------------------------------------------
-
-    def _under_cursor(self, snapshot: Snapshot) -> Key | None:
-        at = self.home.query_one(WorktreesPanel).lines.cursor
-        return next((tree.key for tree in snapshot.worktrees if key_of(tree) == at), None)
-
-    @on(Lines.Moved)
-    def _moved(self, message: Lines.Moved) -> None:
-        panel = self.home.query_one(WorktreesPanel)
-        if self._snapshot is not None and message.lines is panel.lines:
-            self._selected = self._under_cursor(self._snapshot)
-            self._draw()
-
-    @on(Lines.Chosen)
-    def _chosen(self, message: Lines.Chosen) -> None:
-        if self._selected is not None and self._snapshot is not None:
-            tree = self._snapshot.worktree(self._selected)
-            if tree is not None and not tree.missing:
-                self._open_shell(tree.path)
-
-    def _open_shell(self, path: str) -> None:
-        """A shell in the worktree: a tab or window of the multiplexer, else here, with the dashboard asleep."""
-        import subprocess
-
-        if os.environ.get("ZELLIJ"):
-            subprocess.Popen(["zellij", "action", "new-pane", "--cwd", path], stdin=subprocess.DEVNULL)
-        elif os.environ.get("TMUX"):
-            subprocess.Popen(["tmux", "new-window", "-c", path], stdin=subprocess.DEVNULL)
-        else:
-            with self.suspend():
-                subprocess.run([os.environ.get("SHELL", "/bin/sh")], cwd=path, check=False)
-
-    # -- keys -------------------------------------------------------------------------------------------------------
-
-    def action_panel(self, number: int) -> None:
-        panel = self.home.query_one(f"#panel-{number}", Panel)
-        if self.screen.has_class("-narrow") and number > 1:
-            self._zoom(panel)
-        panel.lines.focus()
-
-    def action_zoom(self) -> None:
-        focused = next((panel for panel in self.panels if panel.has_focus_within), None)
-        if self.screen.has_class("-zoomed"):
-            self._unzoom()
-        elif focused is not None:
-            self._zoom(focused)
-
-    def _zoom(self, panel: Panel) -> None:
-        self._unzoom()
-        panel.add_class("-zoom")
-        side = "left" if panel.parent is self.home.query_one("#left") else "right"
-        self.screen.add_class("-zoomed", f"-zoomed-{side}")
-        self.call_after_refresh(self._draw)
-
-    def _unzoom(self) -> None:
-        self.screen.remove_class("-zoomed", "-zoomed-left", "-zoomed-right")
+    def _draw_panels(self, snapshot: Snapshot, now: datetime) -> None:
+        if self._too_small():
+            return
+        worktrees = self.worktrees
+        worktrees.facts, worktrees.marks = self._facts, self._marks
+        worktrees.show(snapshot, self._selected, now)
+        self._go_where_wanted(worktrees)
+        self._fill_grid()
         for panel in self.panels:
-            panel.remove_class("-zoom")
-        self.call_after_refresh(self._draw)
+            if panel is not worktrees:
+                panel.show(snapshot, self._selected, now)
 
-    def action_filter(self) -> None:
-        box = self.home.query_one("#filter", Input)
-        box.add_class("-open")
-        box.focus()
+    def _go_where_wanted(self, worktrees: WorktreesPanel) -> None:
+        if self._wanted_name is not None:
+            named = (key_of(tree) for tree in worktrees.listed if tree.key.worktree == self._wanted_name)
+            self._wanted_row = next(named, self._wanted_row)
+        if self._wanted_row is not None and any(row.key == self._wanted_row for row in worktrees.lines.rows):
+            worktrees.lines.select(self._wanted_row)
+            self._wanted_row = self._wanted_name = None
+
+    def _too_small(self) -> bool:
+        """Below what can be read it says what it needs, instead of showing halves."""
+        width, height = self.size
+        small = width < LEAST[0] or height < LEAST[1]
+        if small != self.home.has_class("-small"):
+            self.home.set_class(small, "-small")
+        if small:
+            wanted = f"imi needs {LEAST[0]}×{LEAST[1]}\nthis is {width}×{height}"
+            self.home.query_one("#small", Static).update(Content(wanted))
+        return small
+
+    def _header(self) -> None:
+        width = self.size.width
+        badges = header.Badges(
+            paused=self._paused, read_only=self._read_only, interval=self._interval, marked=len(self._marks),
+            plain_interval=self._preferences.interval,
+        )  # fmt: skip
+        line = header.line(self._facts, badges, width, times.now())
+        if not line.is_same(self._head_shown):
+            self._head_shown = line
+            self.home.query_one("#header", Static).update(line, layout=False)
+        if self._facts is not None:
+            self._say_trouble(header.trouble_line(self._facts, width))
+
+    def _say_trouble(self, line: Content) -> None:
+        if not line.is_same(self._trouble_shown):
+            self._trouble_shown = line
+            trouble = self.home.query_one("#trouble", Static)
+            trouble.display = bool(line.plain)
+            trouble.update(line)
+
+    def _draw_keys(self) -> None:
+        hints = [
+            Hint(
+                "enter" if self._plain.enabled and one.key == "enter" else one.key_shown,
+                one.label.split(" ")[0].rstrip("…"),
+                f"app.do('{one.word}')",
+                not self.why_not(one),
+            )
+            for one in sorted(self.commands, key=lambda one: (one.word == "help", -one.weight))
+            if one.weight and one.key
+        ]
+        self.home.query_one(KeyBar).show(hints, self.size.width)
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._relaid)
+
+    def _relaid(self) -> None:
+        self._lay_out()
+        self._draw()
+
+    # -- what is remembered -------------------------------------------------------------------------------------------
+
+    def _recall(self) -> None:
+        if self._preferences.state_file:
+            self._restore(remembered.load(self._preferences.state_file))
+        self._lay_out()
+
+    def _remember(self) -> None:
+        """Write down how things are, in a while and in a thread: keys come in bursts."""
+        if self._preferences.state_file:
+            self._pending = self._pending or self.set_timer(0.5, self._write_down)
+
+    @work(exit_on_error=False)
+    async def _write_down(self) -> None:
+        self._pending = None
+        try:
+            await asyncio.to_thread(remembered.save, self._preferences.state_file, self._state())
+        except OSError as error:
+            if not self._complained:
+                self._complained = True
+                self.notify(f"how you left the dashboard cannot be remembered: {error.strerror}", markup=False)
+
+    def _state(self) -> remembered.Remembered:
+        panel = self.worktrees
+        theme = "" if self.theme == (self._preferences.theme or themes.default()) else self.theme
+        interval = 0.0 if self._interval == self._preferences.interval else self._interval
+        return remembered.Remembered(
+            sort=panel.order.sort, backwards=panel.order.backwards, group=panel.order.group,
+            folded=tuple(sorted(panel.folded)), filter=panel.filter.text, theme=theme, detail=self._detail,
+            only=self._only, interval=interval,
+        )  # fmt: skip
 
     @on(Input.Changed, "#filter")
     def _filtered(self, event: Input.Changed) -> None:
-        self.home.query_one(WorktreesPanel).wanted = event.value
-        self._draw()
+        self._set_filter(event.value)
 
     @on(Input.Submitted, "#filter")
     def _filter_done(self) -> None:
-        self.home.query_one(WorktreesPanel).lines.focus()
-
-    def action_out(self) -> None:
-        """One step out: the zoom, then the filter, then the focus."""
         box = self.home.query_one("#filter", Input)
-        if self.screen.has_class("-zoomed"):
-            self._unzoom()
-        elif box.has_class("-open"):
-            box.value = ""
-            box.remove_class("-open")
-        self.home.query_one(WorktreesPanel).lines.focus()
+        box.set_class(bool(box.value), "-open")
+        self.worktrees.lines.focus()
 
-    def action_pause(self) -> None:
-        self._paused = not self._paused
-        self._header()
-        self._draw()
-
-    def action_help(self) -> None:
-        shown = [(binding.key_display or binding.key, binding.description) for binding in self.BINDINGS
-                 if isinstance(binding, Binding) and binding.show]  # fmt: skip
-        acts = [(action.key, f"{action.label}: {action.help}") for action in keyed_actions()]
-        fixed = [
-            ("j k ↑ ↓", "move"),
-            ("1-5 tab", "panels"),
-            ("⏎", "open a shell in the worktree"),
-            ("ctrl+p", "everything"),
-        ]
-        lines = [
-            Content.styled(f"{key:<9} ", "$accent bold").append(Content(text)) for key, text in [*fixed, *acts, *shown]
-        ]
-        self.push_screen(Message("Keys", lines))
-
-    def action_view(self, word: str) -> None:
-        view = next(view for view in VIEWS if view.word == word)
-        if view.needs_worktree and self._selected is None:
-            self.notify("select a worktree first", severity="warning", markup=False)
-            return
-        self.push_screen(view(self._selected, self._surroundings))
-        self.call_after_refresh(self._draw)
-
-    def action_act(self, verb: str) -> None:
-        action = actions.find(verb)
-        if action is None:
-            return
-        values: dict[str, object] = {}
-        takes_target = bool(action.arguments) and action.arguments[0].name == "name" and verb not in _MAKES
-        if takes_target:
-            if self._selected is None:
-                self.notify("select a worktree first", severity="warning", markup=False)
-                return
-            values["name"] = self._selected.worktree
-        repo = self._repository_of(self._selected)
-        dialog = ActionDialog(action, values, lambda: self._surroundings(repo))
-        self.push_screen(dialog, self._acted)
-
-    def _repository_of(self, key: Key | None) -> str | None:
-        tree = self._snapshot.worktree(key) if self._snapshot and key else None
-        return tree.path if tree is not None and not tree.missing else None
-
-    def _acted(self, outcome: Outcome | None) -> None:
-        if outcome is None:
-            return
-        lines = [*outcome.lines, *(f"warning: {text}" for text in outcome.warnings)]
-        self.notify("\n".join(safe(line, 200) for line in lines[:5]) or "done", markup=False)
-
-
-_MAKES = ("feat", "fix", "aiops", "devops", "add", "review")
-"""Verbs whose first argument is the name of something new."""
+    def exit(self, *args: Any, **options: Any) -> None:
+        """Leave with everything written down that was not yet."""
+        if self._pending is not None and self._preferences.state_file:
+            self._pending.stop()
+            self._pending = None
+            try:
+                remembered.save(self._preferences.state_file, replace(self._state()))
+            except OSError:
+                self.log("the state could not be written")
+        super().exit(*args, **options)

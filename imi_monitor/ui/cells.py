@@ -7,6 +7,7 @@ and everything from outside has passed `safe`.
 from __future__ import annotations
 
 from datetime import datetime
+from functools import lru_cache
 
 from textual.content import Content
 
@@ -16,9 +17,8 @@ from imi_monitor.model.change import Change
 from imi_monitor.model.snapshot import Collision, EventLine, FileState, GitState, Key, Snapshot, Worktree
 from imi_monitor.model.text import count, safe
 
+# Terminals without Unicode get each glyph's twin from `glyphs.TWINS`, which a test holds complete.
 TYPE_GLYPHS = {"feat": "◆", "fix": "✚", "review": "◇", "trunk": "▪", "aiops": "⚙", "devops": "⚒"}
-ASCII_GLYPHS = {"◆": "*", "✚": "+", "◇": "?", "▪": "#", "⚙": "a", "⚒": "d", "·": ".", "⚡": "!", "↑": "^", "↓": "v",
-                "●": "s", "✎": "m", "✓": "ok", "⚠": "!", "•": "-", "−": "-", "→": "->", "▲": "^", "…": "~"}  # fmt: skip
 CHANGE_GLYPHS = {"created": ("+", "$success"), "modified": ("~", "$accent"), "deleted": ("−", "$error"),
                  "renamed": ("→", "$accent")}  # fmt: skip
 BARS = " ▁▂▃▄▅▆▇█"
@@ -37,39 +37,55 @@ def text(value: str, width: int, style: str = "", *, right: bool = False) -> Con
 def glyph(worktree: Worktree) -> Content:
     if worktree.missing:
         return Content.styled("✗", "$error")
+    if worktree.claim is not None and worktree.claim.state in CLAIM_WORDS:
+        return Content.styled(CLAIM_WORDS[worktree.claim.state][0], CLAIM_STYLES[worktree.claim.state])
     return Content.styled(TYPE_GLYPHS.get(worktree.type, "·"), "$primary" if worktree.claim else MUTED)
 
 
+CLAIM_STYLES = {"": MUTED, "held": "$accent", "stale": "$warning", "dead": "$error"}
+CLAIM_WORDS = {"stale": "◌ silent", "dead": "✗ dead"}
+
+
 def owner(worktree: Worktree, width: int) -> Content:
-    """The owner; `human` is muted, a claim that is not in order says so."""
+    """The owner; `human` is muted, a claim that is not in order has its colour, and its word beside it in `doing`."""
     claim = worktree.claim
-    if claim is None:
-        return text("human", width, MUTED)
-    if claim.state == "held":
-        return text(safe(claim.agent), width, "bold")
-    return text(f"{safe(claim.agent)} {claim.state}", width, "$error" if claim.state == "dead" else "$warning")
+    style = CLAIM_STYLES.get(claim.state if claim else "", "")
+    return text(safe(worktree.owner), width, style)
 
 
-def arrows(ahead: int | None, behind: int | None, width: int) -> Content:
-    """`↑3 ↓1`; nothing when level, `?` when unknown."""
+def arrows(ahead: int | None, behind: int | None, width: int, *, known: bool = True) -> Content:
+    """`↑3 ↓1`; nothing when level, `–` when there is nothing to compare with, `?` when nobody knows."""
     if ahead is None or behind is None:
-        return text("", width)
-    parts = [f"↑{ahead}" if ahead else "", f"↓{behind}" if behind else ""]
-    return text(" ".join(part for part in parts if part), width)
+        return text("–" if known else "?", width, MUTED)
+    parts = [Content.styled(f"↑{short(ahead)}", "$success") if ahead else None,
+             Content.styled(f"↓{short(behind)}", "$warning") if behind else None]  # fmt: skip
+    shown = [part for part in parts if part is not None]
+    apart = Content(" ").join(shown)
+    return padded(apart if apart.cell_length <= width else Content("").join(shown), width)
+
+
+def short(number: int) -> str:
+    """At most three characters: 7, 42, 999, 1k, 12k."""
+    return str(number) if number < 1000 else f"{number // 1000}k" if number < 100_000 else "lot"
+
+
+def padded(content: Content, width: int, *, right: bool = False) -> Content:
+    """Exactly `width` cells."""
+    if content.cell_length > width:
+        content = content.truncate(width, ellipsis=True)
+    space = max(0, width - content.cell_length)
+    return content.pad_left(space) if right else content.pad_right(space)
 
 
 def counts(state: GitState | None, width: int) -> Content:
     """`●2 ✎1 +3`: staged, changed, new; conflicts first and loud."""
     if state is None:
         return text("?", width, MUTED)
-    parts = [
-        Content.styled(f"✗{state.conflicted} ", "$error bold") if state.conflicted else Content(""),
-        Content.styled(f"●{state.staged} ", "$success") if state.staged else Content(""),
-        Content.styled(f"✎{state.unstaged} ", "$warning") if state.unstaged else Content(""),
-        Content.styled(f"+{state.untracked}", MUTED) if state.untracked else Content(""),
-    ]
-    joined = Content("").join(parts)
-    return joined.truncate(width).pad_right(max(0, width - joined.truncate(width).cell_length))
+    told = [("✗", state.conflicted, "$error bold"), ("●", state.staged, "$success"), ("✎", state.unstaged, "$warning"),
+            ("+", state.untracked, MUTED)]  # fmt: skip
+    parts = [Content.styled(f"{sign}{short(number)}", style) for sign, number, style in told if number]
+    joined = Content(" ").join(parts)
+    return padded(joined if joined.cell_length <= width else Content("").join(parts), width)
 
 
 def sparkline(worktree: Worktree, minutes: int, now: datetime) -> Content:
@@ -86,58 +102,116 @@ def note(worktree: Worktree) -> Content:
     """What is out of the ordinary, in words."""
     state = worktree.git
     if worktree.missing:
-        return Content.styled("missing", "$error")
+        return Content.styled("✗ its folder is gone", "$error")
     if worktree.failure is not None:
         return Content.styled(f"? {safe(worktree.failure.why, 60)}", "$error")
     if state is None:
         return Content.styled("asking git…", MUTED)
     if state.operation:
-        return Content.styled(f"{state.operation} in progress", "$warning")
-    if worktree.locked is not None:
-        return Content.styled("locked", MUTED)
-    if worktree.watched == "polling":
-        return Content.styled("polling", MUTED)
+        return Content.styled(f"⚠ {safe(state.operation)} in progress", "$warning")
+    if state.conflicted:
+        return Content.styled(f"✗ {count(state.conflicted, 'conflict')}", "$error")
     return Content("")
 
 
-def change(line: Change, now: datetime, width: int, *, with_tree: bool = True) -> Content:
+def doing(worktree: Worktree, now: datetime) -> Content:
+    """What goes on there: what is wrong, else the claim's task, else the file that changed last."""
+    special = note(worktree)
+    if special.plain:
+        return special
+    claim, change = worktree.claim, worktree.last_change
+    if claim is not None and claim.state in CLAIM_WORDS:
+        lost = Content.styled(CLAIM_WORDS[claim.state], CLAIM_STYLES[claim.state])
+        return lost.append(Content.styled(f" · {safe(claim.task, 120)}", MUTED)) if claim.task else lost
+    if claim is not None and claim.task:
+        return Content(safe(claim.task, 120))
+    if change is not None:
+        sign, style = CHANGE_GLYPHS[change.kind]
+        more = f" +{change.count - 1}" if change.count > 1 else ""
+        return Content.styled(f"{sign} ", style).append(Content.styled(f"{tail(safe(change.path), 60)}{more}", MUTED))
+    if worktree.locked is not None:
+        return Content.styled("locked", MUTED)
+    return Content.styled("polling", MUTED) if worktree.watched == "polling" else Content("")
+
+
+def tail(path: str, width: int) -> str:
+    """The end of a path: the file's name is what one looks for."""
+    while columns.cells(path) > width and "/" in path:
+        path = path.partition("/")[2]
+    return path
+
+
+def state_words(worktree: Worktree) -> Content:
+    """Where it stands, in words, for narrow panes: `⚠ 2 uncommitted`, `✓ 3 commits ahead`, `✓ clean`."""
+    special = note(worktree)
+    state = worktree.git
+    if special.plain or state is None:
+        return special
+    if state.uncommitted:
+        return Content.styled(f"⚠ {state.uncommitted} uncommitted", "$warning")
+    ahead = state.ahead if state.upstream and state.ahead is not None else state.trunk_ahead
+    if ahead:
+        return Content.styled(f"✓ {count(ahead, 'commit')} ahead", "$success")
+    return Content.styled("✓ clean", MUTED)
+
+
+def change(line: Change, width: int) -> Content:
     """`14:02:09 feat-api ~ src/api.ts  claude-1`."""
-    moment = times.parse(line.at)
     sign, style = CHANGE_GLYPHS[line.kind]
-    clock = moment.astimezone().strftime("%H:%M:%S") if moment else "??:??:??"
-    name = safe(line.path) + (f" and {line.count - 1} more" if line.count > 1 else "")
-    by = safe(line.by) if line.by else ""
-    tree = 14 if with_tree else 0
-    room = max(8, width - 9 - tree - 3 - (len(by) + 1 if by else 0))
-    parts = [text(clock, 9, MUTED)]
-    if with_tree:
-        parts.append(text(safe(line.worktree), tree))
-    parts += [Content.styled(f" {sign} ", style), text(name, room)]
+    by = fit(safe(line.by), min(10, columns.cells(safe(line.by)))) if line.by else ""
+    tree = 14 if width >= 50 else 9
+    room = max(6, width - 9 - tree - 3 - (len(by) + 1 if by else 0))
+    more = f" and {line.count - 1} more" if line.count > 1 else ""
+    name = tail(safe(line.path), max(6, room - len(more))) + more
+    parts = [text(clock(line.at), 9, MUTED), text(safe(line.worktree), tree), Content.styled(f" {sign} ", style),
+             text(name, room)]  # fmt: skip
     if by:
         parts.append(Content.styled(f" {by}", MUTED))
-    del now
     return Content("").join(parts)
 
 
+@lru_cache(4096)
+def _moment(at: str | None) -> datetime | None:
+    return times.parse(at)
+
+
+def age(at: str | None, now: datetime) -> str:
+    """The age of a stored moment. The same few hundred moments are asked about every second, so they are read once."""
+    moment = _moment(at)
+    return times.age(None if moment is None else (now - moment).total_seconds())
+
+
+def clock(at: str) -> str:
+    moment = times.parse(at)
+    return moment.astimezone().strftime("%H:%M:%S") if moment else "??:??:??"
+
+
+_EVENT_STYLES = (("fail", "$error"), ("lost", "$error"), ("removed", "$warning"), ("released", "$text-muted"),
+                 ("claimed", "$accent"), ("created", "$success"), ("restored", "$success"))  # fmt: skip
+
+
 def event(line: EventLine, width: int) -> Content:
-    moment = times.parse(line.at)
-    clock = moment.astimezone().strftime("%H:%M:%S") if moment else "??:??:??"
+    """`14:02:09 claimed feat-api  claude-1`: the noun is in the verb's past, worktrees are what most of it is about."""
     who = safe(line.agent) if line.agent else ""
-    room = max(8, width - 9 - 20)
-    where = safe(line.worktree or line.repo or "") + (f" by {who}" if who else "")
-    return Content("").join([text(clock, 9, MUTED), text(safe(line.type), 20), text(where, room)])
+    kind = safe(line.type)
+    style = next((style for word, style in _EVENT_STYLES if word in kind), "")
+    room = max(8, width - 9 - 18)
+    where = safe(line.worktree or line.repo or "")
+    place = Content(where).append(Content.styled(f"  {who}", MUTED)) if who else Content(where)
+    return Content("").join([text(clock(line.at), 9, MUTED), text(kind, 18, style), padded(place, room)])
 
 
-def file(entry: FileState, width: int, shared: str | None) -> Content:
+def file(entry: FileState, width: int, shared: tuple[str, bool] | None) -> Content:
     """`M  src/api.ts  +12 −3  ⚡ fix-bug`."""
     letters = f"{entry.index}{entry.tree}".replace(".", " ")
     style = "$error" if "U" in letters else "$success" if entry.tree == "." else "$warning"
     lines = "" if entry.added is None else f"+{entry.added} −{entry.removed}"
-    tail = f" ⚡ {shared}" if shared else ""
-    room = max(8, width - 4 - 10 - len(tail))
-    parts = [text(letters, 3, style), Content(" "), text(safe(entry.path), room), text(lines, 10, MUTED, right=True)]
-    if tail:
-        parts.append(Content.styled(tail, "$error"))
+    other = f" ⚡ {columns.clip(shared[0], 14)}" if shared else ""
+    room = max(8, width - 4 - 10 - columns.cells(other))
+    path = tail(safe(entry.path), room)
+    parts = [text(letters, 3, style), Content(" "), text(path, room), text(lines, 10, MUTED, right=True)]
+    if shared:
+        parts.append(Content.styled(other, "$error" if shared[1] else "$warning"))
     return Content("").join(parts)
 
 
@@ -149,30 +223,14 @@ def collision(one: Collision) -> Content:
     return Content.styled(f"⚡ {safe(one.left.worktree)} {verb} {other}: {', '.join(map(safe, files[:3]))}", style)
 
 
-def summary(snapshot: Snapshot, width: int) -> Content:
-    """The header's counts."""
-    claims = [tree.claim for tree in snapshot.worktrees if tree.claim]
-    dead = sum(claim.state == "dead" for claim in claims)
-    hard = sum(bool(one.conflicts) for one in snapshot.collisions)
-    repos = snapshot.repositories
-    where = safe(repos[0]) if len(repos) == 1 else count(len(repos), "repository", "repositories")
-    parts = [
-        Content.styled(" imi ", "bold $primary"),
-        Content(f" {where} · {count(len(snapshot.worktrees), 'worktree')}"),
-    ]
-    if claims:
-        parts.append(Content(f" · {count(len(claims), 'claim')}"))
-    if dead:
-        parts.append(Content.styled(f" · {dead} dead", "$error"))
-    if snapshot.waiting:
-        parts.append(Content.styled(f" · {len(snapshot.waiting)} in line", "$warning"))
-    if hard:
-        parts.append(Content.styled(f" · {count(hard, 'collision')}", "$error bold"))
-    if not snapshot.complete:
-        parts.append(Content.styled(" · asking git…", MUTED))
-    return Content("").join(parts).truncate(width)
-
-
-def collides(snapshot: Snapshot, key: Key) -> int:
-    """With how many others the worktree really conflicts."""
-    return sum(key in (one.left, one.right) and bool(one.conflicts) for one in snapshot.collisions)
+def overlaps(snapshot: Snapshot, key: Key) -> dict[str, tuple[str, bool]]:
+    """Path -> the other worktree that touches it too, and whether a merge of the two conflicts in it."""
+    shared: dict[str, tuple[str, bool]] = {}
+    for one in snapshot.collisions:
+        if one.right is not None and key in (one.left, one.right):
+            other = safe((one.right if one.left == key else one.left).worktree)
+            for path in one.files:
+                hard = path in (one.conflicts or ())
+                if hard or path not in shared:
+                    shared[path] = (other, hard)
+    return shared

@@ -15,12 +15,16 @@ from imi_monitor.model.text import safe
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.panels import PANELS
 from imi_monitor.ui.panels.worktrees import WorktreesPanel
+from imi_monitor.ui.preferences import Preferences
 from tests.helpers import Repo, imi
 
 Play = Callable[[ImiApp, Pilot[Any]], Awaitable[None]]
 
 
-def played(repo: Repo, play: Play, size: tuple[int, int] = (140, 40), *, read_only: bool = False) -> None:
+def played(
+    repo: Repo, play: Play, size: tuple[int, int] = (140, 40), *, read_only: bool = False,
+    preferences: Preferences | None = None,
+) -> None:  # fmt: skip
     database = paths.default_database()
 
     async def main() -> None:
@@ -28,8 +32,9 @@ def played(repo: Repo, play: Play, size: tuple[int, int] = (140, 40), *, read_on
             lambda: engine.live(database, [str(repo.path / ".git")]),
             lambda where: Context(database=database, repo=where or str(repo.path)),
             read_only=read_only,
+            preferences=preferences,
         )
-        async with app.run_test(size=size) as pilot:
+        async with app.run_test(size=size, notifications=True) as pilot:
             await until(pilot, lambda: app._snapshot is not None and app._snapshot.complete)
             await play(app, pilot)
 

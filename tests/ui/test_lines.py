@@ -92,3 +92,62 @@ def test_hostile_text_is_drawn_harmlessly() -> None:  # T2
         assert "[/nope]" in shown
 
     played(play)
+
+
+def test_a_row_that_only_changed_its_colour_is_painted_again() -> None:
+    """Two `Content` are equal when their text is: that must not decide what is painted."""
+
+    async def play(lines: Lines, pilot) -> None:  # type: ignore[no-untyped-def]
+        lines.show([Row("a", (Content.styled("held", "green"),))])
+        await pilot.pause()
+        before = lines.render_line(0)
+        lines.show([Row("a", (Content.styled("held", "red"),))])
+        assert [segment.style for segment in lines.render_line(0)] != [segment.style for segment in before]
+
+    played(play)
+
+
+def test_what_the_eye_rests_on_does_not_move() -> None:
+    async def play(lines: Lines, pilot) -> None:  # type: ignore[no-untyped-def]
+        names = [f"{n:02}" for n in range(40)]
+        lines.show([row(name) for name in names])
+        await pilot.press(*["j"] * 20)
+        on_screen = lines._places["20"] - lines.scroll_offset.y
+        lines.show([row(name) for name in ["new", "newer", *names]])
+        await pilot.pause()
+        assert lines.cursor == "20" and lines._places["20"] - lines.scroll_offset.y == on_screen
+        lines.scroll_to(y=5, animate=False, force=True)  # the cursor is out of sight: then it is the topmost row
+        await pilot.pause()
+        top = lines.rows[lines.scroll_offset.y].key
+        lines.show([row(name) for name in ["one", "more", "new", "newer", *names]])
+        await pilot.pause()
+        assert lines.rows[lines.scroll_offset.y].key == top
+
+    played(play)
+
+
+def test_until_somebody_moves_it_the_cursor_is_on_the_first_row_that_is_no_heading() -> None:
+    async def play(lines: Lines, pilot) -> None:  # type: ignore[no-untyped-def]
+        lines.show([row("b")])
+        lines.show([row("a"), row("b")])
+        assert lines.cursor == "a"
+        lines.show([Row("h", (Content("heading"),), heading=True), row("b"), row("a")])
+        assert lines.cursor == "b"
+        await pilot.press("j")
+        lines.show([row("x"), row("b"), row("a")])
+        assert lines.cursor == "a"
+
+    played(play)
+
+
+def test_taller_rows_keep_the_cursor() -> None:
+    async def play(lines: Lines, pilot) -> None:  # type: ignore[no-untyped-def]
+        rows = [Row(str(n), (Content(str(n)), Content("below"))) for n in range(30)]
+        lines.show(rows, 1)
+        await pilot.press(*["j"] * 15)
+        lines.show(rows, 2)
+        await pilot.pause()
+        top = lines.scroll_offset.y
+        assert lines.cursor == "15" and top <= 30 < top + lines.size.height
+
+    played(play)

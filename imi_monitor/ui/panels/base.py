@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from datetime import datetime
 
 from textual.app import ComposeResult
 from textual.containers import Container
 from textual.content import Content
+from textual.style import Style
 
 from imi_monitor.model.snapshot import Key, Snapshot
 from imi_monitor.ui.widgets.lines import Lines, Row
+
+TABS = (2, 3, 4, 5)  # the panels that share one place where there is room for a list and one detail
 
 
 class Panel(Container):
@@ -25,26 +28,46 @@ class Panel(Container):
         super().__init__(id=f"panel-{number}", classes="panel")
         self.number = number
         self.lines = Lines(follow_end=self.follows_end)
+        self.tabs: tuple[tuple[int, str], ...] = ()  # the panels that share its place now
+        self._made: dict[str, tuple[Hashable, Row]] = {}
+        self._titled: tuple[object, ...] = ()
 
     def compose(self) -> ComposeResult:
         yield self.lines
 
-    def on_mount(self) -> None:
-        self.border_title = Content(f"{self.number} {self.name_shown}")
-
     @property
     def room(self) -> int:
         """Cells a line may take."""
-        return max(10, self.lines.size.width)
+        return max(10, self.lines.room)
 
     def show(self, snapshot: Snapshot, selected: Key | None, now: datetime) -> None:
         """Draw the snapshot, if this panel can be seen at all."""
         if not self.display or not self.lines.size.width:
             return
+        if self.same(snapshot):
+            self._draw_title()
+            return
+        before, self._made = self._made, {}
+        self._before = before
         rows = self.rows(snapshot, selected, now)
-        self.lines.show(
-            rows or (Row("", (Content.styled(self.empty_text(snapshot), "$text-muted"),)),), self.height_of_row()
-        )
+        self._draw_title()
+        self.lines.show(rows or (self._empty_row(snapshot),), self.height_of_row())
+
+    def same(self, snapshot: Snapshot) -> bool:
+        """Whether nothing can look different since the last time; ages alone make most panels new every second."""
+        return False
+
+    def row(self, key: str, signature: Hashable, make: Callable[[], tuple[Content, ...]]) -> Row:
+        """The row made before if its signature is the same, else a new one: most rows of most snapshots are not new."""
+        known = self._before.get(key)
+        row = known[1] if known is not None and known[0] == signature else Row(key, make)
+        self._made[key] = (signature, row)
+        return row
+
+    _before: dict[str, tuple[Hashable, Row]] = {}
+
+    def _empty_row(self, snapshot: Snapshot) -> Row:
+        return Row("", (Content.styled(self.empty_text(snapshot), "$text-muted"),))
 
     def rows(self, snapshot: Snapshot, selected: Key | None, now: datetime) -> Sequence[Row]:
         raise NotImplementedError
@@ -54,3 +77,64 @@ class Panel(Container):
 
     def height_of_row(self) -> int:
         return 1
+
+    # -- the title --------------------------------------------------------------------------------------------------
+
+    def subject(self) -> str:
+        """What the panel is about just now, behind its name."""
+        return ""
+
+    def corner(self) -> Content:
+        """What stands at the right end of the title line."""
+        return Content("")
+
+    def on_mount(self) -> None:
+        self._draw_title()
+
+    def on_resize(self) -> None:
+        self._draw_title()
+
+    def _draw_title(self) -> None:
+        corner, subject = self.corner(), "" if self.tabs else self.subject()
+        state = (subject, corner.plain, self.tabs, self.size.width, self.has_focus_within)
+        if state != self._titled:
+            self._titled = state
+            self.border_title = self._title(subject, corner)
+
+    def _title(self, subject: str, corner: Content) -> Content:
+        """`2 Git · feat-api ───── corner`, or with tabs `2 Git · feat-api │ 3 Agents │ …`."""
+        name = Content(f"{self.number} {self.name_shown}{f' · {subject}' if subject else ''}").stylize("bold")
+        room = self.size.width - 6  # corners, blanks and one stroke of the frame
+        left = self._with_tabs(name, room) if self.tabs else name
+        gap = room - left.cell_length - corner.cell_length
+        if not corner.plain or gap < 3:
+            return left.truncate(max(1, room), ellipsis=True) if room > 0 else left
+        frame = "$border" if self.has_focus_within else "$border-blurred"
+        return Content("").join([left, Content.styled(f" {'─' * (gap - 2)} ", frame), corner])
+
+    def _with_tabs(self, name: Content, room: int) -> Content:
+        """The panels in this place side by side; where it is narrow the others by their number alone."""
+        for short in (False, True):
+            tabs = [
+                name if number == self.number else _tab(number, "" if short else label) for number, label in self.tabs
+            ]
+            shown = Content.styled(" │ ", "$border-blurred").join(tabs)
+            if shown.cell_length <= room:
+                break
+        return shown
+
+    def on_click(self) -> None:
+        """A click on the frame or its title."""
+        self.lines.focus()
+
+    def on_descendant_focus(self) -> None:
+        self._draw_title()
+
+    def on_descendant_blur(self) -> None:
+        self._draw_title()
+
+
+def _tab(number: int, label: str) -> Content:
+    return Content.styled(f"{number} {label}".rstrip(), "$text-muted").stylize(
+        Style.from_meta({"@click": f"app.panel({number})"})
+    )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from imi_monitor.model.snapshot import Key, Snapshot
+from imi_monitor.model.text import safe
 from imi_monitor.ui import cells
 from imi_monitor.ui.panels.base import Panel
 from imi_monitor.ui.widgets.lines import Row
@@ -17,10 +18,28 @@ class ChangesPanel(Panel):
     name_shown = "Changes"
     empty = "no file has changed since the start"
     follows_end = True
+    only: Key | None = None  # of this worktree; None: of all
+
+    _known: tuple[object, ...] = ()
+
+    def same(self, snapshot: Snapshot) -> bool:
+        """Its moments are clock times: it is new when there is a new line."""
+        before, self._known = self._known, (snapshot.changes, self.only, self.room)
+        return before == self._known
+
+    def subject(self) -> str:
+        return safe(self.only.worktree, 30) if self.only else ""
 
     def rows(self, snapshot: Snapshot, selected: Key | None, now: datetime) -> Sequence[Row]:
-        lines = snapshot.changes[-_SHOWN:]
+        lines = snapshot.changes
+        if self.only is not None:
+            lines = tuple(c for c in lines if (c.repo, c.worktree) == (self.only.repo, self.only.worktree))
+        room = self.room
         return [
-            Row(f"{line.at} {line.worktree} {line.path} {line.kind}", (cells.change(line, now, self.room),))
-            for line in lines
-        ]
+            self.row(f"{line.at} {line.worktree} {line.path} {line.kind}", (line, room),
+                     lambda line=line: (cells.change(line, room),))  # type: ignore[misc]
+            for line in lines[-_SHOWN:]
+        ]  # fmt: skip
+
+    def empty_text(self, snapshot: Snapshot) -> str:
+        return f"no file of {safe(self.only.worktree)} has changed since the start" if self.only else self.empty

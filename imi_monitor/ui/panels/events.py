@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from imi_monitor.model.snapshot import Key, Snapshot
+from imi_monitor.model.text import safe
 from imi_monitor.ui import cells
 from imi_monitor.ui.panels.base import Panel
 from imi_monitor.ui.widgets.lines import Row
@@ -17,6 +18,27 @@ class EventsPanel(Panel):
     name_shown = "Events"
     empty = "no events yet"
     follows_end = True
+    only: Key | None = None  # of this worktree; None: of all
+
+    _known: tuple[object, ...] = ()
+
+    def same(self, snapshot: Snapshot) -> bool:
+        """Its moments are clock times: it is new when there is a new line."""
+        before, self._known = self._known, (snapshot.events, self.only, self.room)
+        return before == self._known
+
+    def subject(self) -> str:
+        return safe(self.only.worktree, 30) if self.only else ""
 
     def rows(self, snapshot: Snapshot, selected: Key | None, now: datetime) -> Sequence[Row]:
-        return [Row(str(line.seq), (cells.event(line, self.room),)) for line in snapshot.events[-_SHOWN:]]
+        lines = snapshot.events
+        if self.only is not None:
+            lines = tuple(e for e in lines if (e.repo, e.worktree) == (self.only.repo, self.only.worktree))
+        room = self.room
+        return [
+            self.row(str(line.seq), (line, room), lambda line=line: (cells.event(line, room),))  # type: ignore[misc]
+            for line in lines[-_SHOWN:]
+        ]
+
+    def empty_text(self, snapshot: Snapshot) -> str:
+        return f"no events of {safe(self.only.worktree)} yet" if self.only else self.empty

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -19,61 +20,89 @@ class GitPanel(Panel):
     name_shown = "Git"
     empty = "select a worktree"
 
+    _about: Key | None = None
+
+    def subject(self) -> str:
+        return safe(self._about.worktree, 40) if self._about else ""
+
     def rows(self, snapshot: Snapshot, selected: Key | None, now: datetime) -> Sequence[Row]:
         tree = snapshot.worktree(selected) if selected else None
-        title = f"{self.number} Git · {safe(tree.key.worktree, 40)}" if tree else f"{self.number} Git"
-        if self.border_title != title:
-            self.border_title = Content(title)
+        self._about = tree.key if tree else None
         if tree is None:
             return ()
         rows = [Row(f"head {index}", (line,)) for index, line in enumerate(self._head(tree, now))]
-        if tree.git is not None:
-            rows += self._files(snapshot, tree, tree.git)
         rows += [
-            Row(f"collision {index}", (cells.collision(one).truncate(self.room),))
+            Row(f"collision {index}", (cells.collision(one).truncate(self.room, ellipsis=True),))
             for index, one in enumerate(snapshot.collisions)
             if tree.key in (one.left, one.right)
         ]
+        if tree.git is not None and not tree.missing:
+            rows += self._files(snapshot, tree, tree.git)
         return rows
 
     def _head(self, tree: Worktree, now: datetime) -> list[Content]:
-        lines = [Content.styled(safe(tree.path), cells.MUTED)]
-        state = tree.git
+        lines = [Content.styled(_path(tree.path, self.room), cells.MUTED)]
+        state = None if tree.missing else tree.git  # what git said before says nothing now
         if tree.failure is not None:
             lines.append(Content.styled(f"? {safe(tree.failure.why)}", "$error"))
         if state is None:
             lines.append(cells.note(tree))
             return lines
-        upstream = f" → {safe(state.upstream)}" if state.upstream else ""
-        lines.append(
-            Content("").join([
-                Content.styled(safe(state.branch or "(detached)"), "bold"), Content(f"{upstream} "),
-                cells.arrows(state.ahead, state.behind, 8) if state.upstream else Content(""),
-                Content.styled(f" {safe(state.trunk or '')} ", cells.MUTED) if state.trunk else Content(""),
-                cells.arrows(state.trunk_ahead, state.trunk_behind, 8),
-            ])
-        )  # fmt: skip
+        lines.append(_branch(state))
         if state.operation:
-            lines.append(Content.styled(f"{state.operation} in progress", "$warning bold"))
+            lines.append(Content.styled(f"⚠ {safe(state.operation)} in progress", "$warning bold"))
         if state.last_commit is not None:
             commit = state.last_commit
-            who = safe(commit.by or commit.author)
+            tail = Content.styled(
+                f"  {safe(commit.by or commit.author, 24)} {times.age_of(commit.at, now)}", cells.MUTED
+            )
+            room = max(10, self.room - 9 - tail.cell_length)
             lines.append(
-                Content.styled(f"{commit.sha[:8]} ", cells.MUTED).append(Content(safe(commit.subject)))
-                .append(Content.styled(f"  {who} {times.age_of(commit.at, now)}", cells.MUTED))
-            )  # fmt: skip
+                Content("").join(
+                    [
+                        Content.styled(f"{safe(commit.sha[:8])} ", "$secondary"),
+                        cells.text(safe(commit.subject), room),
+                        tail,
+                    ]
+                )
+            )
         if state.stashes:
             lines.append(Content.styled(count(state.stashes, "stash entry", "stash entries"), cells.MUTED))
-        return [line.truncate(self.room) for line in lines]
+        return [line.truncate(self.room, ellipsis=True) for line in lines]
 
     def _files(self, snapshot: Snapshot, tree: Worktree, state: GitState) -> list[Row]:
-        shared: dict[str, str] = {}
-        for one in snapshot.collisions:
-            if tree.key in (one.left, one.right) and one.right is not None:
-                other = one.right if one.left == tree.key else one.left
-                shared.update(dict.fromkeys(one.files, safe(other.worktree)))
+        shared = cells.overlaps(snapshot, tree.key)
         if not state.files:
             return [Row("clean", (Content.styled("✓ nothing uncommitted", "$success"),))]
+        room = self.room
         return [
-            Row(f"file {entry.path}", (cells.file(entry, self.room, shared.get(entry.path)),)) for entry in state.files
-        ]
+            self.row(f"file {entry.path}", (entry, room, shared.get(entry.path)),
+                     lambda entry=entry: (cells.file(entry, room, shared.get(entry.path)),))  # type: ignore[misc]
+            for entry in state.files
+        ]  # fmt: skip
+
+
+def _branch(state: GitState) -> Content:
+    """`feat/api → origin/feat/api ↑3   main ↑3 ↓1`: names as git says them, distances behind what they are to."""
+    parts = [Content.styled(safe(state.branch or "(detached)"), "bold")]
+    if state.upstream:
+        level = Content.styled("level", cells.MUTED)
+        parts.append(Content(f" → {safe(state.upstream)} ").append(_distance(state.ahead, state.behind) or level))
+    if state.trunk:
+        distance = _distance(state.trunk_ahead, state.trunk_behind)
+        parts.append(Content.styled(f"   {safe(state.trunk)} ", cells.MUTED))
+        parts.append(distance or Content.styled("level", cells.MUTED))
+    return Content("").join(parts)
+
+
+def _distance(ahead: int | None, behind: int | None) -> Content | None:
+    if ahead is None or behind is None:
+        return Content.styled("?", cells.MUTED)
+    return cells.arrows(ahead, behind, 9).rstrip() if ahead or behind else None
+
+
+def _path(path: str, room: int) -> str:
+    """With `~` for home, and its end when it is too long."""
+    home = os.path.expanduser("~")
+    shown = safe(f"~{path[len(home) :]}" if path.startswith(f"{home}/") else path, 4096)
+    return shown if len(shown) <= room else f"…{shown[-(room - 1) :]}"

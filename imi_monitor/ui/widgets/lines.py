@@ -6,8 +6,8 @@ DataTable paints everything when one cell changes (33 ms, 32 kB); this paints th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from operator import is_
 
 from textual import events
 from textual.binding import Binding
@@ -19,13 +19,40 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.visual import Visual
 
+Make = Callable[[], tuple[Content, ...]]
 
-@dataclass(frozen=True, slots=True)
+
 class Row:
-    """One entry; `lines` are drawn one below the other. Two equal rows look the same."""
+    """One entry; its lines are drawn one below the other. Two equal rows look the same, colours included.
 
-    key: str
-    lines: tuple[Content, ...]
+    The lines may be a function that makes them: rows that nobody sees are never made.
+    """
+
+    __slots__ = ("_lines", "_make", "heading", "key")
+
+    def __init__(self, key: str, lines: tuple[Content, ...] | Make, *, heading: bool = False) -> None:
+        self.key = key
+        self.heading = heading  # stands above others; the cursor goes there only when it is led
+        self._make = lines if callable(lines) else None
+        self._lines = None if callable(lines) else lines
+
+    @property
+    def lines(self) -> tuple[Content, ...]:
+        if self._lines is None:
+            assert self._make is not None
+            self._lines = self._make()
+        return self._lines
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Row) or self.key != other.key or len(self.lines) != len(other.lines):
+            return False
+        # `Content == Content` looks at the text alone
+        return all(mine.is_same(theirs) for mine, theirs in zip(self.lines, other.lines, strict=True))
+
+    def __hash__(self) -> int:
+        return hash((self.key, self.lines))
 
 
 class Lines(ScrollView, can_focus=True):
@@ -41,7 +68,7 @@ class Lines(ScrollView, can_focus=True):
     ]
     COMPONENT_CLASSES = {"lines--cursor", "lines--row"}
     DEFAULT_CSS = """
-    Lines { height: 1fr; scrollbar-size-vertical: 1; }
+    Lines { height: 1fr; scrollbar-size-vertical: 1; overflow-x: hidden; }
     Lines > .lines--cursor { background: $block-cursor-blurred-background; }
     Lines:focus > .lines--cursor { background: $block-cursor-background; color: $block-cursor-foreground; }
     """
@@ -59,7 +86,10 @@ class Lines(ScrollView, can_focus=True):
             return self.lines
 
     class Chosen(Moved):
-        """Enter, or a click on the row with the cursor."""
+        """Enter, or a double click."""
+
+    class Menu(Moved):
+        """The right button on a row, which has the cursor now."""
 
     def __init__(self, *, height: int = 1, follow_end: bool = False, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -68,7 +98,8 @@ class Lines(ScrollView, can_focus=True):
         self._cursor: str | None = None
         self._height = height
         self._follow_end = follow_end
-        self._strips: LRUCache[tuple[int, int, bool, int], Strip] = LRUCache(1000)
+        self._steered = False  # until somebody moves it, the cursor stays on the first row, whichever that is
+        self._strips: LRUCache[tuple[Row, int, bool, int], Strip] = LRUCache(600)
 
     @property
     def cursor(self) -> str | None:
@@ -78,33 +109,59 @@ class Lines(ScrollView, can_focus=True):
     def rows(self) -> tuple[Row, ...]:
         return self._rows
 
+    @property
+    def room(self) -> int:
+        """Cells a row may take: the scroll bar's place is kept free, so that nothing moves when it comes."""
+        return max(1, self.size.width - self.styles.scrollbar_size_vertical)
+
     def show(self, rows: Sequence[Row], height: int | None = None) -> None:
         """Draw these rows from now on; what looks the same is not painted again."""
         rows = tuple(rows)
-        if height is not None and height != self._height:
-            self._height, self._rows = height, ()
-        if rows == self._rows:
+        taller = height is not None and height != self._height
+        if len(rows) == len(self._rows) and not taller and all(map(is_, rows, self._rows)):
             return
-        before, at_end = self._rows, self._at_end()
+        before, at_end, anchor = self._rows, self._at_end(), self._anchor()
         old_place = self._places.get(self._cursor or "", 0)
-        self._rows = rows
+        self._rows, self._height = rows, height or self._height
         self._places = {row.key: index for index, row in enumerate(rows)}
-        self._strips.clear()
-        if self._cursor not in self._places:
+        if not self._steered and not self._follow_end and rows:
+            self._set_cursor(next((row.key for row in rows if not row.heading), rows[0].key), scroll=False)
+        elif self._cursor not in self._places:
             self._set_cursor(rows[min(old_place, len(rows) - 1)].key if rows else None, scroll=False)
-        if len(before) != len(rows):
-            self.virtual_size = Size(self.size.width, len(rows) * self._height)
-            self.refresh()
-            if self._follow_end and at_end:
-                self.scroll_end(animate=False)
+        if taller or [row.key for row in before] != [row.key for row in rows]:
+            self._strips.clear()
+            self._reflow(anchor, to_end=self._follow_end and at_end)
+            if taller and self._steered:
+                self._show_cursor()
             return
-        for index, (old, new) in enumerate(zip(before, rows, strict=True)):
-            if old != new:
+        top = self.scroll_offset.y // self._height
+        for index in range(top, min(len(rows), top + self.size.height // self._height + 2)):
+            if before[index] != rows[index]:
                 self._refresh_row(index)
+
+    def _anchor(self) -> tuple[str, int] | None:
+        """A row that must not move on the screen, and where it is: the cursor's if it can be seen, else the topmost."""
+        top, seen = self.scroll_offset.y // self._height, max(1, self.size.height // self._height)
+        place = self._places.get(self._cursor or "", -1)
+        if not top <= place < top + seen:
+            place = top
+        return (self._rows[place].key, place - top) if place < len(self._rows) else None
+
+    def _reflow(self, anchor: tuple[str, int] | None, *, to_end: bool) -> None:
+        """Rows came, went or changed places: what the eye rests on stays where it is."""
+        self.virtual_size = Size(self.size.width, len(self._rows) * self._height)
+        self.refresh()
+        if to_end:
+            self.scroll_end(animate=False)
+        elif not self._steered:
+            self.scroll_to(y=0, animate=False, force=True)
+        elif anchor is not None and anchor[0] in self._places:
+            self.scroll_to(y=(self._places[anchor[0]] - anchor[1]) * self._height, animate=False, force=True)
 
     def select(self, key: str) -> None:
         """Put the cursor on a row, if it is there."""
         if key in self._places:
+            self._steered = True
             self._set_cursor(key)
 
     def action_move(self, by: int) -> None:
@@ -118,6 +175,7 @@ class Lines(ScrollView, can_focus=True):
 
     def _go(self, place: int) -> None:
         if self._rows:
+            self._steered = True
             self._set_cursor(self._rows[max(0, min(place, len(self._rows) - 1))].key)
 
     def _set_cursor(self, key: str | None, *, scroll: bool = True) -> None:
@@ -143,14 +201,25 @@ class Lines(ScrollView, can_focus=True):
     def on_resize(self, _event: events.Resize) -> None:
         self.virtual_size = Size(self.size.width, len(self._rows) * self._height)
         self._strips.clear()
+        self.call_after_refresh(self._show_cursor)
+
+    def _show_cursor(self) -> None:
+        place = self._places.get(self._cursor or "")
+        if place is not None and not (self._follow_end and not self.has_focus):
+            region = Region(0, place * self._height, 1, self._height)
+            self.scroll_to_region(region, animate=False, force=True)
 
     def on_click(self, event: events.Click) -> None:
         index = (event.y + self.scroll_offset.y) // self._height
-        if 0 <= index < len(self._rows):
-            key = self._rows[index].key
-            if key == self._cursor:
-                self.post_message(self.Chosen(self, key))
-            self._set_cursor(key)
+        if not 0 <= index < len(self._rows):
+            return
+        key = self._rows[index].key
+        self._steered = True
+        self._set_cursor(key)
+        if event.button == 3:
+            self.post_message(self.Menu(self, key))
+        elif event.chain == 2:
+            self.post_message(self.Chosen(self, key))
 
     def key_enter(self) -> None:
         if self._cursor is not None:
@@ -179,7 +248,7 @@ class Lines(ScrollView, can_focus=True):
             return Strip.blank(width, self.rich_style)
         row = self._rows[index]
         on_cursor = row.key == self._cursor
-        key = (index, part, on_cursor, width)
+        key = (row, part, on_cursor, width)
         strip = self._strips.get(key)
         if strip is None:
             content = row.lines[part] if part < len(row.lines) else Content("")
@@ -189,5 +258,9 @@ class Lines(ScrollView, can_focus=True):
 
     def _draw(self, content: Content, on_cursor: bool, width: int) -> Strip:
         base = self.get_visual_style("lines--cursor") if on_cursor else self.visual_style
-        strips = Visual.to_strips(self, content.truncate(width, ellipsis=True), width, 1, base)
+        if (
+            on_cursor and self.has_focus and self.app.native_ansi_color
+        ):  # of sixteen colours too few can be read on the cursor's
+            content = Content(content.plain)
+        strips = Visual.to_strips(self, content.truncate(self.room, ellipsis=True), width, 1, base)
         return strips[0].adjust_cell_length(width, base.rich_style) if strips else Strip.blank(width, base.rich_style)

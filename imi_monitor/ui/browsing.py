@@ -1,0 +1,45 @@
+"""A worktree's pull request as a web page: its address, and a browser if there is one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+
+from imi_monitor.git import layout
+from imi_monitor.model import address
+from imi_monitor.model.errors import Refused
+from imi_monitor.model.text import safe
+
+_TIMEOUT = 10.0
+
+
+def pull_request_page(path: str, number: int, remote: str = "origin") -> str:
+    """`https://…` of the pull request; Refused when the remote is no forge that has such pages."""
+    place = layout.discover(path)
+    url = layout.remote_url(place.repository, remote) if place is not None else ""
+    found = address.address(url) if url else None
+    if found is None or not found.host:
+        raise Refused(f"pull request {number} has no page: the remote {safe(remote)} is no forge on the web")
+    part = "-/merge_requests" if "gitlab" in found.host.lower() else "pull"
+    return f"https://{found.host}/{found.project}/{part}/{number}"
+
+
+def browse(url: str) -> bool:
+    """Open the page; False when there is no browser to open it with, as over ssh."""
+    program = _program()
+    if program is None:
+        return False
+    done = subprocess.run([program, url], capture_output=True, timeout=_TIMEOUT, stdin=subprocess.DEVNULL, check=False)
+    return done.returncode == 0
+
+
+def _program() -> str | None:
+    chosen = os.environ.get("BROWSER", "")
+    if chosen and os.pathsep not in chosen and "%" not in chosen and shutil.which(chosen):
+        return chosen
+    if sys.platform == "darwin":
+        return shutil.which("open")
+    screen = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    return shutil.which("xdg-open") if screen else None

@@ -1,0 +1,145 @@
+"""One table of everything a key can do on the dashboard: imi's own actions, the views, and what the home screen does itself.
+
+The key bar, `?`, the palette, the menu of a row and the keys themselves are all made from it, so none can lag behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from textual.keys import _character_to_key, format_key
+
+from imi_monitor import actions
+from imi_monitor.actions.base import Action
+from imi_monitor.model.errors import UsageError
+from imi_monitor.model.text import safe
+from imi_monitor.ui.views import VIEWS
+
+Kind = Literal["act", "view", "own"]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One thing to do. `word` names it in `[ui.keymap]`; an own one is carried out by the app's `do_<word>`."""
+
+    word: str
+    key: str  # as Textual names it; empty: only in the palette
+    label: str
+    help: str
+    group: str
+    kind: Kind = "own"
+    changes: bool = False
+    about_one: bool = False  # about the selected worktree: it is in the menu of a row
+    everywhere: bool = False  # also while a view is open
+    weight: int = 0  # how early it stands in the key bar; 0: not there
+
+    @property
+    def key_shown(self) -> str:
+        return SHOWN.get(self.key) or (format_key(self.key) if self.key else "")
+
+
+SHOWN = {"enter": "⏎", "plus": "+", "minus": "-", "colon": ":", "left_square_bracket": "[", "right_square_bracket": "]"}
+MAKES = ("feat", "fix", "aiops", "devops", "add", "review")
+"""Verbs whose first argument is the name of something new."""
+WEIGHTS = {"claim": 90, "release": 85, "remove": 80, "add": 75, "review": 70, "undo": 30}
+
+_FIXED = ("1", "2", "3", "4", "5", "tab", "shift+tab", "escape", "j", "k", "up", "down", "pageup", "pagedown", "home", "end",
+          "G", "left", "right", "h", "l", "ctrl+c")  # fmt: skip
+"""Keys that no command may take: moving about."""
+
+_LOOK, _LIST, _TREE, _APP = "Looking", "The list", "The worktree", "The dashboard"
+OWN = (
+    Command("open", "enter", "Open", "a shell in the worktree: a tab or window, or the one already there", _TREE,
+            about_one=True, weight=95),
+    Command("menu", "a", "Actions…", "everything that can be done with the worktree", _TREE, about_one=True),
+    Command("lazygit", "g", "lazygit", "lazygit in the worktree (or tig)", _TREE, about_one=True),
+    Command("pr", "o", "PR in browser", "the worktree's pull request in the browser", _TREE, about_one=True),
+    Command("copy", "y", "Copy…", "its path, branch, name or a command to the clipboard", _TREE, about_one=True),
+    Command("mark", "m", "Mark", "mark it, to act on several at once", _TREE, about_one=True),
+    Command("mark_all", "M", "Mark all", "mark all that are listed, or none", _LIST),
+    Command("filter", "slash", "Filter", "narrow the list: text, !not, @agent, type:feat, is:dirty", _LIST, weight=60),
+    Command("sort", "s", "Sort", "the next order of the list", _LIST, weight=20),
+    Command("backwards", "S", "Backwards", "the order the other way round", _LIST),
+    Command("group", "b", "Group", "in groups: by repository, type or owner", _LIST),
+    Command("fold", "", "Fold", "fold all groups, or unfold them", _LIST),
+    Command("next", "w", "Next", "the next worktree that needs you", _LIST, weight=25),
+    Command("only", "F", "Only this", "changes and events of the selected worktree only, or of all", _LOOK),
+    Command("zoom", "z", "Zoom", "one panel on the whole screen, and back", _LOOK),
+    Command("refresh", "r", "Refresh", "look at everything again now", _LOOK, everywhere=True),
+    Command("pause", "p", "Pause", "hold the picture still, and go on", _LOOK, everywhere=True),
+    Command("faster", "plus", "Faster", "refresh ages and order more often", _LOOK),
+    Command("slower", "minus", "Slower", "refresh ages and order less often", _LOOK),
+    Command("theme", "T", "Theme…", "colours: dark, light, for colour-blind eyes, sixteen", _APP, everywhere=True),
+    Command("trouble", "", "What is wrong", "every source that cannot be read, since when and why", _APP),
+    Command("palette", "colon", "Palette", "search for anything that can be done", _APP, everywhere=True),
+    Command("help", "question_mark", "Help", "the keys of where you are", _APP, everywhere=True, weight=50),
+    Command("quit", "q", "Quit", "leave; nothing is stopped by it", _APP, everywhere=True, weight=40),
+)  # fmt: skip
+
+
+def table(keymap: Mapping[str, str] | None = None, *, read_only: bool = False) -> tuple[Command, ...]:
+    """All commands with the keys a person wants; UsageError when two want the same one."""
+    all_of_them = (*_of_actions(), *_of_views(), *OWN)
+    wanted = _remapped(all_of_them, keymap or {})
+    _refuse_clashes(wanted)
+    return tuple(command for command in wanted if not (read_only and command.changes))
+
+
+def _of_actions() -> list[Command]:
+    return [
+        Command(
+            word=action.words[0].replace(" ", "-"), key=action.key, label=action.label, help=action.help, group="Acting",
+            kind="act", changes=action.changes, about_one=takes_worktree(action), weight=WEIGHTS.get(action.words[0], 0),
+        )
+        for action in actions.all_actions()
+        if action.key
+    ]  # fmt: skip
+
+
+def _of_views() -> list[Command]:
+    return [
+        Command(
+            word=view.word, key=view.key_shown, label=view.label, help=view.help, group="Views", kind="view",
+            about_one=view.needs_worktree, everywhere=True, weight=35 if view.word == "diff" else 0,
+        )
+        for view in VIEWS
+    ]  # fmt: skip
+
+
+def takes_worktree(action: Action) -> bool:
+    """Whether the action is about an existing worktree, which the selection can name."""
+    return bool(action.arguments) and action.arguments[0].name == "name" and not makes_new(action)
+
+
+def makes_new(action: Action) -> bool:
+    """Whether the name that the action takes is that of something new."""
+    return bool(getattr(action, "makes_new", action.words[0] in MAKES))
+
+
+def _remapped(commands: Sequence[Command], keymap: Mapping[str, str]) -> list[Command]:
+    words = {command.word for command in commands}
+    for word in keymap:
+        if word not in words:
+            raise UsageError(
+                f"[ui.keymap] names {safe(word)!r}, which is nothing: use one of {', '.join(sorted(words))}"
+            )
+    return [replace(c, key=named(keymap[c.word])) if c.word in keymap else c for c in commands]
+
+
+def named(key: str) -> str:
+    """`?` as Textual calls it; names such as `f5` or `space` stay."""
+    return _character_to_key(key) if len(key) == 1 else key
+
+
+def _refuse_clashes(commands: Sequence[Command]) -> None:
+    taken: dict[str, str] = dict.fromkeys(_FIXED, "moving about")
+    for command in commands:
+        if command.key and command.key in taken:
+            raise UsageError(
+                f"the key {safe(command.key_shown)!r} is wanted by {command.word} and by {taken[command.key]}:"
+                f" give one of them another in [ui.keymap]",
+                code="key-clash",
+            )
+        taken[command.key] = command.word

@@ -1,0 +1,347 @@
+"""What each own key of the dashboard does: `do_<word>` for every word of `commands.OWN`. Acts and views have their own rooms."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from textual import on, work
+from textual.app import SuspendNotSupported
+from textual.widgets import Input
+
+from imi_monitor import actions
+from imi_monitor.actions.base import Outcome
+from imi_monitor.actions.context import Context
+from imi_monitor.model import times
+from imi_monitor.model.errors import ImiError
+from imi_monitor.model.snapshot import Worktree
+from imi_monitor.model.text import count, safe
+from imi_monitor.ui import availability, browsing, copying, opening, pickers
+from imi_monitor.ui.commands import Command
+from imi_monitor.ui.dialog import ActionDialog
+from imi_monitor.ui.header import troubles
+from imi_monitor.ui.home import Home
+from imi_monitor.ui.menu import Entry, Menu
+from imi_monitor.ui.ordering import GROUPS, SORTS, Order, after
+from imi_monitor.ui.panels.worktrees import group_of, key_of
+from imi_monitor.ui.questions import dialogs
+from imi_monitor.ui.views import VIEWS
+from imi_monitor.ui.widgets.lines import Lines
+
+INTERVALS = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+
+
+class Doing(Home):
+    """The one way in is `action_do(word)`: from a key, a click, the palette or the help."""
+
+    def command(self, word: str) -> Command | None:
+        return next((command for command in self.commands if command.word == word), None)
+
+    def why_not(self, command: Command) -> str:
+        return availability.why_not(command, self._facts, self.selected_tree, len(self._marks))
+
+    def action_do(self, word: str) -> None:
+        """Do it, or say why it cannot be done now."""
+        command = self.command(word)
+        if command is None or not self._in_place(command):
+            return
+        why = self.why_not(command)
+        if why:
+            self.say(why, bad=True)
+        elif command.kind == "act":
+            self.action_act(word)
+        elif command.kind == "view":
+            self.action_view(word)
+        else:
+            getattr(self, f"do_{word}")()
+
+    def _in_place(self, command: Command) -> bool:
+        """What is about the home screen is not done behind a view's back, and nothing behind a question's."""
+        if self.screen is self.home:
+            return True
+        return command.everywhere and not self.screen.is_modal
+
+    def say(self, text: str, *, bad: bool = False) -> None:
+        self.notify(text, severity="warning" if bad else "information", markup=False)
+
+    # -- acts and views ---------------------------------------------------------------------------------------------
+
+    def action_view(self, word: str) -> None:
+        view = next(view for view in VIEWS if view.word == word)
+        if view.needs_worktree and self._selected is None:
+            self.say("select a worktree first", bad=True)
+            return
+        self.push_screen(view(self._selected, self._surroundings))
+        self.call_after_refresh(self._draw)
+
+    def action_act(self, word: str) -> None:
+        action = actions.find(word.replace("-", " ")) or actions.find(word)
+        if action is not None:
+            self._ask(dialogs(action, self.targets, self._at))
+
+    def _at(self, tree: Worktree | None) -> Callable[[], Context]:
+        """A name alone may mean two worktrees: it is looked up in the repository of the one that was selected."""
+        trees = self._shown.worktrees if self._shown is not None else ()
+        same = [other for other in trees if tree is not None and other.key.repo == tree.key.repo and not other.missing]
+        where = tree.path if tree in same and tree is not None else next((other.path for other in same), None)
+        return lambda: self._surroundings(where)
+
+    def _ask(self, waiting: Sequence[ActionDialog]) -> None:
+        """One dialog after the other; leaving one leaves them all."""
+        if not waiting:
+            return
+
+        def answered(outcome: Outcome | None) -> None:
+            self._acted(outcome)
+            if outcome is not None:
+                self._ask(waiting[1:])
+
+        self.push_screen(waiting[0], answered)
+
+    def _acted(self, outcome: Outcome | None) -> None:
+        if outcome is None:
+            return
+        lines = [*outcome.lines, *(f"warning: {text}" for text in outcome.warnings)]
+        self.notify("\n".join(safe(line, 200) for line in lines[:5]) or "done", markup=False)
+        self._marks = frozenset()
+        self._wanted_name = _made(outcome)
+        self._draw()
+
+    # -- the worktree -----------------------------------------------------------------------------------------------
+
+    @on(Lines.Chosen)
+    def _chosen(self, message: Lines.Chosen) -> None:
+        """Enter or a double click: on a worktree (or its claim) opens it, on a heading folds it."""
+        if message.lines is self.worktrees.lines:
+            group = group_of(message.key)
+            if group is not None:
+                self.action_fold(group not in self.worktrees.folded)
+            elif self.command("open") is not None:
+                self.action_do("open")
+        elif message.lines is self.panel(3).lines:
+            self._go_to_claim(message.key)
+
+    def _go_to_claim(self, row: str | None) -> None:
+        repo, _, name = (row or "").partition("\0")
+        for tree in self._shown.worktrees if self._shown is not None else ():
+            if (tree.key.repo, tree.key.worktree) == (repo, name):
+                self.select(tree.key)
+
+    @on(Lines.Menu)
+    def _menu_wanted(self, message: Lines.Menu) -> None:
+        if message.lines is self.worktrees.lines and group_of(message.key) is None:
+            self.call_after_refresh(self.action_do, "menu")
+
+    def do_open(self) -> None:
+        if self.selected_tree is not None:
+            self._open(self.selected_tree)
+
+    def do_lazygit(self) -> None:
+        if self.selected_tree is not None:
+            self._open(self.selected_tree, (availability.git_screen(),))
+
+    def _open(self, tree: Worktree, command: Sequence[str] = ()) -> None:
+        around = opening.multiplexer()
+        if around:
+            self._tell(lambda: opening.open_in(around, tree.path, tree.key.worktree, command))
+            return
+        try:
+            with self.suspend():
+                problem = opening.run_here(tree.path, command)
+        except SuspendNotSupported:
+            problem = "a shell cannot be opened from here: this terminal is not imi's own"
+        if problem:
+            self.say(problem, bad=True)
+        self.do_refresh()
+
+    def do_pr(self) -> None:
+        if self.selected_tree is not None:
+            self._browse(self.selected_tree)
+
+    @work(exit_on_error=False, group="browse")
+    async def _browse(self, tree: Worktree) -> None:
+        try:
+            page = await asyncio.to_thread(browsing.pull_request_page, tree.path, tree.pr or 0)
+            opened = await asyncio.to_thread(browsing.browse, page)
+        except (ImiError, OSError) as error:
+            self.say(getattr(error, "sentence", str(error)), bad=True)
+            return
+        if not opened:
+            self.copy_to_clipboard(page)
+        self.say(f"opened {safe(page)}" if opened else f"no browser here: {safe(page)} is in the clipboard")
+
+    @work(exit_on_error=False, group="tell")
+    async def _tell(self, job: Callable[[], str]) -> None:
+        """Run something slow in a thread and say what came of it."""
+        try:
+            self.say(await asyncio.to_thread(job))
+        except ImiError as error:
+            self.say(error.sentence, bad=True)
+
+    def do_menu(self) -> None:
+        name = safe(self.selected_tree.key.worktree, 40) if self.selected_tree else ""
+        title = f"{len(self._marks)} marked worktrees" if self._marks else name
+        self.push_screen(pickers.of_row(title, self.commands, self.why_not), self._picked)
+
+    def do_copy(self) -> None:
+        tree = self.selected_tree
+        if tree is None:
+            return
+        texts = copying.choices(tree)
+
+        def copied(word: str | None) -> None:
+            if word is not None:
+                self.copy_to_clipboard(texts[word][2])
+                self.say(f"copied: {safe(texts[word][2], 200)}")
+
+        self.push_screen(Menu(f"Copy of {safe(tree.key.worktree, 40)}", copying.entries(tree), search=False), copied)
+
+    def do_mark(self) -> None:
+        if self.selected_tree is not None:
+            self._marks ^= {self.selected_tree.key}
+            self.worktrees.lines.action_move(1)
+            self._draw()
+
+    def do_mark_all(self) -> None:
+        """All that are listed; when they are marked already, none."""
+        listed = frozenset(tree.key for tree in self.worktrees.listed if not tree.is_main)
+        self._marks = frozenset() if listed <= self._marks else self._marks | listed
+        self._draw()
+
+    # -- the list ---------------------------------------------------------------------------------------------------
+
+    def do_filter(self) -> None:
+        box = self.home.query_one("#filter", Input)
+        box.add_class("-open")
+        box.focus()
+
+    def action_narrow(self, text: str) -> None:
+        """A click on a count in the header: show what was counted; once more, everything."""
+        box = self.home.query_one("#filter", Input)
+        box.value = "" if box.value == text else text
+        box.set_class(bool(box.value), "-open")
+        self.worktrees.lines.focus()
+
+    def do_sort(self) -> None:
+        order = self.worktrees.order
+        sort = after(list(SORTS), order.sort)
+        self._set_order(Order(sort, False, order.group))
+        self.say(f"sorted: {SORTS[sort][0]}")
+
+    def do_backwards(self) -> None:
+        order = self.worktrees.order
+        self._set_order(Order(order.sort, not order.backwards, order.group))
+
+    def do_group(self) -> None:
+        order = self.worktrees.order
+        group = after(list(GROUPS), order.group)
+        self.worktrees.folded = frozenset()
+        self._set_order(Order(order.sort, order.backwards, group))
+        self.say(f"grouped: {GROUPS[group][0]}")
+
+    def do_fold(self) -> None:
+        name = GROUPS[self.worktrees.order.group][1]
+        every = frozenset(name(tree) for tree in self._shown.worktrees) if self._shown else frozenset()
+        self._fold(frozenset() if self.worktrees.folded else every)
+
+    def do_next(self) -> None:
+        """The next one below the cursor that needs a person, round and round."""
+        facts, listed = self._facts, self.worktrees.listed
+        if facts is None:
+            return
+        here = next((place for place, tree in enumerate(listed) if tree.key == self._selected), -1)
+        wanted = next((tree for tree in [*listed[here + 1 :], *listed[: here + 1]] if facts.needs_somebody(tree)), None)
+        if wanted is None:
+            self.say("nothing here needs you")
+        else:
+            self.worktrees.lines.select(key_of(wanted))
+            self.worktrees.lines.focus()
+
+    # -- looking ----------------------------------------------------------------------------------------------------
+
+    def do_only(self) -> None:
+        self._only = not self._only
+        self._aim()
+        self._draw()
+        self._remember()
+
+    def do_refresh(self) -> None:
+        if self._engine is not None:
+            self._engine.refresh()
+            self.say("looking at everything again")
+
+    def do_pause(self) -> None:
+        self._paused = not self._paused
+        self._held_at = times.now() if self._paused else None
+        self._draw()
+
+    def do_faster(self) -> None:
+        self._pace(-1)
+
+    def do_slower(self) -> None:
+        self._pace(1)
+
+    def _pace(self, step: int) -> None:
+        near = min(range(len(INTERVALS)), key=lambda place: abs(INTERVALS[place] - self._interval))
+        self._set_interval(INTERVALS[max(0, min(len(INTERVALS) - 1, near + step))])
+        self.say(f"ages and order every {self._interval:g} s; what happens is shown at once all the same")
+        self._remember()
+
+    def _set_interval(self, seconds: float) -> None:
+        self._interval = seconds
+        if self._timer is not None:
+            self._timer.stop()
+        self._timer = self.set_interval(seconds, self._draw)
+        self._draw()
+
+    # -- the dashboard ----------------------------------------------------------------------------------------------
+
+    def do_theme(self) -> None:
+        before = self.theme
+
+        def peek(name: str) -> None:
+            self.theme = name
+
+        def chosen(name: str | None) -> None:
+            self.theme = name or before
+            self._remember()
+
+        self.push_screen(pickers.theme(before, peek), chosen)
+
+    def do_trouble(self) -> None:
+        found = troubles(self._facts) if self._facts is not None else []
+        if not found:
+            self.say("everything can be read")
+            return
+        now = times.now()
+        entries = [
+            Entry(f"{n}", what, f"for {times.age_of(since, now)}: {why}") for n, (since, what, why) in enumerate(found)
+        ]
+        self.push_screen(Menu(f"{count(len(found), 'thing')} that cannot be read now", entries, search=False))
+
+    def do_palette(self) -> None:
+        self.push_screen(pickers.palette(self._here(), self.why_not), self._picked)
+
+    def do_help(self) -> None:
+        self.push_screen(pickers.keys(self._here(), self.why_not), self._picked)
+
+    def _here(self) -> list[Command]:
+        return [command for command in self.commands if self._in_place(command)]
+
+    def _picked(self, word: str | None) -> None:
+        """Something was chosen from the palette, the help or a row's menu."""
+        if word is None:
+            return
+        if word.startswith("is:"):
+            self.action_narrow(word)
+        else:
+            self.call_after_refresh(self.action_do, word)
+
+    def do_quit(self) -> None:
+        self.exit()
+
+
+def _made(outcome: Outcome) -> str | None:
+    """The worktree that an act has made or brought back, which the cursor goes to."""
+    name = outcome.data.get("worktree_name")
+    return name if isinstance(name, str) and outcome.path is not None else None

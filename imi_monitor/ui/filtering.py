@@ -1,0 +1,102 @@
+"""The filter of the worktree list: words that all have to fit.
+
+`text` is part of the name, repository or branch (smart case; when no name holds it, its letters in order will do),
+`!word` is its opposite, `@agent` the owner, `type:feat`, `repo:app`, and `is:` one of the states below. A word that means
+nothing is said, never silently empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+
+from imi_monitor.model import fuzzy
+from imi_monitor.model.snapshot import Worktree
+from imi_monitor.model.text import safe
+from imi_monitor.ui.facts import Facts
+
+Test = Callable[[Facts, Worktree], bool]
+
+STATES: dict[str, tuple[str, Test]] = {
+    "dirty": ("has uncommitted work", lambda facts, tree: bool(tree.git and tree.git.uncommitted)),
+    "clean": ("has none, as far as git was asked", lambda facts, tree: bool(tree.git and not tree.git.uncommitted)),
+    "claimed": ("somebody holds it", lambda facts, tree: tree.claim is not None),
+    "free": ("nobody holds it", lambda facts, tree: tree.claim is None),
+    "mine": ("you hold it", lambda facts, tree: tree.claim is not None and tree.claim.agent == facts.me),
+    "stale": ("its holder is silent", lambda facts, tree: facts.claim_state(tree) == "stale"),
+    "dead": ("its holder is dead", lambda facts, tree: facts.claim_state(tree) == "dead"),
+    "asking": ("its agent asks something", lambda facts, tree: facts.claim_state(tree) == "asking"),
+    "busy": ("a file changed within a minute", lambda facts, tree: facts.busy(tree)),
+    "collides": ("conflicts with another", lambda facts, tree: bool(facts.hits.get(tree.key))),
+    "missing": ("its folder is gone", lambda facts, tree: tree.missing),
+}
+
+
+class Filter:
+    """What was typed, as a test. `problem` says what could not be understood; then nothing is left out for it."""
+
+    def __init__(self, text: str = "") -> None:
+        self.text = text
+        self.problem = ""
+        self._plain: list[str] = []
+        self._tests: list[tuple[bool, Test]] = []
+        for word in text.split():
+            self._read(word)
+
+    def __bool__(self) -> bool:
+        return bool(self._plain or self._tests)
+
+    def apply(self, facts: Facts, trees: Sequence[Worktree]) -> list[Worktree]:
+        """The worktrees that fit, in the order given."""
+        kept = [tree for tree in trees if all(test(facts, tree) != inverted for inverted, test in self._tests)]
+        exact = [tree for tree in kept if all(_holds(tree, word) for word in self._plain)]
+        return exact or [tree for tree in kept if all(_resembles(tree, word) for word in self._plain)]
+
+    def _read(self, word: str) -> None:
+        inverted, bare = word.startswith("!"), word.removeprefix("!")
+        if not bare:
+            return
+        test = self._test(bare)
+        if test is not None:
+            self._tests.append((inverted, test))
+        elif not self._said(bare):
+            if inverted:
+                self._tests.append((True, lambda facts, tree: _holds(tree, bare)))
+            else:
+                self._plain.append(bare)
+
+    def _test(self, word: str) -> Test | None:
+        head, colon, value = word.partition(":")
+        wanted = value.lower()
+        if word.startswith("@"):
+            agent = word[1:].lower()
+            return lambda facts, tree: agent in tree.owner.lower()
+        if colon and head == "type":
+            return lambda facts, tree: tree.type.startswith(wanted)
+        if colon and head == "repo":
+            return lambda facts, tree: wanted in tree.key.repo.lower()
+        return STATES[wanted][1] if colon and head == "is" and wanted in STATES else None
+
+    def _said(self, word: str) -> bool:
+        """Whether the word is an `is:` that nobody knows; an unfinished one is being typed."""
+        if not word.startswith("is:"):
+            return False
+        state = word[3:].lower()
+        if not any(known.startswith(state) for known in STATES):
+            near = get_close_matches(state, STATES, 1)
+            hint = f"did you mean is:{near[0]}?" if near else f"use one of {', '.join(STATES)}"
+            self.problem = f"there is no is:{safe(state, 20)}: {hint}"
+        return True
+
+
+def _haystack(tree: Worktree) -> str:
+    return f"{tree.key.repo}/{tree.key.worktree} {tree.branch or ''}"
+
+
+def _holds(tree: Worktree, word: str) -> bool:
+    text = _haystack(tree)
+    return word in text if word != word.lower() else word in text.lower()
+
+
+def _resembles(tree: Worktree, word: str) -> bool:
+    return _holds(tree, word) or (word == word.lower() and fuzzy.match(word, tree.key.worktree) is not None)

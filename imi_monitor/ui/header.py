@@ -1,0 +1,132 @@
+"""The top line: which repository, how many of what, and the badges: paused, read-only, stale, the filter, the clock.
+
+Every badge can be clicked; what it stands for is also on a key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from textual.content import Content
+from textual.style import Style
+
+from imi_monitor.model import times
+from imi_monitor.model.snapshot import Snapshot
+from imi_monitor.model.text import count, safe
+from imi_monitor.ui import cells
+from imi_monitor.ui.facts import Facts
+
+
+@dataclass(frozen=True, slots=True)
+class Badges:
+    """What the dashboard itself has to say in the top line."""
+
+    paused: bool = False
+    read_only: bool = False
+    interval: float = 1.0
+    marked: int = 0
+    plain_interval: float = 1.0
+
+
+def line(facts: Facts | None, badges: Badges, width: int, now: datetime) -> Content:
+    """Exactly `width` cells: counts on the left, badges and the clock on the right."""
+    right = Content("").join(_right(facts, badges, width, now))
+    left = _left(facts, max(6, width - right.cell_length - 1))
+    return left.pad_right(max(0, width - left.cell_length - right.cell_length)).append(right)
+
+
+def _left(facts: Facts | None, room: int) -> Content:
+    head = Content.styled(" imi ", "bold $primary")
+    if facts is None or not facts.snapshot.repositories:
+        return head.append(Content.styled(" looking…", cells.MUTED))
+    parts = [head, Content.styled(f" {_where(facts.snapshot)}", "bold")]
+    for text, style, click in _counts(facts):
+        part = Content.styled(" · ", cells.MUTED).append(_clickable(text, style, click))
+        if sum(one.cell_length for one in parts) + part.cell_length > room:
+            break
+        parts.append(part)
+    return Content("").join(parts).truncate(room, ellipsis=True)
+
+
+def _where(snapshot: Snapshot) -> str:
+    repos = snapshot.repositories
+    return safe(repos[0]) if len(repos) == 1 else count(len(repos), "repository", "repositories") if repos else ""
+
+
+def _counts(facts: Facts) -> list[tuple[str, str, str]]:
+    """(what, its colour, the filter that a click sets), most urgent first behind the worktrees."""
+    trees = facts.snapshot.worktrees
+    states = [facts.claim_state(tree) for tree in trees]
+    collisions = sum(bool(one.conflicts) for one in facts.snapshot.collisions)
+    told = [
+        (len(trees), count(len(trees), "worktree"), "", ""),
+        (collisions, count(collisions, "collision"), "$error bold", "is:collides"),
+        (states.count("asking"), f"{states.count('asking')} asking", "$warning bold", "is:asking"),
+        (states.count("dead"), f"{states.count('dead')} dead", "$error", "is:dead"),
+        (states.count("stale"), f"{states.count('stale')} stale", "$warning", "is:stale"),
+        (sum(tree.missing for tree in trees), f"{sum(t.missing for t in trees)} missing", "$error", "is:missing"),
+        (sum(map(facts.busy, trees)), f"{sum(map(facts.busy, trees))} working", "$accent", "is:busy"),
+        (len(trees) - states.count("free"), f"{len(trees) - states.count('free')} claimed", "", "is:claimed"),
+        (len(facts.snapshot.waiting), f"{len(facts.snapshot.waiting)} in line", "", ""),
+    ]
+    lines = [(text, style, click) for number, text, style, click in told if number]
+    if not facts.snapshot.complete:
+        lines.insert(1, ("asking git…", cells.MUTED, ""))
+    return lines
+
+
+def _right(facts: Facts | None, badges: Badges, width: int, now: datetime) -> list[Content]:
+    parts: list[Content] = []
+    if badges.marked:
+        parts.append(_badge(f"▌{badges.marked} marked", "bold $accent", "app.do('mark_all')"))
+    if badges.read_only:
+        parts.append(_badge("read-only", "bold $warning", "app.do('help')"))
+    if badges.paused:
+        parts.append(_badge("⏸ paused", "reverse bold", "app.do('pause')"))
+    stale = stale_age(facts) if facts else ""
+    if stale:
+        parts.append(_badge(f"stale {stale}", "bold $error", "app.do('trouble')"))
+    if badges.interval != badges.plain_interval:
+        parts.append(_badge(f"every {badges.interval:g}s", cells.MUTED, "app.do('refresh')"))
+    if width >= 50:
+        parts.append(_badge(now.astimezone().strftime("%H:%M"), cells.MUTED, "app.do('palette')"))
+    return parts
+
+
+def _badge(text: str, style: str, action: str) -> Content:
+    return Content.styled(f" {text} ", style).stylize(Style.from_meta({"@click": action}))
+
+
+def _clickable(text: str, style: str, filter_: str) -> Content:
+    shown = Content.styled(text, style) if style else Content(text)
+    return shown.stylize(Style.from_meta({"@click": f"app.narrow('{filter_}')"})) if filter_ else shown
+
+
+def troubles(facts: Facts) -> list[tuple[str, str, str]]:
+    """(since, what, why) of everything that cannot be read now, oldest first."""
+    found = [one.failure for one in facts.snapshot.health if one.failure is not None]
+    lines = [(one.since, safe(one.what), safe(one.why, 300)) for one in found]
+    lines += [
+        (tree.failure.since, f"{safe(tree.failure.what)} of {safe(tree.key.worktree)}", safe(tree.failure.why, 300))
+        for tree in facts.snapshot.worktrees
+        if tree.failure is not None and not tree.missing
+    ]
+    return sorted(lines)
+
+
+def stale_age(facts: Facts) -> str:
+    """How old the oldest thing is that should be new; empty when all is well."""
+    since = troubles(facts)
+    return times.age_of(since[0][0], facts.now) if since else ""
+
+
+def trouble_line(facts: Facts, width: int) -> Content:
+    """The sentence under the header while something cannot be read; empty when all is well."""
+    found = troubles(facts)
+    if not found:
+        return Content("")
+    since, what, why = found[0]
+    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    text = f" ? {what} for {times.age_of(since, facts.now)}: {why}{more}"
+    return Content.styled(cells.fit(text, width), "$error").stylize(Style.from_meta({"@click": "app.do('trouble')"}))

@@ -1,0 +1,253 @@
+"""The home screen's state: what is shown, selected, marked and filtered, and how the panels lie at this width.
+
+>= 120 columns: five panels. 80-119: the list and one detail, with tabs. Under 80: the list, or one panel instead of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+from textual import on
+from textual.actions import SkipAction
+from textual.app import App
+from textual.content import Content
+from textual.screen import Screen
+from textual.timer import Timer
+from textual.widgets import Input
+
+from imi_monitor.actions.context import Context
+from imi_monitor.engine import Engine
+from imi_monitor.model.snapshot import Key, Snapshot, Worktree
+from imi_monitor.ui.commands import Command
+from imi_monitor.ui.facts import Facts
+from imi_monitor.ui.filtering import Filter
+from imi_monitor.ui.ordering import GROUPS, SORTS, Order
+from imi_monitor.ui.panels import Panel
+from imi_monitor.ui.panels.base import TABS
+from imi_monitor.ui.panels.changes import ChangesPanel
+from imi_monitor.ui.panels.events import EventsPanel
+from imi_monitor.ui.panels.worktrees import WorktreesPanel, group_of, key_of
+from imi_monitor.ui.remembered import Remembered
+from imi_monitor.ui.widgets.lines import Lines
+
+
+class HomeScreen(Screen[None]):
+    AUTO_FOCUS = (
+        ""  # the first that can have it would be the filter, which then took the keys typed before all is there
+    )
+
+
+class Home(App[None]):
+    """What the keys change and the drawing reads."""
+
+    def __init__(self, table: Sequence[Command]) -> None:
+        super().__init__()
+        self.commands = tuple(table)
+        self._surroundings: Callable[[str | None], Context]
+        self._engine: Engine | None = None
+        self._snapshot: Snapshot | None = None  # the newest there is
+        self._shown: Snapshot | None = None  # the one on the screen: while paused an older one
+        self._facts: Facts | None = None
+        self._me = ""
+        self._paused = False
+        self._held_at: datetime | None = None
+        self._selected: Key | None = None
+        self._marks: frozenset[Key] = frozenset()
+        self._wanted_row: str | None = None  # a row to select as soon as it is there
+        self._wanted_name: str | None = None  # or the row of the worktree that is called so
+        self._detail = TABS[0]
+        self._zoomed: int | None = None
+        self._only = False
+        self._interval = 1.0
+        self._timer: Timer | None = None
+        self._pending: Timer | None = None
+        self._complained = False
+        self._head_shown = Content("")
+        self._trouble_shown = Content("")
+
+    def get_default_screen(self) -> Screen[None]:
+        return HomeScreen(id="_default")
+
+    def _draw(self) -> None:
+        raise NotImplementedError
+
+    def _remember(self) -> None:
+        raise NotImplementedError
+
+    @property
+    def home(self) -> Screen[Any]:
+        """The screen with the panels, whatever lies on top of it."""
+        return self.screen_stack[0]
+
+    @property
+    def panels(self) -> list[Panel]:
+        return list(self.home.query(Panel))
+
+    def panel(self, number: int) -> Panel:
+        return self.home.query_one(f"#panel-{number}", Panel)
+
+    @property
+    def worktrees(self) -> WorktreesPanel:
+        return self.home.query_one(WorktreesPanel)
+
+    @property
+    def selected_tree(self) -> Worktree | None:
+        """The selected worktree, as it is on the screen."""
+        return self._shown.worktree(self._selected) if self._shown and self._selected else None
+
+    @property
+    def targets(self) -> list[Worktree]:
+        """What an act is about: all that are marked, hidden ones too, else the selected one."""
+        if self._marks and self._shown is not None:
+            return [tree for tree in self._shown.worktrees if tree.key in self._marks]
+        return [self.selected_tree] if self.selected_tree is not None else []
+
+    # -- layout -----------------------------------------------------------------------------------------------------
+
+    @property
+    def width_class(self) -> str:
+        width = self.size.width
+        return "wide" if width >= 120 else "middle" if width >= 80 else "narrow"
+
+    def _lay_out(self) -> None:
+        """Show the panels there is room for; the others do no work."""
+        width = self.width_class
+        if self._zoomed is not None:
+            shown = {self._zoomed}
+        elif width == "wide":
+            shown = {panel.number for panel in self.panels}
+        else:
+            shown = {1, self._detail} if width == "middle" else {1}
+        tabs = tuple((number, self.panel(number).name_shown) for number in TABS)
+        for panel in self.panels:
+            panel.display = panel.number in shown
+            panel.tabs = tabs if width == "middle" and panel.number in TABS and self._zoomed is None else ()
+        self.home.set_class(self._zoomed is not None, "-zoomed")
+        self._fill_grid()
+
+    def _fill_grid(self) -> None:
+        """Few worktrees leave more room for the agents: then 3 begins beside 4, else below it. A grid is filled in order."""
+        few = self._shown is not None and len(self._shown.worktrees) + 5 < self.size.height // 2
+        if few != self.home.has_class("-few"):
+            self.home.set_class(few, "-few")
+            self.panel(3).parent.move_child(self.panel(3), after=self.panel(2 if few else 4))  # type: ignore[union-attr]
+
+    def action_panel(self, number: int) -> None:
+        """Go to a panel: where it cannot be seen beside the list, it takes the place of one that can."""
+        if self.screen is not self.home:
+            return
+        if number in TABS:
+            self._detail = number
+        if self._zoomed is not None or self.width_class == "narrow":
+            self._zoomed = number if number > 1 or self._zoomed not in (None, *TABS) else None
+        self._lay_out()
+        self._draw()
+        self.call_after_refresh(self._enter, number)
+        self._remember()
+
+    def _enter(self, number: int) -> None:
+        """Only what is laid out can have the focus, and only then it is known how much it can show."""
+        self.panel(number).lines.focus()
+        self._draw()
+
+    def action_next_panel(self, step: int) -> None:
+        if self.screen is not self.home:
+            raise SkipAction  # in a dialog or a view the key is theirs
+        here = next((panel.number for panel in self.panels if panel.has_focus_within), 1)
+        self.action_panel((here - 1 + step) % len(self.panels) + 1)
+
+    def do_zoom(self) -> None:
+        focused = next((panel.number for panel in self.panels if panel.has_focus_within), 1)
+        self._zoomed = None if self._zoomed is not None else focused
+        self._lay_out()
+        self.call_after_refresh(self._draw)
+
+    def action_out(self) -> None:
+        """One step out: the zoom, then the filter, then the marks, then back to the list."""
+        box = self.home.query_one("#filter", Input)
+        if self._zoomed is not None:
+            self._zoomed = None
+            self._lay_out()
+            self.call_after_refresh(self._draw)
+        elif box.has_class("-open") or box.value:
+            box.remove_class("-open")
+            box.value = ""
+        elif self._marks:
+            self._marks = frozenset()
+            self._draw()
+        self.worktrees.lines.focus()
+
+    # -- selection --------------------------------------------------------------------------------------------------
+
+    def _under_cursor(self, snapshot: Snapshot) -> Key | None:
+        at = self.worktrees.lines.cursor
+        return next((tree.key for tree in snapshot.worktrees if key_of(tree) == at), None)
+
+    def select(self, key: Key) -> None:
+        """Put the cursor on a worktree, now or as soon as it is listed."""
+        self._wanted_row = f"{key.host}\0{key.repo}\0{key.worktree}"
+        self._draw()
+
+    @on(Lines.Moved)
+    def _moved(self, message: Lines.Moved) -> None:
+        if self._shown is not None and message.lines is self.worktrees.lines:
+            under = self._under_cursor(self._shown)
+            if under != self._selected:
+                self._selected = under  # none on a heading: nothing is acted on that is not under the cursor
+                self._aim()
+                self._draw()
+
+    def _aim(self) -> None:
+        """The feeds show the selected worktree only, if that is wanted."""
+        only = self._selected if self._only else None
+        self.home.query_one(ChangesPanel).only = self.home.query_one(EventsPanel).only = only
+
+    def action_fold(self, fold: bool) -> None:
+        """Fold or unfold the group of the row under the cursor."""
+        panel = self.worktrees
+        if panel.order.group == "none" or self.screen is not self.home:
+            return
+        heading = group_of(panel.lines.cursor)
+        tree = self.selected_tree
+        group = heading if heading is not None else GROUPS[panel.order.group][1](tree) if tree is not None else None
+        if group is not None:
+            self._fold(panel.folded | {group} if fold else panel.folded - {group}, group)
+
+    def _fold(self, folded: frozenset[str], at: str | None = None) -> None:
+        self.worktrees.folded = folded
+        if at is not None:
+            self._wanted_row = f"group\0{at}"
+        self._draw()
+        self._remember()
+
+    # -- filter and order -------------------------------------------------------------------------------------------
+
+    def _set_filter(self, text: str) -> None:
+        self.worktrees.filter = Filter(text)
+        self._draw()
+        self._remember()
+
+    def _set_order(self, order: Order) -> None:
+        self.worktrees.order = order
+        self._draw()
+        self._remember()
+
+    def _restore(self, known: Remembered) -> None:
+        """As the person left it; what is not known any more is as if new."""
+        sort = known.sort if known.sort in SORTS else "attention"
+        group = known.group if known.group in GROUPS else "none"
+        panel = self.worktrees
+        panel.order = Order(sort, known.backwards, group)
+        panel.folded = frozenset(known.folded)
+        self._detail = known.detail if known.detail in TABS else TABS[0]
+        self._only = known.only
+        if known.theme in self.available_themes:
+            self.theme = known.theme
+        if 0.2 <= known.interval <= 60:
+            self._interval = known.interval
+        if known.filter:
+            box = self.home.query_one("#filter", Input)
+            box.value = known.filter
+            box.add_class("-open")

@@ -1,0 +1,197 @@
+"""A list to choose from: the palette, the help, the menu of a row, what to copy, which theme. One mechanism for all.
+
+What cannot be done now is dimmed, and choosing it says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from textual import events, on
+from textual.actions import SkipAction
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+
+from imi_monitor.model import columns, fuzzy
+from imi_monitor.ui import cells
+from imi_monitor.ui.widgets.lines import Lines, Row
+
+_LABEL, _KEY = 26, 10  # at most
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing to choose; `value` is what the caller gets. An entry without a value is a heading or a remark."""
+
+    value: str
+    label: str
+    help: str = ""
+    key: str = ""
+    why_not: str = ""
+
+
+class Search(Input):
+    """What is searched for. While it is empty, `?` is not text but closes the help that it opened."""
+
+    def check_consume_key(self, key: str, character: str | None = None) -> bool:
+        return (key != "question_mark" or bool(self.value)) and super().check_consume_key(key, character)
+
+
+class Menu(ModalScreen[str | None]):
+    """Type to search (or, without search, press an entry's own key), choose with enter or a click, leave with esc."""
+
+    BINDINGS = [
+        Binding("escape", "leave", "Leave"),
+        Binding("down", "move(1)", show=False, priority=True),
+        Binding("up", "move(-1)", show=False, priority=True),
+        Binding("pagedown", "page(1)", show=False, priority=True),
+        Binding("pageup", "page(-1)", show=False, priority=True),
+        Binding("question_mark", "shut", show=False, priority=True),
+    ]
+
+    def __init__(
+        self, title: str, entries: Sequence[Entry], *, search: bool = True, at: str = "",
+        peek: Callable[[str], None] | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self._title = title
+        self._entries = tuple(entries)
+        self._search = search
+        self._at = at
+        self._widths = (
+            min(_KEY, max((columns.cells(entry.key) for entry in entries), default=0) + 2),
+            min(_LABEL, max((columns.cells(entry.label) for entry in entries if entry.help), default=0) + 1),
+        )
+        self._peek = peek  # called with the value under the cursor, to show what it would be like
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="menu"):
+            yield Static(Content(self._title), classes="menu-title")
+            if self._search:
+                yield Search(placeholder="type to search, ⏎ does it", classes="menu-search", compact=True)
+            yield Lines(id="menu-lines")
+
+    @property
+    def lines(self) -> Lines:
+        return self.query_one("#menu-lines", Lines)
+
+    def on_mount(self) -> None:
+        self.lines.styles.height = min(len(self._entries), max(3, self.app.size.height - 8))
+        (self.query_one(Input) if self._search else self.lines).focus()
+        self.call_after_refresh(self._show, "")
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._show, self.query_one(Input).value if self._search else "")
+
+    def _show(self, wanted: str) -> None:
+        found = _found(self._entries, wanted)
+        self.lines.show([Row(entry.value or f"-{n}", (self._line(entry),)) for n, entry in enumerate(found)]
+                        or [Row("", (Content.styled("nothing is called that", cells.MUTED),))])  # fmt: skip
+        first = self._at or next((entry.value for entry in found if entry.value), "")
+        if first and (wanted or self.lines.cursor is None or not self._entry(self.lines.cursor)):
+            self.lines.select(first)
+
+    def _line(self, entry: Entry) -> Content:
+        if not entry.value and not entry.key:
+            return Content.styled(entry.label, "bold $primary")
+        off = bool(entry.why_not)
+        style = "$text-disabled" if off else ""
+        parts = [
+            cells.text(entry.key, self._widths[0], style or "bold $footer-key-foreground"),
+            cells.text(entry.label, self._widths[1], style),
+            Content(" "),
+            Content.styled(entry.why_not or entry.help, style or cells.MUTED),
+        ]
+        return Content("").join(parts)
+
+    def _entry(self, value: str | None) -> Entry | None:
+        return next((entry for entry in self._entries if entry.value and entry.value == value), None)
+
+    @on(Input.Changed)
+    def _typed(self, event: Input.Changed) -> None:
+        self._at = ""
+        self._show(event.value)
+
+    @on(Input.Submitted)
+    def _submitted(self) -> None:
+        self._choose(self.lines.cursor)
+
+    @on(Lines.Chosen)
+    def _chosen(self, message: Lines.Chosen) -> None:
+        message.stop()
+        self._choose(message.key)
+
+    @on(Lines.Moved)
+    def _moved(self, message: Lines.Moved) -> None:
+        message.stop()
+        entry = self._entry(message.key)
+        if entry is not None and self._peek is not None:
+            self._peek(entry.value)
+
+    def on_click(self, event: events.Click) -> None:
+        """A click on an entry chooses it; one beside the menu leaves."""
+        if event.widget is self:
+            self.dismiss(None)
+        elif event.widget is self.lines:
+            self._choose(self.lines.cursor)
+
+    def on_key(self, event: events.Key) -> None:
+        if self._search:
+            return
+        pressed = next((entry for entry in self._entries if event.character and entry.key == event.character), None)
+        if pressed is not None:
+            event.stop()
+            self._choose(pressed.value)
+        elif event.key == "q":
+            self.dismiss(None)
+
+    def _choose(self, value: str | None) -> None:
+        entry = self._entry(value)
+        if entry is not None and entry.why_not:
+            self.notify(entry.why_not, severity="warning", markup=False)
+        elif entry is not None:
+            self.dismiss(entry.value)
+
+    def action_move(self, by: int) -> None:
+        self.lines.action_move(by)
+
+    def action_page(self, by: int) -> None:
+        self.lines.action_page(by)
+
+    def action_shut(self) -> None:
+        """The key that opened the help closes it, unless it is being searched for."""
+        if self._search and self.query_one(Input).value:
+            raise SkipAction
+        self.dismiss(None)
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
+
+
+def _found(entries: Sequence[Entry], wanted: str) -> list[Entry]:
+    """Best first: by name, then by what it does; without a search everything, with its headings."""
+    if not wanted.strip():
+        return list(entries)
+    ranked: list[tuple[int, int, Entry]] = []
+    for place, entry in enumerate(entries):
+        if entry.value:
+            rank = _rank(entry, wanted.strip())
+            if rank is not None:
+                ranked.append((rank, place, entry))
+    return [entry for _, _, entry in sorted(ranked, key=lambda one: one[:2])]
+
+
+def _rank(entry: Entry, wanted: str) -> int | None:
+    if wanted == entry.key:
+        return -1
+    by_label = fuzzy.match(wanted, entry.label)
+    if by_label is not None and by_label < fuzzy.Match.LETTERS:
+        return int(by_label)
+    if wanted.casefold() in entry.help.casefold():
+        return 3
+    return 4 if by_label is not None else None

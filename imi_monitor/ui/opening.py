@@ -1,0 +1,118 @@
+"""Where `enter` goes: a tab or window of the multiplexer around us, the one already open for that worktree if there is one.
+
+All of it runs in threads and gives one sentence. Names and paths are text from outside: they are arguments, never a command
+line, and what tmux would expand in them is taken apart.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+
+from imi_monitor.model.errors import Refused
+from imi_monitor.model.text import safe
+
+_TIMEOUT = 10.0
+
+
+def multiplexer() -> str:
+    """`zellij`, `tmux`, or empty when the terminal is all there is."""
+    return "zellij" if os.environ.get("ZELLIJ") else "tmux" if os.environ.get("TMUX") else ""
+
+
+def open_in(multiplexer: str, path: str, name: str, command: Sequence[str] = ()) -> str:
+    """Show the place of a worktree; gives what was done, raises Refused with the multiplexer's own words."""
+    if not os.path.isdir(path):
+        raise Refused(f"the folder {safe(path)} does not exist any more")
+    return _zellij(path, name, command) if multiplexer == "zellij" else _tmux(path, name, command)
+
+
+def _run(*argv: str) -> str:
+    try:
+        done = subprocess.run(
+            argv,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_TIMEOUT,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Refused(f"{argv[0]} does not answer: {safe(str(error), 200)}") from error
+    if done.returncode:
+        raise Refused(f"{argv[0]} says: {safe(done.stderr.strip() or str(done.returncode), 200)}")
+    return done.stdout
+
+
+# -- tmux -----------------------------------------------------------------------------------------------------------
+
+
+def _tmux(path: str, name: str, command: Sequence[str]) -> str:
+    pane = None if command else _tmux_pane_of(path)
+    if pane is not None:
+        window = _run("tmux", "display-message", "-p", "-t", pane, "#{window_id}").strip()
+        _run("tmux", "select-window", "-t", window)
+        _run("tmux", "select-pane", "-t", pane)
+        _follow(pane)
+        return f"{safe(name)}: the pane that is already open there"
+    # tmux expands formats in both, and `#(…)` there is a shell command
+    made = _run("tmux", "new-window", "-P", "-F", "#{pane_id}", "-n", _literal(safe(name, 40)), "-c", _literal(path),
+                *command).strip()  # fmt: skip
+    if not command:
+        _run("tmux", "set-option", "-p", "-t", made, "@imi", path)
+    return f"{safe(name)}: a new tmux window"
+
+
+def _literal(text: str) -> str:
+    return text.replace("#", "##")
+
+
+def _tmux_pane_of(path: str) -> str | None:
+    """A pane opened for the worktree, else one whose program stands in it; never our own."""
+    lines = _run("tmux", "list-panes", "-a", "-F", "#{pane_id}\t#{@imi}\t#{pane_current_path}").splitlines()
+    panes = [line.split("\t") for line in lines if line.count("\t") == 2]
+    others = [pane for pane in panes if pane[0] != os.environ.get("TMUX_PANE")]
+    real = os.path.realpath(path)
+    ours = next((pane[0] for pane in others if pane[1] == path), None)
+    inside = (pane[0] for pane in others if f"{os.path.realpath(pane[2])}/".startswith(f"{real}/") and pane[2])
+    return ours or next(inside, None)
+
+
+def _follow(pane: str) -> None:
+    """Bring a client along that looks at another session; without any client there is nobody to bring."""
+    subprocess.run(["tmux", "switch-client", "-t", pane], capture_output=True, timeout=_TIMEOUT,
+                   stdin=subprocess.DEVNULL, check=False)  # fmt: skip
+
+
+# -- zellij ---------------------------------------------------------------------------------------------------------
+
+
+def _zellij(path: str, name: str, command: Sequence[str]) -> str:
+    if command:
+        _run("zellij", "action", "new-pane", "--cwd", path, "--name", safe(name, 40), "--close-on-exit", "--", *command)
+        return f"{safe(name)}: {command[0]} in a new pane"
+    tab = safe(name, 40)
+    if tab in _run("zellij", "action", "query-tab-names").splitlines():
+        _run("zellij", "action", "go-to-tab-name", tab)
+        return f"{tab}: the tab that is already open"
+    try:
+        _run("zellij", "action", "new-tab", "--name", tab, "--cwd", path)
+    except Refused:  # a Zellij that wants a layout with it
+        _run("zellij", "action", "new-pane", "--cwd", path, "--name", tab)
+        return f"{tab}: a new pane"
+    return f"{tab}: a new tab"
+
+
+# -- neither --------------------------------------------------------------------------------------------------------
+
+
+def run_here(path: str, command: Sequence[str] = ()) -> str:
+    """The person's shell (or a program) in this terminal, until it ends; gives a sentence when it could not start."""
+    argv = list(command) or [os.environ.get("SHELL") or "/bin/sh"]
+    try:
+        subprocess.run(argv, cwd=path, check=False)
+    except OSError as error:
+        return f"{safe(argv[0])} cannot be started in {safe(path)}: {error.strerror}"
+    return ""

@@ -1,0 +1,42 @@
+"""What a person chose for the dashboard, from the settings and the command line, checked before the terminal is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from textual.theme import BUILTIN_THEMES
+
+from imi_monitor.config import Settings
+from imi_monitor.model.errors import UsageError
+from imi_monitor.model.text import safe
+from imi_monitor.ui import commands, glyphs, themes
+
+
+@dataclass(frozen=True)
+class Preferences:
+    """`state_file` empty: nothing is remembered."""
+
+    theme: str = ""
+    interval: float = 1.0
+    ascii_only: bool = False
+    keymap: Mapping[str, str] = field(default_factory=dict)
+    state_file: str = ""
+
+
+def of(settings: Settings, *, ascii_only: bool = False, state_file: str = "") -> Preferences:
+    """Checked: a theme that exists, keys that do not clash."""
+    theme = settings.text("ui.theme")
+    known = [*themes.NAMES, *BUILTIN_THEMES]
+    full = next((name for name in known if theme in (name, name.removeprefix("imi-"))), None)
+    if theme and full is None:
+        raise UsageError(f"there is no theme {safe(theme)!r}: use one of {', '.join(themes.NAMES)}", code="bad-setting")
+    keymap = settings.table("ui.keymap")
+    commands.table(keymap)
+    return Preferences(
+        theme=full or "" if theme else "",
+        interval=max(0.2, settings.number("monitoring_settings.refresh_interval_ms") / 1000),
+        ascii_only=ascii_only or settings.flag("ui.ascii") or glyphs.terminal_is_plain(),
+        keymap=keymap,
+        state_file=state_file if settings.flag("ui.remember") else "",
+    )

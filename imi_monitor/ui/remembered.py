@@ -1,0 +1,75 @@
+"""How a person left the dashboard, per repository: sort, groups, filter, theme, layout. Losing it is never fatal."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from imi_monitor import paths
+
+_MOST_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """Plain values only: this is what the file holds."""
+
+    sort: str = "attention"
+    backwards: bool = False
+    group: str = "none"
+    folded: tuple[str, ...] = ()
+    filter: str = ""
+    theme: str = ""  # empty: the configured one
+    detail: int = 2
+    only: bool = False
+    interval: float = 0.0  # 0: the configured one
+
+
+def file_for(common_dirs: Sequence[str] | None) -> str:
+    """One file for each set of repositories that is looked at together."""
+    scope = "\0".join(sorted(common_dirs)) if common_dirs else "everything"
+    name = hashlib.sha256(os.fsencode(scope)).hexdigest()[:16]
+    return os.path.join(paths.state_dir(), "dashboard", f"{name}.json")
+
+
+def load(path: str) -> Remembered:
+    """What was remembered; what is not there or makes no sense is as if new."""
+    try:
+        with open(path, "rb") as file:
+            content = json.loads(file.read(_MOST_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return Remembered()
+    return _read(content) if isinstance(content, dict) else Remembered()
+
+
+def _read(content: dict[str, Any]) -> Remembered:
+    fresh = Remembered()
+    sound: dict[str, Any] = {}
+    for field in fields(Remembered):
+        value, wanted = content.get(field.name), type(getattr(fresh, field.name))
+        if wanted is tuple and isinstance(value, list) and all(isinstance(item, str) for item in value):
+            sound[field.name] = tuple(value)
+        elif wanted is float and isinstance(value, (int, float)) and not isinstance(value, bool):
+            sound[field.name] = float(value)
+        elif type(value) is wanted:
+            sound[field.name] = value
+    return replace(fresh, **sound)
+
+
+def save(path: str, what: Remembered) -> None:
+    """Whole or not at all; raises OSError when the disk does not want to."""
+    folder = os.path.dirname(path)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    handle, beside = tempfile.mkstemp(dir=folder, prefix=".new-")
+    try:
+        with open(handle, "w", encoding="utf-8") as file:
+            json.dump(asdict(what), file)
+        os.replace(beside, path)
+    except BaseException:
+        os.unlink(beside)
+        raise

@@ -1,0 +1,87 @@
+"""Our colours. A theme says what each meaning looks like; nothing else on the screen names a colour.
+
+accent = at work, warning = asks or stale, error = collision or failure, success = done, muted = age and idle.
+"""
+
+from __future__ import annotations
+
+import os
+
+from textual.theme import BUILTIN_THEMES, Theme
+
+_DARK_EXTRAS = {
+    "text-muted": "#8594a5",
+    "text-disabled": "#5a6775",
+    "block-cursor-foreground": "#ffffff",
+    "block-cursor-background": "#2b4a6f",
+    "block-cursor-text-style": "none",
+    "block-cursor-blurred-background": "#26303c",
+    "block-cursor-blurred-foreground": "#dde4ec",
+    "border": "#5fa8e8",
+    "border-blurred": "#3a4654",
+    "scrollbar": "#3a4654",
+    "scrollbar-background": "#12171d",
+    "footer-key-foreground": "#7cc4ff",
+}
+_LIGHT_EXTRAS = {
+    "text-muted": "#5f6c79",
+    "text-disabled": "#98a3ae",
+    "block-cursor-foreground": "#10151b",
+    "block-cursor-background": "#bcd9f5",
+    "block-cursor-text-style": "none",
+    "block-cursor-blurred-background": "#e1e6ec",
+    "block-cursor-blurred-foreground": "#10151b",
+    "border": "#1f6fb8",
+    "border-blurred": "#b9c3ce",
+    "scrollbar": "#b9c3ce",
+    "scrollbar-background": "#eef1f4",
+    "footer-key-foreground": "#1661a5",
+}
+
+THEMES = (
+    Theme(
+        "imi-dark", primary="#5fa8e8", secondary="#8f9fb3", accent="#5cc8d6", warning="#f0b429", error="#ff6b6b",
+        success="#6cc777", foreground="#dde4ec", background="#12171d", surface="#171d25", panel="#1d2530", dark=True,
+        variables=_DARK_EXTRAS,
+    ),
+    Theme(
+        "imi-light", primary="#1661a5", secondary="#5b6875", accent="#0b7285", warning="#9a5b00", error="#c02626",
+        success="#237a35", foreground="#1b222a", background="#fbfcfd", surface="#f4f6f8", panel="#e6ebf0", dark=False,
+        variables=_LIGHT_EXTRAS,
+    ),
+    # Okabe and Ito's colours: blue, sky, orange, vermilion and yellow can be told apart without seeing red or green
+    Theme(
+        "imi-colour-blind", primary="#56b4e9", secondary="#8f9fb3", accent="#56b4e9", warning="#f0e442", error="#ee7733",
+        success="#88ccee", foreground="#e6e9ed", background="#101418", surface="#161b21", panel="#1d242c", dark=True,
+        variables={**_DARK_EXTRAS, "block-cursor-background": "#0f4c75"},
+    ),
+    Theme(
+        "imi-colour-blind-light", primary="#005b8f", secondary="#5b6875", accent="#0072b2", warning="#8a6d00",
+        error="#b84300", success="#00507d", foreground="#1b222a", background="#fcfcfa", surface="#f4f4f0", panel="#e8e8e2",
+        dark=False, variables=_LIGHT_EXTRAS,
+    ),
+    # the terminal's own sixteen
+    Theme(
+        "imi-16", primary="ansi_blue", secondary="ansi_white", accent="ansi_cyan", warning="ansi_yellow", error="ansi_red",
+        success="ansi_green", foreground="ansi_default", background="ansi_default", surface="ansi_default",
+        panel="ansi_default", boost="ansi_default", dark=True, ansi=True,
+        variables={**BUILTIN_THEMES["ansi-dark"].variables, "block-cursor-blurred-background": "ansi_bright_black",
+                   "text-muted": "ansi_bright_black",
+                   "text-disabled": "ansi_bright_black", "border": "ansi_cyan", "border-blurred": "ansi_bright_black",
+                   "footer-key-foreground": "ansi_cyan"},
+    ),
+)  # fmt: skip
+NAMES = {
+    "imi-dark": "dark",
+    "imi-light": "light",
+    "imi-colour-blind": "dark, for colour-blind eyes",
+    "imi-colour-blind-light": "light, for colour-blind eyes",
+    "imi-16": "the terminal's own sixteen colours",
+}
+
+
+def default() -> str:
+    """The theme when none was chosen: a terminal of few colours gets its own ones."""
+    few = os.environ.get("TERM", "") in ("linux", "xterm", "vt100", "vt220", "ansi", "screen", "rxvt")
+    rich = os.environ.get("COLORTERM", "").lower() in ("truecolor", "24bit")
+    return "imi-16" if few and not rich else "imi-dark"

@@ -1,0 +1,168 @@
+"""One worktree in one line (or two, where it is narrow): which columns there is room for, and what stands in them.
+
+Columns keep their width, numbers and ages are right-aligned, and there is empty space rather than a zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import NamedTuple
+
+from textual.content import Content
+
+from imi_monitor.model import columns
+from imi_monitor.model.snapshot import Worktree
+from imi_monitor.model.text import count, safe
+from imi_monitor.ui import cells
+
+_MARK = "▌"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The width of every column; 0 is left out."""
+
+    room: int
+    several: bool
+    name: int = 10
+    owner: int = 0
+    doing: int = 0
+    hits: int = 0
+    upstream: int = 0
+    trunk: int = 0
+    counts: int = 8
+    spark: int = 0
+    age: int = 4
+
+
+class Part(NamedTuple):
+    """A worktree with what is not its own."""
+
+    tree: Worktree
+    age: str
+    hits: int
+    marked: bool
+    now: datetime
+
+
+def plan(room: int, trees: Sequence[Worktree], *, several: bool) -> Plan:
+    """What fits: name, counts and age always; then owner, trunk, collisions, what goes on, upstream, activity."""
+    names = max((columns.cells(_name(tree, several)) for tree in trees), default=10)
+    owners = max((columns.cells(_owner(tree)) for tree in trees), default=5)
+    upstream = any(tree.git is not None and tree.git.upstream for tree in trees)
+    return _plan(room, several, min(names, 40), min(owners, 20), upstream)
+
+
+@lru_cache(64)
+def _plan(room: int, several: bool, names: int, owners: int, upstream: bool) -> Plan:
+    widths = {"name": max(8, min(names, room // 4 if room >= 60 else 14)), "counts": 8, "age": 4}
+    distance = 6 if room >= 60 else 5
+    left = room - 3 - sum(widths.values()) - 2
+    wishes = [("owner", max(5, min(owners, 12 if room < 100 else 16))), ("hits", 3), ("trunk", distance), ("doing", 12)]
+    wishes += [("upstream", distance)] if upstream else []
+    wishes += [("spark", 8)]
+    for name, width in wishes:
+        if left > width:
+            widths[name] = width
+            left -= width + 1
+    if "doing" in widths:
+        more = min(left, max(0, names - widths["name"]))
+        widths["name"] += more
+        widths["doing"] += left - more
+    elif left > 0:
+        widths["name"] += left
+    return Plan(room, several, **widths)
+
+
+def head(plan: Plan) -> Content:
+    """The columns' names."""
+    parts = ["  ", cells.fit(" name", plan.name + 1)]
+    titles = (("owner", plan.owner), ("doing", plan.doing), ("", plan.hits), ("upstream", plan.upstream), ("trunk", plan.trunk),
+              ("changes", plan.counts), ("activity", plan.spark))  # fmt: skip
+    parts += [
+        " " + cells.fit(title if len(title) <= width else title[:width], width) for title, width in titles if width
+    ]
+    return Content.styled("".join(parts) + " " + cells.fit("last", plan.age, right=True), "$text-disabled")
+
+
+def one_line(part: Part, plan: Plan) -> Content:
+    tree, state = part.tree, None if part.tree.missing else part.tree.git  # what git said before says nothing now
+    known = state is not None
+    upstream = (state.ahead, state.behind) if state and state.upstream else (None, None)
+    trunk = (state.trunk_ahead, state.trunk_behind) if state and not tree.is_main else (None, None)
+    name = cells.text(_name(tree, plan.several), plan.name, "bold" if not tree.is_main else "")
+    doing = cells.padded(cells.doing(tree, part.now), plan.doing) if plan.doing else None
+    fields = [
+        name,
+        cells.owner(tree, plan.owner) if plan.owner else None,
+        doing,
+        _hits(part.hits, plan.hits) if plan.hits else None,
+        cells.arrows(*upstream, plan.upstream, known=known) if plan.upstream else None,
+        _trunk(tree, trunk, plan.trunk, known=known) if plan.trunk else None,
+        cells.counts(state, plan.counts),
+        cells.sparkline(tree, plan.spark, part.now) if plan.spark else None,
+        cells.text(part.age, plan.age, cells.MUTED, right=True),
+    ]
+    shown = [field for field in fields if field is not None]
+    return Content(" ").join([_gutter(part), *shown]).truncate(plan.room)
+
+
+def stacked(part: Part, plan: Plan) -> tuple[Content, ...]:
+    """`◆ feat-api (claude-1)  ✓ 3 commits ahead` and below it `  • src/api.ts (2s ago)`."""
+    tree, room = part.tree, plan.room
+    wide = room >= 50
+    state = cells.state_words(tree)
+    right = state if wide else Content.styled(part.age, cells.MUTED)
+    word = cells.CLAIM_WORDS.get(tree.claim.state, "") if tree.claim else ""
+    owner = f" ({_owner(tree)}{f', {word[2:]}' if word else ''})"
+    name_room = max(6, room - 3 - right.cell_length - columns.cells(owner) - 1)
+    name = columns.clip(_name(tree, plan.several), name_room)
+    head = Content("").join(
+        [_gutter(part), Content(" "), Content.styled(name, "bold"), Content.styled(owner, _claim_style(tree))]
+    )
+    first = cells.padded(head, max(1, room - right.cell_length - 1)).append(Content(" ")).append(right)
+    return first.truncate(room), _second(part, wide, state).truncate(room, ellipsis=True)
+
+
+def _second(part: Part, wide: bool, state: Content) -> Content:
+    tree = part.tree
+    parts = [] if wide else [state]
+    if part.hits:
+        parts.append(Content.styled(f"⚡{count(part.hits, 'collision')}", "$error bold"))
+    if tree.claim is not None and tree.claim.task:
+        parts.append(Content(safe(tree.claim.task, 60)))
+    if tree.last_change is not None:
+        age = f" ({part.age} ago)" if wide else ""
+        parts.append(Content.styled(f"• {cells.tail(safe(tree.last_change.path), 40)}{age}", cells.MUTED))
+    elif wide and part.age:
+        parts.append(Content.styled(f"• last commit {part.age} ago", cells.MUTED))
+    return Content("   ").append(Content("  ").join(parts))
+
+
+def _gutter(part: Part) -> Content:
+    mark = Content.styled(_MARK, "bold $accent") if part.marked else Content(" ")
+    return mark.append(cells.glyph(part.tree))
+
+
+def _trunk(tree: Worktree, distance: tuple[int | None, int | None], width: int, *, known: bool) -> Content:
+    return cells.text("", width) if tree.is_main else cells.arrows(*distance, width, known=known)
+
+
+def _hits(hits: int, width: int) -> Content:
+    return cells.text(f"⚡{hits}" if hits else "", width, "$error bold")
+
+
+def _name(tree: Worktree, several: bool) -> str:
+    return safe(f"{tree.key.repo}/{tree.key.worktree}" if several else tree.key.worktree)
+
+
+def _owner(tree: Worktree) -> str:
+    return safe(tree.owner)
+
+
+def _claim_style(tree: Worktree) -> str:
+    state = tree.claim.state if tree.claim else ""
+    return cells.CLAIM_STYLES.get(state, "")

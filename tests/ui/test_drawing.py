@@ -1,0 +1,217 @@
+"""What is drawn and what is not: hostile text in every panel and width, columns that keep their place, rows made once."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+from textual.pilot import Pilot
+
+from imi_monitor.model import times
+from imi_monitor.model.change import Change
+from imi_monitor.model.snapshot import Commit, EventLine, Failure, FileState, Health, Key, Snapshot, Waiting
+from imi_monitor.ui import header, tree_line
+from imi_monitor.ui.app import ImiApp
+from imi_monitor.ui.facts import Facts
+from imi_monitor.ui.preferences import Preferences
+from tests.ui import made
+from tests.ui.test_app import screen
+
+HOSTILE = [
+    "[/nope]", "[red]a[/b]x", "\x1b]52;c;aGk=\x07", "\x1b[31m\x9b2J", "ev\u202eil\u2066", "日本👍" * 30, "x" * 10_000,
+    "a\u0301" * 40, "new\nline\ttab", "\udcff\udcfe", "@click=app.quit", "👨‍👩‍👧‍👦" * 5,
+]  # fmt: skip
+
+
+class Fed:
+    """An engine that says what it is told to."""
+
+    def __init__(self, *snapshots: Snapshot) -> None:
+        self.given = list(snapshots)
+        self.more = asyncio.Event()
+
+    def refresh(self) -> None:
+        """There is nothing to look at again."""
+
+    def publish(self, snapshot: Snapshot) -> None:
+        self.given.append(snapshot)
+        self.more.set()
+
+    async def snapshots(self) -> Any:
+        while True:
+            while self.given:
+                yield self.given.pop(0)
+            self.more.clear()
+            await self.more.wait()
+
+
+def fed(
+    play: Any, *snapshots: Snapshot, size: tuple[int, int] = (140, 40), preferences: Preferences | None = None
+) -> None:
+    async def main() -> None:
+        engine = Fed(*snapshots)
+
+        @asynccontextmanager
+        async def live() -> Any:
+            yield engine
+
+        def nowhere(_: str | None) -> Any:
+            from imi_monitor.actions.context import Context
+
+            return Context()
+
+        app = ImiApp(live, nowhere, preferences=preferences)
+        async with app.run_test(size=size, notifications=True) as pilot:
+            for _ in range(200):
+                await pilot.pause(0.02)
+                if app._shown is not None:
+                    break
+            await play(app, pilot, engine)
+
+    asyncio.run(main())
+
+
+def hostile_world(text: str) -> Snapshot:
+    now = times.stamp()
+    key = Key("here", text, text)
+    file = FileState(text, "M", "U", text, 3, 4)
+    state = made.state(files=(file,), unstaged=1, upstream=text, ahead=1, behind=2, trunk=text, operation=text, branch=text,
+                       last_commit=Commit(text, text, text, now, by=text), stashes=2)  # fmt: skip
+    change = Change(text, text, "modified", text, now, by=text, count=3)
+    bad = Failure(text, text, now)
+    one = made.tree(text, repo=text, git=state, path=text, branch=text, type=text, locked=text, pr=5, failure=bad,
+                    claim=made.claim(key, text, "dead", task=text, pid=7, process=text), last_change=change)  # fmt: skip
+    two = replace(one, failure=None, claim=made.claim(key, text, "held", task=text), key=Key("here", text, "two"))
+    return replace(
+        made.world(one, two),
+        changes=(change,), events=(EventLine(1, text, now, text, text, text, text),), waiting=(Waiting(key, text, now, 1),),
+        collisions=(made.conflict(one, two), made.conflict(one, None)), health=(Health(text, now, bad),),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+@pytest.mark.parametrize("size", [(140, 40), (100, 30), (60, 20), (40, 12)], ids=str)
+def test_hostile_text_is_harmless_in_every_panel(text: str, size: tuple[int, int]) -> None:  # T2
+    async def play(app: ImiApp, pilot: Pilot[Any], engine: Fed) -> None:
+        for keys in ("1", "2", "3", "4", "5", "escape", "b", "b", "b", "a", "escape", "y", "escape", "question_mark", "escape",
+                     "colon", "escape", "M", "R"):  # fmt: skip
+            await pilot.press(keys)
+            shown = screen(app)
+            assert not any((ord(char) < 32 and char != "\n") or 0x7F <= ord(char) < 0xA0 for char in shown)
+            assert not any(char in shown for char in "\u202e\u2066\udcff")
+            assert all(cell_len(line) == size[0] for line in shown.split("\n")), (
+                "no line is longer or shorter than the screen"
+            )
+        assert app._exit is False
+
+    fed(play, hostile_world(text), size=size)
+
+
+@pytest.mark.parametrize("room", range(36, 160, 3))
+def test_every_row_is_as_wide_as_its_room(room: int) -> None:
+    trees = [
+        made.tree("feat-a-rather-long-name-that-goes-on", by="an-agent-with-a-long-name", git=made.dirty(1200, trunk_ahead=4567,
+                  trunk_behind=12, upstream="o/x", ahead=12, behind=345, staged=99, untracked=1000), changed=5),
+        made.tree("feat-日本", by="x", how="dead"), made.tree("main"), made.tree("gone", missing=True, git=None),
+        made.tree("fix-new", git=None),
+    ]  # fmt: skip
+    plan = tree_line.plan(room, trees, several=False)
+    head = tree_line.head(plan)
+    for tree in trees:
+        part = tree_line.Part(tree, "59m", 12, True, made.NOW)
+        line = tree_line.one_line(part, plan)
+        assert line.cell_length == head.cell_length <= room
+        assert line.plain.rstrip().endswith("59m"), "the age is the last thing to be cut"
+        for stacked in tree_line.stacked(part, plan):
+            assert stacked.cell_length <= room
+
+
+def test_unknown_is_never_drawn_as_clean_or_level() -> None:
+    for tree in (made.tree("a", git=None), made.tree("b", missing=True, git=made.dirty())):
+        plan = tree_line.plan(100, [tree], several=False)
+        part = tree_line.Part(tree, "", 0, False, made.NOW)
+        text = tree_line.one_line(part, plan).plain + "".join(line.plain for line in tree_line.stacked(part, plan))
+        assert "?" in text and "clean" not in text and "✎" not in text
+
+
+def test_the_header_says_what_it_counts_and_fits_every_width() -> None:
+    held, lost = made.tree("feat-a", by="x", changed=3), made.tree("fix-b", by="y", how="dead")
+    quiet = made.tree("feat-c", by="z", how="stale")
+    facts = made.facts(held, lost, quiet, made.tree("main"), collisions=(made.conflict(held, lost),))
+    badges = header.Badges(paused=True, read_only=True, marked=2)
+    line = header.line(facts, badges, 140, made.NOW).plain
+    for words in (
+        "app",
+        "4 worktrees",
+        "1 collision",
+        "1 dead",
+        "1 stale",
+        "1 working",
+        "3 claimed",
+        "2 marked",
+        "paused",
+        "read-only",
+    ):
+        assert words in line
+    for width in range(40, 200, 7):
+        assert header.line(facts, badges, width, made.NOW).cell_length == width
+
+
+def stop_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    moment = times.clock()
+    monkeypatch.setattr(times, "clock", lambda: moment)
+
+
+def test_a_row_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At 1 Hz only what is new costs anything: 200 rows that look the same are not even built."""
+    trees = tuple(made.tree(f"feat-{n:03}", by="x") for n in range(200))
+    drawn: list[str] = []
+    real = tree_line.one_line
+    monkeypatch.setattr(
+        tree_line, "one_line", lambda part, plan: drawn.append(part.tree.key.worktree) or real(part, plan)
+    )
+
+    async def play(app: ImiApp, pilot: Pilot[Any], engine: Fed) -> None:
+        app._timer.stop()  # type: ignore[union-attr]
+        await pilot.pause(0.1)
+        drawn.clear()
+        stop_the_clock(monkeypatch)
+        app._draw()
+        drawn.clear()
+        app._draw()
+        assert drawn == []
+        changed = replace(trees[7], git=made.dirty(3))
+        engine.publish(replace(made.world(*trees[:7], changed, *trees[8:]), seq=2))
+        await pilot.pause(0.2)
+        assert drawn == ["feat-007"]
+
+    fed(play, made.world(*trees))
+
+
+def test_nothing_is_written_while_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any], engine: Fed) -> None:
+        app._timer.stop()  # type: ignore[union-attr]
+        stop_the_clock(monkeypatch)
+        app._draw()
+        await pilot.pause(0.2)
+        written: list[str] = []
+        monkeypatch.setattr(app._driver, "write", written.append)
+        for _ in range(5):
+            app._tick()
+            await pilot.pause(0.05)
+        assert written == []
+
+    fed(play, made.world(made.tree("feat-a", by="x", changed=3), made.tree("main")))
+
+
+def test_the_facts_of_one_snapshot_are_worked_out_once() -> None:
+    one, two = made.tree("a"), made.tree("b")
+    facts = made.facts(one, two, collisions=(made.conflict(one, two),))
+    assert facts.hits == {one.key: 1, two.key: 1}
+    assert facts.at(made.NOW + timedelta(seconds=5)).hits is facts.hits
+    assert isinstance(facts, Facts) and not facts.at(made.NOW).busy(one)

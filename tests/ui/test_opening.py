@@ -1,0 +1,233 @@
+"""Where `enter` goes: a real tmux, a Zellij that writes down what it was told, and neither."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from imi_monitor.model.errors import Refused
+from imi_monitor.ui import availability, browsing, opening
+from imi_monitor.ui.app import ImiApp
+from tests.helpers import Repo
+from tests.ui.test_app import played, screen, until
+from tests.ui.test_home import go, names
+
+Ask = Callable[..., str]
+
+
+@pytest.fixture
+def tmux(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ask]:
+    """A tmux server of our own, with one window in which imi is thought to run."""
+    program = shutil.which("tmux")
+    if program is None:
+        pytest.skip("there is no tmux here")
+    socket = tmp_path / "s"
+
+    def ask(*argv: str) -> str:
+        done = subprocess.run([program, "-S", str(socket), "-f", "/dev/null", *argv], capture_output=True, text=True,
+                              check=True)  # fmt: skip
+        return done.stdout.strip()
+
+    ask("new-session", "-d", "-s", "one", "-c", str(tmp_path), "-x", "80", "-y", "24")
+    pid, pane = ask("display-message", "-p", "#{pid} #{pane_id}").split()
+    monkeypatch.setenv("TMUX", f"{socket},{pid},0")
+    monkeypatch.setenv("TMUX_PANE", pane)
+    yield ask
+    ask("kill-server")
+
+
+def panes(tmux: Ask) -> list[str]:
+    return tmux("list-panes", "-a", "-F", "#{pane_current_path}").splitlines()
+
+
+def test_tmux_opens_once_and_then_goes_there(tmux: Ask, tmp_path: Path) -> None:
+    place = tmp_path / "feat-api"
+    place.mkdir()
+    assert "new tmux window" in opening.open_in("tmux", str(place), "feat-api")
+    assert panes(tmux).count(str(place)) == 1
+    assert tmux("display-message", "-p", "#{window_name}") == "feat-api"
+    tmux("select-window", "-t", "0")
+    assert "already open" in opening.open_in("tmux", str(place), "feat-api")
+    assert panes(tmux).count(str(place)) == 1
+    assert tmux("display-message", "-p", "#{pane_current_path}") == str(place)
+
+
+def test_tmux_knows_a_pane_that_it_did_not_open(tmux: Ask, tmp_path: Path) -> None:
+    inside = tmp_path / "feat-api" / "src"
+    inside.mkdir(parents=True)
+    (tmp_path / "feat-api-2").mkdir()
+    tmux("new-window", "-d", "-c", str(tmp_path / "feat-api-2"))
+    tmux("new-window", "-d", "-c", str(inside))
+    assert "already open" in opening.open_in("tmux", str(tmp_path / "feat-api"), "feat-api")
+    assert tmux("display-message", "-p", "#{pane_current_path}") == str(inside)
+
+
+def test_our_own_pane_is_not_the_one_that_is_open(tmux: Ask, tmp_path: Path) -> None:
+    assert "new tmux window" in opening.open_in("tmux", str(tmp_path), "app")
+
+
+@pytest.mark.parametrize("name", ["#(touch owned)", "#{host}", "a;b $(touch owned)", "-x", "%H#S"])
+def test_tmux_expands_nothing_of_a_name(tmux: Ask, tmp_path: Path, name: str) -> None:
+    place = tmp_path / name
+    place.mkdir()
+    opening.open_in("tmux", str(place), name)
+    assert str(place) in panes(tmux)
+    assert tmux("display-message", "-p", "#{window_name}") == name
+    assert not list(tmp_path.rglob("owned"))
+
+
+def test_tmux_that_is_gone_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMUX", f"{tmp_path}/nobody,1,0")
+    with pytest.raises(Refused, match="tmux"):
+        opening.open_in("tmux", str(tmp_path), "app")
+    with pytest.raises(Refused, match="does not exist any more"):
+        opening.open_in("tmux", str(tmp_path / "gone"), "app")
+
+
+@pytest.fixture
+def zellij(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[str]]:
+    """A Zellij that writes down its words; `answers` is what it does with them, in sh."""
+    folder, log = tmp_path / "bin", tmp_path / "log"
+    folder.mkdir()
+
+    def answers(script: str) -> list[str]:
+        (folder / "zellij").write_text(f'#!/bin/sh\nprintf "%s|" "$@" >> {log}\necho >> {log}\n{script}\n')
+        (folder / "zellij").chmod(0o755)
+        log.write_text("")
+        return []
+
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.setenv("ZELLIJ", "0")
+    return answers
+
+
+def told(tmp_path: Path) -> list[str]:
+    return (tmp_path / "log").read_text().splitlines()
+
+
+def test_zellij_makes_a_tab_and_then_goes_to_it(zellij: Callable[[str], list[str]], tmp_path: Path) -> None:
+    zellij("")
+    assert opening.multiplexer() == "zellij"
+    assert "new tab" in opening.open_in("zellij", str(tmp_path), "feat-api")
+    assert told(tmp_path)[-1] == f"action|new-tab|--name|feat-api|--cwd|{tmp_path}|"
+    zellij('[ "$2" != query-tab-names ] || printf "Tab #1\\nfeat-api\\n"')
+    assert "already open" in opening.open_in("zellij", str(tmp_path), "feat-api")
+    assert told(tmp_path) == ["action|query-tab-names|", "action|go-to-tab-name|feat-api|"]
+
+
+def test_a_zellij_that_wants_a_layout_gets_a_pane(zellij: Callable[[str], list[str]], tmp_path: Path) -> None:
+    zellij('[ "$2" != new-tab ] || { echo "required: --layout" >&2; exit 2; }')
+    assert "new pane" in opening.open_in("zellij", str(tmp_path), "feat-api")
+    assert told(tmp_path)[-1] == f"action|new-pane|--cwd|{tmp_path}|--name|feat-api|"
+    zellij("echo broken >&2; exit 1")
+    with pytest.raises(Refused, match="zellij says: broken"):
+        opening.open_in("zellij", str(tmp_path), "feat-api", ("lazygit",))
+
+
+def test_neither_runs_the_shell_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shell = tmp_path / "sh"
+    shell.write_text(f"#!/bin/sh\npwd > {tmp_path}/where\n")
+    shell.chmod(0o755)
+    (tmp_path / "feat").mkdir()
+    monkeypatch.setenv("SHELL", str(shell))
+    assert opening.multiplexer() == ""
+    assert opening.run_here(str(tmp_path / "feat")) == ""
+    assert (tmp_path / "where").read_text().strip() == str(tmp_path / "feat")
+    monkeypatch.setenv("SHELL", "/no/such/shell")
+    assert "cannot be started" in opening.run_here(str(tmp_path))
+
+
+def test_enter_opens_the_selected_one_in_tmux(tmux: Ask, repo: Repo) -> None:
+    other = repo.worktree("feat-api")
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: len(names(app)) == 2)
+        await go(app, "feat-api")
+        await pilot.press("enter")
+        await until(pilot, lambda: "feat-api: a new tmux window" in screen(app))
+        assert str(other.path) in panes(tmux)
+        await pilot.press("enter")
+        await until(pilot, lambda: "already open" in screen(app))
+
+    played(repo, play)
+
+
+def test_without_a_terminal_of_its_own_it_says_so(repo: Repo) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: len(names(app)) == 1)
+        await pilot.press("enter")
+        await until(pilot, lambda: "cannot be opened from here" in screen(app))
+
+    played(repo, play)
+
+
+def test_a_git_screen_is_used_when_there_is_one(
+    tmux: Ask, repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    availability.git_screen.cache_clear()
+
+    async def without(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: len(names(app)) == 1)
+        await pilot.press("g")
+        await until(pilot, lambda: "neither lazygit nor tig is installed" in screen(app))
+
+    async def having(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: len(names(app)) == 1)
+        await pilot.press("g")
+        await until(pilot, lambda: (tmp_path / "ran").exists())
+        assert (tmp_path / "ran").read_text().strip() == str(repo.path)
+
+    if shutil.which("lazygit") is None and shutil.which("tig") is None:
+        played(repo, without)
+    tool = tmp_path / "bin" / "lazygit"
+    tool.parent.mkdir()
+    tool.write_text(f"#!/bin/sh\npwd > {tmp_path}/ran.new; mv {tmp_path}/ran.new {tmp_path}/ran\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tool.parent}:{os.environ['PATH']}")
+    tmux("set-environment", "-g", "PATH", os.environ["PATH"])
+    availability.git_screen.cache_clear()
+    played(repo, having)
+    availability.git_screen.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("url", "page"),
+    [
+        ("git@github.com:ada/app.git", "https://github.com/ada/app/pull/7"),
+        ("https://user:secret@github.com/ada/app", "https://github.com/ada/app/pull/7"),
+        (
+            "ssh://git@gitlab.example.org:2222/group/sub/app.git",
+            "https://gitlab.example.org/group/sub/app/-/merge_requests/7",
+        ),
+    ],
+)
+def test_the_page_of_a_pull_request(repo: Repo, url: str, page: str) -> None:
+    repo.git("remote", "add", "origin", url)
+    assert browsing.pull_request_page(str(repo.path), 7) == page
+
+
+def test_no_page_is_a_sentence(repo: Repo, tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="no forge"):
+        browsing.pull_request_page(str(repo.path), 7)
+    repo.git("remote", "add", "origin", str(tmp_path / "x.git"))
+    with pytest.raises(Refused, match="no forge"):
+        browsing.pull_request_page(str(repo.path), 7)
+
+
+def test_the_browser_gets_the_page_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"):
+        monkeypatch.delenv(name, raising=False)
+    assert browsing.browse("https://x/") is False
+    tool = tmp_path / "look"
+    tool.write_text(f'#!/bin/sh\necho "$#" "$@" > {tmp_path}/seen\n')
+    tool.chmod(0o755)
+    monkeypatch.setenv("BROWSER", str(tool))
+    assert browsing.browse("https://x/$(touch owned)") is True
+    assert (tmp_path / "seen").read_text().strip() == "1 https://x/$(touch owned)"
