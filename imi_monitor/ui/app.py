@@ -49,7 +49,9 @@ class ImiApp(App[None]):
     """Composition root: engine in, panels and keys out."""
 
     TITLE = "imi"
-    CSS_PATH = [os.path.join(paths.styles_dir(), name) for name in ("app.tcss", "panels.tcss", "dialogs.tcss")]
+    CSS_PATH = [
+        os.path.join(paths.styles_dir(), name) for name in ("app.tcss", "panels.tcss", "dialogs.tcss", "views_git.tcss")
+    ]
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (80, "-middle"), (120, "-wide")]
     ENABLE_COMMAND_PALETTE = True
     BINDINGS = [
