@@ -276,7 +276,9 @@ TEXT = st.binary(max_size=60).map(lambda text: text.replace(b"\0", b"\n"))
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(st.dictionaries(st.sampled_from(["README.md", "src/api.py", "new", "sp ace/x"]), st.tuples(TEXT, TEXT), min_size=1))
+@given(
+    st.dictionaries(st.sampled_from(["README.md", "src/api.py", "new", "sp ace/x"]), st.tuples(TEXT, TEXT), min_size=1)
+)
 def test_the_numbers_are_gits_own(repo: Repo, texts: dict[str, tuple[bytes, bytes]]) -> None:
     """Old and new content of any bytes: our counts, kept or not, are those of git --numstat."""
     for side in (0, 1):

@@ -86,7 +86,12 @@ def test_hostile_commits(repo: Repo) -> None:
 def test_replacements_and_habits_change_nothing(repo: Repo) -> None:
     before = pages(repo, None, 10)
     repo.git("replace", sha_of(repo), sha_of(repo, "HEAD~1"))
-    for key, value in {"log.showSignature": "true", "log.decorate": "full", "color.ui": "always", "log.date": "raw"}.items():
+    for key, value in {
+        "log.showSignature": "true",
+        "log.decorate": "full",
+        "color.ui": "always",
+        "log.date": "raw",
+    }.items():
         git("config", "--global", key, value, cwd=repo.path)
     assert [entry.sha for entry in pages(repo, None, 10)] == [entry.sha for entry in before]
 

@@ -133,7 +133,9 @@ def test_more_files_than_anybody_looks_at() -> None:
     assert (len(found.files), found.omitted) == (10, 40)
 
 
-@given(st.lists(st.one_of(st.sampled_from(PATCH.split(b"\n")), st.binary(max_size=40)), max_size=40), st.integers(1, 50))
+@given(
+    st.lists(st.one_of(st.sampled_from(PATCH.split(b"\n")), st.binary(max_size=40)), max_size=40), st.integers(1, 50)
+)
 def test_nonsense_is_read_without_an_exception(lines: list[bytes], size: int) -> None:
     data = b"\n".join(lines)
     found = read(data, size=size)
