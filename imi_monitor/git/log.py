@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from imi_monitor.git.commits import HONEST, moment
 from imi_monitor.git.diff import short
 from imi_monitor.git.refs import check_commit_id, check_revision, resolve
+from imi_monitor.model.errors import GitError
 from imi_monitor.model.log import Entry, Page
 from imi_monitor.model.names import is_commit_id
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _FORMAT = "--format=%H%x00%P%x00%an%x00%ct%x00%D%x00%s"
 _LONGEST = 1 << 12  # bytes of one commit's line that are kept: a subject may be megabytes
 _TIMEOUT = 20.0
+_DIVIDING = 2.0  # seconds for finding the commits in common: without any, the whole history has to be walked
 _MOST_BYTES = 1 << 30
 
 
@@ -34,15 +36,26 @@ class Tips:
 
 
 def tips(git: Git, trunk: str | None) -> Tips:
-    """Of the worktree's HEAD against `trunk`, a full ref or id; `head` is None before the first commit."""
+    """Of the worktree's HEAD against `trunk`, a full ref or id; `head` is None before the first commit.
+
+    Without a trunk, or when it takes too long to find where they went apart, the log is not divided and `trunk` is None.
+    """
     head = resolve(git, "HEAD")
     if head is None or trunk is None:
         return Tips(head, None, short(trunk) if trunk else None)
+    try:
+        return Tips(head, _common(git, head, trunk), short(trunk))
+    except GitError as error:
+        if error.code != "git-timeout":
+            raise
+        return Tips(head, None, None)
+
+
+def _common(git: Git, head: str, trunk: str) -> tuple[str, ...]:
     found = git.run(
-        "merge-base", "--all", "--end-of-options", head, check_revision(trunk), ok=(0, 1), timeout=_TIMEOUT, env=HONEST
+        "merge-base", "--all", "--end-of-options", head, check_revision(trunk), ok=(0, 1), timeout=_DIVIDING, env=HONEST
     )
-    bases = tuple(line for line in found.stdout.decode("ascii", "replace").split() if is_commit_id(line))
-    return Tips(head, bases, short(trunk))
+    return tuple(line for line in found.stdout.decode("ascii", "replace").split() if is_commit_id(line))
 
 
 def page(git: Git, tips: Tips, seen: tuple[int, int], size: int) -> Page:

@@ -191,6 +191,9 @@ def test_nothing_of_the_repository_runs(repo: Repo, tmp_path: Path) -> None:  # 
     diff.of_commit(git_of(repo), sha_of(repo))
     assert not canary.exists()
     assert signs(one(found, "README.md")) == [("-", "hello"), ("+", "changed")]
+    repo.git("config", "--unset", "filter.evil.clean")
+    trusted = diff.read(git_of(repo, trusted=True), "all")
+    assert signs(one(trusted, "README.md")) == [("-", "hello"), ("+", "changed")], "a patch all the same"
 
 
 def test_a_huge_diff_is_streamed_and_counted(repo: Repo) -> None:  # T5

@@ -140,6 +140,9 @@ class DiffView(ReadingView[Diff]):
     def _painter_from(self, anchor: diff_rows.Anchor | None) -> None:
         row = self._rows.find(anchor) if anchor is not None else 0
         self.lines.show(len(self._rows), self._draw, cursor=row)
+        at = self._rows.file_at(row)
+        self.files.show(len(self._rows.diff.files), self._file, cursor=at)
+        self.files.reveal(at)
         paths = [file.path for file in self._rows.diff.files]
         if self._path in paths:
             self.lines.go(self._rows.heads[paths.index(self._path)])
@@ -153,8 +156,8 @@ class DiffView(ReadingView[Diff]):
     def redraw(self) -> None:
         if not len(self._rows):
             self.lines.show(1, lambda _row, _width: self._empty())
-        self._list_files()
-        self.set_title(self._title())
+            self.files.show(0, self._file)
+        self.set_title(self._headline())
 
     def _draw(self, row: int, width: int) -> Content:
         return self._painter.draw(row, width)
@@ -168,11 +171,6 @@ class DiffView(ReadingView[Diff]):
             return Content.styled(" this commit changes no file", diff_paint.MUTED)
         return Content.styled(f" ✓ {dict(KINDS)[self.kind]}", "$success")
 
-    def _list_files(self) -> None:
-        at = self._rows.file_at(self.lines.cursor)
-        self.files.show(len(self._rows.diff.files), self._file, cursor=at)
-        self.files.reveal(at)
-
     def _file(self, index: int, width: int) -> Content:
         file = self._rows.diff.files[index]
         tail = diff_paint.counts(file)
@@ -181,12 +179,12 @@ class DiffView(ReadingView[Diff]):
         line = Content.styled(f"{file.state} ", diff_paint.STATES.get(file.state, "$text-warning")).append(name)
         return line.pad_right(max(1, width - line.cell_length - tail.cell_length - 1)).append(tail)
 
-    def _title(self) -> Content:
+    def _headline(self) -> Content:
         if self.commit is not None:
             head = Content.styled(f"Commit {self.commit.sha[:8]} ", "bold").append(safe(self.commit.subject, 200))
             head = head.append(Content.styled(f" · {safe(self.commit.who, 60)}", diff_paint.MUTED))
         else:
-            head = Content.styled(f"Diff {self.called} ", "bold").append(self._kinds())
+            head = Content.styled(f"Diff {self.called} ", "bold").append(self.trouble()).append(self._kinds())
         diff = self._diff
         if diff is not None and diff.files:
             sums = f" · {count(len(diff.files) + diff.omitted, 'file')} +{diff.added:,} −{diff.removed:,}"
@@ -195,7 +193,7 @@ class DiffView(ReadingView[Diff]):
                 head = head.append(Content.styled(f" against {safe(diff.base, 60)}", diff_paint.MUTED))
         if self.reading and diff is None:
             head = head.append(Content.styled(" reading…", diff_paint.MUTED))
-        return head.append(self.trouble()) if diff is not None else head
+        return head
 
     def _kinds(self) -> Content:
         """The four words, the one that is shown in reverse; the letter to press is underlined."""
@@ -209,7 +207,7 @@ class DiffView(ReadingView[Diff]):
 
     @on(Sheet.Moved, "#diff-lines")
     def _moved(self) -> None:
-        self._list_files()
+        self.files.select(self._rows.file_at(self.lines.cursor))
 
     @on(Sheet.Moved, "#diff-files")
     @on(Sheet.Chosen, "#diff-files")

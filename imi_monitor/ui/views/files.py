@@ -94,14 +94,16 @@ class FilesView(ReadingView[Details]):
         rest = [row for row in found if row.committed]
         trunk = safe(self._details.committed.base or "the trunk", 60) if self._details else ""
         divider = [f"committed since {trunk}"] if rest else []
-        self._rows = [*own, *divider, *rest]
+        more = self._details.uncommitted.omitted if self._details else 0
+        ending = [f"and {count(more, 'more uncommitted file')}"] if more else []
+        self._rows = [*own, *ending, *divider, *rest]
         at = next((index for index, row in enumerate(self._rows)
                    if before and isinstance(row, FileRow) and row.path == before.path), None)  # fmt: skip
         if self._rows:
             self.sheet.show(len(self._rows), self._draw, cursor=at)
         else:
             self.sheet.show(1, lambda _row, _width: self._empty(tree))
-        self.set_title(self._title(own, rest))
+        self.set_title(self._headline(own, rest))
 
     def _empty(self, tree: Worktree | None) -> Content:
         if self.problem:
@@ -110,14 +112,16 @@ class FilesView(ReadingView[Details]):
             return Content.styled(" asking git…", MUTED)
         return Content.styled(" ✓ no file is changed, and no commit is ahead of the trunk", "$success")
 
-    def _title(self, own: list[FileRow], rest: list[FileRow]) -> Content:
-        head = Content.styled(f"Files {self.called}", "bold")
-        told = f" · {count(len(own), 'file')} uncommitted" + (f" · {len(rest)} committed" if rest else "")
+    def _headline(self, own: list[FileRow], rest: list[FileRow]) -> Content:
+        head = Content.styled(f"Files {self.called}", "bold").append(self.trouble())
+        more = self._details.uncommitted.omitted if self._details else 0
+        told = f" · {count(len(own), 'file')} uncommitted" + (f" and {more:,} more" if more else "")
+        told += f" · {len(rest)} committed" if rest else ""
         head = head.append(Content.styled(told, MUTED))
         met = sum(bool(row.meets) for row in [*own, *rest])
         if met:
             head = head.append(Content.styled(f" · ⚡ {met} touched elsewhere too", "$error"))
-        return head.append(self.trouble()) if self._rows else head
+        return head
 
     def _draw(self, index: int, width: int) -> Content:
         row = self._rows[index]

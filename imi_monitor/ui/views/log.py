@@ -127,7 +127,7 @@ class LogView(ReadingView[Piece]):
             self.sheet.show(len(self._rows), self._draw)
         else:
             self.sheet.show(1, lambda _row, _width: self._empty())
-        self.set_title(self._title())
+        self.set_title(self._headline())
 
     def _parts(self, page: Page) -> list[int | str]:
         """The commits, with words between the branch's own and those it stands on, and at the end."""
@@ -151,15 +151,15 @@ class LogView(ReadingView[Piece]):
             return Content.styled(" reading…", MUTED)
         return Content.styled(" nothing is committed here yet", MUTED)
 
-    def _title(self) -> Content:
+    def _headline(self) -> Content:
         tree = self.worktree
-        head = Content.styled(f"Log {self.called}", "bold")
+        head = Content.styled(f"Log {self.called}", "bold").append(self.trouble())
         if tree is not None:
             head = head.append(Content.styled(f" · {safe(tree.branch or '(detached)', 60)}", MUTED))
         if self._entries and self._page:
             more = "+" if self._page.more else ""
             head = head.append(Content.styled(f" · {len(self._entries):,}{more} commits", MUTED))
-        return head.append(self.trouble()) if self._entries else head
+        return head
 
     def _draw(self, index: int, width: int) -> Content:
         row = self._rows[index]

@@ -30,6 +30,7 @@ T = TypeVar("T")
 _SETTLE = 0.15  # seconds after a change: a save is several of them
 _SHORTEST = 0.5  # between two questions
 _SHARE = 0.2  # of the time may go into asking
+_AGES = 5.0  # seconds after which ages are drawn anew though nothing happened
 
 
 class ReadingView(View, Generic[T]):
@@ -43,6 +44,9 @@ class ReadingView(View, Generic[T]):
         self.problem: str | None = None
         self.reading = False
         self._stamp: object = None
+        self._shown: Snapshot | None = None
+        self._shown_at = times.now()
+        self._title: Content | None = None
         self._stop = Event()
         self._timer: Timer | None = None
         self._asked_at = 0.0
@@ -70,16 +74,26 @@ class ReadingView(View, Generic[T]):
     # -- the world moved on -----------------------------------------------------------------------------------------
 
     def show(self, snapshot: Snapshot, now: datetime) -> None:
+        if snapshot is self._shown and (now - self._shown_at).total_seconds() < _AGES:
+            return
+        self._shown, self._shown_at = snapshot, now
         tree = self.worktree
         if tree is None or tree.missing:
             self.problem = f"{self.called} is gone: its folder does not exist any more"
             self._stop.set()
+            self._stamp = None
         else:
             stamp = self.stamp(tree)
             if stamp != self._stamp and (self.follows or self._stamp is None):
                 self._stamp = stamp
                 self.want(_SETTLE if self._asked_at else 0.0)
         self.redraw()
+
+    def set_title(self, title: Content) -> None:
+        """Painted only when it looks different: a terminal far away pays for every line."""
+        if self._title is None or not self._title.is_same(title):
+            self._title = title
+            super().set_title(title)
 
     @property
     def called(self) -> str:

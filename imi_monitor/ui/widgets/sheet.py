@@ -107,6 +107,12 @@ class Sheet(ScrollView, can_focus=True):
             self._scroll(row)
             self._put(row, reveal=False)
 
+    def select(self, row: int) -> None:
+        """Put the cursor on a row and scroll as far as it takes to see it; nobody is told."""
+        if self._count and row != self._cursor:
+            with self.prevent(self.Moved):
+                self._put(max(0, min(row, self._count - 1)))
+
     def _scroll(self, top: int) -> None:
         self.scroll_to(y=max(0, min(top, self.max_scroll_y)), animate=False, force=True)
 
