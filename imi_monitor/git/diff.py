@@ -30,8 +30,8 @@ _MOST_BYTES = 1 << 30
 _BETWEEN_PARTS = 0.15  # seconds between two looks at what has come so far
 # no programs of a repository's choice, trusted or not: what they print is no patch
 _OPTIONS = (
-    "--no-ext-diff", "--no-textconv", "--patch", "--no-color", "--src-prefix=a/", "--dst-prefix=b/", "--find-renames", "--unified=3",
-    "--inter-hunk-context=0", "--submodule=short", "--no-relative", "-O/dev/null",
+    "--no-ext-diff", "--no-textconv", "--patch", "--no-color", "--src-prefix=a/", "--dst-prefix=b/", "--find-renames",
+    "--unified=3", "--inter-hunk-context=0", "--submodule=short", "--no-relative", "-O/dev/null",
 )  # fmt: skip
 _NAMES_AS_THEY_ARE = [("core.quotePath", "false")]
 _STOPPED = {

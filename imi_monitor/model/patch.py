@@ -184,9 +184,6 @@ class Reader:
         one.new_at += new is not None
         one.added += sign == ADDED
         one.removed += sign == REMOVED
-        if self._full(one):
-            one.cut += 1
-            return
         one.kept += 1
         self._kept += 1
         raw = line[one.parents :] if sign != NOTE else line[1:].lstrip()

@@ -255,6 +255,12 @@ def test_untracked_oddities(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None
         assert "cannot be read" in (found["closed"].note or "")
 
 
+def test_a_link_put_in_a_files_place_meanwhile_is_not_followed(repo: Repo) -> None:
+    (repo.path / "link").symlink_to("/etc/passwd")
+    with pytest.raises(OSError, match="link"):
+        untracked._beginning(str(repo.path / "link"), 10)
+
+
 def test_untracked_files_are_bounded(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(20):
         repo.write(f"new/{number:02}", "line\n" * 100)

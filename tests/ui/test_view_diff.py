@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 from textual.pilot import Pilot
 
+from imi_monitor.actions import diff as action
+from imi_monitor.model.diff import Diff, FileDiff
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.panels.worktrees import WorktreesPanel
 from imi_monitor.ui.views.diff import DiffView
@@ -33,6 +36,7 @@ def viewed(repo: Repo, key: str, play: Play, *, tree: str = "feat-x", size: tupl
         await pilot.press(key)
         await until(pilot, lambda: len(app.screen_stack) == 2 and "reading…" not in screen(app))
         await play(app, pilot)
+        app._paused = True  # the dashboard ends next: its clock must not find the screen half taken down
 
     played(repo, opened, size)
 
@@ -133,6 +137,46 @@ def test_a_change_that_keeps_the_counts_is_seen(feat: Repo, repo: Repo) -> None:
         await until(pilot, lambda: "return 2" in screen(app))
         feat.write("src/api.py", "def api():\n    return 7\n")
         await until(pilot, lambda: "return 7" in screen(app))
+
+    viewed(repo, "d", play)
+
+
+def test_who_never_stops_changing_is_followed_all_the_same(feat: Repo, repo: Repo) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: "return 2" in screen(app))
+        for number in range(1000, 1300):
+            feat.write("src/api.py", f"def api():\n    return {number}\n")
+            await pilot.pause(0.04)
+            if "return 1" in screen(app).replace("return 1 ", ""):
+                return
+        pytest.fail(screen(app))
+
+    viewed(repo, "d", play)
+
+
+def test_the_answer_to_a_question_that_was_dropped_is_not_shown(
+    feat: Repo, repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    released, answered = Event(), Event()
+    real = action.read
+
+    def read(context: Any, one: Any, kind: str, *rest: Any, **options: Any) -> Diff:
+        if kind != "trunk":
+            return real(context, one, kind, *rest, **options)  # type: ignore[arg-type]
+        released.wait(20)
+        answered.set()
+        return Diff((FileDiff("stale.txt", "A", added=1),))
+
+    monkeypatch.setattr(action, "read", read)
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: "return 2" in screen(app))
+        await pilot.press("t", "s")
+        await until(pilot, lambda: "staged words" in screen(app))
+        released.set()
+        await until(pilot, answered.is_set)
+        await pilot.pause(0.3)
+        assert "staged words" in screen(app) and "stale.txt" not in screen(app)
 
     viewed(repo, "d", play)
 

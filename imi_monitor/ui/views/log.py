@@ -105,8 +105,6 @@ class LogView(ReadingView[Piece]):
     def arrived(self, found: Piece) -> None:
         page, again = found.page, found.start == (0, 0)
         self._more = False
-        if not again and (self._page is None or self._page.seen != found.start):
-            return  # the branch moved while this was read
         before = self.chosen
         if again:
             self._entries, self._pictures, self._graph = [], [], Graph()

@@ -101,9 +101,10 @@ class ReadingView(View, Generic[T]):
 
     def want(self, pause: float = 0.0) -> None:
         """Ask, after a pause; what is being asked now is asked to its end first."""
+        if self._timer is not None and pause:
+            return  # it will be asked anyway: who never stops changing must not put it off for ever
         rest = self._asked_at + max(_SHORTEST, self._cost / _SHARE) - time.monotonic() if pause else 0.0
-        if self._timer is not None:
-            self._timer.stop()
+        self._forget_timer()
         self._timer = self.set_timer(max(pause, rest, 0.001), self._begin)
 
     def again(self) -> None:
@@ -113,11 +114,17 @@ class ReadingView(View, Generic[T]):
         self._begin()
 
     def _begin(self) -> None:
+        self._forget_timer()
         if self.reading:
             self.want(_SETTLE)
         elif self.worktree is not None and not self.worktree.missing:
             self._stop = Event()
             self._read(self.worktree, self._stop)
+
+    def _forget_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.stop()
+        self._timer = None
 
     @work(exit_on_error=False)
     async def _read(self, tree: Worktree, stop: Event) -> None:
