@@ -6,70 +6,11 @@ for the next one, so that a patch of 300 MB costs little time and no memory.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-
 from imi_monitor.model.diff import ADDED, CONTEXT, NOTE, REMOVED, USUAL, Diff, FileDiff, Hunk, Limits, Line
+from imi_monitor.model.patch_head import HEADS, OpenFile, decoded, header, opened
 
-_HEADS = (b"diff --git ", b"diff --cc ", b"diff --combined ", b"* Unmerged path ")
 _LONGEST = 1 << 16  # bytes of one line that are looked at
 _HEAD_BYTES = 32  # enough of a line to know what it is
-_LETTERS = {b"a": b"\a", b"b": b"\b", b"t": b"\t", b"n": b"\n", b"v": b"\v", b"f": b"\f", b"r": b"\r"}
-_ESCAPE = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
-_QUOTED = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
-
-
-@dataclass
-class _Open:
-    """The file that is being read."""
-
-    name: str = ""  # from its first line; the lines below it say it better
-    old_name: str | None = None
-    new_name: str | None = None
-    state: str = "M"
-    moved: bool = False
-    old_mode: str | None = None
-    new_mode: str | None = None
-    binary: bool = False
-    hunks: list[Hunk] = field(default_factory=list)
-    lines: list[Line] = field(default_factory=list)  # of the hunk that is open
-    hunk: Hunk | None = None
-    parents: int = 1
-    kept: int = 0
-    added: int = 0
-    removed: int = 0
-    cut: int = 0
-    old_at: int = 0
-    new_at: int = 0
-
-    def close_hunk(self) -> None:
-        if self.hunk is not None:
-            self.hunks.append(replace(self.hunk, lines=tuple(self.lines)))
-        self.hunk, self.lines = None, []
-
-    def count(self, lines: bytes) -> None:
-        """Lines that are not kept, each with its end in front."""
-        added, removed = lines.count(b"\n+"), lines.count(b"\n-")
-        if self.parents > 1:
-            added += lines.count(b"\n +")
-            removed += lines.count(b"\n -")
-        self.added += added
-        self.removed += removed
-        self.cut += lines.count(b"\n") - lines.count(b"\n@@") - lines.count(b"\n\\")
-
-    def done(self) -> FileDiff | None:
-        """The file as a value; None when nothing differs (it was only touched)."""
-        hunks = [*self.hunks, replace(self.hunk, lines=tuple(self.lines))] if self.hunk else self.hunks
-        path = self.new_name or self.old_name or self.name
-        origin = self.old_name if self.moved and self.old_name != path else None
-        says = hunks or self.binary or self.cut or self.old_mode != self.new_mode or self.state != "M"
-        if not path or not says:
-            return None
-        return FileDiff(
-            path, self.state, origin, self.old_mode, self.new_mode, self.binary, tuple(hunks),
-            None if self.binary else self.added, None if self.binary else self.removed, self.cut,
-        )  # fmt: skip
 
 
 class Reader:
@@ -78,7 +19,7 @@ class Reader:
     def __init__(self, limits: Limits = USUAL) -> None:
         self._limits = limits
         self._files: list[FileDiff] = []
-        self._open: _Open | None = None
+        self._open: OpenFile | None = None
         self._rest = b""
         self._long = False  # in the middle of a line of which enough is known
         self._skipping = False  # the file is beyond its limit
@@ -147,9 +88,9 @@ class Reader:
         self._open = None
 
     def _line(self, line: bytes) -> None:
-        if line[:1] in b"d*" and line.startswith(_HEADS):
+        if line[:1] in b"d*" and line.startswith(HEADS):
             self._finish()
-            self._open = _opened(line)
+            self._open = opened(line)
             return
         one = self._open
         if one is None:
@@ -159,9 +100,9 @@ class Reader:
         elif one.hunk is not None:
             self._content(one, line)
         else:
-            _header(one, line)
+            header(one, line)
 
-    def _hunk(self, one: _Open, line: bytes) -> None:
+    def _hunk(self, one: OpenFile, line: bytes) -> None:
         one.close_hunk()
         marks = len(line) - len(line.lstrip(b"@"))
         ranges, _, section = line[marks:].partition(b"@" * marks)
@@ -172,10 +113,10 @@ class Reader:
         one.old_at, one.new_at = old, new
         one.hunk = Hunk(old, new, _text(section.strip(), 200)[0], ())
 
-    def _full(self, one: _Open) -> bool:
+    def _full(self, one: OpenFile) -> bool:
         return one.kept >= self._limits.lines_of_file or self._kept >= self._limits.lines
 
-    def _content(self, one: _Open, line: bytes) -> None:
+    def _content(self, one: OpenFile, line: bytes) -> None:
         marks = line[: one.parents].decode("ascii", "replace") or CONTEXT
         sign = _sign(marks)
         old = one.old_at if marks[0] in (REMOVED, CONTEXT) and sign != NOTE else None
@@ -198,119 +139,13 @@ def _sign(marks: str) -> str:
     return REMOVED if REMOVED in marks else ADDED if ADDED in marks else CONTEXT
 
 
-def _opened(line: bytes) -> _Open:
-    if line.startswith(b"* Unmerged path "):
-        return _Open(name=_name(line[16:]), state="U")
-    rest = line.split(b" ", 2)[2]
-    if not line.startswith(b"diff --git "):
-        return _Open(name=_name(rest), state="U")
-    if rest.startswith(b'"'):
-        return _Open(name=_name(rest[: _end_of_quoted(rest)])[2:])
-    # `a/NAME b/NAME`: both halves are the same, else the lines below name them
-    return _Open(name=_decoded(rest[2 : 2 + (len(rest) - 5) // 2]))
-
-
-def _header(one: _Open, line: bytes) -> None:
-    for start, take in _HEADERS:
-        if line.startswith(start):
-            take(one, line[len(start) :])
-            return
-
-
-def _old_name(one: _Open, rest: bytes) -> None:
-    one.old_name = one.old_name or _side(rest)
-
-
-def _new_name(one: _Open, rest: bytes) -> None:
-    one.new_name = one.new_name or _side(rest)
-
-
-def _moved_from(one: _Open, rest: bytes) -> None:
-    one.old_name, one.moved = _name(rest), True
-
-
-def _moved_to(one: _Open, rest: bytes) -> None:
-    one.new_name = _name(rest)
-
-
-def _old_mode(one: _Open, rest: bytes) -> None:
-    one.old_mode = _decoded(rest[:20])
-
-
-def _new_mode(one: _Open, rest: bytes) -> None:
-    one.new_mode = _decoded(rest[:20])
-
-
-def _created(one: _Open, rest: bytes) -> None:
-    one.state, one.new_mode = "A", _decoded(rest[:20])
-
-
-def _deleted(one: _Open, rest: bytes) -> None:
-    one.state, one.old_mode = "D", _decoded(rest[:20])
-
-
-def _indexed(one: _Open, rest: bytes) -> None:
-    mode = rest.rpartition(b" ")[2]
-    if mode.isdigit() and b".." in rest:
-        one.old_mode = one.new_mode = _decoded(mode[:20])
-
-
-def _copied(one: _Open, rest: bytes) -> None:
-    one.state = "C"
-    _moved_from(one, rest)
-
-
-def _renamed(one: _Open, rest: bytes) -> None:
-    one.state = "R"
-    _moved_from(one, rest)
-
-
-def _binary(one: _Open, rest: bytes) -> None:
-    one.binary = True
-
-
-_HEADERS: tuple[tuple[bytes, Callable[[_Open, bytes], None]], ...] = (
-    (b"--- ", _old_name), (b"+++ ", _new_name), (b"index ", _indexed), (b"old mode ", _old_mode),
-    (b"new mode ", _new_mode), (b"new file mode ", _created), (b"deleted file mode ", _deleted),
-    (b"rename from ", _renamed), (b"rename to ", _moved_to), (b"copy from ", _copied), (b"copy to ", _moved_to),
-    (b"Binary files ", _binary), (b"GIT binary patch", _binary),
-)  # fmt: skip
-
-
-def _side(text: bytes) -> str | None:
-    """`a/NAME`, with a tab behind it when the name holds a space; /dev/null is no name."""
-    text = text.removesuffix(b"\t")
-    return None if text == b"/dev/null" else _name(text)[2:]
-
-
-def _name(text: bytes) -> str:
-    """A name as git writes it: in quotes with C escapes when there is anything odd in it."""
-    if len(text) < 2 or not (text.startswith(b'"') and text.endswith(b'"')):
-        return _decoded(text)
-    return _decoded(_ESCAPE.sub(_unescaped, text[1:-1]))
-
-
-def _unescaped(found: re.Match[bytes]) -> bytes:
-    letter = found[1]
-    return bytes([int(letter, 8) & 255]) if letter.isdigit() else _LETTERS.get(letter, letter)
-
-
-def _end_of_quoted(text: bytes) -> int:
-    found = _QUOTED.match(text)
-    return found.end() if found else len(text)
-
-
 def _start(word: bytes) -> int:
     """The line a range such as `-12,5` begins at."""
     number = word[1:].partition(b",")[0]
     return int(number) if number.isdigit() and len(number) < 12 else 0
 
 
-def _decoded(text: bytes) -> str:
-    return text.decode("utf-8", "surrogateescape")
-
-
 def _text(raw: bytes, most: int) -> tuple[str, bool]:
     """At most that many characters, and whether there are more. No character takes more than four bytes."""
-    text = _decoded(raw[: 4 * most + 4])
+    text = decoded(raw[: 4 * most + 4])
     return text[:most], len(raw) > 4 * most + 4 or len(text) > most
