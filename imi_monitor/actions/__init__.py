@@ -15,6 +15,8 @@ MODULES: dict[str, tuple[str, ...]] = {
     "review": ("review", "pr"),
     "go": ("go", "trunk"),
     "listing": ("list", "ls", "status"),
+    "diff": ("diff",),
+    "log": ("log",),
     "claim": ("claim",),
     "heartbeat": ("heartbeat",),
     "verify": ("verify-lock", "check-lock"),

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         ok: tuple[int, ...]
         env: dict[str, str] | None
         on_progress: Callable[[str], None] | None
+        on_stdout: Callable[[bytes], None] | None
         cancelled: Callable[[], bool] | None
         settings: list[tuple[str, str]]
 
@@ -126,10 +127,14 @@ class Git:
         ok: tuple[int, ...] = (0,),
         env: dict[str, str] | None = None,
         on_progress: Callable[[str], None] | None = None,
+        on_stdout: Callable[[bytes], None] | None = None,
         cancelled: Callable[[], bool] | None = None,
         settings: list[tuple[str, str]] = [],  # noqa: B006 - nobody changes it
     ) -> Result:
-        """Run `git args` and give its answer; an exit status that is not in `ok` is a GitError."""
+        """Run `git args` and give its answer; an exit status that is not in `ok` is a GitError.
+
+        `on_stdout` gets the answer piece by piece instead, so that it may be larger than anybody wants to keep.
+        """
         verb = _verb(args)
         owner.check(self.common_dir, self.admin_dir, self.work_tree)
         full = {**self._environment(verb, settings), **(env or {})}
@@ -138,7 +143,7 @@ class Git:
             try:
                 done = spawn(
                     self._argv(verb, args), env=full, stdin=stdin, timeout=timeout, cap=cap, on_stderr=on_stderr,
-                    cancelled=cancelled or self.cancelled,
+                    on_stdout=on_stdout, cancelled=cancelled or self.cancelled,
                 )  # fmt: skip
             except (OSError, ValueError) as error:
                 raise _not_started(verb, error) from error

@@ -73,9 +73,13 @@ def spawn(
     timeout: float = 10.0,
     cap: int = 32 << 20,
     on_stderr: Callable[[bytes], None] | None = None,
+    on_stdout: Callable[[bytes], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> Finished:
-    """Run `argv` (an absolute program) to its end, within `timeout` seconds and `cap` bytes of stdout."""
+    """Run `argv` (an absolute program) to its end, within `timeout` seconds and `cap` bytes of stdout.
+
+    With `on_stdout` its output is handed on piece by piece, up to the cap, and not kept.
+    """
     if cwd is not None:
         # posix_spawn cannot change the directory, and doing it here would move every thread of ours
         argv = ["/bin/sh", "-c", 'cd -- "$0" && exec "$@"', cwd, *argv]
@@ -83,7 +87,7 @@ def spawn(
     # Ctrl-C waits while there is a process that nobody would end yet, and while it is being ended
     mask = pthread_sigmask(SIG_BLOCK, (SIGINT,))
     try:
-        child = _Child(*_start(list(argv), env, stdin), cap, on_stderr)
+        child = _Child(*_start(list(argv), env, stdin), cap, on_stderr, on_stdout)
         try:
             pthread_sigmask(SIG_SETMASK, mask)
             return child.wait(deadline, min(_GRACE, timeout / 4), cancelled)
@@ -175,14 +179,23 @@ def _above_stdio(fd: int, opened: list[int]) -> int:
 class _Child:
     """A running process: what it said so far, and how to get rid of it."""
 
-    def __init__(self, pid: int, out: int, err: int, cap: int, on_stderr: Callable[[bytes], None] | None) -> None:
+    def __init__(
+        self,
+        pid: int,
+        out: int,
+        err: int,
+        cap: int,
+        on_stderr: Callable[[bytes], None] | None,
+        on_stdout: Callable[[bytes], None] | None,
+    ) -> None:
         self.pid = pid
         self.out, self.err = out, err
-        self.cap = cap
+        self.room = cap  # bytes of stdout that may still come
         self.capped = False
         self.stdout = BytesIO()  # grows in place and hands its bytes out without a copy
         self.stderr = bytearray()
         self.on_stderr = on_stderr
+        self.on_stdout = on_stdout
         self.returncode: int | None = None
         self.gone = False  # it has ended, whether reaped or not
         self.open = {out, err}
@@ -215,6 +228,7 @@ class _Child:
         if self.returncode is not None:
             return
         self.on_stderr = None
+        self.on_stdout = None if self.on_stdout is None else _ignored
         self._signal(SIGTERM)
         while not self.gone and (left := until - time.monotonic()) > 0:
             self._step(left * 1000, reap=False)
@@ -284,10 +298,15 @@ class _Child:
         return len(data)
 
     def _take(self, data: bytes) -> None:
-        room = self.cap - self.stdout.tell()
+        room = self.room
         self.capped = self.capped or len(data) > room
+        self.room -= min(room, len(data))
         if room > 0:
-            self.stdout.write(data[:room] if len(data) > room else data)
+            kept = data[:room] if len(data) > room else data
+            if self.on_stdout is not None:
+                self.on_stdout(kept)
+            else:
+                self.stdout.write(kept)
 
     def _drain(self) -> None:
         """What it left in the pipes, and no more: a grandchild that holds them open may write for ever."""
@@ -295,6 +314,10 @@ class _Child:
             left = 1 << 20  # the most a pipe can hold
             while left > 0 and (count := self._read(fd)):
                 left -= count
+
+
+def _ignored(_: bytes) -> None:
+    """What a child still says while it is being ended."""
 
 
 def _pidfd(pid: int) -> int:

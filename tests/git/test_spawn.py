@@ -372,3 +372,20 @@ except ChildProcessError: print("none")
 """
     done = subprocess.run([sys.executable, "-I", "-c", script], check=True, timeout=20, capture_output=True)
     assert done.stdout == b"none\n"
+
+
+def test_output_that_is_handed_on_is_not_kept_and_still_capped() -> None:
+    got = bytearray()
+    done = sh("head -c 300000 /dev/zero", cap=1 << 20, on_stdout=got.extend)
+    assert (len(got), done.stdout, done.capped) == (300_000, b"", False)
+    got.clear()
+    done = sh("head -c 300000 /dev/zero", cap=100_000, on_stdout=got.extend)
+    assert (len(got), done.stdout, done.capped) == (100_000, b"", True)
+
+
+def test_a_failing_reader_ends_the_child() -> None:
+    def fail(_: bytes) -> None:
+        raise ValueError("the reader's own fault")
+
+    with pytest.raises(ValueError, match="own fault"):
+        sh("exec cat /dev/zero", on_stdout=fail)

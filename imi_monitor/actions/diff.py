@@ -1,0 +1,92 @@
+"""`imi diff`: what a worktree changed, for people and, with --json, for programs. It shows; it makes no patch to apply."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from imi_monitor.actions import looking
+from imi_monitor.actions.base import Action, Argument, Option, Outcome
+from imi_monitor.git import diff as diffs
+from imi_monitor.model import patch_text
+from imi_monitor.model.diff import ONE_FILE, ONLY_COUNTS, USUAL, Diff
+from imi_monitor.model.errors import UsageError
+from imi_monitor.model.text import safe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.context import Context
+    from imi_monitor.actions.target import Target
+    from imi_monitor.git.diff import Kind
+    from imi_monitor.model.diff import Limits
+
+_KINDS: tuple[Kind, ...] = ("staged", "unstaged", "trunk")
+
+
+class ShowDiff(Action):
+    words = ("diff",)
+    label = "Diff"
+    help = "show what a worktree changed and has not committed, or what it would bring to the trunk"
+    more = """
+    Without an option: everything since the last commit, untracked files included.
+    A long file is cut and says so; --file shows it whole. What is printed is for reading, not for `git apply`.
+    """
+    arguments = (Argument("name", "the worktree; without it the one you stand in", optional=True),)
+    options = (
+        Option("staged", "only what is in the index", aliases=("s",)),
+        Option("unstaged", "only what is not in the index, untracked files included", aliases=("u",)),
+        Option("trunk", "commits and uncommitted work since it left the trunk", aliases=("t",)),
+        Option("file", "only this file, as far as 100,000 lines", value="PATH", aliases=("f",)),
+        Option("stat", "only which files, and how many lines"),
+    )
+    changes = False
+
+    def refuse(self, context: Context, request: Request) -> None:
+        given = [f"--{kind}" for kind in _KINDS if request.flag(kind)]
+        if len(given) > 1:
+            raise UsageError(f"{' and '.join(given)} exclude each other: give one", code="bad-option")
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        self.refuse(context, request)
+        one = looking.meant(context, request)
+        kind: Kind = next((kind for kind in _KINDS if request.flag(kind)), "all")
+        path = request.text("file")
+        stat = request.flag("stat")
+        limits = ONLY_COUNTS if stat else USUAL if path is None else ONE_FILE
+        found = read(context, one, kind, [path] if path is not None else [], limits)
+        shown = patch_text.summary(found) if stat else patch_text.lines(found, f"imi diff {safe(one.name)} --file")
+        lines = shown or [f"{safe(path)} is unchanged" if path is not None else "nothing changed"]
+        return Outcome(lines, _data(one, kind, found, stat=stat))
+
+
+def read(
+    context: Context,
+    one: Target,
+    kind: Kind,
+    paths: list[str],
+    limits: Limits = USUAL,
+    on_part: Callable[[Diff], None] | None = None,
+    *,
+    new_files: bool = True,
+) -> Diff:
+    """One comparison in one worktree."""
+    git = looking.git_in(context, one)
+    trunk = looking.trunk_of(context, one) if kind == "trunk" else None
+    return diffs.read(git, kind, trunk=trunk, paths=paths, limits=limits, new_files=new_files, on_part=on_part)
+
+
+def of_commit(context: Context, one: Target, sha: str, on_part: Callable[[Diff], None] | None = None) -> Diff:
+    """What one commit did, seen from one worktree."""
+    return diffs.of_commit(looking.git_in(context, one), sha, on_part=on_part)
+
+
+def _data(one: Target, kind: Kind, found: Diff, *, stat: bool) -> dict[str, object]:
+    return {
+        "repo": one.repo_name, "worktree_name": one.name, "kind": kind, "base": found.base,
+        "added": found.added, "removed": found.removed, "omitted": found.omitted, "unfinished": found.unfinished,
+        "files": [file.data(lines=not stat) for file in found.files],
+    }  # fmt: skip
+
+
+ACTIONS = (ShowDiff(),)

@@ -1,0 +1,111 @@
+"""`imi log`: the commits of a worktree's branch, its own first, with the agent that held the claim when they were made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from imi_monitor.actions import listing, looking
+from imi_monitor.actions.base import Action, Argument, Option, Outcome
+from imi_monitor.git import log
+from imi_monitor.model import times
+from imi_monitor.model.attribution import holder_at
+from imi_monitor.model.columns import Column, table
+from imi_monitor.model.graph import Graph
+from imi_monitor.model.snapshot import Key
+from imi_monitor.model.text import safe
+
+if TYPE_CHECKING:
+    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.context import Context
+    from imi_monitor.actions.target import Target
+    from imi_monitor.model.log import Entry, Page
+
+_USUAL = 20
+_MOST = 100_000
+_COLUMNS = (
+    Column("Graph", least=2), Column("Commit"), Column("Subject", least=20), Column("Who", least=8, rank=1),
+    Column("Age", right=True),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    key: Key
+    agent: str
+    since: str
+    until: str | None
+
+
+class Log(Action):
+    words = ("log",)
+    label = "Log"
+    help = "the commits of a worktree's branch: its own against the trunk first, then older ones"
+    more = """
+    Who is the agent that held the worktree's claim when the commit was made, else the commit's author.
+    """
+    arguments = (Argument("name", "the worktree; without it the one you stand in", optional=True),)
+    options = (
+        Option("number", f"so many commits ({_USUAL} if not given)", value="N", aliases=("n",), number=True),
+    )  # fmt: skip
+    changes = False
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        self.refuse(context, request)
+        one = looking.meant(context, request)
+        size = min(_MOST, request.whole("number") or _USUAL)
+        found = page(context, one, (0, 0), size)
+        return Outcome(_lines(found), _data(one, found))
+
+
+def page(context: Context, one: Target, seen: tuple[int, int], size: int) -> Page:
+    """The next `size` commits behind those already seen, each with who made it."""
+    git = looking.git_in(context, one)
+    found = log.page(git, log.tips(git, looking.trunk_of(context, one)), seen, size)
+    return replace(found, entries=_attributed(context, one, found.entries))
+
+
+def _attributed(context: Context, one: Target, entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
+    """Only the branch's own commits: what is on the trunk was made elsewhere."""
+    if one.repo_name is None or not any(entry.own for entry in entries):
+        return entries
+    from imi_monitor.store import claim_history, db
+
+    given = db.reading(context.connection, claim_history.history, one.repo_name, one.name, 1000)
+    key = Key("", one.repo_name, one.name)
+    held = {key: sorted((_Held(key, grant.agent_id, grant.claimed_at, grant.released_at) for grant in given),
+                        key=lambda grant: grant.since)}  # fmt: skip
+    return tuple(
+        replace(entry, by=holder_at(held, key, entry.at, grain=1.0)) if entry.own and entry.at else entry
+        for entry in entries
+    )
+
+
+def _lines(found: Page) -> list[str]:
+    if not found.entries:
+        return ["no commits yet"]
+    graph, now = Graph(), times.now()
+    rows = [
+        [graph.row(one.sha, one.parents), one.sha[:8], _subject(one), safe(one.who, 40), times.age_of(one.at, now)]
+        for one in found.entries
+    ]
+    lines = table(_COLUMNS, rows, listing.width())
+    own = sum(entry.own for entry in found.entries)
+    if own and found.trunk and own < len(found.entries):
+        lines.insert(1 + own, f"── on {safe(found.trunk)} too ──")
+    return [*lines, f"… more: -n {2 * len(found.entries)}"] if found.more else lines
+
+
+def _subject(entry: Entry) -> str:
+    names = f"[{', '.join(safe(name, 60) for name in entry.refs[:3])}] " if entry.refs else ""
+    return names + safe(entry.subject)
+
+
+def _data(one: Target, found: Page) -> dict[str, object]:
+    return {
+        "repo": one.repo_name, "worktree_name": one.name, "trunk": found.trunk, "more": found.more,
+        "own": sum(entry.own for entry in found.entries), "commits": [entry.data() for entry in found.entries],
+    }  # fmt: skip
+
+
+ACTIONS = (Log(),)

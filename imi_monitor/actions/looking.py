@@ -1,0 +1,56 @@
+"""Looking into one worktree, for verbs and views alike: its git, fenced as ever, and the trunk it is compared with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from imi_monitor.actions import target
+from imi_monitor.git import layout
+from imi_monitor.model.errors import GitError, Refused
+from imi_monitor.model.text import safe
+
+if TYPE_CHECKING:
+    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.context import Context
+    from imi_monitor.actions.target import Target
+    from imi_monitor.git.run import Git
+
+
+def meant(context: Context, request: Request) -> Target:
+    """The worktree that was named, else the one the caller stands in."""
+    name = request.text("name")
+    if name is not None:
+        return target.find(context, name)
+    place = context.place()
+    here = [one for one in target.targets(context, context.repository()) if place and one.path == place.path]
+    if not here:
+        raise Refused("name a worktree: you do not stand in one", code="no-worktree")
+    return here[0]
+
+
+def git_in(context: Context, one: Target) -> Git:
+    """git there; refused when the folder is gone or its .git file leads elsewhere."""
+    if one.missing or one.admin_dir is None:
+        raise Refused(
+            f"{safe(one.name)} has no folder any more ({safe(one.path)}): `imi undo` brings back what imi removed",
+            code="missing",
+        )
+    if not one.is_main and not layout.points_back(one.admin_dir, one.path):
+        raise GitError(
+            f"the .git file of {safe(one.name)} names another repository (tampered with, or a copy): nothing was asked",
+            code="tampered",
+        )
+    git = context.git(one.repository, one.admin_dir, one.path)
+    git.cancelled = context.cancelled
+    return git
+
+
+def trunk_of(context: Context, one: Target) -> str | None:
+    """The full ref of the trunk, as the remote had it at the last fetch, else the local one; None when there is none."""
+    from imi_monitor.git import distance, refs
+
+    settings = context.settings_of(one.repository)
+    remote = settings.text("git_settings.remote_name")
+    git = context.git(one.repository)
+    name = refs.default_branch(git, remote, settings.text("git_settings.default_branch") or None)
+    return distance.trunk_ref(git, remote, name)

@@ -1,0 +1,116 @@
+"""What differs: files, hunks and lines of a diff, as git told it and as much of it as anybody can look at.
+
+Texts are as they came, bytes that are no UTF-8 as surrogates; whoever shows them makes them safe. What was not kept is
+counted, never silently left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+ADDED, REMOVED, CONTEXT, NOTE = "+", "-", " ", "\\"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line. `sign` is +, -, a space, or a backslash for git's own remark; `marks` are git's columns of a merge."""
+
+    sign: str
+    text: str
+    old: int | None = None
+    new: int | None = None
+    marks: str = ""
+    cut: bool = False  # the line is longer than what was kept
+
+
+@dataclass(frozen=True, slots=True)
+class Hunk:
+    """A run of lines with what git says it is in (`section`)."""
+
+    old: int
+    new: int
+    section: str
+    lines: tuple[Line, ...]
+
+    def data(self) -> dict[str, object]:
+        lines = [
+            {"sign": line.sign, "text": line.text, "old": line.old, "new": line.new, "cut": line.cut}
+            for line in self.lines
+        ]
+        return {"old": self.old, "new": self.new, "section": self.section, "lines": lines}
+
+
+@dataclass(frozen=True, slots=True)
+class FileDiff:
+    """One file. `state` is git's letter (A M D R C T U), or ? for an untracked file.
+
+    `added` and `removed` count all lines, kept or not; None is unknown. `cut` is how many lines were not kept.
+    """
+
+    path: str
+    state: str = "M"
+    origin: str | None = None
+    old_mode: str | None = None
+    new_mode: str | None = None
+    binary: bool = False
+    hunks: tuple[Hunk, ...] = ()
+    added: int | None = 0
+    removed: int | None = 0
+    cut: int = 0
+    note: str | None = None  # why there is nothing to see, or more than can be seen
+
+    @property
+    def submodule(self) -> bool:
+        return "160000" in (self.old_mode, self.new_mode)
+
+    @property
+    def kept(self) -> int:
+        return sum(len(hunk.lines) for hunk in self.hunks)
+
+    def data(self, *, lines: bool = True) -> dict[str, object]:
+        fields: dict[str, object] = {
+            "path": self.path, "state": self.state, "origin": self.origin, "old_mode": self.old_mode,
+            "new_mode": self.new_mode, "binary": self.binary, "added": self.added, "removed": self.removed,
+            "submodule": self.submodule, "cut": self.cut, "note": self.note,
+        }  # fmt: skip
+        return {**fields, "hunks": [hunk.data() for hunk in self.hunks]} if lines else fields
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """All files of one comparison. `unfinished` says why the end is missing; `omitted` files are known only by number."""
+
+    files: tuple[FileDiff, ...] = ()
+    base: str | None = None  # what was compared with, for people
+    unfinished: str | None = None
+    omitted: int = 0
+
+    @property
+    def added(self) -> int:
+        return sum(file.added or 0 for file in self.files)
+
+    @property
+    def removed(self) -> int:
+        return sum(file.removed or 0 for file in self.files)
+
+    def joined(self, more: Diff) -> Diff:
+        """This and what comes after it."""
+        return replace(
+            self, files=self.files + more.files, omitted=self.omitted + more.omitted,
+            unfinished=self.unfinished or more.unfinished,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much of a diff is kept: what is beyond is counted."""
+
+    lines_of_file: int = 3000
+    lines: int = 30_000
+    files: int = 3000
+    width: int = 2000  # characters of one line
+
+
+USUAL = Limits()
+ONE_FILE = Limits(lines_of_file=100_000, lines=100_000, width=10_000)
+ONLY_COUNTS = Limits(lines_of_file=0, lines=0)

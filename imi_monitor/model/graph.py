@@ -1,0 +1,85 @@
+"""Branches of a history drawn beside its commits, one row each: which lines run past, where they part and join.
+
+Fed with commits and their parents in the order they are listed, newest first. A parent that is listed before its child (clocks
+lie) simply ends its line: nothing is ever drawn that is not in the history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+MOST_LANES = 8  # drawn beside each other; what is further right is only remembered
+COMMIT, MERGE, PAST, OVER = "●", "◉", "│", "─"
+_LEFT, _RIGHT, _UP, _DOWN = 1, 2, 4, 8
+_SHAPES = {
+    _LEFT | _RIGHT: "─", _UP | _DOWN: "│", _LEFT | _UP: "╯", _LEFT | _DOWN: "╮", _LEFT | _RIGHT | _UP: "┴",
+    _LEFT | _RIGHT | _DOWN: "┬", _LEFT | _UP | _DOWN: "┤", _LEFT | _RIGHT | _UP | _DOWN: "┼", _RIGHT | _UP: "╰",
+    _RIGHT | _DOWN: "╭", _RIGHT | _UP | _DOWN: "├",
+}  # fmt: skip
+
+
+class Graph:
+    """The lines that are open below the last row."""
+
+    def __init__(self) -> None:
+        self._lanes: list[str | None] = []  # the commit each lane waits for
+
+    def row(self, sha: str, parents: Sequence[str]) -> str:
+        """The picture beside this commit; two cells a lane."""
+        waiting = [index for index, wanted in enumerate(self._lanes) if wanted == sha]
+        place = waiting[0] if waiting else self._free()
+        above = {index for index, wanted in enumerate(self._lanes) if wanted is not None}
+        for index in waiting[1:]:
+            self._lanes[index] = None
+        self._lanes[place] = None
+        ends = [*waiting[1:], *self._open(place, parents)]
+        below = {index for index, wanted in enumerate(self._lanes) if wanted is not None}
+        while self._lanes and self._lanes[-1] is None:
+            self._lanes.pop()
+        return _drawn(place, MERGE if len(parents) > 1 else COMMIT, above, below, ends)
+
+    def _open(self, place: int, parents: Sequence[str]) -> list[int]:
+        """Let lanes wait for the parents; gives those that a merge line leads to."""
+        if not parents:
+            return []
+        ends = []
+        for parent in dict.fromkeys(parents[1:]):
+            lane = self._lanes.index(parent) if parent in self._lanes else self._free(place + 1)
+            self._lanes[lane] = parent
+            ends.append(lane)
+        self._lanes[place] = parents[0]
+        return ends
+
+    def _free(self, start: int = 0) -> int:
+        for index in range(start, len(self._lanes)):
+            if self._lanes[index] is None:
+                return index
+        while len(self._lanes) < start:
+            self._lanes.append(None)
+        self._lanes.append(None)
+        return len(self._lanes) - 1
+
+
+def _drawn(place: int, sign: str, above: set[int], below: set[int], ends: list[int]) -> str:
+    """One row: the commit, the lanes that go past it, and level lines to the lanes that join or part here."""
+    left, right = min([place, *ends]), max([place, *ends])
+    width = max([place, *above, *below, *ends], default=0) + 1
+    cells = []
+    for lane in range(min(width, MOST_LANES)):
+        if lane == place:
+            cells.append(sign)
+        else:
+            cells.append(_shape(lane, left, right, lane in above, lane in below, lane in ends))
+        cells.append(OVER if left <= lane < right else " ")
+    if width > MOST_LANES:
+        cells[-1] = "…"
+    return "".join(cells).rstrip()
+
+
+def _shape(lane: int, left: int, right: int, above: bool, below: bool, end: bool) -> str:
+    if not left <= lane <= right:
+        return PAST if above or below else " "
+    if not end:  # a line that only goes past is crossed
+        return "┼" if above and below else OVER
+    sides = (_LEFT if lane > left else 0) | (_RIGHT if lane < right else 0)
+    return _SHAPES.get(sides | (_UP if above else 0) | (_DOWN if below else 0), OVER)

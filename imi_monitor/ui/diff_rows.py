@@ -1,0 +1,97 @@
+"""The rows of a diff on the screen, and how the reader's line is found again in a newer one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from imi_monitor.model.diff import Diff, Line
+
+FILE, HUNK, LINE, CUT, GAP, END = "file", "hunk", "line", "cut", "gap", "end"
+
+
+class Row(NamedTuple):
+    """One row: what it is, and of which file, hunk and line."""
+
+    kind: str
+    file: int
+    hunk: int = 0
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """What the reader looks at, in words that mean the same in the next diff."""
+
+    path: str
+    row: Row
+    line: Line | None
+
+
+class Rows:
+    """All rows of one diff."""
+
+    def __init__(self, diff: Diff) -> None:
+        self.diff = diff
+        self.rows: list[Row] = []
+        self.heads: list[int] = []  # where each file begins
+        for index in range(len(diff.files)):
+            if index:
+                self.rows.append(Row(GAP, index - 1))
+            self.heads.append(len(self.rows))
+            self.rows += _of_file(diff, index)
+        if diff.omitted or diff.unfinished:
+            self.rows.append(Row(END, max(0, len(diff.files) - 1)))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def file_at(self, row: int) -> int:
+        return self.rows[row].file if 0 <= row < len(self.rows) else 0
+
+    def line_at(self, row: int) -> Line | None:
+        at = self.rows[row]
+        return self.diff.files[at.file].hunks[at.hunk].lines[at.line] if at.kind == LINE else None
+
+    def next(self, row: int, kind: str, step: int) -> int | None:
+        """The next row of that kind, forwards or backwards."""
+        places = range(row + 1, len(self.rows)) if step > 0 else range(row - 1, -1, -1)
+        return next((place for place in places if self.rows[place].kind == kind), None)
+
+    def anchor(self, row: int) -> Anchor | None:
+        if not 0 <= row < len(self.rows):
+            return None
+        at = self.rows[row]
+        return Anchor(self.diff.files[at.file].path, at, self.line_at(row)) if self.diff.files else None
+
+    def find(self, wanted: Anchor) -> int:
+        """The row that shows what the reader looked at: the same line if it is there, else the nearest to its place."""
+        paths = [file.path for file in self.diff.files]
+        if wanted.path not in paths:
+            return self.heads[min(wanted.row.file, len(self.heads) - 1)] if self.heads else 0
+        file = paths.index(wanted.path)
+        own = range(self.heads[file], self.heads[file + 1] if file + 1 < len(self.heads) else len(self.rows))
+        if wanted.line is None:
+            alike = [row for row in own if self.rows[row][:3:2] == (wanted.row.kind, wanted.row.hunk)]
+            return alike[0] if alike else own.start
+        lines = [(row, line) for row in own if (line := self.line_at(row)) is not None]
+        same = [pair for pair in lines if (pair[1].sign, pair[1].text) == (wanted.line.sign, wanted.line.text)]
+        near = min(same or lines, key=lambda pair: abs(_number(pair[1]) - _number(wanted.line)), default=None)
+        return near[0] if near else own.start
+
+
+def _number(line: Line | None) -> int:
+    return (line.new or line.old or 0) if line else 0
+
+
+def _of_file(diff: Diff, index: int) -> Iterator[Row]:
+    file = diff.files[index]
+    yield Row(FILE, index)
+    for place, hunk in enumerate(file.hunks):
+        if hunk.lines and (hunk.old or len(file.hunks) > 1):
+            yield Row(HUNK, index, place)
+        for line in range(len(hunk.lines)):
+            yield Row(LINE, index, place, line)
+    if file.cut or (file.note and file.hunks):
+        yield Row(CUT, index)

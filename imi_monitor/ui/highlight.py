@@ -1,0 +1,92 @@
+"""Colours of code, block by block and only for what is on the screen.
+
+The language follows from the file's name alone, out of a short list: a hostile repository cannot choose some forgotten
+lexer, and long lines are left alone. Only calm colours: green, red and yellow mean something else in a diff.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+from textual.content import Span
+
+if TYPE_CHECKING:
+    from pygments.lexer import Lexer
+
+_LONGEST_LINE = 400  # characters; beyond that it is data, not code
+_ENDINGS = {
+    "py": "python", "pyi": "python", "js": "javascript", "mjs": "javascript", "cjs": "javascript", "jsx": "jsx",
+    "ts": "typescript", "tsx": "tsx", "rs": "rust", "go": "go", "c": "c", "h": "c", "cc": "cpp", "cpp": "cpp",
+    "hpp": "cpp", "cxx": "cpp", "java": "java", "kt": "kotlin", "swift": "swift", "rb": "ruby", "php": "php",
+    "cs": "csharp", "scala": "scala", "lua": "lua", "sh": "bash", "bash": "bash", "zsh": "bash", "fish": "fish",
+    "sql": "sql", "html": "html", "css": "css", "scss": "scss", "tcss": "scss", "json": "json", "yaml": "yaml",
+    "yml": "yaml", "toml": "toml", "ini": "ini", "cfg": "ini", "xml": "xml", "svg": "xml", "md": "markdown",
+    "ex": "elixir", "exs": "elixir", "hs": "haskell", "dart": "dart", "zig": "zig", "proto": "protobuf", "tf": "terraform",
+}  # fmt: skip
+_NAMES = {"makefile": "make", "dockerfile": "docker"}
+# the beginning of a token's name in Pygments, and how it looks
+_STYLES = (
+    ("Token.Comment", "$foreground-muted italic"), ("Token.Keyword", "$text-primary"), ("Token.Operator.Word", "$text-primary"),
+    ("Token.Literal.String", "$text-secondary"), ("Token.Literal.Number", "$text-secondary"),
+    ("Token.Name.Function", "bold"), ("Token.Name.Class", "bold"), ("Token.Name.Tag", "$text-primary"),
+    ("Token.Name.Decorator", "$text-secondary"), ("Token.Name.Attribute", "$text-secondary"),
+)  # fmt: skip
+# what a lexer may stumble over in text that is no code of its language; colours are an extra, the text is what matters
+_STUMBLES = (ValueError, LookupError, TypeError, AttributeError, RecursionError, re.error)
+
+
+def language(path: str) -> str | None:
+    """The language a file is written in, by its name; None when it is not one we colour."""
+    name = os.path.basename(path).lower()
+    return _NAMES.get(name) or _ENDINGS.get(name.rpartition(".")[2])
+
+
+def spans(path: str, lines: Sequence[str]) -> list[list[Span]]:
+    """For each line what to colour in it. The lines must follow each other in the file."""
+    found: list[list[Span]] = [[] for _ in lines]
+    lexer = _lexer(language(path))
+    if lexer is None or any(len(line) > _LONGEST_LINE for line in lines):
+        return found
+    starts = [0, *accumulate(len(line) + 1 for line in lines)]
+    try:
+        for at, kind, text in lexer.get_tokens_unprocessed("\n".join(lines) + "\n"):
+            style = _style(kind)
+            if style:
+                _spread(found, starts, at, at + len(text), style)
+    except _STUMBLES:
+        return [[] for _ in lines]
+    return found
+
+
+def _spread(found: list[list[Span]], starts: list[int], at: int, end: int, style: str) -> None:
+    """A token may go over several lines."""
+    line = bisect_right(starts, at) - 1
+    while line < len(found) and starts[line] < end:
+        left, right = max(at, starts[line]), min(end, starts[line + 1] - 1)
+        if left < right:
+            found[line].append(Span(left - starts[line], right - starts[line], style))
+        line += 1
+
+
+@lru_cache(64)
+def _lexer(name: str | None) -> Lexer | None:
+    if name is None:
+        return None
+    from pygments.lexers import get_lexer_by_name  # with the first code that is looked at, not with the dashboard
+    from pygments.util import ClassNotFound
+
+    try:
+        return get_lexer_by_name(name)
+    except ClassNotFound:
+        return None
+
+
+@lru_cache(512)
+def _style(kind: Any) -> str:
+    return next((style for start, style in _STYLES if str(kind).startswith(start)), "")

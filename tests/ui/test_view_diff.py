@@ -1,0 +1,289 @@
+"""The diff of the selected worktree, by keys, over a real repository."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from imi_monitor.actions import diff as action
+from imi_monitor.model.diff import Diff, FileDiff
+from imi_monitor.ui.app import ImiApp
+from imi_monitor.ui.panels.worktrees import WorktreesPanel
+from imi_monitor.ui.views.diff import DiffView
+from imi_monitor.ui.widgets.sheet import Sheet
+from tests.git.asking import conflict
+from tests.helpers import Repo, git
+from tests.ui.test_app import played, screen, until
+
+Play = Callable[[ImiApp, Pilot[Any]], Awaitable[None]]
+HOSTILE = "\x1b]52;c;aGk=\x07 [/b] [a=b:] ev\u202eil \x9b31m"
+
+
+def viewed(repo: Repo, key: str, play: Play, *, tree: str = "feat-x", size: tuple[int, int] = (140, 40)) -> None:
+    """Select the worktree, open the view, and play."""
+
+    async def opened(app: ImiApp, pilot: Pilot[Any]) -> None:
+        lines = app.query_one(WorktreesPanel).lines
+        await until(pilot, lambda: any(row.key.endswith(tree) for row in lines.rows))
+        lines.select(next(row.key for row in lines.rows if row.key.endswith(tree)))
+        await until(pilot, lambda: app._selected is not None and app._selected.worktree == tree)
+        await pilot.press(key)
+        await until(pilot, lambda: len(app.screen_stack) == 2 and "reading…" not in screen(app))
+        await play(app, pilot)
+        app._paused = True  # the dashboard ends next: its clock must not find the screen half taken down
+
+    played(repo, opened, size)
+
+
+def lines_of(app: ImiApp) -> Sheet:
+    return app.screen.query_one("#diff-lines", Sheet)
+
+
+@pytest.fixture
+def feat(repo: Repo) -> Repo:
+    made = repo.worktree("feat-x")
+    made.write("own.py", "def own():\n    return 'committed'\n")
+    made.commit("own work")
+    made.write("README.md", "hello\nstaged words\n")
+    made.git("add", "README.md")
+    made.write("src/api.py", "def api():\n    return 2\n")
+    made.write("new.txt", "brand new\n")
+    return made
+
+
+def test_kinds_by_key_and_by_tab(feat: Repo, repo: Repo) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: "staged words" in screen(app) and "brand new" in screen(app))
+        assert "3 files +3 −1" in screen(app) and "return 2" in screen(app)
+        await pilot.press("s")
+        await until(pilot, lambda: "staged words" in screen(app) and "brand new" not in screen(app))
+        await pilot.press("u")
+        await until(pilot, lambda: "return 2" in screen(app) and "staged words" not in screen(app))
+        await pilot.press("t")
+        await until(pilot, lambda: "committed" in screen(app) and "against main" in screen(app))
+        await pilot.press("tab")
+        await until(pilot, lambda: "against HEAD" in screen(app))
+        await pilot.press("escape")
+        await until(pilot, lambda: len(app.screen_stack) == 1)
+
+    viewed(repo, "d", play)
+
+
+def test_files_hunks_and_the_list_beside(feat: Repo, repo: Repo) -> None:
+    text = "".join(f"line {number}\n" for number in range(200))
+    feat.write("long.txt", text)
+    feat.git("add", "-A")
+    feat.git("commit", "-q", "-m", "long")
+    feat.write("long.txt", text.replace("line 20\n", "LINE 20\n").replace("line 150\n", "LINE 150\n"))
+    feat.write("zz.txt", "last\n")
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: "LINE 20" in screen(app))
+        files = app.screen.query_one("#diff-files", Sheet)
+        assert (files.count, files.cursor) == (2, 0)
+        await pilot.press("right_square_bracket")
+        assert lines_of(app).cursor == 1
+        await pilot.press("right_square_bracket", "j", "j", "j")
+        view = app.screen
+        assert isinstance(view, DiffView)
+        line = view._rows.line_at(lines_of(app).cursor)
+        assert line is not None and line.text == "line 149"
+        await pilot.press("n")
+        await until(pilot, lambda: files.cursor == 1)
+        assert view._rows.rows[lines_of(app).cursor].kind == "file"
+        await pilot.press("N")
+        await until(pilot, lambda: files.cursor == 0)
+        await pilot.click("#diff-files", offset=(3, 1))
+        await until(pilot, lambda: view._rows.file_at(lines_of(app).cursor) == 1)
+
+    viewed(repo, "d", play, size=(140, 16))
+
+
+def test_the_readers_line_stays_while_the_worktree_changes(feat: Repo, repo: Repo) -> None:
+    text = "".join(f"line {number}\n" for number in range(300))
+    feat.write("new.txt", text)
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: "line 5" in screen(app))
+        view = app.screen
+        assert isinstance(view, DiffView)
+        await pilot.press("n", "n", *["j"] * 150)
+
+        def at() -> tuple[str, int]:
+            line = view._rows.line_at(lines_of(app).cursor)
+            assert line is not None
+            return line.text, lines_of(app).cursor - lines_of(app).scroll_offset.y
+
+        before = at()
+        assert before[0] == "line 149"
+        feat.write("new.txt", "inserted above\n" * 40 + text)
+        await until(pilot, lambda: (view._diff.added if view._diff else 0) > 340)
+        assert at() == before
+        feat.write("aaa.txt", "a file before all others\n" * 5)
+        await until(pilot, lambda: len(view._rows.diff.files) == 4)
+        assert at() == before
+
+    viewed(repo, "d", play)
+
+
+def test_a_change_that_keeps_the_counts_is_seen(feat: Repo, repo: Repo) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: "return 2" in screen(app))
+        feat.write("src/api.py", "def api():\n    return 7\n")
+        await until(pilot, lambda: "return 7" in screen(app))
+
+    viewed(repo, "d", play)
+
+
+def test_who_never_stops_changing_is_followed_all_the_same(feat: Repo, repo: Repo) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: "return 2" in screen(app))
+        for number in range(1000, 1300):
+            feat.write("src/api.py", f"def api():\n    return {number}\n")
+            await pilot.pause(0.04)
+            if "return 1" in screen(app).replace("return 1 ", ""):
+                return
+        pytest.fail(screen(app))
+
+    viewed(repo, "d", play)
+
+
+def test_the_answer_to_a_question_that_was_dropped_is_not_shown(
+    feat: Repo, repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    released, answered = Event(), Event()
+    real = action.read
+
+    def read(context: Any, one: Any, kind: str, *rest: Any, **options: Any) -> Diff:
+        if kind != "trunk":
+            return real(context, one, kind, *rest, **options)  # type: ignore[arg-type]
+        released.wait(20)
+        answered.set()
+        return Diff((FileDiff("stale.txt", "A", added=1),))
+
+    monkeypatch.setattr(action, "read", read)
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: "return 2" in screen(app))
+        await pilot.press("t", "s")
+        await until(pilot, lambda: "staged words" in screen(app))
+        released.set()
+        await until(pilot, answered.is_set)
+        await pilot.pause(0.3)
+        assert "staged words" in screen(app) and "stale.txt" not in screen(app)
+
+    viewed(repo, "d", play)
+
+
+def test_a_long_diff_is_cut_and_tells_the_command(feat: Repo, repo: Repo) -> None:
+    feat.write("big.txt", "x\n" * 20_000)
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: "+20,000" in screen(app))
+        await pilot.press("n", "n", "n")
+        await pilot.press("G", *["k"] * 8)
+        await until(pilot, lambda: "17,000 more lines: imi diff feat-x --file big.txt" in screen(app) or _upwards(app))
+
+    def _upwards(app: ImiApp) -> bool:
+        lines_of(app).action_move(-1)
+        return False
+
+    viewed(repo, "d", play)
+
+
+@pytest.mark.parametrize("size", [(140, 40), (100, 30), (60, 20), (40, 12)])
+def test_hostile_text_is_harmless_at_every_width(feat: Repo, repo: Repo, size: tuple[int, int]) -> None:  # T2
+    feat.git("stash", "-q", "-u")
+    name = HOSTILE.replace("/", "_")
+    feat.write(f"{name}.py", f"{HOSTILE}\n{'日本👩‍👩‍👧' * 50}\n{'x' * 10_000}\n\t'''\n")
+    (feat.path / "new\nline").write_bytes(b"caf\xe9 \x00 binary")
+    (feat.path / "latin").write_bytes(b"caf\xe9\r\n")
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        for key in ("j", "l", "l", "h", "n", "n", "G", "g", "t", "u"):
+            await pilot.press(key)
+            await until(pilot, lambda: "reading…" not in screen(app))
+            assert not set(screen(app)) & set("\x1b\x07\u202e\x9b\r")
+        await until(pilot, lambda: "[/b]" in screen(app) or size[0] < 100)
+        if size == (140, 40):
+            assert "caf\\xe9␍" in screen(app) and "binary" in screen(app) and "new\\x0aline" in screen(app)
+        widths = {sum(segment.cell_length for segment in strip) for strip in app.screen._compositor.render_strips()}
+        assert widths == {size[0]}, "no line is wider or narrower than the screen"
+
+    viewed(repo, "d", play, size=size)
+
+
+def test_nothing_conflict_rename_mode_and_submodule(repo: Repo, tmp_path: Path) -> None:
+    made = repo.worktree("feat-x")
+    inner = Repo.create(tmp_path / "inner")
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: "nothing changed since the last commit" in screen(app))
+        conflict(repo)  # elsewhere: the same view must not care
+        made.git("mv", "src/db.py", "src/database.py")
+        (made.path / "src/api.py").chmod(0o755)
+        made.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(inner.path), "sub")
+        await until(pilot, lambda: "src/database.py (was src/db.py)" in screen(app))
+        await until(pilot, lambda: "mode 100644 → 100755" in screen(app) and "Subproject commit" in screen(app))
+
+    viewed(repo, "d", play)
+
+
+def test_a_conflict_shows_both_sides(repo: Repo) -> None:
+    conflict(repo)
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await pilot.press("u")
+        await until(pilot, lambda: "++ <<<<<<< HEAD" in screen(app) and "conflict" in screen(app))
+
+    viewed(repo, "d", play, tree="app")
+
+
+def test_unborn(tmp_path: Path) -> None:
+    git("init", "-q", "-b", "main", str(tmp_path / "fresh"), cwd=tmp_path)
+    fresh = Repo(tmp_path / "fresh")
+    fresh.write("first.txt", "first\n")
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: "first.txt" in screen(app) and "+1" in screen(app))
+        await pilot.press("t")
+        await until(
+            pilot, lambda: "?" in screen(app) and ("no trunk" in screen(app) or "nothing is committed" in screen(app))
+        )
+
+    viewed(fresh, "d", play, tree="fresh")
+
+
+def test_a_deleted_worktree_is_said(feat: Repo, repo: Repo, tmp_path: Path) -> None:
+    feat.git("stash", "-q", "-u")
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: "nothing changed" in screen(app))
+        feat.path.rename(tmp_path / "elsewhere")
+        await until(pilot, lambda: "feat-x is gone: its folder does not exist any more" in screen(app))
+        await pilot.press("t", "s", "j", "n", "e")
+        await until(pilot, lambda: "is gone" in screen(app))
+
+    viewed(repo, "d", play)
+
+
+def test_the_editor_is_opened_at_the_line(
+    feat: Repo, repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from imi_monitor.ui import editor
+
+    asked: list[tuple[str, str, int | None]] = []
+    monkeypatch.setattr(editor, "edit", lambda _app, root, path, line=None: asked.append((root, path, line)))
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: "return 2" in screen(app))
+        await pilot.press("n", "j", "j", "j", "j", "e")
+        assert asked == [(os.path.realpath(feat.path), "src/api.py", 2)]
+
+    viewed(repo, "d", play)

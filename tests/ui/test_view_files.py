@@ -1,0 +1,107 @@
+"""The changed files of the selected worktree, by keys, over a real repository."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from imi_monitor.ui import editor
+from imi_monitor.ui.app import ImiApp
+from imi_monitor.ui.views.diff import DiffView
+from imi_monitor.ui.views.files import FilesView
+from tests.helpers import Repo, imi
+from tests.ui.test_app import screen, until
+from tests.ui.test_view_diff import HOSTILE, feat, viewed
+
+__all__ = ["feat"]
+
+
+def row_of(app: ImiApp, path: str) -> str:
+    return next((line for line in screen(app).split("\n") if path in line), "")
+
+
+def test_letters_lines_age_who_and_the_others(feat: Repo, repo: Repo) -> None:
+    repo.worktree("fix-bug").write("README.md", "mine\n")
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: "fix-bug" in row_of(app, "README.md"))
+        await until(pilot, lambda: row_of(app, "new.txt").split()[:3] == ["??", "new.txt", "+1"])
+        assert row_of(app, "README.md").split()[:3] == ["M", "README.md", "+1"]
+        assert row_of(app, "src/api.py").split()[:4] == ["M", "src/api.py", "+1", "−1"]
+        assert row_of(app, "own.py").split()[:3] == ["A", "own.py", "+2"], "committed since the trunk"
+        assert "3 files uncommitted · 1 committed · ⚡ 1 touched elsewhere too" in screen(app)
+        assert not any(f" {who}" in row_of(app, "src/api.py") for who in ("claude-1", "human"))
+        imi("claim", "feat-x", "--agent", "claude-1", cwd=repo.path)
+        await until(pilot, lambda: app._snapshot is not None and any(tree.claim for tree in app._snapshot.worktrees))
+        feat.write("src/api.py", "def api():\n    return 3\n")
+        await until(pilot, lambda: "claude-1" in row_of(app, "src/api.py"))
+
+    viewed(repo, "f", play)
+
+
+def test_enter_opens_its_diff_and_the_cursor_stays_on_its_file(feat: Repo, repo: Repo) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        view = app.screen
+        assert isinstance(view, FilesView)
+        await until(pilot, lambda: "+2" in row_of(app, "own.py"))
+        while view.chosen is None or view.chosen.path != "src/api.py":
+            await pilot.press("j")
+        feat.write("aaa.txt", "before all others\n")
+        await until(pilot, lambda: "aaa.txt" in screen(app))
+        assert view.chosen is not None and view.chosen.path == "src/api.py"
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, DiffView) and "return 2" in screen(app))
+        diff = app.screen
+        assert isinstance(diff, DiffView)
+        await until(pilot, lambda: diff._rows.file_at(diff.lines.cursor) > 0)
+        assert diff._rows.diff.files[diff._rows.file_at(diff.lines.cursor)].path == "src/api.py"
+        await pilot.press("escape", "G", "enter")
+        await until(pilot, lambda: "committed" in screen(app) and "against main" in screen(app))
+
+    viewed(repo, "f", play)
+
+
+def test_the_editor(feat: Repo, repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(editor, "edit", lambda _app, _root, path, line=None: asked.append(path))
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: "new.txt" in screen(app))
+        await pilot.press("e")
+        assert asked == ["README.md"]
+
+    viewed(repo, "f", play)
+
+
+def test_nothing_changed_and_gone(repo: Repo) -> None:
+    made = repo.worktree("feat-x")
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: "no file is changed" in screen(app))
+        await pilot.press("enter", "e", "j", "k")
+        made.path.rename(made.path.parent / "elsewhere")
+        await until(pilot, lambda: "feat-x is gone" in screen(app))
+
+    viewed(repo, "f", play)
+
+
+@pytest.mark.parametrize("size", [(140, 40), (100, 30), (60, 20), (40, 12)])
+def test_hostile_names_are_harmless_at_every_width(repo: Repo, size: tuple[int, int]) -> None:  # T2
+    made = repo.worktree("feat-x")
+    made.write(f"{HOSTILE.replace('/', '_')}\n.txt", "x\n")
+    made.write(f"{'日本👩‍👩‍👧' * 10}.txt", "x\n")
+    with open(str(made.path).encode() + b"/caf\xe9", "wb") as file:
+        file.write(b"x")
+    made.git("add", "-A")
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: "caf\\xe9" in screen(app))
+        assert not set(screen(app)) & set("\x1b\x07\u202e\x9b\r")
+        widths = {sum(segment.cell_length for segment in strip) for strip in app.screen._compositor.render_strips()}
+        assert widths == {size[0]}
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, DiffView) and "reading…" not in screen(app))
+
+    viewed(repo, "f", play, size=size)

@@ -1,0 +1,140 @@
+"""The log of the selected worktree's branch, by keys, over a real repository."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from imi_monitor.ui.app import ImiApp
+from imi_monitor.ui.views import log
+from imi_monitor.ui.views.diff import DiffView
+from imi_monitor.ui.views.log import LogView
+from tests.helpers import Repo, git, imi
+from tests.ui.test_app import screen, until
+from tests.ui.test_view_diff import HOSTILE, viewed
+
+
+def test_own_commits_graph_who_and_what_one_did(repo: Repo) -> None:
+    made = repo.worktree("feat-x")
+    imi("claim", "feat-x", "--agent", "claude-1", cwd=repo.path)
+    made.write("one.txt", "one\n")
+    made.commit("own one")
+    made.git("checkout", "-q", "-b", "side", "HEAD~1")
+    made.write("side.txt", "side\n")
+    made.commit("on the side")
+    made.git("checkout", "-q", "feat/x")
+    made.git("merge", "-q", "--no-ff", "-m", "bring the side", "side")
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: "3 commits not on main" in screen(app) and "on main too" in screen(app))
+        text = screen(app)
+        assert "◉─╮" in text and "claude-1" in text and "[feat/x] bring the side" in text
+        assert text.index("own one") < text.index("on main too") < text.index("second")
+        view = app.screen
+        assert isinstance(view, LogView) and view.chosen is not None and view.chosen.subject == "bring the side"
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, DiffView) and "side.txt" in screen(app))
+        assert "one.txt" not in screen(app), "a merge shows what it brought"
+        await pilot.press("t", "s", "tab")
+        assert "bring the side" in screen(app)
+        await pilot.press("escape")
+        assert isinstance(app.screen, LogView)
+
+    viewed(repo, "L", play)
+
+
+def test_new_commits_come_in_and_the_cursor_stays(repo: Repo) -> None:
+    made = repo.worktree("feat-x")
+    made.write("one.txt", "one\n")
+    made.commit("own one")
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        view = app.screen
+        assert isinstance(view, LogView)
+        await until(pilot, lambda: "own one" in screen(app))
+        await pilot.press("G")
+        assert view.chosen is not None and view.chosen.subject == "first"
+        made.git("commit", "-q", "--allow-empty", "-m", "own two")
+        await until(pilot, lambda: "own two" in screen(app) and "2 commits not on main" in screen(app))
+        assert view.chosen is not None and view.chosen.subject == "first"
+
+    viewed(repo, "L", play)
+
+
+def test_pages_are_read_as_the_reader_gets_there(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:  # T5
+    monkeypatch.setattr(log, "_PAGE", 40)
+    for number in range(110):
+        repo.git("commit", "-q", "--allow-empty", "-m", f"number {number}")
+    repo.worktree("feat-x")
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        view = app.screen
+        assert isinstance(view, LogView)
+        await until(pilot, lambda: "number 109" in screen(app))
+        assert "40+ commits" in screen(app)
+        for wanted in ("80+ commits", "112 commits"):
+            await pilot.press("G")
+            await until(pilot, lambda wanted=wanted: wanted in screen(app))
+        await pilot.press("G")
+        await until(pilot, lambda: "first" in screen(app) and "more…" not in screen(app))
+        shas = [entry.sha for entry in view._entries]
+        assert len(shas) == len(set(shas)) == 112 == int(repo.git("rev-list", "--count", "HEAD"))
+
+    viewed(repo, "L", play)
+
+
+def test_bounded_with_the_command_that_goes_on(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log, "_PAGE", 2)
+    monkeypatch.setattr(log, "_MOST", 4)
+    for number in range(8):
+        repo.git("commit", "-q", "--allow-empty", "-m", f"number {number}")
+    repo.worktree("feat-x")
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: "number 7" in screen(app))
+        for key in "jGkG":
+            await pilot.press(key)
+            await pilot.pause(0.1)
+        await until(pilot, lambda: "imi log feat-x -n 8" in screen(app))
+
+    viewed(repo, "L", play)
+
+
+def test_unborn_and_gone(tmp_path: Any, repo: Repo) -> None:
+    git("init", "-q", "-b", "main", str(tmp_path / "fresh"), cwd=tmp_path)
+
+    async def unborn(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: "nothing is committed here yet" in screen(app))
+        await pilot.press("enter", "j", "G")
+
+    viewed(Repo(tmp_path / "fresh"), "L", unborn, tree="fresh")
+    made = repo.worktree("feat-x")
+
+    async def gone(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: "second" in screen(app))
+        made.path.rename(tmp_path / "elsewhere")
+        await until(pilot, lambda: "feat-x is gone" in screen(app))
+
+    viewed(repo, "L", gone)
+
+
+@pytest.mark.parametrize("size", [(140, 40), (60, 20), (40, 12)])
+def test_hostile_commits_are_harmless_at_every_width(repo: Repo, size: tuple[int, int]) -> None:  # T2
+    made = repo.worktree("feat-x")
+    made.git("commit", "-q", "--allow-empty", "-m", HOSTILE, "--author", f"{HOSTILE} <e@x>")
+    made.git("commit", "-q", "--allow-empty", "-m", "日本👩‍👩‍👧" * 100)
+    made.git("commit", "-q", "--allow-empty", "-m", "x" * 10_000)
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: "[/b]" in screen(app) or "52;c" in screen(app))
+        for key in ("j", "j", "enter"):
+            assert not set(screen(app)) & set("\x1b\x07\u202e\x9b\r")
+            widths = {sum(segment.cell_length for segment in strip) for strip in app.screen._compositor.render_strips()}
+            assert widths == {size[0]}
+            await pilot.press(key)
+        await until(pilot, lambda: "this commit changes no file" in screen(app))
+        assert not set(screen(app)) & set("\x1b\x07\u202e\x9b\r")
+
+    viewed(repo, "L", play, size=size)
