@@ -15,14 +15,13 @@ from dataclasses import dataclass
 from imi_monitor.git import trial
 from imi_monitor.git.run import Git
 from imi_monitor.model import times
-from imi_monitor.model.collide import overlaps
+from imi_monitor.model.collide import Pair, overlaps, with_trunk
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Collision, GitState, Key
 from imi_monitor.sources.base import Board, Entry
 
 _CALM = 0.5  # seconds without news before anything is computed
 _MOST_REMEMBERED = 4000
-Pair = tuple[Key, Key | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +88,7 @@ class CollisionsSource:
         loop = asyncio.get_running_loop()
         known, entries = dict(self._known), dict(self._entries)
         touched, trunk_side = await loop.run_in_executor(self._pool, self._touched, known, entries)
-        pairs = self._pairs(touched, trunk_side)
+        pairs = with_trunk(overlaps(touched), touched, trunk_side)
         board.collisions(self._collisions(pairs, known))
         for pair, _ in pairs.items():
             if self._news.is_set():
@@ -98,16 +97,6 @@ class CollisionsSource:
                 await self._try(board, pair, known, entries)
                 board.collisions(self._collisions(pairs, known))
         board.well(self.name)
-
-    def _pairs(
-        self, touched: Mapping[Key, frozenset[str]], trunk_side: Mapping[Key, frozenset[str]]
-    ) -> dict[Pair, tuple[str, ...]]:
-        found = overlaps(touched)
-        for key, files in trunk_side.items():
-            common = files & touched.get(key, frozenset())
-            if common:
-                found[(key, None)] = tuple(sorted(common))
-        return found
 
     def _collisions(self, pairs: Mapping[Pair, tuple[str, ...]], known: Mapping[Key, _Known]) -> tuple[Collision, ...]:
         found = []
@@ -154,7 +143,7 @@ class CollisionsSource:
     def _branch_files(self, entry: Entry, part: _Known) -> tuple[frozenset[str], frozenset[str]]:
         """What the branch and the trunk changed since they parted; remembered by the two commits."""
         git = self._git(entry)
-        trunk = self._trunk_sha(git, part.trunk)
+        trunk = trial.trunk_sha(git, part.trunk)
         if part.head is None or trunk is None or trunk == part.head:
             return frozenset(), frozenset()
         key = (entry.common_dir, part.head, trunk)
@@ -176,7 +165,7 @@ class CollisionsSource:
         with trial.Trial(entry.common_dir) as made:
             one = self._side(made, left, known, entries)
             other = (
-                self._trunk_sha(git, known[left].trunk) if right is None else self._side(made, right, known, entries)
+                trial.trunk_sha(git, known[left].trunk) if right is None else self._side(made, right, known, entries)
             )
             if one is None or other is None:
                 return None
@@ -200,17 +189,6 @@ class CollisionsSource:
         return Git(
             entry.common_dir, entry.admin_dir, entry.path, trusted=entry.trusted, cancelled=lambda: self._stopping
         )
-
-    def _trunk_sha(self, git: Git, name: str | None) -> str | None:
-        from imi_monitor.git.refs import resolve
-
-        if name is None:
-            return None
-        for ref in (f"refs/remotes/{name}", f"refs/heads/{name}"):
-            found = resolve(git, ref)
-            if found is not None:
-                return found
-        return None
 
 
 def _mark(pair: Pair, known: Mapping[Key, _Known]) -> object:
