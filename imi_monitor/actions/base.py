@@ -49,7 +49,7 @@ class Option:
         self.aliases = aliases
         self.number = number
         self.optional_value = optional_value
-        self.against = against  # the codes of refusals it is an answer to: a dialog offers it only after one of these
+        self.against = against  # the `kinds` of refusals it is an answer to: a dialog offers it only after one of these
         self.goes_with = goes_with  # options that it says more about: a dialog offers it only beside one of these
 
 
@@ -113,6 +113,14 @@ class Outcome:
         self.path = path
         self.warnings = warnings or []
         self.exit_status = exit_status
+
+
+def kinds(refusal: ImiError | None) -> set[str]:
+    """What a refusal is about: its code, and the state of the claim that stands in the way, if one does."""
+    if refusal is None:
+        return set()
+    state = (refusal.data or {}).get("state")
+    return {refusal.code, state} if isinstance(state, str) else {refusal.code}
 
 
 class Foresight:

@@ -44,7 +44,7 @@ class ClaimAction(Action):
         Option("ttl", "shown as stale after so long without a heartbeat", value="SECONDS", number=True),
         Option("task", "the task this is for", value="TASK"),
         Option("pid", "the agent's process; when it is dead, the claim is free for the next", value="PID", number=True),
-        Option("takeover", "take it if its owner is stale", against=("claimed",)),
+        Option("takeover", "take it if its owner is stale", against=("stale",)),
         Option("force", "take it from whoever has it (needs --reason)", against=_TAKEN),
         Option("reason", "why, for the old owner and the log", value="TEXT", goes_with=("takeover", "force")),
     )

@@ -114,7 +114,9 @@ def _part(context: Context, one: Target) -> Part:
     trunk = refs.resolve(git, ref) if ref else None
     if status.oid is None:
         raise GitError("it has no commit yet", code="unborn")
-    edits = tuple(trial.expand(one.path, list(dict.fromkeys(chain((e.path for e in status.entries), status.untracked)))))
+    edits = tuple(
+        trial.expand(one.path, list(dict.fromkeys(chain((e.path for e in status.entries), status.untracked))))
+    )
     own, theirs = trial.branch_files(git, status.oid, trunk) if trunk and trunk != status.oid else (frozenset(),) * 2
     return Part(trial.Side(git, status.oid, edits), trunk, own | frozenset(edits), theirs)
 
@@ -166,7 +168,11 @@ def _one_pair(context: Context, repository: Repository, left: Target, right: Tar
     names = [_shown(pair[0]), _shown(pair[1])]
     messages = [_with_names(text, sides, names) for text in merged.messages if text.startswith("CONFLICT")]
     entry = _entry(pair, files, merged.conflicts)
-    lines = [_line(entry), *_hunk_lines(shown, names), *(one for one in messages if not one.startswith("CONFLICT (content)"))]
+    lines = [
+        _line(entry),
+        *_hunk_lines(shown, names),
+        *(one for one in messages if not one.startswith("CONFLICT (content)")),
+    ]
     data: dict[str, object] = {"collisions": [entry], "count": 1, "conflicts": shown, "messages": messages}
     return Outcome(lines, data)
 
@@ -183,8 +189,14 @@ def _conflict(made: trial.Trial, mine: Part, merged: MergePreview, path: str) ->
     if b"\0" in content:
         return {"path": path, "why": "binary", "hunks": []}
     found = hunks.hunks(content.decode("utf-8", "surrogateescape"))
-    listed = [{"at": one.at, "lines": [{"side": line.side, "text": line.text[:2000]} for line in one.lines]} for one in found]
-    return {"path": path, "why": None if found else "one side changed it, the other moved or deleted it", "hunks": listed}
+    listed = [
+        {"at": one.at, "lines": [{"side": line.side, "text": line.text[:2000]} for line in one.lines]} for one in found
+    ]
+    return {
+        "path": path,
+        "why": None if found else "one side changed it, the other moved or deleted it",
+        "hunks": listed,
+    }
 
 
 def _entry(pair: Pair, files: tuple[str, ...], conflicts: tuple[str, ...] | None) -> dict[str, object]:

@@ -49,7 +49,10 @@ class ImiApp(App[None]):
     """Composition root: engine in, panels and keys out."""
 
     TITLE = "imi"
-    CSS_PATH = [os.path.join(paths.styles_dir(), name) for name in ("app.tcss", "panels.tcss", "dialogs.tcss")]
+    CSS_PATH = [
+        os.path.join(paths.styles_dir(), name)
+        for name in ("app.tcss", "panels.tcss", "dialogs.tcss", "views_registry.tcss")
+    ]
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (80, "-middle"), (120, "-wide")]
     ENABLE_COMMAND_PALETTE = True
     BINDINGS = [
@@ -275,7 +278,7 @@ class ImiApp(App[None]):
         if action is None:
             return
         values: dict[str, object] = {}
-        takes_target = bool(action.arguments) and action.arguments[0].name == "name" and verb not in _MAKES
+        takes_target = bool(action.arguments) and action.arguments[0].name == "name" and not action.makes_new
         if takes_target:
             if self._selected is None:
                 self.notify("select a worktree first", severity="warning", markup=False)
@@ -294,7 +297,3 @@ class ImiApp(App[None]):
             return
         lines = [*outcome.lines, *(f"warning: {text}" for text in outcome.warnings)]
         self.notify("\n".join(safe(line, 200) for line in lines[:5]) or "done", markup=False)
-
-
-_MAKES = ("feat", "fix", "aiops", "devops", "add", "review")
-"""Verbs whose first argument is the name of something new."""
