@@ -6,7 +6,18 @@ The list gives them their key, their palette entry and their line in the help.
 from __future__ import annotations
 
 from imi_monitor.ui.views.base import Surroundings, View
+from imi_monitor.ui.views.claim_history import ClaimHistoryView
+from imi_monitor.ui.views.collisions import CollisionsView
+from imi_monitor.ui.views.commands import CommandsView
+from imi_monitor.ui.views.events import EventsView
+from imi_monitor.ui.views.queue import QueueView
 
 __all__ = ["VIEWS", "Surroundings", "View"]
 
-VIEWS: tuple[type[View], ...] = ()
+VIEWS: tuple[type[View], ...] = (
+    CollisionsView,
+    ClaimHistoryView,
+    QueueView,
+    EventsView,
+    CommandsView,
+)
