@@ -29,6 +29,7 @@ from imi_monitor.ui.form import Form, Line, fields
 
 PAUSE = 0.25  # seconds without a key before it is looked what would happen
 _PROGRESS_SHOWN = 6
+_FRAME, _OVERRIDE = 8, 2  # lines that border, title and buttons take, and the line to type a name into
 
 
 class ActionDialog(ModalScreen[Outcome | None]):
@@ -38,7 +39,7 @@ class ActionDialog(ModalScreen[Outcome | None]):
     surroundings it is to be looked up in, for worktrees of different repositories.
     """
 
-    BINDINGS = [("escape", "leave", "Leave")]
+    BINDINGS = [("escape", "leave", "Leave"), ("pagedown", "scroll(1)", "Down"), ("pageup", "scroll(-1)", "Up")]
 
     class Progress(TextualMessage):
         """The act said how far it is."""
@@ -70,9 +71,9 @@ class ActionDialog(ModalScreen[Outcome | None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog" + (" -dangerous" if self._action.dangerous else "")):
             yield Static(self._title(), classes="title")
-            yield Static(Content(self._action.help), classes="help")
-            yield Form(fields(self._action, self._given))
             with VerticalScroll(classes="lines", can_focus=False):
+                yield Static(Content(self._action.help), classes="help")
+                yield Form(fields(self._action, self._given))
                 yield Static(telling.looking(), id="said")
             yield Line(f"type {self._name_shown} to do it all the same", "override")
             with Horizontal(classes="buttons"):
@@ -114,6 +115,15 @@ class ActionDialog(ModalScreen[Outcome | None]):
         (self.form.first() or self.query_one("#leave" if self._action.dangerous else "#act")).focus()
         self._offer_choices()
         self._look()
+
+    def on_resize(self) -> None:
+        """What is said scrolls; title and buttons are always on the screen."""
+        around = _FRAME + (_OVERRIDE if self.query_one("#override").display else 0)
+        self.query_one(".lines").styles.max_height = max(3, self.size.height - around)
+
+    def action_scroll(self, by: int) -> None:
+        lines = self.query_one(".lines")
+        lines.scroll_relative(y=by * max(1, lines.size.height - 1), animate=False)
 
     # -- looking what would happen ----------------------------------------------------------------------------------
 
@@ -236,6 +246,7 @@ class ActionDialog(ModalScreen[Outcome | None]):
 
     def _refused(self, error: ImiError) -> None:
         self._say(telling.refusal(error))
+        self.call_after_refresh(self.query_one("#said").scroll_visible, top=True, animate=False)
         if len(self._targets) == 1:
             self._answer(error)
 
