@@ -13,9 +13,15 @@ if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
 
 
-def words(action: Action, request: Request, context: Context) -> list[str]:
-    """`imi`, the globals that say where, the verb, its options, its arguments; parsing them gives the same request."""
-    return ["imi", *_where(context), *request.verb.split(" "), *_options(action, request), *_arguments(action, request)]
+def words(action: Action, request: Request, context: Context | None = None) -> list[str]:
+    """`imi`, the globals that say where (of a context), the verb, its options, its arguments: parsing gives the request."""
+    return [
+        "imi",
+        *(_where(context) if context else ()),
+        *request.verb.split(" "),
+        *_options(action, request),
+        *_arguments(action, request),
+    ]
 
 
 def line(parts: list[str]) -> str:

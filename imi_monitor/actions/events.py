@@ -179,7 +179,11 @@ def line(event: Event, *, with_repo: bool = False) -> str:
 def _details(data: object) -> list[str]:
     if not isinstance(data, dict):
         return [f"data={_short(data)}"]
-    return [f"{key}={_short(value)}" for key, value in data.items() if value not in (None, "", 0, [], {}, False)]
+    return [
+        f"{safe(str(key), _LONGEST_VALUE)}={_short(value)}"
+        for key, value in data.items()
+        if value not in (None, "", 0, [], {}, False)
+    ]
 
 
 def _short(value: object) -> str:

@@ -77,8 +77,8 @@ class Act:
 
     def _recorded(self, context: Context, request: Request) -> Outcome:
         # the words first: acting may fill in values that nobody gave
-        line = command_line.line(command_line.words(self._action, request, context))
-        number = self._log.begin(self._action.label, line)
+        short, line = (command_line.line(command_line.words(self._action, request, of)) for of in (None, context))
+        number = self._log.begin(short, line)
         try:
             settled = self._settle(context)
             outcome = self._action.run(context, request)

@@ -21,6 +21,11 @@ Stop = Callable[[], bool]
 Question = Callable[[Stop], T]
 
 
+def alive(widget: Widget) -> bool:
+    """Whether it still can be drawn into, and is not just taken down piece by piece."""
+    return widget.is_attached and not widget._pruning
+
+
 class Asking(Generic[T]):
     """`asked` is called on the event loop with the answer to the newest question."""
 
@@ -59,7 +64,7 @@ class Asking(Generic[T]):
                     return
                 stop = self._stop = threading.Event()
                 answer = await asyncio.to_thread(attempt, question, stop.is_set)
-                if not stop.is_set():
+                if not stop.is_set() and alive(self._owner):
                     self._answered(answer)
         finally:
             stop.set()  # also when the widget is gone and this is cancelled: the thread looks at it

@@ -21,11 +21,11 @@ RUNNING, DONE, REFUSED, FAILED, CANCELLED = "running", "done", "refused", "faile
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One act. `command` can be pasted into a shell; `seconds` is None while it runs."""
+    """One act. `command` can be pasted into any shell, `short` does not say where; `seconds` is None while it runs."""
 
     number: int
     at: str
-    label: str
+    short: str
     command: str
     state: str = RUNNING
     seconds: float | None = None
@@ -41,11 +41,11 @@ class CommandLog:
         self._begun: dict[int, float] = {}
         self._next = 1
 
-    def begin(self, label: str, command: str) -> int:
+    def begin(self, short: str, command: str) -> int:
         """An act starts; gives its number for `end`."""
         with self._lock:
             number, self._next = self._next, self._next + 1
-            self._entries.append(Entry(number, times.stamp(), label, command))
+            self._entries.append(Entry(number, times.stamp(), short, command))
             self._begun[number] = time.monotonic()
             return number
 

@@ -24,7 +24,7 @@ from imi_monitor.model.errors import ImiError
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import command_log, telling
 from imi_monitor.ui.acting import Act, Done, Surroundings, Target
-from imi_monitor.ui.asking import Asking, Stop, attempt
+from imi_monitor.ui.asking import Asking, Stop, alive, attempt
 from imi_monitor.ui.form import Form, Line, fields
 
 PAUSE = 0.25  # seconds without a key before it is looked what would happen
@@ -132,6 +132,8 @@ class ActionDialog(ModalScreen[Outcome | None]):
         for field in self.form.asked:
             if field.chosen:
                 found = await asyncio.to_thread(attempt, lambda _: self._choices(field.name), lambda: False)  # noqa: B023
+                if not alive(self):
+                    return
                 if isinstance(found, ImiError):
                     self._say(telling.refusal(found))
                 else:
@@ -178,7 +180,7 @@ class ActionDialog(ModalScreen[Outcome | None]):
             return self._action.foresee(context, Request(self._action.words[0], {**values, **named}))
 
     def _foreseen(self, answer: list[Foresight] | ImiError) -> None:
-        if self._act is not None or self._outcome is not None or not self.is_attached:
+        if self._act is not None or self._outcome is not None:
             return
         if isinstance(answer, ImiError):
             self._refused(answer)
@@ -233,8 +235,9 @@ class ActionDialog(ModalScreen[Outcome | None]):
         finally:
             ticking.stop()
             self._act = None
-        self._working(False)
-        self._ended(done)
+        if alive(self):
+            self._working(False)
+            self._ended(done)
 
     def _ended(self, done: list[Done]) -> None:
         if len(done) > 1:
@@ -302,7 +305,7 @@ class ActionDialog(ModalScreen[Outcome | None]):
             self._act.cancel()
 
     def _say(self, content: Content) -> None:
-        if self.is_attached:
+        if alive(self):
             self.query_one("#said", Static).update(content)
 
 

@@ -157,7 +157,9 @@ def pair_rows(one: Collision) -> list[Row]:
     left, right = safe(one.left.worktree, 40), TRUNK if one.right is None else safe(one.right.worktree, 40)
     told = {None: "not tried yet", True: f"{count(len(one.conflicts or ()), 'file')} in conflict"}
     verdict = told.get(None if one.conflicts is None else bool(one.conflicts), "merges cleanly")
-    head = Content.styled(f"< {left}", "bold $text-accent").append(Content.styled(f"   > {right}", "bold $text-primary"))
+    head = Content.styled(f"< {left}", "bold $text-accent").append(
+        Content.styled(f"   > {right}", "bold $text-primary")
+    )
     rows = [Row("head", (head,)), _row("verdict", f"{count(len(one.files), 'file')} in common, {verdict}", "")]
     hard = one.conflicts or ()
     files = [*hard, *(path for path in one.files if path not in hard)]

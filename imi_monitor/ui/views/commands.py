@@ -15,6 +15,7 @@ from imi_monitor.model import times
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells, command_log
+from imi_monitor.ui.asking import alive
 from imi_monitor.ui.command_log import Entry
 from imi_monitor.ui.views.base import View
 from imi_monitor.ui.widgets.lines import Lines, Row
@@ -56,6 +57,8 @@ class CommandsView(View):
         return command_log.of(self.app).entries()
 
     def _draw(self) -> None:
+        if not alive(self):
+            return
         entries = self._entries
         lines = self.query_one(Lines)
         width = max(20, lines.size.width)
@@ -104,6 +107,6 @@ def line(one: Entry, width: int) -> Content:
         cells.text(clock, 9, cells.MUTED),
         cells.text(f"{sign} {one.state}", 12, style),
         cells.text(took, 6, cells.MUTED, right=True),
-        Content(f"  {safe(one.command, 1000)}"),
+        Content(f"  {safe(one.short, 1000)}"),
     ]
     return Content("").join(parts).truncate(width)

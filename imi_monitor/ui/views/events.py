@@ -58,6 +58,7 @@ class EventsView(View):
         self._begun = False
         self._exhausted = False  # there is nothing older, or no more is held
         self._failed: str | None = None
+        self._drawn: object = None  # what the screen shows now
         lines = self.query_one(Lines)
         lines.focus()
         self.watch(lines, "scroll_y", self._scrolled, init=False)
@@ -121,7 +122,12 @@ class EventsView(View):
     # -- drawing ----------------------------------------------------------------------------------------------------
 
     def _draw(self) -> None:
-        wanted = self._wanted
+        wanted, width = self._wanted, max(20, self.query_one(Lines).size.width)
+        ends = (self._events[0].seq, self._events[-1].seq) if self._events else None
+        mark = (wanted, width, ends, self._begun, self._exhausted, self._failed)
+        if mark == self._drawn:
+            return  # a log does not change by itself, and it may be long
+        self._drawn = mark
         shown = [event for event in self._events if matches(event, wanted)]
         parts = [Content.styled("Events", "bold")]
         if wanted:
@@ -130,10 +136,8 @@ class EventsView(View):
             more = "" if self._exhausted else ", older ones as you scroll up"
             parts.append(Content.styled(f"  {count(len(shown), 'entry', 'entries')}{more}", cells.MUTED))
         self.set_title(Content("").join(parts))
-        lines = self.query_one(Lines)
-        width = max(20, lines.size.width)
         rows = [Row(str(event.seq), (line(event, width),)) for event in shown]
-        lines.show(rows or self._nothing(wanted))
+        self.query_one(Lines).show(rows or self._nothing(wanted))
 
     def _nothing(self, wanted: str) -> Sequence[Row]:
         if self._failed is not None:
@@ -211,7 +215,8 @@ def _fits(event: Event, word: str) -> bool:
         return _holds(event.type, word[5:])
     if word.startswith("in:"):
         return (event.worktree_name or "") == word[3:]
-    whole = (event.type, event.repo_name or "", event.worktree_name or "", event.agent_id or "", event.data)
+    said = log.details(event)
+    whole = (event.type, event.repo_name or "", event.worktree_name or "", event.agent_id or "", *said)
     return _holds(" ".join(whole), word)
 
 
