@@ -65,6 +65,7 @@ class ActionDialog(ModalScreen[Outcome | None]):
         self._outcome: Outcome | None = None  # of several: shown before it is given
         self._asking: Asking[list[Foresight]] = Asking(self, self._foreseen, pause=PAUSE)
         self._overriding: dict[str, object] = {}
+        self._looked: dict[str, object] | None = None  # the values that what is said is about
 
     # -- what it looks like -----------------------------------------------------------------------------------------
 
@@ -152,15 +153,20 @@ class ActionDialog(ModalScreen[Outcome | None]):
         """Ask the action what it would do with what stands in the fields now."""
         missing = self.form.missing
         if missing is not None:
+            self._looked = None
             self._asking.drop()
             self._say(telling.missing(missing.name, missing.hint))
             return
         try:
             values = {**self._values, **self.form.values()}
         except ImiError as error:
+            self._looked = None
             self._asking.drop()
             self._say(telling.refusal(error))
             return
+        if values == self._looked:
+            return  # a field only said that it is there: what is on the screen, an act's refusal perhaps, stands
+        self._looked = values
         self._say(telling.looking())
         self._asking.ask(lambda stop: self._foresee(values, stop))
 

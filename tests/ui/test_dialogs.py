@@ -222,7 +222,8 @@ def test_pruning_lists_what_would_go(repo: Repo) -> None:
         results = shown(app, repo, "prune")
         await until(pilot, lambda: "would prune feat-api" in screen(app))
         assert "feat-api" in repo.git("worktree", "list")
-        await pilot.click("#act")
+        app.screen.query_one("#act").focus()
+        await pilot.press("enter")
         await until(pilot, lambda: results)
         assert results[0] is not None and "pruned feat-api" in results[0].lines[0]
 
@@ -382,7 +383,8 @@ def test_several_are_removed_only_where_nothing_is_lost(repo: Repo) -> None:
         await until(pilot, lambda: "1 of 2 can be done" in screen(app))
         assert app.focused is not None and app.focused.id == "leave"
         assert not app.screen.query_one("#override", Input).visible, "each is overridden by itself"
-        await pilot.click("#act")
+        app.screen.query_one("#act").focus()
+        await pilot.press("enter")
         await until(pilot, lambda: "1 done, 1 not" in screen(app))
         await pilot.press("enter")
         await until(pilot, lambda: results)
@@ -442,13 +444,15 @@ def test_hostile_text_is_shown_harmless(repo: Repo, payload: str, size: tuple[in
         shown(app, repo, Hostile(), values={"name": payload})
         await until(pilot, lambda: "✗ refused" in screen(app))
         assert harmless(screen(app))
-        await pilot.click("#act")
+        app.screen.query_one("#act").focus()
+        await pilot.press("enter")
         await until(pilot, lambda: "✗ failed" in screen(app))
         assert harmless(screen(app))
         await pilot.press("escape")
         shown(app, repo, Hostile(), names=[payload, "other"])
         await until(pilot, lambda: "0 of 2 can be done" in screen(app))
-        await pilot.click("#act")
+        app.screen.query_one("#act").focus()
+        await pilot.press("enter")
         await until(pilot, lambda: "1 done, 1 not" in screen(app))
         assert harmless(screen(app))
 
