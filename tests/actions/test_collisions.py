@@ -9,7 +9,7 @@ import pytest
 from imi_monitor.actions import collisions
 from imi_monitor.actions.base import Request
 from imi_monitor.actions.context import Context
-from imi_monitor.model.errors import Refused
+from imi_monitor.model.errors import GitError, Refused
 from tests.helpers import Repo, imi, tree_hash
 
 
@@ -128,3 +128,9 @@ def test_it_can_be_cancelled(repo: Repo, trees: tuple[Repo, Repo, Repo]) -> None
         pytest.raises(Refused, match="cancelled"),
     ):
         collisions.ACTIONS[0].run(context, Request("collisions", {}))
+
+
+def test_a_running_trial_can_be_cancelled(repo: Repo, trees: tuple[Repo, Repo, Repo]) -> None:
+    with Context(str(repo.path), cancelled=lambda: True) as context, pytest.raises(GitError) as caught:
+        collisions.ACTIONS[0].run(context, Request("collisions", {"name": "feat-api", "other": "fix-bug"}))
+    assert caught.value.code == "cancelled"
