@@ -25,6 +25,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "remove": ("remove", "rm", "close", "cancel"),
     "undo": ("undo",),
     "trash": ("trash list", "trash restore", "trash purge"),
+    "collisions": ("collisions",),
     "merge": ("merge",),
     "rename": ("rename", "mv"),
     "prune": ("prune", "cleanup"),

@@ -5,6 +5,8 @@ Lean on purpose: claiming and releasing go through here a hundred times a minute
 
 from __future__ import annotations
 
+from imi_monitor.model.errors import ImiError
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
@@ -27,7 +29,7 @@ class Argument:
 class Option:
     """`--name VALUE`, or a flag when `value` is empty. `number` values must be numbers that are not negative."""
 
-    __slots__ = ("aliases", "help", "name", "number", "optional_value", "value")
+    __slots__ = ("against", "aliases", "goes_with", "help", "name", "number", "optional_value", "value")
 
     def __init__(
         self,
@@ -38,6 +40,8 @@ class Option:
         aliases: tuple[str, ...] = (),
         number: bool = False,
         optional_value: bool = False,
+        against: tuple[str, ...] = (),
+        goes_with: tuple[str, ...] = (),
     ) -> None:
         self.name = name
         self.help = help
@@ -45,6 +49,8 @@ class Option:
         self.aliases = aliases
         self.number = number
         self.optional_value = optional_value
+        self.against = against  # the `kinds` of refusals it is an answer to: a dialog offers it only after one of these
+        self.goes_with = goes_with  # options that it says more about: a dialog offers it only beside one of these
 
 
 # Options that stand before any verb, and that every verb takes.
@@ -110,11 +116,30 @@ class Outcome:
         self.exit_status = exit_status
 
 
+def kinds(refusal: ImiError | None) -> set[str]:
+    """What a refusal is about: its code, and the state of the claim that stands in the way, if one does."""
+    if refusal is None:
+        return set()
+    state = (refusal.data or {}).get("state")
+    return {refusal.code, state} if isinstance(state, str) else {refusal.code}
+
+
+class Foresight:
+    """What would happen, and what stands against it if anything does."""
+
+    __slots__ = ("lines", "refusal")
+
+    def __init__(self, lines: list[str], refusal: ImiError | None = None) -> None:
+        self.lines = lines
+        self.refusal = refusal
+
+
 class Action:
     """Base of all actions. Subclasses set the texts and write `run`; `refuse` and `consequences` where they apply.
 
     `refuse` raises when the act must not happen as things are; `consequences` says what it will do, for a dialog or a
-    dry run; `run` calls `refuse` itself, so no front end can forget it.
+    dry run, and raises what `run` would find in the way as far as that can be told before; `run` checks all of it itself,
+    so no front end can forget it.
     """
 
     words: tuple[str, ...] = ()  # the verbs; the first is its name, the others are aliases
@@ -123,6 +148,8 @@ class Action:
     more = ""  # what a person wants to know beyond it
     key = ""
     asks: tuple[str, ...] = ()  # options that a dialog offers beside the required arguments
+    makes_new = False  # its first argument names something new, so that the selected worktree is no answer to it
+    opens = False  # where it leads is what the person wants to see next
     arguments: tuple[Argument, ...] = ()
     options: tuple[Option, ...] = ()
     dangerous = False  # asks before it acts, in the dashboard
@@ -137,6 +164,22 @@ class Action:
     def consequences(self, context: Context, request: Request) -> list[str]:
         """What will happen, line by line, for somebody who has to decide."""
         return [self.help]
+
+    def foresee(self, context: Context, request: Request) -> Foresight:
+        """Both in one look, for whoever wants to see what stands against it beside what it would do."""
+        try:
+            self.refuse(context, request)
+            return Foresight(self.consequences(context, request))
+        except ImiError as error:
+            return Foresight([], error)
+
+    def choices(self, context: Context, name: str) -> list[str]:
+        """The values that an argument can have, when they are few and known."""
+        return []
+
+    def override(self, refusal: ImiError, name: str) -> dict[str, object] | None:
+        """The values that would go past this refusal after `name` was typed; None when nothing does, or no typing is asked."""
+        return None
 
     def run(self, context: Context, request: Request) -> Outcome:
         raise NotImplementedError

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from imi_monitor.store.taking import Answer
 
 
+_TAKEN = ("claimed", "queued", "presence-lock")  # what force answers
+
+
 class ClaimAction(Action):
     words = ("claim",)
     label = "Claim"
@@ -41,10 +44,11 @@ class ClaimAction(Action):
         Option("ttl", "shown as stale after so long without a heartbeat", value="SECONDS", number=True),
         Option("task", "the task this is for", value="TASK"),
         Option("pid", "the agent's process; when it is dead, the claim is free for the next", value="PID", number=True),
-        Option("takeover", "take it if its owner is stale"),
-        Option("force", "take it from whoever has it (needs --reason)"),
-        Option("reason", "why, for the old owner and the log", value="TEXT"),
+        Option("takeover", "take it if its owner is stale", against=("stale",)),
+        Option("force", "take it from whoever has it (needs --reason)", against=_TAKEN),
+        Option("reason", "why, for the old owner and the log", value="TEXT", goes_with=("takeover", "force")),
     )
+    asks = ("agent", "ttl", "task", "takeover", "force", "reason")
     hot = True
 
     def refuse(self, context: Context, request: Request) -> None:
@@ -54,6 +58,19 @@ class ClaimAction(Action):
             raise UsageError("--force needs --reason TEXT: the old owner is told why", code="no-reason")
         if reason is not None and not (request.flag("force") or request.flag("takeover")):
             raise UsageError("--reason goes with --force or --takeover, which take it from another", code="bad-option")
+
+    def consequences(self, context: Context, request: Request) -> list[str]:
+        from imi_monitor.actions.claiming import foresight
+
+        wish, found = _wish(context, request), ownership.find(context, request)
+        wish.ttl = _ttl(context, request)
+        refuse_missing(found)
+        wish.displaced = _other_program(context, found, presence.path_of(found.repository, found.name), wish)
+        known = found.repo_name if found.row is not None else None
+        no = taking.refusal(context.connection, known, found.name, wish) if known else None
+        if no is not None and not (granting.is_ours(no.claim.agent_id) and claims.state(no.claim) == "dead"):
+            raise _refusal(found, no, None)
+        return foresight.claiming(context, found, wish)
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)

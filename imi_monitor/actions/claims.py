@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from imi_monitor.store.claims import Claim
     from imi_monitor.store.queue import Waiter
 
-_ENDINGS = {
+ENDINGS = {
     "died": "died", "forced": "taken by force", "given_back": "given back", "released": "released",
     "reserved": "ended by imi", "taken_over": "taken over",
 }  # fmt: skip
@@ -56,13 +56,14 @@ class QueueAction(Action):
             found = ownership.find(context, request)
             repo_name, name = found.repo_name or "", found.name
         line = [waiter for waiter in queue.line(context.connection, repo_name, name) if not waiter.gone]
+        held = {(one.repo_name, one.worktree_name): one for one in claims.held(context.connection, repo_name)}
         places: dict[tuple[str, str], int] = {}
         entries, rows = [], []
         for waiter in line:
             key = (waiter.repo_name, waiter.worktree_name)
             places[key] = places.get(key, 0) + 1
-            entries.append(_waiter_data(waiter, places[key]))
-            rows.append(_waiter_columns(waiter, places[key]))
+            entries.append(_waiter_data(waiter, places[key], held.get(key)))
+            rows.append(_waiter_columns(waiter, places[key], held.get(key)))
         return Outcome(_table(rows) or ["nobody waits"], {"queue": entries, "count": len(entries)})
 
 
@@ -119,15 +120,16 @@ def _waiting(claim: Claim, waiting: list[Waiter]) -> int:
     return sum((waiter.repo_name, waiter.worktree_name) == key and not waiter.gone for waiter in waiting)
 
 
-def _waiter_columns(waiter: Waiter, place: int) -> list[str]:
+def _waiter_columns(waiter: Waiter, place: int, holder: Claim | None) -> list[str]:
     suspended = "" if waiter.ready else "suspended"
+    behind = f"{safe(holder.agent_id or '?')} has it for {times.age_of(holder.claimed_at)}" if holder else "it is free"
     return [
         safe(waiter.worktree_name), str(place), safe(waiter.agent_id), f"waits {times.age_of(waiter.enqueued_at)}",
-        suspended, safe(waiter.task_id or "", 40), safe(waiter.repo_name),
+        suspended, behind, safe(waiter.task_id or "", 40), safe(waiter.repo_name),
     ]  # fmt: skip
 
 
-def _waiter_data(waiter: Waiter, place: int) -> dict[str, object]:
+def _waiter_data(waiter: Waiter, place: int, holder: Claim | None) -> dict[str, object]:
     return {
         "repo_name": waiter.repo_name,
         "worktree_name": waiter.worktree_name,
@@ -138,20 +140,31 @@ def _waiter_data(waiter: Waiter, place: int) -> dict[str, object]:
         "host": waiter.host,
         "enqueued_at": waiter.enqueued_at,
         "ready": waiter.ready,
+        "held_by": holder.agent_id if holder else None,
+        "held_since": holder.claimed_at if holder else None,
     }
 
 
 def _grant_columns(grant: Grant) -> list[str]:
-    ended = "holds it" if grant.released_at is None else _ENDINGS.get(grant.ended or "", safe(grant.ended or "ended"))
+    ended = "holds it" if grant.released_at is None else ENDINGS.get(grant.ended or "", safe(grant.ended or "ended"))
     by = f"by {safe(grant.taken_by)}" if grant.taken_by else ""
+    begun = grant.claimed_at[:19].replace("T", " ")
     return [
-        safe(grant.worktree_name), str(grant.epoch), safe(grant.agent_id), grant.claimed_at[:19].replace("T", " "),
-        ended, by, safe(grant.reason or "", 80), safe(grant.task_id or "", 40), safe(grant.repo_name),
+        safe(grant.worktree_name), str(grant.epoch), safe(grant.agent_id), begun, times.age(_held_seconds(grant)), ended,
+        by, safe(grant.reason or "", 80), safe(grant.task_id or "", 40), safe(grant.repo_name),
     ]  # fmt: skip
 
 
 def _grant_data(grant: Grant) -> dict[str, object]:
-    return {name: getattr(grant, name) for name in grant.__slots__}
+    return {**{name: getattr(grant, name) for name in grant.__slots__}, "held_seconds": _held_seconds(grant)}
+
+
+def _held_seconds(grant: Grant) -> float | None:
+    """From the grant to its end, or until now; None when the registry does not say."""
+    begun, ended = times.parse(grant.claimed_at), times.parse(grant.released_at)
+    if begun is None or (ended is None and grant.released_at is not None):
+        return None
+    return max(0.0, ((ended or times.now()) - begun).total_seconds())
 
 
 def _table(rows: list[list[str]]) -> list[str]:

@@ -127,6 +127,11 @@ class Context:
         """Whether the caller named a repository with `--repo`."""
         return self._repo is not None
 
+    @property
+    def asked_repo(self) -> str | None:
+        """What the caller named with `--repo`."""
+        return self._repo
+
     def place(self) -> layout.Place | None:
         """Where the caller stands in a repository, if at all. `--repo` does not change this."""
         return layout.discover(self.cwd)

@@ -37,15 +37,24 @@ class _Create(Action):
     label = "New worktree"
     more = _MORE
     options = _OPTIONS
+    asks = ("from", "branch")
+    makes_new = True
+    opens = True
 
     def refuse(self, context: Context, request: Request) -> None:
         self.wanted(context, request)
 
     def consequences(self, context: Context, request: Request) -> list[str]:
-        wanted = self.wanted(context, request)
-        if existing.find(context, wanted) is not None:
-            return [f"goes to {safe(wanted.name)}, which exists"]
-        return [f"makes the branch {safe(wanted.branch)}, or takes it over", f"checks it out in {safe(wanted.path)}"]
+        from imi_monitor.actions.creation import foresight
+
+        return foresight.lines(context, self.wanted(context, request))
+
+    def choices(self, context: Context, name: str) -> list[str]:
+        from imi_monitor.store import types
+
+        if name != "type":
+            return []
+        return [kind.name for kind in types.types(context.connection) if kind.name != "review"]
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)

@@ -134,6 +134,23 @@ def _follow(context: Context, query: Query, many: bool) -> None:
             time.sleep(_POLL_SECONDS)
 
 
+def page(context: Context, *, behind: int = 0, before: int | None = None, limit: int = _PAGE) -> list[Event]:
+    """A part of the log for those who turn pages: the last ones in front of number `before`, or what is new behind one."""
+    found: list[Event] = db.reading(
+        context.connection, lambda inner: events.since(inner, behind, before=before, limit=limit, newest=behind == 0)
+    )
+    return found
+
+
+def details(event: Event) -> list[str]:
+    """What an event says beyond who and where, as `key=value` words."""
+    return _details(_data(event))
+
+
+def clock(event: Event) -> str:
+    return _clock(times.parse(event.occurred_at))
+
+
 def _print(context: Context, page: list[Event], many: bool) -> int:
     for event in page:
         context.emit(line(event, with_repo=many), entry(event))
@@ -162,7 +179,11 @@ def line(event: Event, *, with_repo: bool = False) -> str:
 def _details(data: object) -> list[str]:
     if not isinstance(data, dict):
         return [f"data={_short(data)}"]
-    return [f"{key}={_short(value)}" for key, value in data.items() if value not in (None, "", 0, [], {}, False)]
+    return [
+        f"{safe(str(key), _LONGEST_VALUE)}={_short(value)}"
+        for key, value in data.items()
+        if value not in (None, "", 0, [], {}, False)
+    ]
 
 
 def _short(value: object) -> str:

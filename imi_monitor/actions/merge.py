@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from imi_monitor.actions.target import Target
     from imi_monitor.git.run import Git
 
+_SHOWN = 8  # commits that a preview lists
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -62,6 +64,14 @@ class Merge(Action):
         Option("agent", "who you are, if you hold a claim", value="ID", aliases=("agent-id", "yi-id")),
     )
     dangerous = True
+    asks = ("into", "no-ff", "message", "close")
+
+    def consequences(self, context: Context, request: Request) -> list[str]:
+        found = _named(context, request)
+        plan = _plan(context, found, request)
+        if plan is None:
+            return [f"nothing to merge: {safe(found.branch or '')} is in its base already"]
+        return _intentions(context, found, plan, close=request.flag("close"))
 
     def run(self, context: Context, request: Request) -> Outcome:
         found = _named(context, request)
@@ -76,6 +86,23 @@ class Merge(Action):
         if request.flag("close"):
             _close(context, found, request, outcome)
         return outcome
+
+
+def _intentions(context: Context, found: Target, plan: Plan, *, close: bool) -> list[str]:
+    """The merge as it would be, with the commits that it brings."""
+    from imi_monitor.git.refs import commits_only_on
+
+    brought = commits_only_on(context.git(found.repository), plan.branch_sha, f"refs/heads/{plan.base}", limit=_SHOWN)
+    more = [f"  … and {plan.commits - len(brought)} more"] if plan.commits > len(brought) else []
+    where = f", whose files in {safe(plan.into.name)} change" if plan.into else ""
+    after = f"{safe(found.name)} goes into the trash afterwards" if close else f"{safe(found.name)} and its branch stay"
+    return [
+        *_outcome(plan, None, found).lines,
+        *(f"  {sha[:8]} {safe(subject, 100)}" for sha, subject in brought),
+        *more,
+        f"moves {safe(plan.base)}{where}",
+        after,
+    ]
 
 
 def recover(context: Context, operation: operations.Operation) -> str | None:

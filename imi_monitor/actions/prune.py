@@ -54,6 +54,15 @@ class Prune(Action):
     )
     dangerous = True
 
+    def consequences(self, context: Context, request: Request) -> list[str]:
+        """The dry run, reason by reason; ends early when nobody looks any more."""
+        found = []
+        for _, finding in _findings(context, context.repository(request.text("repo")), context.agent(request)):
+            found.append(finding)
+            if context.cancelled():
+                return ["not everything was looked at"]
+        return _outcome(found, [], dry_run=True).lines
+
     def run(self, context: Context, request: Request) -> Outcome:
         repository = context.repository(request.text("repo"))
         agent = context.agent(request)

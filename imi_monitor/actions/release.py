@@ -36,16 +36,24 @@ class ReleaseAction(Action):
     options = (
         claim_request.AGENT,
         claim_request.EPOCH,
-        Option("dirty-ok", "even with uncommitted changes, which stay as they are"),
-        Option("force", "even with uncommitted changes; another's claim too (needs --reason)"),
-        Option("reason", "why, for the owner and the log", value="TEXT"),
+        Option("dirty-ok", "even with uncommitted changes, which stay as they are", against=("dirty", "dirty-unknown")),
+        Option("force", "even with uncommitted changes; another's claim too (needs --reason)", against=("not-owner",)),
+        Option("reason", "why, for the owner and the log", value="TEXT", goes_with=("force",)),
     )
+    asks = ("dirty-ok", "force", "reason")
     hot = True
 
     def refuse(self, context: Context, request: Request) -> None:
         claim_request.agent(context, request)
         claim_request.epoch(request)
         claim_request.short_text(request, "reason")
+
+    def consequences(self, context: Context, request: Request) -> list[str]:
+        from imi_monitor.actions.claiming import foresight, releasing
+
+        found, claim = releasing.look(context, request)
+        claim = releasing.refuse(context, request, found, claim, None)
+        return foresight.releasing(context, found, claim, claim_request.agent(context, request))
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)

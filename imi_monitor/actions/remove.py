@@ -6,13 +6,13 @@ import os
 from typing import TYPE_CHECKING
 
 from imi_monitor.actions import target as targets
-from imi_monitor.actions.base import Action, Argument, Option, Outcome
+from imi_monitor.actions.base import Action, Argument, Foresight, Option, Outcome
 from imi_monitor.actions.claiming import ownership
 from imi_monitor.actions.removals import branch_fate, inspection, reasons, removal
 from imi_monitor.model import names
-from imi_monitor.model.errors import Refused, UsageError
+from imi_monitor.model.errors import ImiError, Refused, UsageError
 from imi_monitor.model.text import safe
-from imi_monitor.model.verdict import Overrides
+from imi_monitor.model.verdict import NEVER, YES_REALLY, Overrides
 
 if TYPE_CHECKING:
     from imi_monitor.actions.base import Request
@@ -54,6 +54,30 @@ class _Removing(Action):
             *reasons.lines(verdict.reasons),
             *([] if verdict.safe else [reasons.way_out(found.name, verdict)]),
         ]
+
+    def foresee(self, context: Context, request: Request) -> Foresight:
+        """One look for both: what stands against it, and what is only good to know."""
+        try:
+            found, agent = meant(context, request), ownership.agent(context, request)
+            overrides = _overrides(request, found)
+            seen = inspection.look(context, found, agent, deep=True)
+            fate = branch_fate.decide(seen, delete=request.flag("delete-branch"), remote=request.text("delete-remote"))
+        except ImiError as error:
+            return Foresight([], error)
+        verdict = seen.verdict
+        standing = verdict.against(force=overrides.force, yes_really=overrides.yes_really)
+        refusal = removal.refusal(found, verdict, standing) if standing else None
+        branch = seen.status.branch if seen.status else None
+        kept = [f"its branch {safe(branch)} is kept"] if branch and not request.flag("delete-branch") else []
+        notes = [] if standing else reasons.lines([one for one in verdict.reasons if one not in standing])
+        return Foresight([_would(found), *kept, *branch_fate.intentions(fate), *notes], refusal)
+
+    def override(self, refusal: ImiError, name: str) -> dict[str, object] | None:
+        found = (refusal.data or {}).get("reasons")
+        ways = [one["override"] for one in found] if isinstance(found, list) else []
+        if not ways or NEVER in ways:
+            return None
+        return {"force": True, "yes-really": name} if YES_REALLY in ways else {"force": True}
 
     def run(self, context: Context, request: Request) -> Outcome:
         found = meant(context, request)
@@ -101,6 +125,7 @@ class Remove(_Removing):
     more = """Everything goes into the trash as it is, ignored files and half-done merges too; `imi undo` brings it back.
     The branch stays unless --delete-branch is given and it is proven to be merged."""
     key = "D"
+    asks = ("delete-branch",)
     options: tuple[Option, ...] = (
         *_OPTIONS,
         Option("delete-branch", "delete the branch too, if it is proven to be merged"),

@@ -46,19 +46,22 @@ class Rename(Action):
     )
     options = (
         Option("keep-branch", "leave the branch's name as it is"),
-        Option("force", "also while processes work inside"),
+        Option("force", "also while processes work inside", against=("in-use",)),
         Option("agent", "who you are, if you hold the claim", value="ID", aliases=("agent-id", "yi-id")),
     )
 
+    asks = ("keep-branch", "force")
+
+    def consequences(self, context: Context, request: Request) -> list[str]:
+        found, plan = _planned(context, request)
+        lines = [f"{safe(plan.old_name)} becomes {safe(plan.new_name)}", f"folder  {safe(plan.new_path)}"]
+        if plan.new_branch:
+            return [*lines, f"branch  {safe(plan.old_branch or '')} becomes {safe(plan.new_branch)}"]
+        return [*lines, f"branch  {safe(found.branch or 'none')} keeps its name"]
+
     def run(self, context: Context, request: Request) -> Outcome:
-        found = targets.find(context, request.text("name") or "")
-        agent = context.agent(request)
-        new_name = _new_name(targets.prefixes(context), found, request.text("new") or "")
-        _refuse(context, found, new_name, agent, force=request.flag("force"))
+        found, plan = _planned(context, request)
         git = context.git(found.repository)
-        branches = None if request.flag("keep-branch") else _branches(git, found, new_name)
-        new_path = os.path.join(os.path.dirname(found.path), new_name)
-        plan = Plan(found.name, new_name, found.path, new_path, *(branches or (None, None)))
         repo_name = context.register(found.repository)
         operation = db.transact(context.connection, _begin, repo_name, found, plan)
         try:
@@ -74,6 +77,17 @@ class Rename(Action):
             warning = presence.mirror(context.connection, lock, repo_name, name, context.database)
             outcome.warnings.extend([warning] if warning else [])
         return outcome
+
+
+def _planned(context: Context, request: Request) -> tuple[Target, Plan]:
+    """The worktree meant and what becomes of it; raises what stands against it."""
+    found = targets.find(context, request.text("name") or "")
+    new_name = _new_name(targets.prefixes(context), found, request.text("new") or "")
+    _refuse(context, found, new_name, context.agent(request), force=request.flag("force"))
+    git = context.git(found.repository)
+    branches = None if request.flag("keep-branch") else _branches(git, found, new_name)
+    new_path = os.path.join(os.path.dirname(found.path), new_name)
+    return found, Plan(found.name, new_name, found.path, new_path, *(branches or (None, None)))
 
 
 def recover(context: Context, operation: operations.Operation) -> str | None:

@@ -45,6 +45,10 @@ class Repair(Action):
     arguments = (Argument("path", "where moved worktrees are now, if they are not beside the others", rest=True),)
     options = (Option("dry-run", "only say what would be done"),)
 
+    def consequences(self, context: Context, request: Request) -> list[str]:
+        given = [_folder(context, path) for path in request.rest("path")]
+        return _outcome(_inspect(context, context.repository(), given), dry_run=True).lines
+
     def run(self, context: Context, request: Request) -> Outcome:
         repository = context.repository()
         given = [_folder(context, path) for path in request.rest("path")]

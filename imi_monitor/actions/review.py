@@ -36,6 +36,8 @@ class Review(Action):
     The worktree is called review-123. Once it exists it is only ever moved forward, never over your own work.
     """
     key = "v"
+    makes_new = True
+    opens = True
     arguments = (
         Argument("pr", "123, #123, the address of its page, or owner:branch"),
         Argument("repo", "a repository: a path, or a name from the registry", optional=True),
@@ -48,9 +50,14 @@ class Review(Action):
 
     def consequences(self, context: Context, request: Request) -> list[str]:
         mention = parse(request.text("pr") or "")
-        found = find(context, pull_requests.repository_for(context, request.text("repo"), mention), mention)
-        act = f"brings {safe(found.name)} up to date" if found else f"makes the worktree {mention.directory}"
-        return [f"fetches {mention.called}", act]
+        repository = pull_requests.repository_for(context, request.text("repo"), mention)
+        found = find(context, repository, mention)
+        if found is not None:
+            update = f"brings {safe(found.name)} up to date, forward only"
+            return [f"fetches {mention.called}", update, f"folder  {safe(found.path)}"]
+        name = mention.directory
+        path = os.path.join(where.folder(repository, context.settings, name), name)
+        return [f"fetches {mention.called}", f"makes the worktree {safe(name)}", f"folder  {safe(path)}"]
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)

@@ -37,6 +37,15 @@ class Sync(Action):
     arguments = (Argument("repo", "the repository; the one you stand in if not given", optional=True),)
     options = (Option("check", "change nothing; exit status 1 when something is off"),)
 
+    def consequences(self, context: Context, request: Request) -> list[str]:
+        repository = context.repository(request.text("repo"))
+        result = sync(context, repository, check=True)
+        if result is None:
+            return _nothing(context, repository).lines
+        problems = result.problems()
+        left = [f"cannot: {_problem(one, where)}" for one, where in problems.items()]
+        return [*_changes(result, check=True), *left] or [_sentence(result, 0, 0, check=True)]
+
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
         repository = context.repository(request.text("repo"))

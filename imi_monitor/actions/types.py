@@ -36,6 +36,7 @@ class AddType(Action):
     words = ("types add",)
     label = "Add a type"
     help = "Make a type of worktrees, for `imi add NAME …`."
+    makes_new = True
     arguments = (Argument("name", "the type, such as docs"),)
     options = (
         Option("branch-prefix", "what its branches start with; NAME/ if not given", value="PREFIX"),
@@ -77,6 +78,7 @@ class RemoveType(Action):
     words = ("types remove",)
     label = "Remove a type"
     help = "Forget a type that nobody uses any more; the built-in ones stay."
+    makes_new = True  # its name is a type's, not a worktree's
     arguments = (Argument("name", "the type"),)
 
     def run(self, context: Context, request: Request) -> Outcome:

@@ -8,7 +8,8 @@ from imi_monitor.actions import target
 from imi_monitor.actions.base import Action, Argument, Option, Outcome
 from imi_monitor.actions.claiming import ownership
 from imi_monitor.actions.removals import restore
-from imi_monitor.model import names
+from imi_monitor.git import layout
+from imi_monitor.model import names, times
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
 from imi_monitor.store import trash
@@ -37,7 +38,16 @@ class Undo(Action):
 
     def consequences(self, context: Context, request: Request) -> list[str]:
         entry = choose(context, request.text("which"))
-        return [f"brings {safe(entry.worktree_name)} back to {safe(entry.path)}"]
+        packed = restore.parcel_of(context, entry)
+        gone, why = restore.branch_outlook(context.git(layout.repository_at(packed.common_dir)), packed)
+        lines = [
+            f"brings back {safe(entry.worktree_name)}, removed {times.age_of(entry.removed_at)} ago by {safe(entry.removed_by)}",
+            f"folder  {safe(entry.path)}, with every file as it was",
+        ]
+        if packed.branch is not None:
+            again = f", which was deleted and is made again at {(packed.sha or '')[:10]}" if gone else ""
+            lines.append(f"branch  {safe(packed.branch)}{again}" if why is None else f"HEAD is detached: {why}")
+        return lines
 
     def run(self, context: Context, request: Request) -> Outcome:
         entry = choose(context, request.text("which"))

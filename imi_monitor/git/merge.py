@@ -24,11 +24,15 @@ _SINCE = (2, 38, 0)
 
 @dataclass(frozen=True, slots=True)
 class MergePreview:
-    """What a merge would give: the resulting tree, or None and the files in conflict with git's words about them."""
+    """What a merge would give: the resulting tree, or None and the files in conflict with git's words about them.
+
+    `marked` is the tree as git left it, where the files in conflict hold their conflict markers.
+    """
 
     tree: str | None
     conflicts: tuple[str, ...]
     messages: tuple[str, ...]
+    marked: str = ""
 
 
 def preview(git: Git, ours: str, theirs: str, *, env: dict[str, str] | None = None) -> MergePreview:
@@ -50,7 +54,7 @@ def preview(git: Git, ours: str, theirs: str, *, env: dict[str, str] | None = No
             raise GitError(sentence, code="unrelated", stderr=problem.stderr) from problem
         raise
     tree, conflicts, messages = _parse(os.fsdecode(done.stdout).split("\0"))
-    return MergePreview(None if done.returncode else tree, conflicts, messages)
+    return MergePreview(None if done.returncode else tree, conflicts, messages, tree)
 
 
 def merge_commit(git: Git, tree: str, parents: Sequence[str], message: str) -> str:

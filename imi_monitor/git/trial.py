@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from imi_monitor.git.distance import changed_files
-from imi_monitor.git.merge import preview
+from imi_monitor.git.merge import MergePreview, preview
+from imi_monitor.git.refs import check_commit_id, resolve
 from imi_monitor.git.run import Git
 from imi_monitor.model.errors import GitError
 
@@ -68,7 +69,19 @@ class Trial:
 
     def conflicts(self, git: Git, left: str, right: str) -> tuple[str, ...]:
         """The files in which merging the two commits conflicts; none when it goes through."""
-        return preview(git, left, right, env=self._env).conflicts
+        return self.merge(git, left, right).conflicts
+
+    def merge(self, git: Git, left: str, right: str) -> MergePreview:
+        """What merging the two commits gives, conflict markers included."""
+        return preview(git, left, right, env=self._env)
+
+    def content(self, git: Git, tree: str, path: str, most: int) -> bytes | None:
+        """A file of a merged tree, None if it is not in there; GitError "git-too-much" beyond `most` bytes."""
+        entry = git.run("ls-tree", "-z", "--full-tree", check_commit_id(tree), "--", f":(literal){path}", env=self._env)
+        kind, _, found = entry.stdout.split(b"\t", 1)[0].decode("ascii", "replace").partition(" blob ")
+        if not found or kind == "160000":
+            return None
+        return git.run("cat-file", "blob", check_commit_id(found), cap=most, env=self._env).stdout
 
     @property
     def _env(self) -> dict[str, str]:
@@ -76,6 +89,12 @@ class Trial:
             "GIT_OBJECT_DIRECTORY": os.path.join(self._folder, "objects"),
             "GIT_ALTERNATE_OBJECT_DIRECTORIES": os.path.join(self._common_dir, "objects"),
         }
+
+
+def trunk_sha(git: Git, name: str | None) -> str | None:
+    """The commit of the trunk (`origin/main`, or `main` where there is no remote one); None when it is not known."""
+    refs = (f"refs/remotes/{name}", f"refs/heads/{name}") if name else ()
+    return next((found for ref in refs if (found := resolve(git, ref)) is not None), None)
 
 
 def branch_files(git: Git, head: str, trunk: str) -> tuple[frozenset[str], frozenset[str]]:

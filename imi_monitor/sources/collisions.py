@@ -14,10 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from imi_monitor.git import trial
-from imi_monitor.git.refs import resolve
 from imi_monitor.git.run import Git
 from imi_monitor.model import times
-from imi_monitor.model.collide import overlaps
+from imi_monitor.model.collide import Pair, overlaps, with_trunk
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Collision, GitState, Key
 from imi_monitor.sources.base import Board, Entry
@@ -26,7 +25,6 @@ _CALM = 0.5  # seconds without news before anything is computed
 _LONGEST_CALM = 10.0
 _SHARE = 0.05  # of the time may go into it while there is always something new
 _MOST_REMEMBERED = 4000
-Pair = tuple[Key, Key | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +95,7 @@ class CollisionsSource:
         loop = asyncio.get_running_loop()
         known, entries = dict(self._known), dict(self._entries)
         touched, trunk_side = await loop.run_in_executor(self._pool, self._touched, known, entries)
-        pairs = self._pairs(touched, trunk_side)
+        pairs = with_trunk(overlaps(touched), touched, trunk_side)
         board.collisions(self._collisions(pairs, known))
         for pair, _ in pairs.items():
             if self._news.is_set():
@@ -106,16 +104,6 @@ class CollisionsSource:
                 await self._try(board, pair, known, entries)
                 board.collisions(self._collisions(pairs, known))
         board.well(self.name)
-
-    def _pairs(
-        self, touched: Mapping[Key, frozenset[str]], trunk_side: Mapping[Key, frozenset[str]]
-    ) -> dict[Pair, tuple[str, ...]]:
-        found = overlaps(touched)
-        for key, files in trunk_side.items():
-            common = files & touched.get(key, frozenset())
-            if common:
-                found[(key, None)] = tuple(sorted(common))
-        return found
 
     def _collisions(self, pairs: Mapping[Pair, tuple[str, ...]], known: Mapping[Key, _Known]) -> tuple[Collision, ...]:
         found = []
@@ -216,8 +204,7 @@ class CollisionsSource:
             return None
         key = (git.common_dir, name)
         if key not in self._trunks:
-            refs = (f"refs/remotes/{name}", f"refs/heads/{name}")
-            self._trunks[key] = next((sha for ref in refs if (sha := resolve(git, ref)) is not None), None)
+            self._trunks[key] = trial.trunk_sha(git, name)
         return self._trunks[key]
 
 

@@ -72,8 +72,9 @@ def since(
     worktree_name: str | None = None,
     limit: int = 1000,
     newest: bool = False,
+    before: int | None = None,
 ) -> list[Event]:
-    """Events behind `seq` in order. A kind may end in `.*`; `after` is a stored moment.
+    """Events behind `seq`, and in front of number `before`, in order. A kind may end in `.*`; `after` is a stored moment.
 
     The limit keeps the oldest ones, so that a reader can go on from there; with `newest` it keeps the last ones.
     """
@@ -85,6 +86,9 @@ def since(
         if value is not None:
             where.append(f"{column} = ?")
             values.append(value)
+    if before is not None:
+        where.append("seq < ?")
+        values.append(before)
     if after is not None:
         where.append("occurred_at >= ?")
         values.append(after)

@@ -22,7 +22,7 @@ TYPE_GLYPHS = {"feat": "◆", "fix": "✚", "review": "◇", "trunk": "▪", "ai
 CHANGE_GLYPHS = {"created": ("+", "$success"), "modified": ("~", "$accent"), "deleted": ("−", "$error"),
                  "renamed": ("→", "$accent")}  # fmt: skip
 BARS = " ▁▂▃▄▅▆▇█"
-MUTED = "$text-muted"
+MUTED = "$foreground 60%"  # not $text-muted: inside a Content its `auto` comes out brighter than plain text
 
 
 def fit(text: str, width: int, *, right: bool = False) -> str:

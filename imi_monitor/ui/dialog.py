@@ -1,125 +1,346 @@
 """One dialog for every action, made from the action's own description: what it asks, what it will do, why it refuses.
 
-No dialog knows more than its action. A refusal stays on the screen with all its reasons; where the action can be overridden,
-the worktree's name has to be typed.
+No dialog knows more than its action. What would happen is looked up while somebody reads and types; a refusal stays on the
+screen with all its reasons; where it can be gone past, what does so appears, and what is dangerous wants the name typed.
+While it works it shows how far it is: esc asks it to stop, a second esc leaves it alone.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import time
+from collections.abc import Sequence
 
 from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
+from textual.message import Message as TextualMessage
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
 
-from imi_monitor.actions.base import Action, Outcome, Request
-from imi_monitor.actions.context import Context
+from imi_monitor.actions.base import Action, Foresight, Outcome, Request, kinds
 from imi_monitor.model.errors import ImiError
-from imi_monitor.model.text import safe
+from imi_monitor.model.text import count, safe
+from imi_monitor.ui import command_log, telling
+from imi_monitor.ui.acting import Act, Done, Surroundings, Target
+from imi_monitor.ui.asking import Asking, Stop, alive, attempt
+from imi_monitor.ui.form import Form, Line, fields
 
-Surroundings = Callable[[], Context]
+PAUSE = 0.25  # seconds without a key before it is looked what would happen
+_PROGRESS_SHOWN = 6
+_FRAME, _OVERRIDE = 8, 2  # lines that border, title and buttons take, and the line to type a name into
 
 
 class ActionDialog(ModalScreen[Outcome | None]):
-    """Asks, acts in a thread, and gives the outcome; None when it was left without acting."""
+    """Asks, acts in a thread, and gives the outcome; None when it was left without acting.
 
-    BINDINGS = [("escape", "leave", "Leave")]
+    With `names` it acts on several worktrees, one after the other, and shows what became of each; a name may bring the
+    surroundings it is to be looked up in, for worktrees of different repositories.
+    """
 
-    def __init__(self, action: Action, values: dict[str, object], surroundings: Surroundings) -> None:
+    BINDINGS = [("escape", "leave", "Leave"), ("pagedown", "scroll(1)", "Down"), ("pageup", "scroll(-1)", "Up")]
+
+    class Progress(TextualMessage):
+        """The act said how far it is."""
+
+        def __init__(self, line: str) -> None:
+            super().__init__()
+            self.line = line
+
+    def __init__(
+        self,
+        action: Action,
+        values: dict[str, object],
+        surroundings: Surroundings,
+        names: Sequence[str | tuple[str, Surroundings]] = (),
+    ) -> None:
         super().__init__()
         self._action = action
         self._values = values
-        self._surroundings = surroundings
-        self._refused = False
-        self._busy = False
+        self._targets = _targets(action, values, surroundings, names)
+        self._act: Act | None = None
+        self._begun = 0.0
+        self._progress: list[str] = []
+        self._outcome: Outcome | None = None  # of several: shown before it is given
+        self._asking: Asking[list[Foresight]] = Asking(self, self._foreseen, pause=PAUSE)
+        self._overriding: dict[str, object] = {}
+        self._looked: dict[str, object] | None = None  # the values that what is said is about
+
+    # -- what it looks like -----------------------------------------------------------------------------------------
 
     def compose(self) -> ComposeResult:
-        target = self._values.get("name")
-        title = f"{self._action.label} {safe(str(target))}" if target else self._action.label
         with Vertical(classes="dialog" + (" -dangerous" if self._action.dangerous else "")):
-            yield Static(Content(title), classes="title")
-            with VerticalScroll(classes="lines"):
-                yield Static(Content(self._action.help), id="said")
-            for name, hint in self._asked():
-                yield Input(placeholder=hint, id=f"ask-{name}")
-            yield Input(placeholder=f"type {safe(str(target))} to do it all the same", id="override", classes="hidden")
+            yield Static(self._title(), classes="title")
+            with VerticalScroll(classes="lines", can_focus=False):
+                yield Static(Content(self._action.help), classes="help")
+                yield Form(fields(self._action, self._given))
+                yield Static(telling.looking(), id="said")
+            yield Line(f"type {self._name_shown} to do it all the same", "override")
             with Horizontal(classes="buttons"):
-                yield Button("Leave", id="leave")
-                yield Button(self._action.label, id="act", variant="error" if self._action.dangerous else "primary")
+                yield Button(Content("Leave"), id="leave", compact=True)
+                yield Button(
+                    Content(self._act_label),
+                    id="act",
+                    variant="error" if self._action.dangerous else "primary",
+                    compact=True,
+                )
+
+    @property
+    def _given(self) -> dict[str, object]:
+        """What is known already: the values, and the worktree's name."""
+        return {**self._values, **({"name": ""} if self._targets[0].name is not None else {})}
+
+    @property
+    def _name_shown(self) -> str:
+        return safe(self._targets[0].name or "", 60)
+
+    @property
+    def _act_label(self) -> str:
+        return f"{self._action.label} {len(self._targets)}" if len(self._targets) > 1 else self._action.label
+
+    def _title(self) -> Content:
+        if len(self._targets) > 1:
+            return Content(f"{self._action.label} {count(len(self._targets), 'worktree')}")
+        return Content(f"{self._action.label} {self._name_shown}".rstrip())
+
+    @property
+    def form(self) -> Form:
+        return self.query_one(Form)
 
     def on_mount(self) -> None:
-        self.query_one("#override", Input).display = False
-        inputs = [box for box in self.query(Input) if box.display]
+        override = self.query_one("#override", Input)
+        # the room for it is kept, so that no button moves when it appears under somebody's pointer
+        override.display, override.visible = type(self._action).override is not Action.override, False
         # what cannot hurt has the focus: a field to fill, else leaving
-        (inputs[0] if inputs else self.query_one("#leave" if self._action.dangerous else "#act", Button)).focus()
+        (self.form.first() or self.query_one("#leave" if self._action.dangerous else "#act")).focus()
+        self._offer_choices()
+        self._look()
 
-    def _asked(self) -> list[tuple[str, str]]:
-        required = [(one.name, one.help) for one in self._action.arguments if not one.optional and not one.rest]
-        options = {one.name: one.help for one in self._action.options}
-        asked = [*required, *((name, options[name]) for name in self._action.asks)]
-        return [(name, f"{name}: {hint}") for name, hint in asked if name not in self._values]
+    def on_resize(self) -> None:
+        """What is said scrolls; title and buttons are always on the screen."""
+        around = _FRAME + (_OVERRIDE if self.query_one("#override").display else 0)
+        self.query_one(".lines").styles.max_height = max(3, self.size.height - around)
 
-    @on(Input.Submitted)
-    def _submitted(self) -> None:
-        self._try()
+    def action_scroll(self, by: int) -> None:
+        lines = self.query_one(".lines")
+        lines.scroll_relative(y=by * max(1, lines.size.height - 1), animate=False)
 
+    # -- looking what would happen ----------------------------------------------------------------------------------
+
+    @work(exit_on_error=False)
+    async def _offer_choices(self) -> None:
+        for field in self.form.asked:
+            if field.chosen:
+                found = await asyncio.to_thread(attempt, lambda _: self._choices(field.name), lambda: False)  # noqa: B023
+                if not alive(self):
+                    return
+                if isinstance(found, ImiError):
+                    self._say(telling.refusal(found))
+                else:
+                    self.form.offer(field.name, found)
+
+    def _choices(self, name: str) -> list[str]:
+        with self._targets[0].surroundings() as context:
+            return self._action.choices(context, name)
+
+    @on(Form.Changed)
+    def _changed(self) -> None:
+        if self._act is None and self._outcome is None:
+            self._look()
+
+    def _look(self) -> None:
+        """Ask the action what it would do with what stands in the fields now."""
+        missing = self.form.missing
+        if missing is not None:
+            self._looked = None
+            self._asking.drop()
+            self._say(telling.missing(missing.name, missing.hint))
+            return
+        try:
+            values = {**self._values, **self.form.values()}
+        except ImiError as error:
+            self._looked = None
+            self._asking.drop()
+            self._say(telling.refusal(error))
+            return
+        if values == self._looked:
+            return  # a field only said that it is there: what is on the screen, an act's refusal perhaps, stands
+        self._looked = values
+        self._say(telling.looking())
+        self._asking.ask(lambda stop: self._foresee(values, stop))
+
+    def _foresee(self, values: dict[str, object], stop: Stop) -> list[Foresight]:
+        found = []
+        for target in self._targets:
+            if stop():
+                break
+            answer = attempt(lambda _: self._foresee_one(target, dict(values), stop), stop)  # noqa: B023
+            found.append(Foresight([], answer) if isinstance(answer, ImiError) else answer)
+        return found
+
+    def _foresee_one(self, target: Target, values: dict[str, object], stop: Stop) -> Foresight:
+        with target.surroundings() as context:
+            context.cancelled = stop
+            named = {} if target.name is None else {"name": target.name}
+            return self._action.foresee(context, Request(self._action.words[0], {**values, **named}))
+
+    def _foreseen(self, answer: list[Foresight] | ImiError) -> None:
+        if self._act is not None or self._outcome is not None:
+            return
+        if isinstance(answer, ImiError):
+            self._refused(answer)
+        elif len(self._targets) == 1:
+            foresight = answer[0]
+            self._say(telling.foresight(foresight))
+            self._answer(foresight.refusal)
+        else:
+            self._say(telling.several([target.name for target in self._targets], answer))
+            for foresight in answer:
+                self.form.answer(kinds(foresight.refusal))
+
+    def _answer(self, refusal: ImiError | None) -> None:
+        """Show what goes past a refusal, if anything does."""
+        self.form.answer(kinds(refusal))
+        name = self._targets[0].name
+        way = self._action.override(refusal, name) if refusal is not None and name is not None else None
+        self._overriding = way or {}
+        self.query_one("#override", Input).visible = way is not None
+
+    # -- acting -----------------------------------------------------------------------------------------------------
+
+    @on(Form.Submitted)
+    @on(Input.Submitted, "#override")
     @on(Button.Pressed, "#act")
-    def _pressed(self) -> None:
-        self._try()
+    def _try(self) -> None:
+        if self._act is not None:
+            return
+        missing = self.form.missing
+        if missing is not None:
+            self.query_one(f"#ask-{missing.name}").focus()
+            return
+        try:
+            values = {**self._values, **self.form.values()}
+        except ImiError as error:
+            self._say(telling.refusal(error))
+            return
+        override = self.query_one("#override", Input)
+        if override.visible and override.value.strip() == self._targets[0].name:
+            values |= self._overriding
+        self._run(values)
+
+    @work(exit_on_error=False)
+    async def _run(self, values: dict[str, object]) -> None:
+        act = self._act = Act(self._action, command_log.of(self.app), self._told)
+        self._asking.drop()
+        self._begun, self._progress = time.monotonic(), []
+        self._working(True)
+        ticking = self.set_interval(1.0, self._show_progress)
+        try:
+            done = await asyncio.to_thread(act.run, self._targets, values)
+        finally:
+            ticking.stop()
+            self._act = None
+        if alive(self):
+            self._working(False)
+            self._ended(done)
+
+    def _ended(self, done: list[Done]) -> None:
+        if len(done) > 1:
+            self._show_results(done)
+        elif isinstance(done[0].result, ImiError):
+            self._refused(done[0].result)
+        else:
+            self.dismiss(done[0].result)
+
+    def _refused(self, error: ImiError) -> None:
+        self._say(telling.refusal(error))
+        self.call_after_refresh(self.query_one("#said").scroll_visible, top=True, animate=False)
+        if len(self._targets) == 1:
+            self._answer(error)
+
+    def _show_results(self, done: list[Done]) -> None:
+        """What became of each stays until it was read; then the whole is given."""
+        self._outcome = _together(done)
+        self._say(telling.results(done))
+        self.form.display = False
+        self.query_one("#act").display = False
+        leave = self.query_one("#leave", Button)
+        leave.label = Content("Close")
+        leave.focus()
+
+    def _working(self, busy: bool) -> None:
+        self.form.disabled = busy
+        self.query_one("#override", Input).disabled = busy
+        self.query_one("#act", Button).disabled = busy
+        leave = self.query_one("#leave", Button)
+        leave.label = Content("Cancel" if busy else "Leave")
+        if busy:
+            leave.focus()
+            self._show_progress()
+        elif self._action.dangerous:
+            leave.focus()
+        else:
+            (self.form.first() or self.query_one("#act")).focus()
+
+    def _told(self, line: str) -> None:
+        """Called in the thread that works."""
+        self.post_message(self.Progress(line))
+
+    def on_action_dialog_progress(self, message: Progress) -> None:
+        self._progress = [*self._progress, message.line][-_PROGRESS_SHOWN:]
+        self._show_progress()
+
+    def _show_progress(self) -> None:
+        if self._act is not None:
+            self._say(telling.progress(self._progress, time.monotonic() - self._begun, cancelled=self._act.cancelled))
+
+    # -- leaving ----------------------------------------------------------------------------------------------------
 
     @on(Button.Pressed, "#leave")
     def action_leave(self) -> None:
-        if not self._busy:
-            self.dismiss(None)
+        if self._act is not None and not self._act.cancelled:
+            self._act.cancel()
+            self._show_progress()
+        else:
+            self.dismiss(self._outcome)
 
-    def _try(self) -> None:
-        values = dict(self._values)
-        for name, _ in self._asked():
-            typed = self.query_one(f"#ask-{name}", Input).value.strip()
-            if typed:
-                values[name] = typed
-        override = self.query_one("#override", Input)
-        if override.display and override.value.strip() == self._values.get("name"):
-            values |= {"force": True, "yes-really": override.value.strip()}
-        if not self._busy:
-            self._act(values)
+    def on_unmount(self) -> None:
+        self._asking.drop()
+        if self._act is not None:
+            self._act.cancel()
 
-    @work(exit_on_error=False)
-    async def _act(self, values: dict[str, object]) -> None:
-        self._busy = True
-        self._say(["working…"])
-        try:
-            outcome = await asyncio.to_thread(self._run, values)
-        except ImiError as error:
-            self._say([error.sentence, *error.details], bad=True)
-            self._offer_override()
-            return
-        finally:
-            self._busy = False
-        self.dismiss(outcome)
+    def _say(self, content: Content) -> None:
+        if alive(self):
+            self.query_one("#said", Static).update(content)
 
-    def _run(self, values: dict[str, object]) -> Outcome:
-        with self._surroundings() as context:
-            context.progress = lambda line: self.app.call_from_thread(self._say, [line])
-            return self._action.run(context, Request(self._action.words[0], values))
 
-    def _say(self, lines: list[str], *, bad: bool = False) -> None:
-        shown = [
-            Content.styled(safe(line, 400), "$error" if bad and not index else "") for index, line in enumerate(lines)
-        ]
-        if self.is_attached:
-            self.query_one("#said", Static).update(Content("\n").join(shown))
+def _targets(
+    action: Action,
+    values: dict[str, object],
+    surroundings: Surroundings,
+    names: Sequence[str | tuple[str, Surroundings]],
+) -> list[Target]:
+    """The worktrees to act on; an action that takes no worktree's name acts once, however many are marked."""
+    takes = action.arguments[:1] and action.arguments[0].name == "name" and not action.makes_new
+    given = values.get("name")
+    if takes and names:
+        return [Target(one, surroundings) if isinstance(one, str) else Target(*one) for one in names]
+    return [Target(given if takes and isinstance(given, str) else None, surroundings)]
 
-    def _offer_override(self) -> None:
-        options = {option.name for option in self._action.options}
-        if {"force", "yes-really"} <= options and self.is_attached:
-            box = self.query_one("#override", Input)
-            box.display = True
-            self.query_one("#leave", Button).focus()
+
+def _together(done: list[Done]) -> Outcome:
+    """Several outcomes as one: the front end shows its lines, scripts and tests its data."""
+    lines, warnings, results = [], [], []
+    for one in done:
+        result = one.result
+        failed = isinstance(result, ImiError)
+        lines += [result.sentence] if isinstance(result, ImiError) else result.lines[:1]
+        warnings += [] if isinstance(result, ImiError) else result.warnings
+        results.append({"name": one.target.name, "done": not failed})
+    return Outcome(
+        lines, {"results": results}, warnings=warnings, exit_status=int(any(not one["done"] for one in results))
+    )
 
 
 class Message(ModalScreen[None]):

@@ -25,18 +25,25 @@ def look(context: Context, request: Request) -> tuple[Target, Claim | None]:
 def release(context: Context, request: Request, found: Target, claim: Claim | None, dirty: bool | None) -> Outcome:
     """Give it back as it was looked at; `dirty` None: git is still to be asked."""
     who, number = claim_request.agent(context, request), claim_request.epoch(request)
-    if found.repo_name is None or claim is None or claim.agent_id is None:
-        raise ownership.not_yours(context, found, claim, who, number)
-    _refuse_others(context, request, found, claim)
-    if not (request.flag("dirty-ok") or request.flag("force") or found.missing):
-        _refuse_dirty(context, found, dirty)
+    claim = refuse(context, request, found, claim, dirty)
     released, before = db.transact(
-        context.connection, taking.release, found.repo_name, found.name, who,
+        context.connection, taking.release, claim.repo_name, found.name, who,
         claim.epoch if number is None else number, force=request.flag("force"), reason=request.text("reason"),
     )  # fmt: skip
     if not released:
         raise ownership.not_yours(context, found, before, who, number)
     return _outcome(context, request, found, before, who)
+
+
+def refuse(context: Context, request: Request, found: Target, claim: Claim | None, dirty: bool | None) -> Claim:
+    """Raise what stands against it; gives the claim that would end."""
+    if found.repo_name is None or claim is None or claim.agent_id is None:
+        who, number = claim_request.agent(context, request), claim_request.epoch(request)
+        raise ownership.not_yours(context, found, claim, who, number)
+    _refuse_others(context, request, found, claim)
+    if not (request.flag("dirty-ok") or request.flag("force") or found.missing):
+        _refuse_dirty(context, found, dirty)
+    return claim
 
 
 def _refuse_others(context: Context, request: Request, found: Target, claim: Claim) -> None:

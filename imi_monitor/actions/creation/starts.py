@@ -55,25 +55,32 @@ def start(context: Context, git: Git, wanted: Wanted) -> Start:
     """Decide it. Goes to the network at most once."""
     remote = freshness.remote_name(context)
     known = heads.read(git, remote)
-    _refuse_clash(wanted, known)
+    refuse_at_once(git, wanted, known, remote)
     if wanted.source is not None:
-        _refuse_both(wanted, known, remote)
         from imi_monitor.actions.creation import from_ref
 
         return from_ref.start(context, git, wanted, known, remote)
     if wanted.branch in known.local:
-        _refuse_in_use(git, wanted)
         return Start(known.local[wanted.branch], None, took_over="local")
-    trunk = _trunk(context, wanted, known)
-    branches = [trunk] if trunk else []
+    trunk_name = trunk(context, wanted, known)
+    branches = [trunk_name] if trunk_name else []
     news = freshness.ask(context, git, wanted.repository, known, remote, branches, perhaps=wanted.branch)
     if wanted.branch in news.heads.remote:
         shown = f"{remote}/{wanted.branch}"
         warnings = news.warnings(git, remote, wanted.branch)
         return Start(news.heads.remote[wanted.branch], shown, warnings=warnings, took_over="remote", upstream=shown)
-    if trunk is None or not news.heads.has(trunk):
-        raise _no_trunk(wanted, news, remote, trunk)
-    return _at_trunk(git, news, remote, trunk)
+    if trunk_name is None or not news.heads.has(trunk_name):
+        raise _no_trunk(wanted, news, remote, trunk_name)
+    return _at_trunk(git, news, remote, trunk_name)
+
+
+def refuse_at_once(git: Git, wanted: Wanted, known: Heads, remote: str) -> None:
+    """What can be told to be in the way without the network."""
+    _refuse_clash(wanted, known)
+    if wanted.source is not None:
+        _refuse_both(wanted, known, remote)
+    elif wanted.branch in known.local:
+        _refuse_in_use(git, wanted)
 
 
 def _refuse_clash(wanted: Wanted, known: Heads) -> None:
@@ -123,7 +130,7 @@ def _lock_of(wanted: Wanted, path: str) -> str:
     return (found[0] if found else None) or ""
 
 
-def _trunk(context: Context, wanted: Wanted, known: Heads) -> str | None:
+def trunk(context: Context, wanted: Wanted, known: Heads) -> str | None:
     """The trunk's branch: as configured, as the remote says, a usual name, else what the main worktree has checked out."""
     configured = context.settings.text("git_settings.default_branch")
     head, _ = layout.read_head(wanted.repository.common_dir, wanted.repository.common_dir)

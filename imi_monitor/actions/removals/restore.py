@@ -130,25 +130,41 @@ def _begin(connection: sqlite3.Connection, packed: Parcel, agent: str) -> str:
 
 def _free_branch(git: Git, packed: Parcel) -> tuple[bool, str | None, str]:
     """(whether the branch was made again, why HEAD cannot be on it, what HEAD shall say)."""
-    from imi_monitor.git import branches, refs
+    from imi_monitor.git import branches
+
+    gone, why = branch_outlook(git, packed)
+    if gone and packed.branch is not None and packed.sha is not None:
+        try:
+            branches.create_branch(git, packed.branch, packed.sha)
+        except ImiError as error:
+            gone, why = False, _cannot(packed.branch, error)
+    return gone, why, packed.head if why is None else f"{packed.sha}\n"
+
+
+def branch_outlook(git: Git, packed: Parcel) -> tuple[bool, str | None]:
+    """(whether the branch is gone and has to be made again, why HEAD cannot be on it)."""
+    from imi_monitor.git import refs
     from imi_monitor.git.worktrees import branch_users
 
     if packed.branch is None or packed.sha is None:
-        return False, None, packed.head
-    shown, detached = safe(packed.branch), f"{packed.sha}\n"
+        return False, None
+    shown = safe(packed.branch)
     try:
         now = refs.branch_sha(git, packed.branch)
         if now is None:
-            branches.create_branch(git, packed.branch, packed.sha)
-            return True, None, packed.head
+            return True, None
         users = [path for path in branch_users(git, packed.branch) if path not in (packed.path, packed.folder)]
     except ImiError as error:
-        return False, f"branch {shown} cannot be had back ({error.sentence})", detached
+        return False, _cannot(packed.branch, error)
     if users:
-        return False, f"branch {shown} is checked out in {safe(users[0])} now", detached
+        return False, f"branch {shown} is checked out in {safe(users[0])} now"
     if now != packed.sha:
-        return False, f"branch {shown} has moved on from {packed.sha[:10]} to {now[:10]}", detached
-    return False, None, packed.head
+        return False, f"branch {shown} has moved on from {packed.sha[:10]} to {now[:10]}"
+    return False, None
+
+
+def _cannot(branch: str, error: ImiError) -> str:
+    return f"branch {safe(branch)} cannot be had back ({error.sentence})"
 
 
 def _make_true(connection: sqlite3.Connection, packed: Parcel, operation: str, agent: str) -> None:

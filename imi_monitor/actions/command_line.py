@@ -1,0 +1,80 @@
+"""The command line that does what a dialog did: the way back from a Request to the words a person could have typed."""
+
+from __future__ import annotations
+
+import shlex
+
+from imi_monitor import config
+from imi_monitor.model.errors import ImiError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from imi_monitor.actions.base import Action, Option, Request
+    from imi_monitor.actions.context import Context
+
+
+def words(action: Action, request: Request, context: Context | None = None) -> list[str]:
+    """`imi`, the globals that say where (of a context), the verb, its options, its arguments: parsing gives the request."""
+    return [
+        "imi",
+        *(_where(context) if context else ()),
+        *request.verb.split(" "),
+        *_options(action, request),
+        *_arguments(action, request),
+    ]
+
+
+def line(parts: list[str]) -> str:
+    """One line for a POSIX-like shell (bash, zsh), printable whatever the words hold."""
+    return " ".join(map(_quoted, parts))
+
+
+def _where(context: Context) -> list[str]:
+    found = ["--db", context.database] if context.database != config.database_path(None) else []
+    if context.asked_repo is None:
+        return found
+    try:
+        return [*found, "--repo", context.repository().home]  # stays true when the worktree that was named goes
+    except ImiError:
+        return [*found, "--repo", context.asked_repo]
+
+
+def _options(action: Action, request: Request) -> list[str]:
+    given = [(option, request.values[option.name]) for option in action.options if option.name in request.values]
+    return [word for option, value in given if value is not False for word in _option(option, value)]
+
+
+def _option(option: Option, value: object) -> list[str]:
+    name = ("-" if len(option.name) == 1 else "--") + option.name
+    if not option.value or value is True:
+        return [name]
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    return [f"{name}={text}"] if not text or text.startswith("-") else [name, text]
+
+
+def _arguments(action: Action, request: Request) -> list[str]:
+    found: list[str] = []
+    for argument in action.arguments:
+        value = request.values.get(argument.name)
+        if argument.rest and isinstance(value, list):
+            found += map(str, value)
+        elif isinstance(value, str):
+            found.append(value)
+        else:
+            break  # what follows a word that was left out cannot be given by its place
+    return ["--", *found] if any(word.startswith("-") for word in found) else found
+
+
+def _quoted(word: str) -> str:
+    """`$'…'` where a control or a stray byte would otherwise be typed into somebody's terminal by pasting."""
+    if word.isprintable():
+        return shlex.quote(word)
+    return "$'" + "".join(map(_escaped, word)) + "'"
+
+
+def _escaped(char: str) -> str:
+    if char in "\\'":
+        return "\\" + char
+    if char.isprintable():
+        return char
+    return "".join(f"\\x{byte:02x}" for byte in char.encode("utf-8", "surrogateescape"))

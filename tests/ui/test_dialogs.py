@@ -1,0 +1,471 @@
+"""The dialogs on real repositories, driven by keys: what would happen is shown while one types, refusals with their way out,
+progress, cancelling, several worktrees at once; and whatever text comes from outside is shown harmless."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual import events
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from imi_monitor import actions, paths
+from imi_monitor.actions.base import Action, Argument, Option, Outcome, Request
+from imi_monitor.actions.context import Context
+from imi_monitor.model.errors import ImiError, Refused
+from imi_monitor.ui import command_log
+from imi_monitor.ui.app import ImiApp
+from imi_monitor.ui.dialog import ActionDialog
+from imi_monitor.ui.panels.worktrees import WorktreesPanel
+from tests.actions.forge import Forge
+from tests.helpers import Repo, imi
+from tests.ui.test_app import played, screen, until
+
+HOSTILE = [
+    "[/b]",
+    "[bold]x[/]",
+    "\x1b]0;owned\x07",
+    "\x1b]52;c;eA==\x07",
+    "ev\u202eil",
+    "日本語" * 30,
+    "x" * 10_000,
+    "line\nbreak",
+    "b\udcffd",
+]
+
+
+def select(app: ImiApp, name: str) -> None:
+    lines = app.home.query_one(WorktreesPanel).lines
+    lines.select(next(row.key for row in lines.rows if row.key.endswith(f"\0{name}")))
+
+
+async def opened(app: ImiApp, pilot: Pilot[Any], name: str, key: str) -> ActionDialog:
+    await until(
+        pilot, lambda: any(row.key.endswith(f"\0{name}") for row in app.home.query_one(WorktreesPanel).lines.rows)
+    )
+    select(app, name)
+    await pilot.press(key)
+    await until(pilot, lambda: isinstance(app.screen, ActionDialog) and "looking…" not in screen(app))
+    dialog = app.screen
+    assert isinstance(dialog, ActionDialog)
+    return dialog
+
+
+def shown(app: ImiApp, repo: Repo, verb: str | Action, **more: Any) -> list[Outcome | None]:
+    """Push a dialog; its result will be in the list."""
+    action = actions.find(verb) if isinstance(verb, str) else verb
+    assert action is not None
+    database = paths.default_database()
+    results: list[Outcome | None] = []
+    dialog = ActionDialog(
+        action, more.pop("values", {}), lambda: Context(database=database, repo=str(repo.path)), **more
+    )
+    app.push_screen(dialog, results.append)
+    return results
+
+
+def holder(repo: Repo, name: str) -> str | None:
+    claims = imi("--json", "claims", cwd=repo.path).data["claims"]
+    return next((one["agent_id"] for one in claims if one["worktree_name"] == name), None)
+
+
+# -- what would happen ------------------------------------------------------------------------------------------------
+
+
+def test_claiming_shows_what_it_means_and_force_wants_a_reason(repo: Repo) -> None:
+    repo.worktree("feat-api")
+    imi("claim", "feat-api", "--agent", "claude-1", "--task", "T-1", cwd=repo.path)
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        dialog = await opened(app, pilot, "feat-api", "c")
+        await until(pilot, lambda: "held by claude-1" in screen(app))
+        assert not dialog.query_one("#field-takeover").display, "its owner is not stale"
+        assert dialog.query_one("#field-force").display and not dialog.query_one("#field-reason").display
+        await pilot.press("enter")  # tried all the same: refused again, nothing taken
+        await until(
+            pilot, lambda: command_log.of(app).entries()[-1:] and command_log.of(app).entries()[-1].state == "refused"
+        )
+        dialog.query_one("#ask-force").focus()
+        await pilot.press("space")
+        await until(pilot, lambda: dialog.query_one("#field-reason").display and "needs --reason" in screen(app))
+        dialog.query_one("#ask-reason").focus()
+        await pilot.press(*"stuck")
+        await until(pilot, lambda: "taken by force from claude-1" in screen(app))
+        await pilot.press("enter")
+        await until(pilot, lambda: app.screen is not dialog)
+        assert await asyncio.to_thread(holder, repo, "feat-api") not in (None, "claude-1")
+
+    played(repo, play)
+
+
+def test_a_new_worktree_is_shown_while_its_name_is_typed(repo: Repo) -> None:
+    imi("types", "add", "docs", cwd=repo.path)
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await pilot.press("n")
+        await until(pilot, lambda: "docs" in screen(app), 5)
+        dialog = app.screen
+        await pilot.press("right", "tab", *"auth")
+        await until(
+            pilot,
+            lambda: "fix-auth" in screen(app) and "fix/auth" in screen(app) and "worktrees/fix-auth" in screen(app),
+        )
+        await pilot.press("space", "x")
+        await until(pilot, lambda: "✗" in screen(app))
+        assert not (repo.path.parent / "app.worktrees").exists()
+        await pilot.press("backspace", "backspace", "enter")
+        await until(pilot, lambda: app.screen is not dialog)
+        assert (repo.path.parent / "app.worktrees" / "fix-auth" / ".git").exists()
+
+    played(repo, play)
+
+
+def test_a_required_field_is_asked_before_anything_is_tried(repo: Repo) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await pilot.press("v")
+        await until(pilot, lambda: isinstance(app.screen, ActionDialog))
+        await pilot.press("enter")
+        assert app.focused is not None and app.focused.id == "ask-pr"
+        assert command_log.of(app).entries() == ()
+        await pilot.press(*"nope nope".replace(" ", "-"), "slash")
+        await until(pilot, lambda: "✗" in screen(app))
+
+    played(repo, play)
+
+
+def test_uncommitted_work_is_released_only_when_ticked(repo: Repo) -> None:
+    tree = repo.worktree("feat-api")
+    tree.write("README.md", "changed\n")
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await asyncio.to_thread(imi, "claim", "feat-api", cwd=repo.path)
+        dialog = await opened(app, pilot, "feat-api", "R")
+        await until(pilot, lambda: "uncommitted changes" in screen(app) and "dirty-ok" in screen(app))
+        dialog.query_one("#ask-dirty-ok").focus()
+        await pilot.press("space")
+        await until(pilot, lambda: "1 uncommitted file" in screen(app))
+        await pilot.press("enter")
+        await until(pilot, lambda: app.screen is not dialog)
+        assert await asyncio.to_thread(holder, repo, "feat-api") is None
+        assert tree.path.joinpath("README.md").read_text() == "changed\n"
+
+    played(repo, play)
+
+
+def test_removing_wants_the_name_and_undo_says_what_comes_back(repo: Repo) -> None:
+    tree = repo.worktree("feat-api")
+    tree.write("README.md", "changed\n")
+    tree.write("new.txt", "new\n")
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        dialog = await opened(app, pilot, "feat-api", "D")
+        await until(
+            pilot, lambda: "for 2 reasons" in screen(app) and "README.md" in screen(app) and "new.txt" in screen(app)
+        )
+        assert app.focused is not None and app.focused.id == "leave", "the harmless button has the focus"
+        override = dialog.query_one("#override", Input)
+        assert override.visible
+        override.focus()
+        await pilot.press(*"feat-ap", "enter")
+        await until(pilot, lambda: len(command_log.of(app).entries()) == 1 and dialog._act is None)
+        assert tree.path.exists(), "the name was not the whole name"
+        override.focus()
+        await pilot.press("i", "enter")
+        await until(pilot, lambda: app.screen is not dialog and not tree.path.exists())
+        assert "--force" in command_log.of(app).entries()[-1].command
+        await pilot.press("U")
+        await until(pilot, lambda: "brings back feat-api" in screen(app) and "feat/api" in screen(app))
+        await pilot.press("enter")
+        await until(pilot, lambda: tree.path.exists())
+
+    played(repo, play)
+
+
+def test_nothing_goes_past_removing_the_trunk(repo: Repo) -> None:
+    repo.worktree("feat-api")
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        dialog = await opened(app, pilot, "app", "D")
+        await until(pilot, lambda: "✗" in screen(app))
+        assert not dialog.query_one("#override", Input).visible
+
+    played(repo, play)
+
+
+def test_a_merge_shows_its_conflicts_before_it_starts(repo: Repo) -> None:
+    tree = repo.worktree("feat-api")
+    tree.write("README.md", "theirs\n")
+    tree.commit("theirs")
+    repo.write("README.md", "ours\n")
+    repo.commit("ours")
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        shown(app, repo, "merge", values={"name": "feat-api"})
+        await until(pilot, lambda: "conflicts with main in 1 file" in screen(app) and "README.md" in screen(app))
+        assert app.focused is not None and app.focused.id == "leave"
+        await pilot.press("escape")
+        await until(pilot, lambda: len(app.screen_stack) == 1)
+        assert command_log.of(app).entries() == ()
+
+    played(repo, play)
+
+
+def test_pruning_lists_what_would_go(repo: Repo) -> None:
+    tree = repo.worktree("feat-api")
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        tree.path.rename(tree.path.parent / "away")
+        results = shown(app, repo, "prune")
+        await until(pilot, lambda: "would prune feat-api" in screen(app))
+        assert "feat-api" in repo.git("worktree", "list")
+        app.screen.query_one("#act").focus()
+        await pilot.press("enter")
+        await until(pilot, lambda: results)
+        assert results[0] is not None and "pruned feat-api" in results[0].lines[0]
+
+    played(repo, play)
+
+
+def test_a_review_is_made_from_its_number(tmp_path: Path) -> None:
+    forge = Forge.create(tmp_path)
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await pilot.press("v")
+        await until(pilot, lambda: isinstance(app.screen, ActionDialog))
+        dialog = app.screen
+        await pilot.press(*"123")
+        await until(pilot, lambda: "makes the worktree review-123" in screen(app))
+        await pilot.press("enter")
+        await until(pilot, lambda: app.screen is not dialog, 40)
+        await until(pilot, lambda: any(tree.key.worktree == "review-123" for tree in app._snapshot.worktrees))  # type: ignore[union-attr]
+        assert command_log.of(app).entries()[-1].state == "done"
+
+    played(forge.app, play)
+
+
+# -- working ----------------------------------------------------------------------------------------------------------
+
+
+class Slow(Action):
+    """Goes on until it is told to stop, or let go."""
+
+    words = ("slow",)
+    label = "Slow"
+    help = "takes as long as one likes"
+    arguments = (Argument("name", "which", optional=True),)
+    options = (Option("note", "something to say", value="TEXT"),)
+    asks = ("note",)
+    recovers = False
+
+    def __init__(self, *, deaf: bool = False, lines: tuple[str, ...] = ("first step",)) -> None:
+        self.go_on = threading.Event()
+        self.ended = threading.Event()
+        self._deaf = deaf
+        self._lines = lines
+
+    def consequences(self, context: Context, request: Request) -> list[str]:
+        return list(self._lines)
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        try:
+            for line in self._lines:
+                context.progress(line)
+            while not self.go_on.wait(0.01):
+                if context.cancelled() and not self._deaf:
+                    raise Refused("it was cancelled", code="cancelled", details=self._lines)
+            return Outcome(["went through"])
+        finally:
+            self.ended.set()
+
+
+def test_progress_is_shown_and_esc_cancels(repo: Repo) -> None:
+    slow = Slow()
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        results = shown(app, repo, slow)
+        await until(pilot, lambda: "Slow" in screen(app))
+        await pilot.press("enter")
+        await until(pilot, lambda: "first step" in screen(app) and "esc stops it" in screen(app))
+        await pilot.press("escape")
+        await until(pilot, lambda: "✗ it was cancelled" in screen(app))
+        assert command_log.of(app).entries()[-1].state == "cancelled"
+        assert not results, "it can be tried again"
+        slow.go_on.set()
+        await pilot.press("enter")
+        await until(pilot, lambda: results)
+        assert results[0] is not None and results[0].lines == ["went through"]
+
+    played(repo, play)
+
+
+def test_a_second_esc_leaves_what_does_not_stop(repo: Repo) -> None:
+    slow = Slow(deaf=True)
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        results = shown(app, repo, slow)
+        await until(pilot, lambda: "Slow" in screen(app))
+        await pilot.press("enter")
+        await until(pilot, lambda: "first step" in screen(app))
+        await pilot.press("escape")
+        await until(pilot, lambda: "stopping" in screen(app))
+        await pilot.press("escape")
+        await until(pilot, lambda: results == [None])
+        assert command_log.of(app).entries()[-1].state == "running"
+        slow.go_on.set()
+        await until(pilot, lambda: command_log.of(app).entries()[-1].state == "done")
+
+    try:
+        played(repo, play)
+    finally:
+        slow.go_on.set()
+
+
+class Broken(Slow):
+    words = ("broken",)
+
+    def consequences(self, context: Context, request: Request) -> list[str]:
+        raise RuntimeError("[/b] looked \x1b[31mbroken")
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        raise RuntimeError("[/b] it is \x1b[31mbroken")
+
+
+def test_a_bug_in_an_action_is_a_sentence(repo: Repo) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        shown(app, repo, Broken())
+        await until(pilot, lambda: "RuntimeError: [/b] looked \\x1b[31mbroken" in screen(app))
+        await pilot.press("enter")
+        await until(pilot, lambda: "RuntimeError: [/b] it is \\x1b[31mbroken" in screen(app))
+        assert command_log.of(app).entries()[-1].state == "failed"
+        await pilot.press("escape")
+        await until(pilot, lambda: len(app.screen_stack) == 1)
+
+    played(repo, play)
+
+
+# -- several worktrees ------------------------------------------------------------------------------------------------
+
+
+def test_several_worktrees_and_what_became_of_each(repo: Repo) -> None:
+    for name in ("feat-a", "feat-b", "feat-c"):
+        repo.worktree(name)
+    imi("claim", "feat-b", "--agent", "claude-1", cwd=repo.path)
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        results = shown(app, repo, "claim", names=["feat-a", "feat-b", "feat-c"])
+        await until(pilot, lambda: "2 of 3 can be done" in screen(app) and "held by claude-1" in screen(app))
+        await pilot.press("enter")
+        await until(pilot, lambda: "2 done, 1 not" in screen(app))
+        assert not results, "it is read first"
+        assert len(command_log.of(app).entries()) == 3
+        await pilot.press("escape")
+        await until(pilot, lambda: results)
+        assert results[0] is not None
+        done = {one["name"]: one["done"] for one in results[0].data["results"]}  # type: ignore[attr-defined]
+        assert done == {"feat-a": True, "feat-b": False, "feat-c": True}
+
+    played(repo, play)
+    assert holder(repo, "feat-b") == "claude-1"
+    assert holder(repo, "feat-a") == holder(repo, "feat-c") is not None
+
+
+def test_several_are_removed_only_where_nothing_is_lost(repo: Repo) -> None:
+    trees = {name: repo.worktree(name) for name in ("feat-a", "feat-b")}
+    trees["feat-b"].write("README.md", "changed\n")
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        here = lambda: Context(database=paths.default_database(), repo=str(repo.path))  # noqa: E731
+        results = shown(app, repo, "remove", names=[("feat-a", here), ("feat-b", here)])
+        await until(pilot, lambda: "1 of 2 can be done" in screen(app))
+        assert app.focused is not None and app.focused.id == "leave"
+        assert not app.screen.query_one("#override", Input).visible, "each is overridden by itself"
+        app.screen.query_one("#act").focus()
+        await pilot.press("enter")
+        await until(pilot, lambda: "1 done, 1 not" in screen(app))
+        await pilot.press("enter")
+        await until(pilot, lambda: results)
+
+    played(repo, play)
+    assert not trees["feat-a"].path.exists() and trees["feat-b"].path.exists()
+
+
+def test_what_takes_no_name_is_done_once(repo: Repo) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        results = shown(app, repo, "sync", names=["feat-a", "feat-b"])
+        await until(pilot, lambda: "nothing to sync" in screen(app))
+        await pilot.press("enter")
+        await until(pilot, lambda: results)
+        assert len(command_log.of(app).entries()) == 1
+
+    played(repo, play)
+
+
+def test_cancelling_leaves_those_not_begun_alone(repo: Repo) -> None:
+    slow = Slow()
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        shown(app, repo, slow, names=["feat-a", "feat-b"])
+        await until(pilot, lambda: "Slow 2" in screen(app))
+        await pilot.press("enter")
+        await until(pilot, lambda: "1 of 2" in screen(app))
+        await pilot.press("escape")
+        await until(pilot, lambda: "0 done, 2 not" in screen(app) and "not begun" in screen(app))
+
+    played(repo, play)
+
+
+# -- text from outside ------------------------------------------------------------------------------------------------
+
+
+def harmless(text: str) -> bool:
+    return not any(char in text for char in ("\x1b", "\x07", "\u202e", "\udcff"))
+
+
+@pytest.mark.parametrize("payload", HOSTILE, ids=range(len(HOSTILE)))
+@pytest.mark.parametrize("size", [(140, 40), (60, 20)])
+def test_hostile_text_is_shown_harmless(repo: Repo, payload: str, size: tuple[int, int]) -> None:  # T2
+    class Hostile(Slow):
+        words = ("hostile",)
+
+        def consequences(self, context: Context, request: Request) -> list[str]:
+            raise Refused(f"refused {payload}", details=[payload] * 300)
+
+        def run(self, context: Context, request: Request) -> Outcome:
+            context.progress(payload)
+            if request.text("name") != "other":
+                raise ImiError(f"failed {payload}", details=[payload])
+            return Outcome([payload], warnings=[payload])
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        shown(app, repo, Hostile(), values={"name": payload})
+        await until(pilot, lambda: "✗ refused" in screen(app))
+        assert harmless(screen(app))
+        app.screen.query_one("#act").focus()
+        await pilot.press("enter")
+        await until(pilot, lambda: "✗ failed" in screen(app))
+        assert harmless(screen(app))
+        await pilot.press("escape")
+        shown(app, repo, Hostile(), names=[payload, "other"])
+        await until(pilot, lambda: "0 of 2 can be done" in screen(app))
+        app.screen.query_one("#act").focus()
+        await pilot.press("enter")
+        await until(pilot, lambda: "1 done, 1 not" in screen(app))
+        assert harmless(screen(app))
+
+    played(repo, play, size)
+
+
+def test_controls_are_not_typed_by_pasting(repo: Repo) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await pilot.press("v")
+        await until(pilot, lambda: isinstance(app.screen, ActionDialog))
+        box = app.screen.query_one("#ask-pr", Input)
+        box.post_message(events.Paste("12\x1b]52;c;eA==\x073\u202e"))
+        await until(pilot, lambda: box.value)
+        assert box.value == "12]52;c;eA==3" and harmless(screen(app))
+
+    played(repo, play)

@@ -1,0 +1,145 @@
+"""Claim history and queue over a real registry: who had it, how it ended, who waits behind whom."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from imi_monitor import host, paths
+from imi_monitor.store import db, taking, worktrees
+from imi_monitor.store.granting import Wish
+from imi_monitor.ui.app import ImiApp
+from imi_monitor.ui.panels.worktrees import WorktreesPanel
+from tests.helpers import Repo, imi, imi_argv
+from tests.ui.test_app import played, screen, until
+
+
+@contextmanager
+def waiting(repo: Repo, name: str, *agents: str) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Agents that stand in line, in this order."""
+    processes = []
+    try:
+        for place, agent in enumerate(agents, 1):
+            argv = imi_argv("claim", name, "--agent", agent, "--wait", "100", "--task", f"T-{place}")
+            quiet = subprocess.DEVNULL
+            processes.append(subprocess.Popen(argv, cwd=repo.path, stdin=quiet, stdout=quiet, stderr=quiet))
+            while len(imi("--json", "queue", cwd=repo.path).data["queue"]) < place:
+                pass
+        yield processes
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def select(app: ImiApp, name: str) -> None:
+    lines = app.home.query_one(WorktreesPanel).lines
+    lines.select(next(row.key for row in lines.rows if row.key.endswith(f"\0{name}")))
+
+
+@pytest.mark.parametrize("size", [(140, 40), (60, 20)])
+def test_history_and_line_of_one_worktree(repo: Repo, size: tuple[int, int]) -> None:
+    repo.worktree("feat-api")
+    repo.worktree("fix-bug")
+    imi("claim", "feat-api", "--agent", "claude-1", "--task", "T-7", cwd=repo.path)
+    imi("release", "feat-api", "--agent", "claude-1", cwd=repo.path)
+    imi("claim", "feat-api", "--agent", "codex-1", cwd=repo.path)
+    imi("claim", "feat-api", "--agent", "boss", "--force", "--reason", "went astray", cwd=repo.path)
+    imi("claim", "fix-bug", "--agent", "elsewhere", cwd=repo.path)
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: app._selected is not None)
+        select(app, "feat-api")
+        await pilot.press("H")
+        await until(pilot, lambda: "claimed 3 times" in screen(app))
+        text = screen(app)
+        for word in (
+            "claude-1",
+            "T-7",
+            "released",
+            "codex-1",
+            "taken by force by boss",
+            "went astray",
+            "holds it",
+            "gemini-1",
+        ):
+            assert word in text, word
+        assert "elsewhere" not in text
+        assert text.index("gemini-1") < text.index("holds it") < text.index("went astray") < text.index("T-7"), (
+            "newest first"
+        )
+        await asyncio.to_thread(imi, "release", "feat-api", "--agent", "boss", cwd=repo.path)
+        await until(pilot, lambda: "claimed 4 times" in screen(app))
+
+    with waiting(repo, "feat-api", "gemini-1"):
+        played(repo, play, size)
+
+
+def test_a_worktree_that_nobody_claimed(repo: Repo) -> None:
+    repo.worktree("feat-api")
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: app._selected is not None)
+        select(app, "feat-api")
+        await pilot.press("H")
+        await until(pilot, lambda: "nobody has ever claimed it" in screen(app))
+
+    played(repo, play)
+
+
+@pytest.mark.parametrize("size", [(140, 40), (60, 20)])
+def test_the_queue_is_live(repo: Repo, size: tuple[int, int]) -> None:
+    repo.worktree("feat-api")
+    imi("claim", "feat-api", "--agent", "claude-1", cwd=repo.path)
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await pilot.press("Q")
+        await until(pilot, lambda: "2 agents wait for 1 worktree" in screen(app))
+        text = screen(app)
+        assert text.index("1. gemini-1") < text.index("2. codex-1")
+        assert "claude-1 has it for" in text
+        await asyncio.to_thread(imi, "release", "feat-api", "--agent", "claude-1", cwd=repo.path)
+        await until(pilot, lambda: "gemini-1 has it for" in screen(app) and "1. codex-1" in screen(app))
+
+    with waiting(repo, "feat-api", "gemini-1", "codex-1"):
+        played(repo, play, size)
+
+
+def test_an_empty_queue_says_so(repo: Repo) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await pilot.press("Q")
+        await until(pilot, lambda: "nobody waits" in screen(app))
+
+    played(repo, play)
+
+
+@pytest.mark.parametrize("payload", ["[/b]", "\x1b]52;c;x\x07", "ev\u202eil", "日" * 40, "x" * 10_000, "line\nbreak"])
+def test_hostile_agents_and_reasons(repo: Repo, payload: str) -> None:  # T2
+    """Another program may have written anything into the registry."""
+    repo.worktree("feat-api")
+    imi("claim", "feat-api", "--agent", "one", cwd=repo.path)
+    connection = db.connect(paths.default_database())
+    name = worktrees.repositories(connection)[0].name
+    wish = Wish(payload, host.process(None), task=payload, force=True, reason=payload)
+    for _ in range(2):
+        db.transact(connection, taking.take, name, "feat-api", wish)
+        wish.agent = f"{payload} again"
+    connection.close()
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: app._selected is not None)
+        select(app, "feat-api")
+        for key, word in (("H", "claimed 3 times"), ("Q", "1 agent")):
+            await pilot.press(key)
+            await until(pilot, lambda: word in screen(app))  # noqa: B023
+            assert not any(char in screen(app) for char in ("\x1b", "\x07", "\u202e"))
+            await pilot.press("escape")
+
+    with waiting(repo, "feat-api", "gemini-1"):
+        played(repo, play)

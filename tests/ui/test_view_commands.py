@@ -1,0 +1,101 @@
+"""The command log: everything done from the dashboard, as command lines that do the same."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import shlex
+import threading
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from imi_monitor.ui import command_log
+from imi_monitor.ui.app import ImiApp
+from imi_monitor.ui.command_log import MOST, CommandLog
+from imi_monitor.ui.panels.worktrees import WorktreesPanel
+from tests.helpers import Repo, imi
+from tests.ui.test_app import played, screen, until
+
+
+def test_nothing_was_done_yet(repo: Repo) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await pilot.press("at")
+        await until(pilot, lambda: "nothing was done from here yet" in screen(app))
+        await pilot.press("y")
+        assert app.clipboard == ""
+        await pilot.press("escape")
+        await until(pilot, lambda: len(app.screen_stack) == 1)
+
+    played(repo, play)
+
+
+@pytest.mark.parametrize("size", [(140, 40), (60, 20)])
+def test_what_was_done_and_the_twin_does_the_same(repo: Repo, size: tuple[int, int]) -> None:
+    repo.worktree("feat-api")
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        rows = app.home.query_one(WorktreesPanel).lines
+        await until(pilot, lambda: any(row.key.endswith("feat-api") for row in rows.rows))
+        rows.select(next(row.key for row in rows.rows if row.key.endswith("feat-api")))
+        for key, state in (("c", "done"), ("R", "done"), ("R", "refused")):
+            await pilot.press(key)
+            await until(pilot, lambda: len(app.screen_stack) == 2)
+            await pilot.press("enter")
+            await until(pilot, lambda: [one.state for one in command_log.of(app).entries()][-1:] == [state])  # noqa: B023
+            await pilot.press("escape")
+            await until(pilot, lambda: len(app.screen_stack) == 1)
+        await pilot.press("at")
+        await until(pilot, lambda: "3 commands" in screen(app) and "not claimed by anybody" in screen(app))
+        await pilot.press("home")
+        await until(pilot, lambda: "is claimed by" in screen(app))
+        written: list[str] = []
+        app._driver.write = written.append  # type: ignore[union-attr, method-assign, assignment]
+        await pilot.press("y")
+        await until(pilot, lambda: any("\x1b]52;c;" in text for text in written))
+        code = next(text for text in written if "\x1b]52;c;" in text).partition("52;c;")[2].rstrip("\x07")
+        words = shlex.split(base64.b64decode(code).decode())
+        assert words[0] == "imi" and words[-2:] == ["claim", "feat-api"]
+        ran = await asyncio.to_thread(imi, *words[1:], cwd=repo.path.parent)
+        assert ran.code == 0 and "feat-api is claimed" in ran.out
+
+    played(repo, play, size)
+
+
+def test_it_is_bounded_and_written_from_threads() -> None:
+    log = CommandLog()
+
+    def act() -> None:
+        for _ in range(200):
+            log.end(log.begin("Claim", "imi claim x"), command_log.DONE, ["said"] * 100)
+
+    threads = [threading.Thread(target=act) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    entries = log.entries()
+    assert len(entries) == MOST and len({one.number for one in entries}) == MOST
+    assert all(one.state == "done" and len(one.said) == 20 for one in entries)
+    first = log.begin("Claim", "one that falls out")
+    for _ in range(MOST):
+        log.begin("Claim", "imi claim y")
+    log.end(first, command_log.DONE, [])
+    assert first not in {one.number for one in log.entries()}
+
+
+@pytest.mark.parametrize(
+    "payload", ["[/b]", "\x1b]52;c;x\x07", "ev\u202eil", "日" * 40, "x" * 10_000, "line\nbreak", "b\udcffd"]
+)
+def test_hostile_commands(repo: Repo, payload: str) -> None:  # T2
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        log = command_log.of(app)
+        log.end(log.begin(payload, f"imi claim {payload}"), command_log.FAILED, [payload, payload])
+        log.begin(payload, payload)
+        await pilot.press("at")
+        await until(pilot, lambda: "2 commands" in screen(app))
+        await pilot.press("k")
+        assert not any(char in screen(app) for char in ("\x1b", "\x07", "\u202e", "\udcff"))
+
+    played(repo, play)

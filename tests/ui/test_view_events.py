@@ -1,0 +1,153 @@
+"""The events view over a real log: it follows its end, turns pages back to the beginning, and filters."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from imi_monitor import paths
+from imi_monitor.store import db, events
+from imi_monitor.ui.app import ImiApp
+from imi_monitor.ui.views import EventsView
+from imi_monitor.ui.views import events as module
+from imi_monitor.ui.widgets.lines import Lines
+from tests.helpers import Repo, imi
+from tests.ui.test_app import played, screen, until
+
+
+def write(count: int, *, kind: str = "worktree.claimed", tree: str = "feat-api", agent: str = "claude-1") -> None:
+    connection = db.connect(paths.default_database())
+
+    def all_of_them(inner: sqlite3.Connection) -> None:
+        for number in range(1, count + 1):
+            events.record(inner, kind, "app", tree, agent_id=agent, data={"number": number})
+
+    db.transact(connection, all_of_them)
+    connection.close()
+
+
+def lines(app: ImiApp) -> Lines:
+    return app.screen.query_one(Lines)
+
+
+async def opened(app: ImiApp, pilot: Pilot[Any]) -> None:
+    await pilot.press("t")
+    await until(pilot, lambda: isinstance(app.screen, EventsView) and "looking…" not in screen(app))
+
+
+@pytest.mark.parametrize("size", [(140, 40), (60, 20)])
+def test_it_follows_its_end(repo: Repo, size: tuple[int, int]) -> None:
+    repo.worktree("feat-api")
+    write(200)
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await opened(app, pilot)
+        await asyncio.to_thread(imi, "claim", "feat-api", "--agent", "somebody-new", cwd=repo.path)
+        await until(pilot, lambda: "somebody-new" in screen(app))
+        assert lines(app).cursor == lines(app).rows[-1].key
+        await pilot.press("k", "k")
+        kept = lines(app).cursor
+        await asyncio.to_thread(imi, "release", "feat-api", "--agent", "somebody-new", cwd=repo.path)
+        await until(pilot, lambda: "released" in screen(app))
+        assert lines(app).cursor == kept, "who reads is not pulled away"
+
+    played(repo, play, size)
+
+
+def test_older_ones_come_as_one_scrolls_up(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PAGE", 50)
+    write(170)
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await opened(app, pilot)
+        await until(pilot, lambda: len(lines(app).rows) == 50)
+        before = lines(app).rows[0].key
+        await pilot.press("home")
+        await until(pilot, lambda: len(lines(app).rows) == 100)
+        assert lines(app).cursor == before
+        assert lines(app).rows[50].key == before
+        assert "number=121" in screen(app), "what was read stays on the screen"
+        for rows in (150, 170):
+            await pilot.press("home")
+            await until(pilot, lambda: len(lines(app).rows) == rows)  # noqa: B023
+        await pilot.press("home")
+        await until(pilot, lambda: "number=1 " in screen(app))
+        keys = [int(row.key) for row in lines(app).rows]
+        assert keys == sorted(set(keys)), "each once, in order"
+
+    played(repo, play)
+
+
+def test_more_than_is_held_is_not_read(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PAGE", 20)
+    monkeypatch.setattr(module, "MOST", 30)
+    write(200)
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await opened(app, pilot)
+        for _ in range(8):
+            await pilot.press("home")
+            await pilot.pause(0.2)
+        assert len(lines(app).rows) <= 60
+
+    played(repo, play)
+
+
+def test_filter_by_type_worktree_agent_and_text(repo: Repo) -> None:
+    repo.worktree("feat-api")
+    write(3)
+    write(2, kind="worktree.released")
+    write(4, tree="fix-bug", agent="codex-1")
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await opened(app, pilot)
+        box = app.screen.query_one("#events-filter", Input)
+        for wanted, number in (
+            ("type:released", 2), ("in:fix-bug", 4), ("@codex", 4), ("!@codex type:claimed", 3), ("number=2", 3),
+            ("nothing-at-all", 0), ("CLAUDE", 0),
+        ):  # fmt: skip
+            await pilot.press("slash")
+            box.value = wanted
+            await until(pilot, lambda: f"{number} of 9" in screen(app))  # noqa: B023
+            await pilot.press("enter")
+            assert app.focused is lines(app)
+        await until(pilot, lambda: "nothing fits CLAUDE" in screen(app))
+        await pilot.press("escape")
+        await until(pilot, lambda: "9 entries" in screen(app))
+        assert isinstance(app.screen, EventsView), "esc goes one step out"
+        await pilot.press("f")
+        await until(pilot, lambda: "of 9" in screen(app))
+        await pilot.press("escape", "escape")
+        await until(pilot, lambda: len(app.screen_stack) == 1)
+
+    played(repo, play)
+
+
+def test_an_empty_log_says_so(repo: Repo) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await opened(app, pilot)
+        await until(pilot, lambda: "nothing has happened yet" in screen(app))
+
+    played(repo, play)
+
+
+@pytest.mark.parametrize("payload", ["[/b]", "\x1b]52;c;x\x07", "ev\u202eil", "日" * 40, "x" * 10_000, "line\nbreak"])
+def test_hostile_events(repo: Repo, payload: str) -> None:  # T2
+    connection = db.connect(paths.default_database())
+    db.transact(connection, events.record, f"t.{payload}", payload, payload, agent_id=payload, data={payload: payload})
+    connection.execute("UPDATE events SET data = ?", (f"not json {payload}",)) if len(payload) == 4 else None
+    connection.commit()
+    connection.close()
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await opened(app, pilot)
+        await until(pilot, lambda: "1 entry" in screen(app))
+        await pilot.press("slash", "x", "escape")
+        assert not any(char in screen(app) for char in ("\x1b", "\x07", "\u202e"))
+
+    played(repo, play)
