@@ -6,16 +6,14 @@ when the sources say that the world did.
 
 from __future__ import annotations
 
-import asyncio
 import os
-import signal
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Any
 
 from textual import on, work
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
@@ -31,6 +29,7 @@ from imi_monitor.model.snapshot import Key, Snapshot
 from imi_monitor.model.text import safe
 from imi_monitor.ui import cells
 from imi_monitor.ui.dialog import ActionDialog, Message
+from imi_monitor.ui.guarded import GuardedApp
 from imi_monitor.ui.panels import PANELS, Panel
 from imi_monitor.ui.panels.worktrees import WorktreesPanel, key_of
 from imi_monitor.ui.views import VIEWS, View
@@ -45,7 +44,7 @@ def keyed_actions() -> list[Action]:
     return [action for action in actions.all_actions() if action.key]
 
 
-class ImiApp(App[None]):
+class ImiApp(GuardedApp):
     """Composition root: engine in, panels and keys out."""
 
     TITLE = "imi"
@@ -101,10 +100,6 @@ class ImiApp(App[None]):
         return list(self.home.query(Panel))
 
     def on_mount(self) -> None:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            # Textual itself would leave raw mode and mouse reporting on
-            loop.add_signal_handler(number, self.exit)
         self.home.query_one(WorktreesPanel).lines.focus()
         self._header()
         self.call_after_refresh(self._follow)

@@ -15,7 +15,12 @@ if TYPE_CHECKING:
     from imi_monitor.actions.base import Action
 
 # The front ends of cli/, which this room may not import; a test compares them.
-FRONTS = (("watch", "stream what changes as one JSON object a line"), ("demo", "a throw-away repository to look at"))
+FRONTS = (
+    ("monitor", "the dashboard"),
+    ("watch", "stream what changes as one JSON object a line"),
+    ("demo", "a throw-away repository to look at"),
+    ("reset-terminal", "make a broken terminal usable again"),
+)
 _WORKTREE_ARGUMENTS = ("name", "worktree", "query")
 _NEW_NAMES = ("feat", "fix", "aiops", "devops", "add", "types add", "types remove", "review", "pr")
 

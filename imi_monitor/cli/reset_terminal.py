@@ -1,0 +1,45 @@
+"""`imi reset-terminal`: a terminal that a killed program left broken, usable again. It needs nothing: no registry, no Textual."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from imi_monitor import terminal
+from imi_monitor.actions.base import Action
+from imi_monitor.cli import out
+from imi_monitor.model.errors import Refused
+
+if TYPE_CHECKING:
+    from imi_monitor.cli.args import Parsed
+
+
+class ResetTerminal(Action):
+    words = ("reset-terminal",)
+    label = "Reset the terminal"
+    help = "make this terminal usable again after a killed program: echo, cursor, mouse, keys, screen"
+    more = "If you cannot see what you type: press ctrl-j, type it blindly, press ctrl-j. Nothing is cleared."
+    changes = False
+    recovers = False
+
+
+FRONT = ResetTerminal()
+
+
+def show(parsed: Parsed) -> int:
+    """Reset the terminal of the standard streams, else the one that controls us."""
+    fd = terminal.terminal_fd()
+    fd = _controlling() if fd is None else fd
+    if fd is None:
+        raise Refused("there is no terminal here to reset", code="no-terminal")
+    terminal.reset(fd)
+    if parsed.flag("json"):
+        out.envelope(True, {"reset": True}, None)
+    return 0
+
+
+def _controlling() -> int | None:
+    try:
+        return os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)  # open until the process ends, which is at once
+    except OSError:
+        return None
