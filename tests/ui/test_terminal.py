@@ -132,11 +132,11 @@ def test_the_pane_is_closed(repo: Repo) -> None:  # T1: neither a spinning reade
 
 
 def test_the_pane_is_closed_and_nobody_sends_a_signal(repo: Repo) -> None:
-    """As below a `setsid`, or a shell that ignores SIGHUP for its children."""
-    with opened(repo, code="import signal; signal.signal = lambda *_: None") as terminal:
-        subprocess.run(["true"], check=True)
+    """As below `nohup`."""
+    deaf = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN); signal.signal = lambda *_: None"
+    with opened(repo, code=deaf) as terminal:
         terminal.close()
-        assert terminal.process.wait(20) != 0
+        assert terminal.process.wait(20) == 128 + signal.SIGHUP
 
 
 def test_a_terminal_that_takes_no_more(repo: Repo) -> None:  # D8
