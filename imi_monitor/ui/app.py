@@ -113,6 +113,7 @@ class ImiApp(GuardedApp):
         try:
             async with self._live() as engine:
                 async for snapshot in engine.snapshots():
+                    self.notices.saw(snapshot)
                     self._snapshot = snapshot
                     if not self._paused:
                         self._draw()

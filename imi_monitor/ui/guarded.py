@@ -15,6 +15,7 @@ from textual.binding import Binding
 from textual.driver import Driver
 
 from imi_monitor.ui import runs
+from imi_monitor.ui.notices import Notifier
 from imi_monitor.ui.terminal import TerminalDriver
 
 PATIENCE = 1.5  # seconds that threads may take to end; what they do survives a kill, so no more is owed to them
@@ -32,6 +33,14 @@ class GuardedApp(App[None]):
     last_resort: Callable[[int], object] | None = None  # ends the process, if the app does not manage to by itself
     recorded: Callable[[BaseException], object] | None = None  # puts an error into the log
     note: runs.Note | None = None
+    farewell = ""  # written when the terminal is given back, to the shell or for good
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.notices = Notifier(self)
+
+    def on_app_focus(self) -> None:
+        self.notices.seen()
 
     def get_driver_class(self) -> type[Driver]:
         return TerminalDriver

@@ -82,7 +82,8 @@ class TerminalDriver(LinuxDriver):
         if not self._shown:
             return
         self._shown = False
-        self.write(MODES_OFF)  # also those that Textual switches on and forgets
+        # also the modes that Textual switches on and forgets
+        self.write(MODES_OFF + getattr(self._app, "farewell", ""))
         super().stop_application_mode()
 
     def close(self) -> None:

@@ -38,6 +38,7 @@ class Terminal:
         fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
         self.before = termios.tcgetattr(self.slave)
         self.output = bytearray()
+        self.mark = 0  # for tests: a place in the output
         self.started = time.perf_counter()
         self.arrivals: list[tuple[float, int]] = []  # (seconds since the start, bytes)
         surroundings = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color", "COLORTERM": "truecolor"}

@@ -217,6 +217,33 @@ def many(number: int = 200) -> Snapshot:
     return snapshot(trees, changes=tuple(one.last_change for one in reversed(trees) if one.last_change))
 
 
+def taken_over() -> Snapshot:
+    """The busy world a moment later: feat-api was taken from claude-1, gemini-2 died, and two more collide."""
+    before = busy()
+    trees = [replace(one, claim=claim("feat-api", "codex-2", epoch=4)) if one.key.worktree == "feat-api" else one
+             for one in before.worktrees]  # fmt: skip
+    trees = [replace(one, claim=replace(one.claim, state="dead")) if one.claim and one.claim.agent == "gemini-2" else one
+             for one in trees]  # fmt: skip
+    event = EventLine(5, "worktree.released", ago(1), REPO, "feat-api", "claude-1", '{"epoch": 3, "by": "codex-2"}')
+    hit = Collision(key("feat-ui"), key("devops-ci"), ("Makefile",), ("Makefile",), ago(1))
+    return replace(before, worktrees=tuple(trees), events=(*before.events, event), collisions=(*before.collisions, hit))
+
+
+def rich() -> Snapshot:
+    """Everything that a snapshot can hold, at once: for texts that must not get through anywhere."""
+    parts = (busy(), needy(), failing())
+    return replace(
+        parts[0],
+        worktrees=tuple(
+            replace(one, key=replace(one.key, worktree=f"{one.key.worktree}{number}"), locked="why", watched_why="why")
+            for number, part in enumerate(parts)
+            for one in part.worktrees
+        ),
+        health=failing().health,
+        repositories=(REPO, "tool"),
+    )
+
+
 def fleet() -> Snapshot:
     """Two repositories."""
     mine = busy()
@@ -226,8 +253,8 @@ def fleet() -> Snapshot:
 
 # -- hostile ------------------------------------------------------------------------------------------------------------
 
-# Words of our own, computed or checked where they enter; everything else can be anything.
-_OURS = {"state", "watched", "kind", "index", "tree", "host"}
+# Words of our own, and git's letters and hashes; everything else can be anything.
+_OURS = {"state", "watched", "kind", "index", "tree", "host", "operation", "sha", "head"}
 
 
 def hostile(value: Any, payload: str) -> Any:
