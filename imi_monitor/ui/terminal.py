@@ -11,6 +11,7 @@ import select
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 from typing import IO, TYPE_CHECKING, Any, cast
 
@@ -67,6 +68,15 @@ class TerminalDriver(LinuxDriver):
         self._attributes: list[Any] | None = None
         self._shown = False
         self._ended = threading.Event()
+
+    def _get_terminal_size(self) -> tuple[int, int]:
+        """Its own word first: COLUMNS and LINES may be those of another terminal, exported by whoever started us."""
+        for fd in (self.fileno, 2, 1):
+            with suppress(OSError):
+                width, height = os.get_terminal_size(fd)
+                if width and height:
+                    return width, height
+        return super()._get_terminal_size()
 
     # -- on and off -------------------------------------------------------------------------------------------------
 

@@ -42,6 +42,8 @@ class Terminal:
         self.started = time.perf_counter()
         self.arrivals: list[tuple[float, int]] = []  # (seconds since the start, bytes)
         surroundings = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color", "COLORTERM": "truecolor"}
+        # what another terminal has left in the environment must not count
+        surroundings |= {"COLUMNS": "33", "LINES": "7"}
         self.process = subprocess.Popen(
             argv, cwd=cwd, env={**surroundings, **(env or {})}, stdin=self.slave, stdout=self.slave,
             stderr=self.slave, start_new_session=True, preexec_fn=_take_terminal,
