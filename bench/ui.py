@@ -20,6 +20,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 
+from bench import worlds
 from bench.common import Row, ratio
 from bench.worlds import World, build
 
@@ -47,7 +48,7 @@ class Pane:
         self.started = time.perf_counter()
         self.process = subprocess.Popen(
             argv, cwd=cwd, stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
-            env={**os.environ, "PYTHONPATH": ROOT, "TERM": "xterm-256color", "COLORTERM": "truecolor", **(env or {})},
+            env=_environment() | (env or {}),
         )  # fmt: skip
         os.close(slave)
         self._thread = threading.Thread(target=self._read, daemon=True)
@@ -107,8 +108,15 @@ class Pane:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
+def _environment() -> dict[str, str]:
+    """As a person has it: compiled modules are kept, and there are colours."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "PYTHONPATH": ROOT, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
+
+
 def run() -> Iterator[Row]:
     with tempfile.TemporaryDirectory(prefix="imi-bench-") as base:
+        worlds._ENV["GIT_COMMITTER_DATE"] = worlds._ENV["GIT_AUTHOR_DATE"] = "2026-01-01T00:00:00Z"  # ages that stand
         world = build(base, trees=TREES, files=60)
         os.environ["IMI_DATABASE_PATH"] = os.path.join(base, "iMi.db")
         os.environ["XDG_STATE_HOME"] = os.path.join(base, "state")
@@ -124,9 +132,11 @@ def run() -> Iterator[Row]:
 def _start(world: World) -> Iterator[Row]:
     """From the start of the process to a worktree's name on the terminal, against the same for one word of an empty app."""
     ours, empty = [], []
-    for _ in range(STARTS):
+    for number in range(STARTS + 1):
         empty.append(_until_painted([sys.executable, "-c", EMPTY], world.main, b"useful"))
         ours.append(_until_painted(_imi(), world.main, b"feat-0"))
+        if not number:  # the first one compiled what it loaded, and registered the repository
+            ours.clear()
     yield ratio(
         f"start to first worktree, {TREES} of them", statistics.median(ours), statistics.median(empty), "empty app", 1.3
     )

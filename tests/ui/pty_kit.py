@@ -44,6 +44,7 @@ class Terminal:
         surroundings = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color", "COLORTERM": "truecolor"}
         # what another terminal has left in the environment must not count
         surroundings |= {"COLUMNS": "33", "LINES": "7"}
+        surroundings.pop("PYTHONDONTWRITEBYTECODE", None)  # compiling everything at each start takes twice the time
         self.process = subprocess.Popen(
             argv, cwd=cwd, env={**surroundings, **(env or {})}, stdin=self.slave, stdout=self.slave,
             stderr=self.slave, start_new_session=True, preexec_fn=_take_terminal,
