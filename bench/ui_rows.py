@@ -16,7 +16,7 @@ from imi_monitor.model import times
 from imi_monitor.model.change import Change
 from imi_monitor.model.snapshot import ClaimState, FileState, GitState, Health, Key, Snapshot, Worktree
 from imi_monitor.ui.app import ImiApp
-from imi_monitor.ui.main import shown
+from imi_monitor.ui.ending import shown
 
 
 class Rows:

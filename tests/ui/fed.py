@@ -18,7 +18,7 @@ from imi_monitor.engine import Engine
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.ui.app import ImiApp
-from imi_monitor.ui.main import shown
+from imi_monitor.ui.ending import shown
 from tests.ui import worlds
 from tests.ui.payloads import PAYLOADS
 from tests.ui.snapshot_kit import no_surroundings
