@@ -104,22 +104,27 @@ class TerminalDriver(LinuxDriver):
     # -- a shell's stop and go --------------------------------------------------------------------------------------
 
     def _sigtstp_application(self, *_: object) -> None:
-        if self._auto_restart and self._shown:
+        ours = self._auto_restart and self._shown
+        if ours:
             self.suspend_application_mode()
             self._must_signal_resume = True
+        signal.signal(signal.SIGCONT, _nothing)  # what continues us now is told by going on here
         signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         # not SIGSTOP: where no shell could continue us (a pane of our own) the kernel lets this one pass
         os.kill(os.getpid(), signal.SIGTSTP)
+        signal.signal(signal.SIGCONT, self._sigcont_application)
+        if ours:
+            self._resume()
         signal.signal(signal.SIGTSTP, self._sigtstp_application)
-        self._sigcont_application()
 
     def _sigcont_application(self, *_: object) -> None:
-        if not self._auto_restart or self._app._exit:
-            return
-        if self._shown:  # stopped without warning: the shell has changed the terminal meanwhile
+        if self._auto_restart and self._shown:  # stopped without warning: the shell has changed the terminal meanwhile
             self.suspend_application_mode()
-        self.resume_application_mode()
-        if self._app.is_running:
+            self._resume()
+
+    def _resume(self) -> None:
+        if not self._app._exit:
+            self.resume_application_mode()
             self._app.call_later(self._app.refresh, layout=True)
 
     # -- the terminal goes away -------------------------------------------------------------------------------------
@@ -142,6 +147,10 @@ class TerminalDriver(LinuxDriver):
             self.run_input_thread()
         except (OSError, ValueError):
             self._vanished()
+
+
+def _nothing(_number: int, _frame: FrameType | None) -> None:
+    """A signal that only wakes."""
 
 
 def end(app: App[Any], number: int) -> bool:

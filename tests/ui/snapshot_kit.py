@@ -69,7 +69,8 @@ def taken(picture: Picture, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def stand_still(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(times, "clock", worlds.clock)
-    for name, value in {"TZ": "UTC", "IMI_HOST": worlds.HOST, "IMI_AGENT_ID": "ada", "USER": "ada"}.items():
+    ours = {"TZ": "UTC", "IMI_HOST": worlds.HOST, "IMI_AGENT_ID": "ada", "USER": "ada"}
+    for name, value in {**ours, "TERM": "xterm-256color", "COLORTERM": "truecolor"}.items():
         monkeypatch.setenv(name, value)
     for name in ("NO_COLOR", "TEXTUAL_THEME", "TEXTUAL_COLOR_SYSTEM", "SSH_TTY", "EDITOR", "VISUAL"):
         monkeypatch.delenv(name, raising=False)

@@ -18,12 +18,16 @@ from tests.helpers import imi as imi_ran
 from tests.ui.pty_kit import Terminal, imi, patched
 
 SECRET = "hunter2-secret-value"
-CRASH = f"""
-from imi_monitor.ui.app import ImiApp
-def broken(self):
+# A key that does something wrong; `app` is the dashboard's class.
+BROKEN = f"""
+from imi_monitor.ui import main
+def broken(self, *event):
     secret_local = {SECRET!r}
     raise RuntimeError("a bug")
-ImiApp.action_zoom = broken
+class app(main.ImiApp):
+    BINDINGS = [("Z", "broken", "")]
+    action_broken = broken
+main.ImiApp = app
 """
 
 
@@ -76,8 +80,8 @@ def test_a_signal_while_it_starts(repo: Repo) -> None:
 
 
 def test_an_exception_is_one_sentence_and_told_once_more_at_the_next_start(repo: Repo) -> None:  # T1, T4
-    with opened(repo, code=CRASH) as terminal:
-        terminal.send(b"z")
+    with opened(repo, code=BROKEN) as terminal:
+        terminal.send(b"Z")
         assert terminal.ended() == 1
         assert_clean(terminal)
         said = terminal.after_screen()
@@ -98,22 +102,24 @@ def test_an_exception_is_one_sentence_and_told_once_more_at_the_next_start(repo:
 
 
 BROKEN_PLACES = {
-    "a timer": "ImiApp._tick = broken",
-    "a message": "from textual import on\nImiApp.on_resize = broken_by_event",
-    "mounting": "ImiApp.on_mount = broken",
-    "composing": "ImiApp.compose = broken",
-    "a thread": "import threading\nImiApp.action_zoom = lambda self: threading.Thread(target=broken, args=(1,)).start()",
+    "a timer": "app.on_mount = lambda self: self.set_interval(0.2, lambda: broken(self))",
+    "a message": "app.on_resize = broken",
+    "mounting": "app.on_mount = broken",
+    "composing": "app.compose = broken",
+    "a worker": "app.action_broken = lambda self: self.run_worker(lambda: broken(self), thread=True)",
+    "a thread": "import threading\napp.action_broken = lambda self: threading.Thread(target=broken, args=(1,)).start()",
 }
 
 
 @pytest.mark.parametrize("place", BROKEN_PLACES)
 def test_an_exception_anywhere(repo: Repo, place: str) -> None:
-    code = f"{CRASH}\ndef broken_by_event(self, event):\n    broken(self)\n{BROKEN_PLACES[place]}"
+    code = f"{BROKEN}\n{BROKEN_PLACES[place]}"
     with Terminal(patched(code, "monitor"), cwd=repo.path) as terminal:
-        if place == "a thread":
+        if place in ("a thread", "a worker"):
             terminal.until(b"human")
-            terminal.send(b"z")
-            time.sleep(0.3)
+            terminal.send(b"Z")
+        if place == "a thread":
+            terminal.until(lambda: os.path.exists(paths.error_log()))
             terminal.send(b"q")
         status = terminal.ended()
         assert_clean(terminal)
@@ -155,13 +161,12 @@ def test_a_terminal_that_takes_no_more(repo: Repo) -> None:  # D8
 def test_a_thread_that_does_not_end(repo: Repo) -> None:  # D8
     slow = """
 import asyncio, time
-from imi_monitor.ui.app import ImiApp
 def slow(self):
     asyncio.get_running_loop().run_in_executor(None, time.sleep, 60)
-ImiApp.action_zoom = slow
+app.action_broken = slow
 """
-    with opened(repo, code=slow) as terminal:
-        terminal.send(b"z")
+    with opened(repo, code=BROKEN + slow) as terminal:
+        terminal.send(b"Z")
         time.sleep(0.2)
         terminal.send(b"q")
         assert terminal.ended(20) == 0
@@ -265,9 +270,9 @@ def test_reset_without_any_terminal(repo: Repo) -> None:
 
 @pytest.mark.soak
 def test_two_hundred_ends(repo: Repo) -> None:  # T1, D8
-    ends = [b"q", b"\x03", signal.SIGTERM, signal.SIGHUP, signal.SIGINT, b"z"]
+    ends = [b"q", b"\x03", signal.SIGTERM, signal.SIGHUP, signal.SIGINT, b"Z"]
     for number in range(200):
-        with opened(repo, code=CRASH) as terminal:
+        with opened(repo, code=BROKEN) as terminal:
             how = ends[number % len(ends)]
             terminal.send(how) if isinstance(how, bytes) else terminal.signal(how)
             asked = time.monotonic()

@@ -26,10 +26,10 @@ SIZES = [(140, 40), (100, 30), (60, 20)]
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: str(size[0]))
 def test_nothing_gets_through_to_the_terminal(tmp_path: Path, size: tuple[int, int]) -> None:
-    """All payloads one after the other; the last world is a harmless one, and still shown."""
-    names = [f"hostile:{name}" for name in PAYLOADS]
+    """All payloads one after the other, between two harmless worlds, the last of which is still shown."""
+    names = ["busy", *(f"hostile:{name}" for name in PAYLOADS)]
     with Terminal([sys.executable, "-m", "tests.ui.fed", *names, "taken_over"], cwd=tmp_path, size=size) as terminal:
-        terminal.until(b"worktrees")
+        terminal.until(b"feat-api")
         for number in range(len(names)):
             seen = len(terminal.output)
             os.kill(terminal.process.pid, signal.SIGUSR1)
@@ -37,9 +37,10 @@ def test_nothing_gets_through_to_the_terminal(tmp_path: Path, size: tuple[int, i
             # 1 to 5 in turn, so that on a narrow screen each panel is seen; a look at another worktree
             terminal.send(b"%d" % (number % 5 + 1))
             terminal.send(b"\x1b[B")
-        terminal.until(b"codex-2")
         terminal.send(b"\x1b")
         time.sleep(0.5)  # an escape right before a letter would be one key
+        terminal.send(b"1")
+        terminal.until(b"codex-2")
         terminal.send(b"q")
         assert terminal.ended() == 0, terminal.after_screen()
         assert leaked(bytes(terminal.output)) == []
