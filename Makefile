@@ -21,7 +21,7 @@ check: $(VENV)/.ready      ## style, types and the layers of the house
 	@$(BIN)/lint-imports --no-cache
 
 snap: $(VENV)/.ready       ## accept changed pictures of the screens, after looking at them
-	@$(BIN)/python -m pytest tests/ui --snapshot-update $(ARGS)
+	@ACCEPT_PICTURES=1 $(BIN)/python -m pytest tests/ui/test_snapshots.py $(ARGS)
 
 bench: $(VENV)/.ready      ## measure against a floor taken in the same run
 	@$(BIN)/python -m bench $(ARGS)

@@ -46,6 +46,14 @@ KEYS: dict[str, tuple[object, str, str]] = {
     "ui.ascii": (False, "", "the dashboard without Unicode, as with --ascii"),
     "ui.keymap": ({}, "", 'other keys for the dashboard: [ui.keymap] with lines such as remove = "X"'),
     "ui.remember": (True, "", "remember sort, filter and layout of the dashboard, per repository"),
+    "notify.when": ("unfocused", "", "when the dashboard calls you: unfocused, always or never"),
+    "notify.asking": (True, "", "call when an agent asks"),
+    "notify.finished": (True, "", "call when an agent is done"),
+    "notify.claim_lost": (True, "", "call when a claim is taken over, or its holder dies"),
+    "notify.collision": (True, "", "call when two worktrees come into conflict"),
+    "notify.bell": (True, "", "ring the terminal's bell"),
+    "notify.desktop": ("auto", "", "show it on the desktop: auto, osc9, osc777 or off"),
+    "notify.title": (True, "", "say it in the window's title until you are back"),
     "servers.redis_url": ("", "IMI_REDIS_URL", "a team's Redis; empty means none"),
     "servers.amqp_url": ("", "IMI_AMQP_URL", "a team's RabbitMQ; empty means none"),
     "servers.postgres_url": ("", "IMI_POSTGRES_URL", "a team's PostgreSQL; empty means none"),
@@ -54,7 +62,11 @@ KEYS: dict[str, tuple[object, str, str]] = {
 REPOSITORY_KEYS = ("post_create", "pre_remove")
 # A cluster's own file may not say who somebody is, nor where things are sent: it lies where agents write.
 USER_KEYS = ("ui.keymap", "claims.agent", "servers.redis_url", "servers.amqp_url", "servers.postgres_url")
-_CHOICES = {"worktrees.branch_style": ("slash", "dash")}
+_CHOICES = {
+    "worktrees.branch_style": ("slash", "dash"),
+    "notify.when": ("unfocused", "always", "never"),
+    "notify.desktop": ("auto", "osc9", "osc777", "off"),
+}
 _LEAST = {"trash.keep_days": 1, "git_settings.fetch_timeout_seconds": 1}  # of the others: 0
 _TEMPLATE = "worktrees.path_template"
 _MOST_BYTES = 1 << 20

@@ -6,6 +6,16 @@ from __future__ import annotations
 from imi_monitor.actions.base import Action, Argument, Option
 
 
+class Monitor(Action):
+    words = ("monitor",)
+    label = "Dashboard"
+    help = "the dashboard: worktrees, claims, git and changes, live (plain `imi` does the same)"
+    more = """Without REPO: the repository around you, or all registered ones. It needs a terminal; in a pipe use `imi watch`,
+    or `imi status` for one picture."""
+    arguments = (Argument("repo", "repositories: paths, or names from the registry", rest=True),)
+    changes = False
+
+
 class Watch(Action):
     words = ("watch",)
     label = "Watch"
@@ -37,4 +47,13 @@ class Demo(Action):
     streams = True
 
 
-FRONTS: tuple[Action, ...] = (Watch(), Demo())
+class ResetTerminal(Action):
+    words = ("reset-terminal",)
+    label = "Reset the terminal"
+    help = "make this terminal usable again after a killed program: echo, cursor, mouse, keys, screen"
+    more = "If you cannot see what you type: press ctrl-j, type it blindly, press ctrl-j. Nothing is cleared."
+    changes = False
+    recovers = False
+
+
+FRONTS: tuple[Action, ...] = (Monitor(), Watch(), Demo(), ResetTerminal())

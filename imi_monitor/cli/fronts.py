@@ -9,7 +9,12 @@ if TYPE_CHECKING:
     from imi_monitor.actions.base import Action, Request
     from imi_monitor.cli.args import Parsed
 
-FRONTS: dict[str, str] = {"watch": "watch", "demo": "demo"}  # verb -> module of this folder
+FRONTS: dict[str, str] = {  # verb -> module of this folder
+    "monitor": "monitor",
+    "watch": "watch",
+    "demo": "demo",
+    "reset-terminal": "reset_terminal",
+}
 
 
 def find(verb: str) -> Action | None:

@@ -29,17 +29,17 @@ imi help lists everything; imi doctor checks that all is in place."""
 def show(parsed: Parsed) -> int:
     """The dashboard on a terminal; in a pipe, or with nothing to show, what there is as text. Gives the exit status."""
     if not parsed.flag("json") and sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty():
-        status = _dashboard(parsed)
+        status = dashboard(parsed, parsed.words)
         if status is not None:
             return status
     return _print(parsed)
 
 
-def _dashboard(parsed: Parsed) -> int | None:
+def dashboard(parsed: Parsed, named: list[str]) -> int | None:
     """None when there is nothing yet that a dashboard could show."""
     with Context(database=parsed.option("db"), repo=parsed.option("repo")) as context:
-        if parsed.words:
-            meant = [context.named_repository(word) for word in parsed.words]
+        if named:
+            meant = [context.named_repository(word) for word in named]
             common_dirs: list[str] | None = list(dict.fromkeys(repository.common_dir for repository in meant))
         else:
             here = context.find_repository()
@@ -49,6 +49,8 @@ def _dashboard(parsed: Parsed) -> int | None:
         remote = context.settings.text("git_settings.remote_name")
         trunk = context.settings.text("git_settings.default_branch") or None
         database, settings = context.database, context.settings
+    from imi_monitor.cli import crash
+
     # by name: the front ends do not know each other, one only starts the other
     ui = __import__("imi_monitor.ui.main", fromlist=["run"])
     status: int = ui.run(
@@ -56,11 +58,19 @@ def _dashboard(parsed: Parsed) -> int | None:
         common_dirs,
         remote=remote,
         trunk=trunk,
-        read_only=parsed.flag("read-only"),
+        recorded=crash.recorded,
         settings=settings,
+        read_only=parsed.flag("read-only"),
         ascii_only=parsed.flag("ascii"),
     )
     return status
+
+
+def welcome() -> int:
+    """What to do first."""
+    for text in _WELCOME.splitlines():
+        out.line(text)
+    return 0
 
 
 def _print(parsed: Parsed) -> int:

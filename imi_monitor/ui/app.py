@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import glob
 import os
-import signal
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
@@ -99,10 +98,6 @@ class ImiApp(Doing):
         return [*filters, self._plain] if self._plain.enabled else filters
 
     def on_mount(self) -> None:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            # Textual itself would leave raw mode and mouse reporting on
-            loop.add_signal_handler(number, self.exit)
         self._recall()
         self.worktrees.lines.focus()
         self._header()
@@ -119,6 +114,7 @@ class ImiApp(Doing):
             async with self._live() as engine:
                 self._engine = engine
                 async for snapshot in engine.snapshots():
+                    self.notices.saw(snapshot)
                     self._snapshot = snapshot
                     if not self._paused:
                         self._draw()

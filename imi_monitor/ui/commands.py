@@ -41,8 +41,6 @@ class Command:
 
 
 SHOWN = {"enter": "⏎", "plus": "+", "minus": "-", "colon": ":", "left_square_bracket": "[", "right_square_bracket": "]"}
-MAKES = ("feat", "fix", "aiops", "devops", "add", "review")
-"""Verbs whose first argument is the name of something new."""
 WEIGHTS = {"claim": 90, "release": 85, "remove": 80, "add": 75, "review": 70, "undo": 30}
 
 _FIXED = ("1", "2", "3", "4", "5", "tab", "shift+tab", "escape", "j", "k", "up", "down", "pageup", "pagedown", "home", "end",
@@ -110,12 +108,7 @@ def _of_views() -> list[Command]:
 
 def takes_worktree(action: Action) -> bool:
     """Whether the action is about an existing worktree, which the selection can name."""
-    return bool(action.arguments) and action.arguments[0].name == "name" and not makes_new(action)
-
-
-def makes_new(action: Action) -> bool:
-    """Whether the name that the action takes is that of something new."""
-    return bool(getattr(action, "makes_new", action.words[0] in MAKES))
+    return bool(action.arguments) and action.arguments[0].name == "name" and not action.makes_new
 
 
 def _remapped(commands: Sequence[Command], keymap: Mapping[str, str]) -> list[Command]:

@@ -10,7 +10,7 @@ from textual.app import SuspendNotSupported
 from textual.widgets import Input
 
 from imi_monitor import actions
-from imi_monitor.actions.base import Outcome
+from imi_monitor.actions.base import Action, Outcome
 from imi_monitor.actions.context import Context
 from imi_monitor.model import times
 from imi_monitor.model.errors import ImiError
@@ -18,13 +18,12 @@ from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import availability, browsing, copying, opening, pickers
 from imi_monitor.ui.commands import Command
-from imi_monitor.ui.dialog import ActionDialog
 from imi_monitor.ui.header import troubles
 from imi_monitor.ui.home import Home
 from imi_monitor.ui.menu import Entry, Menu
 from imi_monitor.ui.ordering import GROUPS, SORTS, Order, after
 from imi_monitor.ui.panels.worktrees import group_of, key_of
-from imi_monitor.ui.questions import dialogs
+from imi_monitor.ui.questions import dialog
 from imi_monitor.ui.views import VIEWS
 from imi_monitor.ui.widgets.lines import Lines
 
@@ -77,7 +76,7 @@ class Doing(Home):
     def action_act(self, word: str) -> None:
         action = actions.find(word.replace("-", " ")) or actions.find(word)
         if action is not None:
-            self._ask(dialogs(action, self.targets, self._at))
+            self.push_screen(dialog(action, self.targets, self._at), lambda outcome: self._acted(action, outcome))
 
     def _at(self, tree: Worktree | None) -> Callable[[], Context]:
         """A name alone may mean two worktrees: it is looked up in the repository of the one that was selected."""
@@ -86,19 +85,7 @@ class Doing(Home):
         where = tree.path if tree in same and tree is not None else next((other.path for other in same), None)
         return lambda: self._surroundings(where)
 
-    def _ask(self, waiting: Sequence[ActionDialog]) -> None:
-        """One dialog after the other; leaving one leaves them all."""
-        if not waiting:
-            return
-
-        def answered(outcome: Outcome | None) -> None:
-            self._acted(outcome)
-            if outcome is not None:
-                self._ask(waiting[1:])
-
-        self.push_screen(waiting[0], answered)
-
-    def _acted(self, outcome: Outcome | None) -> None:
+    def _acted(self, action: Action, outcome: Outcome | None) -> None:
         if outcome is None:
             return
         lines = [*outcome.lines, *(f"warning: {text}" for text in outcome.warnings)]
@@ -106,6 +93,11 @@ class Doing(Home):
         self._marks = frozenset()
         self._wanted_name = _made(outcome)
         self._draw()
+        around = opening.multiplexer()
+        if action.opens and outcome.path is not None and self._wanted_name is not None and around:
+            # beside the dashboard only: without a multiplexer a shell would take its place, which nobody asked for
+            path, name = outcome.path, self._wanted_name
+            self._tell(lambda: opening.open_in(around, path, name))
 
     # -- the worktree -----------------------------------------------------------------------------------------------
 

@@ -11,7 +11,6 @@ from typing import Any
 
 from textual import on
 from textual.actions import SkipAction
-from textual.app import App
 from textual.content import Content
 from textual.screen import Screen
 from textual.timer import Timer
@@ -23,6 +22,7 @@ from imi_monitor.model.snapshot import Key, Snapshot, Worktree
 from imi_monitor.ui.commands import Command
 from imi_monitor.ui.facts import Facts
 from imi_monitor.ui.filtering import Filter
+from imi_monitor.ui.guarded import GuardedApp
 from imi_monitor.ui.ordering import GROUPS, SORTS, Order
 from imi_monitor.ui.panels import Panel
 from imi_monitor.ui.panels.base import TABS
@@ -39,7 +39,7 @@ class HomeScreen(Screen[None]):
     )
 
 
-class Home(App[None]):
+class Home(GuardedApp):
     """What the keys change and the drawing reads."""
 
     def __init__(self, table: Sequence[Command]) -> None:

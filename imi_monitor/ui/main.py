@@ -1,4 +1,4 @@
-"""Opens the dashboard: which repositories, which registry, and a terminal that is left as it was found."""
+"""Opens the dashboard: which repositories, and which registry."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from imi_monitor.actions.context import Context
 from imi_monitor.config import Settings
 from imi_monitor.ui import preferences, remembered
 from imi_monitor.ui.app import ImiApp
+from imi_monitor.ui.ending import Recorded, shown
 
 
 def run(
@@ -16,10 +17,11 @@ def run(
     remote: str,
     trunk: str | None,
     settings: Settings,
+    recorded: Recorded,
     read_only: bool = False,
     ascii_only: bool = False,
 ) -> int:
-    """Until the person quits; gives the exit status."""
+    """Until the person quits; gives the exit status. `recorded` puts an error into the log and says so in a sentence."""
     chosen = preferences.of(settings, ascii_only=ascii_only, state_file=remembered.file_for(common_dirs))
     app = ImiApp(
         lambda: engine.live(database, common_dirs, remote=remote, trunk=trunk),
@@ -27,5 +29,4 @@ def run(
         read_only=read_only,
         preferences=chosen,
     )
-    app.run()
-    return app.return_code or 0
+    return shown(app, recorded)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from imi_monitor.actions.base import Action
 from imi_monitor.actions.context import Context
@@ -15,14 +13,12 @@ from imi_monitor.ui.dialog import ActionDialog
 Surroundings = Callable[[], Context]
 
 
-def dialogs(
-    action: Action, trees: Sequence[Worktree], at: Callable[[Worktree | None], Surroundings]
-) -> list[ActionDialog]:
-    """One dialog about all of them, if it can take several; else one after the other."""
+def dialog(action: Action, trees: Sequence[Worktree], at: Callable[[Worktree | None], Surroundings]) -> ActionDialog:
+    """The dialog about all of them."""
+    first = trees[0] if trees else None
     if not takes_worktree(action):
-        return [ActionDialog(action, {}, at(trees[0] if trees else None))]
-    if len(trees) > 1 and "names" in inspect.signature(ActionDialog.__init__).parameters:
-        # with each name where it is to be looked up: two repositories may have a worktree of the same name
-        names: dict[str, Any] = {"names": [(tree.key.worktree, at(tree)) for tree in trees]}
-        return [ActionDialog(action, {}, at(trees[0]), **names)]
-    return [ActionDialog(action, {"name": tree.key.worktree}, at(tree)) for tree in trees]
+        return ActionDialog(action, {}, at(first))
+    if len(trees) == 1 and first is not None:
+        return ActionDialog(action, {"name": first.key.worktree}, at(first))
+    # with each name where it is to be looked up: two repositories may have a worktree of the same name
+    return ActionDialog(action, {}, at(first), names=[(tree.key.worktree, at(tree)) for tree in trees])

@@ -8,7 +8,7 @@ from __future__ import annotations
 # Asked by agents all day and never giving a path: they are spared the temporary file.
 WITHOUT_PATH = (
     "claim", "heartbeat", "verify-lock", "check-lock", "release", "claims", "queue", "list", "ls", "status", "events", "diff",
-    "log",
+    "log", "collisions", "reset-terminal",
     "sync", "trust", "doctor", "paths", "config", "shell-init", "completion", "types", "help", "watch",
 )  # fmt: skip
 

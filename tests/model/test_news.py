@@ -1,0 +1,66 @@
+"""What is worth calling a person back for, and what is not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from imi_monitor.model.news import between
+from imi_monitor.model.snapshot import EventLine, Snapshot
+from tests.ui import worlds
+
+
+def texts(before: Snapshot | None, after: Snapshot) -> list[str]:
+    return [one.text for one in between(before, after)]
+
+
+def with_event(kind: str, data: str, agent: str | None = "claude-1") -> Snapshot:
+    busy = worlds.busy()
+    event = EventLine(9, kind, worlds.ago(0), worlds.REPO, "feat-api", agent, data)
+    return replace(busy, events=(*busy.events, event))
+
+
+def test_a_moment_later() -> None:
+    assert texts(worlds.busy(), worlds.taken_over()) == [
+        "claude-1 lost feat-api to codex-2",
+        "gemini-2 died holding feat-ui",
+        "feat-ui and devops-ci conflict in Makefile",
+    ]
+    assert {one.kind for one in between(worlds.busy(), worlds.taken_over())} == {"claim_lost", "collision"}
+
+
+def test_no_change_is_no_news() -> None:
+    assert between(worlds.busy(), worlds.busy()) == []
+    assert between(worlds.taken_over(), worlds.busy()) == []
+
+
+def test_a_first_picture_is_no_news() -> None:
+    assert between(None, worlds.taken_over()) == []
+    assert between(replace(worlds.busy(), complete=False), worlds.taken_over()) == []
+    unread = replace(worlds.busy(), events=(), health=())
+    assert not any("lost" in text for text in texts(unread, worlds.taken_over()))
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "says"),
+    [
+        ("worktree.released", '{"how": "released"}', []),  # by its holder
+        ("worktree.released", '{"by": "codex-2", "how": "forced"}', ["claude-1 lost feat-api to codex-2"]),
+        ("worktree.claimed", "{}", []),
+        ("session.ended", "{}", ["claude-1 is done in feat-api"]),
+        ("session.progress", '{"state": "asking"}', ["claude-1 asks in feat-api"]),
+        ("session.progress", '{"state": "working"}', []),
+        ("session.progress", "[1]", []),
+        ("session.progress", "no json", []),
+        ("worktree.released", '{"by": "\\u001b]52;c;x\\u0007"}', ["claude-1 lost feat-api to \\x1b]52;c;x\\x07"]),
+    ],
+)
+def test_events(kind: str, data: str, says: list[str]) -> None:
+    assert texts(worlds.busy(), with_event(kind, data)) == says
+
+
+def test_an_overlap_without_conflict_is_no_news() -> None:
+    after = worlds.taken_over()
+    calm = replace(after.collisions[-1], conflicts=())
+    assert not any("conflict" in text for text in texts(worlds.busy(), replace(after, collisions=(calm,))))

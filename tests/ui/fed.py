@@ -1,0 +1,53 @@
+"""`python -m tests.ui.fed WORLD…`: the real dashboard on hand-written worlds, for tests in a terminal.
+
+The first world is shown at once, the next on each SIGUSR1. `hostile:NAME` is the busy one with that payload everywhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import cast
+
+from imi_monitor.cli import crash
+from imi_monitor.engine import Engine
+from imi_monitor.model.errors import ImiError
+from imi_monitor.model.snapshot import Snapshot
+from imi_monitor.ui.app import ImiApp
+from imi_monitor.ui.ending import shown
+from tests.ui import worlds
+from tests.ui.payloads import PAYLOADS
+from tests.ui.snapshot_kit import no_surroundings
+
+
+def world(name: str) -> Snapshot:
+    kind, _, payload = name.partition(":")
+    if kind == "hostile":
+        return cast(Snapshot, worlds.hostile(worlds.rich(), PAYLOADS[payload]))
+    made: Snapshot = getattr(worlds, name)()
+    return made
+
+
+def main(names: list[str]) -> int:
+    waiting = [replace(world(name), seq=number) for number, name in enumerate(names, 1)]
+
+    @asynccontextmanager
+    async def live() -> AsyncIterator[Engine]:
+        feed = worlds.Feed(waiting.pop(0))
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGUSR1, lambda: waiting and feed.publish(waiting.pop(0)))
+        yield cast(Engine, feed)
+
+    return shown(ImiApp(live, no_surroundings), crash.recorded)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except ImiError as error:
+        print(error.sentence, file=sys.stderr)
+        sys.exit(1)

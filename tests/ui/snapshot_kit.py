@@ -1,0 +1,134 @@
+"""Pictures of screens: an app on a hand-written world, played by keys, as an SVG that is the same on every machine.
+
+`make snap` accepts the pictures as they are now. Look at each one first (any browser shows an SVG): a picture nobody looked at
+proves nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from imi_monitor.actions.context import Context
+from imi_monitor.model import times
+from imi_monitor.model.errors import Refused
+from imi_monitor.model.snapshot import Snapshot
+from imi_monitor.ui.app import ImiApp
+from tests.helpers import ROOT
+from tests.ui import worlds
+
+FOLDER = ROOT / "snapshots"
+ACCEPTING = os.environ.get("ACCEPT_PICTURES") == "1"
+WIDE, MIDDLE, NARROW, LEAST = (140, 40), (100, 30), (60, 20), (40, 12)
+
+_FONT_FACES = re.compile(r"@font-face\s*\{[^}]*\}\s*")
+_IDENTITY = re.compile(r"terminal-\d+")
+_CALM = 3  # so many looks in a row must be the same
+_PATIENCE = 200
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One line of the table. `keys` are pressed in order; `env` is set before the app is made."""
+
+    name: str
+    world: Callable[[], Snapshot] = worlds.busy
+    size: tuple[int, int] = WIDE
+    keys: tuple[str, ...] = ()
+    theme: str = ""
+    env: dict[str, str] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)  # for ImiApp, such as read_only
+    surroundings: Callable[[str | None], Context] | None = None  # for screens that read more than a snapshot
+
+    @property
+    def file(self) -> Path:
+        return FOLDER / f"{self.name}.svg"
+
+
+def no_surroundings(_where: str | None) -> Context:
+    raise Refused("this is a picture: there is no repository behind it")
+
+
+def taken(picture: Picture, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The picture as it is now."""
+    stand_still(monkeypatch)
+    for name, value in picture.env.items():
+        monkeypatch.setenv(name, value)
+    return asyncio.run(_take(picture))
+
+
+def stand_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(times, "clock", worlds.clock)
+    ours = {"TZ": "UTC", "IMI_HOST": worlds.HOST, "IMI_AGENT_ID": "ada", "USER": "ada"}
+    for name, value in {**ours, "TERM": "xterm-256color", "COLORTERM": "truecolor"}.items():
+        monkeypatch.setenv(name, value)
+    for name in ("NO_COLOR", "TEXTUAL_THEME", "TEXTUAL_COLOR_SYSTEM", "SSH_TTY", "EDITOR", "VISUAL"):
+        monkeypatch.delenv(name, raising=False)
+    time.tzset()
+
+
+async def _take(picture: Picture) -> str:
+    app = ImiApp(worlds.live(picture.world()), picture.surroundings or no_surroundings, **picture.options)
+    app.animation_level = "none"
+    async with app.run_test(size=picture.size) as pilot:
+        if picture.theme:
+            app.theme = picture.theme
+        await calm(pilot)
+        for key in picture.keys:
+            await pilot.press(key)
+            await calm(pilot)
+        return await calm(pilot)
+
+
+async def calm(pilot: Pilot[Any]) -> str:
+    """Wait until nothing moves any more; gives what is on the screen then."""
+    before, same = "", 0
+    for _ in range(_PATIENCE):
+        await pilot.pause()
+        for box in pilot.app.screen.query(Input):
+            box.cursor_blink = False
+        now = text_of(pilot.app)
+        same = same + 1 if now == before else 0
+        if same >= _CALM:
+            return normal(pilot.app.export_screenshot(title="imi", simplify=True))
+        before = now
+    raise AssertionError(f"the screen does not come to rest:\n{before}")
+
+
+def text_of(app: Any) -> str:
+    lines = app.screen._compositor.render_strips()
+    return "\n".join("".join(segment.text for segment in strip) for strip in lines)
+
+
+def normal(svg: str) -> str:
+    """Without what differs between machines and runs: web fonts, identifiers."""
+    svg = _IDENTITY.sub("t", _FONT_FACES.sub("", svg))
+    return "\n".join(line.rstrip() for line in svg.splitlines() if line.strip()) + "\n"
+
+
+def check(picture: Picture, now: str, received: Path) -> None:
+    """Compare with what was accepted, or accept it."""
+    if ACCEPTING:
+        FOLDER.mkdir(exist_ok=True)
+        picture.file.write_text(now, encoding="utf-8")
+        return
+    if not picture.file.exists():
+        pytest.fail(f"{picture.name} was never looked at: `make snap`, then look at {picture.file}")
+    if picture.file.read_text(encoding="utf-8") != now:
+        received.write_text(now, encoding="utf-8")
+        pytest.fail(f"{picture.name} looks different: compare {received} with {picture.file}; `make snap` accepts it")
+
+
+def unused(pictures: list[Picture]) -> list[str]:
+    wanted = {picture.file.name for picture in pictures}
+    return sorted(path.name for path in FOLDER.glob("*") if path.name not in wanted)

@@ -1,0 +1,111 @@
+"""A person who looks elsewhere is called back; one who looks is left alone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from imi_monitor import paths
+from imi_monitor.ui import notices
+from tests.ui.pty_kit import FOCUS_IN, FOCUS_OUT, Terminal
+
+OSC9 = b"\x1b]9;imi: claude-1 lost feat-api to codex-2 (and 2 more)\x1b\\"
+
+
+def fed(tmp_path: Path, *worlds: str, **env: str) -> Terminal:
+    argv = [sys.executable, "-m", "tests.ui.fed", *worlds]
+    return Terminal(argv, cwd=tmp_path, env=env)
+
+
+def settings(text: str) -> None:
+    file = Path(paths.config_file())
+    file.parent.mkdir(parents=True)
+    file.write_text(f"[notify]\n{text}")
+
+
+def news(terminal: Terminal, *, focused: bool = False) -> None:
+    """Show the first world, look away, and let the second one happen."""
+    terminal.until(b"feat-api")
+    if not focused:
+        seen = len(terminal.output)
+        terminal.send(FOCUS_OUT)
+        terminal.until(lambda: len(terminal.output) > seen)  # the cursor's row is painted without focus
+    terminal.mark = len(terminal.output)
+    os.kill(terminal.process.pid, signal.SIGUSR1)
+
+
+def finished(terminal: Terminal) -> bytes:
+    terminal.until(b"dead")  # the second world is on the screen
+    terminal.send(b"q")
+    assert terminal.ended() == 0
+    assert terminal.modes_left() == set()
+    return bytes(terminal.output[terminal.mark :])
+
+
+def test_called_back_when_away(tmp_path: Path) -> None:
+    with fed(tmp_path, "busy", "taken_over") as terminal:
+        news(terminal)
+        terminal.until(OSC9)
+        assert b"\a" in terminal.output
+        terminal.until(b"\x1b[22;2t\x1b]2;imi: claude-1 lost")
+        terminal.send(FOCUS_IN)
+        terminal.until(b"\x1b[23;2t")
+        output = finished(terminal)
+        assert output.count(b"\x1b]9;") == 1 and output.count(b"\x1b[23;2t") == 1
+
+
+def test_the_title_is_given_back_at_the_end(tmp_path: Path) -> None:
+    with fed(tmp_path, "busy", "taken_over") as terminal:
+        news(terminal)
+        terminal.until(b"\x1b]2;imi: ")
+        terminal.signal(signal.SIGTERM)
+        terminal.ended()
+        assert terminal.output.count(b"\x1b[23;2t") == 1
+
+
+def test_left_alone_while_looking(tmp_path: Path) -> None:
+    with fed(tmp_path, "busy", "taken_over") as terminal:
+        news(terminal, focused=True)
+        output = finished(terminal)
+        assert b"\x1b]" not in output and b"\a" not in output
+
+
+@pytest.mark.parametrize(
+    ("chosen", "there", "gone"),
+    [
+        ('when = "never"', (), (b"\x1b]", b"\a")),
+        ("bell = false", (b"\x1b]9;", b"\x1b]2;"), (b"\a",)),
+        ('desktop = "off"', (b"\a", b"\x1b]2;"), (b"\x1b]9;",)),
+        ('desktop = "osc777"', (b"\x1b]777;notify;imi;claude-1 lost",), (b"\x1b]9;",)),
+        ("title = false", (b"\x1b]9;", b"\a"), (b"\x1b]2;", b"\x1b[22;2t")),
+        ("claim_lost = false", (b"\x1b]9;imi: feat-ui and devops-ci conflict in Makefile\x1b\\",), (b"lost",)),
+        ("claim_lost = false\ncollision = false", (), (b"\x1b]", b"\a")),
+    ],
+)
+def test_each_can_be_turned_off(tmp_path: Path, chosen: str, there: tuple[bytes, ...], gone: tuple[bytes, ...]) -> None:
+    settings(chosen)
+    with fed(tmp_path, "busy", "taken_over") as terminal:
+        news(terminal)
+        for wanted in there:
+            terminal.until(wanted)
+        output = finished(terminal)
+        assert not [one for one in gone if one in output]
+
+
+def test_through_tmux(tmp_path: Path) -> None:
+    with fed(tmp_path, "busy", "taken_over", TMUX="/tmp/tmux-0/default,1,0") as terminal:
+        news(terminal)
+        terminal.until(b"\x1bPtmux;\x1b" + OSC9.replace(b"\x1b", b"\x1b\x1b")[1:] + b"\x1b\\")
+        finished(terminal)
+
+
+def test_words_and_forms() -> None:
+    one = notices.News("asking", ("a",), "claude-1 asks; really\x1b]0;x\x07")
+    assert notices.words([one]) == "claude-1 asks; really\\x1b]0;x\\x07"
+    assert notices.words([one, one, one]).endswith("(and 2 more)")
+    assert notices.desktop("a;b", "auto", {"TERM": "foot"}) == "\x1b]777;notify;imi;a,b\x1b\\"
+    assert notices.desktop("a;b", "auto", {"TERM": "xterm-256color"}) == "\x1b]9;imi: a,b\x1b\\"

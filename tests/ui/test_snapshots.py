@@ -1,0 +1,76 @@
+"""Every screen as a picture, looked at before it was accepted (`make snap`). A new screen is one line in PICTURES."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.ui import worlds
+from tests.ui.snapshot_kit import ACCEPTING, FOLDER, LEAST, MIDDLE, NARROW, Picture, check, taken, unused
+
+LIGHT = "textual-light"
+NO_COLOR = {"NO_COLOR": "1"}
+
+PICTURES = [
+    # the home screen at its widths, and in its moods
+    Picture("home-140"),
+    Picture("home-100", size=MIDDLE),
+    Picture("home-60", size=NARROW),
+    Picture("home-40", size=LEAST),
+    Picture("home-light", theme=LIGHT),
+    Picture("home-60-light", size=NARROW, theme=LIGHT),
+    Picture("home-no-color", env=NO_COLOR),
+    Picture("home-60-no-color", size=NARROW, env=NO_COLOR),
+    Picture("home-starting", worlds.nothing_yet),
+    Picture("home-empty", worlds.empty),
+    Picture("home-60-empty", worlds.empty, size=NARROW),
+    Picture("home-needy", worlds.needy),
+    Picture("home-60-needy", worlds.needy, size=NARROW),
+    Picture("home-failing", worlds.failing),
+    Picture("home-60-failing", worlds.failing, size=NARROW),
+    Picture("home-200", worlds.many),
+    Picture("home-60-200", worlds.many, size=NARROW, keys=("end",)),
+    Picture("home-fleet", worlds.fleet),
+    Picture("home-read-only", options={"read_only": True}),
+    Picture("home-paused", keys=("p",)),
+    Picture("home-filter", keys=("slash", *"feat")),
+    Picture("home-filter-none", keys=("slash", *"zzz")),
+    Picture("home-zoom", keys=("z",)),
+    # dialogs
+    Picture("help", keys=("question_mark",)),
+    Picture("dialog-new", keys=("n",)),
+    Picture("dialog-claim", keys=("c",)),
+    Picture("dialog-60-claim", size=NARROW, keys=("c",)),
+    Picture("dialog-remove", keys=("D",)),
+    Picture("dialog-60-remove", size=NARROW, keys=("D",)),
+    Picture("dialog-review", keys=("v",)),
+]
+
+
+@pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.name)
+def test_picture(picture: Picture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check(picture, taken(picture, monkeypatch), tmp_path / "received.svg")
+
+
+def test_names_are_not_given_twice() -> None:
+    names = [picture.name for picture in PICTURES]
+    assert len(names) == len(set(names))
+
+
+def test_no_picture_is_left_over() -> None:
+    if ACCEPTING:
+        for name in unused(PICTURES):
+            (FOLDER / name).unlink()
+    assert unused(PICTURES) == [], "no screen looks like these any more: `make snap` removes them"
+
+
+def test_a_picture_is_the_same_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert taken(PICTURES[0], monkeypatch) == taken(PICTURES[0], monkeypatch)
+
+
+def test_what_is_different_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = taken(Picture(PICTURES[0].name, worlds.needy), monkeypatch)
+    if not ACCEPTING:
+        with pytest.raises(pytest.fail.Exception, match="looks different"):
+            check(PICTURES[0], other, tmp_path / "received.svg")

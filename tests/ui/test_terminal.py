@@ -1,0 +1,281 @@
+"""The terminal is left as it was found, however the dashboard ends (T1), promptly (D8), and nobody sees a traceback."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import termios
+import time
+from pathlib import Path
+
+import pytest
+
+from imi_monitor import paths
+from tests.helpers import Repo
+from tests.helpers import imi as imi_ran
+from tests.ui.pty_kit import Terminal, imi, patched
+
+SECRET = "hunter2-secret-value"
+# A key that does something wrong; `app` is the dashboard's class.
+BROKEN = f"""
+from imi_monitor.ui import main
+def broken(self, *event):
+    secret_local = {SECRET!r}
+    raise RuntimeError("a bug")
+class app(main.ImiApp):
+    BINDINGS = [("Z", "broken", "")]
+    action_broken = broken
+main.ImiApp = app
+"""
+
+
+def opened(repo: Repo, *words: str, code: str = "", size: tuple[int, int] = (100, 30)) -> Terminal:
+    """The dashboard of a repository, when its first worktree is on the screen."""
+    argv = patched(code, "monitor", *words) if code else imi("monitor", *words)
+    terminal = Terminal(argv, cwd=repo.path, size=size)
+    try:
+        terminal.until(lambda: b"human" in terminal.output and "?2048" in terminal.modes_left())
+    except BaseException:
+        terminal.__exit__()
+        raise
+    return terminal
+
+
+def assert_clean(terminal: Terminal) -> None:
+    assert terminal.line_settings_kept()
+    assert terminal.modes_left() == set()
+
+
+@pytest.mark.parametrize(("keys", "status"), [(b"q", 0), (b"\x03", 0), (b"\x1b[99;5u", 0)])
+def test_ended_by_a_key(repo: Repo, keys: bytes, status: int) -> None:  # T1
+    with opened(repo) as terminal:
+        assert "?1049" in terminal.modes_left() and "?1016" in terminal.modes_left()
+        assert not terminal.line_settings_kept()
+        terminal.send(keys)
+        assert terminal.ended() == status
+        assert_clean(terminal)
+        assert terminal.after_screen() == ""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_ended_by_a_signal(repo: Repo, number: int) -> None:  # T1
+    with opened(repo) as terminal:
+        terminal.signal(number)
+        assert terminal.ended() == 128 + number
+        assert_clean(terminal)
+        assert terminal.after_screen() == ""
+
+
+def test_a_signal_while_it_starts(repo: Repo) -> None:
+    """At any moment between the first byte and the first picture."""
+    for pause in (0.0, 0.02, 0.1):
+        with Terminal(imi("monitor"), cwd=repo.path) as terminal:
+            terminal.until(b"\x1b[?1049h")
+            time.sleep(pause)
+            terminal.signal(signal.SIGTERM)
+            assert terminal.ended() == 128 + signal.SIGTERM
+            assert_clean(terminal)
+
+
+def test_an_exception_is_one_sentence_and_told_once_more_at_the_next_start(repo: Repo) -> None:  # T1, T4
+    with opened(repo, code=BROKEN) as terminal:
+        terminal.send(b"Z")
+        assert terminal.ended() == 1
+        assert_clean(terminal)
+        said = terminal.after_screen()
+        assert said.startswith("imi: something went wrong inside imi (RuntimeError: a bug)")
+        assert paths.error_log() in said and said.count("\n") == 0
+        assert "Traceback" not in terminal.text and SECRET not in terminal.text and "secret_local" not in terminal.text
+    log = Path(paths.error_log()).read_text()
+    assert "a bug" in log and "Traceback" in log and SECRET not in log
+    with opened(repo) as terminal:
+        terminal.until(b"RuntimeError")
+        terminal.send(b"q")
+        assert terminal.ended() == 0
+    with opened(repo) as terminal:
+        terminal.send(b"q")
+        assert terminal.ended() == 0
+        assert "RuntimeError" not in terminal.text
+    assert os.listdir(os.path.join(paths.state_dir(), "monitors")) == []
+
+
+BROKEN_PLACES = {
+    "a timer": "app.on_mount = lambda self: self.set_interval(0.2, lambda: broken(self))",
+    "a message": "app.on_resize = broken",
+    "mounting": "app.on_mount = broken",
+    "composing": "app.compose = broken",
+    "a worker": "app.action_broken = lambda self: self.run_worker(lambda: broken(self), thread=True)",
+    "a thread": "import threading\napp.action_broken = lambda self: threading.Thread(target=broken, args=(1,)).start()",
+}
+
+
+@pytest.mark.parametrize("place", BROKEN_PLACES)
+def test_an_exception_anywhere(repo: Repo, place: str) -> None:
+    code = f"{BROKEN}\n{BROKEN_PLACES[place]}"
+    with Terminal(patched(code, "monitor"), cwd=repo.path) as terminal:
+        if place in ("a thread", "a worker"):
+            terminal.until(b"human")
+            terminal.send(b"Z")
+        if place == "a thread":
+            terminal.until(lambda: os.path.exists(paths.error_log()))
+            terminal.send(b"q")
+        status = terminal.ended()
+        assert_clean(terminal)
+        assert "Traceback" not in terminal.text and SECRET not in terminal.text
+        if place == "a thread":  # no reason to end, but it is in the log
+            assert status == 0 and "a bug" in Path(paths.error_log()).read_text()
+        else:
+            assert status == 1 and terminal.after_screen().startswith("imi: something went wrong")
+
+
+def test_the_pane_is_closed(repo: Repo) -> None:  # T1: neither a spinning reader nor a writer that waits for ever
+    with opened(repo) as terminal:
+        terminal.close()
+        assert terminal.process.wait(20) == 128 + signal.SIGHUP
+    assert os.listdir(os.path.join(paths.state_dir(), "monitors")) == []
+
+
+def test_the_pane_is_closed_and_nobody_sends_a_signal(repo: Repo) -> None:
+    """As below `nohup`."""
+    deaf = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN); signal.signal = lambda *_: None"
+    with opened(repo, code=deaf) as terminal:
+        terminal.close()
+        assert terminal.process.wait(20) == 128 + signal.SIGHUP
+
+
+def test_a_terminal_that_takes_no_more(repo: Repo) -> None:  # D8
+    """The other end is there but does not read: a stalled ssh connection."""
+    with opened(repo) as terminal:
+        terminal._over.set()
+        terminal._reader.join(10)
+        for _ in range(200):  # more to paint than a pty holds
+            terminal.send(b"zz")
+            time.sleep(0.005)
+        terminal.signal(signal.SIGTERM)
+        assert terminal.process.wait(20) == 128 + signal.SIGTERM
+        assert terminal.line_settings_kept()
+
+
+def test_a_thread_that_does_not_end(repo: Repo) -> None:  # D8
+    slow = """
+import asyncio, time
+def slow(self):
+    asyncio.get_running_loop().run_in_executor(None, time.sleep, 60)
+app.action_broken = slow
+"""
+    with opened(repo, code=BROKEN + slow) as terminal:
+        terminal.send(b"Z")
+        time.sleep(0.2)
+        terminal.send(b"q")
+        assert terminal.ended(20) == 0
+        assert_clean(terminal)
+
+
+SHELL = """
+import os, signal, sys, termios, time
+signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+child = os.fork()
+if not child:
+    os.setpgid(0, 0)
+    os.tcsetpgrp(0, os.getpid())
+    signal.signal(signal.SIGTTOU, signal.SIG_DFL)
+    os.execv(sys.argv[1], sys.argv[1:])
+mine = termios.tcgetattr(0)
+print("child", child, flush=True)
+while True:
+    _, status = os.waitpid(child, os.WUNTRACED)
+    os.tcsetpgrp(0, os.getpgrp())
+    if not os.WIFSTOPPED(status):
+        break
+    print("STOPPED", mine == termios.tcgetattr(0), flush=True)
+    termios.tcsetattr(0, termios.TCSANOW, mine)
+    sys.stdin.readline()
+    os.tcsetpgrp(0, child)
+    os.kill(child, signal.SIGCONT)
+print("ENDED", os.waitstatus_to_exitcode(status), mine == termios.tcgetattr(0), flush=True)
+"""
+
+
+@pytest.mark.parametrize("how", ["key", "SIGTSTP", "SIGSTOP"])
+def test_to_the_shell_and_back(repo: Repo, how: str) -> None:  # T1
+    """Below a shell with job control: stopped, the terminal is the shell's; continued, everything is painted again."""
+    argv = [sys.executable, "-c", SHELL, *imi("monitor")]
+    with Terminal(argv, cwd=repo.path) as terminal:
+        terminal.until(lambda: b"human" in terminal.output and "?2048" in terminal.modes_left())
+        child = int(terminal.text.split("child ")[1].split()[0])
+        for round_ in range(1, 4):
+            if how == "key":
+                terminal.send(b"\x1a")
+            else:
+                os.kill(child, getattr(signal, how))
+            terminal.until(lambda: terminal.output.count(b"STOPPED") == round_)  # noqa: B023
+            if how != "SIGSTOP":
+                assert terminal.output.count(b"STOPPED True") == round_
+                assert terminal.modes_left() == set()
+            seen = len(terminal.output)
+            terminal.send(b"\n")
+            terminal.until(lambda: b"human" in terminal.output[seen:])  # noqa: B023
+            terminal.until(lambda: "?1049" in terminal.modes_left())
+        terminal.send(b"q")
+        terminal.until(b"ENDED 0 True")
+        assert terminal.modes_left() == set()
+
+
+def test_no_shell_to_go_to(repo: Repo) -> None:
+    """In a pane of its own nobody could continue it: ctrl-z must not freeze it for ever."""
+    with opened(repo) as terminal:
+        terminal.send(b"\x1a")
+        seen = len(terminal.output)
+        terminal.until(lambda: b"human" in terminal.output[seen:])
+        terminal.send(b"q")
+        assert terminal.ended() == 0
+        assert_clean(terminal)
+
+
+def test_killed_is_told_and_the_terminal_can_be_reset(repo: Repo) -> None:
+    with opened(repo) as terminal:
+        terminal.signal(signal.SIGKILL)
+        terminal.ended()
+        assert terminal.modes_left() and not terminal.line_settings_kept()
+        done = subprocess.run(
+            imi("reset-terminal"), stdin=terminal.slave, stdout=terminal.slave, stderr=terminal.slave, check=False,
+            cwd=repo.path, timeout=20,
+        )  # fmt: skip
+        assert done.returncode == 0
+        time.sleep(0.2)
+        assert terminal.modes_left() == set()
+        iflag, oflag, _, lflag, *_ = termios.tcgetattr(terminal.slave)
+        assert (oflag, lflag) == (terminal.before[1], terminal.before[3])
+        assert iflag & (termios.ICRNL | termios.IXON) == terminal.before[0] & (termios.ICRNL | termios.IXON)
+    with opened(repo) as terminal:
+        terminal.until(b"killed")
+        terminal.send(b"q")
+        assert terminal.ended() == 0
+
+
+def test_without_a_terminal(repo: Repo) -> None:
+    ran = imi_ran("monitor", cwd=repo.path)
+    assert (ran.code, ran.out) == (1, "") and "needs a terminal" in ran.err
+
+
+def test_reset_without_any_terminal(repo: Repo) -> None:
+    done = subprocess.run(
+        imi("reset-terminal"), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+        start_new_session=True, cwd=repo.path,
+    )  # fmt: skip
+    assert done.returncode == 1 and done.stderr == "imi: there is no terminal here to reset\n"
+
+
+@pytest.mark.soak
+def test_two_hundred_ends(repo: Repo) -> None:  # T1, D8
+    ends = [b"q", b"\x03", signal.SIGTERM, signal.SIGHUP, signal.SIGINT, b"Z"]
+    for number in range(200):
+        with opened(repo, code=BROKEN) as terminal:
+            how = ends[number % len(ends)]
+            terminal.send(how) if isinstance(how, bytes) else terminal.signal(how)
+            asked = time.monotonic()
+            terminal.ended()
+            assert time.monotonic() - asked < 3  # 2 s, and the reading of what it wrote
+            assert_clean(terminal)

@@ -1,0 +1,97 @@
+"""Texts from outside that would steer the terminal (T2) or break the program (T3), in every field, on every screen."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from imi_monitor import actions
+from imi_monitor.ui.app import ImiApp
+from imi_monitor.ui.views import VIEWS
+from tests.ui import worlds
+from tests.ui.payloads import PAYLOADS, bad_characters, leaked
+from tests.ui.pty_kit import Terminal
+from tests.ui.snapshot_kit import no_surroundings, stand_still, text_of
+
+SIZES = [(140, 40), (100, 30), (60, 20)]
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: str(size[0]))
+def test_nothing_gets_through_to_the_terminal(tmp_path: Path, size: tuple[int, int]) -> None:
+    """All payloads one after the other, between two harmless worlds, the last of which is still shown."""
+    names = ["busy", *(f"hostile:{name}" for name in PAYLOADS)]
+    with Terminal([sys.executable, "-m", "tests.ui.fed", *names, "taken_over"], cwd=tmp_path, size=size) as terminal:
+        terminal.until(b"feat-api")
+        for number in range(len(names)):
+            seen = len(terminal.output)
+            os.kill(terminal.process.pid, signal.SIGUSR1)
+            terminal.until(lambda: len(terminal.output) > seen)  # noqa: B023
+            # 1 to 5 in turn, so that on a narrow screen each panel is seen; a look at another worktree
+            terminal.send(b"%d" % (number % 5 + 1))
+            terminal.send(b"\x1b[B")
+        terminal.send(b"\x1b")
+        time.sleep(0.5)  # an escape right before a letter would be one key
+        terminal.send(b"1")
+        terminal.until(b"codex-2")
+        terminal.send(b"q")
+        assert terminal.ended() == 0, terminal.after_screen()
+        assert leaked(bytes(terminal.output)) == []
+        assert terminal.modes_left() == set()
+
+
+# One of each kind within the first few characters, which are what a narrow column shows.
+MIXED = "\x1b]0;o\x07[/x]\x9b2J\u202e\udcff日\n\t[b]"
+
+
+@pytest.mark.parametrize(
+    ("payload", "size"),
+    [(MIXED, SIZES[0]), (MIXED, SIZES[2]), (PAYLOADS["markup"], SIZES[1]), ("漢" * 5_000, SIZES[2]), ("", SIZES[0])],
+    ids=["mixed 140", "mixed 60", "markup 100", "long 60", "empty 140"],
+)
+def test_every_screen_shows_it_harmless(payload: str, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A field that is not made safe shows any payload; that `safe` knows them all is tested where it is."""
+    stand_still(monkeypatch)
+    world = worlds.hostile(worlds.rich(), payload)
+    bad: dict[str, list[str]] = {}
+
+    def look(app: ImiApp, place: str) -> None:
+        bad[place] = bad_characters(text_of(app), but="\n")
+
+    async def play() -> None:
+        app = ImiApp(worlds.live(world), no_surroundings)
+        app.animation_level = "none"
+        async with app.run_test(size=size, tooltips=True, notifications=True) as pilot:
+            while app._snapshot is not world:
+                await pilot.pause(0.05)
+            for place, keys in screens():
+                await visit(pilot, keys)
+                look(app, place)
+                await home(pilot)
+
+    asyncio.run(play())
+    assert {place: found for place, found in bad.items() if found} == {}
+
+
+def screens() -> list[tuple[str, tuple[str, ...]]]:
+    """Every panel, view and dialog, and how to get there."""
+    found = [(f"panel {number}", (number, "down", "z")) for number in "12345"]
+    found += [(f"view {view.word}", (view.key_shown, "down", "enter")) for view in VIEWS]
+    found += [(f"dialog {action.words[0]}", (action.key,)) for action in actions.all_actions() if action.key]
+    return [*found, ("filter", ("slash", "a")), ("help", ("question_mark",)), ("last", ("end",))]
+
+
+async def visit(pilot: Pilot[Any], keys: tuple[str, ...]) -> None:
+    await pilot.press(*keys)
+
+
+async def home(pilot: Pilot[Any]) -> None:
+    """Steps out until nothing is left to step out of."""
+    await pilot.press("escape", "escape", "escape")
