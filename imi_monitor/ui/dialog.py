@@ -32,6 +32,13 @@ _PROGRESS_SHOWN = 6
 _FRAME, _OVERRIDE = 8, 2  # lines that border, title and buttons take, and the line to type a name into
 
 
+class _Button(Button):
+    """Textual's takes no second press while it shows the first: whoever cancels and tries again at once was ignored."""
+
+    def on_mount(self) -> None:
+        self.active_effect_duration = 0
+
+
 class ActionDialog(ModalScreen[Outcome | None]):
     """Asks, acts in a thread, and gives the outcome; None when it was left without acting.
 
@@ -78,8 +85,8 @@ class ActionDialog(ModalScreen[Outcome | None]):
                 yield Static(telling.looking(), id="said")
             yield Line(f"type {self._name_shown} to do it all the same", "override")
             with Horizontal(classes="buttons"):
-                yield Button(Content("Leave"), id="leave", compact=True)
-                yield Button(
+                yield _Button(Content("Leave"), id="leave", compact=True)
+                yield _Button(
                     Content(self._act_label),
                     id="act",
                     variant="error" if self._action.dangerous else "primary",

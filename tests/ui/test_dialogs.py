@@ -143,6 +143,7 @@ def test_uncommitted_work_is_released_only_when_ticked(repo: Repo) -> None:
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await asyncio.to_thread(imi, "claim", "feat-api", cwd=repo.path)
+        await until(pilot, lambda: any(tree.claim for tree in app._snapshot.worktrees))  # type: ignore[union-attr]
         dialog = await opened(app, pilot, "feat-api", "R")
         await until(pilot, lambda: "uncommitted changes" in screen(app) and "dirty-ok" in screen(app))
         dialog.query_one("#ask-dirty-ok").focus()
@@ -189,8 +190,9 @@ def test_nothing_goes_past_removing_the_trunk(repo: Repo) -> None:
     repo.worktree("feat-api")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        dialog = await opened(app, pilot, "app", "D")
+        shown(app, repo, "remove", values={"name": "app"})  # the key itself only says why not
         await until(pilot, lambda: "✗" in screen(app))
+        dialog = app.screen
         assert not dialog.query_one("#override", Input).visible
 
     played(repo, play)

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
+from imi_monitor import actions
 from imi_monitor.ui import command_log
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.command_log import MOST, CommandLog
+from imi_monitor.ui.dialog import ActionDialog
 from imi_monitor.ui.panels.worktrees import WorktreesPanel
 from tests.helpers import Repo, imi
 from tests.ui.test_app import played, screen, until
@@ -39,13 +41,20 @@ def test_what_was_done_and_the_twin_does_the_same(repo: Repo, size: tuple[int, i
         rows = app.home.query_one(WorktreesPanel).lines
         await until(pilot, lambda: any(row.key.endswith("feat-api") for row in rows.rows))
         rows.select(next(row.key for row in rows.rows if row.key.endswith("feat-api")))
-        for key, state in (("c", "done"), ("R", "done"), ("R", "refused")):
-            await pilot.press(key)
+        for key, held, state in (("c", True, "done"), ("R", False, "done"), ("", False, "refused")):
+            if key:
+                await pilot.press(key)
+            else:  # the key itself would only say why not
+                release = ActionDialog(
+                    actions.find("release"), {"name": "feat-api"}, lambda: app._surroundings(str(repo.path))
+                )  # type: ignore[arg-type]
+                app.push_screen(release)
             await until(pilot, lambda: len(app.screen_stack) == 2)
             await pilot.press("enter")
             await until(pilot, lambda: [one.state for one in command_log.of(app).entries()][-1:] == [state])  # noqa: B023
             await pilot.press("escape")
             await until(pilot, lambda: len(app.screen_stack) == 1)
+            await until(pilot, lambda: any(one.claim for one in app._snapshot.worktrees) is held)  # type: ignore[union-attr] # noqa: B023
         await pilot.press("at")
         await until(pilot, lambda: "3 commands" in screen(app) and "not claimed by anybody" in screen(app))
         await pilot.press("home")

@@ -222,11 +222,8 @@ class DiffView(ReadingView[Diff]):
         self._painter.shift = max(0, self._painter.shift + message.by)
         self.lines.show(self.lines.count, self._draw if len(self._rows) else lambda _row, _width: self._empty())
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """A commit has only one diff."""
-        return self.commit is None if action in ("kind", "next_kind") else True
-
     def action_kind(self, kind: Kind) -> None:
+        """A commit has only one diff: the keys do nothing there, and above all not what they do elsewhere."""
         if self.commit is None and kind != self.kind:
             self.kind = kind
             self._diff, self.problem, self._rows = None, None, Rows(Diff())
