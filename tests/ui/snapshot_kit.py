@@ -24,6 +24,7 @@ from imi_monitor.model import times
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.ui.app import ImiApp
+from imi_monitor.ui.preferences import Preferences
 from tests.helpers import ROOT
 from tests.ui import worlds
 
@@ -46,6 +47,7 @@ class Picture:
     size: tuple[int, int] = WIDE
     keys: tuple[str, ...] = ()
     theme: str = ""
+    ascii_only: bool = False
     env: dict[str, str] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)  # for ImiApp, such as read_only
     surroundings: Callable[[str | None], Context] | None = None  # for screens that read more than a snapshot
@@ -78,11 +80,10 @@ def stand_still(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def _take(picture: Picture) -> str:
-    app = ImiApp(worlds.live(picture.world()), picture.surroundings or no_surroundings, **picture.options)
+    chosen = Preferences(theme=picture.theme or "imi-dark", ascii_only=picture.ascii_only)
+    app = ImiApp(worlds.live(picture.world()), picture.surroundings or no_surroundings, preferences=chosen, **picture.options)
     app.animation_level = "none"
     async with app.run_test(size=picture.size) as pilot:
-        if picture.theme:
-            app.theme = picture.theme
         await calm(pilot)
         for key in picture.keys:
             await pilot.press(key)

@@ -9,7 +9,7 @@ import pytest
 from tests.ui import worlds
 from tests.ui.snapshot_kit import ACCEPTING, FOLDER, LEAST, MIDDLE, NARROW, Picture, check, taken, unused
 
-LIGHT = "textual-light"
+LIGHT = "imi-light"
 NO_COLOR = {"NO_COLOR": "1"}
 
 PICTURES = [
@@ -22,6 +22,11 @@ PICTURES = [
     Picture("home-60-light", size=NARROW, theme=LIGHT),
     Picture("home-no-color", env=NO_COLOR),
     Picture("home-60-no-color", size=NARROW, env=NO_COLOR),
+    Picture("home-ascii", ascii_only=True),
+    Picture("home-60-ascii", size=NARROW, ascii_only=True),
+    Picture("home-colour-blind", theme="imi-colour-blind"),
+    Picture("home-colour-blind-light", theme="imi-colour-blind-light"),
+    Picture("home-16", theme="imi-16"),
     Picture("home-starting", worlds.nothing_yet),
     Picture("home-empty", worlds.empty),
     Picture("home-60-empty", worlds.empty, size=NARROW),
@@ -37,6 +42,24 @@ PICTURES = [
     Picture("home-filter", keys=("slash", *"feat")),
     Picture("home-filter-none", keys=("slash", *"zzz")),
     Picture("home-zoom", keys=("z",)),
+    Picture("home-sorted", keys=("s",)),
+    Picture("home-grouped", keys=("b",)),
+    Picture("home-marked", keys=("m", "m")),
+    Picture("home-100-agents", size=MIDDLE, keys=("3",)),
+    Picture("home-100-changes", size=MIDDLE, keys=("4",)),
+    Picture("home-60-git", size=NARROW, keys=("2",)),
+    Picture("home-menu", keys=("a",)),
+    Picture("palette", keys=("colon",)),
+    Picture("palette-60", size=NARROW, keys=("colon", *"rem")),
+    # views
+    Picture("view-collisions", worlds.needy, keys=("x",)),
+    Picture("view-60-collisions", worlds.needy, size=NARROW, keys=("x",)),
+    Picture("view-queue", worlds.needy, keys=("Q",)),
+    Picture("view-events", keys=("t",)),
+    Picture("view-60-events", size=NARROW, keys=("t",)),
+    Picture("view-commands", keys=("at",)),
+    Picture("view-files", keys=("f",)),
+    Picture("view-60-files", size=NARROW, keys=("f",)),
     # dialogs
     Picture("help", keys=("question_mark",)),
     Picture("dialog-new", keys=("n",)),
@@ -45,6 +68,11 @@ PICTURES = [
     Picture("dialog-remove", keys=("D",)),
     Picture("dialog-60-remove", size=NARROW, keys=("D",)),
     Picture("dialog-review", keys=("v",)),
+    Picture("dialog-40-review", size=LEAST, keys=("v",)),
+    Picture("dialog-undo", keys=("U",)),
+    Picture("dialog-claim-several", keys=("m", "m", "c")),
+    Picture("dialog-light", theme=LIGHT, keys=("D",)),
+    Picture("dialog-ascii", ascii_only=True, keys=("n",)),
 ]
 
 
