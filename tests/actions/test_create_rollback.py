@@ -18,7 +18,7 @@ from imi_monitor.actions.base import Outcome, Request
 from imi_monitor.actions.context import Context
 from imi_monitor.actions.creation import creating
 from imi_monitor.actions.removals import still_running
-from imi_monitor.model.errors import ImiError, RegistryError
+from imi_monitor.model.errors import ImiError, Refused, RegistryError
 from tests.actions.create_kit import branches, created_events, files, operations, picture, query, rows, shim
 from tests.helpers import ROOT, Ran, Repo, imi, imi_argv, tree_hash
 
