@@ -17,7 +17,8 @@ from imi_monitor import actions
 from imi_monitor.actions.base import Outcome, Request
 from imi_monitor.actions.context import Context
 from imi_monitor.actions.creation import creating
-from imi_monitor.model.errors import ImiError, RegistryError
+from imi_monitor.actions.removals import still_running
+from imi_monitor.model.errors import ImiError, Refused, RegistryError
 from tests.actions.create_kit import branches, created_events, files, operations, picture, query, rows, shim
 from tests.helpers import ROOT, Ran, Repo, imi, imi_argv, tree_hash
 
@@ -330,3 +331,10 @@ def test_a_folder_that_cannot_be_written_is_said_in_one_line(repo: Repo, tmp_pat
     done = imi("feat", "x", cwd=repo.path)
     assert (done.code, done.out) == (1, "")
     assert picture(repo) == before
+
+
+def test_the_mark_of_a_creation_follows_no_link(repo: Repo, tmp_path: Path) -> None:
+    (repo.path / ".git" / "imi-create-x.lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(Refused, match="cannot write in"):
+        still_running.begin(str(repo.path / ".git"), "x")
+    assert not (tmp_path / "elsewhere").exists()
