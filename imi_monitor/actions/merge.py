@@ -49,6 +49,7 @@ class Merge(Action):
     words = ("merge",)
     label = "Merge"
     help = "merge a worktree's branch into its base, after showing whether it conflicts"
+    key = "i"
     more = """Refuses uncommitted changes on either side. The worktree and the branch stay; --close puts the worktree
     into the trash afterwards, from where `imi undo` brings it back."""
     arguments = (

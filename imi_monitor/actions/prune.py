@@ -45,6 +45,7 @@ class Prune(Action):
     words = ("prune", "cleanup")
     label = "Prune"
     help = "forget missing worktrees, put merged and clean ones into the trash, name orphaned folders"
+    key = "P"
     more = """Each with its reason. --dry-run changes nothing at all. Branches stay. Merged means proven: by ancestry, by
     content, or by the same changes (squash, rebase); a branch without any commit of its own is not merged but new."""
     arguments = (Argument("repo", "the repository", optional=True),)

@@ -39,6 +39,7 @@ class Rename(Action):
     words = ("rename", "mv")
     label = "Rename"
     help = "give a worktree another name: its folder and, if it follows the naming, its branch"
+    key = "N"
     more = """A branch that has been pushed under its name keeps it, so that its pull request does not lose it."""
     arguments = (
         Argument("name", "the worktree"),

@@ -33,7 +33,7 @@ class Sync(Action):
     folders are looked for beside the worktrees (<repo>.worktrees/sync/). A real file is never replaced, a tracked one
     never covered, and the links are listed in .git/info/exclude so that nobody commits them.
     """
-    key = ""
+    key = "Y"
     arguments = (Argument("repo", "the repository; the one you stand in if not given", optional=True),)
     options = (Option("check", "change nothing; exit status 1 when something is off"),)
 

@@ -51,6 +51,12 @@ def read(git: Git, trunk: Trunk, before: GitState | None, paths: Sequence[str] |
     return _state(git, trunk, before, status, files, partial=partial)
 
 
+def from_trunk(git: Git, trunk: Trunk, state: GitState) -> GitState:
+    """The same state after the trunk moved: only the distance is asked, the files are where they were."""
+    ahead, behind = _trunk_distance(git, trunk, state.head)
+    return replace(state, trunk=trunk.name, trunk_ahead=ahead, trunk_behind=behind)
+
+
 def stash_count(common_dir: str) -> int | None:
     """How many entries the stash has, from its log; None when that cannot be read."""
     try:

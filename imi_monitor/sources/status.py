@@ -278,11 +278,25 @@ class StatusSource:
             state = tree.state
             if state is None:
                 continue
-            if (before is not None and before != trunk) or (branch is not None and branch.sha != state.head):
+            told = replace(state, ahead=branch.ahead, behind=branch.behind) if branch is not None else state
+            if branch is not None and branch.sha != state.head:
                 self.touched(tree.entry.key, None)
-            elif branch is not None and (branch.ahead, branch.behind) != (state.ahead, state.behind):
-                tree.state = replace(state, ahead=branch.ahead, behind=branch.behind)
-                self._board.git(tree.entry.key, tree.state)
+            elif before is not None and before != trunk:
+                await self._measure(tree, told, trunk)
+            elif told != state:
+                tree.state = told
+                self._board.git(tree.entry.key, told)
+
+    async def _measure(self, tree: _Tree, told: GitState, trunk: Trunk) -> None:
+        """How far it is from the trunk now; whoever is asked for everything meanwhile is asked once more."""
+        assert self._board is not None
+        loop, state = asyncio.get_running_loop(), tree.state
+        measured = await loop.run_in_executor(self._pool, picture.from_trunk, self._git(tree.entry), trunk, told)
+        if tree.running or tree.state is not state:
+            self.touched(tree.entry.key, None)
+        elif self._trees.get(tree.entry.key) is tree:
+            tree.state = measured
+            self._board.git(tree.entry.key, measured)
 
 
 def _marks(admin_dir: str) -> tuple[int, ...]:

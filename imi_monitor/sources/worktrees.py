@@ -141,7 +141,7 @@ def _entry(target: roster.Target, repo: str, repository: layout.Repository, trus
         missing=target.missing or (linked is not None and linked.missing) or (linked is None and not target.is_main),
         locked=linked.locked if linked else None,
         pr=target.row.pr_number if target.row else None,
-        trusted=trusted,
+        trusted=trusted and target.kind != "review",  # what a pull request brings is nobody's we trust
         held_by=owner.agent if owner else None,
         held_since=owner.since if owner else None,
     )

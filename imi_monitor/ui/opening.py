@@ -112,7 +112,9 @@ def run_here(path: str, command: Sequence[str] = ()) -> str:
     """The person's shell (or a program) in this terminal, until it ends; gives a sentence when it could not start."""
     argv = list(command) or [os.environ.get("SHELL") or "/bin/sh"]
     try:
-        subprocess.run(argv, cwd=path, check=False)
+        # imi's shell function speaks to the imi it has started, and to nobody below that
+        env = {name: value for name, value in os.environ.items() if name not in ("IMI_CD_FILE", "IMI_SHELL")}
+        subprocess.run(argv, cwd=path, env=env, check=False)
     except OSError as error:
         return f"{safe(argv[0])} cannot be started in {safe(path)}: {error.strerror}"
     return ""

@@ -81,7 +81,9 @@ def stand_still(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def _take(picture: Picture) -> str:
     chosen = Preferences(theme=picture.theme or "imi-dark", ascii_only=picture.ascii_only)
-    app = ImiApp(worlds.live(picture.world()), picture.surroundings or no_surroundings, preferences=chosen, **picture.options)
+    app = ImiApp(
+        worlds.live(picture.world()), picture.surroundings or no_surroundings, preferences=chosen, **picture.options
+    )
     app.animation_level = "none"
     async with app.run_test(size=picture.size) as pilot:
         await calm(pilot)

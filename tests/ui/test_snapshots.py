@@ -52,9 +52,9 @@ PICTURES = [
     Picture("palette", keys=("colon",)),
     Picture("palette-60", size=NARROW, keys=("colon", *"rem")),
     # views
-    Picture("view-collisions", worlds.needy, keys=("x",)),
-    Picture("view-60-collisions", worlds.needy, size=NARROW, keys=("x",)),
-    Picture("view-queue", worlds.needy, keys=("Q",)),
+    Picture("view-collisions", keys=("x",)),
+    Picture("view-60-collisions", size=NARROW, keys=("x",)),
+    Picture("view-queue", keys=("Q",)),
     Picture("view-events", keys=("t",)),
     Picture("view-60-events", size=NARROW, keys=("t",)),
     Picture("view-commands", keys=("at",)),
