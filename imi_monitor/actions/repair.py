@@ -42,7 +42,7 @@ class Repair(Action):
     words = ("repair",)
     label = "Repair"
     help = "find worktrees and repositories that were moved, and mend what points at them"
-    key = "X"
+    key = "Z"
     arguments = (Argument("path", "where moved worktrees are now, if they are not beside the others", rest=True),)
     options = (Option("dry-run", "only say what would be done"),)
 
