@@ -135,10 +135,15 @@ class ImiApp(Doing):
         if self._snapshot is not None and not self._paused:
             self._draw()
 
+    def _stands(self) -> bool:
+        """Whether all parts of the home screen are there: at the end they are taken down one by one, while ticks go on."""
+        there = {child.id for child in self.home.children}
+        return {"header", "trouble", "filter", "body", "small"} <= there and bool(self.home.query(WorktreesPanel))
+
     def _draw(self) -> None:
         """Show what is known, on every screen that is open. While paused, the world is the one of that moment."""
         snapshot = self._shown if self._paused and self._shown else self._snapshot
-        if snapshot is None or not self.home.query(WorktreesPanel):
+        if snapshot is None or not self._stands():
             return  # nothing is known yet, or the screen is being taken down
         now = self._held_at if self._paused and self._held_at else times.now()
         if self._facts is None or self._facts.snapshot is not snapshot:
