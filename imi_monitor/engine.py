@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 PER_SECOND = 10  # snapshots at most
 AT_ONCE = 3  # of them without any pause, so that a single change is never kept waiting
+_A_SECOND = PER_SECOND - AT_ONCE
 CALM = 0.3  # seconds that what nobody waits for may go with the next one
 MOST_CHANGES = 2000
 MOST_EVENTS = 500
@@ -223,18 +224,20 @@ class Engine:
 
     async def _publish(self) -> None:
         """What a person waits for (a file, a claim, a worktree) goes out at once; the rest goes with it, or soon after."""
-        recent: deque[float] = deque(maxlen=PER_SECOND)
+        allowance, last = Allowance(), -CALM
         while True:
             await self._changed.wait()
-            if not self._urgent.is_set() and recent:
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._urgent.wait(), max(0.0, recent[-1] + CALM - time.monotonic()))
-            await asyncio.sleep(_rest(recent, time.monotonic()))
+            if not self._urgent.is_set():
+                with suppress(TimeoutError):  # not `wait_for`: that may forget a cancellation
+                    async with asyncio.timeout(max(0.0, last + CALM - time.monotonic())):
+                        await self._urgent.wait()
+            await asyncio.sleep(allowance.wait(time.monotonic()))
             self._changed.clear()
             self._urgent.clear()
             made = self._fold()
             if not _same(made, self._snapshot):
-                recent.append(time.monotonic())
+                last = time.monotonic()
+                allowance.spend(last)
                 self._snapshot = made
                 async with self._published:
                     self._published.notify_all()
@@ -257,10 +260,25 @@ class Engine:
         )
 
 
-def _rest(recent: deque[float], now: float) -> float:
-    """Seconds until the next snapshot may go out."""
-    lately = sum(now - moment < 1.0 for moment in recent)
-    return 0.0 if lately < AT_ONCE else max(0.0, recent[-1] + 1.0 / (PER_SECOND - AT_ONCE) - now)
+class Allowance:
+    """Saved up while nothing is published: at most AT_ONCE without a pause, at most PER_SECOND in any second.
+
+    What is spent a moment ago costs nothing as long as something is left: a change right behind a reading of git is not
+    kept waiting, as a fixed pause between two would.
+    """
+
+    def __init__(self) -> None:
+        self._left, self._at = float(AT_ONCE), time.monotonic()
+
+    def wait(self, now: float) -> float:
+        """Seconds until the next snapshot may go out."""
+        return max(0.0, (1.0 - self._earned(now)) / _A_SECOND)
+
+    def spend(self, now: float) -> None:
+        self._left, self._at = self._earned(now) - 1.0, now
+
+    def _earned(self, now: float) -> float:
+        return min(float(AT_ONCE), self._left + (now - self._at) * _A_SECOND)
 
 
 def _same(left: Snapshot, right: Snapshot) -> bool:

@@ -8,11 +8,14 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from imi_monitor import engine, paths
 from imi_monitor.engine import Engine
@@ -186,6 +189,27 @@ def test_an_edit_of_the_shared_configuration_is_seen(cluster: Repo, back_end: st
             assert [c.path for c in seen.changes if c.worktree == "sync"] == ["repo/.env"]
 
     run(main)
+
+
+@given(st.lists(st.floats(0, 0.5), min_size=1, max_size=80))
+def test_never_more_than_ten_snapshots_in_a_second(pauses: list[float]) -> None:
+    made, now = engine.Allowance(), time.monotonic() + 10
+    sent: list[float] = []
+    for pause in pauses:
+        now += pause
+        now += made.wait(now)
+        made.spend(now)
+        sent.append(now)
+    for first in sent:
+        assert sum(first <= moment < first + 0.999 for moment in sent) <= engine.PER_SECOND
+
+
+def test_a_change_right_behind_another_snapshot_does_not_wait() -> None:
+    made, now = engine.Allowance(), time.monotonic() + 10
+    for moment in range(20):  # a change and the reading of git behind it, three times a second
+        for behind in (0.0, 0.05):
+            assert made.wait(now + moment * 0.35 + behind) == 0
+            made.spend(now + moment * 0.35 + behind)
 
 
 def test_worktrees_come_and_go(repo: Repo, back_end: str) -> None:

@@ -32,7 +32,9 @@ class Pace:
     async def next(self) -> bool:
         """Wait for the next turn; True when somebody asked for it, False when the pause was over."""
         try:
-            await asyncio.wait_for(self._asked.wait(), self._pause)
+            # not `wait_for`: that forgets a cancellation which comes together with what it waited for
+            async with asyncio.timeout(self._pause):
+                await self._asked.wait()
         except TimeoutError:
             return False
         finally:

@@ -110,7 +110,7 @@ class ImiApp(Doing):
     async def _follow(self) -> None:
         """Show what the engine publishes, until the end; what goes wrong is said and not fatal."""
         try:
-            self._me = await asyncio.to_thread(self._ask_who)
+            self._learn_who()  # beside it: the first worktrees do not wait for a name
             async with self._live() as engine:
                 self._engine = engine
                 async for snapshot in engine.snapshots():
@@ -121,6 +121,12 @@ class ImiApp(Doing):
         except Exception as error:  # noqa: BLE001  whatever happened out there, the pane must stay and say it
             sentence = getattr(error, "sentence", f"{type(error).__name__}: {error}")
             self._say_trouble(Content.styled(f" ? {safe(sentence, 300)}", "$error"))
+
+    @work(exit_on_error=False)
+    async def _learn_who(self) -> None:
+        self._me = await asyncio.to_thread(self._ask_who)
+        self._facts = None  # which worktrees are mine follows from it
+        self._draw()
 
     def _ask_who(self) -> str:
         """For whom this dashboard claims; nobody, when that cannot be told."""
