@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 from imi_monitor import host
 from imi_monitor.model import times
 from imi_monitor.model.activity import MINUTES, Activity
+from imi_monitor.model.agent import Agent
+from imi_monitor.model.agent_claims import named
 from imi_monitor.model.attribution import by_key, holder_at
 from imi_monitor.model.change import Change
 from imi_monitor.model.snapshot import (
@@ -65,6 +67,7 @@ class Engine:
         self._events: deque[EventLine] = deque(maxlen=MOST_EVENTS)
         self._activity: dict[Key, Activity] = {}
         self._collisions: tuple[Collision, ...] = ()
+        self._agents: tuple[Agent, ...] = ()
         self._health: dict[str, Health] = {}
         self._picture: RegistryPicture | None = None
         self._changed = asyncio.Event()
@@ -166,6 +169,12 @@ class Engine:
             self._collisions = found
             self._changed.set()
 
+    def agents(self, seen: tuple[Agent, ...]) -> None:
+        if seen != self._agents:
+            self._agents = seen
+            self._urgent.set()
+            self._changed.set()
+
     def well(self, source: str, note: str | None = None) -> None:
         before = self._health.get(source)
         if before is None or before.failure is not None or before.note != note:
@@ -253,6 +262,7 @@ class Engine:
             changes=tuple(self._changes),
             events=tuple(self._events),
             collisions=self._collisions,
+            agents=named(self._agents, {key: tree.claim for key, tree in self._worktrees.items() if tree.claim}),
             health=tuple(self._health[name] for name in sorted(self._health)),
             complete="worktrees" in self._health
             and all(tree.missing or tree.git is not None or tree.failure is not None for tree in worktrees),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from imi_monitor.model.agent import Agent
 from imi_monitor.model.change import Change
 
 
@@ -178,9 +179,14 @@ class Snapshot:
     changes: tuple[Change, ...] = ()  # newest last
     events: tuple[EventLine, ...] = ()  # newest last
     collisions: tuple[Collision, ...] = ()
+    agents: tuple[Agent, ...] = ()
     health: tuple[Health, ...] = ()
     complete: bool = False  # every worktree was asked at least once
     repositories: tuple[str, ...] = field(default=())
 
     def worktree(self, key: Key) -> Worktree | None:
         return next((worktree for worktree in self.worktrees if worktree.key == key), None)
+
+    def agents_in(self, key: Key) -> tuple[Agent, ...]:
+        """Who works there, or did and is still shown."""
+        return tuple(agent for agent in self.agents if agent.key == key)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from imi_monitor.model.agent import Agent
 from imi_monitor.model.change import Change
 from imi_monitor.model.snapshot import ClaimState, Collision, EventLine, GitState, Key, Waiting
 
@@ -70,6 +71,8 @@ class Board(Protocol):
     def registry(self, picture: RegistryPicture) -> None: ...
 
     def collisions(self, found: tuple[Collision, ...]) -> None: ...
+
+    def agents(self, seen: tuple[Agent, ...]) -> None: ...
 
     def well(self, source: str, note: str | None = None) -> None: ...
 

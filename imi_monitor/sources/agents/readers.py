@@ -1,0 +1,18 @@
+"""Every agent program we can read, one line each, and those who know something about any of them.
+
+Nothing is imported before the first look: the dashboard paints first. The order is the order in which facts are
+believed; who knows a session comes before who only sees a process.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from imi_monitor.sources.agents.base import Reader
+
+MODULES: tuple[str, ...] = ()
+
+
+def all_readers() -> list[Reader]:
+    """One of each, fresh."""
+    return [import_module(f"imi_monitor.sources.agents.{name}").make() for name in MODULES]

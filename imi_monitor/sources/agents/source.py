@@ -1,0 +1,172 @@
+"""The agents source: asks every reader when its files moved, joins what they say, and decides what is so.
+
+Looks happen in one thread, one after the other. A change in a followed folder is looked at within a twentieth of a
+second; once a second everybody is asked for what no file tells, such as a process that ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+
+from imi_monitor import host, paths
+from imi_monitor.model import times
+from imi_monitor.model.snapshot import Key
+from imi_monitor.sources.agents.base import AgentProcess, Reader, Sighting, World
+from imi_monitor.sources.agents.joining import Seen, as_agent, join
+from imi_monitor.sources.base import Board, Entry
+from imi_monitor.sources.files.port import FileEvents, Root, Touched
+from imi_monitor.sources.pace import Pace
+
+_TICK = 1.0
+_GATHER = 0.03  # seconds to wait for what comes together: a record is written in several pieces
+_WHOLE = 60.0  # every so often everything is looked at anew, whatever was said to have changed
+
+Keep = Callable[[Sequence[Seen]], Awaitable[None]]
+
+
+class AgentsSource:
+    """`follow` says which worktrees matter; `keep` is given what happened, for the record."""
+
+    name = "agents"
+
+    def __init__(
+        self,
+        events: FileEvents,
+        readers: Callable[[], Sequence[Reader]],
+        processes: Callable[[], Sequence[AgentProcess]],
+        keep: Keep | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        self._events = events
+        self._make = readers
+        self._looks = Looks(processes, os.environ if env is None else env)
+        self._keep = keep
+        self._pace = Pace(_TICK)
+        self._touched: set[str] | None = None  # None: anything may have changed
+        self._places: dict[str, Key] = {}
+        self._followed: dict[str, frozenset[str]] = {}
+        self._told: dict[str, str] = {}
+
+    def follow(self, entries: Sequence[Entry]) -> None:
+        places = {os.path.realpath(entry.path): entry.key for entry in entries if not entry.missing}
+        if places != self._places:
+            self._places = places
+            self._look_at_all()
+
+    def look_again(self) -> None:
+        self._look_at_all()
+
+    def _look_at_all(self) -> None:
+        self._touched = None
+        self._pace.poke()
+
+    async def run(self, board: Board) -> None:
+        await self._events.start(self)
+        try:
+            self._looks.readers = await asyncio.to_thread(lambda: list(self._make()))
+            whole_at = 0.0
+            while True:
+                if time.monotonic() - whole_at > _WHOLE:
+                    whole_at, self._touched = time.monotonic(), None
+                await self._turn(board)
+                if await self._pace.next():
+                    await asyncio.sleep(_GATHER)
+        finally:
+            await self._events.close()
+
+    async def _turn(self, board: Board) -> None:
+        touched, self._touched = self._touched, set()
+        places = self._places
+        if not places:
+            board.agents(())
+            return
+        wanted = None if touched is None else frozenset(touched)
+        try:
+            found, folders, broken = await asyncio.to_thread(self._looks.look, wanted, tuple(places))
+        except OSError as error:
+            board.fail(self.name, "agents", str(error))
+            self._pace.failed()
+            return
+        now = times.now()
+        seen = [as_agent(one, _place(one.cwd, places), now) for one in found]
+        board.agents(tuple(one.agent for one in seen))
+        if broken:
+            board.fail(self.name, "agents", "; ".join(broken))
+        else:
+            board.well(self.name, "; ".join(f"{name}: {why}" for name, why in sorted(self._told.items())) or None)
+        await self._follow_folders(folders)
+        if self._keep is not None:
+            await self._keep(seen)
+        if self._looks.unread:
+            self._pace.poke()
+
+    async def _follow_folders(self, folders: dict[str, frozenset[str]]) -> None:
+        for name, wanted in folders.items():
+            if self._followed.get(name) != wanted:
+                self._followed[name] = wanted
+                await self._events.add(Root(name=name, folders=tuple(sorted(wanted))))
+                self._look_at_all()  # what changed between the look and the watch is seen now
+
+    # -- what the file events say -------------------------------------------------------------------------------------
+
+    def touched(self, root: str, batch: Sequence[Touched]) -> None:
+        if self._touched is not None:
+            self._touched.update(one.path for one in batch)
+        self._pace.poke()
+
+    def lost(self, root: str | None, why: str) -> None:
+        self._look_at_all()
+
+    def mode(self, root: str, how: str, why: str | None) -> None:
+        if how == "polling" and why:
+            self._told[root] = f"polled, {why}"
+        else:
+            self._told.pop(root, None)
+
+
+class Looks:
+    """All readers, in a thread. One that breaks is said so and does not take the others with it."""
+
+    def __init__(self, processes: Callable[[], Sequence[AgentProcess]], env: Mapping[str, str]) -> None:
+        self.readers: list[Reader] = []
+        self.unread = False
+        self._processes = processes
+        self._env = env
+
+    def look(
+        self, touched: frozenset[str] | None, roots: tuple[str, ...]
+    ) -> tuple[list[Sighting], dict[str, frozenset[str]], list[str]]:
+        world = World(time.time(), paths.home(), self._env, roots, tuple(self._processes()))
+        sightings: list[Sighting] = []
+        folders: dict[str, frozenset[str]] = {}
+        broken: list[str] = []
+        for reader in self.readers:
+            try:
+                sightings += reader.look(world, touched)
+                folders[reader.cli] = frozenset(reader.folders(world))
+            except Exception as error:  # noqa: BLE001  a format that changed must not blind us to the other agents
+                broken.append(f"{reader.cli} cannot be read: {type(error).__name__}: {error}")
+        self.unread = any(getattr(reader, "unread", False) for reader in self.readers)
+        return join(_with_life(sightings)), folders, broken
+
+
+def _with_life(sightings: list[Sighting]) -> list[Sighting]:
+    """Who names a process but could not say whether it lives is asked about here, once for all."""
+    return [
+        replace(one, alive=host.start_time(one.pid) == one.pid_started)
+        if one.alive is None and one.pid is not None and one.pid_started is not None
+        else one
+        for one in sightings
+    ]
+
+
+def _place(cwd: str | None, places: Mapping[str, Key]) -> Key | None:
+    if cwd is None:
+        return None
+    real = os.path.realpath(cwd)
+    inside = [root for root in places if real == root or real.startswith(root.rstrip("/") + "/")]
+    return places[max(inside, key=len)] if inside else None
