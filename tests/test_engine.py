@@ -435,3 +435,31 @@ def test_no_child_outlives_us(repo: Repo, tmp_path: Path) -> None:  # G5
     finally:
         process.kill()
         process.wait()
+
+
+def test_a_record_that_git_fills_a_moment_later(repo: Repo, back_end: str) -> None:
+    """git makes `gitdir` empty and then writes it, which changes no folder's time: the roster once stayed without it."""
+    whole = repo.worktree("feat-late")
+    admin = repo.path / ".git/worktrees/feat-late"
+    hidden = repo.path.parent / "hidden"
+    admin.rename(hidden)
+
+    async def work() -> None:
+        async with live(repo) as made:
+            room = repo.path / ".git/worktrees"
+            room.mkdir(exist_ok=True)
+            half = room / "feat-late"
+            half.mkdir()
+            (half / "gitdir").touch()
+            await asyncio.sleep(0.4)  # until the half of it was looked at
+            for file in sorted(hidden.iterdir()):
+                if file.is_file():
+                    (half / file.name).write_bytes(file.read_bytes())
+            await until(made, lambda s: _has(s, "feat-late") and tree(s, "feat-late").git)
+
+    run(work)
+    assert whole.path.is_dir()
+
+
+def _has(snapshot: Snapshot, name: str) -> bool:
+    return any(one.key.worktree == name for one in snapshot.worktrees)

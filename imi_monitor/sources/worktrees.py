@@ -105,12 +105,21 @@ def read_roster(connection: sqlite3.Connection, scope: Scope, database: str) -> 
 
 
 def _is_whole(common_dir: str) -> bool:
-    """Whether each of git's records of a worktree says where it is: one that does not yet is being made right now."""
+    """Whether each of git's records of a worktree says where it is and what it is on: one that does not yet is being
+    made right now. Not only whether the files are there: git makes them empty and fills them a moment later, which
+    changes no folder's time any more, so nothing else would ever tell."""
     room = os.path.join(common_dir, "worktrees")
     try:
-        return all(os.path.lexists(os.path.join(room, name, "gitdir")) for name in os.listdir(room))
+        return all(_filled(os.path.join(room, name, file)) for name in os.listdir(room) for file in ("gitdir", "HEAD"))
     except OSError:
         return True  # there are none
+
+
+def _filled(path: str) -> bool:
+    try:
+        return os.lstat(path).st_size > 0
+    except OSError:
+        return False
 
 
 def _entries(connection: sqlite3.Connection, repository: layout.Repository, database: str) -> list[Entry]:
