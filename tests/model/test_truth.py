@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,7 @@ from imi_monitor.model import times
 from imi_monitor.model.agent import SOURCES, STATES, Evidence, Tool
 from imi_monitor.model.truth import decide
 
-NOW = datetime(2026, 11, 18, 12, 0, 0, tzinfo=timezone.utc)
+NOW = datetime(2026, 11, 18, 12, 0, 0, tzinfo=UTC)
 BASH = Tool("Bash", "pytest -q", "t1")
 MAYBE_WAITS = frozenset({"waiting_for_input"})
 
@@ -89,9 +89,13 @@ def test_the_state(name: str) -> None:
 
 def test_what_it_does_comes_from_who_knows() -> None:
     truth = decide(
-        [live("waiting_for_input", 1, detail="permission prompt"), told("transcript", "running", 1.1, tool=BASH, or_else=MAYBE_WAITS)],
-        True, NOW,
-    )  # fmt: skip
+        [
+            live("waiting_for_input", 1, detail="permission prompt"),
+            told("transcript", "running", 1.1, tool=BASH, or_else=MAYBE_WAITS),
+        ],
+        True,
+        NOW,
+    )
     assert (truth.detail, str(truth.tool), truth.source, truth.confidence) == (
         "permission prompt", "Bash pytest -q", "registry", "exact",
     )  # fmt: skip
@@ -123,7 +127,7 @@ def test_ended_is_said() -> None:
 evidences = st.builds(
     Evidence, st.sampled_from((*SOURCES, "new")), st.sampled_from(STATES),
     st.one_of(st.just("no moment"), st.datetimes(datetime(2026, 1, 1), datetime(2027, 1, 1)).map(
-        lambda moment: times.stamp(moment.replace(tzinfo=timezone.utc)))),
+        lambda moment: times.stamp(moment.replace(tzinfo=UTC)))),
     st.just("says"), st.none(), st.none(), st.booleans(), st.frozensets(st.sampled_from(STATES)),
 )  # fmt: skip
 
