@@ -10,7 +10,9 @@ from importlib import import_module
 
 from imi_monitor.sources.agents.base import Reader
 
-MODULES: tuple[str, ...] = ()
+MODULES: tuple[str, ...] = (
+    "bare",  # last: who knows nothing but the process
+)
 
 
 def all_readers() -> list[Reader]:
