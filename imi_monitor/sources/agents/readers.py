@@ -11,7 +11,9 @@ from importlib import import_module
 from imi_monitor.sources.agents.base import Reader
 from imi_monitor.sources.agents.source import Scan
 
-MODULES: tuple[str, ...] = ()
+MODULES: tuple[str, ...] = (
+    "bare",  # last: who knows nothing but the process
+)
 
 
 def all_readers() -> list[Reader]:
