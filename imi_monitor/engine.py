@@ -297,13 +297,21 @@ def _same(left: Snapshot, right: Snapshot) -> bool:
 
 @asynccontextmanager
 async def live(
-    database: str, common_dirs: Sequence[str] | None = None, *, remote: str = "origin", trunk: str | None = None
+    database: str,
+    common_dirs: Sequence[str] | None = None,
+    *,
+    remote: str = "origin",
+    trunk: str | None = None,
+    agents: bool = True,
 ) -> AsyncIterator[Engine]:
-    """The engine on the real world: these repositories, or all that the registry knows."""
+    """The engine on the real world: these repositories, or all that the registry knows. `agents`: look at them too."""
+    from imi_monitor.sources.agents import readers
+    from imi_monitor.sources.agents.source import AgentsSource
     from imi_monitor.sources.changes import ChangesSource, Listeners
     from imi_monitor.sources.collisions import CollisionsSource
     from imi_monitor.sources.files.choose import choose
     from imi_monitor.sources.files.ignore import global_excludes
+    from imi_monitor.sources.files.shared import Shared
     from imi_monitor.sources.registry import RegistrySource
     from imi_monitor.sources.status import StatusSource, TrunkSettings
     from imi_monitor.sources.worktrees import Scope, WorktreesSource
@@ -330,17 +338,21 @@ async def live(
             roster=worktrees.look,
             registry=registry_changed,
         )
-        changes = ChangesSource(choose(), listeners, database, global_excludes(None))
+        events = Shared(choose())
+        changes = ChangesSource(events.part("work"), listeners, database, global_excludes(None))
+        watcher = AgentsSource(events.part("agents"), readers.all_readers, readers.scan)
 
         def follow(entries: tuple[Entry, ...]) -> None:
             status.follow(entries)
             changes.follow(entries)
             collisions.follow(entries)
+            watcher.follow(entries)
 
         def look_again() -> None:
             registry_changed()
             status.look_again()
+            watcher.look_again()
 
-        sources = (worktrees, claims, status, changes, collisions)
+        sources = (worktrees, claims, status, changes, collisions, *((watcher,) if agents else ()))
         async with Engine(sources, on_roster=follow, on_git=collisions.saw, on_refresh=look_again) as engine:
             yield engine

@@ -94,7 +94,7 @@ class AgentsSource:
             self._pace.failed()
             return
         now = times.now()
-        seen = [as_agent(one, _place(one.cwd, places), now) for one in found]
+        seen = [as_agent(one, place(one.cwd, places), now) for one in found]
         board.agents(tuple(one.agent for one in seen))
         if broken:
             board.fail(self.name, "agents", "; ".join(broken))
@@ -157,7 +157,6 @@ class Looks:
         self.unread = any(getattr(reader, "unread", False) for reader in self._readers)
         return join(_with_life(sightings)), folders, broken
 
-
     def _running(self, touched: frozenset[str] | None) -> tuple[AgentProcess, ...]:
         """All agent processes, looked for anew when something happened or some seconds are over."""
         now = time.monotonic()
@@ -179,7 +178,8 @@ def _with_life(sightings: list[Sighting]) -> list[Sighting]:
     ]
 
 
-def _place(cwd: str | None, places: Mapping[str, Key]) -> Key | None:
+def place(cwd: str | None, places: Mapping[str, Key]) -> Key | None:
+    """The worktree that a folder lies in."""
     if cwd is None:
         return None
     real = os.path.realpath(cwd)

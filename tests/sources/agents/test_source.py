@@ -83,9 +83,12 @@ def entry(path: Path) -> Entry:
 
 
 def play(
-    tmp_path: Path, readers: Sequence[object], work: Callable[[AgentsSource, Notes], object], processes: Sequence[AgentProcess] = (),
+    tmp_path: Path,
+    readers: Sequence[object],
+    work: Callable[[AgentsSource, Notes], object],
+    processes: Sequence[AgentProcess] = (),
     keep: Callable[[Sequence[Seen]], object] | None = None,
-) -> Notes:  # fmt: skip
+) -> Notes:
     async def main() -> Notes:
         notes = Notes()
         source = AgentsSource(choose(), lambda: readers, lambda: lambda: processes, keep, {})  # type: ignore[arg-type,return-value]
