@@ -54,7 +54,11 @@ class Demo(Action):
     label = "Demonstration"
     help = "a throw-away repository with six worktrees and acting agents, to look at; it removes itself"
     more = "Nothing of yours is touched: it has a folder and a registry of its own."
-    arguments = (Argument("view", "what shows it: status (for people) or watch (JSON)", optional=True),)
+    arguments = (
+        Argument(
+            "view", "what shows it: dashboard (usual on a terminal), status (text), or watch (JSON)", optional=True
+        ),
+    )
     options = (
         Option("seconds", "end after so many seconds", value="SECONDS", number=True),
         Option("pace", "seconds between an agent's steps", value="SECONDS", number=True),
