@@ -99,7 +99,7 @@ def read_roster(connection: sqlite3.Connection, scope: Scope, database: str) -> 
     else:
         repositories = [layout.repository_at(path) for path in scope.common_dirs if os.path.isdir(path)]
     # asked first: what was half made when it was listed may be whole a moment later, and then nobody would look again
-    whole = all([_is_whole(repository.common_dir) for repository in repositories])
+    whole = all(_is_whole(repository.common_dir) for repository in repositories)
     found: list[Entry] = []
     for repository in repositories:
         found.extend(_entries(connection, repository, database))
