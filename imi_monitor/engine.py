@@ -19,6 +19,7 @@ from imi_monitor.model import times
 from imi_monitor.model.activity import MINUTES, Activity
 from imi_monitor.model.attribution import by_key, holder_at
 from imi_monitor.model.change import Change
+from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import (
     ClaimState,
     Collision,
@@ -33,6 +34,7 @@ from imi_monitor.model.snapshot import (
 
 if TYPE_CHECKING:
     from imi_monitor.sources.base import Entry, Grant, RegistryPicture, Source
+    from imi_monitor.sources.glance import Glance
 
 PER_SECOND = 10  # snapshots at most
 AT_ONCE = 3  # of them without any pause, so that a single change is never kept waiting
@@ -102,6 +104,12 @@ class Engine:
         """Somebody wants to be sure: look at everything again now, whether or not anything seems to have changed."""
         if self._on_refresh is not None:
             self._on_refresh()
+
+    def begin(self, glance: Glance) -> None:
+        """Start from what was seen already, as if the sources had said it."""
+        self.registry(glance.claims)
+        self.roster(glance.entries)
+        self._snapshot = self._fold()
 
     # -- what sources say -------------------------------------------------------------------------------------------
 
@@ -186,10 +194,11 @@ class Engine:
         """The worktree of a roster entry, keeping what is already known of it."""
         known = self._worktrees.get(entry.key)
         if known is not None and known.path == entry.path:
-            return replace(
+            listed = replace(
                 known, type=entry.type, branch=entry.branch, is_main=entry.is_main, missing=entry.missing,
                 locked=entry.locked, pr=entry.pr, claim=self._claim_of(entry),
             )  # fmt: skip
+            return known if listed == known else listed  # the very same one need not be drawn again
         return Worktree(
             key=entry.key, path=entry.path, type=entry.type, branch=entry.branch, is_main=entry.is_main,
             missing=entry.missing, locked=entry.locked, pr=entry.pr, claim=self._claim_of(entry), git=None,
@@ -285,11 +294,34 @@ def _same(left: Snapshot, right: Snapshot) -> bool:
     return replace(left, seq=0, taken_at="") == replace(right, seq=0, taken_at="")
 
 
+def glance_at(database: str, common_dirs: Sequence[str] | None = None) -> Glance | None:
+    """What is known at once, for `picture` and `live`; None when that cannot be read, which the sources tell then."""
+    from imi_monitor.sources import glance
+    from imi_monitor.sources.worktrees import Scope
+
+    try:
+        return glance.at(database, Scope(None if common_dirs is None else tuple(common_dirs)))
+    except (ImiError, OSError):
+        return None
+
+
+def picture(glance: Glance) -> Snapshot:
+    """What a glance saw, as the engine that begins with it will tell it."""
+    board = Engine(())
+    board.begin(glance)
+    return board.snapshot
+
+
 @asynccontextmanager
 async def live(
-    database: str, common_dirs: Sequence[str] | None = None, *, remote: str = "origin", trunk: str | None = None
+    database: str,
+    common_dirs: Sequence[str] | None = None,
+    *,
+    remote: str = "origin",
+    trunk: str | None = None,
+    glance: Glance | None = None,
 ) -> AsyncIterator[Engine]:
-    """The engine on the real world: these repositories, or all that the registry knows."""
+    """The engine on the real world: these repositories, or all that the registry knows; at first what a glance saw."""
     from imi_monitor.sources.changes import ChangesSource, Listeners
     from imi_monitor.sources.collisions import CollisionsSource
     from imi_monitor.sources.files.choose import choose
@@ -333,4 +365,6 @@ async def live(
 
         sources = (worktrees, claims, status, changes, collisions)
         async with Engine(sources, on_roster=follow, on_git=collisions.saw, on_refresh=look_again) as engine:
+            if glance is not None:
+                engine.begin(glance)
             yield engine

@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from textual import on, work
-from textual.app import ComposeResult
+from textual import events, on, work
+from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.containers import Container
 from textual.content import Content
@@ -25,8 +25,6 @@ from textual.widgets import Input, Static
 
 from imi_monitor import paths
 from imi_monitor.actions.base import Request
-from imi_monitor.actions.context import Context
-from imi_monitor.engine import Engine
 from imi_monitor.model import times
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Snapshot
@@ -37,11 +35,15 @@ from imi_monitor.ui.facts import Facts
 from imi_monitor.ui.panels import PANELS
 from imi_monitor.ui.panels.worktrees import WorktreesPanel, key_of
 from imi_monitor.ui.preferences import Preferences
-from imi_monitor.ui.views import View
 from imi_monitor.ui.widgets.keybar import Bar, Hint, KeyBar
 
+if TYPE_CHECKING:
+    from imi_monitor.actions.context import Context
+    from imi_monitor.engine import Engine
+
+    Live = Callable[[], AbstractAsyncContextManager[Engine]]
+
 LEAST = (40, 12)
-Live = Callable[[], AbstractAsyncContextManager[Engine]]
 
 
 class ImiApp(Doing):
@@ -63,23 +65,32 @@ class ImiApp(Doing):
 
     def __init__(
         self, live: Live, surroundings: Callable[[str | None], Context], *, read_only: bool = False,
-        preferences: Preferences | None = None,
+        preferences: Preferences | None = None, first: Snapshot | None = None,
     ) -> None:  # fmt: skip
         super().__init__(commands.table(preferences.keymap if preferences else None, read_only=read_only))
         self._live = live
+        self._snapshot = first  # known before the engine runs
         self._surroundings = surroundings
         self._read_only = read_only
         self._preferences = preferences or Preferences()
         self._interval = self._preferences.interval
         self._plain = glyphs.Plain(enabled=self._preferences.ascii_only)
-        for theme in themes.THEMES:
-            self.register_theme(theme)
-        self.theme = self._preferences.theme or themes.default()
+        self._dress(self._preferences.theme or themes.default())
         for command in self.commands:
             if command.key and command.key != "enter":  # enter is the list's own: it says which row was meant
                 shown = command.word in ("help", "quit")
                 self.bind(command.key, f"do('{command.word}')", description=command.label, show=shown,
                           key_display=command.key_shown)  # fmt: skip
+
+    def _dress(self, theme: str) -> None:
+        """Put a theme on before anything is styled; as a change of theme it would parse and apply all styles twice."""
+        for one in themes.THEMES:
+            self.register_theme(one)
+        self.set_reactive(App.theme, theme)
+        self.stylesheet.set_variables(self.get_css_variables())
+        dark = self.current_theme.dark
+        self.update_classes({f"-theme-{theme}": True, "-dark-mode": dark, "-light-mode": not dark}, update=False)
+        self._refresh_truecolor_filter(self.ansi_theme)
 
     def compose(self) -> ComposeResult:
         panels = {number: panel(number) for number, panel in enumerate(PANELS, 1)}
@@ -101,8 +112,18 @@ class ImiApp(Doing):
         self._recall()
         self.worktrees.lines.focus()
         self._header()
-        self.call_after_refresh(self._follow)
         self._timer = self.set_interval(self._interval, self._tick)
+
+    def on_ready(self, _event: events.Ready) -> None:
+        """Laid out for the first time: with what is known already, this is the first picture."""
+        self._draw()
+        self.home.release()
+        self.call_after_refresh(self._begin)
+
+    def _begin(self) -> None:
+        self._follow()
+        if self.painted is not None:
+            self.painted()
 
     # -- the engine -------------------------------------------------------------------------------------------------
 
@@ -165,6 +186,12 @@ class ImiApp(Doing):
         self._header()
         self._draw_panels(snapshot, now)
         self._draw_keys()
+        if len(self.screen_stack) > 1:
+            self._draw_views(snapshot, now)
+
+    def _draw_views(self, snapshot: Snapshot, now: datetime) -> None:
+        from imi_monitor.ui.views import View
+
         for screen in self.screen_stack:
             if isinstance(screen, View):
                 screen.take(snapshot, now)

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
-from textual import on
+from textual import events, on
 from textual.actions import SkipAction
 from textual.content import Content
 from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Input
 
-from imi_monitor.actions.context import Context
-from imi_monitor.engine import Engine
 from imi_monitor.model.snapshot import Key, Snapshot, Worktree
 from imi_monitor.ui.commands import Command
 from imi_monitor.ui.facts import Facts
@@ -32,11 +30,32 @@ from imi_monitor.ui.panels.worktrees import WorktreesPanel, group_of, key_of
 from imi_monitor.ui.remembered import Remembered
 from imi_monitor.ui.widgets.lines import Lines
 
+if TYPE_CHECKING:
+    from imi_monitor.actions.context import Context
+    from imi_monitor.engine import Engine
+
 
 class HomeScreen(Screen[None]):
+    """Shows nothing until it is told to: how much there is room for is known only once all is laid out, and what is drawn
+    then would be painted a second time."""
+
     AUTO_FOCUS = (
         ""  # the first that can have it would be the filter, which then took the keys typed before all is there
     )
+    _held = True
+
+    def release(self) -> None:
+        """Paint now: the first picture does not wait for the next of the regular moments to paint."""
+        self._held = False
+        self._refresh_layout()
+
+    def _compositor_refresh(self) -> None:
+        if not self._held:
+            super()._compositor_refresh()
+
+    def _on_screen_resume(self, event: events.ScreenResume) -> None:
+        if self._held:  # what was styled a moment ago need not be styled again; what else is to do, the base class does
+            event.refresh_styles = False
 
 
 class Home(GuardedApp):
@@ -68,7 +87,7 @@ class Home(GuardedApp):
         self._trouble_shown = Content("")
 
     def get_default_screen(self) -> Screen[None]:
-        return HomeScreen(id="_default")
+        return HomeScreen(id="_default", classes=f"-{self.width_class}")  # else all styles change once it is laid out
 
     def _draw(self) -> None:
         raise NotImplementedError
@@ -77,9 +96,9 @@ class Home(GuardedApp):
         raise NotImplementedError
 
     @property
-    def home(self) -> Screen[Any]:
+    def home(self) -> HomeScreen:
         """The screen with the panels, whatever lies on top of it."""
-        return self.screen_stack[0]
+        return cast("HomeScreen", self.screen_stack[0])
 
     @property
     def panels(self) -> list[Panel]:
