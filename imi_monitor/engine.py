@@ -34,7 +34,6 @@ from imi_monitor.model.snapshot import (
 
 if TYPE_CHECKING:
     from imi_monitor.sources.base import Entry, Grant, RegistryPicture, Source
-    from imi_monitor.sources.glance import Glance
 
 PER_SECOND = 10  # snapshots at most
 AT_ONCE = 3  # of them without any pause, so that a single change is never kept waiting
@@ -54,6 +53,7 @@ class Engine:
         on_roster: Callable[[tuple[Entry, ...]], None] | None = None,
         on_git: Callable[[Key, GitState], None] | None = None,
         on_refresh: Callable[[], None] | None = None,
+        first: Snapshot | None = None,
     ) -> None:
         self._sources = tuple(sources)
         self._on_roster = on_roster
@@ -72,7 +72,9 @@ class Engine:
         self._changed = asyncio.Event()
         self._urgent = asyncio.Event()
         self._published = asyncio.Condition()
-        self._snapshot = Snapshot(0, times.stamp(), host.hostname())
+        self._snapshot = first or Snapshot(0, times.stamp(), host.hostname())
+        if first is not None:  # known, until the sources say something else
+            self._worktrees = {tree.key: tree for tree in first.worktrees}
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Engine:
@@ -104,12 +106,6 @@ class Engine:
         """Somebody wants to be sure: look at everything again now, whether or not anything seems to have changed."""
         if self._on_refresh is not None:
             self._on_refresh()
-
-    def begin(self, glance: Glance) -> None:
-        """Start from what was seen already, as if the sources had said it."""
-        self.registry(glance.claims)
-        self.roster(glance.entries)
-        self._snapshot = self._fold()
 
     # -- what sources say -------------------------------------------------------------------------------------------
 
@@ -162,8 +158,8 @@ class Engine:
         self._grants = by_key(picture.grants)
         self._claims = {claim.key: claim for claim in picture.claims}
         self._events.extend(picture.events)
-        for key, worktree in self._worktrees.items():
-            claim = self._claim_of(self._entries[key])
+        for key, entry in self._entries.items():
+            worktree, claim = self._worktrees[key], self._claim_of(entry)
             if worktree.claim != claim:
                 self._worktrees[key] = replace(worktree, claim=claim)
         self._urgent.set()
@@ -294,22 +290,19 @@ def _same(left: Snapshot, right: Snapshot) -> bool:
     return replace(left, seq=0, taken_at="") == replace(right, seq=0, taken_at="")
 
 
-def glance_at(database: str, common_dirs: Sequence[str] | None = None) -> Glance | None:
-    """What is known at once, for `picture` and `live`; None when that cannot be read, which the sources tell then."""
+def first_picture(database: str, common_dirs: Sequence[str] | None = None) -> Snapshot | None:
+    """What is known at once, for `live` to begin with; None when it cannot be read, which the sources tell then."""
     from imi_monitor.sources import glance
     from imi_monitor.sources.worktrees import Scope
 
     try:
-        return glance.at(database, Scope(None if common_dirs is None else tuple(common_dirs)))
+        entries, claims = glance.at(database, Scope(None if common_dirs is None else tuple(common_dirs)))
     except (ImiError, OSError):
         return None
-
-
-def picture(glance: Glance) -> Snapshot:
-    """What a glance saw, as the engine that begins with it will tell it."""
     board = Engine(())
-    board.begin(glance)
-    return board.snapshot
+    board.registry(claims)
+    board.roster(entries)
+    return board._fold()
 
 
 @asynccontextmanager
@@ -319,9 +312,9 @@ async def live(
     *,
     remote: str = "origin",
     trunk: str | None = None,
-    glance: Glance | None = None,
+    first: Snapshot | None = None,
 ) -> AsyncIterator[Engine]:
-    """The engine on the real world: these repositories, or all that the registry knows; at first what a glance saw."""
+    """The engine on the real world: these repositories, or all that the registry knows."""
     from imi_monitor.sources.changes import ChangesSource, Listeners
     from imi_monitor.sources.collisions import CollisionsSource
     from imi_monitor.sources.files.choose import choose
@@ -364,7 +357,6 @@ async def live(
             status.look_again()
 
         sources = (worktrees, claims, status, changes, collisions)
-        async with Engine(sources, on_roster=follow, on_git=collisions.saw, on_refresh=look_again) as engine:
-            if glance is not None:
-                engine.begin(glance)
+        made = Engine(sources, on_roster=follow, on_git=collisions.saw, on_refresh=look_again, first=first)
+        async with made as engine:
             yield engine

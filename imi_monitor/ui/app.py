@@ -7,12 +7,13 @@ when the sources say that the world did. Here they meet: the engine, the panels,
 from __future__ import annotations
 
 import asyncio
-import glob
 import os
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from textual import events, on, work
@@ -21,6 +22,7 @@ from textual.binding import Binding
 from textual.containers import Container
 from textual.content import Content
 from textual.filter import LineFilter
+from textual.screen import Screen
 from textual.widgets import Input, Static
 
 from imi_monitor import paths
@@ -32,6 +34,7 @@ from imi_monitor.model.text import safe
 from imi_monitor.ui import commands, glyphs, header, remembered, themes
 from imi_monitor.ui.doing import Doing
 from imi_monitor.ui.facts import Facts
+from imi_monitor.ui.home import HomeScreen
 from imi_monitor.ui.panels import PANELS
 from imi_monitor.ui.panels.worktrees import WorktreesPanel, key_of
 from imi_monitor.ui.preferences import Preferences
@@ -44,13 +47,14 @@ if TYPE_CHECKING:
     Live = Callable[[], AbstractAsyncContextManager[Engine]]
 
 LEAST = (40, 12)
+STYLES = ("app.tcss", "panels.tcss")  # of the home screen; the others are read with the first screen on top of it
 
 
 class ImiApp(Doing):
     """Composition root: engine in, panels and keys out."""
 
     TITLE = "imi"
-    CSS_PATH = sorted(glob.glob(os.path.join(glob.escape(paths.styles_dir()), "*.tcss")))
+    CSS_PATH = [os.path.join(paths.styles_dir(), name) for name in STYLES]
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (80, "-middle"), (120, "-wide")]
     ENABLE_COMMAND_PALETTE = False  # ours is made from the same table as the help
     BINDINGS = [
@@ -92,6 +96,11 @@ class ImiApp(Doing):
         self.update_classes({f"-theme-{theme}": True, "-dark-mode": dark, "-light-mode": not dark}, update=False)
         self._refresh_truecolor_filter(self.ansi_theme)
 
+    def _load_screen_css(self, screen: Screen[Any]) -> None:
+        if not isinstance(screen, HomeScreen):
+            screen.css_path += sorted(Path(paths.styles_dir()).glob("*.tcss"))
+        super()._load_screen_css(screen)
+
     def compose(self) -> ComposeResult:
         panels = {number: panel(number) for number, panel in enumerate(PANELS, 1)}
         yield Bar(id="header")
@@ -112,7 +121,7 @@ class ImiApp(Doing):
         self._recall()
         self.worktrees.lines.focus()
         self._header()
-        self._timer = self.set_interval(self._interval, self._tick)
+        self._timer = self.set_interval(self._interval, self._beat)
 
     def on_ready(self, _event: events.Ready) -> None:
         """Laid out for the first time: with what is known already, this is the first picture."""
@@ -139,6 +148,7 @@ class ImiApp(Doing):
                     self._snapshot = snapshot
                     if not self._paused:
                         self._draw()
+                        self._news_at = time.monotonic()
         except Exception as error:  # noqa: BLE001  whatever happened out there, the pane must stay and say it
             sentence = getattr(error, "sentence", f"{type(error).__name__}: {error}")
             self._say_trouble(Content.styled(f" ? {safe(sentence, 300)}", "$error"))
@@ -156,11 +166,6 @@ class ImiApp(Doing):
                 return context.agent(Request("claim", {}))
         except ImiError:
             return ""
-
-    def _tick(self) -> None:
-        """Ages move on. Only what looks different is painted."""
-        if self._snapshot is not None and not self._paused:
-            self._draw()
 
     def _stands(self) -> bool:
         """Whether all parts of the home screen are there: at the end they are taken down one by one, while ticks go on."""
@@ -202,6 +207,7 @@ class ImiApp(Doing):
         worktrees = self.worktrees
         worktrees.facts, worktrees.marks = self._facts, self._marks
         worktrees.show(snapshot, self._selected, now)
+        self._selected = self._selected or self._under_cursor(snapshot)
         self._go_where_wanted(worktrees)
         self._fill_grid()
         for panel in self.panels:

@@ -301,7 +301,7 @@ class Doing(Home):
         self._interval = seconds
         if self._timer is not None:
             self._timer.stop()
-        self._timer = self.set_interval(seconds, self._draw)
+        self._timer = self.set_interval(seconds, self._beat)
         self._draw()
 
     # -- the dashboard ----------------------------------------------------------------------------------------------

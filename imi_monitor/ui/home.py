@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, cast
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from imi_monitor.engine import Engine
 
 
+PAINTS = 125  # a second, at most
+
+
 class HomeScreen(Screen[None]):
     """Shows nothing until it is told to: how much there is room for is known only once all is laid out, and what is drawn
     then would be painted a second time."""
@@ -43,11 +47,27 @@ class HomeScreen(Screen[None]):
         ""  # the first that can have it would be the filter, which then took the keys typed before all is there
     )
     _held = True
+    _drawn = False
+    _pace: Timer | None = None
+
+    @property
+    def _update_timer(self) -> Timer:
+        """Paints what has changed, at most so often. Textual's own leaves up to 17 ms between a key or a file and the paint."""
+        if self._pace is None:
+            self._pace = self.set_interval(1 / PAINTS, self._on_timer_update, name="home_update", pause=True)
+        return self._pace
 
     def release(self) -> None:
-        """Paint now: the first picture does not wait for the next of the regular moments to paint."""
-        self._held = False
-        self._refresh_layout()
+        """All is drawn: paint it as soon as the panels have said so, without waiting for the regular moments to paint."""
+        self._refresh_layout()  # what is longer than its panel gets a scroll bar, for which all is laid out once more
+        self._drawn = True
+
+    async def _on_idle(self, event: events.Idle) -> None:
+        if self._held and self._drawn:
+            self._held = False
+            # the one paints everything, the other would do so once more
+            self._layout_required, self._repaint_required = True, False
+            self._on_timer_update()
 
     def _compositor_refresh(self) -> None:
         if not self._held:
@@ -81,6 +101,7 @@ class Home(GuardedApp):
         self._only = False
         self._interval = 1.0
         self._timer: Timer | None = None
+        self._news_at = 0.0  # when a snapshot was drawn
         self._pending: Timer | None = None
         self._complained = False
         self._head_shown = Content("")
@@ -91,6 +112,16 @@ class Home(GuardedApp):
 
     def _draw(self) -> None:
         raise NotImplementedError
+
+    def _beat(self) -> None:
+        """Once in each interval: ages move on, unless a snapshot has just moved them."""
+        if time.monotonic() - self._news_at > 0.9 * self._interval:
+            self._tick()
+
+    def _tick(self) -> None:
+        """Only what looks different is painted."""
+        if self._snapshot is not None and not self._paused:
+            self._draw()
 
     def _remember(self) -> None:
         raise NotImplementedError
