@@ -21,6 +21,7 @@ from imi_monitor.model.agent import Agent
 from imi_monitor.model.agent_claims import named
 from imi_monitor.model.attribution import by_key, holder_at
 from imi_monitor.model.change import Change
+from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import (
     ClaimState,
     Collision,
@@ -54,6 +55,7 @@ class Engine:
         on_roster: Callable[[tuple[Entry, ...]], None] | None = None,
         on_git: Callable[[Key, GitState], None] | None = None,
         on_refresh: Callable[[], None] | None = None,
+        first: Snapshot | None = None,
     ) -> None:
         self._sources = tuple(sources)
         self._on_roster = on_roster
@@ -73,7 +75,9 @@ class Engine:
         self._changed = asyncio.Event()
         self._urgent = asyncio.Event()
         self._published = asyncio.Condition()
-        self._snapshot = Snapshot(0, times.stamp(), host.hostname())
+        self._snapshot = first or Snapshot(0, times.stamp(), host.hostname())
+        if first is not None:  # known, until the sources say something else
+            self._worktrees = {tree.key: tree for tree in first.worktrees}
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Engine:
@@ -157,8 +161,8 @@ class Engine:
         self._grants = by_key(picture.grants)
         self._claims = {claim.key: claim for claim in picture.claims}
         self._events.extend(picture.events)
-        for key, worktree in self._worktrees.items():
-            claim = self._claim_of(self._entries[key])
+        for key, entry in self._entries.items():
+            worktree, claim = self._worktrees[key], self._claim_of(entry)
             if worktree.claim != claim:
                 self._worktrees[key] = replace(worktree, claim=claim)
         self._urgent.set()
@@ -195,10 +199,11 @@ class Engine:
         """The worktree of a roster entry, keeping what is already known of it."""
         known = self._worktrees.get(entry.key)
         if known is not None and known.path == entry.path:
-            return replace(
+            listed = replace(
                 known, type=entry.type, branch=entry.branch, is_main=entry.is_main, missing=entry.missing,
                 locked=entry.locked, pr=entry.pr, claim=self._claim_of(entry),
             )  # fmt: skip
+            return known if listed == known else listed  # the very same one need not be drawn again
         return Worktree(
             key=entry.key, path=entry.path, type=entry.type, branch=entry.branch, is_main=entry.is_main,
             missing=entry.missing, locked=entry.locked, pr=entry.pr, claim=self._claim_of(entry), git=None,
@@ -295,6 +300,21 @@ def _same(left: Snapshot, right: Snapshot) -> bool:
     return replace(left, seq=0, taken_at="") == replace(right, seq=0, taken_at="")
 
 
+def first_picture(database: str, common_dirs: Sequence[str] | None = None) -> Snapshot | None:
+    """What is known at once, for `live` to begin with; None when it cannot be read, which the sources tell then."""
+    from imi_monitor.sources import glance
+    from imi_monitor.sources.worktrees import Scope
+
+    try:
+        entries, claims = glance.at(database, Scope(None if common_dirs is None else tuple(common_dirs)))
+    except (ImiError, OSError):
+        return None
+    board = Engine(())
+    board.registry(claims)
+    board.roster(entries)
+    return board._fold()
+
+
 @asynccontextmanager
 async def live(
     database: str,
@@ -303,6 +323,7 @@ async def live(
     remote: str = "origin",
     trunk: str | None = None,
     agents: bool = True,
+    first: Snapshot | None = None,
 ) -> AsyncIterator[Engine]:
     """The engine on the real world: these repositories, or all that the registry knows. `agents`: look at them too."""
     from imi_monitor.sources.agents import readers
@@ -354,5 +375,6 @@ async def live(
             watcher.look_again()
 
         sources = (worktrees, claims, status, changes, collisions, *((watcher,) if agents else ()))
-        async with Engine(sources, on_roster=follow, on_git=collisions.saw, on_refresh=look_again) as engine:
+        made = Engine(sources, on_roster=follow, on_git=collisions.saw, on_refresh=look_again, first=first)
+        async with made as engine:
             yield engine

@@ -12,7 +12,7 @@ from imi_monitor.model import times
 from imi_monitor.model.snapshot import GitState, Key, Snapshot, Worktree
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells
-from imi_monitor.ui.panels.base import Panel
+from imi_monitor.ui.panels.base import Panel, Same
 from imi_monitor.ui.widgets.lines import Row
 
 
@@ -21,6 +21,7 @@ class GitPanel(Panel):
     empty = "select a worktree"
 
     _about: Key | None = None
+    _top_made: tuple[object, tuple[Row, ...]] = (None, ())
 
     def subject(self) -> str:
         return safe(self._about.worktree, 40) if self._about else ""
@@ -30,7 +31,7 @@ class GitPanel(Panel):
         self._about = tree.key if tree else None
         if tree is None:
             return ()
-        rows = [Row(f"head {index}", (line,)) for index, line in enumerate(self._head(tree, now))]
+        rows = self._top(tree, now)
         rows += [
             Row(f"collision {index}", (cells.collision(one).truncate(self.room, ellipsis=True),))
             for index, one in enumerate(snapshot.collisions)
@@ -39,6 +40,15 @@ class GitPanel(Panel):
         if tree.git is not None and not tree.missing:
             rows += self._files(snapshot, tree, tree.git)
         return rows
+
+    def _top(self, tree: Worktree, now: datetime) -> list[Row]:
+        """What stands above the files; made anew when something of it is another."""
+        commit = tree.git.last_commit if tree.git else None
+        signature = (Same(tree), self.room, times.age_of(commit.at, now) if commit else "")
+        if signature != self._top_made[0]:
+            lines = self._head(tree, now)
+            self._top_made = (signature, tuple(Row(f"head {index}", (line,)) for index, line in enumerate(lines)))
+        return list(self._top_made[1])
 
     def _head(self, tree: Worktree, now: datetime) -> list[Content]:
         lines = [Content.styled(_path(tree.path, self.room), cells.MUTED)]
