@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from imi_monitor.ui.views.base import Surroundings
 
 KINDS: tuple[tuple[Kind, str], ...] = (
-    ("all", "nothing changed since the last commit: t shows what the branch would bring"),
+    ("all", "nothing is uncommitted: t shows what the branch brings"),
     ("unstaged", "nothing is unstaged"),
     ("staged", "nothing is staged"),
-    ("trunk", "nothing here differs from the trunk"),
+    ("trunk", "nothing differs from the trunk"),
 )  # their keys are their first letters
 
 
@@ -57,7 +57,7 @@ class DiffView(SheetView[Diff]):
 
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-roomy")]
     BINDINGS = [
-        *(Binding(kind[0], f"kind('{kind}')", kind.capitalize()) for kind, _ in KINDS),
+        *(Binding(kind[0], f"kind('{kind}')", kind.capitalize(), show=False) for kind, _ in KINDS),
         Binding("tab", "next_kind(1)", "Next kind", show=False),
         Binding("shift+tab", "next_kind(-1)", "Kind before", show=False),
         Binding("n", "jump('file', 1)", "Next file"),

@@ -87,12 +87,12 @@ class FilesView(ThingsView[Details, FileRow]):
     def headline(self) -> Content:
         files = [row for row in self.rows if isinstance(row, FileRow)]
         committed, met = sum(row.committed for row in files), sum(bool(row.meets) for row in files)
-        told = f" · {count(len(files) - committed, 'file')} uncommitted" + (
-            f" and {self._more:,} more" if self._more else ""
-        )
+        open_ = len(files) - committed
+        told = f" · {count(open_, 'file')} uncommitted" if open_ else " · nothing uncommitted" if committed else ""
+        told += f" and {self._more:,} more" if self._more else ""
         told += f" · {committed} committed" if committed else ""
         head = Content.styled(f"Files {self.called}", "bold").append(self.trouble()).append(Content.styled(told, MUTED))
-        return head.append(Content.styled(f" · ⚡ {met} touched elsewhere too", "$error")) if met else head
+        return head.append(Content.styled(f" · ⚡ {met} elsewhere too", "$error")) if met else head
 
     def line(self, thing: FileRow, width: int) -> Content:
         letters, tail = thing.letters.replace(".", " "), self._tail(thing, width)
@@ -113,10 +113,8 @@ class FilesView(ThingsView[Details, FileRow]):
             who = cells.text(safe(row.by or "", 40), 12, "" if row.by else MUTED)
             met = f"⚡ {', '.join(safe(name, 40) for name in row.meets)}" if row.meets else ""
             parts += [Content("  "), who, Content(" "), cells.text(met, max(14, width // 5), "$error")]
-        elif row.meets:
-            parts.append(Content.styled(" ⚡", "$error"))
         else:
-            parts.append(Content("  "))
+            parts.append(cells.text(" ⚡" if row.meets else "", 3, "$error"))
         return Content("").join(parts)
 
     # -- keys -------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from textual.binding import Binding
 from textual.content import Content
 
 from imi_monitor.actions import log as action
-from imi_monitor.model import times
+from imi_monitor.model import columns, times
 from imi_monitor.model.graph import Graph
 from imi_monitor.model.log import Entry, Page
 from imi_monitor.model.text import count, safe
@@ -135,9 +135,9 @@ class LogView(ThingsView[Piece, Drawn]):
         left = Content.styled(f" {thing.picture} ", "$text-primary" if entry.own else MUTED)
         if wide:
             left = left.append(Content.styled(f"{entry.sha[:8]} ", MUTED))
-        names = "".join(f"[{safe(name, 40)}] " for name in entry.refs[:3])
-        left = left.append(Content.styled(names, "$text-accent")).append(safe(entry.subject, 400) or "(no subject)")
         room = max(10, width - tail.cell_length)
+        left = left.append(Content.styled(_names(entry, room // 3), "$text-accent"))
+        left = left.append(safe(entry.subject, 400) or "(no subject)")
         left = left.truncate(room, ellipsis=True)
         return left.pad_right(max(0, room - left.cell_length)).append(tail)
 
@@ -159,3 +159,14 @@ class LogView(ThingsView[Piece, Drawn]):
     def choose(self, thing: Drawn) -> None:
         entry = thing.entry
         self.open(DiffView(self.key, self.surroundings, commit=OfCommit(entry.sha, entry.subject, entry.who)))
+
+
+def _names(entry: Entry, room: int) -> str:
+    """The branches and tags that stand here, as many as fit; what was done is more than where."""
+    shown = ""
+    for name in entry.refs:
+        label = f"[{safe(name, 40)}] "
+        if shown and columns.cells(shown + label) > room:
+            break
+        shown += columns.clip(label, max(8, room))
+    return shown
