@@ -6,6 +6,7 @@ and everything from outside has passed `safe`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
 
@@ -224,9 +225,9 @@ def _meets(name: str) -> str:
     return f" ⚡ {columns.clip(name, 14)}"
 
 
-def beside(shared: dict[str, tuple[str, bool]]) -> int:
-    """The room that the names of others take beside files: the same on each line, so that the numbers stay below each other."""
-    return max((columns.cells(_meets(name)) for name, _ in shared.values()), default=0)
+def beside(shared: dict[str, tuple[str, bool]], files: Sequence[FileState]) -> int:
+    """The room that the names of others take beside files: the same on each line, so that numbers stay below each other."""
+    return max((columns.cells(_meets(shared[file.path][0])) for file in files if file.path in shared), default=0)
 
 
 def collision(one: Collision) -> Content:

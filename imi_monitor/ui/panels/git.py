@@ -75,7 +75,7 @@ class GitPanel(Panel):
         shared = cells.overlaps(snapshot, tree.key)
         if not state.files:
             return [Row("clean", (_clean(tree),))]
-        room, beside = self.room, cells.beside(shared)
+        room, beside = self.room, cells.beside(shared, state.files)
         return [
             self.row(f"file {entry.path}", (entry, room, beside, shared.get(entry.path)),
                      lambda entry=entry: (cells.file(entry, room, shared.get(entry.path), beside),))  # type: ignore[misc]

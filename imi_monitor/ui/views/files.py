@@ -34,7 +34,7 @@ class FilesView(ThingsView[Details, FileRow]):
     word = "files"
     key_shown = "f"
     label = "Files"
-    help = "the files the selected worktree changed: lines, age, who, and which other worktree touches them"
+    help = "the files the selected worktree changed: lines, age, who, and who else touches them"
 
     BINDINGS = [
         Binding("enter", "choose", "Diff"),

@@ -53,7 +53,7 @@ class LogView(ThingsView[Piece, Drawn]):
     word = "log"
     key_shown = "L"
     label = "Log"
-    help = "the commits of the selected worktree's branch: its own against the trunk first, then older ones"
+    help = "the commits of the selected worktree's branch, its own first, then those of the trunk"
 
     BINDINGS = [
         Binding("enter", "choose", "What it did"),
