@@ -41,7 +41,7 @@ _FONT_FACES = re.compile(r"@font-face\s*\{[^}]*\}\s*")
 _IDENTITY = re.compile(r"terminal-\d+")
 _CALM = 3  # so many looks in a row must be the same
 _PATIENCE = 600
-_UNDER_WAY = ("looking…", "reading…", "working…")  # an answer is on its way to a view or dialog
+_UNDER_WAY = re.compile("(looking|reading|working)[…~]")  # an answer is on its way to a view or dialog
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ async def calm(pilot: Pilot[Any]) -> str:
         for box in pilot.app.screen.query(Input):
             box.cursor_blink = False
         now = text_of(pilot.app)
-        asked = len(pilot.app.screen_stack) > 1 and any(word in now for word in _UNDER_WAY)
+        asked = len(pilot.app.screen_stack) > 1 and _UNDER_WAY.search(now)
         same = same + 1 if now == before and not asked else 0
         if same >= _CALM:
             return normal(pilot.app.export_screenshot(title="imi", simplify=True))
