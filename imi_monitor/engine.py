@@ -147,7 +147,7 @@ class Engine:
             change = replace(change, by=by)
             self._changes.append(change)
             activity = self._activity.setdefault(key, Activity())
-            minute = int(time.time() // 60)
+            minute = times.clock() // 60_000_000_000
             activity.add(minute, change.count)
             self._update(key, last_change=change, activity=activity.since(minute - MINUTES))
         self._urgent.set()

@@ -75,8 +75,9 @@ class Doing(Home):
         if view.needs_worktree and self._selected is None:
             self.say("select a worktree first", bad=True)
             return
-        self.push_screen(view(self._selected, self._surroundings))
-        self.call_after_refresh(self._draw)
+        if type(self.screen) is not view:  # its key within itself does nothing
+            self.push_screen(view(self._selected, self._surroundings))
+            self.call_after_refresh(self._draw)
 
     def action_act(self, word: str) -> None:
         from imi_monitor.ui.questions import dialog

@@ -58,7 +58,8 @@ class GitPanel(Panel):
         if state is None:
             lines.append(cells.note(tree))
             return lines
-        lines.append(_branch(state))
+        line = _branch(state)
+        lines.append(line if line.cell_length <= self.room else _branch(state, short=True))
         if state.operation:
             lines.append(Content.styled(f"⚠ {safe(state.operation)} in progress", "$warning bold"))
         if state.last_commit is not None:
@@ -83,21 +84,32 @@ class GitPanel(Panel):
     def _files(self, snapshot: Snapshot, tree: Worktree, state: GitState) -> list[Row]:
         shared = cells.overlaps(snapshot, tree.key)
         if not state.files:
-            return [Row("clean", (Content.styled("✓ nothing uncommitted", "$success"),))]
-        room = self.room
+            return [Row("clean", (_clean(tree),))]
+        room, beside = self.room, cells.beside(shared, state.files)
         return [
-            self.row(f"file {entry.path}", (entry, room, shared.get(entry.path)),
-                     lambda entry=entry: (cells.file(entry, room, shared.get(entry.path)),))  # type: ignore[misc]
+            self.row(f"file {entry.path}", (entry, room, beside, shared.get(entry.path)),
+                     lambda entry=entry: (cells.file(entry, room, shared.get(entry.path), beside),))  # type: ignore[misc]
             for entry in state.files
         ]  # fmt: skip
 
 
-def _branch(state: GitState) -> Content:
-    """`feat/api → origin/feat/api ↑3   main ↑3 ↓1`: names as git says them, distances behind what they are to."""
+def _clean(tree: Worktree) -> Content:
+    """What cannot be read now is not said to be clean."""
+    if tree.failure is not None:
+        return Content.styled("nothing was uncommitted when it was last read", cells.MUTED)
+    return Content.styled("✓ nothing uncommitted", "$success")
+
+
+def _branch(state: GitState, *, short: bool = False) -> Content:
+    """`feat/api → origin/feat/api ↑3   main ↑3 ↓1`: names as git says them, distances behind what they are to.
+
+    In short an upstream of the same name is only its remote.
+    """
     parts = [Content.styled(safe(state.branch or "(detached)"), "bold")]
     if state.upstream:
         level = Content.styled("level", cells.MUTED)
-        parts.append(Content(f" → {safe(state.upstream)} ").append(_distance(state.ahead, state.behind) or level))
+        name = state.upstream.removesuffix(f"/{state.branch}") if short else state.upstream
+        parts.append(Content(f" → {safe(name)} ").append(_distance(state.ahead, state.behind) or level))
     if state.trunk:
         distance = _distance(state.trunk_ahead, state.trunk_behind)
         parts.append(Content.styled(f"   {safe(state.trunk)} ", cells.MUTED))
