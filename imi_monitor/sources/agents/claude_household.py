@@ -34,13 +34,15 @@ class Household:
         now = times.stamp(datetime.fromtimestamp(world.now, UTC))
         self.registry.look(touched)
         self._jobs.look(touched)
-        self._list(world, watched, now)
         if touched is None:
             self._wholes += 1
             self._search.everywhere(watched, world.now)
         elif touched:
             self._search.among(touched, watched, world.now)
-        self._open(touched)
+        self._open_found()
+        self._list(world, watched, now)
+        if touched is None or touched:
+            self._open_listed(touched is None)
         self._read(touched)
         self._forget(world.now)
 
@@ -136,25 +138,25 @@ class Household:
     def _session(self, ident: str) -> Session:
         return self.sessions.setdefault(ident, Session(ident))
 
-    def _open(self, touched: frozenset[str] | None) -> None:
-        if touched is not None and not touched and not self._search.waiting:
-            return
-        searched = 0
-        for session in self.sessions.values():
-            if session.transcript is None and session.cwds:
-                path = self.places.transcript(session.cwds[0], session.ident)
-                if os.path.exists(path):
-                    session.open(path)
-                elif touched is None and searched < _SEARCHED:
-                    searched += 1
-                    elsewhere = self._search.transcript_of(session.ident)
-                    if elsewhere is not None:
-                        session.open(elsewhere)
+    def _open_found(self) -> None:
         for path in self._search.next():
             ident = session_of(path)
             if ident is not None:
                 self._session(ident).open(path)
                 self._session(ident).read(None)
+
+    def _open_listed(self, everywhere: bool) -> None:
+        """The transcripts of sessions that are known without; they appear with the first prompt."""
+        searched = 0
+        for session in self.sessions.values():
+            if session.transcript is None and session.cwds:
+                path: str | None = self.places.transcript(session.cwds[0], session.ident)
+                if path is not None and not os.path.exists(path):
+                    path = self._search.transcript_of(session.ident) if everywhere and searched < _SEARCHED else None
+                    searched += 1
+                if path is not None:
+                    session.open(path)
+                    session.read(None)
 
     def _read(self, touched: frozenset[str] | None) -> None:
         older = None
