@@ -140,10 +140,10 @@ class Household:
 
     def _open_found(self) -> None:
         for path in self._search.next():
-            ident = session_of(path)
-            if ident is not None:
-                self._session(ident).open(path)
-                self._session(ident).read(None)
+            session = self._session(session_of(path) or path)
+            if session.transcript is None or session.transcript.path != path:  # else it is read with the others
+                session.open(path)
+                session.read(None)
 
     def _open_listed(self, everywhere: bool) -> None:
         """The transcripts of sessions that are known without; they appear with the first prompt."""
