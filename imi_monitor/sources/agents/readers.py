@@ -12,6 +12,7 @@ from imi_monitor.sources.agents.base import Reader
 from imi_monitor.sources.agents.source import Scan
 
 MODULES: tuple[str, ...] = (
+    "claude",
     "bare",  # last: who knows nothing but the process
 )
 
