@@ -53,9 +53,13 @@ class CodexReader:
         self._read_on()
         self._drop_old(world)
         mine = [thread for thread in self.threads.values() if not thread.course.internal]
-        lives = owners([self._candidate(one, world) for one in mine], self._locks, world)
         self._ask_daemon(world, touched, grown)
+        lives = owners([self._candidate(one, world) for one in mine], self._locks, world)
         return [self._sighting(one, lives[one.id], lives, world) for one in mine if self._shown(one)]
+
+    def close(self) -> None:
+        """Leave the daemon."""
+        self._daemon.close()
 
     # -- finding ------------------------------------------------------------------------------------------------------
 

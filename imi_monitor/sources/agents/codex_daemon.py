@@ -82,7 +82,8 @@ class Daemon:
         if clock < self._not_before or not os.path.exists(self.path):
             return False
         self._not_before = clock + self._pause
-        self._link = WebSocket(self.path, _TIMEOUT)
+        # a link to a short path, as addresses of sockets have room for a hundred characters only
+        self._link = WebSocket(os.path.realpath(self.path), _TIMEOUT)
         client = {"name": "imi", "title": "imi", "version": "0"}
         options = {"optOutNotificationMethods": list(_NOISE)}
         answer = self._ask("initialize", {"clientInfo": client, "capabilities": options})

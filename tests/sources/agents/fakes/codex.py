@@ -15,10 +15,12 @@ import fcntl
 import hashlib
 import json
 import os
+import shutil
 import signal
 import socket
 import sqlite3
 import sys
+import tempfile
 import threading
 import time
 import uuid
@@ -197,6 +199,7 @@ class Fake:
         self.rollout: Rollout | None = None
         self.threads: dict[str, dict[str, Any]] = {}
         self.changed: Callable[[str], None] = lambda thread: None
+        self.ends: list[Callable[[], None]] = []
         self._lock: int | None = None
 
     def do(self, line: str) -> str:
@@ -276,6 +279,8 @@ class Fake:
             database.commit()
 
     def leave(self, crash: bool) -> None:
+        for end in self.ends:
+            end()
         if crash:
             os.kill(os.getpid(), signal.SIGKILL)
         if self.rollout is not None:
@@ -292,7 +297,11 @@ class Server:
         self.asked: list[str] = []
         self.links: list[socket.socket] = []
         self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.bind(path)
+        self.folder = tempfile.mkdtemp(prefix="imi-fake-", dir="/tmp")  # a socket's address must be short
+        self.socket.bind(os.path.join(self.folder, "s"))
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        os.symlink(os.path.join(self.folder, "s"), path)
         self.socket.listen()
         threading.Thread(target=self._serve, daemon=True).start()
 
@@ -301,6 +310,7 @@ class Server:
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
             one.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def push(self, thread: str) -> None:
         status = self.threads[thread]["status"]
@@ -318,8 +328,7 @@ class Server:
                 threading.Thread(target=self._talk, args=(link,), daemon=True).start()
 
     def _talk(self, link: socket.socket) -> None:
-        file = link.makefile("rb")
-        with contextlib.suppress(OSError, ValueError, struct_error):
+        with contextlib.suppress(OSError, ValueError, IndexError, AssertionError), link, link.makefile("rb") as file:
             key = ""
             while (line := file.readline().strip()) != b"":
                 name, _, value = line.decode().partition(": ")
@@ -365,9 +374,6 @@ class Server:
         return None
 
 
-struct_error = (IndexError, AssertionError)
-
-
 def _frame(data: bytes, first: int = 0x81) -> bytes:
     size = len(data)
     if size < 126:
@@ -397,6 +403,7 @@ def main() -> None:
     if "app-server" in sys.argv:
         server = Server(os.path.join(home, "app-server-control", "app-server-control.sock"), fake.threads)
         fake.changed = server.push
+        fake.ends.append(server.close)
     print("ready", flush=True)
     for line in sys.stdin:
         print(fake.do(line), flush=True)
