@@ -48,7 +48,8 @@ def test_only_git_starts_processes_for_git_and_only_store_speaks_sql() -> None:
             assert not re.search(r'\["git"', path.read_text()), f"{path} seems to run git itself"
         if room != "store":
             assert "aiosqlite" not in names, path
-            assert ".execute(" not in path.read_text() or room in ("ui",), f"{path} speaks SQL"
+            foreign = path.name == "foreign_db.py"  # other programs' databases are formats of theirs, read only
+            assert ".execute(" not in path.read_text() or room in ("ui",) or foreign, f"{path} speaks SQL"
 
 
 def test_the_layers_hold() -> None:
