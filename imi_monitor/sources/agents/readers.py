@@ -13,6 +13,7 @@ from imi_monitor.sources.agents.source import Scan
 
 MODULES: tuple[str, ...] = (
     "claude",
+    "opencode",
     "bare",  # last: who knows nothing but the process
 )
 
