@@ -25,7 +25,8 @@ _TICK = 1.0
 _GATHER = 0.03  # seconds to wait for what comes together: a record is written in several pieces
 _WHOLE = 60.0  # every so often everything is looked at anew, whatever was said to have changed
 
-Keep = Callable[[Sequence[Seen]], Awaitable[None]]
+# Gives a sentence as long as what happened cannot be written down.
+Keep = Callable[[Sequence[Seen]], Awaitable[str | None]]
 
 
 class AgentsSource:
@@ -100,7 +101,11 @@ class AgentsSource:
             board.well(self.name, "; ".join(f"{name}: {why}" for name, why in sorted(self._told.items())) or None)
         await self._follow_folders(folders)
         if self._keep is not None:
-            await self._keep(seen)
+            why = await self._keep(seen)
+            if why is None:
+                board.well("sessions")
+            else:
+                board.fail("sessions", "the record of what agents do", why)
         if self._looks.unread:
             self._pace.poke()
 
