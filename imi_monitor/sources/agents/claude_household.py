@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from imi_monitor.model import times
 from imi_monitor.sources.agents.base import AgentProcess, Sighting, World
 from imi_monitor.sources.agents.claude_jobs import Jobs
-from imi_monitor.sources.agents.claude_places import Places, Watched, session_of, slug
+from imi_monitor.sources.agents.claude_places import Places, Watched, real, session_of, slug
 from imi_monitor.sources.agents.claude_registry import Entry, Registry, lives
 from imi_monitor.sources.agents.claude_search import DAY, Search
 from imi_monitor.sources.agents.claude_session import Session
@@ -120,12 +120,12 @@ class Household:
     def adopt(self, process: AgentProcess, now: str) -> bool:
         """Give a process that is in no list to the session that must be its own: of a version that keeps no list."""
         began = times.stamp(datetime.fromtimestamp(process.began_at, UTC))
-        there = os.path.realpath(process.cwd)
+        there = real(process.cwd)
         fitting = [
             one
             for one in self.sessions.values()
             if one.life.entry is None and not one.registers and one.last_at >= began
-            and any(os.path.realpath(cwd) == there for cwd in one.cwds)
+            and there in map(real, one.cwds)
         ]  # fmt: skip
         if not fitting:
             return False

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from imi_monitor.model import times
 from imi_monitor.model.agent import CANCELLED, COMPLETED, FAILED, WAITING, Evidence
 from imi_monitor.sources.agents.claude_places import Places
-from imi_monitor.sources.agents.claude_records import table, text, written
+from imi_monitor.sources.agents.claude_records import identity, table, text, written
 
 _MOST = 100
 _LONGEST = 1 << 20
@@ -86,7 +86,7 @@ class Jobs:
 
 def _job(ident: str, found: object, mark: int) -> Job | None:
     told = table(found)
-    session = text(told.get("sessionId"), 200)
+    session = identity(told.get("sessionId"))
     if session is None:
         return None
     return Job(

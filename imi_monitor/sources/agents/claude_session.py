@@ -156,6 +156,8 @@ class Session:
     def _asked(self, entry: Entry) -> Call | None:
         """The call that a dialog is about; one that a former process left open it is not."""
         call = self.transcript.talk.asking() if self.transcript else None
+        if call is None and self.subagents is not None:
+            call = self.subagents.asking()
         return call if call is not None and call.at >= (entry.started_at or "") else None
 
     def _unless_cut_off(self, told: Evidence) -> Evidence:

@@ -46,6 +46,19 @@ _ENDS: Final = {
     "refusal": (FAILED, "the model refused to answer"),
     "model_context_window_exceeded": (FAILED, "the context window is full"),
 }
+_LASTING: Final = (
+    "mode",
+    "prompt",
+    "turn_at",
+    "title",
+    "last_message",
+    "model",
+    "cost",
+    "version",
+    "branch",
+    "cwd",
+    "at",
+)
 _CONVERSATION: Final = ("user", "assistant", "system")
 
 
@@ -109,6 +122,23 @@ class Talk:
             return self._plain()
         return self._of_a_call(calls[0] if asked else calls[-1])
 
+    def inherit(self, earlier: Talk) -> None:
+        """What was so before the first record that was taken here, where none of them said otherwise."""
+        for name in _LASTING:
+            if getattr(self, name) is None:
+                setattr(self, name, getattr(earlier, name))
+        if self._state is None:
+            self._state, self._since, self._says, self._detail = (
+                earlier._state, earlier._since, earlier._says, earlier._detail,
+            )  # fmt: skip
+            self.calls.open, self._unanswered = earlier.calls.open, earlier._unanswered
+        self.calls.background = earlier.calls.background | self.calls.background
+
+    @property
+    def knows(self) -> bool:
+        """Whether anything it took says what is so."""
+        return self._state is not None
+
     @property
     def working(self) -> bool:
         return self._state is not None and self._state not in RESTING
@@ -171,15 +201,15 @@ class Talk:
 
     def _result(self, block: Record, record: Record) -> list[Happened]:
         call = self.calls.open.get(str(block.get("tool_use_id")))
-        if call is not None and block.get("is_error") is not True:
-            self._change_mode(call.tool.name)
+        if block.get("is_error") is not True:
+            self._change_mode(call.tool.name if call else None, table(record.get("toolUseResult")))
         made = self.calls.finish(block, self._moment(record), record.get("toolUseResult"))
         self._set(RUNNING, record, "ends with the result of a tool: the model has it now")
         return made
 
-    def _change_mode(self, tool: str) -> None:
-        if tool == PLAN and self.mode == "plan":
-            self.mode = None  # approved
+    def _change_mode(self, tool: str | None, result: Record) -> None:
+        if tool == PLAN or "plan" in result:
+            self.mode = "default"  # the plan was approved
         elif tool == ENTER_PLAN:
             self.mode = "plan"
 
