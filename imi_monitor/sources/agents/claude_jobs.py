@@ -44,6 +44,7 @@ class Jobs:
     def __init__(self, places: Places) -> None:
         self.folder = places.jobs
         self.by_session: dict[str, Job] = {}
+        self.readings = 0
         self._marks: dict[str, int] = {}
 
     def look(self, touched: frozenset[str] | None) -> None:
@@ -80,6 +81,7 @@ class Jobs:
         except (OSError, ValueError, RecursionError):
             return  # gone, or being written: it is read when it changed again
         self._marks[ident] = mark
+        self.readings += 1
         if job is not None:
             self.by_session[job.session] = job
 

@@ -51,6 +51,7 @@ class Registry:
     def __init__(self, places: Places) -> None:
         self.entries: dict[str, Entry] = {}  # by path
         self.exists = False
+        self.readings = 0
         self._folder = places.sessions
         self._marks: dict[str, tuple[int, int, int]] = {}
         self._torn: set[str] = set()  # read while they were written
@@ -83,6 +84,7 @@ class Registry:
 
     def _read(self, path: str) -> None:
         self._torn.discard(path)
+        self.readings += 1
         mark = _mark(path)
         if mark is None:
             self.entries.pop(path, None)

@@ -80,6 +80,7 @@ def test_a_normal_end_takes_the_entry_away(scene: Scene) -> None:
         assert not scene.agent().truth.ended
         claude.leave()
         assert not scene.agent().truth.ended, "it is about to end, and has not yet"
+    scene.wait(1)
     agent = scene.agent()
     assert (agent.state, agent.truth.ended, agent.facts.cost_usd) == (COMPLETED, True, 0.25)
     assert agent.facts.ended_at
