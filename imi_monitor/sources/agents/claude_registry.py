@@ -106,7 +106,7 @@ def entry_of(file: str, found: object) -> Entry | None:
     """An entry; None when it does not even name its process, session and folder."""
     told = table(found)
     pid, session, cwd = whole(told.get("pid")), identity(told.get("sessionId")), text(told.get("cwd"), 4096)
-    if not pid or session is None or cwd is None:
+    if not pid or session is None or cwd is None or told.get("kind") == "daemon":  # which works for all, and is none
         return None
     status = told.get("status")
     pane = _PANE.search(text(told.get("tmux"), 200) or "")

@@ -185,7 +185,8 @@ class Session:
         return replace(
             facts, model=talk.model, branch=talk.branch, turn_at=talk.turn_at, prompt=talk.prompt,
             last_message=talk.last_message, tokens_in=fresh, tokens_out=out, tokens_cached=cached, cost_usd=talk.cost,
-            context_used=talk.usage.context, files=files, ended_at=self.life.went_on_at or talk.ended_at,
+            context_used=talk.usage.context, files=files,
+            ended_at=None if self.life.alive else self.life.went_on_at or talk.ended_at,
         )  # fmt: skip
 
     def _at_work(self) -> int | None:

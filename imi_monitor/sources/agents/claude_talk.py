@@ -89,6 +89,7 @@ class Talk:
         self._detail: str | None = None
         self._message: str | None = None
         self._unanswered = False  # the model was asked, and asked again, and said nothing yet
+        self._maybe_last = False  # old versions do not say which message ends a turn
         self._takers: dict[str, Callable[[Record], list[Happened]]] = {
             "user": self._user,
             "assistant": self._assistant,
@@ -156,6 +157,8 @@ class Talk:
         """What the file would look the same for."""
         if self._unanswered:
             return frozenset({CANCELLED})  # an Esc before the model said anything is written nowhere
+        if self._maybe_last:
+            return frozenset({COMPLETED, CANCELLED})
         return frozenset({RUNNING}) if self._state == COMPLETED and self.calls.background else frozenset()
 
     def _of_a_call(self, call: Call) -> Evidence:
@@ -168,7 +171,7 @@ class Talk:
 
     def _set(self, state: str, record: Record, says: str, detail: str | None = None) -> None:
         self._state, self._since, self._says, self._detail = state, self._moment(record), says, detail
-        self.only_below = self._unanswered = False
+        self.only_below = self._unanswered = self._maybe_last = False
 
     def _moment(self, record: Record) -> str:
         return written(record.get("timestamp")) or self.at or "1970-01-01T00:00:00.000000+00:00"
@@ -279,6 +282,7 @@ class Talk:
         state, detail = _ENDS.get(reason, (RUNNING, None)) if isinstance(reason, str) else (RUNNING, None)
         if state == RUNNING:
             self._set(RUNNING, record, "ends with a message that is not the last of its turn")
+            self._maybe_last = reason is None and not self.calls.open
             return []
         self.calls.open.clear()
         self._set(state, record, f"ends with a message that ends its turn ({reason})", detail)
