@@ -88,7 +88,8 @@ class Course:
     def _main(self, record: Record) -> None:
         before, self.closed = self.anchor, None
         if record.kind == kinds.COMPACTS:
-            self.before_compaction = self.before_compaction or before
+            twice = before is not None and before.kind == kinds.COMPACTS
+            self.before_compaction = self.before_compaction if twice else before
         else:
             self.before_compaction = None
         if record.kind == kinds.BEFORE:
