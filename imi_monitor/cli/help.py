@@ -13,6 +13,7 @@ _GROUPS = (
     ("Looking", ("monitor", "list", "status", "diff", "log", "collisions", "watch", "demo")),
     ("Claims", ("claim", "heartbeat", "verify-lock", "release", "claims", "queue")),
     ("Ending", ("merge", "close", "remove", "undo", "trash list", "prune", "rename", "repair")),
+    ("Agents", ("hooks status", "hooks install", "hooks uninstall")),
     ("Around", ("sync", "trust", "events", "doctor", "config", "paths", "shell-init", "completion", "reset-terminal")),
 )
 
