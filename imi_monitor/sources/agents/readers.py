@@ -10,7 +10,7 @@ from importlib import import_module
 
 from imi_monitor.sources.agents.base import Reader
 
-MODULES: tuple[str, ...] = ("spool",)
+MODULES: tuple[str, ...] = ("spool", "titles")
 
 
 def all_readers() -> list[Reader]:
