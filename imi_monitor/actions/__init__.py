@@ -37,6 +37,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "doctor": ("doctor",),
     "settings": ("paths", "config"),
     "shell": ("shell-init", "completion"),
+    "hooks": ("hooks install", "hooks status", "hooks", "hooks uninstall"),
 }
 
 

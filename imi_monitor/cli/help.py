@@ -16,6 +16,7 @@ _GROUPS = (
     ),
     ("Claims", ("claim", "heartbeat", "verify-lock", "release", "claims", "queue")),
     ("Ending", ("merge", "close", "remove", "undo", "trash list", "prune", "rename", "repair")),
+    ("Agents", ("hooks status", "hooks install", "hooks uninstall")),
     ("Around", ("sync", "trust", "events", "doctor", "config", "paths", "shell-init", "completion", "reset-terminal")),
 )
 

@@ -62,6 +62,7 @@ class Evidence:
     tool: Tool | None = None
     standing: bool = False
     or_else: frozenset[str] = frozenset()
+    read_at: str | None = field(default=None, compare=False)  # a standing one: when it was read; None: not asked
 
 
 @dataclass(frozen=True, slots=True)

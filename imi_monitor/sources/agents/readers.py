@@ -16,6 +16,7 @@ MODULES: tuple[str, ...] = (
     "opencode",
     "bare",  # last: who knows nothing but the process
 )
+MODULES: tuple[str, ...] = ("spool", "titles")
 
 
 def all_readers() -> list[Reader]:
