@@ -105,7 +105,7 @@ def _by_what_happened(
     standing = [one for one in ordered if one.standing]
     if last is None:
         return _by_a_guess(standing, ordered)
-    refined = _refined(last, standing)
+    refined = _refined(last, [*standing, *_together(happened)])
     if refined is not None:
         return _truth(refined, ordered, "it cannot tell these two apart", LIKELY, helper=last)
     if last.state in WORKING | {WAITING} and alive is None and now - _moment(last.at) > _SILENT:
@@ -122,14 +122,18 @@ def _last(happened: Sequence[Evidence]) -> Evidence | None:
     """The newest; of those that speak of the same moment, the best source."""
     if not happened:
         return None
+    return min(_together(happened), key=_rank)
+
+
+def _together(happened: Sequence[Evidence]) -> list[Evidence]:
+    """The newest, and what happened at the same moment."""
     newest = _moment(happened[0].at)
-    together = [one for one in happened if newest - _moment(one.at) <= _SAME_MOMENT]
-    return min(together, key=_rank)
+    return [one for one in happened if newest - _moment(one.at) <= _SAME_MOMENT]
 
 
-def _refined(last: Evidence, standing: Sequence[Evidence]) -> Evidence | None:
+def _refined(last: Evidence, others: Sequence[Evidence]) -> Evidence | None:
     """A lesser source that tells apart what the better one cannot."""
-    return next((one for one in sorted(standing, key=_rank) if one.state in last.or_else), None)
+    return next((one for one in sorted(others, key=_rank) if one.state in last.or_else), None)
 
 
 def _by_a_guess(standing: Sequence[Evidence], ordered: Sequence[Evidence]) -> Truth:

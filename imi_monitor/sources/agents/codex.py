@@ -54,7 +54,7 @@ class CodexReader:
         self._drop_old(world)
         mine = [thread for thread in self.threads.values() if not thread.course.internal]
         self._ask_daemon(world, touched, grown)
-        lives = owners([self._candidate(one, world) for one in mine], self._locks, world)
+        lives = self._lives(mine, world)
         return [self._sighting(one, lives[one.id], lives, world) for one in mine if self._shown(one)]
 
     def close(self) -> None:
@@ -138,6 +138,14 @@ class CodexReader:
         if waiting:
             waiting[0].read_older()
         self.unread = len(waiting) > 1 or any(thread.unread for thread in waiting[:1])
+
+    def _lives(self, threads: Sequence[Thread], world: World) -> Mapping[str, Life]:
+        found = dict(owners([self._candidate(one, world) for one in threads], self._locks, world))
+        for thread in threads:
+            life = found[thread.id]
+            alive = thread.unseen.alive(life.alive is not False, thread.heard_at)
+            found[thread.id] = replace(life, alive=None) if alive is None else life
+        return found
 
     def _candidate(self, thread: Thread, world: World) -> Candidate:
         status = self._daemon.statuses.get(thread.id)

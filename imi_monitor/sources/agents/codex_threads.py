@@ -15,6 +15,7 @@ from imi_monitor.sources.agents import loose
 from imi_monitor.sources.agents.codex_course import Course
 from imi_monitor.sources.agents.codex_index import Listed
 from imi_monitor.sources.agents.codex_records import Context, read
+from imi_monitor.sources.agents.pairing import Unseen
 from imi_monitor.sources.agents.tail import Tail
 
 DAY = 86400.0
@@ -32,6 +33,7 @@ class Thread:
         self.head = head
         self.listed: Listed | None = None
         self.heard_at = 0.0  # when its file last grew, by the file's own clock
+        self.unseen = Unseen()
         self.tail = Tail(path)
         self.course = self._fresh()
         self._before: Course | None = None
