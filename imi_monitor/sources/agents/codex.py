@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -16,7 +17,8 @@ from imi_monitor.sources.agents.codex_records import Context
 from imi_monitor.sources.agents.codex_threads import DAY, Thread, day_folders, head, recent, thread_of
 
 _SETTLES = 1.0  # seconds in which the daemon may be behind the file, or the file behind the daemon
-_AGAIN = 0.9  # a busy thread's status is read again after so long
+_AGAIN = 5.0  # a busy thread's status is read again after so long, should the daemon not push its changes
+_TERMINALS = re.compile(r"tui|cli|exec")  # originators: `codex-tui`, `codex_cli_rs`, `codex_exec`
 
 
 class CodexReader:
@@ -143,14 +145,17 @@ class CodexReader:
         found = dict(owners([self._candidate(one, world) for one in threads], self._locks, world))
         for thread in threads:
             life = found[thread.id]
+            if life.alive is False and thread.unseen.owned:
+                thread.read()  # its last words may have come with its end
             alive = thread.unseen.alive(life.alive is not False, thread.heard_at)
             found[thread.id] = replace(life, alive=None) if alive is None else life
         return found
 
     def _candidate(self, thread: Thread, world: World) -> Candidate:
         status = self._daemon.statuses.get(thread.id)
-        working = thread.course.working if status is None else status.state not in RESTING
-        return Candidate(thread.id, self._place(thread.cwd, world) or "", thread.heard_at, working)
+        working = thread.course.working or (status is not None and status.state not in RESTING)
+        terminal = bool(_TERMINALS.search(thread.course.context.originator or ""))
+        return Candidate(thread.id, self._place(thread.cwd, world) or "", thread.heard_at, working, terminal)
 
     # -- the daemon ---------------------------------------------------------------------------------------------------
 
@@ -158,15 +163,23 @@ class CodexReader:
         if not self.threads:
             return
         statuses = self._daemon.statuses
-        busy = [name for name, one in statuses.items() if self._may_have_changed(name, one) and _old(one, world.now)]
+        busy = [name for name, one in statuses.items() if self._may_have_changed(name, one, world.now)]
         control = os.path.dirname(self._daemon.path)
         whole = touched is None or any(os.path.dirname(path) in (control, self._locks.folder) for path in touched)
         again = [name for name in (*grown, *busy) if name in self.threads]
+        before = {name: one.raw for name, one in statuses.items()}
         self._daemon.look(world.now, whole, again)
+        for name, one in self._daemon.statuses.items():
+            if before.get(name) != one.raw and name in self.threads:
+                self.threads[name].read()  # it says why
 
-    def _may_have_changed(self, name: str, status: Status) -> bool:
+    def _may_have_changed(self, name: str, status: Status, now: float) -> bool:
+        """It is busy, or its file says otherwise."""
         thread = self.threads.get(name)
-        return thread is not None and (status.state not in RESTING or thread.course.working)
+        if thread is None:
+            return False
+        busy = status.state not in RESTING
+        return busy != thread.course.working or (busy and now - status.read_at >= _AGAIN)
 
     def _said_by_daemon(self, thread: Thread, world: World) -> Evidence | None:
         status = self._daemon.statuses.get(thread.id)
@@ -223,10 +236,6 @@ class CodexReader:
 
 
 _NONE = Evidence("socket", FAILED, "", "")
-
-
-def _old(status: Status, now: float) -> bool:
-    return now - status.read_at >= _AGAIN
 
 
 def _rollouts(touched: Iterable[str], days: Sequence[str], since: float) -> Iterator[str]:

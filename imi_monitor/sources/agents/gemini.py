@@ -154,6 +154,8 @@ class GeminiReader:
         return {chat.id: chat for chat in ordered if not chat.course.helper and chat.heard_at}
 
     def _sighting(self, chat: Chat, owner: AgentProcess | None, world: World) -> Sighting:
+        if owner is None and chat.unseen.owned:
+            chat.read()  # its last words may have come with its end
         alive = chat.unseen.alive(owner is not None, chat.heard_at)
         evidence = chat.course.evidence(_manner(owner), alive, world.now)
         return Sighting(

@@ -50,6 +50,11 @@ class Unseen:
     def __init__(self) -> None:
         self._heard_alone: float | None = None
 
+    @property
+    def owned(self) -> bool:
+        """It had a process, as far as was asked."""
+        return self._heard_alone is None
+
     def alive(self, owned: bool, heard_at: float) -> bool | None:
         """No process is proof of its end, unless it was heard of since."""
         if owned:

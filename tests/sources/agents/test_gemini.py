@@ -460,9 +460,9 @@ def test_killed_suspended_and_resumed(home: Home) -> None:
         do("finish Done.", "quit")
         process.wait()
         home.processes = ()
-        (one,) = home.look_at_all()
+        (one,) = home.look()
         truth = decide(one.evidence, one.alive, times.now())
-        assert (truth.state, truth.ended) == ("completed", True)
+        assert (truth.state, truth.ended) == ("completed", True), "its last words came with its end"
 
 
 def test_folders_follow_what_appears(home: Home) -> None:
