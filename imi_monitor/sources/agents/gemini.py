@@ -15,6 +15,8 @@ from imi_monitor.sources.agents.pairing import Held, Unseen, pair
 from imi_monitor.sources.agents.tail import Tail
 
 _DAY = 86400.0
+_WINDOW = 64 << 10  # of a chat's end, which is read first: enough for its state
+_MOST_NEW = 40  # chats that are read for the first time in one look
 _LONGEST_CHAT = 32 << 20  # of the older format, which is one JSON document
 
 
@@ -24,18 +26,20 @@ class Chat:
     def __init__(self, path: str, cwd: str) -> None:
         self.path = path
         self.cwd = cwd
-        self.heard_at = 0.0
+        self.heard_at = _modified(path) or 0.0
+        self.begun = False
         self.course = Course(os.path.basename(path))
         self.unseen = Unseen()
-        self._tail = Tail(path)
+        self._tail = Tail(path, _WINDOW)
         self._before: Course | None = None
         self._older_news: tuple[Happened, ...] = ()
 
     def read(self) -> None:
-        try:
-            self.heard_at = os.stat(self.path).st_mtime
-        except OSError:
+        self.begun = True
+        heard = _modified(self.path)
+        if heard is None:
             return
+        self.heard_at = heard
         if self.path.endswith(".json"):
             self._read_document()
             return
@@ -60,7 +64,11 @@ class Chat:
 
     @property
     def unread(self) -> bool:
-        return self._tail.behind or self._before is not None
+        return self.behind or self._before is not None
+
+    @property
+    def behind(self) -> bool:
+        return self._tail.behind
 
     def read_older(self) -> None:
         if self._tail.behind:
@@ -105,12 +113,15 @@ class GeminiReader:
     def look(self, world: World, touched: frozenset[str] | None) -> Sequence[Sighting]:
         self._settle_in(world, touched)
         self._find(world, touched)
-        self._read_on()
+        for chat in self._to_read_on()[:1]:
+            chat.read_older()
         for path in [path for path, chat in self.chats.items() if chat.heard_at < world.now - _DAY]:
             del self.chats[path]
         shown = list(self._by_session().values())
         owners = pair([_held(chat) for chat in shown], world.processes_of(self.cli))
-        return [self._sighting(chat, owners.get(chat.id), world) for chat in shown]
+        found = [self._sighting(chat, owners.get(chat.id), world) for chat in shown]
+        self.unread = bool(self._to_read_on()) or any(not one.begun for one in self.chats.values())
+        return found
 
     def _settle_in(self, world: World, touched: frozenset[str] | None) -> None:
         home = base(world)
@@ -134,27 +145,26 @@ class GeminiReader:
             folder = os.path.dirname(path)
             if folder in self._places and is_chat(os.path.basename(path)):
                 self._meet(folder, path)
-        for path, chat in self.chats.items():
-            if touched is None or path in touched or chat.heard_at == 0.0:
-                chat.read()
+        known = [chat for path, chat in self.chats.items() if chat.begun and (touched is None or path in touched)]
+        new = sorted((chat for chat in self.chats.values() if not chat.begun), key=lambda chat: -chat.heard_at)
+        for chat in (*known, *new[:_MOST_NEW]):
+            chat.read()
 
     def _meet(self, folder: str, path: str) -> None:
         if path not in self.chats:
             self.chats[path] = Chat(path, self._places[folder])
 
-    def _read_on(self) -> None:
-        waiting = [chat for chat in self.chats.values() if chat.unread]
-        if waiting:
-            waiting[0].read_older()
-        self.unread = len(waiting) > 1 or any(chat.unread for chat in waiting[:1])
+    def _to_read_on(self) -> list[Chat]:
+        """Living chats that are not read to their end, or from their beginning."""
+        return [one for one in self.chats.values() if one.unread and (one.unseen.owned or one.behind)]
 
     def _by_session(self) -> dict[str, Chat]:
         """The newest file of each session; subagents have their own and are none."""
         ordered = sorted(self.chats.values(), key=lambda chat: (chat.heard_at, chat.path))
-        return {chat.id: chat for chat in ordered if not chat.course.helper and chat.heard_at}
+        return {chat.id: chat for chat in ordered if chat.begun and not chat.course.helper}
 
     def _sighting(self, chat: Chat, owner: AgentProcess | None, world: World) -> Sighting:
-        if owner is None and chat.unseen.owned:
+        if owner is None and chat.unseen.owned and chat.begun:
             chat.read()  # its last words may have come with its end
         alive = chat.unseen.alive(owner is not None, chat.heard_at)
         evidence = chat.course.evidence(_manner(owner), alive, world.now)
@@ -164,6 +174,13 @@ class GeminiReader:
             last_alive=None if alive is not False else loose.at(chat.heard_at), evidence=(evidence,) if evidence else (),
             facts=chat.course.facts(), news=chat.take_news(),
         )  # fmt: skip
+
+
+def _modified(path: str) -> float | None:
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return None
 
 
 def _held(chat: Chat) -> Held:

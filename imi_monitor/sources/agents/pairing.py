@@ -48,15 +48,12 @@ class Unseen:
     """Whether a session goes on without a process that we can see: in a container, or as another user."""
 
     def __init__(self) -> None:
+        self.owned = False  # it had a process when it was asked last
         self._heard_alone: float | None = None
-
-    @property
-    def owned(self) -> bool:
-        """It had a process, as far as was asked."""
-        return self._heard_alone is None
 
     def alive(self, owned: bool, heard_at: float) -> bool | None:
         """No process is proof of its end, unless it was heard of since."""
+        self.owned = owned
         if owned:
             self._heard_alone = None
             return True

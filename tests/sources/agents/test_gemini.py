@@ -327,7 +327,7 @@ def test_a_long_chat_is_read_from_its_end_and_then_from_its_beginning(home: Home
         (one,) = home.look()
         news += one.news
         looks += 1
-    assert looks < 20
+    assert looks < 20, "a bounded slice each, but not one line"
     assert one.session == ID and one.facts.prompt == "Work for hours"
     assert one.facts.tokens_in == 150 * 400 and len(one.facts.files) == 150
     assert sum(each.kind == "tool_finished" for each in news) == 150
