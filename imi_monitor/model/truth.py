@@ -125,9 +125,13 @@ def _last(happened: Sequence[Evidence]) -> Evidence | None:
     """The newest; of those that speak of the same moment, the best source."""
     if not happened:
         return None
+    return min(_together(happened), key=_rank)
+
+
+def _together(happened: Sequence[Evidence]) -> list[Evidence]:
+    """The newest, and what happened at the same moment."""
     newest = _moment(happened[0].at)
-    together = [one for one in happened if newest - _moment(one.at) <= _SAME_MOMENT]
-    return min(together, key=_rank)
+    return [one for one in happened if newest - _moment(one.at) <= _SAME_MOMENT]
 
 
 def _refined(last: Evidence, ordered: Sequence[Evidence]) -> Evidence | None:
@@ -148,6 +152,8 @@ def _can_refine(one: Evidence, last: Evidence) -> bool:
     if one.standing:  # a reading from before what happened knows nothing of it
         return one.read_at is None or _moment(one.read_at) - _moment(last.at) > _FOLLOWS
     if one.source == "permission":  # it is told for as long as it is open
+        return True
+    if abs(_moment(last.at) - _moment(one.at)) <= _SAME_MOMENT:
         return True
     # two words about the same end: the one that knows which it was
     return {one.state, last.state} <= RESTING and abs(_moment(last.at) - _moment(one.at)) < _LAGS

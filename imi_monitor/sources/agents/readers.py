@@ -14,9 +14,10 @@ from imi_monitor.sources.agents.source import Scan
 MODULES: tuple[str, ...] = (
     "claude",
     "opencode",
+    "spool",  # what hooks of any program tell
+    "titles",  # what terminals show of any program
     "bare",  # last: who knows nothing but the process
 )
-MODULES: tuple[str, ...] = ("spool", "titles")
 
 
 def all_readers() -> list[Reader]:
