@@ -11,6 +11,7 @@ from importlib import import_module
 from imi_monitor.sources.agents.base import Reader
 
 MODULES: tuple[str, ...] = (
+    "copilot",
     "opencode",
     "bare",  # last: who knows nothing but the process
 )
