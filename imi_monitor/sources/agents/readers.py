@@ -13,6 +13,7 @@ from imi_monitor.sources.agents.base import Reader
 MODULES: tuple[str, ...] = (
     "copilot",
     "opencode",
+    "aider",
     "bare",  # last: who knows nothing but the process
 )
 
