@@ -59,15 +59,17 @@ def _counts(facts: Facts) -> list[tuple[str, str, str]]:
     trees = facts.snapshot.worktrees
     states = [facts.claim_state(tree) for tree in trees]
     collisions = sum(bool(one.conflicts) for one in facts.snapshot.collisions)
+    missing, busy = sum(tree.missing for tree in trees), sum(map(facts.busy, trees))
+    claimed = len(trees) - states.count("free")
     told = [
         (len(trees), count(len(trees), "worktree"), "", ""),
         (collisions, count(collisions, "collision"), "$error bold", "is:collides"),
         (states.count("asking"), f"{states.count('asking')} asking", "$warning bold", "is:asking"),
         (states.count("dead"), f"{states.count('dead')} dead", "$error", "is:dead"),
         (states.count("stale"), f"{states.count('stale')} stale", "$warning", "is:stale"),
-        (sum(tree.missing for tree in trees), f"{sum(t.missing for t in trees)} missing", "$error", "is:missing"),
-        (sum(map(facts.busy, trees)), f"{sum(map(facts.busy, trees))} working", "$accent", "is:busy"),
-        (len(trees) - states.count("free"), f"{len(trees) - states.count('free')} claimed", "", "is:claimed"),
+        (missing, f"{missing} missing", "$error", "is:missing"),
+        (busy, f"{busy} working", "$accent", "is:busy"),
+        (claimed, f"{claimed} claimed", "", "is:claimed"),
         (len(facts.snapshot.waiting), f"{len(facts.snapshot.waiting)} in line", "", ""),
     ]
     lines = [(text, style, click) for number, text, style, click in told if number]
