@@ -62,6 +62,7 @@ class History:
     def __init__(self, path: str, root: str) -> None:
         self.path = path
         self.root = root
+        self.session = ""  # a name of the last chat: it has none itself
         self.open = False
         self.moved_at = 0.0
         self._tail: Tail | None = None
@@ -71,13 +72,6 @@ class History:
         self._news: list[Happened] = []
         self._turn_at: str | None = None
         self._completed: str | None = None  # the turn that was last told to be over
-
-    @property
-    def session(self) -> str:
-        """A name of this one chat: it has none itself."""
-        place = hashlib.sha256(os.fsencode(self.path)).hexdigest()[:8]
-        started = self._course.started if self._course else ""
-        return f"{place}-{''.join(each for each in started if each.isdigit())}"
 
     @property
     def behind(self) -> bool:
@@ -118,6 +112,7 @@ class History:
     def _line(self, line: bytes, asked: Mapping[str, str], at: str | None) -> None:
         if line.startswith(MARK):
             self._course = Course(self.root, line.removeprefix(MARK).decode("utf-8", "replace").strip()[:40])
+            self.session = _name(self.path, self._course.started)
             self._lines, self._turn_at = 0, None
             began = self._course.started_at or loose.at(self.moved_at)
             self._news.append(Happened("started", f"{self.session}:started", began))
@@ -165,11 +160,16 @@ class History:
         )  # fmt: skip
 
 
+def _name(path: str, started: str) -> str:
+    place = hashlib.sha256(os.fsencode(path)).hexdigest()[:8]
+    return f"{place}-{''.join(each for each in started if each.isdigit())}"
+
+
 def _named(processes: Sequence[AgentProcess], world: World) -> dict[str, str]:
     """Histories that lie elsewhere, because their process was told so."""
     found = {}
     for process in processes:
-        root = world.root_of(process.cwd)
+        root = world.root_of_real(process.cwd)
         for word, following in zip(process.argv, (*process.argv[1:], ""), strict=True):
             given = following if word == "--chat-history-file" else word.partition("--chat-history-file=")[2]
             if given and root is not None:
@@ -179,7 +179,7 @@ def _named(processes: Sequence[AgentProcess], world: World) -> dict[str, str]:
 
 def _at_the_top(process: AgentProcess, world: World) -> AgentProcess:
     """aider works on the whole worktree, wherever in it it was started."""
-    return replace(process, cwd=world.root_of(process.cwd) or process.cwd)
+    return replace(process, cwd=world.root_of_real(process.cwd) or process.cwd)
 
 
 def _last_mark(path: str, size: int) -> int | None:

@@ -57,6 +57,7 @@ class Course:
     def __init__(self, folder: str, started: str) -> None:
         self.folder = folder
         self.started = started  # as it is written, in the time of the place
+        self.started_at = _moment(started)
         self.version: str | None = None
         self.model: str | None = None
         self.prompt: str | None = None
@@ -69,13 +70,6 @@ class Course:
         self.last = Last("started", "the chat has begun", "nothing was asked yet")
         self._reply: list[str] = []
         self._in_prompt = False
-
-    @property
-    def started_at(self) -> str | None:
-        try:
-            return times.stamp(datetime.strptime(self.started, "%Y-%m-%d %H:%M:%S").astimezone())
-        except (ValueError, OverflowError, OSError):
-            return None
 
     # -- what holds now -----------------------------------------------------------------------------------------------
 
@@ -216,4 +210,11 @@ def counted(text: str) -> int | None:
     try:
         return round(float(text.rstrip("kKmM").replace(",", "")) * factor)
     except ValueError:
+        return None
+
+
+def _moment(started: str) -> str | None:
+    try:
+        return times.stamp(datetime.strptime(started, "%Y-%m-%d %H:%M:%S").astimezone())
+    except (ValueError, OverflowError, OSError):
         return None
