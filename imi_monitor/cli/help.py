@@ -12,6 +12,7 @@ _GROUPS = (
     ("Worktrees", ("feat", "fix", "aiops", "devops", "add", "review", "go", "trunk", "types list")),
     ("Looking", ("monitor", "list", "status", "diff", "log", "collisions", "watch", "demo")),
     ("Claims", ("claim", "heartbeat", "verify-lock", "release", "claims", "queue")),
+    ("Agents", ("sessions", "session show", "stats")),
     ("Ending", ("merge", "close", "remove", "undo", "trash list", "prune", "rename", "repair")),
     ("Around", ("sync", "trust", "events", "doctor", "config", "paths", "shell-init", "completion", "reset-terminal")),
 )
