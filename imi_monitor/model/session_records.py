@@ -110,14 +110,21 @@ class Record:
 
 def kept_text(text: str | None, most: int = MOST_BYTES) -> str | None:
     """The text as it is kept: no secrets, no controls but line ends, at most so many bytes."""
+    return None if text is None else _cut(clean(text), most)
+
+
+def clean(text: str) -> str:
+    """Without secrets and controls, but whole."""
+    lines = redact(text[:_MOST_READ]).replace("\r\n", "\n").split("\n")
+    return "\n".join(safe(line, _MOST_READ) for line in lines).strip()
+
+
+def kept_input(text: str | None) -> tuple[str | None, str | None]:
+    """What a tool was given, as it is kept, and what tells it from another: a hash of all of it, but of no secret."""
     if text is None:
-        return None
-    return _cut(_clean(text), most)
-
-
-def digest(text: str | None) -> str | None:
-    """What tells the same input from another; of all of it, but never of its secrets."""
-    return None if text is None else sha256(_clean(text).encode("utf-8", "replace")).hexdigest()
+        return None, None
+    whole = clean(text)
+    return _cut(whole, MOST_BYTES), sha256(whole.encode()).hexdigest()
 
 
 def identity(text: str) -> str:
@@ -231,12 +238,10 @@ def _call(one: Happened, now: datetime) -> Call:
     target = one.tool.target if one.tool else None
     at, subagent = moment(one.at, now), kept_text(one.subagent, 200)
     if one.kind == "tool_started":
-        given = target if one.text is None else one.text
-        return Call(_call_id(one), name, "running", subagent, kept_text(given), digest(given), started_at=at)
+        given = kept_input(target if one.text is None else one.text)
+        return Call(_call_id(one), name, "running", subagent, *given, started_at=at)
     status = "cancelled" if one.ok is None else "success" if one.ok else "failure"
-    return Call(
-        _call_id(one), name, status, subagent, kept_text(target), digest(target), kept_text(one.text), finished_at=at
-    )
+    return Call(_call_id(one), name, status, subagent, *kept_input(target), kept_text(one.text), finished_at=at)
 
 
 def _event_id(one: Happened) -> str:
@@ -245,11 +250,6 @@ def _event_id(one: Happened) -> str:
 
 def _call_id(one: Happened) -> str:
     return identity(one.tool.id if one.tool and one.tool.id else one.id)
-
-
-def _clean(text: str) -> str:
-    lines = redact(text[:_MOST_READ]).replace("\r\n", "\n").split("\n")
-    return "\n".join(safe(line, _MOST_READ) for line in lines).strip()
 
 
 def _cut(text: str, most: int) -> str:
