@@ -1,0 +1,1 @@
+"""Agents seen from outside."""
