@@ -84,6 +84,7 @@ class SessionNow:
     cli: str
     state: str
     since: str
+    detail: str | None  # of this state: what it waits for, why it failed
     ended: bool
     gone: bool  # nobody said so, but its process is no more
     ended_at: str | None
@@ -148,7 +149,7 @@ def now_of(agent: Agent, host: str, boot: str, now: datetime) -> SessionNow:
     facts, truth = agent.facts, agent.truth
     over = truth.ended or facts.ended_at is not None
     texts = {
-        "detail": truth.detail, "cwd": agent.cwd, "branch": facts.branch, "parent_id": facts.parent,
+        "cwd": agent.cwd, "branch": facts.branch, "parent_id": facts.parent,
         "title": facts.title, "prompt": facts.prompt, "last_message": facts.last_message, "model": facts.model,
         "version": facts.version,
     }  # fmt: skip
@@ -160,7 +161,7 @@ def now_of(agent: Agent, host: str, boot: str, now: datetime) -> SessionNow:
     started = moment(facts.started_at, now) if times.parse(facts.started_at) is not None else None
     return SessionNow(
         id=session_id(agent), host=host, cli=safe(agent.cli, 40), state=truth.state, since=moment(truth.since, now),
-        ended=over, gone=truth.ended and facts.ended_at is None,
+        detail=kept_text(truth.detail), ended=over, gone=truth.ended and facts.ended_at is None,
         ended_at=moment(facts.ended_at or truth.since, now) if over else None, seen_at=times.stamp(now),
         repo_name=agent.key.repo if agent.key else None, worktree_name=agent.key.worktree if agent.key else None,
         pid=_pid(agent.pid), pid_started=agent.pid_started, boot=boot if agent.pid is not None else None,

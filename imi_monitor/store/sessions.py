@@ -154,14 +154,14 @@ def _advance(connection: sqlite3.Connection, row: _Row, now: SessionNow, fresh: 
         row.status_at = now.since
     _lose(connection, row, lost, now)
     connection.execute(
-        "UPDATE sessions SET status = ?, status_at = ?, lost = ? WHERE seq = ?",
-        (row.status, row.status_at, row.lost, row.seq),
+        "UPDATE sessions SET status = ?, status_at = ?, lost = ?, detail = ? WHERE seq = ?",
+        (row.status, row.status_at, row.lost, now.detail, row.seq),
     )
     if passed and target in (CANCELLED, FAILED):
         session_stream.cancel_calls(connection, row.seq, now.since)
     if passed and not fresh:
-        detail = now.texts.get("detail")
-        _tell(connection, row, "session.progress", {"from": before, "detail": detail, "since": row.status_at})
+        about: dict[str, object] = {"from": before, "detail": now.detail, "since": row.status_at}
+        _tell(connection, row, "session.progress", about)
 
 
 def _lose(connection: sqlite3.Connection, row: _Row, lost: str | None, now: SessionNow) -> None:
@@ -182,7 +182,7 @@ def _end(connection: sqlite3.Connection, row: _Row, now: SessionNow) -> None:
     session_stream.cancel_calls(connection, row.seq, row.ended_at)
     if now.gone:
         _line(connection, row, "gone", row.ended_at, None, {})
-    _tell(connection, row, "session.ended", {"ended_at": row.ended_at, "detail": now.texts.get("detail")})
+    _tell(connection, row, "session.ended", {"ended_at": row.ended_at, "detail": now.detail})
 
 
 def _facts(connection: sqlite3.Connection, row: _Row, now: SessionNow) -> None:

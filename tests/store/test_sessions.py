@@ -34,6 +34,7 @@ def test_a_session_through_its_life(kept: sqlite3.Connection) -> None:
     keep(kept, agent(WAITING, 9, detail="permission for Bash"), now=10)
     assert row(kept)["detail"] == "permission for Bash" and row(kept)["status_at"] == at(9)
     keep(kept, agent(COMPLETED, 20), now=21)
+    assert row(kept)["detail"] is None, "it waits for nothing any more"
     keep(kept, agent(RUNNING, 30), now=31)
     keep(kept, agent(COMPLETED, 40, ended=True), now=41)
     last = row(kept)
