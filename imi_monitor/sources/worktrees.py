@@ -98,10 +98,12 @@ def read_roster(connection: sqlite3.Connection, scope: Scope, database: str) -> 
         repositories = roster.known_repositories(connection)
     else:
         repositories = [layout.repository_at(path) for path in scope.common_dirs if os.path.isdir(path)]
+    # asked first: what was half made when it was listed may be whole a moment later, and then nobody would look again
+    whole = all(_is_whole(repository.common_dir) for repository in repositories)
     found: list[Entry] = []
     for repository in repositories:
         found.extend(_entries(connection, repository, database))
-    return tuple(found), all(_is_whole(repository.common_dir) for repository in repositories)
+    return tuple(found), whole
 
 
 def _is_whole(common_dir: str) -> bool:

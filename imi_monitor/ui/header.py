@@ -64,7 +64,8 @@ def _counts(facts: Facts) -> list[tuple[str, str, str]]:
         facts.claim_state(tree) == "dead" and not _death_seen(facts, tree) for tree in trees
     )
     working = sum(one.state in WORKING for found in facts.agents.values() for one in found)
-    busy = 0 if working else sum(map(facts.busy, trees))
+    missing, busy = sum(tree.missing for tree in trees), 0 if working else sum(map(facts.busy, trees))
+    claimed = len(trees) - states.count("free")
     told = [
         (len(trees), count(len(trees), "worktree"), "", ""),
         (agents[attention.ASKS], f"{agents[attention.ASKS]} asking", "$warning bold", "is:asking"),
@@ -73,10 +74,10 @@ def _counts(facts: Facts) -> list[tuple[str, str, str]]:
         (agents[attention.FAILS], f"{agents[attention.FAILS]} failed", "$error", "is:failed"),
         (dead, f"{dead} dead", "$error", "is:dead"),
         (states.count("stale"), f"{states.count('stale')} stale", "$warning", "is:stale"),
-        (sum(tree.missing for tree in trees), f"{sum(t.missing for t in trees)} missing", "$error", "is:missing"),
+        (missing, f"{missing} missing", "$error", "is:missing"),
         (working, f"{working} working", "$accent", "is:working"),
         (busy, f"{busy} busy", "$accent", "is:busy"),
-        (len(trees) - states.count("free"), f"{len(trees) - states.count('free')} claimed", "", "is:claimed"),
+        (claimed, f"{claimed} claimed", "", "is:claimed"),
         (len(facts.snapshot.waiting), f"{len(facts.snapshot.waiting)} in line", "", ""),
     ]
     lines = [(text, style, click) for number, text, style, click in told if number]

@@ -65,10 +65,11 @@ def plan(
 def _plan(room: int, several: bool, names: int, owners: int, upstream: bool, inhabited: bool) -> Plan:
     widths = {"name": max(8, min(names, room // 4 if room >= 60 else 14)), "counts": 8, "age": 4}
     distance = 6 if room >= 60 else 5
+    remote = max(distance, len("upstream")) if room >= 76 else distance
     left = room - 3 - sum(widths.values()) - 2
     most = 12 if room < 76 else 18 if inhabited or room >= 100 else 12
     wishes = [("owner", max(5, min(owners, most))), ("hits", 3), ("trunk", distance), ("doing", 12)]
-    wishes += [("upstream", distance)] if upstream else []
+    wishes += [("upstream", remote)] if upstream else []
     wishes += [("spark", 8)]
     for name, width in wishes:
         # what an agent does or asks for wants more room than the name of a file
@@ -86,13 +87,14 @@ def _plan(room: int, several: bool, names: int, owners: int, upstream: bool, inh
 
 
 def head(plan: Plan) -> Content:
-    """The columns' names."""
+    """The columns' names: the whole word, or a shorter one, but never a part of one."""
     parts = ["  ", cells.fit(" name", plan.name + 1)]
-    titles = (("owner", plan.owner), ("doing", plan.doing), ("", plan.hits), ("upstream", plan.upstream), ("trunk", plan.trunk),
-              ("changes", plan.counts), ("activity", plan.spark))  # fmt: skip
-    parts += [
-        " " + cells.fit(title if len(title) <= width else title[:width], width) for title, width in titles if width
-    ]
+    titles = (("owner", plan.owner), ("doing", plan.doing), ("", plan.hits), ("upstream,up", plan.upstream),
+              ("trunk", plan.trunk), ("changes", plan.counts), ("activity", plan.spark))  # fmt: skip
+    for names, width in titles:
+        if width:
+            title = next((name for name in names.split(",") if len(name) <= width), "")
+            parts.append(" " + cells.fit(title, width))
     return Content.styled("".join(parts) + " " + cells.fit("last", plan.age, right=True), "$text-disabled")
 
 

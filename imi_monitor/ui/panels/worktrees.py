@@ -16,7 +16,7 @@ from imi_monitor.ui import agent_cells, cells, tree_line
 from imi_monitor.ui.facts import Facts
 from imi_monitor.ui.filtering import Filter
 from imi_monitor.ui.ordering import Heading, Order
-from imi_monitor.ui.panels.base import Panel
+from imi_monitor.ui.panels.base import Panel, Same
 from imi_monitor.ui.widgets.lines import Row
 
 NARROW = 44  # below this many cells a worktree takes two lines
@@ -116,21 +116,6 @@ class WorktreesPanel(Panel):
             Content.styled(str(one.count), cells.MUTED)
         )
         return Row(_GROUP + one.group, (Content(""), text) if self.stacked else (text,), heading=True)
-
-
-class Same:
-    """Equal to the very same worktree only: comparing two of them field by field costs more than drawing one."""
-
-    __slots__ = ("tree",)
-
-    def __init__(self, tree: Worktree) -> None:
-        self.tree = tree
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and self.tree is other.tree
-
-    def __hash__(self) -> int:
-        return id(self.tree)
 
 
 def key_of(tree: Worktree) -> str:

@@ -10,7 +10,7 @@ from datetime import datetime
 from textual.app import ComposeResult
 from textual.content import Content
 
-from imi_monitor.model import attention, columns, times
+from imi_monitor.model import agent_words, attention, columns, times
 from imi_monitor.model.agent import EXACT, GUESS, LIKELY, Agent, Evidence, Rejected
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.model.text import count, safe
@@ -19,12 +19,12 @@ from imi_monitor.ui.cells import MUTED
 from imi_monitor.ui.views.of_agent import OfAgentView
 from imi_monitor.ui.widgets.lines import Lines, Row
 
-_LABEL = 10
+_LABEL = 11
 _SOURCE, _STATE, _AGE = 11, 13, 5
 _MOST_FILES = 12
 _GAUGE = 20
 _CONFIDENCE = {EXACT: "exact", LIKELY: "likely: this source cannot tell it from all else", GUESS: "a guess"}
-_STATES = {"waiting_for_input": "waits", "running": "works", "planning": "plans", "completed": "done", "cancelled": "stopped"}
+_SHOWN_OTHERWISE = ("context", "files", "claim")
 
 
 class ExplainView(OfAgentView):
@@ -140,50 +140,15 @@ def _evidence(one: Evidence, now: datetime, width: int, style: str = "") -> Iter
 
 
 def _word(state: str) -> str:
-    return _STATES.get(state, safe(state, 20))
+    return agent_words.WORDS.get(state, safe(state, 20))
 
 
 def _session(agent: Agent, now: datetime, width: int) -> Iterator[Content]:
-    facts = agent.facts
-    told = [
-        ("program", " ".join(filter(None, (agent.cli, facts.version)))),
-        ("session", agent.session),
-        ("process", f"pid {agent.pid}" if agent.pid is not None else None),
-        ("model", facts.model),
-        ("title", facts.title),
-        ("branch", facts.branch),
-        ("began", _ago(facts.started_at, now)),
-        ("turn", _ago(facts.turn_at, now)),
-        ("ended", _ago(facts.ended_at, now)),
-        ("heard of", _ago(agent.seen_at, now)),
-        ("pane", facts.tmux or facts.zellij),
-        ("subagents", f"{facts.subagents} at work" if facts.subagents else None),
-        ("parent", facts.parent),
-        ("tokens", _tokens(agent)),
-    ]
-    for label, text in told:
-        if text:
-            yield from _fact(label, safe(text, 600), width)
+    for label, text in agent_words.known(agent, now):
+        if label not in _SHOWN_OTHERWISE:
+            yield from _fact(label, text, width, "$warning" if label == "note" else "")
     yield from _context(agent)
     yield from _files(agent, width)
-    for label, text in (("asked", facts.prompt), ("said", facts.last_message)):
-        if text:
-            yield from _fact(label, safe(text, 2000), width)
-    if facts.format_note:
-        yield from _fact("format", safe(facts.format_note, 600), width, "$warning")
-
-
-def _ago(at: str | None, now: datetime) -> str | None:
-    return f"{cells.clock(at)}, {cells.age(at, now)} ago" if at else None
-
-
-def _tokens(agent: Agent) -> str | None:
-    facts = agent.facts
-    told = [f"{agent_cells.token_count(number)} {word}" for number, word in
-            ((facts.tokens_in, "in"), (facts.tokens_out, "out"), (facts.tokens_cached, "from the cache"))
-            if number is not None]  # fmt: skip
-    cost = [f"${facts.cost_usd:.2f}"] if facts.cost_usd is not None else []
-    return " · ".join([*told, *cost]) or None
 
 
 def _context(agent: Agent) -> Iterator[Content]:
