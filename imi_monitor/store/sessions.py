@@ -145,7 +145,8 @@ def _advance(connection: sqlite3.Connection, row: _Row, now: SessionNow, fresh: 
     before = row.status
     passed = sessions.steps(before, target)
     for step in passed:
-        _line(connection, row, "status", now.since, step, {"from": row.status, "passed": step != target})
+        seen = step if step == target else None  # what was only passed through says nothing about when
+        _line(connection, row, "status", now.since, seen, {"from": row.status, "to": step})
         row.status = step
     if passed or (target in RESTING and now.since > row.status_at):
         row.status_at = now.since
@@ -167,7 +168,7 @@ def _lose(connection: sqlite3.Connection, row: _Row, lost: str | None, now: Sess
     if lost is not None:
         _line(connection, row, lost, now.since, lost, {})
     else:  # it is known again what it does
-        _line(connection, row, "status", now.seen_at, row.status, {"from": row.lost})
+        _line(connection, row, "status", now.seen_at, row.status, {"from": row.lost, "to": row.status})
     row.lost = lost
 
 

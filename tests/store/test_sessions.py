@@ -40,7 +40,7 @@ def test_a_session_through_its_life(kept: sqlite3.Connection) -> None:
     assert (last["status"], last["ended_at"], last["lost"]) == (COMPLETED, at(40), None)
     assert (last["model"], last["prompt"], last["tokens_in"]) == ("opus", "make it", 10), "what is not said is not lost"
     assert [(status, moment) for kind, status, moment in stream(kept) if kind == "status"] == [
-        (RUNNING, at(5)), (WAITING, at(9)), (RUNNING, at(20)), (COMPLETED, at(20)), (RUNNING, at(30)),
+        (RUNNING, at(5)), (WAITING, at(9)), (None, at(20)), (COMPLETED, at(20)), (RUNNING, at(30)),
         (COMPLETED, at(40)),
     ]  # fmt: skip
     assert outbox(kept) == ["started", "progress", "progress", "progress", "progress", "progress", "ended"]
@@ -56,17 +56,18 @@ def test_whatever_is_seen_every_step_is_allowed(looks: list[tuple[str, int, bool
             connection.executescript(script)
         for number, (state, since, ended, pid) in enumerate(looks):
             sessions.keep(connection, [record(agent(state, since, ended=ended, pid=pid), now=60 + number)])
-        steps = connection.execute(
-            "SELECT status, data FROM session_events WHERE kind = 'status' ORDER BY seq"
-        ).fetchall()
-        for status, data in steps:
-            before = json.loads(data)["from"]
+        steps = [
+            json.loads(data)
+            for (data,) in connection.execute("SELECT data FROM session_events WHERE kind = 'status' ORDER BY seq")
+        ]
+        for step in steps:
+            before, status = step["from"], step["to"]
             again = before in (life.INTERRUPTED, UNKNOWN)  # it is known again what it does
             assert again or life.allowed(before, status) or life.corrects(before, status)
         if looks:
             status, lost = connection.execute("SELECT status, lost FROM sessions").fetchone()
             assert status in life.STATUSES and life.shown(status, lost) in life.SHOWN
-            assert not steps or steps[-1][0] == status
+            assert not steps or steps[-1]["to"] == status
 
 
 def test_a_crash_is_an_interruption_and_a_resumed_session_lives_on(kept: sqlite3.Connection) -> None:
