@@ -6,9 +6,11 @@ from collections.abc import Callable
 
 from textual.worker import Worker
 
+from imi_monitor.model import attention
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.snapshot import Key, Worktree
 from imi_monitor.model.text import count
+from imi_monitor.ui.commands import Command
 from imi_monitor.ui.home import Home
 from imi_monitor.ui.panels.agents import agent_of
 from imi_monitor.ui.panels.worktrees import key_of
@@ -68,8 +70,15 @@ class AgentKeys(Home):
         self.worktrees.lines.select(key_of(wanting[(here + 1) % len(wanting)]))
         self.worktrees.lines.focus()
 
+    def weight(self, command: Command) -> int:
+        """How early it stands in the key bar: while somebody waits, the way there comes first."""
+        waits = command.word == "next" and self._facts is not None and self._facts.standings[attention.ASKS]
+        return 100 if waits else command.weight
+
     def _nothing_wants(self) -> str:
-        hidden = [tree for tree in self._facts.snapshot.worktrees if self._facts.needs_somebody(tree)] if self._facts else []
+        hidden = (
+            [tree for tree in self._facts.snapshot.worktrees if self._facts.needs_somebody(tree)] if self._facts else []
+        )
         if hidden:
             return f"nothing here needs you; {count(len(hidden), 'worktree')} that the list does not show would"
         return "nothing here needs you"

@@ -75,7 +75,7 @@ ACTS = (
          "link the shared files of sync/ into every worktree, and take away links whose file is gone"),
 )  # fmt: skip
 VIEWS = (
-    _view("agents", "A", "All agents", "the lead's view: every agent by who needs you, works, is idle, done or dead", 45),
+    _view("agents", "A", "Agents", "the lead's view: every agent by who needs you, works, is idle, done or dead", 45),
     _view("explain", "E", "Explain", "how imi knows what the agent does: evidence used and set aside, tokens, files",
           about_one=True),
     _view("diff", "d", "Diff", "what the selected worktree changed, staged, unstaged or against the trunk", 35,

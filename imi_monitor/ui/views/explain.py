@@ -16,7 +16,7 @@ from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import agent_cells, cells
 from imi_monitor.ui.cells import MUTED
-from imi_monitor.ui.views.of_agent import OfAgentView
+from imi_monitor.ui.views.of_agent import OTHERS, WAITING, OfAgentView
 from imi_monitor.ui.widgets.lines import Lines, Row
 
 _LABEL = 11
@@ -33,6 +33,7 @@ class ExplainView(OfAgentView):
     label = "Explain"
     help = "how imi knows what the agent does: evidence used and set aside, tokens, files"
     needs_worktree = True
+    BINDINGS = [*OTHERS, WAITING]
 
     def body(self) -> ComposeResult:
         yield Lines(id="explain")
@@ -72,7 +73,9 @@ def explained(agent: Agent, now: datetime, width: int) -> list[Content]:
     """Everything about one agent, line by line."""
     return [
         *_headed("State", _state(agent, now, width)),
-        *_headed("Believed", _used(agent.truth.used, now, width), "nobody tells what it does: that is unknown, not idle"),
+        *_headed(
+            "Believed", _used(agent.truth.used, now, width), "nobody tells what it does: that is unknown, not idle"
+        ),
         *_headed("Set aside", _rejected(agent.truth.rejected, now, width)),
         *_headed("Session", _session(agent, now, width)),
     ]
@@ -88,7 +91,9 @@ def _headed(name: str, lines: Iterator[Content], otherwise: str = "") -> list[Co
 def _state(agent: Agent, now: datetime, width: int) -> Iterator[Content]:
     truth = agent.truth
     what = agent_cells.doing(agent, short=True)
-    yield Content("  ").append(agent_cells.glyph(agent)).append(Content(" ")).append(what).truncate(width, ellipsis=True)
+    yield (
+        Content("  ").append(agent_cells.glyph(agent)).append(Content(" ")).append(what).truncate(width, ellipsis=True)
+    )
     if truth.since:
         yield from _fact("since", f"{cells.clock(truth.since)}, {agent_cells.span(agent, now)} ago", width)
     known = _CONFIDENCE.get(truth.confidence, safe(truth.confidence, 20))
@@ -116,7 +121,7 @@ def _used(used: Sequence[Evidence], now: datetime, width: int) -> Iterator[Conte
 def _rejected(rejected: Sequence[Rejected], now: datetime, width: int) -> Iterator[Content]:
     for one in rejected:
         yield from _evidence(one.evidence, now, width, MUTED)
-        yield from _wrapped(f"✗ {safe(one.why)}", width, 2 + _SOURCE + 1, "$warning")
+        yield from _wrapped(f"└ {safe(one.why)}", width, 2 + _SOURCE + 1)
 
 
 def _evidence(one: Evidence, now: datetime, width: int, style: str = "") -> Iterator[Content]:

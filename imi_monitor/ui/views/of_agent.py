@@ -10,14 +10,15 @@ from imi_monitor.model.text import safe
 from imi_monitor.ui.views.base import View
 
 
+OTHERS = (
+    Binding("left,h", "other(-1)", "Previous agent", key_display="←"),
+    Binding("right,l", "other(1)", "Next agent", key_display="→"),
+)
+WAITING = Binding("w", "waiting", "Next that waits")
+
+
 class OfAgentView(View):
     """`agent_id` is given by whoever opens it; where there is none, the view says so."""
-
-    BINDINGS = [
-        Binding("left,h", "other(-1)", "Previous agent", key_display="←"),
-        Binding("right,l", "other(1)", "Next agent", key_display="→"),
-        Binding("w", "waiting", "Next that waits"),
-    ]
 
     @property
     def agents(self) -> tuple[Agent, ...]:

@@ -31,7 +31,7 @@ from imi_monitor.ui import agent_cells, cells
 from imi_monitor.ui.asking import Asking, Stop
 from imi_monitor.ui.cells import MUTED
 from imi_monitor.ui.views.explain import title
-from imi_monitor.ui.views.of_agent import OfAgentView
+from imi_monitor.ui.views.of_agent import OTHERS, WAITING, OfAgentView
 from imi_monitor.ui.widgets.lines import Lines, Row
 
 MOST = 300  # lines held; all of it is told by `imi session show`
@@ -39,7 +39,12 @@ _EVERY = 0.4  # seconds between two looks at the registry, one small question ea
 _MOST_TEXT = 4  # lines that one message takes
 _STYLES = {"prompt": "bold $primary", "asks": "bold $warning", "failed": "$error", "tool": "$accent", "done": "$success",
            "wrote": "$success", "process gone": "$error", "interrupted": "$error"}  # fmt: skip
-_OUTCOMES = {"failure": ("✗", "$error"), "cancelled": ("–", MUTED), "success": ("✓", "$success"), "running": ("…", "$accent")}
+_OUTCOMES = {
+    "failure": ("✗", "$error"),
+    "cancelled": ("–", MUTED),
+    "success": ("✓", "$success"),
+    "running": ("…", "$accent"),
+}
 _CLOCK, _WORD = 9, 9
 
 
@@ -54,11 +59,7 @@ class Told:
 
 
 class Peek(OfAgentView, ModalScreen[None]):
-    BINDINGS = [
-        Binding("space", "leave", "Close"),
-        Binding("E", "explain", "Explain"),
-        Binding("enter", "go", "Go there", show=False),
-    ]
+    BINDINGS = [*OTHERS, WAITING, Binding("space", "leave", "Close"), Binding("E", "explain", "Explain")]
 
     def compose(self) -> ComposeResult:
         with Vertical(id="peek-window"):
@@ -140,9 +141,6 @@ class Peek(OfAgentView, ModalScreen[None]):
     @on(Lines.Chosen)
     async def _go(self, event: Lines.Chosen) -> None:
         event.stop()
-        await self.action_go()
-
-    async def action_go(self) -> None:
         await self.run_action("app.go_to_chosen")
 
     async def action_explain(self) -> None:
@@ -151,22 +149,25 @@ class Peek(OfAgentView, ModalScreen[None]):
 
 def read(connection: sqlite3.Connection, agent: Agent, behind: int) -> Told:
     """What the registry learnt of the agent's session behind line `behind`."""
-    found = session_reading.beginning_with(connection, session_id(agent), 1)
-    if not found:
+    ident = session_id(agent)
+    session = next((one for one in session_reading.beginning_with(connection, ident) if one.id == ident), None)
+    if session is None:
         return Told(agent.id, [], 0, kept=False)
-    cursor = timeline.cursor(connection, found[0].seq)
-    lines = timeline.timeline(connection, found[0].seq, behind, MOST) if cursor > behind else []
+    cursor = timeline.cursor(connection, session.seq)
+    lines = timeline.timeline(connection, session.seq, behind, MOST) if cursor > behind else []
     return Told(agent.id, lines, cursor, kept=True)
 
 
 def drawn_line(line: Line, width: int) -> list[Content]:
     """`14:02:09 tool     Edit src/api.ts   ✓ 2s`; more of a long text below its beginning."""
-    clock = cells.text(cells.clock(line.at), _CLOCK, MUTED) if width >= 50 else Content("")
+    clock = cells.text(cells.clock(line.at) if line.at else "", _CLOCK, MUTED) if width >= 50 else Content("")
     head = clock.append(cells.text(safe(line.word, 20), _WORD, _STYLES.get(line.word, MUTED)))
     who = f"[{safe(line.subagent, 30)}] " if line.subagent else ""
     tail = _outcome(line)
     room = max(8, width - head.cell_length - (tail.cell_length + 1 if tail.plain else 0))
-    texts = [text for part in line.text.split("\n") if part.strip() for text in _chunks(safe(part, 600), room - len(who))]
+    texts = [
+        text for part in line.text.split("\n") if part.strip() for text in _chunks(safe(part, 600), room - len(who))
+    ]
     shown = texts[:_MOST_TEXT]
     first = Content(who + (shown[0] if shown else "")).truncate(room, ellipsis=True)
     if tail.plain:
@@ -211,7 +212,7 @@ def _seen_now(agent: Agent, width: int, *, kept: bool | None) -> Iterator[Row]:
     told = (("prompt", facts.prompt), ("says", facts.last_message), ("tool", str(tool) if tool else None))
     for word, text in told:
         if text:
-            line = Line(0, agent.truth.since or "", word, word, text)
+            line = Line(0, "", word, word, text)
             for number, drawn in enumerate(drawn_line(line, width)):
                 yield Row(f"now {word} {number}", (drawn,))
     if not any(text for _, text in told):
