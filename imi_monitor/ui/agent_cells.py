@@ -20,6 +20,7 @@ from imi_monitor.ui.cells import MUTED
 
 SIGNS = {ASKS: ("◆", "$warning"), INTRUDES: ("⚠", "$error"), FAILS: ("!", "$error"), DIED: ("✗", "$error"),
          WORKS: ("▸", "$accent"), UNCLEAR: ("?", MUTED), IDLE: ("✓", "$success"), ENDED: ("·", MUTED)}  # fmt: skip
+_CERTAIN = (INTRUDES, ENDED, UNCLEAR)  # no guess, whatever its state is
 _LONGEST = 300
 
 
@@ -36,7 +37,7 @@ def word(agent: Agent) -> str:
     """How it stands in one word; a guess is marked as one."""
     stands = attention.standing(agent)
     told = stands if stands in (INTRUDES, ENDED) else agent_words.WORDS.get(agent.state, safe(agent.state, 20))
-    return f"~{told}" if agent.truth.confidence == GUESS and stands != UNCLEAR else told
+    return f"~{told}" if agent.truth.confidence == GUESS and stands not in _CERTAIN else told
 
 
 def span(agent: Agent, now: datetime) -> str:

@@ -17,8 +17,8 @@ from imi_monitor.ui import agent_cells, cells
 STACKED = 52  # below this many cells an agent takes two lines
 _WORD, _AGE = 9, 4
 STATE = _WORD + _AGE
-_LEAST = 20  # of what it does, before anything beside it has a column
-_BESIDE = (("source", 11), ("tokens", 8), ("context", 5), ("spark", 12))
+# column, its width, and how much is left for what it does before this one has a place beside it
+_BESIDE = (("source", 11, 20), ("tokens", 8, 20), ("context", 5, 36), ("spark", 12, 36))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,8 @@ def plan(room: int, names: Sequence[str], keys: Sequence[Key | None], *, several
         return Plan(room, several, name, max(4, room - 2 - name - 1 - 1 - STATE), room - 2)
     left = room - 2 - name - 1 - tree - 1 - STATE - 2
     beside = {}
-    for column, width in _BESIDE if lead else _BESIDE[:2]:
-        if left - width - 1 >= _LEAST:
+    for column, width, least in _BESIDE if lead else _BESIDE[:2]:
+        if left - width - 1 >= least:
             beside[column] = width
             left -= width + 1
     return Plan(room, several, name, tree, left, **beside)

@@ -81,7 +81,7 @@ VIEWS = (
     _view("diff", "d", "Diff", "what the selected worktree changed, staged, unstaged or against the trunk", 35,
           about_one=True),
     _view("files", "f", "Files",
-          "the files the selected worktree changed: lines, age, who, and which other worktree touches them", about_one=True),
+          "the files the selected worktree changed: lines, age, who, and who else touches them", about_one=True),
     _view("log", "L", "Log",
           "the commits of the selected worktree's branch: its own against the trunk first, then older ones", about_one=True),
     _view("collisions", "x", "Collisions", "which worktrees touch the same files, and in which lines they conflict"),

@@ -174,9 +174,7 @@ def _rows(found: Sequence[Agent], trees: dict[Key, Worktree], plan: agent_line.P
     for group in attention.GROUPS:
         members = [agent for agent in found if attention.group(agent) == group]
         if members:
-            heading = Content.styled(group, _STYLES.get(group, "bold")).append(
-                Content.styled(f" {len(members)}", MUTED)
-            )
+            heading = _heading(group, len(members), plan.room)
             yield Row(_HEADING + group, (Content(""), heading) if plan.stacked else (heading,), heading=True)
         for agent in members:
             tree = trees.get(agent.key) if agent.key is not None else None
@@ -185,7 +183,7 @@ def _rows(found: Sequence[Agent], trees: dict[Key, Worktree], plan: agent_line.P
 
 def _heading(group: str, number: int, room: int) -> Content:
     told = Content.styled(f"{group} ", _STYLES.get(group, "bold")).append(Content.styled(f"{number} ", MUTED))
-    return told.append(Content.styled("─" * max(0, room - told.cell_length), "$foreground 20%"))
+    return told.append(Content.styled("─" * max(0, room - told.cell_length), "$border-blurred"))
 
 
 def today(done: Group) -> Content:

@@ -73,9 +73,7 @@ def explained(agent: Agent, now: datetime, width: int) -> list[Content]:
     """Everything about one agent, line by line."""
     return [
         *_headed("State", _state(agent, now, width)),
-        *_headed(
-            "Believed", _used(agent.truth.used, now, width), "nobody tells what it does: that is unknown, not idle"
-        ),
+        *_headed("Believed", _used(agent.truth.used, now, width), "nobody tells what it does: unknown is not idle"),
         *_headed("Set aside", _rejected(agent.truth.rejected, now, width)),
         *_headed("Session", _session(agent, now, width)),
     ]

@@ -9,12 +9,11 @@ from imi_monitor.model.agent import Agent
 from imi_monitor.model.text import safe
 from imi_monitor.ui.views.base import View
 
-
 OTHERS = (
-    Binding("left,h", "other(-1)", "Previous agent", key_display="←"),
-    Binding("right,l", "other(1)", "Next agent", key_display="→"),
+    Binding("left,h", "other(-1)", "Previous", key_display="←"),
+    Binding("right,l", "other(1)", "Next", key_display="→"),
 )
-WAITING = Binding("w", "waiting", "Next that waits")
+WAITING = Binding("w", "waiting", "Next waiting")
 
 
 class OfAgentView(View):

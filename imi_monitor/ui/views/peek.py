@@ -46,6 +46,7 @@ _OUTCOMES = {
     "running": ("…", "$accent"),
 }
 _CLOCK, _WORD = 9, 9
+_NOTHING = {None: "looking…", False: "nothing of this session is kept yet", True: "nothing was said yet"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ class Peek(OfAgentView, ModalScreen[None]):
         elif told.agent == self.agent_id:  # else the reader is elsewhere by now
             self._failed, self._kept, self._cursor = None, told.kept, told.cursor
             for line in told.lines:
-                self._lines[line.call or str(line.seq)] = line
+                self._lines[_key(line)] = line
             for old in list(self._lines)[:-MOST]:
                 del self._lines[old]
         self._draw()
@@ -127,11 +128,14 @@ class Peek(OfAgentView, ModalScreen[None]):
         told = sorted(self._lines.values(), key=lambda line: (line.at, line.seq))
         for line in told:
             for number, drawn in enumerate(drawn_line(line, width)):
-                yield Row(f"{line.call or line.seq} {number}", (drawn,))
+                yield Row(f"{_key(line)} {number}", (drawn,))
         if self._failed is not None:
             yield Row("failed", (Content.styled(f"? {safe(self._failed, 300)}", "$error"),))
         if not told:
-            yield from _seen_now(agent, width, kept=self._kept)
+            seen = list(_seen_now(agent, width))
+            if not seen and self._failed is None:
+                seen = [Row("", (Content.styled(_NOTHING[self._kept], MUTED),))]
+            yield from seen
         if attention.standing(agent) == attention.ASKS:
             waits = Content.styled(f"◆ waits for you: {safe(agent_cells.waits_for(agent), 300)}", "bold $warning")
             yield Row("waits", (waits.truncate(width, ellipsis=True),))
@@ -156,6 +160,11 @@ def read(connection: sqlite3.Connection, agent: Agent, behind: int) -> Told:
     cursor = timeline.cursor(connection, session.seq)
     lines = timeline.timeline(connection, session.seq, behind, MOST) if cursor > behind else []
     return Told(agent.id, lines, cursor, kept=True)
+
+
+def _key(line: Line) -> str:
+    """A call comes again when it has ended, and takes the place of its beginning."""
+    return f"call {line.call}" if line.call is not None and line.outcome is not None else str(line.seq)
 
 
 def drawn_line(line: Line, width: int) -> list[Content]:
@@ -206,15 +215,10 @@ def _beside(agent: Agent) -> Content:
     return Content.styled("".join(f"  {part}" for part in parts if part), MUTED)
 
 
-def _seen_now(agent: Agent, width: int, *, kept: bool | None) -> Iterator[Row]:
+def _seen_now(agent: Agent, width: int) -> Iterator[Row]:
     """What its program shows now, when the registry has no line of it."""
     facts, tool = agent.facts, agent.truth.tool
-    told = (("prompt", facts.prompt), ("says", facts.last_message), ("tool", str(tool) if tool else None))
-    for word, text in told:
+    for word, text in (("prompt", facts.prompt), ("says", facts.last_message), ("tool", str(tool) if tool else None)):
         if text:
-            line = Line(0, "", word, word, text)
-            for number, drawn in enumerate(drawn_line(line, width)):
+            for number, drawn in enumerate(drawn_line(Line(0, "", word, word, text), width)):
                 yield Row(f"now {word} {number}", (drawn,))
-    if not any(text for _, text in told):
-        why = {None: "looking…", False: "nothing of this session is kept yet", True: "nothing was said yet"}[kept]
-        yield Row("", (Content.styled(why, MUTED),))
