@@ -83,7 +83,7 @@ VIEWS = (
     _view("files", "f", "Files",
           "the files the selected worktree changed: lines, age, who, and who else touches them", about_one=True),
     _view("log", "L", "Log",
-          "the commits of the selected worktree's branch: its own against the trunk first, then older ones", about_one=True),
+          "the commits of the selected worktree's branch, its own first, then those of the trunk", about_one=True),
     _view("collisions", "x", "Collisions", "which worktrees touch the same files, and in which lines they conflict"),
     _view("history", "H", "Claim history", "who held the selected worktree, for how long, and how it ended", about_one=True),
     _view("queue", "Q", "Queue", "everybody who waits for a worktree, and who has it"),
