@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from imi_monitor import host
+from imi_monitor.config import Settings
 from imi_monitor.model import times
 from imi_monitor.model.activity import MINUTES, Activity
 from imi_monitor.model.agent import Agent
@@ -320,13 +321,12 @@ async def live(
     database: str,
     common_dirs: Sequence[str] | None = None,
     *,
-    remote: str = "origin",
-    trunk: str | None = None,
-    agents: bool = True,
+    settings: Settings | None = None,
     first: Snapshot | None = None,
 ) -> AsyncIterator[Engine]:
-    """The engine on the real world: these repositories, or all that the registry knows. `agents`: look at them too."""
+    """The engine on the real world: these repositories, or all that the registry knows."""
     from imi_monitor.sources.agents import readers
+    from imi_monitor.sources.agents.keeper import Keeper
     from imi_monitor.sources.agents.source import AgentsSource
     from imi_monitor.sources.changes import ChangesSource, Listeners
     from imi_monitor.sources.collisions import CollisionsSource
@@ -338,10 +338,13 @@ async def live(
     from imi_monitor.sources.worktrees import Scope, WorktreesSource
     from imi_monitor.store import aio
 
-    async with aio.open(database) as registry:
+    settings = settings or Settings()
+    async with aio.open(database) as registry, Keeper(registry, settings.number("sessions.keep_days")) as keeper:
         worktrees = WorktreesSource(registry, Scope(None if common_dirs is None else tuple(common_dirs)), database)
         claims = RegistrySource(registry)
-        status = StatusSource(TrunkSettings(remote, trunk))
+        status = StatusSource(TrunkSettings(
+            settings.text("git_settings.remote_name"), settings.text("git_settings.default_branch") or None
+        ))  # fmt: skip
         collisions = CollisionsSource()
 
         def registry_changed() -> None:
@@ -361,7 +364,7 @@ async def live(
         )
         events = Shared(choose())
         changes = ChangesSource(events.part("work"), listeners, database, global_excludes(None))
-        watcher = AgentsSource(events.part("agents"), readers.all_readers, readers.scan)
+        watcher = AgentsSource(events.part("agents"), readers.all_readers, readers.scan, keeper.keep)
 
         def follow(entries: tuple[Entry, ...]) -> None:
             status.follow(entries)
@@ -374,7 +377,8 @@ async def live(
             status.look_again()
             watcher.look_again()
 
-        sources = (worktrees, claims, status, changes, collisions, *((watcher,) if agents else ()))
+        agents = (watcher,) if settings.flag("monitoring_settings.track_agent_activity") else ()
+        sources = (worktrees, claims, status, changes, collisions, *agents)
         made = Engine(sources, on_roster=follow, on_git=collisions.saw, on_refresh=look_again, first=first)
         async with made as engine:
             yield engine

@@ -64,7 +64,8 @@ def _counts(facts: Facts) -> list[tuple[str, str, str]]:
         facts.claim_state(tree) == "dead" and not _death_seen(facts, tree) for tree in trees
     )
     working = sum(one.state in WORKING for found in facts.agents.values() for one in found)
-    missing, busy = sum(tree.missing for tree in trees), 0 if working else sum(map(facts.busy, trees))
+    missing = sum(tree.missing for tree in trees)
+    busy = 0 if working else sum(map(facts.busy, trees))
     claimed = len(trees) - states.count("free")
     told = [
         (len(trees), count(len(trees), "worktree"), "", ""),

@@ -24,8 +24,6 @@ def run(
     database: str,
     common_dirs: list[str] | None,
     *,
-    remote: str,
-    trunk: str | None,
     settings: Settings,
     recorded: Recorded,
     read_only: bool = False,
@@ -42,7 +40,7 @@ def run(
     chosen = preferences.of(settings, ascii_only=ascii_only, state_file=remembered.file_for(common_dirs))
     first = ahead.result(PATIENCE)
     app = ImiApp(
-        lambda: engine.live(database, common_dirs, remote=remote, trunk=trunk, first=first),
+        lambda: engine.live(database, common_dirs, settings=settings, first=first),
         lambda repo: Context(database=database, repo=repo),
         read_only=read_only,
         preferences=chosen,
