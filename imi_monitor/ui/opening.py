@@ -1,4 +1,5 @@
-"""Where `enter` goes: a tab or window of the multiplexer around us, the one already open for that worktree if there is one.
+"""Where `enter` goes: the agent's own pane in the multiplexer around us, else a tab or window there, the one already open
+for that worktree if there is one.
 
 All of it runs in threads and gives one sentence. Names and paths are text from outside: they are arguments, never a command
 line, and what tmux would expand in them is taken apart.
@@ -7,13 +8,18 @@ line, and what tmux would expand in them is taken apart.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Sequence
 
+from imi_monitor import host
+from imi_monitor.model import attention
+from imi_monitor.model.agent import Agent
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
 
 _TIMEOUT = 10.0
+_FOCUSES_BY_ID = (0, 44, 1)  # Zellij
 
 
 def multiplexer() -> str:
@@ -26,6 +32,18 @@ def open_in(multiplexer: str, path: str, name: str, command: Sequence[str] = ())
     if not os.path.isdir(path):
         raise Refused(f"the folder {safe(path)} does not exist any more")
     return _zellij(path, name, command) if multiplexer == "zellij" else _tmux(path, name, command)
+
+
+def has_pane(agent: Agent) -> bool:
+    """Whether the multiplexer around us may have the pane in which the agent runs."""
+    pane = agent.facts.zellij if multiplexer() == "zellij" else agent.facts.tmux if multiplexer() == "tmux" else None
+    return bool(pane) and not attention.over(agent)
+
+
+def open_agent(multiplexer: str, agent: Agent, path: str, name: str) -> str:
+    """Go to the pane in which the agent runs; when that is not to be had, to the place of its worktree as always."""
+    told = _zellij_agent(agent) if multiplexer == "zellij" else _tmux_agent(agent)
+    return told or open_in(multiplexer, path, name)
 
 
 def _run(*argv: str) -> str:
@@ -52,10 +70,7 @@ def _run(*argv: str) -> str:
 def _tmux(path: str, name: str, command: Sequence[str]) -> str:
     pane = None if command else _tmux_pane_of(path)
     if pane is not None:
-        window = _run("tmux", "display-message", "-p", "-t", pane, "#{window_id}").strip()
-        _run("tmux", "select-window", "-t", window)
-        _run("tmux", "select-pane", "-t", pane)
-        _follow(pane)
+        _show_pane(pane)
         return f"{safe(name)}: the pane that is already open there"
     # tmux expands formats in both, and `#(…)` there is a shell command
     made = _run("tmux", "new-window", "-P", "-F", "#{pane_id}", "-n", _literal(safe(name, 40)), "-c", _literal(path),
@@ -63,6 +78,38 @@ def _tmux(path: str, name: str, command: Sequence[str]) -> str:
     if not command:
         _run("tmux", "set-option", "-p", "-t", made, "@imi", path)
     return f"{safe(name)}: a new tmux window"
+
+
+def _show_pane(pane: str) -> None:
+    window = _run("tmux", "display-message", "-p", "-t", pane, "#{window_id}").strip()
+    _run("tmux", "select-window", "-t", window)
+    _run("tmux", "select-pane", "-t", pane)
+    _follow(pane)
+
+
+def _tmux_agent(agent: Agent) -> str | None:
+    """Only if that pane is there and the agent runs in it: another server has panes of the same names."""
+    pane = re.search(r"%\d+$", agent.facts.tmux or "")
+    if pane is None:
+        return None
+    listed = _run("tmux", "list-panes", "-a", "-F", "#{pane_id} #{pane_pid}").splitlines()
+    pids = dict(line.split(" ", 1) for line in listed if " " in line)
+    leader = pids.get(pane[0], "")
+    if not leader.isdigit() or not _runs_below(agent.pid, int(leader)):
+        return None
+    _show_pane(pane[0])
+    return f"{safe(agent.name, 60)}: its own pane"
+
+
+def _runs_below(pid: int | None, leader: int) -> bool:
+    """Whether a process is another or was started below it; what cannot be told is believed."""
+    if pid is None or not (above := host.parent(pid)):
+        return True
+    family = {pid}
+    while above > 1 and above not in family:
+        family.add(above)
+        above = host.parent(above)
+    return leader in family
 
 
 def _literal(text: str) -> str:
@@ -103,6 +150,23 @@ def _zellij(path: str, name: str, command: Sequence[str]) -> str:
         _run("zellij", "action", "new-pane", "--cwd", path, "--name", tab)
         return f"{tab}: a new pane"
     return f"{tab}: a new tab"
+
+
+def _zellij_agent(agent: Agent) -> str | None:
+    """Only in this session, and only by a Zellij that can go to a pane by its number."""
+    session, _, pane = (agent.facts.zellij or "").rpartition(":")
+    number = pane.removeprefix("terminal_")
+    if not number.isdecimal() or session not in ("", os.environ.get("ZELLIJ_SESSION_NAME", "")):
+        return None
+    if _version(_run("zellij", "--version")) < _FOCUSES_BY_ID:
+        return None
+    _run("zellij", "action", "focus-pane-id", f"terminal_{number}")
+    return f"{safe(agent.name, 60)}: its own pane"
+
+
+def _version(told: str) -> tuple[int, ...]:
+    found = re.search(r"(\d+)\.(\d+)\.(\d+)", told)
+    return tuple(map(int, found.groups())) if found else ()
 
 
 # -- neither --------------------------------------------------------------------------------------------------------
