@@ -6,9 +6,8 @@ ages are computed when they are drawn.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from imi_monitor.model.change import Change
+from imi_monitor.model.records import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, order=True)

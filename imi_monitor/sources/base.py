@@ -7,10 +7,10 @@ blocks: what it could not read is a failure on the board, and the last good read
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from imi_monitor.model.change import Change
+from imi_monitor.model.records import dataclass
 from imi_monitor.model.snapshot import ClaimState, Collision, EventLine, GitState, Key, Waiting, Worktree
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from imi_monitor import host, presence, roster
 from imi_monitor.git import layout, safety
 from imi_monitor.model.errors import ImiError
+from imi_monitor.model.records import dataclass
 from imi_monitor.model.snapshot import Key
 from imi_monitor.sources.base import Board, Entry
 from imi_monitor.store import trust, worktrees
