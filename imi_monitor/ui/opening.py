@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
+from imi_monitor.ui import zellij
 
 _TIMEOUT = 10.0
 
@@ -25,7 +26,7 @@ def open_in(multiplexer: str, path: str, name: str, command: Sequence[str] = ())
     """Show the place of a worktree; gives what was done, raises Refused with the multiplexer's own words."""
     if not os.path.isdir(path):
         raise Refused(f"the folder {safe(path)} does not exist any more")
-    return _zellij(path, name, command) if multiplexer == "zellij" else _tmux(path, name, command)
+    return zellij.open_in(_run, path, name, command) if multiplexer == "zellij" else _tmux(path, name, command)
 
 
 def _run(*argv: str) -> str:
@@ -84,25 +85,6 @@ def _follow(pane: str) -> None:
     """Bring a client along that looks at another session; without any client there is nobody to bring."""
     subprocess.run(["tmux", "switch-client", "-t", pane], capture_output=True, timeout=_TIMEOUT,
                    stdin=subprocess.DEVNULL, check=False)  # fmt: skip
-
-
-# -- zellij ---------------------------------------------------------------------------------------------------------
-
-
-def _zellij(path: str, name: str, command: Sequence[str]) -> str:
-    if command:
-        _run("zellij", "action", "new-pane", "--cwd", path, "--name", safe(name, 40), "--close-on-exit", "--", *command)
-        return f"{safe(name)}: {command[0]} in a new pane"
-    tab = safe(name, 40)
-    if tab in _run("zellij", "action", "query-tab-names").splitlines():
-        _run("zellij", "action", "go-to-tab-name", tab)
-        return f"{tab}: the tab that is already open"
-    try:
-        _run("zellij", "action", "new-tab", "--name", tab, "--cwd", path)
-    except Refused:  # a Zellij that wants a layout with it
-        _run("zellij", "action", "new-pane", "--cwd", path, "--name", tab)
-        return f"{tab}: a new pane"
-    return f"{tab}: a new tab"
 
 
 # -- neither --------------------------------------------------------------------------------------------------------
