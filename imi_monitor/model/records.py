@@ -29,7 +29,7 @@ def _made(plain: type) -> type:
     made: Any = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True)(plain)
     fields = dataclasses.fields(made)
     made.__init__ = _init(made, fields)
-    made.__eq__, made.__hash__ = _comparing(made, attrgetter(*(one.name for one in fields)))
+    made.__eq__, made.__hash__ = _comparing(made, attrgetter(*(one.name for one in fields if one.compare)))
     made.__repr__, made.__setattr__, made.__delattr__ = _repr, _refuse, _refuse
     made.__getstate__, made.__setstate__ = _getstate, _setstate
     return made  # type: ignore[no-any-return]
@@ -37,7 +37,7 @@ def _made(plain: type) -> type:
 
 def _ordered(plain: type) -> type:
     made: Any = _made(plain)
-    values = attrgetter(*made.__match_args__)
+    values = attrgetter(*(one.name for one in dataclasses.fields(made) if one.compare))
     for name in ("lt", "le", "gt", "ge"):
         setattr(made, f"__{name}__", _compared(made, values, getattr(operator, name)))
     return made  # type: ignore[no-any-return]

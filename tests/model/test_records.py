@@ -93,3 +93,16 @@ def test_another_kind_with_the_same_values_is_another() -> None:
     assert {key: 1}[Key("h", "r", "w")] == 1
     with pytest.raises(TypeError):
         _ = key < ("h", "r", "w")  # type: ignore[operator]
+
+
+def test_what_does_not_count_makes_no_difference() -> None:
+    @records.dataclass(frozen=True, slots=True, order=True)
+    class Read:
+        value: int
+        at: str | None = records.field(default=None, compare=False)
+
+    assert Read(1, "now") == Read(1, "then")
+    assert hash(Read(1, "now")) == hash(Read(1, "then"))
+    assert not Read(1, "now") < Read(1, "then")
+    assert Read(1, "now") != Read(2, "now")
+    assert Read(1, "now").at == "now"
