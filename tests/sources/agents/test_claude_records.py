@@ -191,6 +191,27 @@ def test_a_mode_switched_in_the_middle(scene: Scene) -> None:
     assert scene.state() == RUNNING
 
 
+def test_the_plans_own_file_is_no_work_in_the_worktree(scene: Scene) -> None:
+    claude = scene.claude()
+    claude.prompt("think", mode="plan")
+    claude.plan("1. do it")
+    claude.result("approved")
+    assert scene.agent().facts.files == ()
+
+
+def test_of_two_commands_in_the_background_the_one_that_still_runs_is_shown(scene: Scene) -> None:
+    claude = scene.claude()
+    claude.start()
+    claude.prompt("x")
+    claude.background("make all")
+    claude.background("npm run dev")
+    claude.finish("both run")
+    assert str(scene.agent().truth.tool) == "Bash make all"
+    claude.background_over()
+    claude.finish("one is over")
+    assert (scene.state(), str(scene.agent().truth.tool)) == (RUNNING, "Bash npm run dev")
+
+
 def test_subagents_are_counted_while_they_work(scene: Scene) -> None:
     claude = scene.claude()
     claude.start()
