@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from imi_monitor import host
+from imi_monitor.config import Settings
 from imi_monitor.model import times
 from imi_monitor.model.activity import MINUTES, Activity
 from imi_monitor.model.agent import Agent
@@ -54,6 +55,7 @@ class Engine:
         on_roster: Callable[[tuple[Entry, ...]], None] | None = None,
         on_git: Callable[[Key, GitState], None] | None = None,
         on_refresh: Callable[[], None] | None = None,
+        first: Snapshot | None = None,
     ) -> None:
         self._sources = tuple(sources)
         self._on_roster = on_roster
@@ -73,7 +75,9 @@ class Engine:
         self._changed = asyncio.Event()
         self._urgent = asyncio.Event()
         self._published = asyncio.Condition()
-        self._snapshot = Snapshot(0, times.stamp(), host.hostname())
+        self._snapshot = first or Snapshot(0, times.stamp(), host.hostname())
+        if first is not None:  # known, until the sources say something else
+            self._worktrees = {tree.key: tree for tree in first.worktrees}
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Engine:
@@ -143,7 +147,7 @@ class Engine:
             change = replace(change, by=by)
             self._changes.append(change)
             activity = self._activity.setdefault(key, Activity())
-            minute = int(time.time() // 60)
+            minute = times.clock() // 60_000_000_000
             activity.add(minute, change.count)
             self._update(key, last_change=change, activity=activity.since(minute - MINUTES))
         self._urgent.set()
@@ -157,8 +161,8 @@ class Engine:
         self._grants = by_key(picture.grants)
         self._claims = {claim.key: claim for claim in picture.claims}
         self._events.extend(picture.events)
-        for key, worktree in self._worktrees.items():
-            claim = self._claim_of(self._entries[key])
+        for key, entry in self._entries.items():
+            worktree, claim = self._worktrees[key], entry.claim(self._claims)
             if worktree.claim != claim:
                 self._worktrees[key] = replace(worktree, claim=claim)
         self._urgent.set()
@@ -195,32 +199,12 @@ class Engine:
         """The worktree of a roster entry, keeping what is already known of it."""
         known = self._worktrees.get(entry.key)
         if known is not None and known.path == entry.path:
-            return replace(
+            listed = replace(
                 known, type=entry.type, branch=entry.branch, is_main=entry.is_main, missing=entry.missing,
-                locked=entry.locked, pr=entry.pr, claim=self._claim_of(entry),
+                locked=entry.locked, pr=entry.pr, claim=entry.claim(self._claims),
             )  # fmt: skip
-        return Worktree(
-            key=entry.key, path=entry.path, type=entry.type, branch=entry.branch, is_main=entry.is_main,
-            missing=entry.missing, locked=entry.locked, pr=entry.pr, claim=self._claim_of(entry), git=None,
-            failure=None, watched="starting", watched_why=None,
-        )  # fmt: skip
-
-    def _claim_of(self, entry: Entry) -> ClaimState | None:
-        """The registry's claim; else that of another program, which only its presence lock tells."""
-        claim = self._claims.get(entry.key)
-        if claim is not None or entry.held_by is None:
-            return claim
-        return ClaimState(
-            entry.key,
-            entry.held_by,
-            "held",
-            0,
-            entry.held_since,
-            None,
-            None,
-            None,
-            process="another program (presence lock)",
-        )
+            return known if listed == known else listed  # the very same one need not be drawn again
+        return entry.worktree(self._claims)
 
     def _update(self, key: Key, **fields: object) -> None:
         known = self._worktrees.get(key)
@@ -300,12 +284,12 @@ async def live(
     database: str,
     common_dirs: Sequence[str] | None = None,
     *,
-    remote: str = "origin",
-    trunk: str | None = None,
-    agents: bool = True,
+    settings: Settings | None = None,
+    first: Snapshot | None = None,
 ) -> AsyncIterator[Engine]:
-    """The engine on the real world: these repositories, or all that the registry knows. `agents`: look at them too."""
+    """The engine on the real world: these repositories, or all that the registry knows."""
     from imi_monitor.sources.agents import readers
+    from imi_monitor.sources.agents.keeper import Keeper
     from imi_monitor.sources.agents.source import AgentsSource
     from imi_monitor.sources.changes import ChangesSource, Listeners
     from imi_monitor.sources.collisions import CollisionsSource
@@ -317,10 +301,13 @@ async def live(
     from imi_monitor.sources.worktrees import Scope, WorktreesSource
     from imi_monitor.store import aio
 
-    async with aio.open(database) as registry:
+    settings = settings or Settings()
+    async with aio.open(database) as registry, Keeper(registry, settings.number("sessions.keep_days")) as keeper:
         worktrees = WorktreesSource(registry, Scope(None if common_dirs is None else tuple(common_dirs)), database)
         claims = RegistrySource(registry)
-        status = StatusSource(TrunkSettings(remote, trunk))
+        status = StatusSource(TrunkSettings(
+            settings.text("git_settings.remote_name"), settings.text("git_settings.default_branch") or None
+        ))  # fmt: skip
         collisions = CollisionsSource()
 
         def registry_changed() -> None:
@@ -340,7 +327,7 @@ async def live(
         )
         events = Shared(choose())
         changes = ChangesSource(events.part("work"), listeners, database, global_excludes(None))
-        watcher = AgentsSource(events.part("agents"), readers.all_readers, readers.scan)
+        watcher = AgentsSource(events.part("agents"), readers.all_readers, readers.scan, keeper.keep)
 
         def follow(entries: tuple[Entry, ...]) -> None:
             status.follow(entries)
@@ -353,6 +340,8 @@ async def live(
             status.look_again()
             watcher.look_again()
 
-        sources = (worktrees, claims, status, changes, collisions, *((watcher,) if agents else ()))
-        async with Engine(sources, on_roster=follow, on_git=collisions.saw, on_refresh=look_again) as engine:
+        agents = (watcher,) if settings.flag("monitoring_settings.track_agent_activity") else ()
+        sources = (worktrees, claims, status, changes, collisions, *agents)
+        made = Engine(sources, on_roster=follow, on_git=collisions.saw, on_refresh=look_again, first=first)
+        async with made as engine:
             yield engine

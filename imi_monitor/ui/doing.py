@@ -1,42 +1,48 @@
-"""What each own key of the dashboard does: `do_<word>` for every word of `commands.OWN`. Acts and views have their own rooms."""
+"""What each own key of the dashboard does: `do_<word>` for every word of `commands.OWN`. Acts and views have their own rooms.
+
+What only a key needs is loaded when it is pressed: the first paint does not wait for it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from textual import on, work
 from textual.app import SuspendNotSupported
 from textual.widgets import Input
 
 from imi_monitor import actions
-from imi_monitor.actions.base import Action, Outcome
-from imi_monitor.actions.context import Context
 from imi_monitor.model import times
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.text import count, safe
-from imi_monitor.ui import availability, browsing, copying, opening, pickers
+from imi_monitor.ui import availability
+from imi_monitor.ui.agent_keys import AgentKeys
 from imi_monitor.ui.commands import Command
 from imi_monitor.ui.header import troubles
-from imi_monitor.ui.home import Home
-from imi_monitor.ui.menu import Entry, Menu
 from imi_monitor.ui.ordering import GROUPS, SORTS, Order, after
-from imi_monitor.ui.panels.worktrees import group_of, key_of
-from imi_monitor.ui.questions import dialog
-from imi_monitor.ui.views import VIEWS
+from imi_monitor.ui.panels.agents import agent_of
+from imi_monitor.ui.panels.worktrees import group_of
 from imi_monitor.ui.widgets.lines import Lines
+
+if TYPE_CHECKING:
+    from imi_monitor.actions.base import Action, Outcome
+    from imi_monitor.actions.context import Context
 
 INTERVALS = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
 
-class Doing(Home):
+class Doing(AgentKeys):
     """The one way in is `action_do(word)`: from a key, a click, the palette or the help."""
 
     def command(self, word: str) -> Command | None:
         return next((command for command in self.commands if command.word == word), None)
 
     def why_not(self, command: Command) -> str:
+        if command.word in availability.OF_AGENT and self.meant_agent is not None:
+            return ""
         return availability.why_not(command, self._facts, self.selected_tree, len(self._marks))
 
     def action_do(self, word: str) -> None:
@@ -60,20 +66,26 @@ class Doing(Home):
             return True
         return command.everywhere and not self.screen.is_modal
 
-    def say(self, text: str, *, bad: bool = False) -> None:
-        self.notify(text, severity="warning" if bad else "information", markup=False)
-
     # -- acts and views ---------------------------------------------------------------------------------------------
 
     def action_view(self, word: str) -> None:
+        from imi_monitor.ui.views import VIEWS
+
         view = next(view for view in VIEWS if view.word == word)
-        if view.needs_worktree and self._selected is None:
+        agent = self.meant_agent
+        if view.needs_worktree and self._selected is None and agent is None:
             self.say("select a worktree first", bad=True)
             return
-        self.push_screen(view(self._selected, self._surroundings))
+        if type(self.screen) is view:  # its key within itself does nothing
+            return
+        made = view(self._selected, self._surroundings)
+        made.agent_id = agent.id if agent is not None else None
+        self.push_screen(made)
         self.call_after_refresh(self._draw)
 
     def action_act(self, word: str) -> None:
+        from imi_monitor.ui.questions import dialog
+
         action = actions.find(word.replace("-", " ")) or actions.find(word)
         if action is not None:
             self.push_screen(dialog(action, self.targets, self._at), lambda outcome: self._acted(action, outcome))
@@ -88,6 +100,8 @@ class Doing(Home):
     def _acted(self, action: Action, outcome: Outcome | None) -> None:
         if outcome is None:
             return
+        from imi_monitor.ui import opening
+
         lines = [*outcome.lines, *(f"warning: {text}" for text in outcome.warnings)]
         self.notify("\n".join(safe(line, 200) for line in lines[:5]) or "done", markup=False)
         self._marks = frozenset()
@@ -103,7 +117,7 @@ class Doing(Home):
 
     @on(Lines.Chosen)
     def _chosen(self, message: Lines.Chosen) -> None:
-        """Enter or a double click: on a worktree (or its claim) opens it, on a heading folds it."""
+        """Enter or a double click: on a worktree opens it, on an agent goes there, on a heading folds it."""
         if message.lines is self.worktrees.lines:
             group = group_of(message.key)
             if group is not None:
@@ -111,7 +125,11 @@ class Doing(Home):
             elif self.command("open") is not None:
                 self.action_do("open")
         elif message.lines is self.panel(3).lines:
-            self._go_to_claim(message.key)
+            agent = self.agent(agent_of(message.key))
+            if agent is not None:
+                self.go_to_agent(agent)
+            else:
+                self._go_to_claim(message.key)
 
     def _go_to_claim(self, row: str | None) -> None:
         repo, _, name = (row or "").partition("\0")
@@ -125,6 +143,15 @@ class Doing(Home):
             self.call_after_refresh(self.action_do, "menu")
 
     def do_open(self) -> None:
+        """The pane of the agent that works there, else a shell of one's own."""
+        tree = self.selected_tree
+        agent = self._pane_of(tree) if tree is not None else None
+        if agent is not None:
+            self.go_to_agent(agent)
+        else:
+            self.do_shell()
+
+    def do_shell(self) -> None:
         if self.selected_tree is not None:
             self._open(self.selected_tree)
 
@@ -133,6 +160,8 @@ class Doing(Home):
             self._open(self.selected_tree, (availability.git_screen(),))
 
     def _open(self, tree: Worktree, command: Sequence[str] = ()) -> None:
+        from imi_monitor.ui import opening
+
         around = opening.multiplexer()
         if around:
             self._tell(lambda: opening.open_in(around, tree.path, tree.key.worktree, command))
@@ -152,6 +181,8 @@ class Doing(Home):
 
     @work(exit_on_error=False, group="browse")
     async def _browse(self, tree: Worktree) -> None:
+        from imi_monitor.ui import browsing
+
         try:
             page = await asyncio.to_thread(browsing.pull_request_page, tree.path, tree.pr or 0)
             opened = await asyncio.to_thread(browsing.browse, page)
@@ -171,6 +202,8 @@ class Doing(Home):
             self.say(error.sentence, bad=True)
 
     def do_menu(self) -> None:
+        from imi_monitor.ui import pickers
+
         name = safe(self.selected_tree.key.worktree, 40) if self.selected_tree else ""
         title = f"{len(self._marks)} marked worktrees" if self._marks else name
         self.push_screen(pickers.of_row(title, self.commands, self.why_not), self._picked)
@@ -179,6 +212,9 @@ class Doing(Home):
         tree = self.selected_tree
         if tree is None:
             return
+        from imi_monitor.ui import copying
+        from imi_monitor.ui.menu import Menu
+
         texts = copying.choices(tree)
 
         def copied(word: str | None) -> None:
@@ -236,19 +272,6 @@ class Doing(Home):
         every = frozenset(name(tree) for tree in self._shown.worktrees) if self._shown else frozenset()
         self._fold(frozenset() if self.worktrees.folded else every)
 
-    def do_next(self) -> None:
-        """The next one below the cursor that needs a person, round and round."""
-        facts, listed = self._facts, self.worktrees.listed
-        if facts is None:
-            return
-        here = next((place for place, tree in enumerate(listed) if tree.key == self._selected), -1)
-        wanted = next((tree for tree in [*listed[here + 1 :], *listed[: here + 1]] if facts.needs_somebody(tree)), None)
-        if wanted is None:
-            self.say("nothing here needs you")
-        else:
-            self.worktrees.lines.select(key_of(wanted))
-            self.worktrees.lines.focus()
-
     # -- looking ----------------------------------------------------------------------------------------------------
 
     def do_only(self) -> None:
@@ -283,12 +306,14 @@ class Doing(Home):
         self._interval = seconds
         if self._timer is not None:
             self._timer.stop()
-        self._timer = self.set_interval(seconds, self._draw)
+        self._timer = self.set_interval(seconds, self._beat)
         self._draw()
 
     # -- the dashboard ----------------------------------------------------------------------------------------------
 
     def do_theme(self) -> None:
+        from imi_monitor.ui import pickers
+
         before = self.theme
 
         def peek(name: str) -> None:
@@ -305,6 +330,8 @@ class Doing(Home):
         if not found:
             self.say("everything can be read")
             return
+        from imi_monitor.ui.menu import Entry, Menu
+
         now = times.now()
         entries = [
             Entry(f"{n}", what, f"for {times.age_of(since, now)}: {why}") for n, (since, what, why) in enumerate(found)
@@ -312,9 +339,13 @@ class Doing(Home):
         self.push_screen(Menu(f"{count(len(found), 'thing')} that cannot be read now", entries, search=False))
 
     def do_palette(self) -> None:
+        from imi_monitor.ui import pickers
+
         self.push_screen(pickers.palette(self._here(), self.why_not), self._picked)
 
     def do_help(self) -> None:
+        from imi_monitor.ui import pickers
+
         self.push_screen(pickers.keys(self._here(), self.why_not), self._picked)
 
     def _here(self) -> list[Command]:

@@ -27,7 +27,8 @@ _WHOLE = 60.0  # every so often everything is looked at anew, whatever was said 
 _SCAN = 2.5  # between two looks at all processes while nothing happens; those that are known are asked every time
 
 Scan = Callable[[], Sequence[AgentProcess]]
-Keep = Callable[[Sequence[Seen]], Awaitable[None]]
+# Gives a sentence as long as what happened cannot be written down.
+Keep = Callable[[Sequence[Seen]], Awaitable[str | None]]
 
 
 class AgentsSource:
@@ -102,7 +103,11 @@ class AgentsSource:
             board.well(self.name, "; ".join(f"{name}: {why}" for name, why in sorted(self._told.items())) or None)
         await self._follow_folders(folders)
         if self._keep is not None:
-            await self._keep(seen)
+            why = await self._keep(seen)
+            if why is None:
+                board.well("sessions")
+            else:
+                board.fail("sessions", "the record of what agents do", why)
         if looks.unread:
             self._pace.poke()
 
