@@ -178,7 +178,7 @@ def _worker(path: str, start: float, name: str) -> None:
         answer = answer or db.transact(connection, taking.take, _REPO, worktree, wish)
         waits.append(time.perf_counter() - begun)
         if answer.granted:
-            db.transact(connection, taking.release, _REPO, worktree, name, answer.claim.epoch)
+            db.transact_lightly(connection, taking.release, _REPO, worktree, name, answer.claim.epoch)
     connection.close()
     print(json.dumps(waits))
 

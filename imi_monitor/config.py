@@ -41,6 +41,8 @@ KEYS: dict[str, tuple[object, str, str]] = {
     ),
     "claims.agent": ("", "IMI_AGENT_ID", "who claims when --agent is not given; empty means human:$USER"),
     "claims.ttl_seconds": (0, "", "after how long a silent claim is shown as stale; 0 is never"),
+    "claims.auto": (False, "", "a live agent claims its free worktree and gives it back at its end (also: auto_claim)"),
+    "sessions.keep_days": (30, "", "how long what agents did is kept; 0 keeps nothing"),
     "trash.keep_days": (30, "", "how long removed worktrees can be brought back"),
     "ui.theme": ("", "IMI_THEME", "the dashboard's colours; empty chooses by the terminal"),
     "ui.ascii": (False, "", "the dashboard without Unicode, as with --ascii"),
@@ -61,7 +63,12 @@ KEYS: dict[str, tuple[object, str, str]] = {
 # [repositories.NAME]: commands of one repository, run only when it is trusted.
 REPOSITORY_KEYS = ("post_create", "pre_remove")
 # A cluster's own file may not say who somebody is, nor where things are sent: it lies where agents write.
-USER_KEYS = ("ui.keymap", "claims.agent", "servers.redis_url", "servers.amqp_url", "servers.postgres_url")
+# And it must not let an agent make what it did be forgotten.
+USER_KEYS = (
+    "ui.keymap", "claims.agent", "claims.auto", "sessions.keep_days", "servers.redis_url", "servers.amqp_url",
+    "servers.postgres_url",
+)  # fmt: skip
+_ALIASES = {"auto_claim": "claims.auto"}
 _CHOICES = {
     "worktrees.branch_style": ("slash", "dash"),
     "notify.when": ("unfocused", "always", "never"),
@@ -219,6 +226,7 @@ def _read_file(settings: Settings, path: str, *, trusted: bool) -> None:
 
 
 def _set(settings: Settings, key: str, value: object, path: str, trusted: bool) -> None:
+    key = _ALIASES.get(key, key)
     if not trusted and key in USER_KEYS:
         raise UsageError(
             f"{key} is not allowed in {safe(path)}: it belongs in {safe(paths.config_file())}", code="bad-setting"

@@ -15,12 +15,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from imi_monitor import host
+from imi_monitor.config import Settings
 from imi_monitor.model import times
 from imi_monitor.model.activity import MINUTES, Activity
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.agent_claims import named
 from imi_monitor.model.attribution import by_key, holder_at
 from imi_monitor.model.change import Change
+from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import (
     ClaimState,
     Collision,
@@ -54,6 +56,7 @@ class Engine:
         on_roster: Callable[[tuple[Entry, ...]], None] | None = None,
         on_git: Callable[[Key, GitState], None] | None = None,
         on_refresh: Callable[[], None] | None = None,
+        first: Snapshot | None = None,
     ) -> None:
         self._sources = tuple(sources)
         self._on_roster = on_roster
@@ -73,7 +76,9 @@ class Engine:
         self._changed = asyncio.Event()
         self._urgent = asyncio.Event()
         self._published = asyncio.Condition()
-        self._snapshot = Snapshot(0, times.stamp(), host.hostname())
+        self._snapshot = first or Snapshot(0, times.stamp(), host.hostname())
+        if first is not None:  # known, until the sources say something else
+            self._worktrees = {tree.key: tree for tree in first.worktrees}
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Engine:
@@ -143,7 +148,7 @@ class Engine:
             change = replace(change, by=by)
             self._changes.append(change)
             activity = self._activity.setdefault(key, Activity())
-            minute = int(time.time() // 60)
+            minute = times.clock() // 60_000_000_000
             activity.add(minute, change.count)
             self._update(key, last_change=change, activity=activity.since(minute - MINUTES))
         self._urgent.set()
@@ -157,8 +162,8 @@ class Engine:
         self._grants = by_key(picture.grants)
         self._claims = {claim.key: claim for claim in picture.claims}
         self._events.extend(picture.events)
-        for key, worktree in self._worktrees.items():
-            claim = self._claim_of(self._entries[key])
+        for key, entry in self._entries.items():
+            worktree, claim = self._worktrees[key], self._claim_of(entry)
             if worktree.claim != claim:
                 self._worktrees[key] = replace(worktree, claim=claim)
         self._urgent.set()
@@ -195,10 +200,11 @@ class Engine:
         """The worktree of a roster entry, keeping what is already known of it."""
         known = self._worktrees.get(entry.key)
         if known is not None and known.path == entry.path:
-            return replace(
+            listed = replace(
                 known, type=entry.type, branch=entry.branch, is_main=entry.is_main, missing=entry.missing,
                 locked=entry.locked, pr=entry.pr, claim=self._claim_of(entry),
             )  # fmt: skip
+            return known if listed == known else listed  # the very same one need not be drawn again
         return Worktree(
             key=entry.key, path=entry.path, type=entry.type, branch=entry.branch, is_main=entry.is_main,
             missing=entry.missing, locked=entry.locked, pr=entry.pr, claim=self._claim_of(entry), git=None,
@@ -295,24 +301,50 @@ def _same(left: Snapshot, right: Snapshot) -> bool:
     return replace(left, seq=0, taken_at="") == replace(right, seq=0, taken_at="")
 
 
+def first_picture(database: str, common_dirs: Sequence[str] | None = None) -> Snapshot | None:
+    """What is known at once, for `live` to begin with; None when it cannot be read, which the sources tell then."""
+    from imi_monitor.sources import glance
+    from imi_monitor.sources.worktrees import Scope
+
+    try:
+        entries, claims = glance.at(database, Scope(None if common_dirs is None else tuple(common_dirs)))
+    except (ImiError, OSError):
+        return None
+    board = Engine(())
+    board.registry(claims)
+    board.roster(entries)
+    return board._fold()
+
+
 @asynccontextmanager
 async def live(
-    database: str, common_dirs: Sequence[str] | None = None, *, remote: str = "origin", trunk: str | None = None
+    database: str,
+    common_dirs: Sequence[str] | None = None,
+    *,
+    settings: Settings | None = None,
+    first: Snapshot | None = None,
 ) -> AsyncIterator[Engine]:
     """The engine on the real world: these repositories, or all that the registry knows."""
+    from imi_monitor.sources.agents import readers
+    from imi_monitor.sources.agents.keeper import Keeper
+    from imi_monitor.sources.agents.source import AgentsSource
     from imi_monitor.sources.changes import ChangesSource, Listeners
     from imi_monitor.sources.collisions import CollisionsSource
     from imi_monitor.sources.files.choose import choose
     from imi_monitor.sources.files.ignore import global_excludes
+    from imi_monitor.sources.files.shared import Shared
     from imi_monitor.sources.registry import RegistrySource
     from imi_monitor.sources.status import StatusSource, TrunkSettings
     from imi_monitor.sources.worktrees import Scope, WorktreesSource
     from imi_monitor.store import aio
 
-    async with aio.open(database) as registry:
+    settings = settings or Settings()
+    async with aio.open(database) as registry, Keeper(registry, settings.number("sessions.keep_days")) as keeper:
         worktrees = WorktreesSource(registry, Scope(None if common_dirs is None else tuple(common_dirs)), database)
         claims = RegistrySource(registry)
-        status = StatusSource(TrunkSettings(remote, trunk))
+        status = StatusSource(TrunkSettings(
+            settings.text("git_settings.remote_name"), settings.text("git_settings.default_branch") or None
+        ))  # fmt: skip
         collisions = CollisionsSource()
 
         def registry_changed() -> None:
@@ -330,17 +362,23 @@ async def live(
             roster=worktrees.look,
             registry=registry_changed,
         )
-        changes = ChangesSource(choose(), listeners, database, global_excludes(None))
+        events = Shared(choose())
+        changes = ChangesSource(events.part("work"), listeners, database, global_excludes(None))
+        watcher = AgentsSource(events.part("agents"), readers.all_readers, readers.scan, keeper.keep)
 
         def follow(entries: tuple[Entry, ...]) -> None:
             status.follow(entries)
             changes.follow(entries)
             collisions.follow(entries)
+            watcher.follow(entries)
 
         def look_again() -> None:
             registry_changed()
             status.look_again()
+            watcher.look_again()
 
-        sources = (worktrees, claims, status, changes, collisions)
-        async with Engine(sources, on_roster=follow, on_git=collisions.saw, on_refresh=look_again) as engine:
+        agents = (watcher,) if settings.flag("monitoring_settings.track_agent_activity") else ()
+        sources = (worktrees, claims, status, changes, collisions, *agents)
+        made = Engine(sources, on_roster=follow, on_git=collisions.saw, on_refresh=look_again, first=first)
+        async with made as engine:
             yield engine

@@ -435,3 +435,58 @@ def test_no_child_outlives_us(repo: Repo, tmp_path: Path) -> None:  # G5
     finally:
         process.kill()
         process.wait()
+
+
+def test_a_record_that_git_fills_a_moment_later(repo: Repo, back_end: str) -> None:
+    """git makes `gitdir` empty and then writes it, which changes no folder's time: the roster once stayed without it."""
+    whole = repo.worktree("feat-late")
+    admin = repo.path / ".git/worktrees/feat-late"
+    hidden = repo.path.parent / "hidden"
+    admin.rename(hidden)
+
+    async def work() -> None:
+        async with live(repo) as made:
+            room = repo.path / ".git/worktrees"
+            room.mkdir(exist_ok=True)
+            half = room / "feat-late"
+            half.mkdir()
+            (half / "gitdir").touch()
+            await asyncio.sleep(0.4)  # until the half of it was looked at
+            for file in sorted(hidden.iterdir()):
+                if file.is_file():
+                    (half / file.name).write_bytes(file.read_bytes())
+            await until(made, lambda s: _has(s, "feat-late") and tree(s, "feat-late").git)
+
+    run(work)
+    assert whole.path.is_dir()
+
+
+def _has(snapshot: Snapshot, name: str) -> bool:
+    return any(one.key.worktree == name for one in snapshot.worktrees)
+
+
+def test_a_record_that_becomes_whole_while_the_list_is_read(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not in the list, and nothing will ever tell again: the list must call itself incomplete."""
+    from imi_monitor.sources import worktrees
+    from imi_monitor.store import db
+
+    repo.worktree("feat-late")
+    admin = repo.path / ".git/worktrees/feat-late"
+    pointer = (admin / "gitdir").read_bytes()
+    (admin / "gitdir").write_bytes(b"")
+    listed = worktrees.roster.roster
+
+    def list_and_fill(*args: object) -> object:
+        found = listed(*args)  # type: ignore[arg-type]
+        (admin / "gitdir").write_bytes(pointer)
+        return found
+
+    monkeypatch.setattr(worktrees.roster, "roster", list_and_fill)
+    connection = db.connect(paths.default_database())
+    try:
+        scope = worktrees.Scope((str(repo.path / ".git"),))
+        entries, whole = worktrees.read_roster(connection, scope, paths.default_database())
+    finally:
+        connection.close()
+    assert [entry.key.worktree for entry in entries] == ["app"]
+    assert not whole

@@ -31,12 +31,34 @@ class Watch(Action):
     streams = True
 
 
+class Agents(Action):
+    words = ("agents",)
+    label = "Agents"
+    help = "which agent works where, what it does this second, and which one waits for an answer"
+    more = """Seen by themselves: Claude Code, Codex, Gemini, opencode, Copilot and aider, without anything installed into them
+    (`imi hooks install` makes it exact and instant). Without REPO: the repository around you, or all registered ones."""
+    arguments = (Argument("repo", "repositories: paths, or names from the registry", rest=True),)
+    changes = False
+
+
+class ExplainAgent(Action):
+    words = ("agents explain",)
+    label = "Explain an agent"
+    help = "why an agent is shown as it is: the evidence that decided, and what was set aside"
+    arguments = (Argument("name", "the agent, its worktree, or how its session begins"),)
+    changes = False
+
+
 class Demo(Action):
     words = ("demo",)
     label = "Demonstration"
     help = "a throw-away repository with six worktrees and acting agents, to look at; it removes itself"
     more = "Nothing of yours is touched: it has a folder and a registry of its own."
-    arguments = (Argument("view", "what shows it: status (for people) or watch (JSON)", optional=True),)
+    arguments = (
+        Argument(
+            "view", "what shows it: dashboard (usual on a terminal), status (text), or watch (JSON)", optional=True
+        ),
+    )
     options = (
         Option("seconds", "end after so many seconds", value="SECONDS", number=True),
         Option("pace", "seconds between an agent's steps", value="SECONDS", number=True),
@@ -56,4 +78,4 @@ class ResetTerminal(Action):
     recovers = False
 
 
-FRONTS: tuple[Action, ...] = (Monitor(), Watch(), Demo(), ResetTerminal())
+FRONTS: tuple[Action, ...] = (Monitor(), Watch(), Agents(), ExplainAgent(), Demo(), ResetTerminal())

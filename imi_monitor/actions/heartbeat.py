@@ -31,7 +31,9 @@ class HeartbeatAction(Action):
         found = ownership.find(context, request)
         if found.repo_name is None:
             raise ownership.not_yours(context, found, None, who, number)
-        counted, claim = db.transact(context.connection, taking.heartbeat, found.repo_name, found.name, who, number)
+        counted, claim = db.transact_lightly(
+            context.connection, taking.heartbeat, found.repo_name, found.name, who, number
+        )
         if not counted:
             raise ownership.not_yours(context, found, claim, who, number)
         ttl = f", stale after {times.age(claim.ttl_seconds)} of silence" if claim.ttl_seconds else ""

@@ -11,19 +11,24 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from imi_monitor.cli import args, out
-from imi_monitor.model.errors import UsageError
+from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.text import safe
 
 if TYPE_CHECKING:
     from imi_monitor.cli.args import Parsed
+    from imi_monitor.cli.demo_world import World
 
-_VIEWS = ("status", "watch")
+_VIEWS = ("dashboard", "status", "watch")
 
 
 def show(parsed: Parsed) -> int:
-    view = parsed.request.text("view") or "status"
+    view = parsed.request.text("view") or ("dashboard" if _at_a_terminal(parsed) else "status")
     if view not in _VIEWS:
         raise UsageError(f"imi demo has no view {safe(view)!r}: use one of {', '.join(_VIEWS)}")
+    if view == "dashboard" and not _at_a_terminal(parsed):
+        raise Refused(
+            "the dashboard needs a terminal: `imi demo status` prints, `imi demo watch` streams", code="no-terminal"
+        )
     folder = tempfile.mkdtemp(prefix="imi-demo-")
     signal.signal(signal.SIGTERM, _end)
     signal.signal(signal.SIGHUP, _end)
@@ -41,7 +46,6 @@ def _end(_number: int, _frame: FrameType | None) -> None:
 
 
 def _show(parsed: Parsed, view: str, folder: str) -> int:
-    from imi_monitor.cli import watch
     from imi_monitor.cli.demo_world import World
 
     world = World(folder)
@@ -50,16 +54,31 @@ def _show(parsed: Parsed, view: str, folder: str) -> int:
     world.build()
     out.end_progress()
     os.chdir(world.trunk)
-    once = parsed.request.flag("once") or (view == "status" and not sys.stdout.isatty() and not _timed(parsed))
     world.start(parsed.request.number("pace") or 1.0)
     try:
-        words = ["--db", world.database, *(["watch"] if view == "watch" else ["status", "--watch"])]
-        inner = args.parse(words)
-        if once:
-            inner.request.values["once"] = True
-        return watch.show(inner, seconds=parsed.request.number("seconds"))
+        return _play(parsed, view, world)
     finally:
         world.stop()
+
+
+def _play(parsed: Parsed, view: str, world: World) -> int:
+    """The front end that was asked for, on the demonstration's own repository and registry."""
+    from imi_monitor.cli import home, watch
+
+    flags = [f"--{name}" for name in ("ascii", "read-only") if parsed.flag(name)]
+    words = {"dashboard": ["monitor", world.trunk], "status": ["status", "--watch"], "watch": ["watch"]}[view]
+    inner = args.parse(["--db", world.database, *flags, *words])
+    if view == "dashboard":
+        return home.dashboard(inner, [world.trunk]) or 0
+    if parsed.request.flag("once") or (view == "status" and not sys.stdout.isatty() and not _timed(parsed)):
+        inner.request.values["once"] = True
+    return watch.show(inner, seconds=parsed.request.number("seconds"))
+
+
+def _at_a_terminal(parsed: Parsed) -> bool:
+    """Whether a person sits there who gave no end to it."""
+    asked = parsed.flag("json") or parsed.request.flag("once") or _timed(parsed)
+    return not asked and sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()
 
 
 def _timed(parsed: Parsed) -> bool:

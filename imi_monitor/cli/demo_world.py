@@ -14,9 +14,12 @@ from dataclasses import dataclass
 from imi_monitor import actions
 from imi_monitor.actions.base import Outcome, Request
 from imi_monitor.actions.context import Context
+from imi_monitor.cli import demo_agents
+from imi_monitor.cli.demo_agents import Pen
 from imi_monitor.git import authoring
 from imi_monitor.git.layout import discover
 from imi_monitor.git.run import Git
+from imi_monitor.model import times
 from imi_monitor.model.errors import ImiError
 
 _FILES = {
@@ -29,7 +32,20 @@ _FILES = {
     "ci/pipeline.yml": "steps: []\n",
     "docs/guide.md": "# Guide\n",
 }
+_PROMPTS = ("let people pay", "the list is slow", "make it look like the sketch", "find out why it fails at night")
+_COMMANDS = ("pytest -q", "npm test", "cargo test", "make lint")
+_ANSWERS = ("Done, all tests pass.", "It is faster now, and there is a test for it.", "I found it: an empty basket.")
 _WORKTREES = (("feat", "api"), ("feat", "ui"), ("fix", "bug"), ("devops", "ci"), ("feat", "search"))
+
+
+# What is written into a file, by its ending.
+_LINES = {
+    ".py": "\n\ndef step_{0}(items):\n    return [item for item in items if item != {0}]",
+    ".tsx": "export const Item{0} = () => <li>item {0}</li>",
+    ".ts": "export const colour{0} = '#{0:03}'",
+    ".rs": "fn step_{0}() -> u32 {{ {0} }}",
+    ".md": "- step {0}",
+}
 
 
 @dataclass(frozen=True)
@@ -57,6 +73,7 @@ class World:
         self.database = os.path.join(folder, "registry", "iMi.db")
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
+        self._pens: list[Pen] = []
 
     def build(self) -> None:
         """The repository, six worktrees beside its trunk, and the first claims."""
@@ -82,17 +99,27 @@ class World:
             return action.run(context, Request(verb, dict(values)))
 
     def start(self, pace: float = 1.0, seed: int = 7) -> None:
-        """Let the agents live."""
-        for number, actor in enumerate(ACTORS):
-            life = Life(self, actor, random.Random(seed + number), pace, self._stop)
-            thread = threading.Thread(target=life.run, daemon=True, name=actor.agent)
+        """Let the agents live, each as a program with its own records."""
+        home = os.path.join(self.folder, "agents")
+        os.environ.update(demo_agents.environment(home))
+        for number, life in enumerate(self.lives(seed)):
+            pen = demo_agents.PENS[life.actor.agent.partition("-")[0]](home, life.root, random.Random(seed - number))
+            self._pens.append(pen)
+            thread = threading.Thread(target=life.run, args=(pace, self._stop, pen), daemon=True, name=life.actor.agent)
             self._threads.append(thread)
             thread.start()
+
+    def lives(self, seed: int = 7) -> list[Life]:
+        """Of each agent; the same for the same seed, as long as nobody interferes."""
+        return [Life(self, actor, random.Random(seed + number)) for number, actor in enumerate(ACTORS)]
 
     def stop(self) -> None:
         self._stop.set()
         for thread in self._threads:
             thread.join(timeout=10)
+        for pen in self._pens:
+            pen.end()
+        self._pens.clear()
 
     def _pull_request(self, git: Git) -> None:
         """What a forge would have: a pull request's head under `refs/pull`, in an origin that is a folder."""
@@ -111,60 +138,107 @@ class World:
 class Life:
     """What one agent does, step by step, until the world stops."""
 
-    def __init__(self, world: World, actor: Actor, rng: random.Random, pace: float, stop: threading.Event) -> None:
+    def __init__(self, world: World, actor: Actor, rng: random.Random) -> None:
+        self.actor = actor
         self._world = world
-        self._actor = actor
         self._rng = rng
-        self._pace = pace
-        self._stop = stop
-        self._root = os.path.join(world.folder, "shop", actor.worktree)
+        self.root = os.path.realpath(os.path.join(world.folder, "shop", actor.worktree))
+        self._file: str | None = None
 
-    def run(self) -> None:
-        for step in self._steps():
-            if self._stop.wait(self._pace * self._rng.uniform(0.5, 1.5)):
+    def run(self, pace: float, stop: threading.Event, pen: Pen) -> None:
+        for step in self._recorded(pen):
+            if stop.wait(pace * self._rng.uniform(0.5, 1.5)):
                 return
             try:
                 step()
             except (ImiError, OSError):
                 continue  # the person who watches removed or took over its worktree: that is part of the play
 
-    def _steps(self) -> Iterator[Callable[[], object]]:
+    def steps(self) -> Iterator[Callable[[], object]]:
+        """Endless: some edits, a commit, now and then a new claim."""
         while True:
             for _ in range(self._rng.randint(2, 5)):
                 yield self._edit
+            yield self._stage
+            yield self._edit
             yield self._commit
             if self._rng.random() < 0.3:
                 yield self._release
                 yield self._claim
 
+    def _recorded(self, pen: Pen) -> Iterator[Callable[[], object]]:
+        """The same, with what the agent's program writes about it: who asked for it, which tools, what it waits for."""
+        resting = True
+        for step in self.steps():
+            if resting:
+                yield lambda: pen.prompt(self._rng.choice(_PROMPTS))
+            resting = step == self._commit
+            if step == self._edit:
+                yield lambda: pen.tool("Edit", self._choose())
+                yield step
+                yield pen.done
+            elif step == self._commit:
+                yield lambda: pen.tool("Bash", self._rng.choice(_COMMANDS))
+                if self._rng.random() < 0.5:
+                    yield pen.ask
+                    yield from [_nothing] * self._rng.randint(2, 5)
+                    yield pen.answered
+                yield pen.done
+                yield step
+                yield lambda: pen.finish(self._rng.choice(_ANSWERS))
+                yield from [_nothing] * self._rng.randint(1, 4)
+            else:
+                yield step
+
+    def _choose(self) -> str:
+        self._file = self._rng.choice(self.actor.files)
+        return self._file
+
     def _edit(self) -> None:
-        name = self._rng.choice(self._actor.files)
-        path = os.path.join(self._root, name)
+        name, self._file = self._file or self._choose(), None
+        path = os.path.join(self.root, name)
         if self._rng.random() < 0.1 and os.path.exists(path):
             os.unlink(path)
             return
         before = _read(path)
-        write(path, f"{before}# {self._actor.agent} {self._rng.randint(0, 999)}\n")
+        line = _LINES.get(os.path.splitext(name)[1], "# step {0}")
+        write(path, f"{before}{line.format(self._rng.randint(0, 999))}\n")
+
+    def _stage(self) -> None:
+        git = self._git()
+        if git is not None:
+            git.run("add", "--all", "--", ".")
+
+    def _git(self) -> Git | None:
+        """Only in its own worktree: without it, the one around would be meant."""
+        place = discover(self.root)
+        if place is None or place.path != self.root:
+            return None
+        return Git(place.repository.common_dir, place.admin_dir, place.path)
 
     def _commit(self) -> None:
-        place = discover(self._root)
-        if place is not None and place.path == os.path.realpath(self._root):
-            git = Git(place.repository.common_dir, place.admin_dir, place.path)
-            authoring.commit(git, f"{self._actor.worktree}: step {self._rng.randint(1, 99)}", self._actor.agent)
+        git = self._git()
+        if git is not None:
+            authoring.commit(git, f"{self.actor.worktree}: step {self._rng.randint(1, 99)}", self.actor.agent)
 
     def _release(self) -> None:
-        self._world.act("release", **{"name": self._actor.worktree, "agent": self._actor.agent, "dirty-ok": True})
+        self._world.act("release", **{"name": self.actor.worktree, "agent": self.actor.agent, "dirty-ok": True})
 
     def _claim(self) -> None:
-        self._world.act("claim", name=self._actor.worktree, agent=self._actor.agent)
+        self._world.act("claim", name=self.actor.worktree, agent=self.actor.agent)
+
+
+def _nothing() -> None:
+    """It thinks, or waits for somebody."""
 
 
 def write(path: str, text: str) -> None:
-    """As editors do it: a new file beside, then a rename."""
+    """As editors do it: a new file beside, then a rename. Its time is that of imi's own clock, as all times here."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     beside = f"{path}.tmp"
     with open(beside, "w", encoding="utf-8") as file:
         file.write(text)
+    os.utime(beside, ns=(times.clock(), times.clock()))
     os.replace(beside, path)
 
 

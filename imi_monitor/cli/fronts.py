@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 FRONTS: dict[str, str] = {  # verb -> module of this folder
     "monitor": "monitor",
     "watch": "watch",
+    "agents": "agents",
+    "agents explain": "agents",
     "demo": "demo",
     "reset-terminal": "reset_terminal",
 }

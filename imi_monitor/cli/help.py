@@ -10,7 +10,10 @@ from imi_monitor.model.text import safe
 
 _GROUPS = (
     ("Worktrees", ("feat", "fix", "aiops", "devops", "add", "review", "go", "trunk", "types list")),
-    ("Looking", ("monitor", "list", "status", "diff", "log", "collisions", "watch", "demo")),
+    (
+        "Looking",
+        ("monitor", "list", "status", "diff", "log", "collisions", "agents", "agents explain", "watch", "demo"),
+    ),
     ("Claims", ("claim", "heartbeat", "verify-lock", "release", "claims", "queue")),
     ("Ending", ("merge", "close", "remove", "undo", "trash list", "prune", "rename", "repair")),
     ("Agents", ("hooks status", "hooks install", "hooks uninstall")),

@@ -99,13 +99,24 @@ def _settle(context: Context) -> list[str]:
     And this is the moment for the registry's upkeep: its ballast, if a full disk has cost it, and its oldest history.
     """
     from imi_monitor.actions import recovery
-    from imi_monitor.store import db, keeping
+    from imi_monitor.store import db, keeping, session_sweep
 
     settled = recovery.recover(context)
     db.lay_ballast_again(context.database)
     if keeping.due(context.connection):
         db.transact(context.connection, keeping.tidy)
+    keep_days = _keep_days(context)
+    if keep_days is not None and session_sweep.due(context.connection, keep_days):
+        db.transact(context.connection, session_sweep.tidy, keep_days)
     return settled
+
+
+def _keep_days(context: Context) -> int | None:
+    """For how long sessions are kept; None when the settings cannot be read, which is for those to say who need one."""
+    try:
+        return context.settings.number("sessions.keep_days")
+    except UsageError:
+        return None
 
 
 def _show(action: Action, result: Outcome, as_json: bool) -> None:

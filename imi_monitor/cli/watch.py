@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 
 from imi_monitor.actions.context import Context
 from imi_monitor.cli import out
+from imi_monitor.cli.scope import common_dirs_of
 from imi_monitor.model.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from imi_monitor.cli.args import Parsed
+    from imi_monitor.config import Settings
     from imi_monitor.engine import Engine
 
 _FIRST = 5.0  # seconds that the first picture waits for slow worktrees
@@ -26,33 +28,21 @@ def show(parsed: Parsed, *, seconds: float | None = None) -> int:
     """Run until the reader, a signal or the person ends it, or so many seconds are over."""
     with Context(database=parsed.option("db"), repo=parsed.option("repo")) as context:
         names = parsed.request.rest("repo") or ([repo] if (repo := parsed.request.text("repo")) else [])
-        common_dirs = _scope(context, names)
+        common_dirs = common_dirs_of(context, names)
         database = context.database
         settings = context.settings
         context.connection  # noqa: B018  a registry that cannot be used is told before anything starts
-        remote = settings.text("git_settings.remote_name")
-        trunk = settings.text("git_settings.default_branch") or None
     interval = parsed.request.number("interval") or 0.0
     as_stream = parsed.request.verb == "watch" or parsed.flag("json")
     paint = _stream if as_stream else _paint
     once = parsed.request.flag("once")
-    return asyncio.run(
-        _run(database, common_dirs, remote, trunk, lambda engine: paint(engine, interval, once), seconds)
-    )
-
-
-def _scope(context: Context, names: list[str]) -> list[str] | None:
-    if names:
-        return list(dict.fromkeys(context.repository(name).common_dir for name in names))
-    found = context.find_repository()
-    return None if found is None else [found.common_dir]
+    return asyncio.run(_run(database, common_dirs, settings, lambda engine: paint(engine, interval, once), seconds))
 
 
 async def _run(
     database: str,
     common_dirs: list[str] | None,
-    remote: str,
-    trunk: str | None,
+    settings: Settings,
     paint: Callable[[Engine], Coroutine[object, object, None]],
     seconds: float | None,
 ) -> int:
@@ -62,7 +52,7 @@ async def _run(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, over.set)
-    async with engine.live(database, common_dirs, remote=remote, trunk=trunk) as live:
+    async with engine.live(database, common_dirs, settings=settings) as live:
         painting = asyncio.create_task(paint(live))
         ends = [asyncio.create_task(over.wait()), asyncio.create_task(_reader_gone())]
         await asyncio.wait([painting, *ends], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

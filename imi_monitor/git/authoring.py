@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from imi_monitor.git.run import Git
+from imi_monitor.model import times
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +31,9 @@ def create_bare(path: str, branch: str = "main") -> Git:
 
 
 def commit(git: Git, message: str, author: str, paths: Sequence[str] = (".",)) -> None:
-    """Everything under `paths` as one commit by `author`."""
+    """Everything under `paths` as one commit by `author`, now by imi's own clock."""
     who = [("user.name", author), ("user.email", f"{author}@demo.invalid"), ("commit.gpgSign", "false")]
     git.run("add", "--all", "--", *paths)
-    git.run("commit", "--quiet", "--allow-empty", "--no-verify", "-m", message, settings=who)
+    now = f"{times.clock() // 1_000_000_000} +0000"
+    moment = {"GIT_AUTHOR_DATE": now, "GIT_COMMITTER_DATE": now}
+    git.run("commit", "--quiet", "--allow-empty", "--no-verify", "-m", message, settings=who, env=moment)

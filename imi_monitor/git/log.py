@@ -6,6 +6,7 @@ history of a million commits is never read whole.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from imi_monitor.git.run import Git
 
 _FORMAT = "--format=%H%x00%P%x00%an%x00%ct%x00%D%x00%s"
+_OURS = re.compile(r"imi/[^/]+/(pull|merge-requests)/")  # refs of our own, of which nobody else knows
 _LONGEST = 1 << 12  # bytes of one commit's line that are kept: a subject may be megabytes
 _TIMEOUT = 20.0
 _DIVIDING = 2.0  # seconds for finding the commits in common: without any, the whole history has to be walked
@@ -113,5 +115,7 @@ def _entry(line: bytes, own: bool) -> Entry | None:
         return None
     sha, parents, author, seconds, refs, subject = fields[:6]
     when = moment(int(seconds)) if seconds.isdecimal() and len(seconds) < 20 else None
-    names = tuple(name for name in refs.replace("HEAD -> ", "").split(", ") if name and name != "HEAD")
+    names = tuple(
+        name for name in refs.replace("HEAD -> ", "").split(", ") if name and name != "HEAD" and not _OURS.match(name)
+    )
     return Entry(sha, tuple(parents.split()), subject, author, when, names, own)

@@ -16,6 +16,9 @@ _patterns: list[tuple[re.Pattern[str], str]] = []
 # A word's start; an escape sequence for a colour may stand directly before it.
 _START = r"(?:\b|(?<=\dm))"
 
+# How a secret is called where it is set.
+_NAMES = r"(?:token|secret|passw(?:or)?d|passphrase|api[_-]?key|access[_-]?key|private[_-]?key|credentials?)"
+
 # Repetitions are bounded, so that no text can make the search quadratic.
 _RULES = (
     # Over http everything before the host goes, as a token may stand in the user's place; else only the password. Up to
@@ -36,6 +39,14 @@ _RULES = (
         r"(?i)((?:token|secret|password|passwd|api[_-]?key|signature)=)[^&\s'\"]{1,2048}",
         rf"\1{_MASK}",
     ),
+    # What agents hand to their tools: JSON, YAML, settings with spaces around the sign, options, whole keys.
+    (rf"(?i)({_NAMES}\\?['\"]\s{{0,8}}:\s{{0,8}}\\?['\"])[^'\"\\]{{1,2048}}", rf"\1{_MASK}"),
+    (rf"(?i)({_NAMES}(?:\s{{0,4}}=\s{{0,4}}|\s{{0,4}}:\s{{1,4}})['\"]?)[^\s'\",;&]{{1,2048}}", rf"\1{_MASK}"),
+    (rf"(?i)((?<![\w-])--?(?:[a-z]{{1,20}}-){{0,3}}{_NAMES}\s{{1,4}})[^\s'\"-][^\s'\"]{{0,2047}}", rf"\1{_MASK}"),
+    (r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----)[A-Za-z0-9+/=\s\\,:-]{0,16384}", rf"\1{_MASK}"),
+    (rf"{_START}eyJ[A-Za-z0-9_-]{{8,4096}}\.[A-Za-z0-9_-]{{4,8192}}(?:\.[A-Za-z0-9_-]{{0,4096}})?", _MASK),
+    (rf"{_START}(AIza)[A-Za-z0-9_-]{{30,60}}", rf"\1{_MASK}"),
+    (rf"{_START}(hf_|sk_live_|rk_live_|sq0[a-z]{{3}}-|SG\.)[A-Za-z0-9_.-]{{16,512}}", rf"\1{_MASK}"),
 )
 
 

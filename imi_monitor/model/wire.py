@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 
+from imi_monitor.model import agent_words
 from imi_monitor.model.snapshot import Collision, Key, Snapshot, Worktree
 
 SCHEMA = 1
@@ -27,6 +28,7 @@ def full(snapshot: Snapshot) -> dict[str, object]:
         "changes": [asdict(change) for change in snapshot.changes],
         "events": [asdict(event) for event in snapshot.events],
         "collisions": [collision(one) for one in snapshot.collisions],
+        "agents": [agent_words.data(one) for one in snapshot.agents],
         "health": [asdict(one) for one in snapshot.health],
     }
 
@@ -53,6 +55,12 @@ def changes(before: Snapshot, now: Snapshot) -> Iterator[dict[str, object]]:
     if now.waiting != before.waiting:
         waiting = [{**_named(one.key), "agent": one.agent, "place": one.place} for one in now.waiting]
         yield {**head, "type": "waiting", "waiting": waiting}
+    known = {one.id: one for one in before.agents}
+    for agent in now.agents:
+        if known.pop(agent.id, None) != agent:
+            yield {**head, "type": "agent", "agent": agent_words.data(agent)}
+    for ident in known:
+        yield {**head, "type": "agent_gone", "id": ident}
     if now.health != before.health:
         yield {**head, "type": "health", "health": [asdict(one) for one in now.health]}
     if now.complete and not before.complete:

@@ -137,6 +137,7 @@ class ChangesSource:
                 self._repositories[common] = tuple(admins)
                 folders = (common, os.path.join(common, "worktrees"), os.path.join(common, "info"), *admins)
                 await self._events.add(Root(f"git {common}", folders))
+                self._tell.roster()  # what happened in the new ones before they were followed is in no event
 
     async def _follow_shared(self, common: str, repo: str) -> None:
         """The cluster's `sync/`: what is edited there changes in every worktree at once, through its links."""

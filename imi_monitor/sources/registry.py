@@ -82,6 +82,11 @@ def read_picture(connection: sqlite3.Connection, since: int | None) -> RegistryP
     )
 
 
+def read_claims(connection: sqlite3.Connection) -> RegistryPicture:
+    """Who holds what and who waits, without the history."""
+    return RegistryPicture(tuple(map(_claim, claims.held(connection))), tuple(_waiting(connection)), (), ())
+
+
 def _states(connection: sqlite3.Connection) -> tuple[str, ...]:
     return tuple(claims.state(claim) for claim in claims.held(connection))
 

@@ -98,19 +98,30 @@ def read_roster(connection: sqlite3.Connection, scope: Scope, database: str) -> 
         repositories = roster.known_repositories(connection)
     else:
         repositories = [layout.repository_at(path) for path in scope.common_dirs if os.path.isdir(path)]
+    # asked first: what was half made when it was listed may be whole a moment later, and then nobody would look again
+    whole = all(_is_whole(repository.common_dir) for repository in repositories)
     found: list[Entry] = []
     for repository in repositories:
         found.extend(_entries(connection, repository, database))
-    return tuple(found), all(_is_whole(repository.common_dir) for repository in repositories)
+    return tuple(found), whole
 
 
 def _is_whole(common_dir: str) -> bool:
-    """Whether each of git's records of a worktree says where it is: one that does not yet is being made right now."""
+    """Whether each of git's records of a worktree says where it is and what it is on: one that does not yet is being
+    made right now. Not only whether the files are there: git makes them empty and fills them a moment later, which
+    changes no folder's time any more, so nothing else would ever tell."""
     room = os.path.join(common_dir, "worktrees")
     try:
-        return all(os.path.lexists(os.path.join(room, name, "gitdir")) for name in os.listdir(room))
+        return all(_filled(os.path.join(room, name, file)) for name in os.listdir(room) for file in ("gitdir", "HEAD"))
     except OSError:
         return True  # there are none
+
+
+def _filled(path: str) -> bool:
+    try:
+        return os.lstat(path).st_size > 0
+    except OSError:
+        return False
 
 
 def _entries(connection: sqlite3.Connection, repository: layout.Repository, database: str) -> list[Entry]:

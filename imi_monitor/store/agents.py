@@ -25,13 +25,22 @@ def kind_of(agent: str) -> str:
     return next((kind for kind in _KINDS if lower.startswith(kind)), "agent")
 
 
-def seen(connection: sqlite3.Connection, agent: str, host: str, at: str, status: str = "active") -> None:
-    """A sign of life at `at`; makes the agent known on its first."""
+def seen(connection: sqlite3.Connection, agent: str, host: str, at: str, status: str | None = "active") -> None:
+    """A sign of life at `at`; makes the agent known on its first. Without a status, what its session does still counts."""
     connection.execute(
         "INSERT INTO agents (name, kind, host, status, first_seen_at, last_seen_at) VALUES (?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT (name) DO UPDATE SET host = excluded.host, status = excluded.status,"
-        " last_seen_at = excluded.last_seen_at",
-        (agent, kind_of(agent), host, status, at, at),
+        " ON CONFLICT (name) DO UPDATE SET host = excluded.host,"
+        " status = coalesce(?, CASE status WHEN 'idle' THEN 'active' ELSE status END),"
+        " last_seen_at = max(last_seen_at, excluded.last_seen_at)",
+        (agent, kind_of(agent), host, status or "active", at, at, status),
+    )
+
+
+def forget(connection: sqlite3.Connection, agent: str) -> None:
+    """An entry that stood for one session alone, whose agent has a name now, or which is kept no longer."""
+    connection.execute(
+        "DELETE FROM agents WHERE name = ? AND NOT EXISTS (SELECT 1 FROM claim_history WHERE agent_id = ?)",
+        (agent, agent),
     )
 
 

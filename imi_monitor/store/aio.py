@@ -37,6 +37,12 @@ class Registry:
         """`work(connection, …)` as one transaction, as `db.transact` does it."""
         return await self._hop(partial(db.transact, self._connection(), work, *args, **kwargs))
 
+    async def write_lightly(
+        self, work: Callable[Concatenate[Connection, P], T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """`work(connection, …)` as `db.transact_lightly` does it: for what a power cut may undo."""
+        return await self._hop(partial(db.transact_lightly, self._connection(), work, *args, **kwargs))
+
     async def read(self, work: Callable[Concatenate[Connection, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """`work(connection, …)` on one consistent picture, as `db.reading` does it."""
         return await self._hop(partial(db.reading, self._connection(), work, *args, **kwargs))

@@ -169,7 +169,8 @@ def rename(connection: sqlite3.Connection, repo_name: str, old: str, new: str) -
         (repo_name, new, repo_name, new),
     ).fetchone()[0]
     connection.execute(f"DELETE FROM claims {_KEY} AND agent_id IS NULL", (repo_name, new))
-    for table in ("claims", "claim_history"):
+    connection.execute(f"DELETE FROM automatic_claims {_KEY}", (repo_name, new))
+    for table in ("claims", "claim_history", "automatic_claims"):
         connection.execute(
             f"UPDATE {table} SET worktree_name = ?, epoch = epoch + ? {_KEY}", (new, base or 0, repo_name, old)
         )

@@ -1,4 +1,5 @@
-"""Giving a worktree another name in the registry. What happened under the old name stays in the log under that name."""
+"""Giving a worktree another name in the registry. What happened under the old name stays in the log under that name; the
+sessions in it go along, as they go on there."""
 
 from __future__ import annotations
 
@@ -8,6 +9,8 @@ from imi_monitor.store import events, worktrees
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
+
+_SESSIONS = "UPDATE sessions SET worktree_name = ? WHERE repo_name = ? AND worktree_name = ?"
 
 
 def rename(
@@ -22,6 +25,8 @@ def rename(
             "UPDATE worktrees SET worktree_name = ? WHERE repo_name = ? AND worktree_name = ? AND active = 0",
             (free, repo_name, new),
         )
+        connection.execute(_SESSIONS, (free, repo_name, new))
+    connection.execute(_SESSIONS, (new, repo_name, old))
     connection.execute(
         "UPDATE worktrees SET worktree_name = ?, path = ?, branch_name = coalesce(?, branch_name), updated_at = ?"
         " WHERE repo_name = ? AND worktree_name = ?",

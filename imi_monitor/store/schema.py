@@ -201,8 +201,107 @@ CREATE TABLE trust (
 ) WITHOUT ROWID;
 """
 
+# Version 2: what agents do, kept. Children name a session by its `seq`: there are many of them, and ids are long.
+_SESSIONS = """
+CREATE TABLE sessions (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL,
+    host TEXT NOT NULL,
+    cli TEXT NOT NULL,
+    repo_name TEXT,
+    worktree_name TEXT,
+    agent_id TEXT NOT NULL,
+    status TEXT NOT NULL,
+    status_at TEXT NOT NULL,
+    lost TEXT,
+    detail TEXT,
+    cwd TEXT,
+    branch TEXT,
+    parent_id TEXT,
+    title TEXT,
+    prompt TEXT,
+    last_message TEXT,
+    model TEXT,
+    version TEXT,
+    tokens_in INTEGER,
+    tokens_out INTEGER,
+    tokens_cached INTEGER,
+    cost_usd REAL,
+    context_used INTEGER,
+    context_size INTEGER,
+    boot TEXT,
+    pid INTEGER,
+    pid_started TEXT,
+    metadata TEXT NOT NULL DEFAULT '{}',
+    started_at TEXT,
+    ended_at TEXT,
+    seen_at TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    updated_at TEXT NOT NULL,
+    UNIQUE (host, id)
+);
+CREATE INDEX sessions_by_worktree ON sessions (repo_name, worktree_name, seen_at);
+CREATE INDEX sessions_by_agent ON sessions (agent_id, seen_at);
+CREATE INDEX sessions_by_age ON sessions (seen_at);
+
+-- one row a call of a tool
+CREATE TABLE tool_calls (
+    session INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    name TEXT NOT NULL,
+    input TEXT,
+    input_sha256 TEXT,
+    output TEXT,
+    status TEXT NOT NULL,
+    subagent TEXT,
+    started_at TEXT,
+    finished_at TEXT,
+    UNIQUE (session, id)
+);
+
+-- what happened, as it was told: `seq` is the order in which we learnt it, `at` when it was. What a tool got and gave
+-- stands in its call.
+CREATE TABLE session_events (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    session INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    type TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    at TEXT NOT NULL,
+    status TEXT,
+    call TEXT,
+    text TEXT,
+    data TEXT NOT NULL DEFAULT '{}',
+    UNIQUE (session, id)
+);
+CREATE INDEX session_events_by_time ON session_events (session, at);
+
+-- files that it wrote
+CREATE TABLE artifacts (
+    id TEXT PRIMARY KEY,
+    session INTEGER NOT NULL,
+    path TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    size INTEGER,
+    subagent TEXT,
+    created_at TEXT NOT NULL,
+    updated_at TEXT NOT NULL,
+    UNIQUE (session, path)
+);
+
+-- claims that imi made for a session by itself: only these does it give back by itself
+CREATE TABLE automatic_claims (
+    repo_name TEXT NOT NULL,
+    worktree_name TEXT NOT NULL,
+    epoch INTEGER NOT NULL,
+    agent_id TEXT NOT NULL,
+    session_id TEXT NOT NULL,
+    PRIMARY KEY (repo_name, worktree_name)
+) WITHOUT ROWID;
+"""
+
 # Index + 1 is the version that a migration leads to. Never edit one that was released: add another.
-MIGRATIONS: tuple[str, ...] = (_IMI_TABLES + _IMI_COLUMNS + _OUR_TABLES,)
+MIGRATIONS: tuple[str, ...] = (_IMI_TABLES + _IMI_COLUMNS + _OUR_TABLES, _SESSIONS)
 
 VERSION = len(MIGRATIONS)
 # "iMi+" in `PRAGMA application_id`: version 1 alone could be any program's file.

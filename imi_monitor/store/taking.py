@@ -197,7 +197,7 @@ def release(
 
 def _sign_of_life(connection: sqlite3.Connection, claim: Claim, host_name: str, at: str) -> None:
     """Keep agent and iMi's columns true; iMi's own INSERT OR REPLACE may have wiped them meanwhile."""
-    agents.seen(connection, claim.agent_id or "?", host_name, at)
+    agents.seen(connection, claim.agent_id or "?", host_name, at, None)
     connection.execute(
         f"UPDATE worktrees SET agent_id = ?, claimed_at = ?, released_at = NULL {_KEY} AND agent_id IS NOT ?",
         (claim.agent_id, claim.claimed_at, claim.repo_name, claim.worktree_name, claim.agent_id),

@@ -7,26 +7,26 @@ when the sources say that the world did. Here they meet: the engine, the panels,
 from __future__ import annotations
 
 import asyncio
-import glob
 import os
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from textual import on, work
-from textual.app import ComposeResult
+from textual import events, on, work
+from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.containers import Container
 from textual.content import Content
 from textual.filter import LineFilter
+from textual.screen import Screen
 from textual.widgets import Input, Static
 
 from imi_monitor import paths
 from imi_monitor.actions.base import Request
-from imi_monitor.actions.context import Context
-from imi_monitor.engine import Engine
 from imi_monitor.model import times
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Snapshot
@@ -34,21 +34,27 @@ from imi_monitor.model.text import safe
 from imi_monitor.ui import commands, glyphs, header, remembered, themes
 from imi_monitor.ui.doing import Doing
 from imi_monitor.ui.facts import Facts
+from imi_monitor.ui.home import HomeScreen
 from imi_monitor.ui.panels import PANELS
 from imi_monitor.ui.panels.worktrees import WorktreesPanel, key_of
 from imi_monitor.ui.preferences import Preferences
-from imi_monitor.ui.views import View
 from imi_monitor.ui.widgets.keybar import Bar, Hint, KeyBar
 
+if TYPE_CHECKING:
+    from imi_monitor.actions.context import Context
+    from imi_monitor.engine import Engine
+
+    Live = Callable[[], AbstractAsyncContextManager[Engine]]
+
 LEAST = (40, 12)
-Live = Callable[[], AbstractAsyncContextManager[Engine]]
+STYLES = ("app.tcss", "panels.tcss")  # of the home screen; the others are read with the first screen on top of it
 
 
 class ImiApp(Doing):
     """Composition root: engine in, panels and keys out."""
 
     TITLE = "imi"
-    CSS_PATH = sorted(glob.glob(os.path.join(glob.escape(paths.styles_dir()), "*.tcss")))
+    CSS_PATH = [os.path.join(paths.styles_dir(), name) for name in STYLES]
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (80, "-middle"), (120, "-wide")]
     ENABLE_COMMAND_PALETTE = False  # ours is made from the same table as the help
     BINDINGS = [
@@ -63,23 +69,37 @@ class ImiApp(Doing):
 
     def __init__(
         self, live: Live, surroundings: Callable[[str | None], Context], *, read_only: bool = False,
-        preferences: Preferences | None = None,
+        preferences: Preferences | None = None, first: Snapshot | None = None,
     ) -> None:  # fmt: skip
         super().__init__(commands.table(preferences.keymap if preferences else None, read_only=read_only))
         self._live = live
+        self._snapshot = first  # known before the engine runs
         self._surroundings = surroundings
         self._read_only = read_only
         self._preferences = preferences or Preferences()
         self._interval = self._preferences.interval
         self._plain = glyphs.Plain(enabled=self._preferences.ascii_only)
-        for theme in themes.THEMES:
-            self.register_theme(theme)
-        self.theme = self._preferences.theme or themes.default()
+        self._dress(self._preferences.theme or themes.default())
         for command in self.commands:
             if command.key and command.key != "enter":  # enter is the list's own: it says which row was meant
                 shown = command.word in ("help", "quit")
                 self.bind(command.key, f"do('{command.word}')", description=command.label, show=shown,
                           key_display=command.key_shown)  # fmt: skip
+
+    def _dress(self, theme: str) -> None:
+        """Put a theme on before anything is styled; as a change of theme it would parse and apply all styles twice."""
+        for one in themes.THEMES:
+            self.register_theme(one)
+        self.set_reactive(App.theme, theme)
+        self.stylesheet.set_variables(self.get_css_variables())
+        dark = self.current_theme.dark
+        self.update_classes({f"-theme-{theme}": True, "-dark-mode": dark, "-light-mode": not dark}, update=False)
+        self._refresh_truecolor_filter(self.ansi_theme)
+
+    def _load_screen_css(self, screen: Screen[Any]) -> None:
+        if not isinstance(screen, HomeScreen):
+            screen.css_path += sorted(Path(paths.styles_dir()).glob("*.tcss"))
+        super()._load_screen_css(screen)
 
     def compose(self) -> ComposeResult:
         panels = {number: panel(number) for number, panel in enumerate(PANELS, 1)}
@@ -101,8 +121,18 @@ class ImiApp(Doing):
         self._recall()
         self.worktrees.lines.focus()
         self._header()
-        self.call_after_refresh(self._follow)
-        self._timer = self.set_interval(self._interval, self._tick)
+        self._timer = self.set_interval(self._interval, self._beat)
+
+    def on_ready(self, _event: events.Ready) -> None:
+        """Laid out for the first time: with what is known already, this is the first picture."""
+        self._draw()
+        self.home.release()
+        self.call_after_refresh(self._begin)
+
+    def _begin(self) -> None:
+        self._follow()
+        if self.painted is not None:
+            self.painted()
 
     # -- the engine -------------------------------------------------------------------------------------------------
 
@@ -118,6 +148,7 @@ class ImiApp(Doing):
                     self._snapshot = snapshot
                     if not self._paused:
                         self._draw()
+                        self._news_at = time.monotonic()
         except Exception as error:  # noqa: BLE001  whatever happened out there, the pane must stay and say it
             sentence = getattr(error, "sentence", f"{type(error).__name__}: {error}")
             self._say_trouble(Content.styled(f" ? {safe(sentence, 300)}", "$error"))
@@ -135,11 +166,6 @@ class ImiApp(Doing):
                 return context.agent(Request("claim", {}))
         except ImiError:
             return ""
-
-    def _tick(self) -> None:
-        """Ages move on. Only what looks different is painted."""
-        if self._snapshot is not None and not self._paused:
-            self._draw()
 
     def _stands(self) -> bool:
         """Whether all parts of the home screen are there: at the end they are taken down one by one, while ticks go on."""
@@ -165,6 +191,12 @@ class ImiApp(Doing):
         self._header()
         self._draw_panels(snapshot, now)
         self._draw_keys()
+        if len(self.screen_stack) > 1:
+            self._draw_views(snapshot, now)
+
+    def _draw_views(self, snapshot: Snapshot, now: datetime) -> None:
+        from imi_monitor.ui.views import View
+
         for screen in self.screen_stack:
             if isinstance(screen, View):
                 screen.take(snapshot, now)
@@ -175,6 +207,7 @@ class ImiApp(Doing):
         worktrees = self.worktrees
         worktrees.facts, worktrees.marks = self._facts, self._marks
         worktrees.show(snapshot, self._selected, now)
+        self._selected = self._selected or self._under_cursor(snapshot)
         self._go_where_wanted(worktrees)
         self._fill_grid()
         for panel in self.panels:

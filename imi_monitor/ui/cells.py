@@ -6,6 +6,7 @@ and everything from outside has passed `safe`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
 
@@ -18,7 +19,7 @@ from imi_monitor.model.snapshot import Collision, EventLine, FileState, GitState
 from imi_monitor.model.text import count, safe
 
 # Terminals without Unicode get each glyph's twin from `glyphs.TWINS`, which a test holds complete.
-TYPE_GLYPHS = {"feat": "◆", "fix": "✚", "review": "◇", "trunk": "▪", "aiops": "⚙", "devops": "⚒"}
+TYPE_GLYPHS = {"feat": "▫", "fix": "✚", "review": "◇", "trunk": "▪", "aiops": "⚙", "devops": "⚒"}
 CHANGE_GLYPHS = {"created": ("+", "$success"), "modified": ("~", "$accent"), "deleted": ("−", "$error"),
                  "renamed": ("→", "$accent")}  # fmt: skip
 BARS = " ▁▂▃▄▅▆▇█"
@@ -44,13 +45,6 @@ def glyph(worktree: Worktree) -> Content:
 
 CLAIM_STYLES = {"": MUTED, "held": "$accent", "stale": "$warning", "dead": "$error"}
 CLAIM_WORDS = {"stale": "◌ silent", "dead": "✗ dead"}
-
-
-def owner(worktree: Worktree, width: int) -> Content:
-    """The owner; `human` is muted, a claim that is not in order has its colour, and its word beside it in `doing`."""
-    claim = worktree.claim
-    style = CLAIM_STYLES.get(claim.state if claim else "", "")
-    return text(safe(worktree.owner), width, style)
 
 
 def arrows(ahead: int | None, behind: int | None, width: int, *, known: bool = True) -> Content:
@@ -98,17 +92,19 @@ def sparkline(worktree: Worktree, minutes: int, now: datetime) -> Content:
     return Content.styled(bars, "$accent")
 
 
-def note(worktree: Worktree) -> Content:
-    """What is out of the ordinary, in words."""
+def note(worktree: Worktree, *, short: bool = False) -> Content:
+    """What is out of the ordinary, in words; `short` for a column."""
     state = worktree.git
     if worktree.missing:
-        return Content.styled("✗ its folder is gone", "$error")
+        return Content.styled("✗ missing" if short else "✗ its folder is gone", "$error")
     if worktree.failure is not None:
-        return Content.styled(f"? {safe(worktree.failure.why, 60)}", "$error")
+        why = safe(worktree.failure.why, 60)
+        return Content.styled(f"? {why.removeprefix('fatal: ') if short else why}", "$error")
     if state is None:
         return Content.styled("asking git…", MUTED)
     if state.operation:
-        return Content.styled(f"⚠ {safe(state.operation)} in progress", "$warning")
+        operation = safe(state.operation)
+        return Content.styled(f"⚠ mid-{operation}" if short else f"⚠ {operation} in progress", "$warning")
     if state.conflicted:
         return Content.styled(f"✗ {count(state.conflicted, 'conflict')}", "$error")
     return Content("")
@@ -116,7 +112,7 @@ def note(worktree: Worktree) -> Content:
 
 def doing(worktree: Worktree, now: datetime) -> Content:
     """What goes on there: what is wrong, else the claim's task, else the file that changed last."""
-    special = note(worktree)
+    special = note(worktree, short=True)
     if special.plain:
         return special
     claim, change = worktree.claim, worktree.last_change
@@ -190,29 +186,41 @@ _EVENT_STYLES = (("fail", "$error"), ("lost", "$error"), ("removed", "$warning")
                  ("claimed", "$accent"), ("created", "$success"), ("restored", "$success"))  # fmt: skip
 
 
+def event_style(kind: str) -> str:
+    return next((style for word, style in _EVENT_STYLES if word in kind), "")
+
+
 def event(line: EventLine, width: int) -> Content:
     """`14:02:09 claimed feat-api  claude-1`: the noun is in the verb's past, worktrees are what most of it is about."""
     who = safe(line.agent) if line.agent else ""
     kind = safe(line.type)
-    style = next((style for word, style in _EVENT_STYLES if word in kind), "")
     room = max(8, width - 9 - 18)
     where = safe(line.worktree or line.repo or "")
-    place = Content(where).append(Content.styled(f"  {who}", MUTED)) if who else Content(where)
-    return Content("").join([text(clock(line.at), 9, MUTED), text(kind, 18, style), padded(place, room)])
+    tree = min(room, 14)
+    place = text(where, tree).append(Content.styled(f" {who}", MUTED)) if who else Content(where)
+    return Content("").join([text(clock(line.at), 9, MUTED), text(kind, 18, event_style(kind)), padded(place, room)])
 
 
-def file(entry: FileState, width: int, shared: tuple[str, bool] | None) -> Content:
-    """`M  src/api.ts  +12 −3  ⚡ fix-bug`."""
+def file(entry: FileState, width: int, shared: tuple[str, bool] | None, beside: int = 0) -> Content:
+    """`M  src/api.ts  +12 −3  ⚡ fix-bug`; `beside` is the room of the last column, in which others have a word."""
     letters = f"{entry.index}{entry.tree}".replace(".", " ")
     style = "$error" if "U" in letters else "$success" if entry.tree == "." else "$warning"
     lines = "" if entry.added is None else f"+{entry.added} −{entry.removed}"
-    other = f" ⚡ {columns.clip(shared[0], 14)}" if shared else ""
-    room = max(8, width - 4 - 10 - columns.cells(other))
+    room = max(8, width - 4 - 10 - beside)
     path = tail(safe(entry.path), room)
     parts = [text(letters, 3, style), Content(" "), text(path, room), text(lines, 10, MUTED, right=True)]
     if shared:
-        parts.append(Content.styled(other, "$error" if shared[1] else "$warning"))
+        parts.append(text(_meets(shared[0]), beside, "$error" if shared[1] else "$warning"))
     return Content("").join(parts)
+
+
+def _meets(name: str) -> str:
+    return f" ⚡ {columns.clip(name, 14)}"
+
+
+def beside(shared: dict[str, tuple[str, bool]], files: Sequence[FileState]) -> int:
+    """The room that the names of others take beside files: the same on each line, so that numbers stay below each other."""
+    return max((columns.cells(_meets(shared[file.path][0])) for file in files if file.path in shared), default=0)
 
 
 def collision(one: Collision) -> Content:

@@ -29,6 +29,7 @@ from imi_monitor.ui.form import Form, Line, fields
 
 PAUSE = 0.25  # seconds without a key before it is looked what would happen
 _PROGRESS_SHOWN = 6
+_LONGEST_LABEL = 14  # of a button
 _FRAME, _OVERRIDE = 8, 2  # lines that border, title and buttons take, and the line to type a name into
 
 
@@ -80,7 +81,7 @@ class ActionDialog(ModalScreen[Outcome | None]):
         with Vertical(classes="dialog" + (" -dangerous" if self._action.dangerous else "")):
             yield Static(self._title(), classes="title")
             with VerticalScroll(classes="lines", can_focus=False):
-                yield Static(Content(self._action.help), classes="help")
+                yield Static(telling.purpose(self._action.help), classes="help")
                 yield Form(fields(self._action, self._given))
                 yield Static(telling.looking(), id="said")
             yield Line(f"type {self._name_shown} to do it all the same", "override")
@@ -104,7 +105,9 @@ class ActionDialog(ModalScreen[Outcome | None]):
 
     @property
     def _act_label(self) -> str:
-        return f"{self._action.label} {len(self._targets)}" if len(self._targets) > 1 else self._action.label
+        """A word where a phrase is too long for a button."""
+        label = self._action.label if len(self._action.label) <= _LONGEST_LABEL else self._action.label.split()[0]
+        return f"{label} {len(self._targets)}" if len(self._targets) > 1 else label
 
     def _title(self) -> Content:
         if len(self._targets) > 1:
@@ -162,7 +165,7 @@ class ActionDialog(ModalScreen[Outcome | None]):
         if missing is not None:
             self._looked = None
             self._asking.drop()
-            self._say(telling.missing(missing.name, missing.hint))
+            self._say(telling.missing(missing.name))
             return
         try:
             values = {**self._values, **self.form.values()}

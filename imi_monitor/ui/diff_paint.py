@@ -12,13 +12,13 @@ from imi_monitor.model.diff import ADDED, CONTEXT, NOTE, REMOVED, FileDiff, Line
 from imi_monitor.model.emphasis import changed_words
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import diff_rows, highlight
+from imi_monitor.ui.cells import MUTED
 from imi_monitor.ui.diff_rows import Row, Rows
 
 _BLOCK = 60  # lines whose colours are found together
 _TAB = 4
 _BOTH_NUMBERS = 70  # cells from which the old number has room beside the new one
 _PAIRS = 30  # lines of one change that are compared word by word
-MUTED = "$foreground-muted"
 _BACK = {ADDED: "on $success 14%", REMOVED: "on $error 14%"}
 _WORD = {ADDED: "on $success 35%", REMOVED: "on $error 35%"}
 _SIGN = {ADDED: "$text-success bold", REMOVED: "$text-error bold"}

@@ -1,31 +1,34 @@
-"""What each own key of the dashboard does: `do_<word>` for every word of `commands.OWN`. Acts and views have their own rooms."""
+"""What each own key of the dashboard does: `do_<word>` for every word of `commands.OWN`. Acts and views have their own rooms.
+
+What only a key needs is loaded when it is pressed: the first paint does not wait for it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from textual import on, work
 from textual.app import SuspendNotSupported
 from textual.widgets import Input
 
 from imi_monitor import actions
-from imi_monitor.actions.base import Action, Outcome
-from imi_monitor.actions.context import Context
 from imi_monitor.model import times
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.text import count, safe
-from imi_monitor.ui import availability, browsing, copying, opening, pickers
+from imi_monitor.ui import availability
 from imi_monitor.ui.commands import Command
 from imi_monitor.ui.header import troubles
 from imi_monitor.ui.home import Home
-from imi_monitor.ui.menu import Entry, Menu
 from imi_monitor.ui.ordering import GROUPS, SORTS, Order, after
 from imi_monitor.ui.panels.worktrees import group_of, key_of
-from imi_monitor.ui.questions import dialog
-from imi_monitor.ui.views import VIEWS
 from imi_monitor.ui.widgets.lines import Lines
+
+if TYPE_CHECKING:
+    from imi_monitor.actions.base import Action, Outcome
+    from imi_monitor.actions.context import Context
 
 INTERVALS = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
@@ -66,14 +69,19 @@ class Doing(Home):
     # -- acts and views ---------------------------------------------------------------------------------------------
 
     def action_view(self, word: str) -> None:
+        from imi_monitor.ui.views import VIEWS
+
         view = next(view for view in VIEWS if view.word == word)
         if view.needs_worktree and self._selected is None:
             self.say("select a worktree first", bad=True)
             return
-        self.push_screen(view(self._selected, self._surroundings))
-        self.call_after_refresh(self._draw)
+        if type(self.screen) is not view:  # its key within itself does nothing
+            self.push_screen(view(self._selected, self._surroundings))
+            self.call_after_refresh(self._draw)
 
     def action_act(self, word: str) -> None:
+        from imi_monitor.ui.questions import dialog
+
         action = actions.find(word.replace("-", " ")) or actions.find(word)
         if action is not None:
             self.push_screen(dialog(action, self.targets, self._at), lambda outcome: self._acted(action, outcome))
@@ -88,6 +96,8 @@ class Doing(Home):
     def _acted(self, action: Action, outcome: Outcome | None) -> None:
         if outcome is None:
             return
+        from imi_monitor.ui import opening
+
         lines = [*outcome.lines, *(f"warning: {text}" for text in outcome.warnings)]
         self.notify("\n".join(safe(line, 200) for line in lines[:5]) or "done", markup=False)
         self._marks = frozenset()
@@ -133,6 +143,8 @@ class Doing(Home):
             self._open(self.selected_tree, (availability.git_screen(),))
 
     def _open(self, tree: Worktree, command: Sequence[str] = ()) -> None:
+        from imi_monitor.ui import opening
+
         around = opening.multiplexer()
         if around:
             self._tell(lambda: opening.open_in(around, tree.path, tree.key.worktree, command))
@@ -152,6 +164,8 @@ class Doing(Home):
 
     @work(exit_on_error=False, group="browse")
     async def _browse(self, tree: Worktree) -> None:
+        from imi_monitor.ui import browsing
+
         try:
             page = await asyncio.to_thread(browsing.pull_request_page, tree.path, tree.pr or 0)
             opened = await asyncio.to_thread(browsing.browse, page)
@@ -171,6 +185,8 @@ class Doing(Home):
             self.say(error.sentence, bad=True)
 
     def do_menu(self) -> None:
+        from imi_monitor.ui import pickers
+
         name = safe(self.selected_tree.key.worktree, 40) if self.selected_tree else ""
         title = f"{len(self._marks)} marked worktrees" if self._marks else name
         self.push_screen(pickers.of_row(title, self.commands, self.why_not), self._picked)
@@ -179,6 +195,9 @@ class Doing(Home):
         tree = self.selected_tree
         if tree is None:
             return
+        from imi_monitor.ui import copying
+        from imi_monitor.ui.menu import Menu
+
         texts = copying.choices(tree)
 
         def copied(word: str | None) -> None:
@@ -283,12 +302,14 @@ class Doing(Home):
         self._interval = seconds
         if self._timer is not None:
             self._timer.stop()
-        self._timer = self.set_interval(seconds, self._draw)
+        self._timer = self.set_interval(seconds, self._beat)
         self._draw()
 
     # -- the dashboard ----------------------------------------------------------------------------------------------
 
     def do_theme(self) -> None:
+        from imi_monitor.ui import pickers
+
         before = self.theme
 
         def peek(name: str) -> None:
@@ -305,6 +326,8 @@ class Doing(Home):
         if not found:
             self.say("everything can be read")
             return
+        from imi_monitor.ui.menu import Entry, Menu
+
         now = times.now()
         entries = [
             Entry(f"{n}", what, f"for {times.age_of(since, now)}: {why}") for n, (since, what, why) in enumerate(found)
@@ -312,9 +335,13 @@ class Doing(Home):
         self.push_screen(Menu(f"{count(len(found), 'thing')} that cannot be read now", entries, search=False))
 
     def do_palette(self) -> None:
+        from imi_monitor.ui import pickers
+
         self.push_screen(pickers.palette(self._here(), self.why_not), self._picked)
 
     def do_help(self) -> None:
+        from imi_monitor.ui import pickers
+
         self.push_screen(pickers.keys(self._here(), self.why_not), self._picked)
 
     def _here(self) -> list[Command]:

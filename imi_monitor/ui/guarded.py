@@ -33,6 +33,7 @@ class GuardedApp(App[None]):
     last_resort: Callable[[int], object] | None = None  # ends the process, if the app does not manage to by itself
     recorded: Callable[[BaseException], object] | None = None  # puts an error into the log
     note: runs.Note | None = None
+    painted: Callable[[], object] | None = None  # called once, after the first picture
     farewell = ""  # written when the terminal is given back, to the shell or for good
 
     def __init__(self) -> None:

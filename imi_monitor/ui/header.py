@@ -11,8 +11,9 @@ from datetime import datetime
 from textual.content import Content
 from textual.style import Style
 
-from imi_monitor.model import times
-from imi_monitor.model.snapshot import Snapshot
+from imi_monitor.model import attention, times
+from imi_monitor.model.agent import WORKING
+from imi_monitor.model.snapshot import Snapshot, Worktree
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells
 from imi_monitor.ui.facts import Facts
@@ -56,24 +57,39 @@ def _where(snapshot: Snapshot) -> str:
 
 def _counts(facts: Facts) -> list[tuple[str, str, str]]:
     """(what, its colour, the filter that a click sets), most urgent first behind the worktrees."""
-    trees = facts.snapshot.worktrees
+    trees, agents = facts.snapshot.worktrees, facts.standings
     states = [facts.claim_state(tree) for tree in trees]
     collisions = sum(bool(one.conflicts) for one in facts.snapshot.collisions)
+    dead = agents[attention.DIED] + sum(
+        facts.claim_state(tree) == "dead" and not _death_seen(facts, tree) for tree in trees
+    )
+    working = sum(one.state in WORKING for found in facts.agents.values() for one in found)
+    missing = sum(tree.missing for tree in trees)
+    busy = 0 if working else sum(map(facts.busy, trees))
+    claimed = len(trees) - states.count("free")
     told = [
         (len(trees), count(len(trees), "worktree"), "", ""),
+        (agents[attention.ASKS], f"{agents[attention.ASKS]} asking", "$warning bold", "is:asking"),
+        (agents[attention.INTRUDES], count(agents[attention.INTRUDES], "intruder"), "$error bold", "is:intruded"),
         (collisions, count(collisions, "collision"), "$error bold", "is:collides"),
-        (states.count("asking"), f"{states.count('asking')} asking", "$warning bold", "is:asking"),
-        (states.count("dead"), f"{states.count('dead')} dead", "$error", "is:dead"),
+        (agents[attention.FAILS], f"{agents[attention.FAILS]} failed", "$error", "is:failed"),
+        (dead, f"{dead} dead", "$error", "is:dead"),
         (states.count("stale"), f"{states.count('stale')} stale", "$warning", "is:stale"),
-        (sum(tree.missing for tree in trees), f"{sum(t.missing for t in trees)} missing", "$error", "is:missing"),
-        (sum(map(facts.busy, trees)), f"{sum(map(facts.busy, trees))} working", "$accent", "is:busy"),
-        (len(trees) - states.count("free"), f"{len(trees) - states.count('free')} claimed", "", "is:claimed"),
+        (missing, f"{missing} missing", "$error", "is:missing"),
+        (working, f"{working} working", "$accent", "is:working"),
+        (busy, f"{busy} busy", "$accent", "is:busy"),
+        (claimed, f"{claimed} claimed", "", "is:claimed"),
         (len(facts.snapshot.waiting), f"{len(facts.snapshot.waiting)} in line", "", ""),
     ]
     lines = [(text, style, click) for number, text, style, click in told if number]
     if not facts.snapshot.complete:
         lines.insert(1, ("asking git…", cells.MUTED, ""))
     return lines
+
+
+def _death_seen(facts: Facts, tree: Worktree) -> bool:
+    """Whether the holder's death is counted as that of an agent already."""
+    return facts.stands(tree, attention.DIED)
 
 
 def _right(facts: Facts | None, badges: Badges, width: int, now: datetime) -> list[Content]:

@@ -5,19 +5,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
-from textual import on
+from textual import events, on
 from textual.actions import SkipAction
 from textual.content import Content
 from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Input
 
-from imi_monitor.actions.context import Context
-from imi_monitor.engine import Engine
 from imi_monitor.model.snapshot import Key, Snapshot, Worktree
 from imi_monitor.ui.commands import Command
 from imi_monitor.ui.facts import Facts
@@ -32,11 +31,51 @@ from imi_monitor.ui.panels.worktrees import WorktreesPanel, group_of, key_of
 from imi_monitor.ui.remembered import Remembered
 from imi_monitor.ui.widgets.lines import Lines
 
+if TYPE_CHECKING:
+    from imi_monitor.actions.context import Context
+    from imi_monitor.engine import Engine
+
+
+PAINTS = 125  # a second, at most
+
 
 class HomeScreen(Screen[None]):
+    """Shows nothing until it is told to: how much there is room for is known only once all is laid out, and what is drawn
+    then would be painted a second time."""
+
     AUTO_FOCUS = (
         ""  # the first that can have it would be the filter, which then took the keys typed before all is there
     )
+    _held = True
+    _drawn = False
+    _pace: Timer | None = None
+
+    @property
+    def _update_timer(self) -> Timer:
+        """Paints what has changed, at most so often. Textual's own leaves up to 17 ms between a key or a file and the paint."""
+        if self._pace is None:
+            self._pace = self.set_interval(1 / PAINTS, self._on_timer_update, name="home_update", pause=True)
+        return self._pace
+
+    def release(self) -> None:
+        """All is drawn: paint it as soon as the panels have said so, without waiting for the regular moments to paint."""
+        self._refresh_layout()  # what is longer than its panel gets a scroll bar, for which all is laid out once more
+        self._drawn = True
+
+    async def _on_idle(self, event: events.Idle) -> None:
+        if self._held and self._drawn:
+            self._held = False
+            # the one paints everything, the other would do so once more
+            self._layout_required, self._repaint_required = True, False
+            self._on_timer_update()
+
+    def _compositor_refresh(self) -> None:
+        if not self._held:
+            super()._compositor_refresh()
+
+    def _on_screen_resume(self, event: events.ScreenResume) -> None:
+        if self._held:  # what was styled a moment ago need not be styled again; what else is to do, the base class does
+            event.refresh_styles = False
 
 
 class Home(GuardedApp):
@@ -62,24 +101,35 @@ class Home(GuardedApp):
         self._only = False
         self._interval = 1.0
         self._timer: Timer | None = None
+        self._news_at = 0.0  # when a snapshot was drawn
         self._pending: Timer | None = None
         self._complained = False
         self._head_shown = Content("")
         self._trouble_shown = Content("")
 
     def get_default_screen(self) -> Screen[None]:
-        return HomeScreen(id="_default")
+        return HomeScreen(id="_default", classes=f"-{self.width_class}")  # else all styles change once it is laid out
 
     def _draw(self) -> None:
         raise NotImplementedError
+
+    def _beat(self) -> None:
+        """Once in each interval: ages move on, unless a snapshot has just moved them."""
+        if time.monotonic() - self._news_at > 0.9 * self._interval:
+            self._tick()
+
+    def _tick(self) -> None:
+        """Only what looks different is painted."""
+        if self._snapshot is not None and not self._paused:
+            self._draw()
 
     def _remember(self) -> None:
         raise NotImplementedError
 
     @property
-    def home(self) -> Screen[Any]:
+    def home(self) -> HomeScreen:
         """The screen with the panels, whatever lies on top of it."""
-        return self.screen_stack[0]
+        return cast("HomeScreen", self.screen_stack[0])
 
     @property
     def panels(self) -> list[Panel]:

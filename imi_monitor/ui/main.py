@@ -1,32 +1,61 @@
-"""Opens the dashboard: which repositories, and which registry."""
+"""Opens the dashboard: which repositories, and which registry.
+
+In the order in which a person sees something soonest: what can be known at once is read while the terminal library is loaded,
+so that it is on the very first picture; everything that watches, asks or runs starts behind that.
+"""
 
 from __future__ import annotations
 
-from imi_monitor import engine
+import gc
+from typing import TYPE_CHECKING
+
 from imi_monitor.actions.context import Context
-from imi_monitor.config import Settings
-from imi_monitor.ui import preferences, remembered
-from imi_monitor.ui.app import ImiApp
-from imi_monitor.ui.ending import Recorded, shown
+from imi_monitor.ui.ahead import Ahead
+
+if TYPE_CHECKING:
+    from imi_monitor.config import Settings
+    from imi_monitor.model.snapshot import Snapshot
+    from imi_monitor.ui.ending import Recorded
+
+PATIENCE = 0.25  # seconds that the first picture waits for a disk; later than that, worktrees come when they come
 
 
 def run(
     database: str,
     common_dirs: list[str] | None,
     *,
-    remote: str,
-    trunk: str | None,
     settings: Settings,
     recorded: Recorded,
     read_only: bool = False,
     ascii_only: bool = False,
 ) -> int:
     """Until the person quits; gives the exit status. `recorded` puts an error into the log and says so in a sentence."""
+    gc.disable()  # until the first picture: what is loaded now stays, and looking through it again and again takes 10 ms
+    ahead = Ahead(lambda: _first_picture(database, common_dirs))
+    from imi_monitor import engine
+    from imi_monitor.ui import preferences, remembered
+    from imi_monitor.ui.app import ImiApp
+    from imi_monitor.ui.ending import shown
+
     chosen = preferences.of(settings, ascii_only=ascii_only, state_file=remembered.file_for(common_dirs))
+    first = ahead.result(PATIENCE)
     app = ImiApp(
-        lambda: engine.live(database, common_dirs, remote=remote, trunk=trunk),
+        lambda: engine.live(database, common_dirs, settings=settings, first=first),
         lambda repo: Context(database=database, repo=repo),
         read_only=read_only,
         preferences=chosen,
+        first=first,
     )
+    app.painted = _collect_again
     return shown(app, recorded)
+
+
+def _first_picture(database: str, common_dirs: list[str] | None) -> Snapshot | None:
+    from imi_monitor import engine
+
+    return engine.first_picture(database, common_dirs)
+
+
+def _collect_again() -> None:
+    gc.freeze()  # what lives as long as the program is never looked through again
+    gc.enable()

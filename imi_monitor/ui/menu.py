@@ -22,6 +22,8 @@ from imi_monitor.ui import cells
 from imi_monitor.ui.widgets.lines import Lines, Row
 
 _LABEL, _KEY = 26, 10  # at most
+_LEAST, _MOST = 40, 128  # of the whole
+_AROUND = 6  # border, padding, scroll bar
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +77,30 @@ class Menu(ModalScreen[str | None]):
             if self._search:
                 yield Search(placeholder="type to search, ⏎ does it", classes="menu-search", compact=True)
             yield Lines(id="menu-lines")
+            yield Static(classes="menu-whole")
 
     @property
     def lines(self) -> Lines:
         return self.query_one("#menu-lines", Lines)
 
     def on_mount(self) -> None:
-        self.lines.styles.height = min(len(self._entries), max(3, self.app.size.height - 8))
+        longest = max((columns.cells(entry.why_not or entry.help) for entry in self._entries), default=0)
+        widest = max(sum(self._widths) + 1 + longest, *(columns.cells(entry.label) for entry in self._entries), _LEAST)
+        self.query_one(".menu").styles.width = min(_MOST, widest + _AROUND)
+        self.lines.styles.height = min(len(self._entries), max(3, self.app.size.height - 11))
         (self.query_one(Input) if self._search else self.lines).focus()
         self.call_after_refresh(self._show, "")
 
     def on_resize(self) -> None:
         self.call_after_refresh(self._show, self.query_one(Input).value if self._search else "")
+
+    def _explain(self) -> None:
+        """Below the list, in full, what is said about the entry under the cursor, where the list has no room for all of it."""
+        room = self.lines.size.width - sum(self._widths) - 2
+        whole = self.query_one(".menu-whole", Static)
+        whole.display = any(columns.cells(entry.why_not or entry.help) > room for entry in self._entries)
+        entry = self._entry(self.lines.cursor)
+        whole.update(Content(entry.why_not or entry.help if entry else ""))
 
     def _show(self, wanted: str) -> None:
         found = _found(self._entries, wanted)
@@ -95,6 +109,7 @@ class Menu(ModalScreen[str | None]):
         first = self._at or next((entry.value for entry in found if entry.value), "")
         if first and (wanted or self.lines.cursor is None or not self._entry(self.lines.cursor)):
             self.lines.select(first)
+        self._explain()
 
     def _line(self, entry: Entry) -> Content:
         if not entry.value and not entry.key:
@@ -129,6 +144,7 @@ class Menu(ModalScreen[str | None]):
     @on(Lines.Moved)
     def _moved(self, message: Lines.Moved) -> None:
         message.stop()
+        self._explain()
         entry = self._entry(message.key)
         if entry is not None and self._peek is not None:
             self._peek(entry.value)

@@ -21,8 +21,13 @@ def looking() -> Content:
     return Content.styled("looking…", MUTED)
 
 
-def missing(name: str, hint: str) -> Content:
-    return Content.styled(f"{name}: {hint}", MUTED)
+def purpose(help: str) -> Content:
+    """What the action is for, as a sentence."""
+    return Content(f"{help[:1].upper()}{help[1:].rstrip('.')}.")
+
+
+def missing(name: str) -> Content:
+    return Content.styled(f"{name} is still to be filled in", MUTED)
 
 
 def foresight(seen: Foresight) -> Content:

@@ -195,6 +195,6 @@ def test_what_is_not_merged_is_told_though_it_is_no_reason(cloned: Repo) -> None
     tree.write("work.py", "x\n")
     tree.commit("work")
     outcome = act("remove", cwd=cloned.path, name="feat-x", dry_run=True)
-    assert "- 1 commit not in main; branch feat/x is kept" in outcome.lines[1]
-    assert "- 1 commit on no remote; branch feat/x is kept" in outcome.lines[2]
+    assert "note: 1 commit not in main; branch feat/x is kept" in outcome.lines[1]
+    assert "note: 1 commit on no remote; branch feat/x is kept" in outcome.lines[2]
     assert tree.path.is_dir()

@@ -296,3 +296,37 @@ def test_the_back_end_is_chosen_by_name(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("IMI_WATCHER", "telepathy")
     with pytest.raises(UsageError, match="IMI_WATCHER must be one of"):
         choose()
+
+
+@pytest.mark.parametrize("name", ["inotify", "watchfiles", "tiers", "tiers of watchfiles"])
+def test_a_root_told_anew_is_followed_without_a_gap(name: str, tmp_path: Path) -> None:
+    """As git's folders are, whenever a worktree comes or goes."""
+    makers = {**MAKERS, "tiers of watchfiles": lambda: Tiers(Watchfiles())}
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    second.mkdir()
+    written: set[str] = set()
+
+    async def write() -> None:
+        for number in range(150):
+            path = first / f"file{number}"
+            path.write_text("x")
+            written.add(str(path))
+            await asyncio.sleep(0.002)
+
+    async def play(back_end: FileEvents, ear: Ear) -> None:
+        writing = asyncio.create_task(write())
+        turn = 0
+        while not writing.done():
+            turn += 1
+            both = (str(first), str(second)) if turn % 2 else (str(first),)
+            await back_end.add(Root("root", both))
+            await asyncio.sleep(0.001)
+        await back_end.add(Root("root", (str(first), str(second))))
+        await ear.until(lambda: ear.modes.get("root", ("", None))[0] == "live")
+        await asyncio.sleep(0.2)
+        (second / "late").write_text("x")
+        await ear.until(lambda: str(second / "late") in ear.paths)
+        await ear.until(lambda: ear.paths >= written)
+
+    following(makers[name], Root("root", (str(first),)), play)

@@ -53,7 +53,7 @@ def contend(database: str, witness: str, start: str, name: str, worktrees: str, 
         else:
             time.sleep(dice.random() * 0.0005)
             os.unlink(path)
-        db.transact(connection, taking.release, REPO, worktree, name, answer.claim.epoch)
+        db.transact_lightly(connection, taking.release, REPO, worktree, name, answer.claim.epoch)
     say(doubled=doubled, waits=waits)
     connection.close()
 

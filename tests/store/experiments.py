@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import json
 import os
 import random
@@ -220,10 +221,11 @@ def killed_upgrade(path: str, statement: int, mutant: str = "") -> dict[str, Any
 
 def _die_at(statement: int) -> None:
     whole, switch = schema.statements, upgrade._write_ahead
+    numbers = itertools.count(1)  # through all scripts
 
     def dying(script: str) -> Any:
-        for number, text in enumerate(whole(script), 1):
-            if number == statement:
+        for text in whole(script):
+            if next(numbers) == statement:
                 os.kill(os.getpid(), signal.SIGKILL)
             yield text
 

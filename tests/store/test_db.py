@@ -245,3 +245,34 @@ def test_eight_writers_one_checkpointer(path: str) -> None:
 @pytest.mark.skipif(not db.needs_single_checkpointer(), reason="this SQLite checkpoints by itself")
 def test_eight_writers_one_checkpointer_for_long(path: str) -> None:  # K1: the log stays under 8 MB
     under_load(path, 60)
+
+
+def synchronous(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA synchronous").fetchone()[0])
+
+
+def test_a_light_transaction_does_not_wait_for_the_disk_and_the_next_one_does(tmp_path: Path) -> None:
+    registry = db.connect(str(tmp_path / "r.db"))
+    assert db.transact_lightly(registry, synchronous) == 1
+    assert synchronous(registry) == 2
+    with pytest.raises(ZeroDivisionError):
+        db.transact_lightly(registry, lambda _: 1 // 0)
+    assert synchronous(registry) == 2
+    assert db.transact(registry, synchronous) == 2
+    registry.close()
+
+
+def test_without_its_log_a_registry_is_never_written_lightly(tmp_path: Path) -> None:
+    """A rollback journal that is not synced can tear the file itself."""
+    path = tmp_path / "r.db"
+    db.connect(str(path)).close()
+    other = sqlite3.connect(path, isolation_level=None)
+    assert other.execute("PRAGMA journal_mode = DELETE").fetchone()[0] == "delete"
+    other.execute("BEGIN")
+    other.execute("SELECT * FROM events").fetchall()  # so that the log cannot be switched on again
+    registry = db.connect(str(path))
+    other.execute("COMMIT")
+    assert registry.execute("PRAGMA journal_mode").fetchone()[0] == "delete"
+    assert db.transact_lightly(registry, synchronous) == 2
+    registry.close()
+    other.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import random
 import sqlite3
 import threading
@@ -13,8 +15,9 @@ from typing import Any
 import pytest
 
 from imi_monitor.model.errors import RegistryError
-from imi_monitor.store import db, schema, upgrade
+from imi_monitor.store import db, schema, taking, upgrade
 from tests.store import imi_file
+from tests.store.claiming import wish
 from tests.store.experiments import experiment
 
 
@@ -69,10 +72,42 @@ def test_our_tables_are_keyed_by_names_and_iMis_keep_their_shape(whole: dict[str
         assert [column[0] for column in whole["columns"][table]][: len(columns)] == columns
     ours = whole["columns"].keys() - imi_file.COLUMNS.keys() - {"sqlite_sequence"}
     assert ours == {
-        "agents", "claim_history", "claim_queue", "claims", "events", "operations", "places", "trash", "trust",
+        "agents", "artifacts", "automatic_claims", "claim_history", "claim_queue", "claims", "events", "operations",
+        "places", "session_events", "sessions", "tool_calls", "trash", "trust",
     }  # fmt: skip
     for table in ("claims", "claim_history", "claim_queue", "trash", "operations"):
         assert {"repo_name", "worktree_name"} <= {column[0] for column in whole["columns"][table]}
+
+
+RELEASED = ("08b47568c74aafa2c7479690773161c081f82715b0c891bd7f643df79c19fb7f",)
+
+
+def test_what_was_released_is_never_edited() -> None:
+    assert [hashlib.sha256(script.encode()).hexdigest() for script in schema.MIGRATIONS[: len(RELEASED)]] == [*RELEASED]
+
+
+def test_a_registry_of_version_1_is_brought_here_with_all_that_is_in_it(
+    tmp_path: Path, whole: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "iMi.db"
+    imi_file.make(path)
+    with monkeypatch.context() as then:
+        then.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:1])
+        then.setattr(schema, "VERSION", 1)
+        with closing(db.connect(str(path))) as connection:
+            taken = db.transact(connection, taking.take, "coolcode", "pr-123", wish("claude-1", os.getpid()))
+            assert taken.granted
+        before = shape(path)
+    assert before["version"] == 1 and "sessions" not in before["columns"]
+    with closing(sqlite3.connect(path)) as connection:
+        rows = {name: connection.execute(f"SELECT * FROM {name}").fetchall() for name in before["columns"]}
+    assert opened(path) == whole, "made step by step or at once, it is the same"
+    with closing(db.connect(str(path))) as connection:
+        for name, kept in rows.items():
+            if name != "sqlite_sequence":
+                assert connection.execute(f"SELECT * FROM {name}").fetchall() == kept, name
+        renewed = db.transact(connection, taking.take, "coolcode", "pr-123", wish("claude-1", os.getpid()))
+        assert renewed.how == "renewed"
 
 
 def test_an_older_release_of_ours_goes_through_what_it_misses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,5 @@
-"""Pictures of screens: an app on a hand-written world, played by keys, as an SVG that is the same on every machine.
+"""Pictures of screens: an app on a hand-written world or on the demonstration's repository, played by keys, as an SVG that is
+the same on every machine.
 
 `make snap` accepts the pictures as they are now. Look at each one first (any browser shows an SVG): a picture nobody looked at
 proves nothing.
@@ -13,6 +14,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,10 +25,13 @@ from imi_monitor.actions.context import Context
 from imi_monitor.model import times
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.snapshot import Snapshot
+from imi_monitor.ui import command_log
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.preferences import Preferences
+from imi_monitor.ui.views import Surroundings
 from tests.helpers import ROOT
 from tests.ui import worlds
+from tests.ui.shop import shop
 
 FOLDER = ROOT / "snapshots"
 ACCEPTING = os.environ.get("ACCEPT_PICTURES") == "1"
@@ -35,7 +40,8 @@ WIDE, MIDDLE, NARROW, LEAST = (140, 40), (100, 30), (60, 20), (40, 12)
 _FONT_FACES = re.compile(r"@font-face\s*\{[^}]*\}\s*")
 _IDENTITY = re.compile(r"terminal-\d+")
 _CALM = 3  # so many looks in a row must be the same
-_PATIENCE = 200
+_PATIENCE = 600
+_UNDER_WAY = re.compile("(looking|reading|working)[…~]")  # an answer is on its way to a view or dialog
 
 
 @dataclass(frozen=True)
@@ -50,7 +56,7 @@ class Picture:
     ascii_only: bool = False
     env: dict[str, str] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)  # for ImiApp, such as read_only
-    surroundings: Callable[[str | None], Context] | None = None  # for screens that read more than a snapshot
+    real: bool = False  # over the demonstration's repository: for all that asks git and the registry
 
     @property
     def file(self) -> Path:
@@ -66,7 +72,13 @@ def taken(picture: Picture, monkeypatch: pytest.MonkeyPatch) -> str:
     stand_still(monkeypatch)
     for name, value in picture.env.items():
         monkeypatch.setenv(name, value)
-    return asyncio.run(_take(picture))
+    if not picture.real:
+        return asyncio.run(_take(picture, picture.world(), no_surroundings))
+    there = shop()
+    monkeypatch.setattr(command_log, "time", SimpleNamespace(monotonic=lambda: 0.0))
+    monkeypatch.setenv("HOME", there.world.folder)
+    monkeypatch.chdir(there.world.trunk)
+    return there.named(asyncio.run(_take(picture, there.snapshot, there.surroundings)))
 
 
 def stand_still(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,11 +91,9 @@ def stand_still(monkeypatch: pytest.MonkeyPatch) -> None:
     time.tzset()
 
 
-async def _take(picture: Picture) -> str:
+async def _take(picture: Picture, world: Snapshot, surroundings: Surroundings) -> str:
     chosen = Preferences(theme=picture.theme or "imi-dark", ascii_only=picture.ascii_only)
-    app = ImiApp(
-        worlds.live(picture.world()), picture.surroundings or no_surroundings, preferences=chosen, **picture.options
-    )
+    app = ImiApp(worlds.live(world), surroundings, preferences=chosen, **picture.options)
     app.animation_level = "none"
     async with app.run_test(size=picture.size) as pilot:
         await calm(pilot)
@@ -101,7 +111,8 @@ async def calm(pilot: Pilot[Any]) -> str:
         for box in pilot.app.screen.query(Input):
             box.cursor_blink = False
         now = text_of(pilot.app)
-        same = same + 1 if now == before else 0
+        asked = len(pilot.app.screen_stack) > 1 and _UNDER_WAY.search(now)
+        same = same + 1 if now == before and not asked else 0
         if same >= _CALM:
             return normal(pilot.app.export_screenshot(title="imi", simplify=True))
         before = now

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from imi_monitor import actions, config
@@ -16,13 +18,31 @@ def by_word(**options: object) -> dict[str, commands.Command]:
     return {one.word: one for one in commands.table(**options)}  # type: ignore[arg-type]
 
 
-def test_everything_with_a_key_is_in_the_table_and_can_be_done() -> None:
+def test_the_table_says_of_acts_what_they_say_themselves() -> None:
+    """A new act with a key needs a line in `commands.ACTS`: the one that this prints."""
+    own = [
+        commands.Command(
+            one.words[0].replace(" ", "-"), one.key, one.label, one.help, "Acting", "act", changes=one.changes,
+            about_one=commands.takes_worktree(one),
+        )
+        for one in actions.all_actions()
+        if one.key
+    ]  # fmt: skip
+    assert [replace(one, weight=0) for one in commands.ACTS] == own
+
+
+def test_the_table_says_of_views_what_they_say_themselves() -> None:
+    own = [
+        commands.Command(
+            one.word, one.key_shown, one.label, one.help, "Views", "view", about_one=one.needs_worktree, everywhere=True
+        )
+        for one in VIEWS
+    ]
+    assert [replace(one, weight=0) for one in commands.VIEWS] == own
+
+
+def test_what_has_a_key_can_be_done() -> None:
     table = by_word()
-    for action in actions.all_actions():
-        if action.key:
-            assert table[action.words[0].replace(" ", "-")].key == action.key
-    for view in VIEWS:
-        assert table[view.word].kind == "view"
     for own in commands.OWN:
         assert callable(getattr(ImiApp, f"do_{own.word}")), own.word
     assert all(one.help and one.label for one in table.values())

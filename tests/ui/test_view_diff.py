@@ -42,7 +42,7 @@ def viewed(repo: Repo, key: str, play: Play, *, tree: str = "feat-x", size: tupl
 
 
 def lines_of(app: ImiApp) -> Sheet:
-    return app.screen.query_one("#diff-lines", Sheet)
+    return app.screen.query_one("#rows", Sheet)
 
 
 @pytest.fixture

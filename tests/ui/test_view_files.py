@@ -55,8 +55,8 @@ def test_enter_opens_its_diff_and_the_cursor_stays_on_its_file(feat: Repo, repo:
         await until(pilot, lambda: isinstance(app.screen, DiffView) and "return 2" in screen(app))
         diff = app.screen
         assert isinstance(diff, DiffView)
-        await until(pilot, lambda: diff._rows.file_at(diff.lines.cursor) > 0)
-        assert diff._rows.diff.files[diff._rows.file_at(diff.lines.cursor)].path == "src/api.py"
+        await until(pilot, lambda: diff._rows.file_at(diff.sheet.cursor) > 0)
+        assert diff._rows.diff.files[diff._rows.file_at(diff.sheet.cursor)].path == "src/api.py"
         await pilot.press("escape", "G", "enter")
         await until(pilot, lambda: "committed" in screen(app) and "against main" in screen(app))
 

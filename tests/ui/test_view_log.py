@@ -33,7 +33,7 @@ def test_own_commits_graph_who_and_what_one_did(repo: Repo) -> None:
         assert "◉─╮" in text and "claude-1" in text and "[feat/x] bring the side" in text
         assert text.index("own one") < text.index("on main too") < text.index("second")
         view = app.screen
-        assert isinstance(view, LogView) and view.chosen is not None and view.chosen.subject == "bring the side"
+        assert isinstance(view, LogView) and view.chosen is not None and view.chosen.entry.subject == "bring the side"
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.screen, DiffView) and "side.txt" in screen(app))
         assert "one.txt" not in screen(app), "a merge shows what it brought"
@@ -55,10 +55,10 @@ def test_new_commits_come_in_and_the_cursor_stays(repo: Repo) -> None:
         assert isinstance(view, LogView)
         await until(pilot, lambda: "own one" in screen(app))
         await pilot.press("G")
-        assert view.chosen is not None and view.chosen.subject == "first"
+        assert view.chosen is not None and view.chosen.entry.subject == "first"
         made.git("commit", "-q", "--allow-empty", "-m", "own two")
         await until(pilot, lambda: "own two" in screen(app) and "2 commits not on main" in screen(app))
-        assert view.chosen is not None and view.chosen.subject == "first"
+        assert view.chosen is not None and view.chosen.entry.subject == "first"
 
     viewed(repo, "L", play)
 
@@ -79,7 +79,7 @@ def test_pages_are_read_as_the_reader_gets_there(repo: Repo, monkeypatch: pytest
             await until(pilot, lambda wanted=wanted: wanted in screen(app))
         await pilot.press("G")
         await until(pilot, lambda: "first" in screen(app) and "more…" not in screen(app))
-        shas = [entry.sha for entry in view._entries]
+        shas = [one.entry.sha for one in view._commits]
         assert len(shas) == len(set(shas)) == 112 == int(repo.git("rev-list", "--count", "HEAD"))
 
     viewed(repo, "L", play)

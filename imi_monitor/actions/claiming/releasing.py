@@ -26,7 +26,7 @@ def release(context: Context, request: Request, found: Target, claim: Claim | No
     """Give it back as it was looked at; `dirty` None: git is still to be asked."""
     who, number = claim_request.agent(context, request), claim_request.epoch(request)
     claim = refuse(context, request, found, claim, dirty)
-    released, before = db.transact(
+    released, before = db.transact_lightly(
         context.connection, taking.release, claim.repo_name, found.name, who,
         claim.epoch if number is None else number, force=request.flag("force"), reason=request.text("reason"),
     )  # fmt: skip

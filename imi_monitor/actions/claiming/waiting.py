@@ -136,7 +136,7 @@ def _join(connection: sqlite3.Connection, line: _Line) -> int:
 
 def _given_back(line: _Line, answer: Answer, stop: _Stop) -> Answer:
     """Granted in the moment in which the caller gave up: nobody is there to use it."""
-    db.transact(line.connection, taking.release, *line.key, line.wish.agent, answer.claim.epoch)
+    db.transact_lightly(line.connection, taking.release, *line.key, line.wish.agent, answer.claim.epoch)
     raise _stopped(line, stop)
 
 

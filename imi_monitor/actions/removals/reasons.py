@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from imi_monitor.model.text import safe
-from imi_monitor.model.verdict import FORCE, NEVER, Reason, Verdict
+from imi_monitor.model.verdict import FORCE, NEVER, NOTE, Reason, Verdict
 
 
 def headline(name: str, standing: Sequence[Reason]) -> str:
     """One sentence for a refusal; a single reason is told in full."""
     if len(standing) == 1:
-        return f"{safe(name)} was not removed: {standing[0].sentence}{_names(standing[0])}"
-    return f"{safe(name)} was not removed, for {len(standing)} reasons"
+        return f"{safe(name)} is not safe to remove: {standing[0].sentence}{_names(standing[0])}"
+    return f"{safe(name)} is not safe to remove, for {len(standing)} reasons"
 
 
 def lines(reasons: Sequence[Reason]) -> list[str]:
-    return [f"- {reason.sentence}{_names(reason)}" for reason in reasons]
+    return [f"{'note:' if reason.override == NOTE else '-'} {reason.sentence}{_names(reason)}" for reason in reasons]
 
 
 def way_out(name: str, verdict: Verdict) -> str:

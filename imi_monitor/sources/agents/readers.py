@@ -9,10 +9,21 @@ from __future__ import annotations
 from importlib import import_module
 
 from imi_monitor.sources.agents.base import Reader
+from imi_monitor.sources.agents.source import Scan
 
-MODULES: tuple[str, ...] = ("spool", "titles")
+MODULES: tuple[str, ...] = (
+    "spool",  # hooks, of any program
+    "titles",
+    "bare",  # last: who knows nothing but the process
+)
 
 
 def all_readers() -> list[Reader]:
     """One of each, fresh."""
     return [import_module(f"imi_monitor.sources.agents.{name}").make() for name in MODULES]
+
+
+def scan() -> Scan:
+    """What lists the running agent processes."""
+    made: Scan = import_module("imi_monitor.sources.agents.processes").Scan()
+    return made

@@ -24,8 +24,11 @@ from imi_monitor.sources.pace import Pace
 _TICK = 1.0
 _GATHER = 0.03  # seconds to wait for what comes together: a record is written in several pieces
 _WHOLE = 60.0  # every so often everything is looked at anew, whatever was said to have changed
+_SCAN = 2.5  # between two looks at all processes while nothing happens; those that are known are asked every time
 
-Keep = Callable[[Sequence[Seen]], Awaitable[None]]
+Scan = Callable[[], Sequence[AgentProcess]]
+# Gives a sentence as long as what happened cannot be written down.
+Keep = Callable[[Sequence[Seen]], Awaitable[str | None]]
 
 
 class AgentsSource:
@@ -37,13 +40,13 @@ class AgentsSource:
         self,
         events: FileEvents,
         readers: Callable[[], Sequence[Reader]],
-        processes: Callable[[], Sequence[AgentProcess]],
+        scan: Callable[[], Scan],
         keep: Keep | None = None,
         env: Mapping[str, str] | None = None,
     ) -> None:
         self._events = events
-        self._make = readers
-        self._looks = Looks(processes, os.environ if env is None else env)
+        self._make = lambda: Looks(list(readers()), scan(), os.environ if env is None else env)
+        self._looks: Looks | None = None
         self._keep = keep
         self._pace = Pace(_TICK)
         self._touched: set[str] | None = None  # None: anything may have changed
@@ -67,18 +70,18 @@ class AgentsSource:
     async def run(self, board: Board) -> None:
         await self._events.start(self)
         try:
-            self._looks.readers = await asyncio.to_thread(lambda: list(self._make()))
+            self._looks = await asyncio.to_thread(self._make)  # which imports them: the first paint comes before
             whole_at = 0.0
             while True:
                 if time.monotonic() - whole_at > _WHOLE:
                     whole_at, self._touched = time.monotonic(), None
-                await self._turn(board)
+                await self._turn(board, self._looks)
                 if await self._pace.next():
                     await asyncio.sleep(_GATHER)
         finally:
             await self._events.close()
 
-    async def _turn(self, board: Board) -> None:
+    async def _turn(self, board: Board, looks: Looks) -> None:
         touched, self._touched = self._touched, set()
         places = self._places
         if not places:
@@ -86,13 +89,13 @@ class AgentsSource:
             return
         wanted = None if touched is None else frozenset(touched)
         try:
-            found, folders, broken = await asyncio.to_thread(self._looks.look, wanted, tuple(places))
+            found, folders, broken = await asyncio.to_thread(looks.look, wanted, tuple(places))
         except OSError as error:
             board.fail(self.name, "agents", str(error))
             self._pace.failed()
             return
         now = times.now()
-        seen = [as_agent(one, _place(one.cwd, places), now) for one in found]
+        seen = [as_agent(one, place(one.cwd, places), now) for one in found]
         board.agents(tuple(one.agent for one in seen))
         if broken:
             board.fail(self.name, "agents", "; ".join(broken))
@@ -100,8 +103,12 @@ class AgentsSource:
             board.well(self.name, "; ".join(f"{name}: {why}" for name, why in sorted(self._told.items())) or None)
         await self._follow_folders(folders)
         if self._keep is not None:
-            await self._keep(seen)
-        if self._looks.unread:
+            why = await self._keep(seen)
+            if why is None:
+                board.well("sessions")
+            else:
+                board.fail("sessions", "the record of what agents do", why)
+        if looks.unread:
             self._pace.poke()
 
     async def _follow_folders(self, folders: dict[str, frozenset[str]]) -> None:
@@ -131,27 +138,39 @@ class AgentsSource:
 class Looks:
     """All readers, in a thread. One that breaks is said so and does not take the others with it."""
 
-    def __init__(self, processes: Callable[[], Sequence[AgentProcess]], env: Mapping[str, str]) -> None:
-        self.readers: list[Reader] = []
+    def __init__(self, readers: Sequence[Reader], scan: Scan, env: Mapping[str, str]) -> None:
         self.unread = False
-        self._processes = processes
+        self._readers = readers
+        self._scan = scan
         self._env = env
+        self._processes: tuple[AgentProcess, ...] = ()
+        self._scanned_at = -_SCAN
 
     def look(
         self, touched: frozenset[str] | None, roots: tuple[str, ...]
     ) -> tuple[list[Sighting], dict[str, frozenset[str]], list[str]]:
-        world = World(time.time(), paths.home(), self._env, roots, tuple(self._processes()))
+        world = World(time.time(), paths.home(), self._env, roots, self._running(touched))
         sightings: list[Sighting] = []
         folders: dict[str, frozenset[str]] = {}
         broken: list[str] = []
-        for reader in self.readers:
+        for reader in self._readers:
             try:
                 sightings += reader.look(world, touched)
                 folders[reader.cli] = frozenset(reader.folders(world))
             except Exception as error:  # noqa: BLE001  a format that changed must not blind us to the other agents
                 broken.append(f"{reader.cli} cannot be read: {type(error).__name__}: {error}")
-        self.unread = any(getattr(reader, "unread", False) for reader in self.readers)
+        self.unread = any(getattr(reader, "unread", False) for reader in self._readers)
         return join(_with_life(sightings)), folders, broken
+
+    def _running(self, touched: frozenset[str] | None) -> tuple[AgentProcess, ...]:
+        """All agent processes, looked for anew when something happened or some seconds are over."""
+        now = time.monotonic()
+        if touched is None or touched or now - self._scanned_at >= _SCAN:
+            self._scanned_at = now
+            self._processes = tuple(self._scan())
+        else:
+            self._processes = tuple(one for one in self._processes if host.start_time(one.pid) == one.started)
+        return self._processes
 
 
 def _with_life(sightings: list[Sighting]) -> list[Sighting]:
@@ -164,7 +183,8 @@ def _with_life(sightings: list[Sighting]) -> list[Sighting]:
     ]
 
 
-def _place(cwd: str | None, places: Mapping[str, Key]) -> Key | None:
+def place(cwd: str | None, places: Mapping[str, Key]) -> Key | None:
+    """The worktree that a folder lies in."""
     if cwd is None:
         return None
     real = os.path.realpath(cwd)

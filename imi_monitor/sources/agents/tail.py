@@ -84,7 +84,7 @@ class Tail:
 
     def _to_a_line(self, file: BinaryIO, end: int) -> None:
         """Move `_at` forward to the beginning of a line; back first, while the last line is longer than the window."""
-        start = self._at
+        start, back = self._at, self._window
         while True:
             file.seek(start)
             if start:
@@ -93,7 +93,7 @@ class Tail:
             if at < end or start == 0:
                 self._at = at
                 return
-            start = max(0, start - self._window)
+            start, back = max(0, start - back), back * 2  # further and further: a line may be as long as the file
 
     def _lines(self, data: bytes) -> list[bytes]:
         if not data:

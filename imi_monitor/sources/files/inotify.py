@@ -67,26 +67,31 @@ class Inotify:
         self._queue.close()
 
     async def add(self, root: Root) -> None:
-        """Follow all its folders, a slice at a time, so that the loop never waits for more than some milliseconds."""
+        """Follow all its folders, a slice at a time, so that the loop never waits for more than some milliseconds.
+
+        One that is followed already goes on being followed meanwhile: the kernel gives a folder the same watch again.
+        """
         assert self._sink is not None
-        self.remove(root.name)
         self._roots[root.name] = root
-        self._watches[root.name] = {}
+        watches = self._watches.setdefault(root.name, {})
+        before, wanted = dict(watches), set()
         for done, folder in enumerate(folders(root), 1):
             if self._roots.get(root.name) is not root:
-                return  # dropped while we were adding
+                return  # dropped, or told anew, while we were adding
             if not self._watch(root.name, folder):
                 break
+            wanted.add(folder)
             if done % _SLICE == 0:
                 await asyncio.sleep(0)
-        missing = not any(folder in self._watches[root.name] for folder in root.folders)
+        for folder in [folder for folder in before if folder not in wanted and watches.get(folder) == before[folder]]:
+            self._let_go(watches.pop(folder))
+        missing = not any(folder in watches for folder in root.folders)
         self._say(root.name, missing)
 
     def remove(self, name: str) -> None:
         self._roots.pop(name, None)
         for watch in self._watches.pop(name, {}).values():
-            if self._owners.pop(watch, None) is not None:
-                self._drop(watch)
+            self._let_go(watch)
 
     def _say(self, name: str, missing: bool) -> None:
         assert self._sink is not None
@@ -110,6 +115,10 @@ class Inotify:
         self._owners[watch] = (name, folder)
         self._watches[name][folder] = watch
         return True
+
+    def _let_go(self, watch: int) -> None:
+        if self._owners.pop(watch, None) is not None:
+            self._drop(watch)
 
     def _drop(self, watch: int) -> None:
         try:
@@ -174,9 +183,7 @@ class Inotify:
         """A folder was renamed: its watches would go on telling the old path. What it is now called is entered anew."""
         watches = self._watches.get(name, {})
         for path in [path for path in watches if path == folder or path.startswith(folder + "/")]:
-            watch = watches.pop(path)
-            if self._owners.pop(watch, None) is not None:
-                self._drop(watch)
+            self._let_go(watches.pop(path))
 
     def _gone(self, watch: int, mask: int, owner: tuple[str, str], batches: dict[str, list[Touched]]) -> None:
         assert self._sink is not None

@@ -52,6 +52,7 @@ class FileEvents(Protocol):
     async def close(self) -> None: ...
 
     async def add(self, root: Root) -> None:
-        """Follow it; what could not be followed is said through `mode`, never raised."""
+        """Follow it; what could not be followed is said through `mode`, never raised. A root that is added again under
+        its name has changed: what it had before is followed without a gap."""
 
     def remove(self, name: str) -> None: ...

@@ -44,16 +44,20 @@ class Tiers:
         await self._polling.close()
 
     async def add(self, root: Root) -> None:
-        self.remove(root.name)
+        """Follow it; one that is followed already is never unfollowed in between."""
         self._roots[root.name] = root
         need = await asyncio.to_thread(_count, root, self._limit)
         if self._roots.get(root.name) is not root:
             return
-        if need <= self._limit - sum(self._needs.values()):
+        if need <= self._limit - sum(need for name, need in self._needs.items() if name != root.name):
             self._needs[root.name] = need
             await self._live.add(root)
+            if self._polled.pop(root.name, None) is not None:
+                self._polling.remove(root.name)
         else:
             await self._poll(root)
+            if self._needs.pop(root.name, None) is not None:
+                self._live.remove(root.name)
 
     def remove(self, name: str) -> None:
         self._roots.pop(name, None)

@@ -19,7 +19,8 @@ STEP_MS = 10  # between two looks while something happens
 _IDLE_STEP_MS = 20  # while nothing does: the looks themselves are all that idling costs
 _IDLE_AFTER = 10.0  # seconds
 DEBOUNCE_MS = 20
-_TIMEOUT_MS = 5_000  # of one look: a watcher that was closed goes on looking at nothing for that long
+_TIMEOUT_MS = 5_000  # of one look
+_LAST_STEPS = 5  # of a watcher that is not wanted any more: what it has seen is told within three
 _LATE = 0.5  # seconds beyond its plan after which a look may have missed something
 _MOST_AT_ONCE = 4000  # changes in one look: the kernel's queue may have been full
 _MERGE_ABOVE = 8  # watchers of later folders that are kept beside the first pair
@@ -48,31 +49,40 @@ class Watcher:
 
         self._notify = RustNotify(folders, False, False, 0, recursive, True)
         self._tell = tell
-        self._over = threading.Event()
+        self._retired = False
+        self._steps = 0  # of the present look, since the retirement
         threading.Thread(target=self._look, daemon=True).start()
 
-    def close(self) -> None:
-        self._over.set()
-        self._notify.close()
+    def retire(self) -> None:
+        """Somebody else follows these folders now. What was seen just before is still told: ending at once would drop
+        what waits for its companions in the present look."""
+        self._retired = True
+
+    def is_set(self) -> bool:
+        """Asked at each step of a look: whether to end it, with nothing to tell."""
+        self._steps += self._retired
+        return self._steps >= _LAST_STEPS
 
     def _look(self) -> None:
         busy_at = time.monotonic()
-        while not self._over.is_set():
+        while True:
             before = time.monotonic()
             step = STEP_MS if before - busy_at < _IDLE_AFTER else _IDLE_STEP_MS
+            self._steps = 0
             try:
-                found = self._notify.watch(DEBOUNCE_MS, step, _TIMEOUT_MS, None)
+                found = self._notify.watch(DEBOUNCE_MS, step, _TIMEOUT_MS, self)
             except Exception as error:  # noqa: BLE001  a name that is no UTF-8 kills it for good; whatever it is, say so
-                if not self._over.is_set():
+                if not self._retired:
                     self._tell(("broken", str(error)))
-                return
-            if self._over.is_set():
                 return
             if isinstance(found, set):
                 busy_at = time.monotonic()
                 self._tell(("events", [(int(kind), path) for kind, path in found]))
                 if len(found) >= _MOST_AT_ONCE:
                     self._tell(("lost", "more happened at once than is kept"))
+            elif found == "stop":
+                self._notify.close()
+                return
             elif time.monotonic() - before > _TIMEOUT_MS / 1000 + _LATE:
                 self._tell(("lost", "we did not run for a while"))
 
@@ -119,7 +129,7 @@ class Child:
         """New watchers first, then the old ones go: nothing is missed in between."""
         old, self._watchers = self._watchers, self._build(self._wanted)
         for watcher in old:
-            watcher.close()
+            watcher.retire()
 
     def _build(self, wanted: dict[str, tuple[list[str], list[str]]]) -> list[Watcher]:
         made = []

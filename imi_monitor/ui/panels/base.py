@@ -10,7 +10,7 @@ from textual.containers import Container
 from textual.content import Content
 from textual.style import Style
 
-from imi_monitor.model.snapshot import Key, Snapshot
+from imi_monitor.model.snapshot import Key, Snapshot, Worktree
 from imi_monitor.ui.widgets.lines import Lines, Row
 
 TABS = (2, 3, 4, 5)  # the panels that share one place where there is room for a list and one detail
@@ -132,6 +132,21 @@ class Panel(Container):
 
     def on_descendant_blur(self) -> None:
         self._draw_title()
+
+
+class Same:
+    """Equal to the very same worktree only: comparing two of them field by field costs more than drawing one."""
+
+    __slots__ = ("tree",)
+
+    def __init__(self, tree: Worktree) -> None:
+        self.tree = tree
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self.tree is other.tree
+
+    def __hash__(self) -> int:
+        return id(self.tree)
 
 
 def _tab(number: int, label: str) -> Content:

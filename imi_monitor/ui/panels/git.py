@@ -12,7 +12,7 @@ from imi_monitor.model import times
 from imi_monitor.model.snapshot import GitState, Key, Snapshot, Worktree
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells
-from imi_monitor.ui.panels.base import Panel
+from imi_monitor.ui.panels.base import Panel, Same
 from imi_monitor.ui.widgets.lines import Row
 
 
@@ -21,6 +21,7 @@ class GitPanel(Panel):
     empty = "select a worktree"
 
     _about: Key | None = None
+    _top_made: tuple[object, tuple[Row, ...]] = (None, ())
 
     def subject(self) -> str:
         return safe(self._about.worktree, 40) if self._about else ""
@@ -30,7 +31,7 @@ class GitPanel(Panel):
         self._about = tree.key if tree else None
         if tree is None:
             return ()
-        rows = [Row(f"head {index}", (line,)) for index, line in enumerate(self._head(tree, now))]
+        rows = self._top(tree, now)
         rows += [
             Row(f"collision {index}", (cells.collision(one).truncate(self.room, ellipsis=True),))
             for index, one in enumerate(snapshot.collisions)
@@ -40,6 +41,15 @@ class GitPanel(Panel):
             rows += self._files(snapshot, tree, tree.git)
         return rows
 
+    def _top(self, tree: Worktree, now: datetime) -> list[Row]:
+        """What stands above the files; made anew when something of it is another."""
+        commit = tree.git.last_commit if tree.git else None
+        signature = (Same(tree), self.room, times.age_of(commit.at, now) if commit else "")
+        if signature != self._top_made[0]:
+            lines = self._head(tree, now)
+            self._top_made = (signature, tuple(Row(f"head {index}", (line,)) for index, line in enumerate(lines)))
+        return list(self._top_made[1])
+
     def _head(self, tree: Worktree, now: datetime) -> list[Content]:
         lines = [Content.styled(_path(tree.path, self.room), cells.MUTED)]
         state = None if tree.missing else tree.git  # what git said before says nothing now
@@ -48,7 +58,8 @@ class GitPanel(Panel):
         if state is None:
             lines.append(cells.note(tree))
             return lines
-        lines.append(_branch(state))
+        line = _branch(state)
+        lines.append(line if line.cell_length <= self.room else _branch(state, short=True))
         if state.operation:
             lines.append(Content.styled(f"⚠ {safe(state.operation)} in progress", "$warning bold"))
         if state.last_commit is not None:
@@ -73,21 +84,32 @@ class GitPanel(Panel):
     def _files(self, snapshot: Snapshot, tree: Worktree, state: GitState) -> list[Row]:
         shared = cells.overlaps(snapshot, tree.key)
         if not state.files:
-            return [Row("clean", (Content.styled("✓ nothing uncommitted", "$success"),))]
-        room = self.room
+            return [Row("clean", (_clean(tree),))]
+        room, beside = self.room, cells.beside(shared, state.files)
         return [
-            self.row(f"file {entry.path}", (entry, room, shared.get(entry.path)),
-                     lambda entry=entry: (cells.file(entry, room, shared.get(entry.path)),))  # type: ignore[misc]
+            self.row(f"file {entry.path}", (entry, room, beside, shared.get(entry.path)),
+                     lambda entry=entry: (cells.file(entry, room, shared.get(entry.path), beside),))  # type: ignore[misc]
             for entry in state.files
         ]  # fmt: skip
 
 
-def _branch(state: GitState) -> Content:
-    """`feat/api → origin/feat/api ↑3   main ↑3 ↓1`: names as git says them, distances behind what they are to."""
+def _clean(tree: Worktree) -> Content:
+    """What cannot be read now is not said to be clean."""
+    if tree.failure is not None:
+        return Content.styled("nothing was uncommitted when it was last read", cells.MUTED)
+    return Content.styled("✓ nothing uncommitted", "$success")
+
+
+def _branch(state: GitState, *, short: bool = False) -> Content:
+    """`feat/api → origin/feat/api ↑3   main ↑3 ↓1`: names as git says them, distances behind what they are to.
+
+    In short an upstream of the same name is only its remote.
+    """
     parts = [Content.styled(safe(state.branch or "(detached)"), "bold")]
     if state.upstream:
         level = Content.styled("level", cells.MUTED)
-        parts.append(Content(f" → {safe(state.upstream)} ").append(_distance(state.ahead, state.behind) or level))
+        name = state.upstream.removesuffix(f"/{state.branch}") if short else state.upstream
+        parts.append(Content(f" → {safe(name)} ").append(_distance(state.ahead, state.behind) or level))
     if state.trunk:
         distance = _distance(state.trunk_ahead, state.trunk_behind)
         parts.append(Content.styled(f"   {safe(state.trunk)} ", cells.MUTED))

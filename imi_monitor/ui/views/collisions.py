@@ -79,7 +79,7 @@ class CollisionsView(View):
         found = snapshot.collisions
         hard = sum(bool(one.conflicts) for one in found)
         untried = sum(one.conflicts is None for one in found)
-        said = [f"{count(len(found), 'pair')} overlap"] if found else []
+        said = [count(len(found), "pair overlaps", "pairs overlap")] if found else []
         said += [f"⚡ {hard} in conflict"] if hard else []
         said += [f"{untried} not tried yet"] if untried else []
         title = Content.styled("Collisions", "bold").append(Content.styled(f"  {', '.join(said)}", cells.MUTED))

@@ -19,9 +19,10 @@ from imi_monitor.model import patch_text
 from imi_monitor.model.diff import Diff
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import diff_paint, diff_rows, editor
+from imi_monitor.ui.cells import MUTED
 from imi_monitor.ui.diff_paint import Painter
 from imi_monitor.ui.diff_rows import Rows
-from imi_monitor.ui.views.reading import ReadingView
+from imi_monitor.ui.views.sheets import SheetView
 from imi_monitor.ui.widgets.sheet import Sheet
 
 if TYPE_CHECKING:
@@ -32,10 +33,10 @@ if TYPE_CHECKING:
     from imi_monitor.ui.views.base import Surroundings
 
 KINDS: tuple[tuple[Kind, str], ...] = (
-    ("all", "nothing changed since the last commit: t shows what the branch would bring"),
+    ("all", "nothing is uncommitted: t shows what the branch brings"),
     ("unstaged", "nothing is unstaged"),
     ("staged", "nothing is staged"),
-    ("trunk", "nothing here differs from the trunk"),
+    ("trunk", "nothing differs from the trunk"),
 )  # their keys are their first letters
 
 
@@ -48,7 +49,7 @@ class OfCommit:
     who: str = ""
 
 
-class DiffView(ReadingView[Diff]):
+class DiffView(SheetView[Diff]):
     word = "diff"
     key_shown = "d"
     label = "Diff"
@@ -56,7 +57,7 @@ class DiffView(ReadingView[Diff]):
 
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-roomy")]
     BINDINGS = [
-        *(Binding(kind[0], f"kind('{kind}')", kind.capitalize()) for kind, _ in KINDS),
+        *(Binding(kind[0], f"kind('{kind}')", kind.capitalize(), show=False) for kind, _ in KINDS),
         Binding("tab", "next_kind(1)", "Next kind", show=False),
         Binding("shift+tab", "next_kind(-1)", "Kind before", show=False),
         Binding("n", "jump('file', 1)", "Next file"),
@@ -64,7 +65,6 @@ class DiffView(ReadingView[Diff]):
         Binding("right_square_bracket", "jump('hunk', 1)", "Next hunk", key_display="]"),
         Binding("left_square_bracket", "jump('hunk', -1)", "Hunk before", key_display="[", show=False),
         Binding("e", "edit", "Editor"),
-        Binding("d", "stay", show=False),
     ]
 
     def __init__(
@@ -88,19 +88,14 @@ class DiffView(ReadingView[Diff]):
     def body(self) -> ComposeResult:
         with Horizontal(id="diff-body"):
             yield Sheet(id="diff-files")
-            yield Sheet(id="diff-lines", steady=True)
+            yield Sheet(id="rows", steady=True)
 
     def on_mount(self) -> None:
         self.files.can_focus = False
-        self.lines.focus()
 
     @property
     def files(self) -> Sheet:
         return self.query_one("#diff-files", Sheet)
-
-    @property
-    def lines(self) -> Sheet:
-        return self.query_one("#diff-lines", Sheet)
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -131,7 +126,7 @@ class DiffView(ReadingView[Diff]):
     def arrived(self, found: Diff) -> None:
         if found == self._diff:
             return
-        anchor = self._rows.anchor(self.lines.cursor) if self._diff is not None else None
+        anchor = self._rows.anchor(self.sheet.cursor) if self._diff is not None else None
         self._diff = found
         self._rows = Rows(found)
         self._painter = Painter(self._rows, f"imi diff {self.called} {self._option()}--file")
@@ -139,13 +134,13 @@ class DiffView(ReadingView[Diff]):
 
     def _painter_from(self, anchor: diff_rows.Anchor | None) -> None:
         row = self._rows.find(anchor) if anchor is not None else 0
-        self.lines.show(len(self._rows), self._draw, cursor=row)
+        self.sheet.show(len(self._rows), self._draw, cursor=row)
         at = self._rows.file_at(row)
         self.files.show(len(self._rows.diff.files), self._file, cursor=at)
         self.files.reveal(at)
         paths = [file.path for file in self._rows.diff.files]
         if self._path in paths:
-            self.lines.go(self._rows.heads[paths.index(self._path)])
+            self.sheet.go(self._rows.heads[paths.index(self._path)])
             self._path = None
 
     def _option(self) -> str:
@@ -153,22 +148,19 @@ class DiffView(ReadingView[Diff]):
 
     # -- drawing ----------------------------------------------------------------------------------------------------
 
-    def redraw(self) -> None:
+    def paint(self) -> None:
         if not len(self._rows):
-            self.lines.show(1, lambda _row, _width: self._empty())
+            self.fill(0, self._draw)
             self.files.show(0, self._file)
-        self.set_title(self._headline())
 
     def _draw(self, row: int, width: int) -> Content:
         return self._painter.draw(row, width)
 
-    def _empty(self) -> Content:
-        if self.problem:
-            return Content.styled(f" ? {safe(self.problem, 400)}", "$error")
+    def nothing(self) -> Content | None:
         if self._diff is None:
-            return Content.styled(" reading…", diff_paint.MUTED)
+            return None
         if self.commit is not None:
-            return Content.styled(" this commit changes no file", diff_paint.MUTED)
+            return Content.styled(" this commit changes no file", MUTED)
         return Content.styled(f" ✓ {dict(KINDS)[self.kind]}", "$success")
 
     def _file(self, index: int, width: int) -> Content:
@@ -179,55 +171,55 @@ class DiffView(ReadingView[Diff]):
         line = Content.styled(f"{file.state} ", diff_paint.STATES.get(file.state, "$text-warning")).append(name)
         return line.pad_right(max(1, width - line.cell_length - tail.cell_length - 1)).append(tail)
 
-    def _headline(self) -> Content:
+    def headline(self) -> Content:
         if self.commit is not None:
             head = Content.styled(f"Commit {self.commit.sha[:8]} ", "bold").append(safe(self.commit.subject, 200))
-            head = head.append(Content.styled(f" · {safe(self.commit.who, 60)}", diff_paint.MUTED))
+            head = head.append(Content.styled(f" · {safe(self.commit.who, 60)}", MUTED))
         else:
             head = Content.styled(f"Diff {self.called} ", "bold").append(self.trouble()).append(self._kinds())
         diff = self._diff
         if diff is not None and diff.files:
             sums = f" · {count(len(diff.files) + diff.omitted, 'file')} +{diff.added:,} −{diff.removed:,}"
-            head = head.append(Content.styled(sums, diff_paint.MUTED))
+            head = head.append(Content.styled(sums, MUTED))
             if diff.base and self.commit is None:
-                head = head.append(Content.styled(f" against {safe(diff.base, 60)}", diff_paint.MUTED))
+                head = head.append(Content.styled(f" against {safe(diff.base, 60)}", MUTED))
         if self.reading and diff is None:
-            head = head.append(Content.styled(" reading…", diff_paint.MUTED))
+            head = head.append(Content.styled(" reading…", MUTED))
         return head
 
     def _kinds(self) -> Content:
         """The four words, the one that is shown in reverse; the letter to press is underlined."""
         words = []
         for kind, _ in KINDS:
-            word = Content.styled(f" {kind} ", "reverse" if kind == self.kind else diff_paint.MUTED)
+            word = Content.styled(f" {kind} ", "reverse" if kind == self.kind else MUTED)
             words.append(word.stylize("underline", 1, 2))
         return Content("").join(words)
 
     # -- keys -------------------------------------------------------------------------------------------------------
 
-    @on(Sheet.Moved, "#diff-lines")
+    @on(Sheet.Moved, "#rows")
     def _moved(self) -> None:
-        self.files.select(self._rows.file_at(self.lines.cursor))
+        self.files.select(self._rows.file_at(self.sheet.cursor))
 
     @on(Sheet.Moved, "#diff-files")
     @on(Sheet.Chosen, "#diff-files")
     def _picked(self, message: Sheet.Moved) -> None:
         """A click on a file; not when the list only follows the lines."""
         index = message.sheet.cursor
-        if index < len(self._rows.heads) and index != self._rows.file_at(self.lines.cursor):
-            self.lines.go(self._rows.heads[index])
+        if index < len(self._rows.heads) and index != self._rows.file_at(self.sheet.cursor):
+            self.sheet.go(self._rows.heads[index])
 
     @on(Sheet.Sideways)
     def _sideways(self, message: Sheet.Sideways) -> None:
         self._painter.shift = max(0, self._painter.shift + message.by)
-        self.lines.show(self.lines.count, self._draw if len(self._rows) else lambda _row, _width: self._empty())
+        self.fill(len(self._rows), self._draw)
 
     def action_kind(self, kind: Kind) -> None:
         """A commit has only one diff: the keys do nothing there, and above all not what they do elsewhere."""
         if self.commit is None and kind != self.kind:
             self.kind = kind
             self._diff, self.problem, self._rows = None, None, Rows(Diff())
-            self.lines.show(0, self._draw, cursor=0)
+            self.sheet.show(0, self._draw, cursor=0)
             self._loop = asyncio.get_running_loop()
             self.again()
             self.redraw()
@@ -237,17 +229,14 @@ class DiffView(ReadingView[Diff]):
         self.action_kind(names[(names.index(self.kind) + step) % len(names)])
 
     def action_jump(self, kind: str, step: int) -> None:
-        row = self._rows.next(self.lines.cursor, kind, step)
+        row = self._rows.next(self.sheet.cursor, kind, step)
         if row is not None:
-            self.lines.go(row)
+            self.sheet.go(row)
 
     def action_edit(self) -> None:
         tree = self.worktree
         if tree is None or tree.missing or not self._rows.diff.files:
             return
-        line = self._rows.line_at(self.lines.cursor)
-        path = self._rows.diff.files[self._rows.file_at(self.lines.cursor)].path
+        line = self._rows.line_at(self.sheet.cursor)
+        path = self._rows.diff.files[self._rows.file_at(self.sheet.cursor)].path
         editor.edit(self.app, tree.path, path, line.new or line.old if line else None)
-
-    def action_stay(self) -> None:
-        """The view is open already."""

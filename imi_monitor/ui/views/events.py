@@ -17,6 +17,7 @@ from textual.content import Content
 from textual.widgets import Input
 
 from imi_monitor.actions import events as log
+from imi_monitor.model import columns
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.model.text import count, safe
@@ -30,7 +31,6 @@ from imi_monitor.ui.widgets.lines import Lines, Row
 PAGE = 300
 MOST = 6000  # entries held; who wants to go further back asks `imi events --since`
 NARROW = 80
-_STYLES = {"removed": "$warning", "claimed": "$accent", "released": "$success", "created": "$success"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,16 +189,19 @@ class EventsView(View):
 
 def line(event: Event, width: int) -> Content:
     """`14:02:09 worktree.claimed  feat-api  by claude-1  task=T-7`."""
-    style = _STYLES.get(event.type.rpartition(".")[2], "")
+    style = cells.event_style(event.type)
     where = safe(event.worktree_name or event.repo_name or "")
     clock = log.clock(event)
     parts = [cells.text(clock, 9 if len(clock) < 9 else 20, cells.MUTED)]
     if width < NARROW:
-        parts += [Content.styled(safe(event.type.rpartition(".")[2], 20), style), Content(f" {where}")]
+        parts += [cells.text(safe(event.type.rpartition(".")[2]), 10, style), Content(where)]
     else:
         parts += [cells.text(safe(event.type), 20, style), Content(" "), cells.text(where, 22, "bold"), Content(" ")]
-    if event.agent_id:
-        parts.append(Content(f" by {safe(event.agent_id, 40)}" if width < NARROW else f"{safe(event.agent_id, 40)}  "))
+    agent = safe(event.agent_id or "", 40)
+    if width >= NARROW:
+        parts.append(Content(f"{columns.pad(agent, 12)}  "))
+    elif agent:
+        parts.append(Content(f" by {agent}"))
     parts.append(Content.styled(" ".join(log.details(event)) if width >= NARROW else "", cells.MUTED))
     return Content("").join(parts).truncate(width)
 

@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from textual import on
-from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.content import Content
 
 from imi_monitor.actions import log as action
-from imi_monitor.model import times
+from imi_monitor.model import columns, times
 from imi_monitor.model.graph import Graph
 from imi_monitor.model.log import Entry, Page
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells
-from imi_monitor.ui.diff_paint import MUTED
+from imi_monitor.ui.cells import MUTED
 from imi_monitor.ui.views.diff import DiffView, OfCommit
-from imi_monitor.ui.views.reading import ReadingView
+from imi_monitor.ui.views.sheets import ThingsView
 from imi_monitor.ui.widgets.sheet import Sheet
 
 if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.target import Target
-    from imi_monitor.model.snapshot import Key, Snapshot, Worktree
+    from imi_monitor.model.snapshot import Key, Worktree
     from imi_monitor.ui.views.base import Surroundings
 
 _PAGE = 200
@@ -44,41 +42,30 @@ class Piece:
     page: Page
 
 
-class LogView(ReadingView[Piece]):
+class Drawn(NamedTuple):
+    """A commit, and its place in the graph."""
+
+    entry: Entry
+    picture: str
+
+
+class LogView(ThingsView[Piece, Drawn]):
     word = "log"
     key_shown = "L"
     label = "Log"
-    help = "the commits of the selected worktree's branch: its own against the trunk first, then older ones"
+    help = "the commits of the selected worktree's branch, its own first, then those of the trunk"
 
     BINDINGS = [
         Binding("enter", "choose", "What it did"),
-        Binding("L", "stay", show=False),
     ]
 
     def __init__(self, key: Key | None, surroundings: Surroundings) -> None:
         super().__init__(key, surroundings)
-        self._entries: list[Entry] = []
-        self._pictures: list[str] = []
+        self._commits: list[Drawn] = []
         self._graph = Graph()
         self._page: Page | None = None
         self._more = False  # the next page is wanted, not the first one again
-        self._rows: list[int | str] = []  # a commit's place in `_entries`, or words between them
-        self._now = times.now()
-
-    def body(self) -> ComposeResult:
-        yield Sheet(id="log-rows")
-
-    def on_mount(self) -> None:
-        self.sheet.focus()
-
-    @property
-    def sheet(self) -> Sheet:
-        return self.query_one(Sheet)
-
-    @property
-    def chosen(self) -> Entry | None:
-        row = self._rows[self.sheet.cursor] if self.sheet.cursor < len(self._rows) else None
-        return self._entries[row] if isinstance(row, int) else None
+        self._parts: list[Drawn | str] = []
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -86,10 +73,6 @@ class LogView(ReadingView[Piece]):
         """Commits move, files do not matter here."""
         git = tree.git
         return (tree.branch, git.head, git.trunk, git.trunk_ahead, git.trunk_behind) if git else tree.branch
-
-    def show(self, snapshot: Snapshot, now: datetime) -> None:
-        self._now = now
-        super().show(snapshot, now)
 
     def want(self, pause: float = 0.0) -> None:
         self._more = False
@@ -99,42 +82,33 @@ class LogView(ReadingView[Piece]):
         if self._more and self._page is not None:
             start, size = self._page.seen, _PAGE
         else:
-            start, size = (0, 0), max(_PAGE, min(_AGAIN, len(self._entries)))
+            start, size = (0, 0), max(_PAGE, min(_AGAIN, len(self._commits)))
         return Piece(start, action.page(context, one, start, size))
 
     def arrived(self, found: Piece) -> None:
-        page, again = found.page, found.start == (0, 0)
-        self._more = False
-        before = self.chosen
-        if again:
-            self._entries, self._pictures, self._graph = [], [], Graph()
-        self._page = page
-        self._entries += page.entries
-        self._pictures += [self._graph.row(entry.sha, entry.parents) for entry in page.entries]
-        self._rows = self._parts(page)
-        at = next((index for index, row in enumerate(self._rows)
-                   if before and isinstance(row, int) and self._entries[row].sha == before.sha), None)  # fmt: skip
-        if self._entries:
-            first = next(index for index, row in enumerate(self._rows) if isinstance(row, int))
-            self.sheet.show(len(self._rows), self._draw, cursor=first if before is None else at)
+        page = found.page
+        if found.start == (0, 0):
+            self._commits, self._graph = [], Graph()
+        self._more, self._page = False, page
+        self._commits += [Drawn(entry, self._graph.row(entry.sha, entry.parents)) for entry in page.entries]
+        self._parts = self._divided(page) if self._commits else []
 
     # -- drawing ----------------------------------------------------------------------------------------------------
 
-    def redraw(self) -> None:
-        if self._entries:
-            self.sheet.show(len(self._rows), self._draw)
-        else:
-            self.sheet.show(1, lambda _row, _width: self._empty())
-        self.set_title(self._headline())
+    def listed(self) -> list[Drawn | str]:
+        return self._parts
 
-    def _parts(self, page: Page) -> list[int | str]:
+    def identity(self, thing: Drawn) -> object:
+        return thing.entry.sha
+
+    def _divided(self, page: Page) -> list[Drawn | str]:
         """The commits, with words between the branch's own and those it stands on, and at the end."""
-        own = sum(entry.own for entry in self._entries)
-        rows: list[int | str] = list(range(len(self._entries)))
+        own = sum(one.entry.own for one in self._commits)
+        rows: list[Drawn | str] = list(self._commits)
         if page.more:
-            rows.append("more…" if len(self._entries) < _MOST else f"more: imi log {self.called} -n {2 * _MOST}")
+            rows.append("more…" if len(self._commits) < _MOST else f"more: imi log {self.called} -n {2 * _MOST}")
         if page.trunk:
-            trunk, all_own = safe(page.trunk, 60), own == len(self._entries)
+            trunk, all_own = safe(page.trunk, 60), own == len(self._commits)
             if not all_own:
                 rows.insert(own, f"on {trunk} too")
             if own:
@@ -142,61 +116,57 @@ class LogView(ReadingView[Piece]):
                 rows.insert(0, f"{count(own, 'commit')}{many} not on {trunk}")
         return rows
 
-    def _empty(self) -> Content:
-        if self.problem:
-            return Content.styled(f" ? {safe(self.problem, 400)}", "$error")
-        if self._page is None:
-            return Content.styled(" reading…", MUTED)
-        return Content.styled(" nothing is committed here yet", MUTED)
+    def nothing(self) -> Content | None:
+        return None if self._page is None else Content.styled(" nothing is committed here yet", MUTED)
 
-    def _headline(self) -> Content:
+    def headline(self) -> Content:
         tree = self.worktree
         head = Content.styled(f"Log {self.called}", "bold").append(self.trouble())
         if tree is not None:
             head = head.append(Content.styled(f" · {safe(tree.branch or '(detached)', 60)}", MUTED))
-        if self._entries and self._page:
+        if self._commits and self._page:
             more = "+" if self._page.more else ""
-            head = head.append(Content.styled(f" · {len(self._entries):,}{more} commits", MUTED))
+            head = head.append(Content.styled(f" · {len(self._commits):,}{more} commits", MUTED))
         return head
 
-    def _draw(self, index: int, width: int) -> Content:
-        row = self._rows[index]
-        if isinstance(row, str):
-            return Content.styled(f"── {row} ".ljust(width, "─"), MUTED)
-        entry = self._entries[row]
-        wide = width >= _WIDE
+    def line(self, thing: Drawn, width: int) -> Content:
+        entry, wide = thing.entry, width >= _WIDE
         tail = self._tail(entry, 16 if wide else 10).append(" ")
-        left = Content.styled(f" {self._pictures[row]} ", "$text-primary" if entry.own else MUTED)
+        left = Content.styled(f" {thing.picture} ", "$text-primary" if entry.own else MUTED)
         if wide:
             left = left.append(Content.styled(f"{entry.sha[:8]} ", MUTED))
-        names = "".join(f"[{safe(name, 40)}] " for name in entry.refs[:3])
-        left = left.append(Content.styled(names, "$text-accent")).append(safe(entry.subject, 400) or "(no subject)")
         room = max(10, width - tail.cell_length)
+        left = left.append(Content.styled(_names(entry, room // 3), "$text-accent"))
+        left = left.append(safe(entry.subject, 400) or "(no subject)")
         left = left.truncate(room, ellipsis=True)
         return left.pad_right(max(0, room - left.cell_length)).append(tail)
 
     def _tail(self, entry: Entry, width: int) -> Content:
         who = cells.text(safe(entry.who, 60), width, "" if entry.by else MUTED)
-        return Content(" ").join(
-            [Content(""), who, cells.text(times.age_of(entry.at, self._now), 4, MUTED, right=True)]
-        )
+        return Content(" ").join([Content(""), who, cells.text(times.age_of(entry.at, self.now), 4, MUTED, right=True)])
 
     # -- keys -------------------------------------------------------------------------------------------------------
 
     @on(Sheet.Moved)
     def _moved(self) -> None:
         page = self._page
-        if page is None or not page.more or self.reading or len(self._entries) >= _MOST:
+        if page is None or not page.more or self.reading or len(self._commits) >= _MOST:
             return
-        if self.sheet.cursor >= len(self._rows) - _NEAR_END:
+        if self.sheet.cursor >= len(self.rows) - _NEAR_END:
             self._more = True
             self._begin()
 
-    @on(Sheet.Chosen)
-    def action_choose(self) -> None:
-        entry = self.chosen
-        if entry is not None:
-            self.open(DiffView(self.key, self.surroundings, commit=OfCommit(entry.sha, entry.subject, entry.who)))
+    def choose(self, thing: Drawn) -> None:
+        entry = thing.entry
+        self.open(DiffView(self.key, self.surroundings, commit=OfCommit(entry.sha, entry.subject, entry.who)))
 
-    def action_stay(self) -> None:
-        """The view is open already."""
+
+def _names(entry: Entry, room: int) -> str:
+    """The branches and tags that stand here, as many as fit; what was done is more than where."""
+    shown = ""
+    for name in entry.refs:
+        label = f"[{safe(name, 40)}] "
+        if shown and columns.cells(shown + label) > room:
+            break
+        shown += columns.clip(label, max(8, room))
+    return shown

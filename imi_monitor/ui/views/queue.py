@@ -56,7 +56,7 @@ class QueueView(View):
     def _draw(self, now: datetime) -> None:
         waiting = self._line or []
         for_ = len({(one["repo_name"], one["worktree_name"]) for one in waiting})
-        tail = f"  {count(len(waiting), 'agent')} wait for {count(for_, 'worktree')}" if waiting else ""
+        tail = f"  {count(len(waiting), 'agent waits', 'agents wait')} for {count(for_, 'worktree')}" if waiting else ""
         self.set_title(Content.styled("Queue", "bold").append(Content.styled(tail, cells.MUTED)))
         lines = self.query_one(Lines)
         width = max(20, lines.size.width)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from operator import is_
 
+from rich.segment import Segment
 from textual import events
 from textual.binding import Binding
 from textual.cache import LRUCache
@@ -17,7 +18,6 @@ from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
-from textual.visual import Visual
 
 Make = Callable[[], tuple[Content, ...]]
 
@@ -99,7 +99,7 @@ class Lines(ScrollView, can_focus=True):
         self._height = height
         self._follow_end = follow_end
         self._steered = False  # until somebody moves it, the cursor stays on the first row, whichever that is
-        self._strips: LRUCache[tuple[Row, int, bool, int], Strip] = LRUCache(600)
+        self._strips: LRUCache[tuple[Row | None, int, bool, int], Strip] = LRUCache(600)
 
     @property
     def cursor(self) -> str | None:
@@ -152,7 +152,8 @@ class Lines(ScrollView, can_focus=True):
         self.virtual_size = Size(self.size.width, len(self._rows) * self._height)
         self.refresh()
         if to_end:
-            self.scroll_end(animate=False)
+            # not `scroll_end`: that scrolls a frame later than what is to be seen there
+            self.scroll_to(y=self.max_scroll_y, animate=False, force=True)
         elif not self._steered:
             self.scroll_to(y=0, animate=False, force=True)
         elif anchor is not None and anchor[0] in self._places:
@@ -244,17 +245,18 @@ class Lines(ScrollView, can_focus=True):
         line = y + self.scroll_offset.y
         index, part = divmod(line, self._height)
         width = self.size.width
-        if index >= len(self._rows):
-            return Strip.blank(width, self.rich_style)
-        row = self._rows[index]
-        on_cursor = row.key == self._cursor
+        row = self._rows[index] if index < len(self._rows) else None
+        on_cursor = row is not None and row.key == self._cursor
         key = (row, part, on_cursor, width)
         strip = self._strips.get(key)
         if strip is None:
-            content = row.lines[part] if part < len(row.lines) else Content("")
-            strip = self._draw(content, on_cursor, width)
-            self._strips[key] = strip
+            strip = self._strips[key] = self._drawn(row, part, on_cursor, width)
         return strip
+
+    def _drawn(self, row: Row | None, part: int, on_cursor: bool, width: int) -> Strip:
+        if row is None:
+            return Strip.blank(width, self.rich_style)
+        return self._draw(row.lines[part] if part < len(row.lines) else Content(""), on_cursor, width)
 
     def _draw(self, content: Content, on_cursor: bool, width: int) -> Strip:
         base = self.get_visual_style("lines--cursor") if on_cursor else self.visual_style
@@ -262,5 +264,7 @@ class Lines(ScrollView, can_focus=True):
             on_cursor and self.has_focus and self.app.native_ansi_color
         ):  # of sixteen colours too few can be read on the cursor's
             content = Content(content.plain)
-        strips = Visual.to_strips(self, content.truncate(self.room, ellipsis=True), width, 1, base)
-        return strips[0].adjust_cell_length(width, base.rich_style) if strips else Strip.blank(width, base.rich_style)
+        shown = content.truncate(self.room, ellipsis=True)
+        # one line that fits: without Textual's way to wrap, align and mark it, which takes three times as long
+        segments = [Segment(text, (base + style).rich_style) for text, style in shown.render(base, "", self._get_style)]
+        return Strip(segments, shown.cell_length).adjust_cell_length(width, base.rich_style)

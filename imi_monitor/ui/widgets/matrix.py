@@ -146,7 +146,11 @@ class Matrix(Widget, can_focus=True):
         content = self._cells.get((row, column), Content("–" if row == column else "·").stylize(cells.MUTED))
         padded = Content(" ").append(content).truncate(self._width - 1)
         padded = padded.pad_right(max(0, self._width - 1 - padded.cell_length))
-        return (padded.stylize("reverse" if self.has_focus else "underline") if here else padded).append(Content(" "))
+        return (
+            padded.stylize("$block-cursor-foreground on $block-cursor-background" if self.has_focus else "underline")
+            if here
+            else padded
+        ).append(Content(" "))
 
     def on_click(self, event: events.Click) -> None:
         top, left = self._window()

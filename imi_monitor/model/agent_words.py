@@ -1,0 +1,202 @@
+"""An agent in words: one line of it, the reasons behind it, and all of it as data for scripts.
+
+The same words stand on the dashboard, in `imi agents` and in notifications, so that one thing has one name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from datetime import datetime
+
+from imi_monitor.model import times
+from imi_monitor.model.agent import (
+    CANCELLED,
+    COMPLETED,
+    DEAD,
+    FAILED,
+    GUESS,
+    LIKELY,
+    PLANNING,
+    RUNNING,
+    UNKNOWN,
+    WAITING,
+    Agent,
+    Evidence,
+)
+from imi_monitor.model.text import count, safe
+
+# The order in which they need a person.
+WORDS = {
+    WAITING: "asks",
+    FAILED: "failed",
+    DEAD: "dead",
+    UNKNOWN: "unknown",
+    PLANNING: "plans",
+    RUNNING: "works",
+    CANCELLED: "stopped",
+    COMPLETED: "done",
+}
+GROUPS = ("Needs you", "Working", "Idle", "Done", "Dead")
+_SURE = {LIKELY: "likely", GUESS: "a guess"}
+
+
+def group(agent: Agent) -> str:
+    """Which of the lead's five groups it belongs to."""
+    if agent.state == DEAD:
+        return "Dead"
+    if agent.truth.ended:
+        return "Done"
+    if agent.state in (WAITING, FAILED, UNKNOWN) or agent.intruder:
+        return "Needs you"
+    return "Working" if agent.state in (PLANNING, RUNNING) else "Idle"
+
+
+def order(agents: Iterable[Agent]) -> list[Agent]:
+    """Who needs a person first; of those the one that has waited longest."""
+    return sorted(agents, key=lambda one: (GROUPS.index(group(one)), *_urgency(one)))
+
+
+def _urgency(one: Agent) -> tuple[int, int, str, str]:
+    return (
+        0 if one.state == WAITING else 1 if one.intruder else 2,
+        list(WORDS).index(one.state) if one.state in WORDS else len(WORDS),
+        one.truth.since or "~",
+        one.id,
+    )
+
+
+def doing(agent: Agent, limit: int = 120) -> str:
+    """What it does, without since when: `asks: permission prompt (Bash pytest)`, `Edit src/api.ts`, `done`."""
+    truth = agent.truth
+    word = WORDS.get(agent.state, agent.state)
+    tool = safe(str(truth.tool), limit) if truth.tool else ""
+    detail = safe(truth.detail, limit) if truth.detail else ""
+    if agent.state == WAITING:
+        what = f"{detail} ({tool})" if detail and tool else detail or tool
+        return f"{word}: {what}" if what else word
+    if agent.state in (RUNNING, PLANNING) and tool:
+        return tool if agent.state == RUNNING else f"{word}: {tool}"
+    return f"{word}: {detail}" if detail else word
+
+
+def where(agent: Agent) -> str:
+    return safe(agent.key.worktree, 60) if agent.key else "?"
+
+
+def tokens(number: int | None) -> str:
+    """`61k`, `1.2M`; unknown is `?`."""
+    if number is None:
+        return "?"
+    if number < 1000:
+        return str(number)
+    if number < 1_000_000:
+        return f"{number / 1000:.0f}k" if number >= 9950 else f"{number / 1000:.1f}k"
+    return f"{number / 1_000_000:.1f}M"
+
+
+def spent(agent: Agent) -> int | None:
+    """Tokens that it read afresh and wrote; None when neither is known."""
+    known = [number for number in (agent.facts.tokens_in, agent.facts.tokens_out) if number is not None]
+    return sum(known) if known else None
+
+
+def table(agents: Iterable[Agent], now: datetime) -> list[str]:
+    """One line an agent, in columns."""
+    rows = [_columns(one, now) for one in order(agents)]
+    widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))] if rows else []
+    return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _columns(one: Agent, now: datetime) -> tuple[str, ...]:
+    used = spent(one)
+    return (
+        safe(one.name, 30), where(one), doing(one, 60), times.age_of(one.truth.since, now),
+        f"{tokens(used)} tok" if used is not None else "", source(one),
+        f"works where {safe(one.claimed_by or '?', 40)} holds the claim!" if one.intruder else "",
+    )  # fmt: skip
+
+
+def source(agent: Agent) -> str:
+    """Where the state was learnt, and how sure that is."""
+    told = agent.truth.source or "nobody says"
+    sure = _SURE.get(agent.truth.confidence)
+    return f"{told} ({sure})" if sure and agent.truth.source else told
+
+
+def explanation(agent: Agent, now: datetime) -> list[str]:
+    """Why it is shown as it is: what decided, what was set aside and why, and everything else that is known."""
+    truth = agent.truth
+    lines = [
+        f"{safe(agent.name, 60)} in {where(agent)}: {doing(agent)}, since {times.age_of(truth.since, now)}",
+        f"learnt from: {source(agent)}",
+        "",
+        "this decided:" if truth.used else "nothing tells what it does",
+        *(f"  {_witness(one, now)}" for one in truth.used),
+    ]
+    if truth.rejected:
+        lines += ["", "this was set aside:"]
+        for one in truth.rejected:
+            lines += [f"  {_witness(one.evidence, now)}", f"      because {safe(one.why, 200)}"]
+    return [*lines, "", "known beside it:", *(f"  {name}: {value}" for name, value in known(agent, now))]
+
+
+def _witness(one: Evidence, now: datetime) -> str:
+    tool = f", {safe(str(one.tool), 80)}" if one.tool else ""
+    maybe = f" (or {', '.join(WORDS.get(state, state) for state in sorted(one.or_else))})" if one.or_else else ""
+    kind = "now" if one.standing else f"{times.age_of(one.at, now)} ago"
+    return f"{one.source}, {kind}: {WORDS.get(one.state, one.state)}{maybe}{tool}: {safe(one.says, 200)}"
+
+
+def known(agent: Agent, now: datetime) -> Sequence[tuple[str, str]]:
+    """(name, value) of every fact that is known, for people."""
+    facts = agent.facts
+    window = f" of {tokens(facts.context_size)}" if facts.context_size else ""
+    pairs = (
+        ("session", agent.session),
+        ("process", str(agent.pid) if agent.pid is not None else None),
+        ("folder", agent.cwd),
+        ("program", f"{agent.cli} {facts.version or ''}".strip()),
+        ("model", facts.model),
+        ("title", facts.title),
+        ("turn began", f"{times.age_of(facts.turn_at, now)} ago" if facts.turn_at else None),
+        ("asked for", facts.prompt),
+        ("said last", facts.last_message),
+        ("tokens", _tokens(agent)),
+        ("context", f"{tokens(facts.context_used)}{window}" if facts.context_used is not None else None),
+        ("cost", f"${facts.cost_usd:.2f}" if facts.cost_usd is not None else None),
+        ("subagents", str(facts.subagents) if facts.subagents else None),
+        ("files", f"{count(len(facts.files), 'file')}: {', '.join(facts.files[-5:])}" if facts.files else None),
+        ("terminal", facts.tmux or facts.zellij),
+        ("claim", f"held by {agent.claimed_by}" if agent.claimed_by else "none"),
+        ("note", facts.format_note),
+    )
+    return [(name, safe(value, 300)) for name, value in pairs if value]
+
+
+def _tokens(agent: Agent) -> str | None:
+    facts = agent.facts
+    parts = (("read", facts.tokens_in), ("written", facts.tokens_out), ("from cache", facts.tokens_cached))
+    told = [f"{tokens(number)} {word}" for word, number in parts if number is not None]
+    return ", ".join(told) or None
+
+
+def data(agent: Agent) -> dict[str, object]:
+    """All of it, flat where scripts look first; unknown is null."""
+    truth = agent.truth
+    return {
+        "id": agent.id, "cli": agent.cli, "name": agent.name,
+        "host": agent.key.host if agent.key else None, "repo": agent.key.repo if agent.key else None,
+        "worktree": agent.key.worktree if agent.key else None,
+        "state": agent.state, "since": truth.since, "detail": truth.detail,
+        "tool": asdict(truth.tool) if truth.tool else None, "source": truth.source, "confidence": truth.confidence,
+        "seen_at": agent.seen_at, "ended": truth.ended, "group": group(agent), "session": agent.session,
+        "pid": agent.pid, "cwd": agent.cwd, "claim": agent.claim, "claimed_by": agent.claimed_by,
+        "facts": {**asdict(agent.facts), "files": list(agent.facts.files)},
+        "used": [_evidence(one) for one in truth.used],
+        "rejected": [{**_evidence(one.evidence), "why": one.why} for one in truth.rejected],
+    }  # fmt: skip
+
+
+def _evidence(one: Evidence) -> dict[str, object]:
+    return {**asdict(one), "or_else": sorted(one.or_else)}

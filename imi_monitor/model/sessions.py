@@ -1,0 +1,102 @@
+"""The life of a session as it is kept, and the one place that says which step may follow which.
+
+A session is one conversation with an agent program, under that program's own id. It has turns: each goes planning ->
+running <-> waiting_for_input -> completed, failed or cancelled, and such an end is final for its turn. The session's
+status is that of its newest turn; what begins after an end is a new turn, in the same session, for as long as the session
+itself has not ended (`ended_at`). One that is taken up again (`--resume`) lives on.
+
+Two things are said beside the status and never put in its place: `interrupted` (its process died in the middle of a
+turn) and `unknown` (nothing tells what it does any more). The status then is what was so last.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from imi_monitor.model.agent import (
+    CANCELLED,
+    COMPLETED,
+    DEAD,
+    FAILED,
+    PLANNING,
+    RESTING,
+    RUNNING,
+    UNKNOWN,
+    WAITING,
+    WORKING,
+)
+
+STATUSES: Final = (PLANNING, RUNNING, WAITING, COMPLETED, FAILED, CANCELLED)
+INTERRUPTED: Final = "interrupted"
+SHOWN: Final = (*STATUSES, INTERRUPTED, UNKNOWN)
+
+# Within a turn. Plan mode may be entered again in the middle of one: that leads back to planning.
+_NEXT: Final = {
+    PLANNING: frozenset({RUNNING, WAITING, FAILED, CANCELLED}),
+    RUNNING: frozenset({PLANNING, WAITING, COMPLETED, FAILED, CANCELLED}),
+    WAITING: frozenset({PLANNING, RUNNING, FAILED, CANCELLED}),
+    COMPLETED: frozenset[str](),
+    FAILED: frozenset[str](),
+    CANCELLED: frozenset[str](),
+}
+_FIRST: Final = frozenset({PLANNING, RUNNING})  # how a turn begins
+
+# How the registry's entry of an agent mirrors its newest session.
+_ENTRY: Final = {
+    PLANNING: "active", RUNNING: "active", WAITING: "paused", COMPLETED: "completed", CANCELLED: "completed",
+    FAILED: "error", INTERRUPTED: "error", UNKNOWN: "active",
+}  # fmt: skip
+
+# What a recorded act says about the status from then on; acts that are not here say nothing about it.
+_IMPLIED: Final = {
+    "prompt": RUNNING, "tool_started": RUNNING, "tool_finished": RUNNING, "answered": RUNNING, "waits": WAITING,
+    "completed": COMPLETED, "failed": FAILED, "cancelled": CANCELLED,
+}  # fmt: skip
+
+
+def allowed(before: str, after: str) -> bool:
+    """Whether `after` may follow `before` directly: within a turn, or as the beginning of the next one."""
+    return after in _NEXT[before] or (before in RESTING and after in _FIRST)
+
+
+def corrects(before: str, after: str) -> bool:
+    """Another end of the same turn: a better witness came later. No step, but the same step told right."""
+    return before in RESTING and after in RESTING and before != after
+
+
+def steps(before: str, after: str) -> tuple[str, ...]:
+    """What a session goes through from `before` to `after`, each an allowed step; the last is `after`.
+
+    Who looks once a second misses some: one that waited and is done must have gone on working in between. Nothing when
+    nothing changed.
+    """
+    if before == after:
+        return ()
+    if allowed(before, after) or corrects(before, after):
+        return (after,)
+    between = next(each for each in (RUNNING, PLANNING) if allowed(before, each) and allowed(each, after))
+    return (between, after)
+
+
+def shown(status: str, lost: str | None) -> str:
+    """The one word for a person."""
+    return lost or status
+
+
+def lost(state: str) -> str | None:
+    """What an agent's state says beside the status."""
+    return INTERRUPTED if state == DEAD else UNKNOWN if state == UNKNOWN else None
+
+
+def entry_status(status: str, lost: str | None) -> str:
+    """active, paused, completed or error, as the registry's list of agents has it."""
+    return _ENTRY[shown(status, lost)]
+
+
+def implied(kind: str) -> str | None:
+    return _IMPLIED.get(kind)
+
+
+def part_of_day(status: str) -> str:
+    """Whose time passes in this status: the agent's (working), a person's who is asked (waiting), nobody's (idle)."""
+    return "working" if status in WORKING else "waiting" if status == WAITING else "idle"

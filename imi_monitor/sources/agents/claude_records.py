@@ -1,0 +1,88 @@
+"""One line of a transcript as a record, when it can matter, and its fields without trust in their types.
+
+Most bytes of a transcript are copies of what was sent to the model. Those lines are known by their first bytes and are
+never parsed. What is not known to be useless is parsed: a new kind of record must not hide among them.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+
+from imi_monitor.model import times
+
+Record: TypeAlias = dict[str, Any]
+
+LONGEST = 2000  # characters of a text that is kept
+_USELESS = tuple(
+    b'{"type":"' + kind
+    for kind in (b'mode"', b"atis-", b"api-", b'last-prompt"', b'tools-used"', b'file-history-snapshot"', b'progress"')
+)
+_BEGINNINGS = (b'{"parentUuid":', b'{"type":')
+_ATTACHMENT = b'"attachment":{'
+_HEAD = 200  # bytes in which a record says what it is
+
+
+def matters(line: bytes) -> bool:
+    """Whether a record may say something of the session. Bytes with bare quotes cannot lie inside a JSON string."""
+    return not line.startswith(_USELESS) and line.find(_ATTACHMENT, 0, _HEAD) < 0
+
+
+def parse(line: bytes) -> Record | None:
+    """A record; None when it cannot be read. What follows a line torn by a crash is saved."""
+    whole = _load(line)
+    if whole is None:
+        start = max(line.rfind(beginning, 1) for beginning in _BEGINNINGS)
+        whole = _load(line[start:]) if start > 0 else None
+    return whole
+
+
+def _load(line: bytes) -> Record | None:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def text(value: object, most: int = LONGEST) -> str | None:
+    """A text that says something, bounded; anything else is unknown."""
+    return value.strip()[:most] or None if isinstance(value, str) else None
+
+
+def whole(value: object) -> int | None:
+    """A whole number that is none too large to be true."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53 else None
+
+
+def table(value: object) -> Record:
+    return value if isinstance(value, dict) else {}
+
+
+def rows(value: object) -> list[Record]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def written(value: object) -> str | None:
+    """A record's own moment, in our form."""
+    moment = times.parse(value) if isinstance(value, str) else None
+    return None if moment is None else times.stamp(moment)
+
+
+def from_milliseconds(value: object) -> str | None:
+    """A moment in milliseconds since 1970, in our form."""
+    number = whole(value)
+    if number is None:
+        return None
+    try:
+        return times.stamp(datetime.fromtimestamp(number / 1000, UTC))
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def said(content: object) -> str | None:
+    """The text of a message, given as one text or as blocks."""
+    if isinstance(content, list):
+        content = "\n".join(one["text"][:LONGEST] for one in rows(content) if isinstance(one.get("text"), str))
+    return text(content)

@@ -1,0 +1,173 @@
+"""Reading the sessions that are kept: which there are, one by the beginning of its id, and how their time went."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from imi_monitor.model import sessions
+from imi_monitor.model.agent import STATES
+
+_COLUMNS = (
+    "seq, id, host, cli, repo_name, worktree_name, agent_id, status, status_at, lost, detail, cwd, branch, parent_id,"
+    " title, prompt, last_message, model, version, tokens_in, tokens_out, tokens_cached, cost_usd, context_used,"
+    " context_size, pid, metadata, started_at, ended_at, seen_at, created_at, updated_at"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One session as it is kept. What was never known is None."""
+
+    seq: int
+    id: str
+    host: str
+    cli: str
+    repo_name: str | None
+    worktree_name: str | None
+    agent_id: str
+    status: str
+    status_at: str
+    lost: str | None
+    detail: str | None
+    cwd: str | None
+    branch: str | None
+    parent_id: str | None
+    title: str | None
+    prompt: str | None
+    last_message: str | None
+    model: str | None
+    version: str | None
+    tokens_in: int | None
+    tokens_out: int | None
+    tokens_cached: int | None
+    cost_usd: float | None
+    context_used: int | None
+    context_size: int | None
+    pid: int | None
+    metadata: str
+    started_at: str | None
+    ended_at: str | None
+    seen_at: str
+    created_at: str
+    updated_at: str
+
+    @property
+    def state(self) -> str:
+        return sessions.shown(self.status, self.lost)
+
+    @property
+    def own_id(self) -> str:
+        """The program's own name of the session."""
+        return self.id.partition(":")[2] or self.id
+
+    @property
+    def began_at(self) -> str:
+        return self.started_at or self.created_at
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which sessions are meant; None is all. `state` is a word of `sessions.SHOWN`, or `live` or `ended`."""
+
+    repo_name: str | None = None
+    worktree_name: str | None = None
+    agent: str | None = None
+    state: str | None = None
+    since: str | None = None  # still there then
+
+    def where(self) -> tuple[str, list[object]]:
+        asked: list[tuple[str, list[object]]] = []
+        if self.repo_name is not None:
+            asked.append(("repo_name = ?", [self.repo_name]))
+        if self.worktree_name is not None:
+            asked.append(("worktree_name = ?", [self.worktree_name]))
+        if self.agent is not None:
+            asked.append(("(agent_id = ? OR cli = ?)", [self.agent, self.agent]))
+        if self.since is not None:
+            asked.append(("seen_at >= ? AND coalesce(ended_at, seen_at) >= ?", [self.since, self.since]))
+        if self.state is not None:
+            asked.append(_by_state(self.state))
+        return " AND ".join(f"({sql})" for sql, _ in asked) or "1", [value for _, values in asked for value in values]
+
+
+STATES_ASKED = (*sessions.SHOWN, "live", "ended")
+
+
+def found(connection: sqlite3.Connection, wanted: Filter, limit: int | None = None) -> list[Session]:
+    """Those that are meant, the one that was seen last first."""
+    where, values = wanted.where()
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM sessions WHERE {where} ORDER BY seen_at DESC, seq DESC LIMIT ?",
+        (*values, -1 if limit is None else limit),
+    )
+    return [Session(*row) for row in rows]
+
+
+def beginning_with(connection: sqlite3.Connection, prefix: str, most: int = 10) -> list[Session]:
+    """The sessions whose id, with or without the program in front, begins so; a whole id is only itself."""
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM sessions WHERE substr(id, 1, length(?1)) = ?1"
+        " OR substr(id, instr(id, ':') + 1, length(?1)) = ?1 ORDER BY seen_at DESC LIMIT ?2",
+        (prefix, most),
+    )
+    hits = [Session(*row) for row in rows]
+    whole = [one for one in hits if prefix in (one.id, one.own_id)]
+    return whole if len(whole) == 1 else hits
+
+
+def by_seq(connection: sqlite3.Connection, seq: int) -> Session | None:
+    row = connection.execute(f"SELECT {_COLUMNS} FROM sessions WHERE seq = ?", (seq,)).fetchone()
+    return None if row is None else Session(*row)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """From `at` on the session was in `status`; `kind` is the act that said so."""
+
+    session: int
+    at: str
+    kind: str
+    status: str
+
+
+def moments(connection: sqlite3.Connection, wanted: Sequence[int]) -> list[Moment]:
+    """Everything that says something about the status of these sessions, each in its order."""
+    made: list[Moment] = []
+    for seq in wanted:
+        rows = connection.execute(
+            "SELECT session, at, kind, status FROM session_events WHERE session = ? AND status IS NOT NULL"
+            " ORDER BY at, seq",
+            (seq,),
+        )
+        made += [Moment(*row) for row in rows]
+    return made
+
+
+def counts(connection: sqlite3.Connection, session: int, since: str) -> tuple[int, int, int]:
+    """(prompts, calls of tools, calls that failed) since a moment."""
+    prompts = connection.execute(
+        "SELECT count(*) FROM session_events WHERE session = ? AND at >= ? AND kind = 'prompt'", (session, since)
+    ).fetchone()[0]
+    calls, failed = connection.execute(
+        "SELECT count(*), coalesce(sum(status = 'failure'), 0) FROM tool_calls"
+        " WHERE session = ? AND coalesce(started_at, finished_at) >= ?",
+        (session, since),
+    ).fetchone()
+    return int(prompts), int(calls), int(failed)
+
+
+def files_written(connection: sqlite3.Connection, session: int, since: str) -> set[str]:
+    rows = connection.execute("SELECT path FROM artifacts WHERE session = ? AND updated_at >= ?", (session, since))
+    return {str(row[0]) for row in rows}
+
+
+def _by_state(state: str) -> tuple[str, list[object]]:
+    if state == "live":
+        return "ended_at IS NULL", []
+    if state == "ended":
+        return "ended_at IS NOT NULL", []
+    if state in (sessions.INTERRUPTED, STATES[-1]):
+        return "lost = ?", [state]
+    return "lost IS NULL AND status = ?", [state]

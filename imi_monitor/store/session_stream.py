@@ -1,0 +1,171 @@
+"""The lines of a session's stream, the calls of its tools and the files it wrote: rows that are added once, and read.
+
+Whoever adds them expects to run inside a transaction. A call is told by two acts, its start and its end, which may come in
+either order, as old records are read after new ones.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from imi_monitor.model import jsontext
+from imi_monitor.model.session_records import Call, Record, Written
+from imi_monitor.store.ids import new_id
+
+_ASK_AT_ONCE = 500  # values in one question
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One row of the stream, with what its call knows."""
+
+    seq: int
+    id: str
+    type: str
+    kind: str
+    at: str
+    status: str | None
+    text: str | None
+    data: str
+    call: str | None
+    tool: str | None
+    input: str | None
+    output: str | None
+    call_status: str | None
+    started_at: str | None
+    finished_at: str | None
+    subagent: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    id: str
+    path: str
+    kind: str
+    size: int | None
+    subagent: str | None
+    created_at: str
+    updated_at: str
+
+
+_LINE = (
+    "e.seq, e.id, e.type, e.kind, e.at, e.status, e.text, e.data, e.call, c.name, c.input, c.output, c.status,"
+    " c.started_at, c.finished_at, c.subagent"
+    " FROM session_events AS e LEFT JOIN tool_calls AS c ON c.session = e.session AND c.id = e.call"
+)
+
+
+def add(connection: sqlite3.Connection, session: int, record: Record) -> None:
+    for told in record.told:
+        insert(
+            connection, session, told.id, told.type, told.kind, told.at, status=told.status, call=told.call,
+            text=told.text, data=told.data,
+        )  # fmt: skip
+    for call in record.calls:
+        _add_call(connection, session, call)
+    for file in record.files:
+        _add_file(connection, session, file)
+
+
+def insert(
+    connection: sqlite3.Connection,
+    session: int,
+    ident: str,
+    type: str,
+    kind: str,
+    at: str,
+    *,
+    status: str | None = None,
+    call: str | None = None,
+    text: str | None = None,
+    data: dict[str, object] | None = None,
+) -> None:
+    """A line that is there already stays as it was."""
+    connection.execute(
+        "INSERT OR IGNORE INTO session_events (session, id, type, kind, at, status, call, text, data)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (session, ident, type, kind, at, status, call, text, jsontext.dumps(data or {})),
+    )
+
+
+def known(connection: sqlite3.Connection, session: int | None, ids: Sequence[str]) -> set[str]:
+    """Of these lines, those that are there."""
+    if session is None:
+        return set()
+    found: set[str] = set()
+    for first in range(0, len(ids), _ASK_AT_ONCE):
+        some = ids[first : first + _ASK_AT_ONCE]
+        marks = ", ".join("?" * len(some))
+        rows = connection.execute(
+            f"SELECT id FROM session_events WHERE session = ? AND id IN ({marks})", (session, *some)
+        )
+        found.update(str(row[0]) for row in rows)
+    return found
+
+
+def cancel_calls(connection: sqlite3.Connection, session: int, at: str) -> None:
+    """The turn was broken off: what still ran has ended with it. An end that is told later counts more."""
+    connection.execute(
+        "UPDATE tool_calls SET status = 'cancelled', finished_at = coalesce(finished_at, ?)"
+        " WHERE session = ? AND status = 'running'",
+        (at, session),
+    )
+
+
+def lines(connection: sqlite3.Connection, session: int, behind: int = 0, limit: int = 1000) -> list[Line]:
+    """What was learnt behind line `behind`, the last `limit` of it, in the order in which it happened."""
+    rows = connection.execute(
+        f"SELECT {_LINE} WHERE e.session = ? AND e.seq > ? ORDER BY e.at DESC, e.seq DESC LIMIT ?",
+        (session, behind, limit),
+    ).fetchall()
+    return [Line(*row) for row in reversed(rows)]
+
+
+def last_line(connection: sqlite3.Connection, session: int) -> int:
+    found = connection.execute("SELECT max(seq) FROM session_events WHERE session = ?", (session,)).fetchone()[0]
+    return int(found or 0)
+
+
+def artifacts(connection: sqlite3.Connection, session: int, limit: int = 1000) -> list[Artifact]:
+    rows = connection.execute(
+        "SELECT id, path, kind, size, subagent, created_at, updated_at FROM artifacts WHERE session = ?"
+        " ORDER BY updated_at DESC, path LIMIT ?",
+        (session, limit),
+    )
+    return [Artifact(*row) for row in rows][::-1]
+
+
+def _add_call(connection: sqlite3.Connection, session: int, call: Call) -> None:
+    """Both halves make one row. What was given is told best by the start, what came of it only by the end."""
+    begins = call.status == "running"
+    given = "coalesce(excluded.{0}, {0})" if begins else "coalesce({0}, excluded.{0})"
+    connection.execute(
+        "INSERT INTO tool_calls (session, id, name, input, input_sha256, output, status, subagent, started_at,"
+        " finished_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (session, id) DO UPDATE SET"
+        " name = CASE name WHEN '?' THEN excluded.name ELSE name END,"
+        f" input = {given.format('input')}, input_sha256 = {given.format('input_sha256')},"
+        " output = coalesce(output, excluded.output), subagent = coalesce(subagent, excluded.subagent),"
+        " finished_at = CASE WHEN excluded.finished_at IS NOT NULL AND status IN ('running', 'cancelled')"
+        " THEN excluded.finished_at ELSE finished_at END,"
+        " started_at = coalesce(started_at, excluded.started_at),"
+        " status = CASE WHEN excluded.status <> 'running' AND status IN ('running', 'cancelled')"
+        " THEN excluded.status ELSE status END",
+        (
+            session, call.id, call.name, call.input, call.input_sha256, call.output, call.status, call.subagent,
+            call.started_at, call.finished_at,
+        ),
+    )  # fmt: skip
+
+
+def _add_file(connection: sqlite3.Connection, session: int, file: Written) -> None:
+    connection.execute(
+        "INSERT INTO artifacts (id, session, path, kind, size, subagent, created_at, updated_at)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (session, path) DO UPDATE SET"
+        " size = CASE WHEN excluded.updated_at >= updated_at THEN excluded.size ELSE size END,"
+        " created_at = min(created_at, excluded.created_at), updated_at = max(updated_at, excluded.updated_at)",
+        (
+            new_id(), session, file.path, file.kind, file.size, file.subagent, file.at, file.at,
+        ),
+    )  # fmt: skip

@@ -1,0 +1,55 @@
+"""`imi agents`: real processes that look like agents, in real worktrees, through the real command."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.helpers import Repo, imi
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="names a process by exec -a and /proc")
+
+
+@pytest.fixture
+def codex(repo: Repo) -> Iterator[Repo]:
+    """A process called codex in feat-a."""
+    tree = repo.worktree("feat-a")
+    process = subprocess.Popen(["bash", "-c", "exec -a codex sleep 60"], cwd=tree.path)
+    yield tree
+    process.kill()
+    process.wait()
+
+
+def test_who_works_where(codex: Repo, repo: Repo) -> None:
+    done = imi("agents", "--json", cwd=repo.path)
+    assert done.code == 0, done.err
+    data = done.data
+    assert [(one["cli"], one["worktree"], one["state"]) for one in data["agents"]] == [("codex", "feat-a", "unknown")]
+    assert data["agents"][0]["source"] == "process"
+    assert "codex  feat-a  unknown" in imi("agents", cwd=repo.path).out
+
+
+def test_why(codex: Repo, repo: Repo) -> None:
+    told = imi("agents", "explain", "feat-a", cwd=repo.path)
+    assert told.code == 0, told.err
+    assert "process, now: unknown" in told.out
+
+
+def test_nobody_is_said_so(repo: Repo) -> None:
+    assert "no agent works" in imi("agents", cwd=repo.path).out
+    refused = imi("agents", "explain", "bob", cwd=repo.path)
+    assert (refused.code, refused.out) == (1, "")
+    assert refused.err == "imi: no agent is called 'bob': none is to be seen\n"
+
+
+def test_an_agents_claim_names_it(codex: Repo, repo: Repo) -> None:
+    assert imi("claim", "feat-a", "--agent", "codex-9", cwd=repo.path).code == 0
+    (one,) = imi("agents", "--json", cwd=repo.path).data["agents"]
+    assert (one["name"], one["claim"], one["claimed_by"]) == ("codex-9", "mine", "codex-9")
+    assert imi("claim", "feat-a", "--agent", "claude-1", "--force", "--reason", "test", cwd=repo.path).code == 0
+    (one,) = imi("agents", "--json", cwd=repo.path).data["agents"]
+    assert (one["name"], one["claim"]) == ("codex", "other")
+    assert "works where claude-1 holds the claim!" in imi("agents", cwd=repo.path).out

@@ -1,0 +1,63 @@
+"""Who an agent is, beside the claims: its name, and whether it works where another holds the claim."""
+
+from __future__ import annotations
+
+from imi_monitor.model.agent import Agent, Facts, Truth
+from imi_monitor.model.agent_claims import named
+from imi_monitor.model.snapshot import ClaimState, Key
+
+HERE, THERE = Key("h", "app", "feat-a"), Key("h", "app", "feat-b")
+
+
+def agent(
+    ident: str, cli: str = "claude", key: Key | None = HERE, *, pid: int | None = None, ended: bool = False
+) -> Agent:
+    truth = Truth("running", None, "transcript", "exact", ended=ended)
+    return Agent(f"{cli}:{ident}", cli, cli, key, "/x", ident, pid, None, truth, Facts(started_at=ident))
+
+
+def claim(who: str, key: Key = HERE, *, pid: int | None = None, state: str = "held") -> dict[Key, ClaimState]:
+    return {key: ClaimState(key, who, state, 1, None, None, None, pid)}
+
+
+def told(found: tuple[Agent, ...]) -> list[tuple[str, str | None]]:
+    return [(one.name, one.claim) for one in found]
+
+
+def test_without_a_claim_it_is_called_by_its_program() -> None:
+    assert told(named([agent("1"), agent("2"), agent("3", "codex")], {})) == [
+        ("claude", "none"), ("claude 2", "none"), ("codex", "none"),
+    ]  # fmt: skip
+
+
+def test_the_claimers_process_is_the_claimers_agent() -> None:
+    found = named([agent("1", pid=1), agent("2", pid=2)], claim("claude-7", pid=2))
+    assert told(found) == [("claude", "other"), ("claude-7", "mine")]
+    assert found[0].intruder
+    assert not found[1].intruder
+
+
+def test_without_a_process_the_kind_and_the_age_decide() -> None:
+    assert told(named([agent("2"), agent("1")], claim("claude-7"))) == [("claude-7", "mine"), ("claude", "other")]
+    assert told(named([agent("1", ended=True), agent("2")], claim("claude-7"))) == [
+        ("claude-7", "mine"),
+        ("claude", "other"),
+    ]
+
+
+def test_another_kind_of_agent_is_an_intruder() -> None:
+    (one,) = named([agent("1", "codex")], claim("claude-7"))
+    assert (one.claim, one.claimed_by, one.intruder) == ("other", "claude-7", True)
+
+
+def test_a_person_may_run_agents_in_their_own_worktree() -> None:
+    assert told(named([agent("1")], claim("human:ann"))) == [("claude", "mine")]
+
+
+def test_a_dead_claim_is_nobodys() -> None:
+    assert told(named([agent("1", "codex")], claim("claude-7", state="dead"))) == [("codex", "mine")]
+
+
+def test_a_claim_elsewhere_says_nothing_here() -> None:
+    assert told(named([agent("1")], claim("claude-7", THERE))) == [("claude", "none")]
+    assert told(named([agent("1", key=None)], claim("claude-7"))) == [("claude", None)]

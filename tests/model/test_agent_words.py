@@ -1,0 +1,87 @@
+"""Agents in words: the same everywhere, harmless whatever they hold, unknown shown as unknown."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from imi_monitor.model import agent_words, times
+from imi_monitor.model.agent import Agent, Evidence, Facts, Rejected, Tool, Truth
+from imi_monitor.model.snapshot import Key
+
+NOW = datetime(2026, 11, 18, 12, 0, 0, tzinfo=UTC)
+
+
+def agent(state: str, name: str = "claude", *, ago: float = 5, ended: bool = False, **more: object) -> Agent:
+    since = times.stamp(NOW - timedelta(seconds=ago))
+    truth = Truth(state, since, "registry", "exact", ended=ended, **more)  # type: ignore[arg-type]
+    return Agent(f"{name}:1", name, name, Key("h", "app", "feat-a"), "/a", "1", 7, "9", truth, claim="none")
+
+
+@pytest.mark.parametrize(
+    ("one", "words"),
+    [
+        (agent("running", tool=Tool("Bash", "pytest -q")), "Bash pytest -q"),
+        (agent("running"), "works"),
+        (agent("running", detail="retrying 3/10"), "works: retrying 3/10"),
+        (agent("planning", tool=Tool("Read", "a.py")), "plans: Read a.py"),
+        (
+            agent("waiting_for_input", detail="permission prompt", tool=Tool("Bash", "rm x")),
+            "asks: permission prompt (Bash rm x)",
+        ),
+        (agent("waiting_for_input"), "asks"),
+        (agent("failed", detail="API Error: 400"), "failed: API Error: 400"),
+        (agent("completed"), "done"),
+        (agent("unknown", detail="silent"), "unknown: silent"),
+        (agent("a state of tomorrow"), "a state of tomorrow"),
+    ],
+)
+def test_what_it_does(one: Agent, words: str) -> None:
+    assert agent_words.doing(one) == words
+
+
+def test_who_needs_a_person_comes_first_and_the_most_patient_of_them() -> None:
+    agents = [
+        agent("completed", "done"), agent("running", "works"), agent("waiting_for_input", "asks lately", ago=5),
+        agent("dead", "dead"), agent("completed", "gone", ended=True), agent("waiting_for_input", "asks long", ago=500),
+        replace(agent("running", "intruder"), claim="other"), agent("failed", "failed"),
+    ]  # fmt: skip
+    assert [one.name for one in agent_words.order(agents)] == [
+        "asks long", "asks lately", "intruder", "failed", "works", "done", "gone", "dead",
+    ]  # fmt: skip
+
+
+def test_numbers() -> None:
+    assert [agent_words.tokens(n) for n in (None, 0, 999, 1000, 9949, 9950, 61_234, 1_240_000)] == [
+        "?", "0", "999", "1.0k", "9.9k", "10k", "61k", "1.2M",
+    ]  # fmt: skip
+
+
+def test_the_reasons_are_all_told() -> None:
+    at = times.stamp(NOW)
+    used = Evidence("registry", "running", at, "sessions/7.json says busy", standing=True)
+    not_used = Evidence(
+        "transcript", "completed", at, "its last record ends a turn", or_else=frozenset({"waiting_for_input"})
+    )
+    one = agent("running", used=(used,), rejected=(Rejected(not_used, "the registry ranks above it"),))
+    told = "\n".join(
+        agent_words.explanation(replace(one, facts=Facts(model="m", context_used=1000, context_size=2000)), NOW)
+    )
+    for words in ("sessions/7.json says busy", "done (or asks)", "because the registry ranks above it", "context: 1.0k of 2.0k",
+                  "claim: none"):  # fmt: skip
+        assert words in told
+    assert "tokens:" not in told, "unknown is not zero"
+
+
+def test_hostile_text_is_harmless_and_data_is_json() -> None:
+    bad = "\x1b]52;c;eA==\x07[red]\u202e\n"
+    one = agent("waiting_for_input", bad, detail=bad, tool=Tool(bad, bad))
+    one = replace(
+        one, cwd=bad, claimed_by=bad, facts=Facts(prompt=bad, title=bad, files=(bad,), last_message=bad, model=bad)
+    )
+    for line in [*agent_words.table([one], NOW), *agent_words.explanation(one, NOW)]:
+        assert line.isprintable() or not line
+    assert json.loads(json.dumps(agent_words.data(one)))["state"] == "waiting_for_input"

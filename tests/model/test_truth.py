@@ -1,0 +1,142 @@
+"""Who is believed about an agent's state. Each case is something that a real program was seen to do."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from imi_monitor.model import times
+from imi_monitor.model.agent import SOURCES, STATES, Evidence, Tool
+from imi_monitor.model.truth import decide
+
+NOW = datetime(2026, 11, 18, 12, 0, 0, tzinfo=UTC)
+BASH = Tool("Bash", "pytest -q", "t1")
+MAYBE_WAITS = frozenset({"waiting_for_input"})
+
+
+def told(source: str, state: str, ago: float = 0, **more: object) -> Evidence:
+    at = times.stamp(NOW - timedelta(seconds=ago))
+    return Evidence(source, state, at, f"{source} says {state}", **more)  # type: ignore[arg-type]
+
+
+def live(state: str, ago: float = 0, **more: object) -> Evidence:
+    return told("registry", state, ago, standing=True, **more)
+
+
+CASES = {
+    "nobody speaks": ([], None, "unknown"),
+    "a tool runs": ([live("running", 5), told("transcript", "running", 4, tool=BASH)], True, "running"),
+    "it only plans": ([live("running", 5), told("transcript", "planning", 4)], True, "planning"),
+    "asked, although the transcript cannot tell": (
+        [live("waiting_for_input", 1), told("transcript", "running", 1.1, tool=BASH, or_else=MAYBE_WAITS)], True,
+        "waiting_for_input",
+    ),
+    "busy with a background agent behind the end of the turn": (
+        [live("running", 9), told("transcript", "completed", 3), told("hook", "completed", 3)], True, "running",
+    ),
+    "done": ([live("completed", 3), told("transcript", "completed", 3.1)], True, "completed"),
+    "done, and its record comes in a moment": ([live("completed", 0.2), told("transcript", "running", 4)], True, "running"),
+    "Esc while the API was retried leaves no record": (
+        [live("completed", 5), told("transcript", "running", 20)], True, "cancelled",
+    ),
+    "the API failed": ([live("completed", 2), told("transcript", "failed", 2.1, detail="API Error: 400")], True, "failed"),
+    "Esc": ([live("completed", 2), told("transcript", "cancelled", 2.1)], True, "cancelled"),
+    "killed in its work": ([told("transcript", "running", 60, tool=BASH)], False, "dead"),
+    "killed, its registry stays": ([live("running", 60), told("transcript", "running", 60)], False, "dead"),
+    "killed while it asked": ([told("permission", "waiting_for_input", 60)], False, "dead"),
+    "gone after its turn was over": ([told("transcript", "completed", 60)], False, "completed"),
+    "gone before it did anything": ([], False, "dead"),
+    "a hook asked, and the tool's result came later": (
+        [told("permission", "waiting_for_input", 9), told("transcript", "running", 2)], True, "running",
+    ),
+    "a hook asked behind the record of the tool": (
+        [told("permission", "waiting_for_input", 8.98), told("transcript", "running", 9, or_else=MAYBE_WAITS)], True,
+        "waiting_for_input",
+    ),
+    "a title tells what a transcript cannot": (
+        [told("transcript", "running", 9, or_else=MAYBE_WAITS), told("title", "waiting_for_input", 0, standing=True)],
+        True, "waiting_for_input",
+    ),
+    "a title does not overrule a transcript that knows": (
+        [told("transcript", "completed", 9), told("title", "running", 0, standing=True)], True, "completed",
+    ),
+    "work of which nobody hears, and whose process nobody knows": ([told("transcript", "running", 3600)], None, "unknown"),
+    "long work of a living process": ([told("transcript", "running", 3600)], True, "running"),
+    "an answer given long ago stays given": ([told("transcript", "completed", 3600)], None, "completed"),
+    "a process and nothing else": ([told("process", "unknown", 1, standing=True)], True, "unknown"),
+    "the daemon knows better than the rollout": (
+        [told("socket", "waiting_for_input", 3, standing=True), told("transcript", "running", 1, or_else=MAYBE_WAITS)],
+        True, "waiting_for_input",
+    ),
+    "Claude's own list comes before a daemon": (
+        [told("socket", "running", 0, standing=True), live("completed", 5), told("transcript", "completed", 5)], True,
+        "completed",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_state(name: str) -> None:
+    evidence, alive, expected = CASES[name]
+    assert decide(evidence, alive, NOW).state == expected
+    assert decide(list(reversed(evidence)), alive, NOW).state == expected, (
+        "the order in which it is told must not matter"
+    )
+
+
+def test_what_it_does_comes_from_who_knows() -> None:
+    truth = decide(
+        [
+            live("waiting_for_input", 1, detail="permission prompt"),
+            told("transcript", "running", 1.1, tool=BASH, or_else=MAYBE_WAITS),
+        ],
+        True,
+        NOW,
+    )
+    assert (truth.detail, str(truth.tool), truth.source, truth.confidence) == (
+        "permission prompt", "Bash pytest -q", "registry", "exact",
+    )  # fmt: skip
+    assert [one.source for one in truth.used] == ["registry", "transcript"]
+
+
+def test_an_answered_tool_is_not_what_a_later_question_is_about() -> None:
+    older = told("transcript", "completed", 20, tool=None)
+    truth = decide([live("waiting_for_input", 1, detail="input needed"), older], True, NOW)
+    assert truth.tool is None
+
+
+def test_the_rejected_say_why() -> None:
+    truth = decide([live("running", 9), told("transcript", "completed", 3)], True, NOW)
+    assert [(one.evidence.source, one.why) for one in truth.rejected] == [("transcript", "the registry ranks above it")]
+
+
+def test_a_guess_is_called_one() -> None:
+    assert decide([told("process", "waiting_for_input", 1, standing=True)], True, NOW).confidence == "guess"
+    assert decide([told("title", "running", 1, standing=True)], True, NOW).confidence == "likely"
+    assert decide([told("transcript", "running", 1, or_else=MAYBE_WAITS)], True, NOW).confidence == "likely"
+
+
+def test_ended_is_said() -> None:
+    assert decide([told("transcript", "completed", 9)], False, NOW).ended
+    assert decide([told("transcript", "running", 9)], False, NOW, last_alive="then").since == "then"
+
+
+evidences = st.builds(
+    Evidence, st.sampled_from((*SOURCES, "new")), st.sampled_from(STATES),
+    st.one_of(st.just("no moment"), st.datetimes(datetime(2026, 1, 1), datetime(2027, 1, 1)).map(
+        lambda moment: times.stamp(moment.replace(tzinfo=UTC)))),
+    st.just("says"), st.none(), st.none(), st.booleans(), st.frozensets(st.sampled_from(STATES)),
+)  # fmt: skip
+
+
+@given(st.lists(evidences, max_size=6), st.sampled_from([True, False, None]))
+def test_whatever_is_told_gives_a_state_and_accounts_for_every_witness(
+    told: list[Evidence], alive: bool | None
+) -> None:
+    truth = decide(told, alive, NOW)
+    assert truth.state in STATES
+    assert truth.ended == (alive is False)
+    assert len(truth.used) + len(truth.rejected) >= len({id(one) for one in told})

@@ -1,0 +1,83 @@
+"""A worktree, a configuration folder and a reader, for scenes with a fake Claude Code in them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from imi_monitor.model.agent import Agent, Happened
+from imi_monitor.sources.agents.base import AgentProcess, Sighting, World
+from imi_monitor.sources.agents.claude import ClaudeReader
+from imi_monitor.sources.agents.joining import as_agent, join
+from tests.sources.agents.fakes.claude import Claude
+
+BEGAN = 1_794_987_315.0
+
+
+class Scene:
+    """Time stands still until `wait`. The fake writes as this test's own process, which lives."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = folder / "claude-home"
+        self.config = self.home / ".claude"
+        self.worktree = folder / "my.repo_wt X"
+        for each in (self.config / "sessions", self.config / "projects", self.worktree):
+            each.mkdir(parents=True)
+        self.time = BEGAN
+        self.world = World(self.time, str(self.home), {}, (str(self.worktree.resolve()),))
+        self.reader = ClaudeReader()
+        self.news: list[Happened] = []
+        self._before = self._files()
+
+    def claude(self, session: str | None = None, **more: Any) -> Claude:
+        settings = {"pid": os.getpid(), "clock": lambda: self.time, "numbers": True} | more
+        return Claude(str(self.config), str(self.worktree), session, **settings)
+
+    def wait(self, seconds: float) -> None:
+        self.time += seconds
+
+    # -- looking ------------------------------------------------------------------------------------------------------
+
+    def touched(self) -> frozenset[str]:
+        """What changed since the last look, as the file events would tell it."""
+        now = self._files()
+        changed = {path for path in {*now, *self._before} if now.get(path) != self._before.get(path)}
+        self._before = now
+        return frozenset(changed)
+
+    def look(self, whole: bool = False, processes: tuple[AgentProcess, ...] = ()) -> list[Sighting]:
+        self.world = replace(self.world, now=self.time, processes=processes)
+        touched = self.touched()
+        found = join(self.reader.look(self.world, None if whole else touched))
+        self.reader.folders(self.world)
+        self.news += [happened for one in found for happened in one.news]
+        return found
+
+    def agents(self, whole: bool = False, processes: tuple[AgentProcess, ...] = ()) -> list[Agent]:
+        now = datetime.fromtimestamp(self.time, UTC)
+        return [as_agent(one, None, now).agent for one in self.look(whole, processes)]
+
+    def agent(self, session: str | None = None, whole: bool = False) -> Agent:
+        found = [one for one in self.agents(whole) if session is None or one.session == session]
+        assert len(found) == 1, found
+        return found[0]
+
+    def state(self) -> str:
+        return self.agent().state
+
+    def _files(self) -> dict[str, tuple[int, int]]:
+        return {
+            str(path): (path.stat().st_mtime_ns, path.stat().st_size)
+            for path in self.config.rglob("*")
+        }  # fmt: skip
+
+
+def a_dead_pid() -> tuple[int, str]:
+    """A process that ended: its number, and a start time."""
+    with subprocess.Popen(["sleep", "0"]) as process, open(f"/proc/{process.pid}/stat") as file:
+        started = file.read().rpartition(")")[2].split()[19]
+    return process.pid, started

@@ -1,0 +1,476 @@
+"""Codex read from outside: replays of its rollouts, record by record, and the reader over real files."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from imi_monitor import host
+from imi_monitor.model import times
+from imi_monitor.model.agent import Truth
+from imi_monitor.model.truth import decide
+from imi_monitor.sources.agents.base import AgentProcess, Sighting, World
+from imi_monitor.sources.agents.codex import CodexReader
+from imi_monitor.sources.agents.codex_course import Course
+from tests.sources.agents.fakes.codex import Rollout
+
+FIXTURES = Path(__file__).parent / "fixtures" / "codex"
+ID = "0a1b2c3d-0000-7000-8000-000000000001"
+
+# Where the state changes: the number of the record, and what is so from it on. `?` marks what the file cannot tell apart.
+REPLAYS: dict[str, list[tuple[int, str, str | None, str | None]]] = {
+    "terminal.jsonl": [
+        (0, "unknown", "nothing tells what it does", None),
+        (1, "running", None, None),
+        (10, "running?", "may wait for approval: The tests need the network.", "Bash npm test"),
+        (12, "running", None, None),
+        (19, "completed", None, None),
+        (20, "running", None, None),
+        (29, "cancelled", None, None),  # Esc while it talks
+        (30, "running", None, None),
+        (37, "failed", "the model is overloaded", None),
+        (38, "running", None, None),
+        (45, "running?", None, "Bash sleep 20"),
+        (47, "running", None, None),
+        (50, "cancelled", None, None),  # Esc while a command runs
+        (51, "planning", None, None),
+        (58, "waiting_for_input", "SQLite or PostgreSQL?", "Question SQLite or PostgreSQL?"),
+        # 60: the interrupted command ends by itself, which changes nothing
+        (62, "planning", None, None),
+        (69, "completed", "the plan is ready", None),
+    ],
+    "exec.jsonl": [
+        (0, "unknown", "nothing tells what it does", None),
+        (1, "running", None, None),
+        (10, "running", None, "Edit src/hello.py"),
+        (12, "running", None, None),
+        (15, "running", None, "Bash python src/hello.py"),
+        (17, "running", None, None),
+        (20, "running", None, "Edit src/hello.py"),
+        (22, "running", None, None),
+        (25, "running", None, "Bash python src/hello.py"),
+        (27, "running", None, None),
+        (34, "completed", None, None),
+    ],
+    "events_0.46.jsonl": [
+        (0, "unknown", "nothing tells what it does", None),
+        (4, "running", None, None),
+        (8, "running?", "may wait for approval: isort writes outside", "Bash isort src"),
+        (10, "running", None, None),
+        (11, "running?", None, None),  # this version never says that a turn is complete
+        (15, "running", None, None),
+        (16, "cancelled", None, None),
+    ],
+    "turns_0.98.jsonl": [
+        (0, "unknown", "nothing tells what it does", None),
+        (1, "running", None, None),
+        (4, "running?", None, "Bash pytest -q"),
+        (5, "running", None, None),
+        (7, "completed", None, None),
+        (10, "running", None, None),
+        (12, "running?", None, "tracker.find"),
+        (13, "running", None, None),
+        (14, "running", "retrying: Reconnecting... 2/5", None),
+        (15, "failed", "usage_limit_exceeded: You have hit your usage limit.", None),
+    ],
+    "bare_2025.jsonl": [
+        (0, "unknown", "nothing tells what it does", None),
+        (3, "running", None, None),
+        (5, "running?", None, "Bash ls -1"),
+        (6, "running", None, None),
+        (7, "running?", None, None),
+    ],
+}
+
+
+def lines(name: str) -> list[bytes]:
+    return (FIXTURES / name).read_bytes().splitlines()
+
+
+def told(truth: Truth) -> tuple[str, str | None, str | None]:
+    state = truth.state + ("?" if truth.confidence == "likely" else "")
+    return state, truth.detail, str(truth.tool) if truth.tool else None
+
+
+def changes(states: list[tuple[str, str | None, str | None]]) -> list[tuple[int, str, str | None, str | None]]:
+    return [(number, *one) for number, one in enumerate(states) if number == 0 or one != states[number - 1]]
+
+
+@pytest.mark.parametrize("name", REPLAYS)
+def test_every_record_of_a_replay_gives_the_right_state(name: str) -> None:
+    course = Course(name)
+    course.begin(next(iter(_head(name))))
+    states = []
+    for line in lines(name):
+        course.add(line, "2026-11-18T11:06:40.000000+00:00")
+        evidence = course.evidence(0.0)
+        states.append(told(decide([evidence] if evidence else [], True, times.now())))
+    assert changes(states) == REPLAYS[name]
+
+
+def _head(name: str) -> Iterator[Any]:
+    from imi_monitor.sources.agents.codex_records import Context, read
+
+    yield next(one for one in read(lines(name)[0], "") if isinstance(one, Context))
+
+
+def test_an_old_version_that_falls_silent_after_a_message_is_done_most_likely() -> None:
+    course = Course("x")
+    for line in lines("bare_2025.jsonl"):
+        course.add(line, times.stamp())
+    evidence = course.evidence(60.0)
+    assert evidence and evidence.state == "completed" and evidence.or_else == {"running", "waiting_for_input"}
+
+
+def test_what_is_kept_of_a_session() -> None:
+    course = Course("terminal.jsonl")
+    for line in lines("terminal.jsonl"):
+        course.add(line, "")
+    kinds = [(one.kind, str(one.tool) if one.tool else None, one.ok) for one in course.take_news()]
+    assert kinds == [
+        ("started", None, None),
+        ("prompt", None, None), ("message", None, None), ("tool_started", "Bash npm test", None),
+        ("tool_finished", "Bash npm test", True), ("message", None, None), ("completed", None, None),
+        ("prompt", None, None), ("cancelled", None, None),
+        ("prompt", None, None), ("failed", None, None),
+        ("prompt", None, None), ("tool_started", "Bash sleep 20", None), ("tool_finished", "Bash sleep 20", None),
+        ("cancelled", None, None),
+        ("prompt", None, None), ("waits", "Question SQLite or PostgreSQL?", None),
+        ("answered", "Question SQLite or PostgreSQL?", None), ("plan", None, None), ("message", None, None),
+        ("completed", None, None),
+    ]  # fmt: skip
+    facts = course.facts("a title")
+    assert (facts.version, facts.model, facts.branch) == ("0.169.0", "fake-1", "feat/fake")
+    assert (facts.tokens_in, facts.tokens_cached, facts.tokens_out) == (2000, 3000, 250), "five requests, each once"
+    assert (facts.context_used, facts.context_size) == (1050, 200000)
+    assert (facts.prompt, facts.last_message) == ("Which database do we take?", "We take SQLite.")
+    assert facts.format_note is None
+
+
+def test_results_and_files() -> None:
+    course = Course("exec.jsonl")
+    for line in lines("exec.jsonl"):
+        course.add(line, "")
+    finished = [(one.text, one.ok, one.files) for one in course.take_news() if one.kind == "tool_finished"]
+    assert finished[:2] == [
+        ("M src/hello.py\n", True, ("/home/dev/app/src/hello.py",)),
+        ("Traceback: no such name", False, ()),
+    ]
+    assert course.facts(None).files == ("/home/dev/app/src/hello.py",)
+
+
+def test_ids_are_the_same_on_every_reading() -> None:
+    for name in REPLAYS:
+        seen = []
+        for _ in range(2):
+            course = Course(name)
+            for line in lines(name):
+                course.add(line, times.stamp())
+            seen.append([one.id for one in course.take_news()])
+        assert seen[0] == seen[1]
+        assert len(set(seen[0])) == len(seen[0]), name
+
+
+# -- the reader over real files -----------------------------------------------------------------------------------------
+
+
+class Home:
+    """A CODEX_HOME with rollouts in it, and a process of this folder if one is wanted."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path / "codex-home"
+        self.tree = path / "tree"
+        self.day = self.path / "sessions" / datetime.now().strftime("%Y/%m/%d")
+        self.day.mkdir(parents=True)
+        self.tree.mkdir()
+        self.processes: tuple[AgentProcess, ...] = (self.process(),)
+        self.reader = CodexReader()
+
+    def process(self, **other: Any) -> AgentProcess:
+        values: dict[str, Any] = {
+            "cli": "codex", "pid": os.getpid(), "started": host.start_time(os.getpid()), "cwd": str(self.tree),
+            "argv": ("codex",), "began_at": time.time() - 100, **other,
+        }  # fmt: skip
+        return AgentProcess(**values)
+
+    def rollout(self, ident: str = ID) -> Path:
+        return self.day / f"rollout-2026-11-18T11-06-10-{ident}.jsonl"
+
+    def write(self, data: bytes, ident: str = ID) -> str:
+        with open(self.rollout(ident), "ab") as file:
+            file.write(data.replace(b"/home/dev/app", str(self.tree).encode()))
+        return str(self.rollout(ident))
+
+    def writer(self, ident: str = ID) -> Rollout:
+        return Rollout(lambda line: (self.write(line.encode(), ident), None)[1], ident, str(self.tree))
+
+    def world(self) -> World:
+        env = {"CODEX_HOME": str(self.path)}
+        return World(time.time(), str(self.path.parent), env, (str(self.tree),), self.processes)
+
+    def look(self, *touched: str | Path) -> list[Sighting]:
+        return list(self.reader.look(self.world(), frozenset(map(str, touched))))
+
+    def look_at_all(self) -> list[Sighting]:
+        return list(self.reader.look(self.world(), None))
+
+    def state(self, *touched: str | Path) -> tuple[str, str | None, str | None]:
+        (one,) = self.look(*touched)
+        return told(decide(one.evidence, one.alive, times.now()))
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["terminal.jsonl", "exec.jsonl", "turns_0.98.jsonl"])
+def test_the_reader_follows_a_rollout_as_it_grows(home: Home, name: str) -> None:
+    assert home.look_at_all() == []
+    states = []
+    for line in lines(name):
+        path = home.write(line + b"\n")
+        states.append(home.state(path))
+    assert changes(states) == REPLAYS[name]
+
+
+def test_a_torn_line_waits_at_every_byte(home: Home) -> None:
+    whole = lines("terminal.jsonl")
+    home.write(b"\n".join(whole[:10]) + b"\n")
+    home.look_at_all()
+    before = home.state()
+    assert before == ("running", None, None)
+    line = whole[10]
+    for byte in range(len(line)):
+        path = home.write(line[byte : byte + 1])
+        assert home.state(path) == before
+    path = home.write(b"\n")
+    assert home.state(path) == ("running?", "may wait for approval: The tests need the network.", "Bash npm test")
+
+
+def test_the_first_line_may_be_torn_too(home: Home) -> None:
+    first, second = lines("terminal.jsonl")[:2]
+    path = home.write(first[:100])
+    assert home.look_at_all() == [] == home.look(path)
+    path = home.write(first[100:] + b"\n" + second + b"\n")
+    assert home.state(path) == ("running", None, None)
+
+
+def test_news_is_told_once_and_evidence_at_each_look(home: Home) -> None:
+    home.write(b"\n".join(lines("exec.jsonl")) + b"\n")
+    (first,), (second,) = home.look_at_all(), home.look_at_all()
+    assert len(first.news) == 13 and second.news == ()
+    assert first.evidence == second.evidence != ()
+
+
+def test_another_folder_is_none_of_ours(home: Home) -> None:
+    home.write(b"\n".join(lines("exec.jsonl")).replace(b"/home/dev/app", b"/home/dev/other") + b"\n")
+    assert home.look_at_all() == []
+
+
+def test_nobody_alive_is_dead_in_a_turn_and_done_after_it(home: Home) -> None:
+    whole = lines("exec.jsonl")
+    home.write(b"\n".join(whole[:16]) + b"\n")
+    home.look_at_all()
+    home.processes = ()
+    assert home.state() == ("dead", "its process is gone", "Bash python src/hello.py")
+    path = home.write(b"\n".join(whole[16:]) + b"\n")
+    assert home.state(path)[0] == "completed"
+
+
+def test_the_newest_of_a_folder_belongs_to_its_process(home: Home) -> None:
+    other = ID[:-1] + "2"
+    old = home.write(b"\n".join(lines("terminal.jsonl")) + b"\n")
+    home.write(b"\n".join(lines("exec.jsonl")[:12]) + b"\n", other)
+    os.utime(old, (time.time() - 50, time.time() - 50))
+    found = {one.session: one for one in home.look_at_all()}
+    assert found[other].pid == os.getpid() and found[other].alive is True
+    assert found[ID].pid is None and found[ID].alive is False
+
+
+def test_a_process_does_not_take_a_thread_of_before_its_time(home: Home) -> None:
+    path = home.write(b"\n".join(lines("exec.jsonl")[:12]) + b"\n")
+    os.utime(path, (time.time() - 500, time.time() - 500))
+    (one,) = home.look_at_all()
+    assert one.alive is False
+    home.processes = (home.process(argv=("codex", "resume", ID)),)
+    (one,) = home.look()
+    assert one.alive is True, "but it may have been told to go on with it"
+
+
+def test_a_folder_given_as_argument_counts(home: Home, tmp_path: Path) -> None:
+    home.write(b"\n".join(lines("exec.jsonl")[:12]) + b"\n")
+    home.processes = (home.process(cwd=str(tmp_path), argv=("codex", "-C", "tree")),)
+    assert home.look_at_all()[0].alive is True
+
+
+def test_codex_asking_itself_for_a_title_is_no_agent(home: Home) -> None:
+    writer = home.writer()
+    writer.meta()
+    writer.prompt("Generate a concise, single-line task title of at most 36 characters.")
+    assert home.look_at_all() == []
+
+
+def test_a_subagent_is_told_of_with_its_parent(home: Home) -> None:
+    parent, child = home.writer(), home.writer(ID[:-1] + "9")
+    parent.meta()
+    parent.prompt("Split the work")
+    child.meta(source={"subagent": {"thread_spawn": {"parent_thread_id": ID, "depth": 1}}})
+    child.prompt("The first half")
+    home.processes = (home.process(), home.process(pid=1))
+    (one,) = home.look_at_all()
+    assert one.session == ID and one.facts.subagents == 1
+    child.finish("Done")
+    (one,) = home.look(home.rollout(child.id))
+    assert one.facts.subagents == 0
+
+
+def test_a_fork_keeps_its_own_name(home: Home) -> None:
+    writer = home.writer()
+    writer.meta()
+    other = Rollout(writer.write, "ffffffff-0000-7000-8000-000000000001", "/elsewhere")
+    other.meta()
+    writer.prompt("Go on from there")
+    (one,) = home.look_at_all()
+    assert one.session == ID and one.cwd == str(home.tree)
+
+
+def test_a_session_follows_its_records_to_another_folder(home: Home) -> None:
+    writer = home.writer()
+    writer.meta()
+    home.look_at_all()
+    inner = home.tree / "inner"
+    inner.mkdir()
+    writer.cwd = str(inner)
+    writer.prompt("Work in there")
+    (one,) = home.look(home.rollout())
+    assert one.cwd == str(inner)
+    writer.cwd = "/elsewhere"
+    writer.prompt("Leave")
+    assert home.look(home.rollout()) == []
+
+
+def test_a_replaced_and_a_vanished_file(home: Home) -> None:
+    path = home.write(b"\n".join(lines("terminal.jsonl")) + b"\n")
+    home.look_at_all()
+    os.unlink(path)
+    assert home.state(path)[0] == "completed"
+    home.write(b"\n".join(lines("terminal.jsonl")[:46]) + b"\n")
+    assert home.state(path) == ("running?", None, "Bash sleep 20")
+
+
+def test_a_long_session_is_read_from_its_end_and_then_from_its_beginning(home: Home) -> None:
+    writer = home.writer()
+    writer.meta()
+    writer.policy = "never"
+    writer.prompt("Work for hours", "plan")
+    for number in range(200):
+        writer.patch(f"src/file{number}.py")
+        writer.answer()
+        writer.tool(f"cat src/file{number}.py")
+        writer.answer("x" * 20_000)
+    writer.tool("make")
+    (one,) = home.look_at_all()
+    truth = decide(one.evidence, one.alive, times.now())
+    assert truth.state in ("running", "planning") and str(truth.tool) == "Bash make", "the state at once"
+    assert home.reader.unread
+    news, looks = list(one.news), 0
+    while home.reader.unread:
+        (one,) = home.look()
+        news += one.news
+        looks += 1
+    assert looks < 20
+    assert home.state() == ("planning", None, "Bash make"), "how it works was written long before"
+    assert len(one.facts.files) == 200 and one.facts.prompt == "Work for hours"
+    assert sum(each.kind == "tool_finished" for each in news) == 400
+    assert len({each.id for each in news}) == len(news)
+
+
+def test_a_look_with_nothing_touched_opens_no_rollout(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(20):
+        home.write(b"\n".join(lines("exec.jsonl")) + b"\n", ID[:-2] + f"{number:02}")
+    home.look_at_all()
+    opened: list[str] = []
+    listed: list[str] = []
+    real_open, real_scan = open, os.scandir
+
+    def watched_open(path: Any, *args: Any, **more: Any) -> Any:
+        opened.append(str(path))
+        return real_open(path, *args, **more)
+
+    def watched_scan(path: Any) -> Any:
+        listed.append(str(path))
+        return real_scan(path)
+
+    monkeypatch.setattr("builtins.open", watched_open)
+    monkeypatch.setattr(os, "scandir", watched_scan)
+    home.look()
+    assert opened == [] == listed
+    home.look(home.rollout(ID[:-2] + "03"))
+    assert opened == [str(home.rollout(ID[:-2] + "03"))] and listed == []
+
+
+def test_folders_of_a_home_that_comes_later(tmp_path: Path) -> None:
+    reader = CodexReader()
+    world = World(time.time(), str(tmp_path), {}, (str(tmp_path),))
+    assert reader.look(world, None) == [] and reader.folders(world) == []
+    (tmp_path / ".codex").mkdir()
+    reader.look(world, frozenset())
+    assert reader.folders(world) == [str(tmp_path / ".codex")]
+    day = tmp_path / ".codex" / "sessions" / datetime.now().strftime("%Y/%m/%d")
+    day.mkdir(parents=True)
+    assert str(day) in reader.folders(world) and str(tmp_path / ".codex") not in reader.folders(world)
+
+
+# -- what we do not know ------------------------------------------------------------------------------------------------
+
+
+def test_unknown_records_are_said_so_and_change_nothing(home: Home) -> None:
+    writer = home.writer()
+    writer.meta(cli_version="9.9.9")
+    writer.prompt("Hello")
+    home.write(b'{"timestamp": "2026-11-18T11:06:50Z", "type": "hologram", "payload": {}}\nnot json\n')
+    (one,) = home.look_at_all()
+    assert decide(one.evidence, one.alive, times.now()).state == "running"
+    assert one.facts.format_note == "unknown (format) codex 9.9.9: hologram, a line that is no record"
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5), lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(st.sampled_from(["type", "id", "cmd", "text", "message"]), inner, max_size=3), max_leaves=5,
+)  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data())
+def test_any_value_in_any_field_is_survived(data: st.DataObject) -> None:
+    course = Course("fuzz")
+    for name in ("terminal.jsonl", "turns_0.98.jsonl", "events_0.46.jsonl", "bare_2025.jsonl"):
+        for line in data.draw(st.lists(st.sampled_from(lines(name)), max_size=6)):
+            record = json.loads(line)
+            inside = record.get("payload", record)
+            for target in (record, inside, inside.get("item") if isinstance(inside, dict) else None):
+                if isinstance(target, dict) and data.draw(st.booleans()):
+                    target[data.draw(st.sampled_from(sorted(target)))] = data.draw(json_values)
+            course.add(json.dumps(record).encode(), times.stamp())
+            evidence = course.evidence(0.0)
+            decide([evidence] if evidence else [], True, times.now())
+            course.facts(None)
+    course.take_news()
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=200))
+def test_any_bytes_are_survived(data: bytes) -> None:
+    course = Course("fuzz")
+    course.add(data, times.stamp())
+    assert course.evidence(0.0) is None or data

@@ -1,0 +1,55 @@
+"""Several readers about one agent make one sighting."""
+
+from __future__ import annotations
+
+from imi_monitor.model import times
+from imi_monitor.model.agent import Evidence, Facts, Happened
+from imi_monitor.sources.agents.base import Sighting
+from imi_monitor.sources.agents.joining import as_agent, join
+
+
+def said(source: str, state: str = "running") -> tuple[Evidence, ...]:
+    return (Evidence(source, state, times.stamp(), "says"),)
+
+
+def test_the_same_session_is_one() -> None:
+    (one,) = join([
+        Sighting("claude", "s", "/a", facts=Facts(model="m", files=("/a/x",)), evidence=said("transcript"),
+                 news=(Happened("prompt", "1", "now"),)),
+        Sighting("claude", "s", None, pid=7, pid_started="9", alive=True, facts=Facts(model="other", tmux="%1", files=("/a/y",)),
+                 evidence=said("permission"), news=(Happened("waits", "2", "now"),)),
+    ])  # fmt: skip
+    assert (one.cwd, one.pid, one.alive, one.facts.model, one.facts.tmux) == ("/a", 7, True, "m", "%1")
+    assert one.facts.files == ("/a/x", "/a/y")
+    assert [each.source for each in one.evidence] == ["transcript", "permission"]
+    assert [each.id for each in one.news] == ["1", "2"]
+
+
+def test_the_same_name_of_another_program_is_another() -> None:
+    assert len(join([Sighting("claude", "s", "/a"), Sighting("codex", "s", "/a")])) == 2
+
+
+def test_a_process_belongs_to_the_session_that_names_it() -> None:
+    process = Sighting("claude", None, "/a", pid=7, pid_started="9", alive=True, evidence=said("process", "unknown"))
+    (one,) = join([process, Sighting("claude", "s", "/a", pid=7, pid_started="9", alive=True)])
+    assert (one.session, [each.source for each in one.evidence]) == ("s", ["process"])
+    (one,) = join([process, process])
+    assert (one.session, one.pid) == (None, 7)
+
+
+def test_not_to_one_that_ended_with_the_same_number() -> None:
+    process = Sighting("claude", None, "/a", pid=7, pid_started="99", alive=True)
+    assert len(join([process, Sighting("claude", "s", "/a", pid=7, pid_started="9", alive=False)])) == 2
+
+
+def test_who_proves_life_is_right() -> None:
+    (one,) = join([Sighting("claude", "s", "/a", alive=False), Sighting("claude", "s", "/a", pid=7, alive=True)])
+    assert one.alive is True
+    (one,) = join([Sighting("claude", "s", "/a"), Sighting("claude", "s", "/a", alive=False)])
+    assert one.alive is False
+
+
+def test_an_agent_is_known_by_its_session_or_its_process() -> None:
+    now = times.now()
+    assert as_agent(Sighting("claude", "s", "/a"), None, now).agent.id == "claude:s"
+    assert as_agent(Sighting("claude", None, "/a", pid=7), None, now).agent.id == "claude:pid:7"

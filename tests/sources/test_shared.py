@@ -1,0 +1,58 @@
+"""One back end, two listeners: each hears its own, both hear what concerns all, and it ends with the last of them."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from imi_monitor.sources.files.inotify import Inotify
+from imi_monitor.sources.files.port import Root
+from imi_monitor.sources.files.shared import Shared
+from tests.sources.test_back_ends import Ear
+
+
+def test_each_hears_its_own(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+
+    async def play() -> None:
+        inotify = Inotify()
+        shared = Shared(inotify)
+        left, right, first, second = shared.part("left"), shared.part("right"), Ear(), Ear()
+        await left.start(first)
+        await right.start(second)
+        await left.add(Root("same name", (str(tmp_path / "a"),)))
+        await right.add(Root("same name", (str(tmp_path / "b"),)))
+        (tmp_path / "a" / "x").touch()
+        (tmp_path / "b" / "y").touch()
+        await first.until(lambda: first.paths == {str(tmp_path / "a" / "x")})
+        await second.until(lambda: second.paths == {str(tmp_path / "b" / "y")})
+        assert first.modes == second.modes == {"same name": ("live", None)}
+        shared.lost(None, "the queue was full")
+        assert first.losses == second.losses == [(None, "the queue was full")]
+        await left.close()
+        assert inotify.watches == 1, "what the one followed is let go"
+        (tmp_path / "b" / "z").touch()
+        await second.until(lambda: str(tmp_path / "b" / "z") in second.paths)
+        await right.close()
+
+    asyncio.run(play())
+
+
+def test_a_root_that_is_gone_is_told_to_its_owner(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+
+    async def play() -> None:
+        shared = Shared(Inotify())
+        left, right, first, second = shared.part("left"), shared.part("right"), Ear(), Ear()
+        await left.start(first)
+        await right.start(second)
+        await left.add(Root("one", (str(tmp_path / "a"),)))
+        (tmp_path / "a").rmdir()
+        await first.until(lambda: first.losses)
+        assert first.losses[0][0] == "one"
+        assert not second.losses
+        await left.close()
+        await right.close()
+
+    asyncio.run(play())

@@ -1,0 +1,87 @@
+"""What the tests of kept sessions share: agents at a moment, made from few words, and a look at the tables."""
+
+from __future__ import annotations
+
+import sqlite3
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from imi_monitor import host
+from imi_monitor.model import session_records, times
+from imi_monitor.model.agent import DEAD, RUNNING, Agent, Facts, Happened, Tool, Truth
+from imi_monitor.model.session_records import Record
+from imi_monitor.model.snapshot import Key
+from imi_monitor.store import db, sessions
+from tests.store import claiming
+
+NOON = datetime(2025, 1, 27, 12, 0, 0, tzinfo=UTC)
+
+
+def at(seconds: float) -> str:
+    return times.stamp(NOON + timedelta(seconds=seconds))
+
+
+def agent(
+    state: str = RUNNING,
+    since: float = 0,
+    *,
+    session: str = "s1",
+    cli: str = "claude",
+    worktree: str | None = "feat-x",
+    ended: bool = False,
+    pid: int | None = 4711,
+    **more: Any,
+) -> Agent:
+    facts = Facts(**{name: value for name, value in more.items() if name in Facts.__dataclass_fields__})
+    truth = Truth(state, at(since), "registry", "exact", more.get("detail"), ended=ended or state == DEAD)
+    key = Key(host.hostname(), claiming.REPO, worktree) if worktree else None
+    return Agent(
+        f"{cli}:{session}", cli, cli, key, more.get("cwd", "/w/feat-x"), session, pid,
+        None if pid is None else f"start-{pid}", truth, facts,
+    )  # fmt: skip
+
+
+def act(kind: str, ident: str, seconds: float = 0, text: str | None = None, **more: Any) -> Happened:
+    tool = more.pop("tool", None)
+    if isinstance(tool, str):
+        name, _, target = tool.partition(" ")
+        tool = Tool(name, target or None, more.pop("call", None))
+    return Happened(kind, ident, at(seconds), text, tool, **more)
+
+
+def record(one: Agent, *acts: Happened, now: float = 3600, root: str = "/w/feat-x") -> Record:
+    moment = NOON + timedelta(seconds=now)
+    seen = session_records.now_of(one, host.hostname(), "boot/ns", moment)
+    return session_records.record(seen, root, acts, moment, lambda path, inside: None)
+
+
+def keep(connection: sqlite3.Connection, one: Agent, *acts: Happened, now: float = 3600) -> None:
+    db.transact(connection, sessions.keep, [record(one, *acts, now=now)])
+
+
+def row(connection: sqlite3.Connection, ident: str = "claude:s1") -> dict[str, Any]:
+    cursor = connection.execute("SELECT * FROM sessions WHERE id = ?", (ident,))
+    names = [column[0] for column in cursor.description]
+    return dict(zip(names, cursor.fetchone(), strict=True))
+
+
+def stream(connection: sqlite3.Connection, what: str = "kind, status, at") -> list[tuple[Any, ...]]:
+    return connection.execute(f"SELECT {what} FROM session_events ORDER BY at, seq").fetchall()
+
+
+def outbox(connection: sqlite3.Connection) -> list[str]:
+    rows = connection.execute("SELECT type FROM events WHERE type LIKE 'session.%' ORDER BY seq")
+    return [str(kind).removeprefix("session.") for (kind,) in rows]
+
+
+def everything(connection: sqlite3.Connection) -> dict[str, list[tuple[Any, ...]]]:
+    """All that is kept, without the marks of the moment of writing."""
+    return {
+        table: connection.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall()
+        for table in ("session_events", "tool_calls", "artifacts")
+    }
+
+
+def registry(path: Path) -> sqlite3.Connection:
+    return claiming.registry(path, ["feat-x", "feat-y"])

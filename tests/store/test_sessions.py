@@ -1,0 +1,242 @@
+"""What agents do, kept: once, in the right order of states, whoever writes it and however often. # S3.1-S3.8 S0.14"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from imi_monitor.model import sessions as life
+from imi_monitor.model.agent import CANCELLED, COMPLETED, DEAD, FAILED, PLANNING, RUNNING, STATES, UNKNOWN, WAITING
+from imi_monitor.store import agents, db, session_reading, session_stream, sessions
+from tests.store import claiming
+from tests.store.session_kit import act, agent, at, everything, keep, outbox, record, registry, row, stream
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(registry(tmp_path / "iMi.db")) as connection:
+        yield connection
+
+
+def test_a_session_through_its_life(kept: sqlite3.Connection) -> None:
+    keep(kept, agent(PLANNING, 0, started_at=at(-5), model="opus", prompt="make it", tokens_in=10), now=1)
+    first = row(kept)
+    assert (first["status"], first["started_at"], first["ended_at"], first["cli"]) == (PLANNING, at(-5), None, "claude")
+    assert (first["repo_name"], first["worktree_name"], first["model"]) == ("app", "feat-x", "opus")
+    keep(kept, agent(RUNNING, 5), now=6)
+    keep(kept, agent(WAITING, 9, detail="permission for Bash"), now=10)
+    assert row(kept)["detail"] == "permission for Bash" and row(kept)["status_at"] == at(9)
+    keep(kept, agent(COMPLETED, 20), now=21)
+    keep(kept, agent(RUNNING, 30), now=31)
+    keep(kept, agent(COMPLETED, 40, ended=True), now=41)
+    last = row(kept)
+    assert (last["status"], last["ended_at"], last["lost"]) == (COMPLETED, at(40), None)
+    assert (last["model"], last["prompt"], last["tokens_in"]) == ("opus", "make it", 10), "what is not said is not lost"
+    assert [(status, moment) for kind, status, moment in stream(kept) if kind == "status"] == [
+        (RUNNING, at(5)), (WAITING, at(9)), (RUNNING, at(20)), (COMPLETED, at(20)), (RUNNING, at(30)),
+        (COMPLETED, at(40)),
+    ]  # fmt: skip
+    assert outbox(kept) == ["started", "progress", "progress", "progress", "progress", "progress", "ended"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(looks=st.lists(st.tuples(st.sampled_from(STATES), st.integers(0, 30), st.booleans(), st.integers(1, 3))))
+def test_whatever_is_seen_every_step_is_allowed(looks: list[tuple[str, int, bool, int]]) -> None:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        from imi_monitor.store import schema
+
+        for script in schema.MIGRATIONS:
+            connection.executescript(script)
+        for number, (state, since, ended, pid) in enumerate(looks):
+            sessions.keep(connection, [record(agent(state, since, ended=ended, pid=pid), now=60 + number)])
+        steps = connection.execute(
+            "SELECT status, data FROM session_events WHERE kind = 'status' ORDER BY seq"
+        ).fetchall()
+        for status, data in steps:
+            before = json.loads(data)["from"]
+            again = before in (life.INTERRUPTED, UNKNOWN)  # it is known again what it does
+            assert again or life.allowed(before, status) or life.corrects(before, status)
+        if looks:
+            status, lost = connection.execute("SELECT status, lost FROM sessions").fetchone()
+            assert status in life.STATUSES and life.shown(status, lost) in life.SHOWN
+            assert not steps or steps[-1][0] == status
+
+
+def test_a_crash_is_an_interruption_and_a_resumed_session_lives_on(kept: sqlite3.Connection) -> None:
+    keep(kept, agent(RUNNING, 5), act("tool_started", "t1", 6, "make", tool="Bash make", call="c1"), now=7)
+    keep(kept, agent(DEAD, 8), now=9)
+    dead = row(kept)
+    assert (dead["status"], dead["lost"], dead["ended_at"]) == (RUNNING, "interrupted", at(8))
+    assert kept.execute("SELECT status, finished_at FROM tool_calls").fetchone() == ("cancelled", at(8))
+    assert agents.known(kept)[0].status == "error"
+    keep(kept, agent(RUNNING, 20, pid=99), now=21)
+    alive = row(kept)
+    assert (alive["status"], alive["lost"], alive["ended_at"], alive["pid"]) == (RUNNING, None, None, 99)
+    assert outbox(kept) == ["started", "ended", "started"]
+    assert agents.known(kept)[0].status == "active"
+
+
+def test_who_says_goodbye_in_the_middle_was_stopped(kept: sqlite3.Connection) -> None:
+    keep(kept, agent(WAITING, 5), now=6)
+    keep(kept, agent(WAITING, 5, ended_at=at(9)), now=10)
+    assert (row(kept)["status"], row(kept)["ended_at"]) == (CANCELLED, at(9))
+
+
+def test_a_look_that_is_older_turns_nothing_back(kept: sqlite3.Connection) -> None:
+    keep(kept, agent(COMPLETED, 10), now=11)
+    keep(kept, agent(RUNNING, 5), now=12)  # another monitor, a little behind
+    assert row(kept)["status"] == COMPLETED
+    keep(kept, agent(RUNNING, 12, pid=2), now=13)
+    keep(kept, agent(DEAD, 8, pid=1), now=14)  # it saw the process die in which the session lived before
+    assert (row(kept)["status"], row(kept)["ended_at"]) == (RUNNING, None)
+    keep(kept, agent(COMPLETED, 15, ended=True, pid=2), now=16)
+    keep(kept, agent(RUNNING, 13, pid=2), now=17)
+    assert row(kept)["ended_at"] == at(15), "one that still saw it running does not bring it back"
+
+
+def test_unknown_stands_beside_the_status(kept: sqlite3.Connection) -> None:
+    keep(kept, agent(WAITING, 5), now=6)
+    keep(kept, agent(UNKNOWN, 5), now=700)
+    assert (row(kept)["status"], row(kept)["lost"]) == (WAITING, "unknown")
+    keep(kept, agent(WAITING, 5), now=800)
+    assert (row(kept)["status"], row(kept)["lost"]) == (WAITING, None)
+    assert [status for _, status, _ in stream(kept)][-2:] == ["unknown", WAITING]
+
+
+def test_what_was_over_before_anybody_looked_is_kept_but_no_news(kept: sqlite3.Connection) -> None:
+    keep(kept, agent(FAILED, 5, ended=True), act("failed", "f", 5, "API error"), now=4000)
+    assert (row(kept)["status"], row(kept)["ended_at"]) == (FAILED, at(5))
+    assert outbox(kept) == []
+    assert any(kind == "failed" for kind, _, _ in stream(kept))
+
+
+ACTS = (
+    act("started", "a0", 0, "new"), act("prompt", "a1", 1, "do it"),
+    act("tool_started", "a2", 2, "pytest -q", tool="Bash pytest -q", call="c1"),
+    act("waits", "a3", 3, "permission", tool="Bash pytest -q", call="c1"), act("answered", "a4", 4, "yes"),
+    act("tool_finished", "a5", 6, "3 passed", tool="Bash", call="c1", ok=True),
+    act("tool_started", "a6", 7, "patch", tool="Edit src/a.py", call="c2", subagent="helper"),
+    act("tool_finished", "a7", 8, "done", tool="Edit src/a.py", call="c2", ok=False,
+        files=("/w/feat-x/src/a.py", "/w/feat-x/notes/plan.md"), subagent="helper"),
+    act("completed", "a8", 9), act("plan", "a9", 2, "1. this 2. that"),
+)  # fmt: skip
+
+
+def test_kept_twice_is_kept_once_in_whatever_pieces(kept: sqlite3.Connection, tmp_path: Path) -> None:
+    one = agent(COMPLETED, 9)
+    keep(kept, one, *ACTS)
+    whole = everything(kept)
+    for _ in range(3):
+        keep(kept, one, *ACTS)
+    assert everything(kept) == whole
+    with closing(registry(tmp_path / "other.db")) as other:
+        for each in reversed(ACTS):  # old records are read after new ones
+            keep(other, one, each)
+        calls = (
+            "SELECT id, name, input, input_sha256, output, status, subagent, started_at, finished_at FROM tool_calls"
+            " ORDER BY id"
+        )
+        assert other.execute(calls).fetchall() == kept.execute(calls).fetchall()
+        shown = "CASE kind WHEN 'status' THEN 'status' ELSE id END, type, kind, at, status, call, text, data"
+        assert sorted(stream(other, shown), key=str) == sorted(stream(kept, shown), key=str)
+        assert sessions.known(other, row(other)["host"], [("claude:s1", ["a1", "a5", "nope"])]) == {
+            ("claude:s1", "a1"), ("claude:s1", "a5"),
+        }  # fmt: skip
+
+
+def test_the_stream_the_calls_and_the_files(kept: sqlite3.Connection) -> None:
+    keep(kept, agent(COMPLETED, 9), *ACTS)
+    lines = session_stream.lines(kept, row(kept)["seq"])
+    types = {line.kind: line.type for line in lines}
+    assert {types[kind] for kind in types} == {
+        "log",
+        "plan_update",
+        "tool_started",
+        "tool_finished",
+        "diff",
+        "status_change",
+    }  # fmt: skip  S3.5
+    assert [line.at for line in lines] == sorted(line.at for line in lines)
+    done = next(line for line in lines if line.id == "a5")
+    assert (done.tool, done.input, done.output, done.call_status) == ("Bash", "pytest -q", "3 passed", "success")
+    assert (done.started_at, done.finished_at) == (at(2), at(6))
+    files = {file.path: file.kind for file in session_stream.artifacts(kept, row(kept)["seq"])}
+    assert files == {"src/a.py": "code", "notes/plan.md": "note"}  # S3.3
+    assert kept.execute("SELECT status, subagent FROM tool_calls WHERE id = 'c2'").fetchone() == ("failure", "helper")
+    assert kept.execute(
+        "SELECT count(*) FROM session_events WHERE data LIKE '%helper%' AND status IS NOT NULL"
+    ).fetchone() == (0,)
+
+
+def test_an_end_that_is_told_late_counts_more_than_our_guess(kept: sqlite3.Connection) -> None:
+    keep(kept, agent(RUNNING, 1), ACTS[2], now=3)
+    keep(kept, agent(CANCELLED, 5), now=6)
+    assert kept.execute("SELECT status FROM tool_calls").fetchone() == ("cancelled",)
+    keep(kept, agent(CANCELLED, 5), ACTS[5], now=7)
+    assert kept.execute("SELECT status, finished_at, output FROM tool_calls").fetchone() == (
+        "success",
+        at(6),
+        "3 passed",
+    )
+
+
+def test_the_registrys_entry_mirrors_the_newest_session(kept: sqlite3.Connection) -> None:  # S3.6 S3.8
+    db.transact(kept, claiming.taking.take, "app", "feat-x", claiming.wish("claude-1"))
+    keep(kept, agent(WAITING, 5), now=6)
+    entry = {one.name: one.status for one in agents.known(kept)}
+    assert entry == {"claude-1": "paused"} and row(kept)["agent_id"] == "claude-1"
+    keep(kept, agent(RUNNING, 7, session="s2", worktree="feat-y"), now=8)
+    assert {one.name: one.status for one in agents.known(kept)} == {"claude-1": "paused", "claude:s2": "active"}
+    keep(kept, agent(RUNNING, 7, session="s3"), now=9)
+    assert row(kept, "claude:s3")["agent_id"] == "claude:s3", "a claim has one agent at most"
+    db.transact(kept, claiming.taking.heartbeat, "app", "feat-x", "claude-1", None)
+    assert {one.name: one.status for one in agents.known(kept)}["claude-1"] == "paused", "a heartbeat is no work"
+
+
+def test_an_agent_gets_its_name_when_it_claims(kept: sqlite3.Connection) -> None:
+    keep(kept, agent(RUNNING, 5), now=6)
+    assert [one.name for one in agents.known(kept)] == ["claude:s1"]
+    db.transact(kept, claiming.taking.take, "app", "feat-x", claiming.wish("my-agent", None))
+    kept.execute("UPDATE claims SET pid = 4711")
+    keep(kept, agent(RUNNING, 7), now=8)
+    assert [one.name for one in agents.known(kept)] == ["my-agent"]
+
+
+def test_numbers_only_grow_and_unknown_stays_unknown(kept: sqlite3.Connection) -> None:
+    keep(kept, agent(tokens_in=100, context_used=50), now=1)
+    keep(kept, agent(tokens_in=40, context_used=20, tokens_out=None), now=2)  # another reader is not through yet
+    assert (row(kept)["tokens_in"], row(kept)["context_used"], row(kept)["tokens_out"]) == (100, 20, None)
+    keep(kept, agent(tokens_in=2**70, cost_usd=float("nan")), now=3)
+    assert (row(kept)["tokens_in"], row(kept)["cost_usd"]) == (100, None)
+
+
+def test_sessions_follow_their_worktrees_name(kept: sqlite3.Connection) -> None:
+    from imi_monitor.store import claims, renames
+
+    keep(kept, agent(), now=1)
+    db.transact(kept, claims.rename, "app", "feat-x", "feat-z")
+    db.transact(kept, renames.rename, "app", "feat-x", "feat-z", path="/w/feat-z", branch=None)
+    assert row(kept)["worktree_name"] == "feat-z"
+
+
+def test_found_by_the_beginning_of_the_id_and_by_filters(kept: sqlite3.Connection) -> None:
+    keep(kept, agent(RUNNING, 1, session="abc-1"), now=1)
+    keep(kept, agent(FAILED, 2, session="abd-2", cli="codex", worktree="feat-y"), now=2)
+    keep(kept, agent(DEAD, 2, session="x" * 300), now=3)
+    assert [one.own_id for one in session_reading.beginning_with(kept, "abc")] == ["abc-1"]
+    assert [one.own_id for one in session_reading.beginning_with(kept, "codex:a")] == ["abd-2"]
+    assert len(session_reading.beginning_with(kept, "ab")) == 2
+    assert session_reading.beginning_with(kept, "%") == []
+    ask = session_reading.Filter
+    assert [one.cli for one in session_reading.found(kept, ask(state="failed"))] == ["codex"]
+    assert [one.own_id for one in session_reading.found(kept, ask(agent="claude", state="live"))] == ["abc-1"]
+    assert len(session_reading.found(kept, ask(state="interrupted"))) == 1
+    assert [one.cli for one in session_reading.found(kept, ask(worktree_name="feat-y"))] == ["codex"]
+    assert len(session_reading.found(kept, ask(since=at(2)))) == 2
