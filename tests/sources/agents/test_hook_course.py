@@ -19,6 +19,7 @@ from imi_monitor.model.agent import (
     WAITING,
 )
 from imi_monitor.sources.agents.hook_course import Course
+from imi_monitor.sources.agents.hook_evidence import evidence_of
 from imi_monitor.sources.agents.hook_records import Record
 from imi_monitor.sources.agents.hook_words import parse
 from tests.sources.agents.hooks_kit import Feed, bash, claude
@@ -175,6 +176,12 @@ SCENARIOS: dict[str, tuple[str, list[Step]]] = {
         (gemini("BeforeTool", **SHELL), RUNNING),
         (gemini("AfterTool", **SHELL, tool_response={"llmContent": "Command was cancelled by user"}), CANCELLED),
     ]),
+    "gemini: no answer, and words that only look like an end": ("gemini", [
+        (gemini("BeforeAgent", prompt="go"), RUNNING),
+        (gemini("BeforeTool", **SHELL), RUNNING),
+        (gemini("AfterTool", **SHELL, tool_response={"llmContent": "Output: the job was cancelled"}), RUNNING),
+        (gemini("AfterAgent", prompt="go", prompt_response="[no response text]"), FAILED),
+    ]),
     "opencode: asked, answered, stopped, failed": ("opencode", [
         (gemini("session.created", title="T"), COMPLETED),
         (gemini("busy"), RUNNING),
@@ -300,9 +307,9 @@ def test_nothing_that_counts_is_forgotten(events: list[tuple[Callable[[str], dic
     for end in range(len(records) + 1):
         whole = _after(records[:end])
         kept = [record for record in records[:end] if record.name in whole.needed()]
-        assert _after(kept).evidence() == whole.evidence()
+        assert evidence_of(_after(kept)) == evidence_of(whole)
         assert set(_after(kept).helpers) == set(whole.helpers)
-        assert _after(kept + records[end:]).evidence() == _after(records).evidence()
+        assert evidence_of(_after(kept + records[end:])) == evidence_of(_after(records))
 
 
 _ANY = st.recursive(
@@ -328,4 +335,4 @@ def test_no_field_of_any_type_breaks_it(cli: str, event: str, fields: dict[str, 
     payload = json.dumps({"session_id": "s", "hook_event_name": event, **fields}).encode()
     record = parse("e.1", 5, f"imi-hook 1 {cli} 7\nhost=h\n\n".encode() + payload + b"\nimi-end\n")
     if record is not None:
-        _after([record]).evidence()
+        evidence_of(_after([record]))
