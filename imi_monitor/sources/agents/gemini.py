@@ -119,7 +119,9 @@ class GeminiReader:
             del self.chats[path]
         shown = list(self._by_session().values())
         owners = pair([_held(chat) for chat in shown], world.processes_of(self.cli))
-        found = [self._sighting(chat, owners.get(chat.id), world) for chat in shown]
+        found = [
+            self._sighting(chat, owners.get(chat.id), world) for chat in shown if chat.id in owners or chat.course.at
+        ]
         self.unread = bool(self._to_read_on()) or any(not one.begun for one in self.chats.values())
         return found
 

@@ -118,7 +118,8 @@ def test_every_record_of_a_replay_gives_the_right_state(name: str) -> None:
 
 
 def _head(name: str) -> Iterator[Any]:
-    from imi_monitor.sources.agents.codex_records import Context, read
+    from imi_monitor.sources.agents.codex_items import Context
+    from imi_monitor.sources.agents.codex_records import read
 
     yield next(one for one in read(lines(name)[0], "") if isinstance(one, Context))
 
@@ -285,6 +286,14 @@ def test_nobody_alive_is_dead_in_a_turn_and_done_after_it(home: Home) -> None:
     assert home.state() == ("dead", "its process is gone", "Bash python src/hello.py")
     path = home.write(b"\n".join(whole[16:]) + b"\n")
     assert home.state(path)[0] == "completed"
+
+
+def test_one_in_which_nothing_ever_happened_is_not_called_dead(home: Home) -> None:
+    home.writer().meta()
+    (one,) = home.look_at_all()
+    assert decide(one.evidence, one.alive, times.now()).state == "unknown"
+    home.processes = ()
+    assert home.look() == []
 
 
 def test_the_newest_of_a_folder_belongs_to_its_process(home: Home) -> None:

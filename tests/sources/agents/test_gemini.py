@@ -262,6 +262,14 @@ def test_a_document_of_2025_is_read_as_it_is_rewritten(home: Home) -> None:
     assert len(home.look_at_all()) == 2, "another session"
 
 
+def test_one_in_which_nothing_ever_happened_is_not_called_dead(home: Home) -> None:
+    home.project()
+    home.write(b"\n".join(lines("headless.jsonl")[:2]) + b"\n")
+    assert len(home.look_at_all()) == 1
+    home.processes = ()
+    assert home.look() == []
+
+
 def test_the_newest_sessions_of_a_folder_belong_to_its_processes(home: Home) -> None:
     home.project()
     for number in range(3):
