@@ -148,15 +148,18 @@ class CodexReader:
             life = found[thread.id]
             if life.alive is False and thread.unseen.owned and thread.begun:
                 thread.read()  # its last words may have come with its end
-            alive = thread.unseen.alive(life.alive is not False, thread.heard_at)
-            found[thread.id] = replace(life, alive=None) if alive is None else life
+            if life.alive is not False:
+                thread.unseen.owner_is(life.pid, life.started)
+            elif thread.unseen.nobody(thread.heard_at) is None:
+                found[thread.id] = replace(life, alive=None)
         return found
 
     def _candidate(self, thread: Thread, world: World) -> Candidate:
         status = self._daemon.statuses.get(thread.id)
         working = thread.course.working or (status is not None and status.state not in RESTING)
         terminal = bool(_TERMINALS.search(thread.course.context.originator or ""))
-        return Candidate(thread.id, self._place(thread.cwd, world) or "", thread.heard_at, working, terminal)
+        return Candidate(thread.id, self._place(thread.cwd, world) or "", thread.heard_at, working, terminal,
+                         thread.unseen.left_by(thread.heard_at))  # fmt: skip
 
     # -- the daemon ---------------------------------------------------------------------------------------------------
 
