@@ -55,7 +55,8 @@ def _after_the_end(ordered: Sequence[Evidence], happened: Sequence[Evidence], la
     """The process is gone: what was finished before stays finished, everything else died with it."""
     last = happened[0] if happened else None
     if last is not None and last.state in RESTING:
-        return _truth(last, ordered, "the process has ended", EXACT, ended=True)
+        confidence = LIKELY if last.or_else else EXACT
+        return _truth(last, ordered, "the process has ended", confidence, ended=True)
     witness = last or (ordered[0] if ordered else None)
     since = last_alive or (witness.at if witness else None)
     why = "the process is gone: what it did last is over"
