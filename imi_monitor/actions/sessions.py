@@ -188,7 +188,7 @@ def _head(one: Session, files: list[str]) -> list[str]:
     )  # fmt: skip
     cost = f", ${one.cost_usd:.2f}" if one.cost_usd is not None else ""
     facts = [
-        ("session", one.id), ("agent", f"{who(one)} ({one.cli}{' ' + one.version if one.version else ''})"),
+        ("session", one.id), ("agent", _agent(one)),
         ("where", " of ".join(filter(None, (one.worktree_name, one.repo_name))) or one.cwd or "?"),
         ("state", f"{_state(one)}{': ' + one.detail if one.detail else ''}, since {moments.clock(one.status_at)}"),
         ("model", one.model or "–"), ("began", moments.clock(one.began_at)),
@@ -196,6 +196,11 @@ def _head(one: Session, files: list[str]) -> list[str]:
         ("files", f"{len(files)}: {', '.join(files[-5:])}" if files else "–"),
     ]  # fmt: skip
     return [*(f"{name:<8}  {safe(text, 300)}" for name, text in facts), ""]
+
+
+def _agent(one: Session) -> str:
+    program = " ".join(filter(None, (one.cli, one.version)))
+    return program if who(one) == one.cli else f"{who(one)} ({program})"
 
 
 def _file(each: session_stream.Artifact) -> dict[str, object]:

@@ -59,7 +59,9 @@ def timeline(connection: sqlite3.Connection, session: int, behind: int = 0, limi
     kept = [row for row in rows if not (row.kind == "tool_started" and row.call in ended)]
     acts = [(row.status, times.parse(row.at)) for row in kept if row.status and row.kind != "status"]
     made = [_line(row, row.call in begun) for row in kept if row.kind != "status" or _says_more(row, acts)]
-    return _without_repetition(sorted(made, key=lambda line: line.at))
+    kept_lines = _without_repetition(sorted(made, key=lambda line: line.at))
+    first = next((number for number, line in enumerate(kept_lines) if line.kind != "status"), 0)
+    return kept_lines if behind else kept_lines[first:]  # to be idle before anything was said is nothing to tell
 
 
 def cursor(connection: sqlite3.Connection, session: int) -> int:

@@ -19,6 +19,7 @@ from imi_monitor.store.ids import new_id
 
 _COLUMNS = "seq, status, status_at, lost, ended_at, pid, pid_started, agent_id, repo_name, worktree_name, host, cli, id"
 _GROWING = ("tokens_in", "tokens_out", "tokens_cached", "cost_usd")  # a second reader may have read less of it so far
+_DISAGREE = 5.0  # seconds
 _LATE = 60.0  # seconds: what was over for so long when it was first seen is history, and no news
 
 
@@ -69,7 +70,7 @@ def _keep(connection: sqlite3.Connection, record: Record) -> None:
         _resume(connection, row, now)
         _advance(connection, row, now, fresh)
         if fresh:
-            _tell(connection, row, "session.started", {"how": "seen"})
+            _tell(connection, row, "session.started", {"how": "seen", "began_at": now.texts["started_at"]})
         _end(connection, row, now)
     _facts(connection, row, now)
     session_stream.add(connection, row.seq, record)
@@ -118,14 +119,15 @@ def _begin(connection: sqlite3.Connection, now: SessionNow) -> _Row:
 def _is_old(row: _Row, now: SessionNow) -> bool:
     """Whether somebody has kept something newer than what this look saw.
 
-    Of a session that is over: unless it is proven to be another life of it (another process, or something later).
+    Of a session that is over: unless it is proven to be another life of it (another process, or something later). Else
+    only what is clearly older: an agent's own files disagree about moments, and the same monitor's next look must count.
     """
     other = now.pid is not None and (now.pid, now.pid_started) != (row.pid, row.pid_started)
     if row.ended_at is not None:
         return not now.ended and not (now.since > row.ended_at or other)
     if now.ended:
-        return now.since < row.status_at and other
-    return now.since < row.status_at
+        return other and now.since < row.status_at
+    return row.lost is None and _seconds(now.since, row.status_at) > _DISAGREE
 
 
 def _resume(connection: sqlite3.Connection, row: _Row, now: SessionNow) -> None:
@@ -152,14 +154,14 @@ def _advance(connection: sqlite3.Connection, row: _Row, now: SessionNow, fresh: 
         row.status_at = now.since
     _lose(connection, row, lost, now)
     connection.execute(
-        "UPDATE sessions SET status = ?, status_at = ?, lost = ? WHERE seq = ?",
-        (row.status, row.status_at, row.lost, row.seq),
+        "UPDATE sessions SET status = ?, status_at = ?, lost = ?, detail = ? WHERE seq = ?",
+        (row.status, row.status_at, row.lost, now.detail, row.seq),
     )
     if passed and target in (CANCELLED, FAILED):
         session_stream.cancel_calls(connection, row.seq, now.since)
     if passed and not fresh:
-        detail = now.texts.get("detail")
-        _tell(connection, row, "session.progress", {"from": before, "detail": detail, "since": row.status_at})
+        about: dict[str, object] = {"from": before, "detail": now.detail, "since": row.status_at}
+        _tell(connection, row, "session.progress", about)
 
 
 def _lose(connection: sqlite3.Connection, row: _Row, lost: str | None, now: SessionNow) -> None:
@@ -180,7 +182,7 @@ def _end(connection: sqlite3.Connection, row: _Row, now: SessionNow) -> None:
     session_stream.cancel_calls(connection, row.seq, row.ended_at)
     if now.gone:
         _line(connection, row, "gone", row.ended_at, None, {})
-    _tell(connection, row, "session.ended", {"ended_at": row.ended_at, "detail": now.texts.get("detail")})
+    _tell(connection, row, "session.ended", {"ended_at": row.ended_at, "detail": now.detail})
 
 
 def _facts(connection: sqlite3.Connection, row: _Row, now: SessionNow) -> None:

@@ -8,13 +8,14 @@ would keep the first paint waiting for 60 ms.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from textual.keys import _character_to_key, format_key
 
 from imi_monitor.actions.base import Action
 from imi_monitor.model.errors import UsageError
+from imi_monitor.model.records import dataclass
 from imi_monitor.model.text import safe
 
 Kind = Literal["act", "view", "own"]

@@ -17,9 +17,9 @@ from imi_monitor.model import attention
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
+from imi_monitor.ui import zellij
 
 _TIMEOUT = 10.0
-_FOCUSES_BY_ID = (0, 44, 1)  # Zellij
 
 
 def multiplexer() -> str:
@@ -31,7 +31,7 @@ def open_in(multiplexer: str, path: str, name: str, command: Sequence[str] = ())
     """Show the place of a worktree; gives what was done, raises Refused with the multiplexer's own words."""
     if not os.path.isdir(path):
         raise Refused(f"the folder {safe(path)} does not exist any more")
-    return _zellij(path, name, command) if multiplexer == "zellij" else _tmux(path, name, command)
+    return zellij.open_in(_run, path, name, command) if multiplexer == "zellij" else _tmux(path, name, command)
 
 
 def has_pane(agent: Agent) -> bool:
@@ -42,7 +42,7 @@ def has_pane(agent: Agent) -> bool:
 
 def open_agent(multiplexer: str, agent: Agent, path: str, name: str) -> str:
     """Go to the pane in which the agent runs; when that is not to be had, to the place of its worktree as always."""
-    told = _zellij_agent(agent) if multiplexer == "zellij" else _tmux_agent(agent)
+    told = zellij.go_to_agent(_run, agent) if multiplexer == "zellij" else _tmux_agent(agent)
     return told or open_in(multiplexer, path, name)
 
 
@@ -131,42 +131,6 @@ def _follow(pane: str) -> None:
     """Bring a client along that looks at another session; without any client there is nobody to bring."""
     subprocess.run(["tmux", "switch-client", "-t", pane], capture_output=True, timeout=_TIMEOUT,
                    stdin=subprocess.DEVNULL, check=False)  # fmt: skip
-
-
-# -- zellij ---------------------------------------------------------------------------------------------------------
-
-
-def _zellij(path: str, name: str, command: Sequence[str]) -> str:
-    if command:
-        _run("zellij", "action", "new-pane", "--cwd", path, "--name", safe(name, 40), "--close-on-exit", "--", *command)
-        return f"{safe(name)}: {command[0]} in a new pane"
-    tab = safe(name, 40)
-    if tab in _run("zellij", "action", "query-tab-names").splitlines():
-        _run("zellij", "action", "go-to-tab-name", tab)
-        return f"{tab}: the tab that is already open"
-    try:
-        _run("zellij", "action", "new-tab", "--name", tab, "--cwd", path)
-    except Refused:  # a Zellij that wants a layout with it
-        _run("zellij", "action", "new-pane", "--cwd", path, "--name", tab)
-        return f"{tab}: a new pane"
-    return f"{tab}: a new tab"
-
-
-def _zellij_agent(agent: Agent) -> str | None:
-    """Only in this session, and only by a Zellij that can go to a pane by its number."""
-    session, _, pane = (agent.facts.zellij or "").rpartition(":")
-    number = pane.removeprefix("terminal_")
-    if not number.isdecimal() or session not in ("", os.environ.get("ZELLIJ_SESSION_NAME", "")):
-        return None
-    if _version(_run("zellij", "--version")) < _FOCUSES_BY_ID:
-        return None
-    _run("zellij", "action", "focus-pane-id", f"terminal_{number}")
-    return f"{safe(agent.name, 60)}: its own pane"
-
-
-def _version(told: str) -> tuple[int, ...]:
-    found = re.search(r"(\d+)\.(\d+)\.(\d+)", told)
-    return tuple(map(int, found.groups())) if found else ()
 
 
 # -- neither --------------------------------------------------------------------------------------------------------

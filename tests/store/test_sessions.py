@@ -34,6 +34,7 @@ def test_a_session_through_its_life(kept: sqlite3.Connection) -> None:
     keep(kept, agent(WAITING, 9, detail="permission for Bash"), now=10)
     assert row(kept)["detail"] == "permission for Bash" and row(kept)["status_at"] == at(9)
     keep(kept, agent(COMPLETED, 20), now=21)
+    assert row(kept)["detail"] is None, "it waits for nothing any more"
     keep(kept, agent(RUNNING, 30), now=31)
     keep(kept, agent(COMPLETED, 40, ended=True), now=41)
     last = row(kept)
@@ -92,8 +93,10 @@ def test_who_says_goodbye_in_the_middle_was_stopped(kept: sqlite3.Connection) ->
 
 def test_a_look_that_is_older_turns_nothing_back(kept: sqlite3.Connection) -> None:
     keep(kept, agent(COMPLETED, 10), now=11)
-    keep(kept, agent(RUNNING, 5), now=12)  # another monitor, a little behind
+    keep(kept, agent(RUNNING, 4), now=12)  # another monitor, far behind
     assert row(kept)["status"] == COMPLETED
+    keep(kept, agent(WAITING, 9.9), now=12)  # the agent's registry wrote this down before its transcript
+    assert row(kept)["status"] == WAITING
     keep(kept, agent(RUNNING, 12, pid=2), now=13)
     keep(kept, agent(DEAD, 8, pid=1), now=14)  # it saw the process die in which the session lived before
     assert (row(kept)["status"], row(kept)["ended_at"]) == (RUNNING, None)
@@ -109,6 +112,12 @@ def test_unknown_stands_beside_the_status(kept: sqlite3.Connection) -> None:
     keep(kept, agent(WAITING, 5), now=800)
     assert (row(kept)["status"], row(kept)["lost"]) == (WAITING, None)
     assert [status for _, status, _ in stream(kept)][-2:] == ["unknown", WAITING]
+
+
+def test_what_was_first_seen_without_a_moment_is_told_by_what_comes(kept: sqlite3.Connection) -> None:
+    keep(kept, agent(UNKNOWN, 500), now=500)
+    keep(kept, agent(RUNNING, 30), now=501)  # its records are read now
+    assert (row(kept)["status"], row(kept)["lost"], row(kept)["status_at"]) == (RUNNING, None, at(30))
 
 
 def test_what_was_over_before_anybody_looked_is_kept_but_no_news(kept: sqlite3.Connection) -> None:

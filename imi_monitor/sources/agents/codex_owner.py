@@ -26,6 +26,7 @@ class Candidate:
     cwd: str  # real path
     heard_at: float  # when its rollout last grew
     working: bool
+    terminal: bool = True  # a terminal began it, not an editor or a telephone
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,8 @@ def _otherwise(thread: Candidate, locks: Locks, free: list[AgentProcess]) -> Lif
         return Life(True, holder, host.start_time(holder))
     if thread.working:
         return Life(True, holder, host.start_time(holder))
-    return Life(None if free else False)  # the daemon keeps what everybody left
+    # the daemon keeps what everybody left for half an hour; only of terminals we know that they are gone
+    return Life(False if thread.terminal and not free else None)
 
 
 def _pid(locks: Locks, thread: str) -> int | None:

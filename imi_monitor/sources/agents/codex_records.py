@@ -41,6 +41,7 @@ class Context:
     branch: str | None = None
     started_at: str | None = None
     parent: str | None = None
+    originator: str | None = None
     child: bool = False  # it works for another thread, or for Codex itself
 
 
@@ -113,8 +114,7 @@ def read(line: bytes, otherwise_at: str) -> list[Item]:
 def _frame(kind: str, payload: _Payload, at: str, line: bytes) -> list[Item]:
     if kind == "session_meta":
         meta = _meta(payload)
-        how = loose.text(payload.get("originator"), 60)
-        return [meta, Happened("started", f"{meta.id}:started", meta.started_at or at, how)]
+        return [meta, Happened("started", f"{meta.id}:started", meta.started_at or at, meta.originator)]
     if kind == "turn_context":
         return [_turn_context(payload)]
     if kind == "token_usage_record":
@@ -143,6 +143,7 @@ def _meta(payload: _Payload) -> Context:
         branch=loose.text(loose.table(payload.get("git")).get("branch"), 250),
         started_at=loose.moment(payload.get("timestamp")),
         parent=parent,
+        originator=loose.text(payload.get("originator"), 60),
         child=bool(inside) or parent is not None,
     )
 

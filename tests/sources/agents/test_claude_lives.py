@@ -80,9 +80,13 @@ def test_a_normal_end_takes_the_entry_away(scene: Scene) -> None:
         assert not scene.agent().truth.ended
         claude.leave()
         assert not scene.agent().truth.ended, "it is about to end, and has not yet"
+    scene.wait(1)
     agent = scene.agent()
     assert (agent.state, agent.truth.ended, agent.facts.cost_usd) == (COMPLETED, True, 0.25)
-    assert agent.facts.ended_at
+    assert agent.facts.ended_at is not None
+    again = scene.claude(claude.session)
+    again.start()
+    assert scene.agent().facts.ended_at is None, "resumed, it has not ended"
 
 
 def test_the_terminal_closed_before_anybody_looked(scene: Scene) -> None:
@@ -250,6 +254,13 @@ def test_keys_and_odd_files_beside_the_entries(scene: Scene) -> None:
         (scene.config / "sessions" / name).write_text('{"pid": 1}')
     (scene.config / "sessions" / "14.json").mkdir()
     assert scene.agent(whole=True).session == claude.session
+
+
+def test_the_daemon_is_no_agent(scene: Scene) -> None:
+    claude = scene.claude()
+    claude.extra = {"kind": "daemon"}
+    claude.start()
+    assert scene.agents(whole=True) == []
 
 
 def test_a_pane_of_tmux(scene: Scene) -> None:

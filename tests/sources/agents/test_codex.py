@@ -388,7 +388,7 @@ def test_a_long_session_is_read_from_its_end_and_then_from_its_beginning(home: H
         (one,) = home.look()
         news += one.news
         looks += 1
-    assert looks < 20
+    assert looks < 20, "a bounded slice each, but not one line"
     assert home.state() == ("planning", None, "Bash make"), "how it works was written long before"
     assert len(one.facts.files) == 200 and one.facts.prompt == "Work for hours"
     assert sum(each.kind == "tool_finished" for each in news) == 400

@@ -227,6 +227,7 @@ class Claude:
             told = {"type": "update", "filePath": arguments["file_path"], "structuredPatch": []} | told
         if name == "ExitPlanMode" and ok:
             self.mode = "default"
+            told = {"plan": None, "isAgent": False, "filePath": f"{self.config}/plans/think.md"} | told
         self.register("busy")
         block: Record = {"tool_use_id": ident, "type": "tool_result", "content": words}
         block |= {} if ok else {"is_error": True}
