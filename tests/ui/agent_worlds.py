@@ -106,6 +106,17 @@ def asking() -> Snapshot:
     return replace(with_agents(worlds.busy(), done, ASKS, now_asks, UNCLAIMED, GUESSED), seq=2)
 
 
+def rich() -> Snapshot:
+    """`worlds.rich` with every kind of agent, of which everything is known that can be."""
+    known = replace(CLAUDE, zellij="one:3", parent="before", format_note="unknown (format)", ended_at=None)
+    agents = [
+        replace(one, key=replace(one.key, worktree=f"{one.key.worktree}0") if one.key else None,
+                facts=replace(known, ended_at=one.facts.ended_at))
+        for one in (*trouble().agents, replace(DONE, id="lost", key=None))
+    ]  # fmt: skip
+    return replace(worlds.rich(), agents=tuple(agents))
+
+
 def crowd(number: int = 40) -> Snapshot:
     """A lead's morning."""
     world = worlds.many(number)

@@ -18,7 +18,7 @@ from imi_monitor import actions
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.views import VIEWS
 from tests.helpers import Repo, imi
-from tests.ui import worlds
+from tests.ui import agent_worlds, worlds
 from tests.ui.payloads import PAYLOADS, bad_characters, leaked
 from tests.ui.pty_kit import Terminal
 from tests.ui.snapshot_kit import no_surroundings, stand_still, text_of
@@ -35,7 +35,7 @@ def test_nothing_gets_through_to_the_terminal(tmp_path: Path, size: tuple[int, i
         for number in range(len(names)):
             seen = len(terminal.output)
             os.kill(terminal.process.pid, signal.SIGUSR1)
-            terminal.until(lambda: len(terminal.output) > seen)  # noqa: B023
+            terminal.until(lambda: published(tmp_path) > number + 1 and len(terminal.output) > seen)  # noqa: B023
             # 1 to 5 in turn, so that on a narrow screen each panel is seen; a look at another worktree
             terminal.send(b"%d" % (number % 5 + 1))
             terminal.send(b"\x1b[B")
@@ -47,6 +47,11 @@ def test_nothing_gets_through_to_the_terminal(tmp_path: Path, size: tuple[int, i
         assert terminal.ended() == 0, terminal.after_screen()
         assert leaked(bytes(terminal.output)) == []
         assert terminal.modes_left() == set()
+
+
+def published(folder: Path) -> int:
+    file = folder / "published"
+    return int(file.read_text() or 0) if file.exists() else 0
 
 
 # One of each kind within the first few characters, which are what a narrow column shows.
@@ -61,7 +66,7 @@ MIXED = "\x1b]0;o\x07[/x]\x9b2J\u202e\udcff日\n\t[b]"
 def test_every_screen_shows_it_harmless(payload: str, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     """A field that is not made safe shows any payload; that `safe` knows them all is tested where it is."""
     stand_still(monkeypatch)
-    world = worlds.hostile(worlds.rich(), payload)
+    world = worlds.hostile(agent_worlds.rich(), payload)
     bad: dict[str, list[str]] = {}
 
     def look(app: ImiApp, place: str) -> None:
@@ -87,6 +92,11 @@ def screens() -> list[tuple[str, tuple[str, ...]]]:
     found = [(f"panel {number}", (number, "down", "z")) for number in "12345"]
     found += [(f"view {view.word}", (view.key_shown, "down", "enter")) for view in VIEWS]
     found += [(f"dialog {action.words[0]}", (action.key,)) for action in actions.all_actions() if action.key]
+    found += [
+        ("peek", ("1", "space", "right")),
+        ("chosen agent", ("3", "down", "space")),
+        ("chosen one explained", ("3", "E", "end")),
+    ]
     return [*found, ("filter", ("slash", "a")), ("help", ("question_mark",)), ("last", ("end",))]
 
 

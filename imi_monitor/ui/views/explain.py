@@ -21,6 +21,7 @@ from imi_monitor.ui.widgets.lines import Lines, Row
 
 _LABEL = 11
 _SOURCE, _STATE, _AGE = 11, 13, 5
+_BESIDE = 2 + _SOURCE + 1 + _STATE + _AGE + 2
 _MOST_FILES = 12
 _GAUGE = 20
 _CONFIDENCE = {EXACT: "exact", LIKELY: "likely: this source cannot tell it from all else", GUESS: "a guess"}
@@ -119,7 +120,7 @@ def _used(used: Sequence[Evidence], now: datetime, width: int) -> Iterator[Conte
 def _rejected(rejected: Sequence[Rejected], now: datetime, width: int) -> Iterator[Content]:
     for one in rejected:
         yield from _evidence(one.evidence, now, width, MUTED)
-        yield from _wrapped(f"└ {safe(one.why)}", width, 2 + _SOURCE + 1)
+        yield from _wrapped(f"└ {safe(one.why)}", width, 4 if _narrow(width) else 2 + _SOURCE + 1)
 
 
 def _evidence(one: Evidence, now: datetime, width: int, style: str = "") -> Iterator[Content]:
@@ -129,17 +130,21 @@ def _evidence(one: Evidence, now: datetime, width: int, style: str = "") -> Iter
     age = "now" if one.standing else cells.age(one.at, now)
     head = [Content("  "), cells.text(safe(one.source, 20), _SOURCE, style or "bold"), Content(" "),
             cells.text(state, _STATE, style), cells.text(age, _AGE, MUTED, right=True), Content("  ")]  # fmt: skip
-    indent = 2 + _SOURCE + 1 + _STATE + _AGE + 2
     tool = f" ({one.tool})" if one.tool else ""
     detail = f": {one.detail}" if one.detail and one.detail not in one.says else ""
-    says = list(_wrapped(safe(f"{one.says}{detail}{tool}", 600), width, indent, style))
-    if width < indent + 24:  # too narrow beside it: below it
+    says = safe(f"{one.says}{detail}{tool}", 600)
+    if _narrow(width):
         yield Content("").join(head).rstrip()
-        yield from _wrapped(safe(f"{one.says}{detail}{tool}", 600), width, 4, style or MUTED)
+        yield from _wrapped(says, width, 4, style or MUTED)
         return
-    first = says[0] if says else Content("")
-    yield Content("").join([*head, first[indent:]])
-    yield from says[1:]
+    first, *more = _wrapped(says, width, _BESIDE, style)
+    yield Content("").join([*head, first[_BESIDE:]])
+    yield from more
+
+
+def _narrow(width: int) -> bool:
+    """Whether what a witness says has no room beside who it is, and stands below."""
+    return width < _BESIDE + 24
 
 
 def _word(state: str) -> str:
