@@ -35,6 +35,7 @@ from imi_monitor.model.snapshot import (
 )
 
 if TYPE_CHECKING:
+    from imi_monitor.sources.agents.joining import Seen
     from imi_monitor.sources.base import Entry, Grant, RegistryPicture, Source
 
 PER_SECOND = 10  # snapshots at most
@@ -288,6 +289,7 @@ async def live(
     first: Snapshot | None = None,
 ) -> AsyncIterator[Engine]:
     """The engine on the real world: these repositories, or all that the registry knows."""
+    from imi_monitor.auto_claim import AutoClaim
     from imi_monitor.sources.agents import readers
     from imi_monitor.sources.agents.keeper import Keeper
     from imi_monitor.sources.agents.source import AgentsSource
@@ -327,7 +329,13 @@ async def live(
         )
         events = Shared(choose())
         changes = ChangesSource(events.part("work"), listeners, database, global_excludes(None))
-        watcher = AgentsSource(events.part("agents"), readers.all_readers, readers.scan, keeper.keep)
+        steward = AutoClaim(database)
+
+        async def keep(seen: Sequence[Seen]) -> str | None:
+            steward.saw([one.agent for one in seen])
+            return await keeper.keep(seen)
+
+        watcher = AgentsSource(events.part("agents"), readers.all_readers, readers.scan, keep)
 
         def follow(entries: tuple[Entry, ...]) -> None:
             status.follow(entries)
@@ -341,7 +349,8 @@ async def live(
             watcher.look_again()
 
         agents = (watcher,) if settings.flag("monitoring_settings.track_agent_activity") else ()
-        sources = (worktrees, claims, status, changes, collisions, *agents)
+        stewards = (steward,) if agents and settings.flag("claims.auto") else ()
+        sources = (worktrees, claims, status, changes, collisions, *agents, *stewards)
         made = Engine(sources, on_roster=follow, on_git=collisions.saw, on_refresh=look_again, first=first)
         async with made as engine:
             yield engine
