@@ -31,6 +31,7 @@ from imi_monitor.model.snapshot import (
     Health,
     Key,
     Snapshot,
+    Waiting,
     Worktree,
 )
 
@@ -72,13 +73,15 @@ class Engine:
         self._collisions: tuple[Collision, ...] = ()
         self._agents: tuple[Agent, ...] = ()
         self._health: dict[str, Health] = {}
-        self._picture: RegistryPicture | None = None
+        self._waiting: tuple[Waiting, ...] = ()
         self._changed = asyncio.Event()
         self._urgent = asyncio.Event()
         self._published = asyncio.Condition()
         self._snapshot = first or Snapshot(0, times.stamp(), host.hostname())
         if first is not None:  # known, until the sources say something else
             self._worktrees = {tree.key: tree for tree in first.worktrees}
+            self._claims = {tree.key: tree.claim for tree in first.worktrees if tree.claim is not None}
+            self._waiting = first.waiting
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Engine:
@@ -158,7 +161,7 @@ class Engine:
         self._update(key, watched=how, watched_why=why)
 
     def registry(self, picture: RegistryPicture) -> None:
-        self._picture = picture
+        self._waiting = picture.waiting
         self._grants = by_key(picture.grants)
         self._claims = {claim.key: claim for claim in picture.claims}
         self._events.extend(picture.events)
@@ -243,7 +246,7 @@ class Engine:
             taken_at=times.stamp(),
             host=host.hostname(),
             worktrees=worktrees,
-            waiting=self._picture.waiting if self._picture else (),
+            waiting=self._waiting,
             changes=tuple(self._changes),
             events=tuple(self._events),
             collisions=self._collisions,
