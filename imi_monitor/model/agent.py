@@ -6,8 +6,9 @@ and evidence always names its source and its moment.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
+
+from imi_monitor.model.records import dataclass, field
 
 if TYPE_CHECKING:
     from imi_monitor.model.snapshot import Key
@@ -92,6 +93,9 @@ class Facts:
     format_note: str | None = None  # what in its records we could not understand, with the version
 
 
+NOTHING_KNOWN: Final = Facts()
+
+
 @dataclass(frozen=True, slots=True)
 class Happened:
     """One thing that an agent did, for the record. `id` is unique within its session: told twice, it is kept once.
@@ -158,7 +162,7 @@ class Agent:
     pid: int | None
     pid_started: str | None
     truth: Truth
-    facts: Facts = field(default_factory=Facts)
+    facts: Facts = NOTHING_KNOWN
     seen_at: str | None = None  # the newest sign of life
     claim: str | None = None  # mine, other, none; None: its worktree is not known
     claimed_by: str | None = None

@@ -55,7 +55,8 @@ def _after_the_end(ordered: Sequence[Evidence], happened: Sequence[Evidence], la
     """The process is gone: what was finished before stays finished, everything else died with it."""
     last = happened[0] if happened else None
     if last is not None and last.state in RESTING:
-        return _truth(last, ordered, "the process has ended", EXACT, ended=True)
+        confidence = LIKELY if last.or_else else EXACT
+        return _truth(last, ordered, "the process has ended", confidence, ended=True)
     witness = last or (ordered[0] if ordered else None)
     since = last_alive or (witness.at if witness else None)
     why = "the process is gone: what it did last is over"
@@ -93,7 +94,8 @@ def _resting(authority: Evidence, ordered: Sequence[Evidence], last: Evidence | 
         return replace(truth, state=last.state, since=last.at, detail=last.detail, tool=None)
     if last is None or last.state not in WORKING | {WAITING}:
         return _truth(authority, ordered, _outranked(authority), EXACT)
-    if authority.state in last.or_else and CANCELLED not in last.or_else:  # only work in the background goes on
+    # A record that may have been the last one was; a hook that may have been was not: the end has a hook of its own.
+    if authority.state in last.or_else and (last.source == "transcript" or CANCELLED not in last.or_else):
         return _truth(authority, ordered, _outranked(authority), EXACT)
     if now - _moment(authority.at) < _LAGS:  # its record of the end may come in a moment
         return _truth(last, ordered, "its records may follow in a moment", LIKELY)
@@ -125,9 +127,13 @@ def _last(happened: Sequence[Evidence]) -> Evidence | None:
     """The newest; of those that speak of the same moment, the best source."""
     if not happened:
         return None
+    return min(_together(happened), key=_rank)
+
+
+def _together(happened: Sequence[Evidence]) -> list[Evidence]:
+    """The newest, and what happened at the same moment."""
     newest = _moment(happened[0].at)
-    together = [one for one in happened if newest - _moment(one.at) <= _SAME_MOMENT]
-    return min(together, key=_rank)
+    return [one for one in happened if newest - _moment(one.at) <= _SAME_MOMENT]
 
 
 def _refined(last: Evidence, ordered: Sequence[Evidence]) -> Evidence | None:
@@ -148,6 +154,8 @@ def _can_refine(one: Evidence, last: Evidence) -> bool:
     if one.standing:  # a reading from before what happened knows nothing of it
         return one.read_at is None or _moment(one.read_at) - _moment(last.at) > _FOLLOWS
     if one.source == "permission":  # it is told for as long as it is open
+        return True
+    if abs(_moment(last.at) - _moment(one.at)) <= _SAME_MOMENT:
         return True
     # two words about the same end: the one that knows which it was
     return {one.state, last.state} <= RESTING and abs(_moment(last.at) - _moment(one.at)) < _LAGS

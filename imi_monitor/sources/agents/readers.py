@@ -12,8 +12,14 @@ from imi_monitor.sources.agents.base import Reader
 from imi_monitor.sources.agents.source import Scan
 
 MODULES: tuple[str, ...] = (
-    "spool",  # hooks, of any program
-    "titles",
+    "claude",
+    "codex",
+    "gemini",
+    "opencode",
+    "copilot",
+    "aider",
+    "spool",  # what hooks of any program tell
+    "titles",  # what terminals show of any program
     "bare",  # last: who knows nothing but the process
 )
 
