@@ -22,7 +22,6 @@ from imi_monitor.model.agent import Agent
 from imi_monitor.model.agent_claims import named
 from imi_monitor.model.attribution import by_key, holder_at
 from imi_monitor.model.change import Change
-from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import (
     ClaimState,
     Collision,
@@ -163,7 +162,7 @@ class Engine:
         self._claims = {claim.key: claim for claim in picture.claims}
         self._events.extend(picture.events)
         for key, entry in self._entries.items():
-            worktree, claim = self._worktrees[key], self._claim_of(entry)
+            worktree, claim = self._worktrees[key], entry.claim(self._claims)
             if worktree.claim != claim:
                 self._worktrees[key] = replace(worktree, claim=claim)
         self._urgent.set()
@@ -202,31 +201,10 @@ class Engine:
         if known is not None and known.path == entry.path:
             listed = replace(
                 known, type=entry.type, branch=entry.branch, is_main=entry.is_main, missing=entry.missing,
-                locked=entry.locked, pr=entry.pr, claim=self._claim_of(entry),
+                locked=entry.locked, pr=entry.pr, claim=entry.claim(self._claims),
             )  # fmt: skip
             return known if listed == known else listed  # the very same one need not be drawn again
-        return Worktree(
-            key=entry.key, path=entry.path, type=entry.type, branch=entry.branch, is_main=entry.is_main,
-            missing=entry.missing, locked=entry.locked, pr=entry.pr, claim=self._claim_of(entry), git=None,
-            failure=None, watched="starting", watched_why=None,
-        )  # fmt: skip
-
-    def _claim_of(self, entry: Entry) -> ClaimState | None:
-        """The registry's claim; else that of another program, which only its presence lock tells."""
-        claim = self._claims.get(entry.key)
-        if claim is not None or entry.held_by is None:
-            return claim
-        return ClaimState(
-            entry.key,
-            entry.held_by,
-            "held",
-            0,
-            entry.held_since,
-            None,
-            None,
-            None,
-            process="another program (presence lock)",
-        )
+        return entry.worktree(self._claims)
 
     def _update(self, key: Key, **fields: object) -> None:
         known = self._worktrees.get(key)
@@ -299,21 +277,6 @@ class Allowance:
 
 def _same(left: Snapshot, right: Snapshot) -> bool:
     return replace(left, seq=0, taken_at="") == replace(right, seq=0, taken_at="")
-
-
-def first_picture(database: str, common_dirs: Sequence[str] | None = None) -> Snapshot | None:
-    """What is known at once, for `live` to begin with; None when it cannot be read, which the sources tell then."""
-    from imi_monitor.sources import glance
-    from imi_monitor.sources.worktrees import Scope
-
-    try:
-        entries, claims = glance.at(database, Scope(None if common_dirs is None else tuple(common_dirs)))
-    except (ImiError, OSError):
-        return None
-    board = Engine(())
-    board.registry(claims)
-    board.roster(entries)
-    return board._fold()
 
 
 @asynccontextmanager

@@ -39,6 +39,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "doctor": ("doctor",),
     "settings": ("paths", "config"),
     "shell": ("shell-init", "completion"),
+    "hooks": ("hooks install", "hooks status", "hooks", "hooks uninstall"),
 }
 
 

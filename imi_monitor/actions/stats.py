@@ -91,6 +91,11 @@ class Stats(Action):
         return Outcome(told, {"since": since, "groups": [_data(group) for group in groups], "total": _data(total)})
 
 
+def total(connection: sqlite3.Connection, wanted: Filter, since: str) -> Group:
+    """Everything since then in one; commits are not counted, as only git knows them."""
+    return _total(_groups(connection, wanted, since))
+
+
 def _groups(connection: sqlite3.Connection, wanted: Filter, since: str) -> list[Group]:
     """By agent and worktree, who worked longest first."""
     found: dict[tuple[str, str | None, str | None], Group] = {}

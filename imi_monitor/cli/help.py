@@ -17,6 +17,7 @@ _GROUPS = (
     ("Claims", ("claim", "heartbeat", "verify-lock", "release", "claims", "queue")),
     ("Agents", ("sessions", "session show", "stats")),
     ("Ending", ("merge", "close", "remove", "undo", "trash list", "prune", "rename", "repair")),
+    ("Agents", ("hooks status", "hooks install", "hooks uninstall")),
     ("Around", ("sync", "trust", "events", "doctor", "config", "paths", "shell-init", "completion", "reset-terminal")),
 )
 

@@ -10,8 +10,8 @@ from datetime import datetime
 
 from textual.content import Content
 
-from imi_monitor.model import attention, columns
-from imi_monitor.model.agent import CANCELLED, EXACT, GUESS, PLANNING, Agent, Truth
+from imi_monitor.model import agent_words, attention, columns
+from imi_monitor.model.agent import EXACT, GUESS, Agent, Truth
 from imi_monitor.model.attention import ASKS, DIED, ENDED, FAILS, IDLE, INTRUDES, UNCLEAR, WORKS
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.text import count, safe
@@ -20,8 +20,7 @@ from imi_monitor.ui.cells import MUTED
 
 SIGNS = {ASKS: ("◆", "$warning"), INTRUDES: ("⚠", "$error"), FAILS: ("!", "$error"), DIED: ("✗", "$error"),
          WORKS: ("▸", "$accent"), UNCLEAR: ("?", MUTED), IDLE: ("✓", "$success"), ENDED: ("·", MUTED)}  # fmt: skip
-_WORDS = {ASKS: "asks", INTRUDES: "intrudes", FAILS: "failed", DIED: "dead", WORKS: "works", UNCLEAR: "unknown",
-          IDLE: "done", ENDED: "ended"}  # fmt: skip
+_CERTAIN = (INTRUDES, ENDED, UNCLEAR)  # no guess, whatever its state is
 _LONGEST = 300
 
 
@@ -37,12 +36,8 @@ def glyph(agent: Agent) -> Content:
 def word(agent: Agent) -> str:
     """How it stands in one word; a guess is marked as one."""
     stands = attention.standing(agent)
-    told = _WORDS[stands]
-    if stands == WORKS and agent.state == PLANNING:
-        told = "plans"
-    if stands == IDLE and agent.state == CANCELLED:
-        told = "stopped"
-    return f"~{told}" if agent.truth.confidence == GUESS and stands != UNCLEAR else told
+    told = stands if stands in (INTRUDES, ENDED) else agent_words.WORDS.get(agent.state, safe(agent.state, 20))
+    return f"~{told}" if agent.truth.confidence == GUESS and stands not in _CERTAIN else told
 
 
 def span(agent: Agent, now: datetime) -> str:
@@ -59,13 +54,7 @@ def source(truth: Truth) -> str:
 
 def token_count(number: int | None) -> str:
     """`61k`, `1.2M`; nothing when it is not known."""
-    if number is None or number < 0:
-        return ""
-    if number < 1000:
-        return str(number)
-    if number < 1_000_000:
-        return f"{number // 1000}k"
-    return f"{number / 1_000_000:.1f}M" if number < 100_000_000 else f"{number // 1_000_000}M"
+    return "" if number is None or number < 0 else agent_words.tokens(number)
 
 
 def doing(agent: Agent, *, short: bool = False) -> Content:
@@ -86,10 +75,11 @@ def doing(agent: Agent, *, short: bool = False) -> Content:
 
 
 def waits_for(agent: Agent, *, short: bool = False) -> str:
-    """`permission prompt: Bash pytest -q`; in short what it is about comes first: `Bash pytest -q · permission prompt`."""
+    """`permission prompt (Bash pytest -q)`; in short what it is about comes first: `Bash pytest -q · permission prompt`."""
     detail, tool = agent.truth.detail, str(agent.truth.tool) if agent.truth.tool else None
-    told = [text for text in ((tool, detail) if short else (detail, tool)) if text]
-    return (" · " if short else ": ").join(told) if told else "something"
+    if detail and tool:
+        return f"{tool} · {detail}" if short else f"{detail} ({tool})"
+    return detail or tool or "something"
 
 
 def _headed(head: str, colour: str, text: str, text_style: str, *, short: bool) -> Content:

@@ -261,7 +261,7 @@ class ImiApp(Doing):
                 f"app.do('{one.word}')",
                 not self.why_not(one),
             )
-            for one in sorted(self.commands, key=lambda one: (one.word == "help", -one.weight))
+            for one in sorted(self.commands, key=lambda one: (one.word == "help", -self.weight(one)))
             if one.weight and one.key
         ]
         self.home.query_one(KeyBar).show(hints, self.size.width)

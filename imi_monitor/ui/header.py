@@ -5,7 +5,6 @@ Every badge can be clicked; what it stands for is also on a key.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from textual.content import Content
@@ -13,6 +12,7 @@ from textual.style import Style
 
 from imi_monitor.model import attention, times
 from imi_monitor.model.agent import WORKING
+from imi_monitor.model.records import dataclass
 from imi_monitor.model.snapshot import Snapshot, Worktree
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells

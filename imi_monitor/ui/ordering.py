@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from imi_monitor.model import attention
+from imi_monitor.model.records import dataclass
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.ui.facts import Facts
 

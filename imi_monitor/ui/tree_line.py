@@ -142,13 +142,15 @@ def _second(part: Part, room: int, state: Content) -> Content:
     tree, wide = part.tree, room >= 50
     first = next(iter(part.agents), None)
     said = first is not None and (attention.needs_somebody(first) or not attention.over(first))
+    hits = Content.styled(f"⚡{count(part.hits, 'collision')}" if part.hits else "", "$error bold")
+    if first is not None and attention.needs_somebody(first):  # that is all one wants to know now
+        told = _told(first, part.now, room - 3 - (hits.cell_length + 2 if part.hits else 0))
+        return Content("   ").append(Content("  ").join([told, hits] if part.hits else [told]))
     parts = [] if wide else [state]
-    if part.hits:
-        parts.append(Content.styled(f"⚡{count(part.hits, 'collision')}", "$error bold"))
     if first is not None and said:
-        loud = attention.needs_somebody(first)
-        parts.insert(0, _told(first, part.now, room - 3 if loud else room - 26 if wide else room - 14))
-    elif tree.claim is not None and tree.claim.task:
+        parts.append(_told(first, part.now, room - 26 if wide else room - 14))
+    parts += [hits] if part.hits else []
+    if not said and tree.claim is not None and tree.claim.task:
         parts.append(Content(safe(tree.claim.task, 60)))
     if tree.last_change is not None:
         age = f" ({part.age} ago)" if wide else ""

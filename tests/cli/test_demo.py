@@ -40,7 +40,7 @@ def test_a_stream_for_some_seconds(room: Path) -> None:
     lines = [json.loads(line) for line in told.out.splitlines()]
     assert {tree["worktree"] for tree in lines[0]["worktrees"]} == NAMES
     assert any(line["type"] == "change" for line in lines), "the agents did nothing"
-    agents = [line["agent"] for line in lines if line["type"] == "agent"]
+    agents = [*lines[0]["agents"], *(line["agent"] for line in lines if line["type"] == "agent")]
     assert {agent["cli"] for agent in agents} == {"claude", "codex", "gemini"}
     assert {"running"} <= {agent["state"] for agent in agents if agent["cli"] == "claude"}
     assert any(agent["tool"] and agent["tool"]["name"] == "Edit" for agent in agents if agent["cli"] == "claude")

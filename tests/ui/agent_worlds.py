@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 from zlib import crc32
 
 from imi_monitor.model import agent as states
-from imi_monitor.model.agent import Agent, Evidence, Facts, Rejected, Tool, Truth
+from imi_monitor.model import session_records, times
+from imi_monitor.model.agent import Agent, Evidence, Facts, Happened, Rejected, Tool, Truth
 from imi_monitor.model.agent_claims import named
 from imi_monitor.model.snapshot import Health, Snapshot
+from imi_monitor.store import db, sessions
 from tests.ui import worlds
 from tests.ui.worlds import ago, key
 
@@ -103,6 +106,17 @@ def asking() -> Snapshot:
     return replace(with_agents(worlds.busy(), done, ASKS, now_asks, UNCLAIMED, GUESSED), seq=2)
 
 
+def rich() -> Snapshot:
+    """`worlds.rich` with every kind of agent, of which everything is known that can be."""
+    known = replace(CLAUDE, zellij="one:3", parent="before", format_note="unknown (format)", ended_at=None)
+    agents = [
+        replace(one, key=replace(one.key, worktree=f"{one.key.worktree}0") if one.key else None,
+                facts=replace(known, ended_at=one.facts.ended_at))
+        for one in (*trouble().agents, replace(DONE, id="lost", key=None))
+    ]  # fmt: skip
+    return replace(worlds.rich(), agents=tuple(agents))
+
+
 def crowd(number: int = 40) -> Snapshot:
     """A lead's morning."""
     world = worlds.many(number)
@@ -113,3 +127,42 @@ def crowd(number: int = 40) -> Snapshot:
         for index, tree in enumerate(world.worktrees)
     ]  # fmt: skip
     return with_agents(world, *agents)
+
+
+# -- what the registry keeps of them ------------------------------------------------------------------------------------
+
+
+def acts() -> list[Happened]:
+    """What claude-1 did in feat-api: asked, thought, looked, wrote, tested, was refused, went on."""
+    test = Tool("Bash", "npm test -- auth", "c3")
+    return [
+        Happened("started", "s", ago(5400), "startup"),
+        Happened("prompt", "p1", ago(300), CLAUDE.prompt),
+        Happened("message", "m1", ago(290), "I will look at how tokens are kept first."),
+        Happened("tool_started", "t1", ago(288), tool=Tool("Read", "src/auth/token.ts", "c1")),
+        Happened("tool_finished", "t1e", ago(286), "export class Token", tool=Tool("Read", "src/auth/token.ts", "c1"), ok=True),
+        Happened("plan", "pl", ago(270), "1. refresh before it ends\n2. one retry\n3. tests for both"),
+        Happened("waits", "w1", ago(265), "may it run npm test?", tool=test),
+        Happened("answered", "a1", ago(220), "yes"),
+        Happened("tool_started", "t3", ago(219), "npm test -- auth", tool=test),
+        Happened("tool_finished", "t3e", ago(170), "1 failing", tool=test, ok=False),
+        Happened("message", "m2", ago(120), "One test fails: the clock of the fake server stands still. I will let it go on "
+                 "by a second at each request, which is what the real one does, and refresh two seconds before the end."),
+        Happened("tool_started", "t4", ago(90), tool=Tool("Edit", "src/db.ts", "c4")),
+        Happened("tool_finished", "t4e", ago(89), "ok", tool=Tool("Edit", "src/db.ts", "c4"), ok=True,
+                 files=("/home/ada/code/feat-api/src/db.ts",)),
+        Happened("message", "m3", ago(60), CLAUDE.last_message),
+        Happened("tool_started", "t5", ago(48), tool=Tool("Edit", "src/api.ts", "c5")),
+    ]  # fmt: skip
+
+
+def keep(database: str, snapshot: Snapshot, *, told: Sequence[Happened] = ()) -> None:
+    """The sessions of a world in a registry; what is told is claude's in feat-api."""
+    connection = db.connect(database)
+    now = times.now()
+    for agent in snapshot.agents:
+        seen = session_records.now_of(agent, worlds.HOST, "boot/ns", now)
+        mine = told if agent.id == EDITS.id else ()
+        kept = session_records.record(seen, agent.cwd, mine, now, lambda path, inside: None)
+        db.transact(connection, sessions.keep, [kept])
+    connection.close()

@@ -25,7 +25,7 @@ class Bare:
         return ()
 
     def look(self, world: World, touched: frozenset[str] | None) -> Sequence[Sighting]:
-        return [_sighting(one) for one in world.processes if world.watched(one.cwd)]
+        return [_sighting(one) for one in world.processes if world.root_of_real(one.cwd)]
 
 
 def _sighting(one: AgentProcess) -> Sighting:

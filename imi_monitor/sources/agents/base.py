@@ -47,7 +47,10 @@ class World:
 
     def root_of(self, cwd: str) -> str | None:
         """The worktree it lies in: the longest one, as a worktree may lie inside another."""
-        real = os.path.realpath(cwd)
+        return self.root_of_real(os.path.realpath(cwd))
+
+    def root_of_real(self, real: str) -> str | None:
+        """The same for a path without links, as that of a process is: nothing is asked of the disk."""
         inside = [root for root in self.roots if real == root or real.startswith(root.rstrip("/") + "/")]
         return max(inside, key=len, default=None)
 

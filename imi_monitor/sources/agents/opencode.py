@@ -66,7 +66,7 @@ class OpenCode:
         found = {}
         for process in processes:
             number = port(process.argv)
-            answer = self._asker.ask(number, world.now) if number and world.watched(process.cwd) else None
+            answer = self._asker.ask(number, world.now) if number and world.root_of_real(process.cwd) else None
             if answer is not None:
                 found[process.pid] = answer
         return found
@@ -81,7 +81,7 @@ class OpenCode:
         return [
             Sighting("opencode", None, one.cwd, one.pid, one.started, True, facts=note)
             for one in processes
-            if why is not None and world.watched(one.cwd)
+            if why is not None and world.root_of_real(one.cwd)
         ]
 
 
@@ -148,7 +148,7 @@ class Book:
         self._facts[session] = opencode_course.facts(row, window.messages)
         told = self._told.setdefault(session, set())
         began = Happened("started", f"{session}:started", loose.moment(row.get("time_created")) or loose.at(0))
-        fresh = [one for one in (began, *opencode_course.happened(window.messages)) if one.id not in told]
+        fresh = [one for one in (began, *opencode_course.happened(window.moved)) if one.id not in told]
         told |= {one.id for one in fresh}
         self._fresh[session] = (*self._fresh.get(session, ()), *fresh)
 

@@ -65,11 +65,17 @@ class Window:
     def __init__(self, session: str) -> None:
         self.session = session
         self.messages: tuple[Message, ...] = ()
+        self.moved: tuple[Message, ...] = ()  # those of them that the last read found changed
+        self._sum: Row = {}
         self._parts: dict[str, tuple[tuple[int, int], Part]] = {}
         self._heads: dict[str, tuple[int, int]] = {}
 
     def read(self, database: Database) -> bool:
         """Whether anything is another."""
+        (now,) = database.rows(_SUM, self.session)
+        if now == self._sum:
+            return False
+        before = {one.id for one in self.messages}
         heads = self._last(database, _MOVING)
         if not any(each["id"] in self._heads for each in heads):
             heads = self._last(database, _RECENT)
@@ -79,8 +85,6 @@ class Window:
         oldest = min(((_count(row, "time_created"), str(row["id"])) for row in heads), default=(0, ""))
         ids = {str(row["id"]) for row in heads}
         kept = [one for one in self.messages if (one.created, one.id) < oldest or one.id in ids]
-        if not fresh and not new and len(kept) == len(self.messages):
-            return False
         self._read_parts(database, new)
         found = {one.id: one for one in (*kept, *_messages(database, fresh))}
         self._heads |= {str(row["id"]): _head(row) for row in heads}
@@ -91,6 +95,9 @@ class Window:
             found[each] = replace(found[each], parts=tuple(sorted(of.get(each, ()), key=lambda part: part.id)))
         self.messages = self._with_prompt(database, sorted(found.values(), key=lambda one: (one.created, one.id)))
         self._forget()
+        fresh |= {str(row["message_id"]) for row in parts if str(row["id"]) in new}
+        self.moved = tuple(one for one in self.messages if one.id in fresh or one.id not in before)
+        self._sum = now
         return True
 
     def _last(self, database: Database, most: int) -> list[Row]:
@@ -150,6 +157,13 @@ def updated(row: Row, known: Sequence[Message]) -> int:
 
 
 _HEAD = "time_created, time_updated, length(data) as size"
+# All that may change of the last messages and their parts, in one short answer.
+_SUM = f"""
+  select count(distinct m.id) as messages, max(m.time_created) as newest, max(m.time_updated) as moved,
+    total(length(m.data)) as size, count(p.id) as parts, max(p.time_updated) as part_moved, total(length(p.data)) as part_size
+  from message m left join part p on p.message_id = m.id
+  where m.id in (select id from message where session_id = ? order by time_created desc, id desc limit {_MOVING})
+"""
 _USER = '%"role":"user"%'
 
 

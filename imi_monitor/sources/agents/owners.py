@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from imi_monitor.sources.agents.base import AgentProcess
@@ -51,19 +51,21 @@ class Owners:
         self._had = {each: process for each, process in {**self._had, **owner}.items() if each in known}
         self._sure = ((self._sure - owner.keys()) | sure) & known
         self._until = {each: at for each, at in self._until.items() if each in known and each not in owner}
-        return {one.session: self._life(one, owner, processes, now) for one in work}
+        here = _grouped(processes)
+        return {one.session: self._life(one, owner, here.get(one.folder, ()), now) for one in work}
 
     def _by_folder(
         self, owner: dict[str, AgentProcess], work: Sequence[Work], processes: Sequence[AgentProcess]
     ) -> list[str]:
         """Fill in who is left over, newest to newest; gives those of whom there is no doubt."""
         sure = []
-        left = [process for process in processes if process not in owner.values()]
-        newest_first = sorted(work, key=lambda one: -one.updated)
-        for process in sorted(left, key=lambda each: -each.began_at):
-            mine = [one for one in newest_first if one.session not in owner and _may_have(process, one)]
+        taken = {process.pid for process in owner.values()}
+        left = sorted((each for each in processes if each.pid not in taken), key=lambda each: -each.began_at)
+        beside, there = _grouped(left), _grouped_work(work)
+        for process in left:
+            mine = [one for one in there.get(process.cwd, ()) if one.session not in owner and _may_have(process, one)]
             had = [one for one in mine if _same(self._had.get(one.session), process)]
-            alone = bool(mine) and sum(_may_have(other, mine[0]) for other in left) == 1
+            alone = bool(mine) and sum(_may_have(other, mine[0]) for other in beside[process.cwd]) == 1
             free = [one for one in mine if one.session not in self._had]
             best = (mine if alone else had or free)[:1]
             owner |= {one.session: process for one in best}
@@ -87,13 +89,28 @@ class Owners:
 def _named(work: Sequence[Work], processes: Sequence[AgentProcess], told: Mapping[str, int]) -> dict[str, AgentProcess]:
     """Whose process says so itself, or has it in its command line."""
     by_pid = {process.pid: process for process in processes}
+    by_word = {word: process for process in processes for word in process.argv}
     found: dict[str, AgentProcess] = {}
     for one in work:
-        process = by_pid.get(told.get(one.session, 0)) or next(
-            (each for each in processes if one.session in each.argv), None
-        )
+        process = by_pid.get(told.get(one.session, 0)) or by_word.get(one.session)
         if process is not None:
             found[one.session] = process
+    return found
+
+
+def _grouped(processes: Iterable[AgentProcess]) -> dict[str, list[AgentProcess]]:
+    """By folder, in their order."""
+    found: dict[str, list[AgentProcess]] = {}
+    for process in processes:
+        found.setdefault(process.cwd, []).append(process)
+    return found
+
+
+def _grouped_work(work: Iterable[Work]) -> dict[str, list[Work]]:
+    """By folder, the newest first."""
+    found: dict[str, list[Work]] = {}
+    for one in sorted(work, key=lambda one: -one.updated):
+        found.setdefault(one.folder, []).append(one)
     return found
 
 

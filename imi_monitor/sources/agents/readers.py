@@ -13,7 +13,13 @@ from imi_monitor.sources.agents.source import Scan
 
 MODULES: tuple[str, ...] = (
     "claude",
+    "codex",
+    "gemini",
     "opencode",
+    "copilot",
+    "aider",
+    "spool",  # what hooks of any program tell
+    "titles",  # what terminals show of any program
     "bare",  # last: who knows nothing but the process
 )
 

@@ -66,7 +66,7 @@ class Lines(ScrollView, can_focus=True):
         Binding("home", "jump(0)", "First", show=False),
         Binding("end,G", "jump(-1)", "Last", show=False),
     ]
-    COMPONENT_CLASSES = {"lines--cursor", "lines--row"}
+    COMPONENT_CLASSES = {"lines--cursor"}
     DEFAULT_CSS = """
     Lines { height: 1fr; scrollbar-size-vertical: 1; overflow-x: hidden; }
     Lines > .lines--cursor { background: $block-cursor-blurred-background; }

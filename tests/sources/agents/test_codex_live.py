@@ -181,6 +181,19 @@ def test_killed_after_its_turn_is_done(place: Place) -> None:
 
 
 @linux
+def test_its_last_words_come_with_its_end(place: Place) -> None:
+    """Its end is seen by a tick before its file is said to have changed: that is no death in a turn."""
+    with place.program() as codex:
+        codex.do(f"new {place.tree} {ID}", "prompt Do it")
+        place.processes = (codex.as_seen(),)
+        assert place.truth().state == "running"
+        codex.do("finish Done", "quit")
+        codex.wait()
+        place.processes = ()
+        assert (place.tick().state, place.tick().ended) == ("completed", True)
+
+
+@linux
 def test_quit_and_resumed_by_another_process(place: Place) -> None:
     with place.program() as first:
         first.do(f"new {place.tree} {ID}", "prompt Do it", "esc")

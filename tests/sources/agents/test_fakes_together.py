@@ -1,0 +1,63 @@
+"""opencode, Copilot, aider and a bare program at once, as the agents source sees them: one agent each, none twice."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from imi_monitor.model import times
+from imi_monitor.model.agent import COMPLETED, DEAD, RUNNING, UNKNOWN, WAITING
+from imi_monitor.sources.agents import aider, bare, copilot, opencode
+from imi_monitor.sources.agents.joining import as_agent
+from imi_monitor.sources.agents.processes import Scan
+from imi_monitor.sources.agents.source import Looks
+from tests.sources.agents.running import named, soon
+from tests.sources.agents.seen import FAKES, driven, python
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at /proc")
+
+
+def test_one_agent_each(tmp_path: Path, monkeypatch: Any) -> None:
+    home, wt = tmp_path.resolve() / "home", tmp_path.resolve() / "wt"
+    wt.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    book = home / ".local/share/opencode/opencode.db"
+    link = home / "bin/aider"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(FAKES / "aider.py")
+    open_code = [named(home / "b", "opencode", python()), str(FAKES / "opencode.py"), str(book)]
+    co_pilot = [named(home / "b", "copilot", python()), str(FAKES / "copilot.py"), str(home), "11-22"]
+    scan = Scan(iter(range(10**6)).__next__)
+    looks = Looks([copilot.make(), opencode.make(), aider.make(), bare.make()], scan, {})
+    broken: list[str] = []
+
+    def states() -> dict[str, str]:
+        found, _, broken[:] = looks.look(None, (str(wt),))
+        agents = [as_agent(one, None, times.now()).agent for one in found]
+        assert len({one.id for one in agents}) == len(agents)
+        told = {one.cli: one.state for one in agents}
+        assert len(told) == len(agents), "one of each"
+        return told
+
+    with (
+        driven(open_code, wt) as first,
+        driven(co_pilot, wt) as second,
+        driven([python(), str(link)], wt) as third,
+        driven([named(home / "b", "gemini", python()), str(FAKES / "aider.py")], home) as elsewhere,
+    ):
+        soon(lambda: "opencode" in states())
+        assert states() == {"opencode": UNKNOWN, "copilot": COMPLETED, "aider": COMPLETED}
+        first("prompt a")
+        second("prompt b")
+        second("ask bash make")
+        third("prompt c")
+        assert states() == {"opencode": RUNNING, "copilot": WAITING, "aider": RUNNING}
+        for one in (first, second, third):
+            one.process.kill()
+            one.process.wait()
+        assert states() == {"opencode": DEAD, "copilot": DEAD, "aider": DEAD}
+        assert elsewhere.process.poll() is None
+    assert broken == []
