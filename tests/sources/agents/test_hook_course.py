@@ -71,6 +71,11 @@ SCENARIOS: dict[str, tuple[str, list[Step]]] = {
         (bash("PostToolUse", "two", "t2"), WAITING),
         (bash("PostToolUseFailure", "one", "t1", error="no", is_interrupt=False), RUNNING),
     ]),
+    "claude: only the late word about a dialog": ("claude", [
+        (bash("PreToolUse", "make", "t1"), RUNNING),
+        (claude("Notification", notification_type="permission_prompt", message="Claude needs you"), WAITING),
+        (bash("PostToolUse", "make", "t1"), RUNNING),
+    ]),
     "claude: a question, then a plan": ("claude", [
         (claude("UserPromptSubmit", prompt="go", permission_mode="plan"), PLANNING),
         (claude("PreToolUse", **ASKING, tool_input=QUESTION, tool_use_id="q"), PLANNING),
@@ -230,6 +235,19 @@ def test_what_it_waits_for_is_told(feed: Feed) -> None:
         claude("PermissionRequest", tool_name="AskUserQuestion", tool_input=QUESTION),
     )
     assert question.detail == "question: Which colour?"
+
+
+def test_of_two_questions_the_older_is_told(feed: Feed) -> None:
+    feed.see(bash("PreToolUse", "one", "t1"), bash("PreToolUse", "two", "t2"))
+    both = feed.see(bash("PermissionRequest", "one", None), bash("PermissionRequest", "two", None))
+    assert both.detail == "permission for Bash one"
+
+
+def test_a_session_that_is_resumed_is_not_over(feed: Feed) -> None:
+    feed.see(claude("UserPromptSubmit", prompt="x"), claude("SessionEnd", reason="other"))
+    assert feed.one().alive is False and feed.one().facts.ended_at
+    feed.see(claude("SessionStart", source="resume"))
+    assert feed.one().alive is None and feed.one().facts.ended_at is None
 
 
 def test_what_no_hook_tells_is_said(feed: Feed) -> None:
