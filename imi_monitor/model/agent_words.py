@@ -46,7 +46,7 @@ def doing(agent: Agent, limit: int = 120) -> str:
     tool = safe(str(truth.tool), limit) if truth.tool else ""
     detail = safe(truth.detail, limit) if truth.detail else ""
     if agent.state == WAITING:
-        what = f"{detail} ({tool})" if detail and tool else detail or tool
+        what = f"{detail} ({tool})" if detail and tool and tool not in detail else detail or tool
         return f"{word}: {what}" if what else word
     if agent.state in (RUNNING, PLANNING) and tool:
         return tool if agent.state == RUNNING else f"{word}: {tool}"
