@@ -15,13 +15,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from imi_monitor import host
+from imi_monitor.config import Settings
 from imi_monitor.model import times
 from imi_monitor.model.activity import MINUTES, Activity
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.agent_claims import named
 from imi_monitor.model.attribution import by_key, holder_at
 from imi_monitor.model.change import Change
-from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import (
     ClaimState,
     Collision,
@@ -31,10 +31,12 @@ from imi_monitor.model.snapshot import (
     Health,
     Key,
     Snapshot,
+    Waiting,
     Worktree,
 )
 
 if TYPE_CHECKING:
+    from imi_monitor.sources.agents.joining import Seen
     from imi_monitor.sources.base import Entry, Grant, RegistryPicture, Source
 
 PER_SECOND = 10  # snapshots at most
@@ -71,13 +73,15 @@ class Engine:
         self._collisions: tuple[Collision, ...] = ()
         self._agents: tuple[Agent, ...] = ()
         self._health: dict[str, Health] = {}
-        self._picture: RegistryPicture | None = None
+        self._waiting: tuple[Waiting, ...] = ()
         self._changed = asyncio.Event()
         self._urgent = asyncio.Event()
         self._published = asyncio.Condition()
         self._snapshot = first or Snapshot(0, times.stamp(), host.hostname())
         if first is not None:  # known, until the sources say something else
             self._worktrees = {tree.key: tree for tree in first.worktrees}
+            self._claims = {tree.key: tree.claim for tree in first.worktrees if tree.claim is not None}
+            self._waiting = first.waiting
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Engine:
@@ -157,12 +161,12 @@ class Engine:
         self._update(key, watched=how, watched_why=why)
 
     def registry(self, picture: RegistryPicture) -> None:
-        self._picture = picture
+        self._waiting = picture.waiting
         self._grants = by_key(picture.grants)
         self._claims = {claim.key: claim for claim in picture.claims}
         self._events.extend(picture.events)
         for key, entry in self._entries.items():
-            worktree, claim = self._worktrees[key], self._claim_of(entry)
+            worktree, claim = self._worktrees[key], entry.claim(self._claims)
             if worktree.claim != claim:
                 self._worktrees[key] = replace(worktree, claim=claim)
         self._urgent.set()
@@ -201,31 +205,10 @@ class Engine:
         if known is not None and known.path == entry.path:
             listed = replace(
                 known, type=entry.type, branch=entry.branch, is_main=entry.is_main, missing=entry.missing,
-                locked=entry.locked, pr=entry.pr, claim=self._claim_of(entry),
+                locked=entry.locked, pr=entry.pr, claim=entry.claim(self._claims),
             )  # fmt: skip
             return known if listed == known else listed  # the very same one need not be drawn again
-        return Worktree(
-            key=entry.key, path=entry.path, type=entry.type, branch=entry.branch, is_main=entry.is_main,
-            missing=entry.missing, locked=entry.locked, pr=entry.pr, claim=self._claim_of(entry), git=None,
-            failure=None, watched="starting", watched_why=None,
-        )  # fmt: skip
-
-    def _claim_of(self, entry: Entry) -> ClaimState | None:
-        """The registry's claim; else that of another program, which only its presence lock tells."""
-        claim = self._claims.get(entry.key)
-        if claim is not None or entry.held_by is None:
-            return claim
-        return ClaimState(
-            entry.key,
-            entry.held_by,
-            "held",
-            0,
-            entry.held_since,
-            None,
-            None,
-            None,
-            process="another program (presence lock)",
-        )
+        return entry.worktree(self._claims)
 
     def _update(self, key: Key, **fields: object) -> None:
         known = self._worktrees.get(key)
@@ -263,7 +246,7 @@ class Engine:
             taken_at=times.stamp(),
             host=host.hostname(),
             worktrees=worktrees,
-            waiting=self._picture.waiting if self._picture else (),
+            waiting=self._waiting,
             changes=tuple(self._changes),
             events=tuple(self._events),
             collisions=self._collisions,
@@ -300,33 +283,18 @@ def _same(left: Snapshot, right: Snapshot) -> bool:
     return replace(left, seq=0, taken_at="") == replace(right, seq=0, taken_at="")
 
 
-def first_picture(database: str, common_dirs: Sequence[str] | None = None) -> Snapshot | None:
-    """What is known at once, for `live` to begin with; None when it cannot be read, which the sources tell then."""
-    from imi_monitor.sources import glance
-    from imi_monitor.sources.worktrees import Scope
-
-    try:
-        entries, claims = glance.at(database, Scope(None if common_dirs is None else tuple(common_dirs)))
-    except (ImiError, OSError):
-        return None
-    board = Engine(())
-    board.registry(claims)
-    board.roster(entries)
-    return board._fold()
-
-
 @asynccontextmanager
 async def live(
     database: str,
     common_dirs: Sequence[str] | None = None,
     *,
-    remote: str = "origin",
-    trunk: str | None = None,
-    agents: bool = True,
+    settings: Settings | None = None,
     first: Snapshot | None = None,
 ) -> AsyncIterator[Engine]:
-    """The engine on the real world: these repositories, or all that the registry knows. `agents`: look at them too."""
+    """The engine on the real world: these repositories, or all that the registry knows."""
+    from imi_monitor.auto_claim import AutoClaim
     from imi_monitor.sources.agents import readers
+    from imi_monitor.sources.agents.keeper import Keeper
     from imi_monitor.sources.agents.source import AgentsSource
     from imi_monitor.sources.changes import ChangesSource, Listeners
     from imi_monitor.sources.collisions import CollisionsSource
@@ -338,10 +306,13 @@ async def live(
     from imi_monitor.sources.worktrees import Scope, WorktreesSource
     from imi_monitor.store import aio
 
-    async with aio.open(database) as registry:
+    settings = settings or Settings()
+    async with aio.open(database) as registry, Keeper(registry, settings.number("sessions.keep_days")) as keeper:
         worktrees = WorktreesSource(registry, Scope(None if common_dirs is None else tuple(common_dirs)), database)
         claims = RegistrySource(registry)
-        status = StatusSource(TrunkSettings(remote, trunk))
+        status = StatusSource(TrunkSettings(
+            settings.text("git_settings.remote_name"), settings.text("git_settings.default_branch") or None
+        ))  # fmt: skip
         collisions = CollisionsSource()
 
         def registry_changed() -> None:
@@ -361,7 +332,13 @@ async def live(
         )
         events = Shared(choose())
         changes = ChangesSource(events.part("work"), listeners, database, global_excludes(None))
-        watcher = AgentsSource(events.part("agents"), readers.all_readers, readers.scan)
+        steward = AutoClaim(database)
+
+        async def keep(seen: Sequence[Seen]) -> str | None:
+            steward.saw([one.agent for one in seen])
+            return await keeper.keep(seen)
+
+        watcher = AgentsSource(events.part("agents"), readers.all_readers, readers.scan, keep)
 
         def follow(entries: tuple[Entry, ...]) -> None:
             status.follow(entries)
@@ -374,7 +351,9 @@ async def live(
             status.look_again()
             watcher.look_again()
 
-        sources = (worktrees, claims, status, changes, collisions, *((watcher,) if agents else ()))
+        agents = (watcher,) if settings.flag("monitoring_settings.track_agent_activity") else ()
+        stewards = (steward,) if agents and settings.flag("claims.auto") else ()
+        sources = (worktrees, claims, status, changes, collisions, *agents, *stewards)
         made = Engine(sources, on_roster=follow, on_git=collisions.saw, on_refresh=look_again, first=first)
         async with made as engine:
             yield engine

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 
 def home() -> str:
     return os.path.expanduser("~")
@@ -30,6 +34,15 @@ def default_database() -> str:
 
 def state_dir() -> str:
     return os.path.join(_xdg("XDG_STATE_HOME", ".local", "state"), "imi")
+
+
+def hooks_dir(of_home: str | None = None, env: Mapping[str, str] | None = None) -> str:
+    """Where the program lies that agents call, with the spool of what they told beside it."""
+    if of_home is None or env is None:
+        return os.path.join(state_dir(), "hooks")
+    state = env.get("XDG_STATE_HOME", "")
+    base = state if os.path.isabs(state) else os.path.join(of_home, ".local", "state")
+    return os.path.join(base, "imi", "hooks")
 
 
 def error_log() -> str:

@@ -70,14 +70,15 @@ class Target:
 def roster(connection: sqlite3.Connection, repository: layout.Repository, repo_name: str | None) -> list[Target]:
     """Every worktree of the repository: git's, and active rows whose worktree git no longer has."""
     rows = worktrees.worktrees(connection, repo_name) if repo_name else []
-    by_path = {os.path.realpath(row.path): row for row in rows}
+    real = _Real()
+    by_path = {real(row.path): row for row in rows}
     found: list[Target] = []
     if repository.main_path is not None:
         row = by_path.pop(repository.main_path, None)
         name = row.name if row else os.path.basename(repository.main_path)
         found.append(Target(repository, repo_name, name, repository.main_path, None, row, True))
     linked = layout.linked_worktrees(repository.common_dir)
-    matched = [(item, by_path.pop(os.path.realpath(item.path), None)) for item in linked if not _in_trash(item)]
+    matched = [(item, by_path.pop(real(item.path), None)) for item in linked if not _in_trash(item)]
     taken = (
         {row.name for _, row in matched if row} | {target.name for target in found} | {r.name for r in by_path.values()}
     )
@@ -100,6 +101,21 @@ def known_repositories(connection: sqlite3.Connection) -> list[layout.Repository
             repository = layout.repository_at(os.path.join(row.path, ".git"))
             found.setdefault(repository.common_dir, repository)
     return list(found.values())
+
+
+class _Real:
+    """`os.path.realpath`, for many folders side by side: what is above them is followed once."""
+
+    def __init__(self) -> None:
+        self._above: dict[str, str] = {}
+
+    def __call__(self, path: str) -> str:
+        above, name = os.path.split(path)
+        if name in ("", ".", "..") or os.path.islink(path):
+            return os.path.realpath(path)
+        if above not in self._above:
+            self._above[above] = os.path.realpath(above)
+        return os.path.join(self._above[above], name)
 
 
 def _unique_name(item: layout.Linked, taken: set[str]) -> str:

@@ -34,9 +34,12 @@ MODULES: dict[str, tuple[str, ...]] = {
     "trust": ("trust",),
     "types": ("types list", "types add", "types remove"),
     "events": ("events",),
+    "sessions": ("sessions", "session show"),
+    "stats": ("stats",),
     "doctor": ("doctor",),
     "settings": ("paths", "config"),
     "shell": ("shell-init", "completion"),
+    "hooks": ("hooks install", "hooks status", "hooks", "hooks uninstall"),
 }
 
 

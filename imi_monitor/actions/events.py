@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import time
 
-from imi_monitor.actions import target
+from imi_monitor.actions import moments, target
 from imi_monitor.actions.base import Action, Option, Outcome
-from imi_monitor.model import jsontext, names, times
-from imi_monitor.model.errors import UsageError
+from imi_monitor.model import jsontext, names
 from imi_monitor.model.text import safe
 from imi_monitor.store import db, events, worktrees
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
-    from datetime import datetime
 
     from imi_monitor.actions.base import Request
     from imi_monitor.actions.context import Context
@@ -27,7 +25,6 @@ _POLL_SECONDS = 0.04
 _PAGE = 500
 _USUAL = 50  # shown without --since and --limit
 _USUAL_BEFORE_FOLLOWING = 10
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _LONGEST_VALUE = 80
 
 
@@ -148,7 +145,7 @@ def details(event: Event) -> list[str]:
 
 
 def clock(event: Event) -> str:
-    return _clock(times.parse(event.occurred_at))
+    return moments.clock(event.occurred_at)
 
 
 def _print(context: Context, page: list[Event], many: bool) -> int:
@@ -172,7 +169,7 @@ def line(event: Event, *, with_repo: bool = False) -> str:
     if event.repo_name and (with_repo or not where):
         where = f"{event.repo_name}/{where}" if where else event.repo_name
     who = f"by {event.agent_id}" if event.agent_id else ""
-    words = [_clock(times.parse(event.occurred_at)), event.type, where, who, *_details(_data(event))]
+    words = [moments.clock(event.occurred_at), event.type, where, who, *_details(_data(event))]
     return " ".join(safe(word, 200) for word in words if word)
 
 
@@ -201,32 +198,11 @@ def _data(event: Event) -> object:
         return event.data
 
 
-def _clock(moment: datetime | None) -> str:
-    if moment is None:
-        return "??:??:??"
-    local = moment.astimezone()
-    today = local.date() == times.now().astimezone().date()
-    return f"{local:%H:%M:%S}" if today else f"{local:%Y-%m-%d %H:%M:%S}"
-
-
 def _since(text: str | None) -> tuple[int, str | None]:
     """(seq, moment) that `--since` means."""
-    from datetime import datetime, timedelta
-
-    if text is None:
-        return 0, None
-    if text.isdecimal() and text.isascii() and len(text) < 16:
+    if text is not None and text.isdecimal() and text.isascii() and len(text) < 16:
         return int(text), None
-    number, unit = text[:-1], text[-1:]
-    if unit in _SECONDS and number.isdecimal() and number.isascii() and len(number) < 7:
-        return 0, times.stamp(times.now() - timedelta(seconds=int(number) * _SECONDS[unit]))
-    try:
-        return 0, times.stamp(datetime.fromisoformat(text).astimezone())  # without an offset: the user's own clock
-    except (ValueError, OverflowError, OSError) as error:
-        raise UsageError(
-            f"--since {safe(text)!r} is no time: use 10m, 2h, 3d, 2026-01-27T15:30, or an entry's seq",
-            code="bad-option",
-        ) from error
+    return 0, moments.since(text, "use 10m, 2h, 3d, 2026-01-27T15:30, or an entry's seq")
 
 
 def _kinds(text: str | None) -> tuple[str, ...]:

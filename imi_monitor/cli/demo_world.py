@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from imi_monitor import actions
 from imi_monitor.actions.base import Outcome, Request
 from imi_monitor.actions.context import Context
+from imi_monitor.cli import demo_agents
+from imi_monitor.cli.demo_agents import Pen
 from imi_monitor.git import authoring
 from imi_monitor.git.layout import discover
 from imi_monitor.git.run import Git
@@ -30,6 +32,9 @@ _FILES = {
     "ci/pipeline.yml": "steps: []\n",
     "docs/guide.md": "# Guide\n",
 }
+_PROMPTS = ("let people pay", "the list is slow", "make it look like the sketch", "find out why it fails at night")
+_COMMANDS = ("pytest -q", "npm test", "cargo test", "make lint")
+_ANSWERS = ("Done, all tests pass.", "It is faster now, and there is a test for it.", "I found it: an empty basket.")
 _WORKTREES = (("feat", "api"), ("feat", "ui"), ("fix", "bug"), ("devops", "ci"), ("feat", "search"))
 
 
@@ -68,6 +73,7 @@ class World:
         self.database = os.path.join(folder, "registry", "iMi.db")
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
+        self._pens: list[Pen] = []
 
     def build(self) -> None:
         """The repository, six worktrees beside its trunk, and the first claims."""
@@ -93,9 +99,13 @@ class World:
             return action.run(context, Request(verb, dict(values)))
 
     def start(self, pace: float = 1.0, seed: int = 7) -> None:
-        """Let the agents live."""
-        for life in self.lives(seed):
-            thread = threading.Thread(target=life.run, args=(pace, self._stop), daemon=True, name=life.actor.agent)
+        """Let the agents live, each as a program with its own records."""
+        home = os.path.join(self.folder, "agents")
+        os.environ.update(demo_agents.environment(home))
+        for number, life in enumerate(self.lives(seed)):
+            pen = demo_agents.PENS[life.actor.agent.partition("-")[0]](home, life.root, random.Random(seed - number))
+            self._pens.append(pen)
+            thread = threading.Thread(target=life.run, args=(pace, self._stop, pen), daemon=True, name=life.actor.agent)
             self._threads.append(thread)
             thread.start()
 
@@ -107,6 +117,9 @@ class World:
         self._stop.set()
         for thread in self._threads:
             thread.join(timeout=10)
+        for pen in self._pens:
+            pen.end()
+        self._pens.clear()
 
     def _pull_request(self, git: Git) -> None:
         """What a forge would have: a pull request's head under `refs/pull`, in an origin that is a folder."""
@@ -129,10 +142,11 @@ class Life:
         self.actor = actor
         self._world = world
         self._rng = rng
-        self._root = os.path.join(world.folder, "shop", actor.worktree)
+        self.root = os.path.realpath(os.path.join(world.folder, "shop", actor.worktree))
+        self._file: str | None = None
 
-    def run(self, pace: float, stop: threading.Event) -> None:
-        for step in self.steps():
+    def run(self, pace: float, stop: threading.Event, pen: Pen) -> None:
+        for step in self._recorded(pen):
             if stop.wait(pace * self._rng.uniform(0.5, 1.5)):
                 return
             try:
@@ -152,9 +166,37 @@ class Life:
                 yield self._release
                 yield self._claim
 
+    def _recorded(self, pen: Pen) -> Iterator[Callable[[], object]]:
+        """The same, with what the agent's program writes about it: who asked for it, which tools, what it waits for."""
+        resting = True
+        for step in self.steps():
+            if resting:
+                yield lambda: pen.prompt(self._rng.choice(_PROMPTS))
+            resting = step == self._commit
+            if step == self._edit:
+                yield lambda: pen.tool("Edit", self._choose())
+                yield step
+                yield pen.done
+            elif step == self._commit:
+                yield lambda: pen.tool("Bash", self._rng.choice(_COMMANDS))
+                if self._rng.random() < 0.5:
+                    yield pen.ask
+                    yield from [_nothing] * self._rng.randint(2, 5)
+                    yield pen.answered
+                yield pen.done
+                yield step
+                yield lambda: pen.finish(self._rng.choice(_ANSWERS))
+                yield from [_nothing] * self._rng.randint(1, 4)
+            else:
+                yield step
+
+    def _choose(self) -> str:
+        self._file = self._rng.choice(self.actor.files)
+        return self._file
+
     def _edit(self) -> None:
-        name = self._rng.choice(self.actor.files)
-        path = os.path.join(self._root, name)
+        name, self._file = self._file or self._choose(), None
+        path = os.path.join(self.root, name)
         if self._rng.random() < 0.1 and os.path.exists(path):
             os.unlink(path)
             return
@@ -169,8 +211,8 @@ class Life:
 
     def _git(self) -> Git | None:
         """Only in its own worktree: without it, the one around would be meant."""
-        place = discover(self._root)
-        if place is None or place.path != os.path.realpath(self._root):
+        place = discover(self.root)
+        if place is None or place.path != self.root:
             return None
         return Git(place.repository.common_dir, place.admin_dir, place.path)
 
@@ -184,6 +226,10 @@ class Life:
 
     def _claim(self) -> None:
         self._world.act("claim", name=self.actor.worktree, agent=self.actor.agent)
+
+
+def _nothing() -> None:
+    """It thinks, or waits for somebody."""
 
 
 def write(path: str, text: str) -> None:

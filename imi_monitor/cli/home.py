@@ -46,8 +46,6 @@ def dashboard(parsed: Parsed, named: list[str]) -> int | None:
             common_dirs = None if here is None else [here.common_dir]
         if common_dirs is None and not worktrees.common_dirs(context.connection):
             return None
-        remote = context.settings.text("git_settings.remote_name")
-        trunk = context.settings.text("git_settings.default_branch") or None
         database, settings = context.database, context.settings
     from imi_monitor.cli import crash
 
@@ -56,8 +54,6 @@ def dashboard(parsed: Parsed, named: list[str]) -> int | None:
     status: int = ui.run(
         database,
         common_dirs,
-        remote=remote,
-        trunk=trunk,
         recorded=crash.recorded,
         settings=settings,
         read_only=parsed.flag("read-only"),

@@ -62,7 +62,8 @@ def _act(parsed: args.Parsed, action: Action) -> int:
         if as_json:
             out.entry(data)
         else:
-            out.line(text)
+            for each in text.split("\n"):
+                out.line(each)
             out.flush()
 
     def choose(title: str, lines: list[str]) -> int | None:

@@ -17,6 +17,7 @@ from imi_monitor.model.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from imi_monitor.cli.args import Parsed
+    from imi_monitor.config import Settings
     from imi_monitor.engine import Engine
 
 _FIRST = 5.0  # seconds that the first picture waits for slow worktrees
@@ -31,24 +32,17 @@ def show(parsed: Parsed, *, seconds: float | None = None) -> int:
         database = context.database
         settings = context.settings
         context.connection  # noqa: B018  a registry that cannot be used is told before anything starts
-        remote = settings.text("git_settings.remote_name")
-        trunk = settings.text("git_settings.default_branch") or None
-        agents = settings.flag("monitoring_settings.track_agent_activity")
     interval = parsed.request.number("interval") or 0.0
     as_stream = parsed.request.verb == "watch" or parsed.flag("json")
     paint = _stream if as_stream else _paint
     once = parsed.request.flag("once")
-    return asyncio.run(
-        _run(database, common_dirs, remote, trunk, agents, lambda engine: paint(engine, interval, once), seconds)
-    )
+    return asyncio.run(_run(database, common_dirs, settings, lambda engine: paint(engine, interval, once), seconds))
 
 
 async def _run(
     database: str,
     common_dirs: list[str] | None,
-    remote: str,
-    trunk: str | None,
-    agents: bool,
+    settings: Settings,
     paint: Callable[[Engine], Coroutine[object, object, None]],
     seconds: float | None,
 ) -> int:
@@ -58,7 +52,7 @@ async def _run(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, over.set)
-    async with engine.live(database, common_dirs, remote=remote, trunk=trunk, agents=agents) as live:
+    async with engine.live(database, common_dirs, settings=settings) as live:
         painting = asyncio.create_task(paint(live))
         ends = [asyncio.create_task(over.wait()), asyncio.create_task(_reader_gone())]
         await asyncio.wait([painting, *ends], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

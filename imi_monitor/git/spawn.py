@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import select
 import time
+from _thread import _local
 from io import BytesIO
 
 TYPE_CHECKING = False
@@ -39,6 +40,21 @@ _REAP_SECONDS = 2.0  # a killed process that sits in the kernel (a dead NFS moun
 
 # A session of its own has no controlling terminal, so not even ssh can ask there; without it, at least an own group.
 _own_group: dict[str, bool | int] = {"setsid": True}
+
+
+class _Spent(_local):
+    """What a thread's children have cost."""
+
+    seconds = 0.0
+
+
+_spent = _Spent()
+
+
+def spent() -> float:
+    """Seconds of a core that children of this thread have used until now: what they cost, however long they had to
+    wait for their turn on a busy machine."""
+    return _spent.seconds
 
 
 class Finished:
@@ -272,7 +288,8 @@ class _Child:
     def _reap(self, options: int = 0) -> bool:
         if self.returncode is None:
             try:
-                pid, status = os.waitpid(self.pid, options)
+                pid, status, used = os.wait4(self.pid, options)
+                _spent.seconds += used.ru_utime + used.ru_stime
             except ChildProcessError:  # whoever started us ignores SIGCHLD: how it ended is lost, so it did not succeed
                 pid, status = self.pid, 255 << 8
             if not pid:

@@ -6,8 +6,9 @@ and evidence always names its source and its moment.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
+
+from imi_monitor.model.records import dataclass, field
 
 if TYPE_CHECKING:
     from imi_monitor.model.snapshot import Key
@@ -62,6 +63,7 @@ class Evidence:
     tool: Tool | None = None
     standing: bool = False
     or_else: frozenset[str] = frozenset()
+    read_at: str | None = field(default=None, compare=False)  # a standing one: when it was read; None: not asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,9 @@ class Facts:
     tmux: str | None = None  # %pane
     zellij: str | None = None  # session:pane
     format_note: str | None = None  # what in its records we could not understand, with the version
+
+
+NOTHING_KNOWN: Final = Facts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +162,7 @@ class Agent:
     pid: int | None
     pid_started: str | None
     truth: Truth
-    facts: Facts = field(default_factory=Facts)
+    facts: Facts = NOTHING_KNOWN
     seen_at: str | None = None  # the newest sign of life
     claim: str | None = None  # mine, other, none; None: its worktree is not known
     claimed_by: str | None = None

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from datetime import datetime
 
-from imi_monitor.model import times
+from imi_monitor.model import attention, times
 from imi_monitor.model.agent import (
     CANCELLED,
     COMPLETED,
@@ -26,7 +26,6 @@ from imi_monitor.model.agent import (
 )
 from imi_monitor.model.text import count, safe
 
-# The order in which they need a person.
 WORDS = {
     WAITING: "asks",
     FAILED: "failed",
@@ -37,33 +36,7 @@ WORDS = {
     CANCELLED: "stopped",
     COMPLETED: "done",
 }
-GROUPS = ("Needs you", "Working", "Idle", "Done", "Dead")
 _SURE = {LIKELY: "likely", GUESS: "a guess"}
-
-
-def group(agent: Agent) -> str:
-    """Which of the lead's five groups it belongs to."""
-    if agent.state == DEAD:
-        return "Dead"
-    if agent.truth.ended:
-        return "Done"
-    if agent.state in (WAITING, FAILED, UNKNOWN) or agent.intruder:
-        return "Needs you"
-    return "Working" if agent.state in (PLANNING, RUNNING) else "Idle"
-
-
-def order(agents: Iterable[Agent]) -> list[Agent]:
-    """Who needs a person first; of those the one that has waited longest."""
-    return sorted(agents, key=lambda one: (GROUPS.index(group(one)), *_urgency(one)))
-
-
-def _urgency(one: Agent) -> tuple[int, int, str, str]:
-    return (
-        0 if one.state == WAITING else 1 if one.intruder else 2,
-        list(WORDS).index(one.state) if one.state in WORDS else len(WORDS),
-        one.truth.since or "~",
-        one.id,
-    )
 
 
 def doing(agent: Agent, limit: int = 120) -> str:
@@ -95,21 +68,15 @@ def tokens(number: int | None) -> str:
     return f"{number / 1_000_000:.1f}M"
 
 
-def spent(agent: Agent) -> int | None:
-    """Tokens that it read afresh and wrote; None when neither is known."""
-    known = [number for number in (agent.facts.tokens_in, agent.facts.tokens_out) if number is not None]
-    return sum(known) if known else None
-
-
 def table(agents: Iterable[Agent], now: datetime) -> list[str]:
     """One line an agent, in columns."""
-    rows = [_columns(one, now) for one in order(agents)]
+    rows = [_columns(one, now) for one in attention.ordered(agents)]
     widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))] if rows else []
     return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def _columns(one: Agent, now: datetime) -> tuple[str, ...]:
-    used = spent(one)
+    used = attention.tokens(one)
     return (
         safe(one.name, 30), where(one), doing(one, 60), times.age_of(one.truth.since, now),
         f"{tokens(used)} tok" if used is not None else "", source(one),
@@ -159,19 +126,28 @@ def known(agent: Agent, now: datetime) -> Sequence[tuple[str, str]]:
         ("program", f"{agent.cli} {facts.version or ''}".strip()),
         ("model", facts.model),
         ("title", facts.title),
-        ("turn began", f"{times.age_of(facts.turn_at, now)} ago" if facts.turn_at else None),
+        ("branch", facts.branch),
+        ("began", _ago(facts.started_at, now)),
+        ("turn began", _ago(facts.turn_at, now)),
+        ("ended", _ago(facts.ended_at, now)),
+        ("heard of", _ago(agent.seen_at, now)),
         ("asked for", facts.prompt),
         ("said last", facts.last_message),
         ("tokens", _tokens(agent)),
         ("context", f"{tokens(facts.context_used)}{window}" if facts.context_used is not None else None),
         ("cost", f"${facts.cost_usd:.2f}" if facts.cost_usd is not None else None),
         ("subagents", str(facts.subagents) if facts.subagents else None),
+        ("works for", facts.parent),
         ("files", f"{count(len(facts.files), 'file')}: {', '.join(facts.files[-5:])}" if facts.files else None),
         ("terminal", facts.tmux or facts.zellij),
         ("claim", f"held by {agent.claimed_by}" if agent.claimed_by else "none"),
         ("note", facts.format_note),
     )
     return [(name, safe(value, 300)) for name, value in pairs if value]
+
+
+def _ago(at: str | None, now: datetime) -> str | None:
+    return f"{times.age_of(at, now)} ago" if at else None
 
 
 def _tokens(agent: Agent) -> str | None:
@@ -190,7 +166,7 @@ def data(agent: Agent) -> dict[str, object]:
         "worktree": agent.key.worktree if agent.key else None,
         "state": agent.state, "since": truth.since, "detail": truth.detail,
         "tool": asdict(truth.tool) if truth.tool else None, "source": truth.source, "confidence": truth.confidence,
-        "seen_at": agent.seen_at, "ended": truth.ended, "group": group(agent), "session": agent.session,
+        "seen_at": agent.seen_at, "ended": truth.ended, "group": attention.group(agent), "session": agent.session,
         "pid": agent.pid, "cwd": agent.cwd, "claim": agent.claim, "claimed_by": agent.claimed_by,
         "facts": {**asdict(agent.facts), "files": list(agent.facts.files)},
         "used": [_evidence(one) for one in truth.used],

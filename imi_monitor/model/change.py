@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from imi_monitor.model.records import dataclass
 
 Kind = Literal["created", "modified", "deleted", "renamed"]
 

@@ -6,8 +6,9 @@ Widths are terminal cells, not characters: a CJK character or an emoji takes two
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from unicodedata import category, east_asian_width
+
+from imi_monitor.model.records import dataclass
 
 GAP = 2
 _ELLIPSIS = "…"

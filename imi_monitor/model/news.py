@@ -1,6 +1,7 @@
-"""What between two snapshots is worth calling somebody back for: an agent asks, one is done, a claim is lost, work collides.
+"""What between two snapshots is worth calling somebody back for: an agent asks, is done, failed or died, one works where
+another holds the claim, a claim is lost, work collides.
 
-Told by the registry's events and by the two pictures themselves; nothing here knows how it is told.
+Told by the two pictures themselves and by the registry's events; nothing here knows how it is told.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from imi_monitor.model import attention
+from imi_monitor.model.agent import COMPLETED, GUESS, WAITING, WORKING, Agent
 from imi_monitor.model.snapshot import Collision, EventLine, Key, Snapshot
 from imi_monitor.model.text import count, safe
 
-KINDS = ("asking", "finished", "claim_lost", "collision")
+KINDS = ("asking", "intruder", "failed", "dead", "finished", "claim_lost", "collision")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,24 +31,90 @@ def between(before: Snapshot | None, after: Snapshot) -> list[News]:
     """What is new in `after`. Nothing is news in a first picture, nor in one that is still being put together."""
     if before is None or not before.complete:
         return []
-    found = [*_by_events(before, after), *_died(before, after), *_collided(before, after)]
+    found = [*_by_agents(before, after), *_by_events(before, after), *_died(before, after), *_collided(before, after)]
     return list(dict.fromkeys(found))
 
 
+def _read(snapshot: Snapshot, source: str) -> bool:
+    """Whether that source has spoken: what it tells first is long past."""
+    return any(health.source == source and health.read_at for health in snapshot.health)
+
+
+# -- agents -------------------------------------------------------------------------------------------------------------
+
+
+def _by_agents(before: Snapshot, after: Snapshot) -> list[News]:
+    """What agents came to, as far as it is more than a guess; most urgent first."""
+    if before.agents is after.agents or not _read(before, "agents"):
+        return []
+    known = {agent.id: agent for agent in before.agents}
+    found = [news for agent in after.agents for news in _of_agent(known.get(agent.id), agent, after)]
+    return sorted(found, key=lambda news: KINDS.index(news.kind))
+
+
+def _of_agent(then: Agent | None, now: Agent, after: Snapshot) -> list[News]:
+    who, where = safe(now.name, 60), safe(now.key.worktree, 60) if now.key else "an unknown place"
+    about = (now.id, now.truth.since or "")
+    found = []
+    if _intrudes(now) and not (then is not None and _intrudes(then)):
+        holder = safe(now.claimed_by or "another", 60)
+        found.append(News("intruder", about, f"{who} works in {where}, which {holder} has claimed"))
+    kind = _came_to(then, now, after)
+    words = {"asking": f"asks in {where}{_detail(now)}", "failed": f"failed in {where}{_detail(now)}",
+             "dead": f"died at work in {where}", "finished": f"is done in {where}"}  # fmt: skip
+    return [*found, News(kind, about, f"{who} {words[kind]}")] if kind else found
+
+
+def _came_to(then: Agent | None, now: Agent, after: Snapshot) -> str | None:
+    """The kind of news that its state is; one that just began to be seen is only news when it asks."""
+    stands = attention.standing(now)
+    if now.truth.confidence == GUESS or (then is not None and attention.standing(then) == stands):
+        return None
+    if stands == attention.ASKS:
+        return "asking"
+    if then is None or then.state not in WORKING | {WAITING}:
+        return None
+    if stands == attention.FAILS:
+        return "failed"
+    if stands == attention.DIED:
+        return None if _holder_died(now, after) else "dead"
+    return "finished" if now.state == COMPLETED else None
+
+
+def _detail(agent: Agent) -> str:
+    return f": {safe(agent.truth.detail, 120)}" if agent.truth.detail else ""
+
+
+def _intrudes(agent: Agent) -> bool:
+    return agent.intruder and not attention.over(agent)
+
+
+def _holder_died(agent: Agent, snapshot: Snapshot) -> bool:
+    """Whether it took its claim with it, which is told as the loss of that."""
+    tree = snapshot.worktree(agent.key) if agent.key is not None else None
+    return tree is not None and tree.claim is not None and agent.pid is not None and tree.claim.pid == agent.pid
+
+
+# -- the registry -------------------------------------------------------------------------------------------------------
+
+
 def _by_events(before: Snapshot, after: Snapshot) -> list[News]:
-    if not any(health.source == "registry" and health.read_at for health in before.health):
-        return []  # not read yet: what it tells first is long past
+    if not _read(before, "registry"):
+        return []
     last = before.events[-1].seq if before.events else 0
-    told = (_of_event(event) for event in after.events if event.seq > last)
+    told = (_of_event(event, seen=_read(after, "agents")) for event in after.events if event.seq > last)
     return [news for news in told if news is not None]
 
 
-def _of_event(event: EventLine) -> News | None:
+def _of_event(event: EventLine, *, seen: bool) -> News | None:
+    """`seen`: agents are seen here by themselves, so that what the registry writes down of them is told already."""
     data, who = _data(event), safe(event.agent or "somebody", 60)
     where = safe(event.worktree or event.repo or "", 60)
     about = (event.repo or "", event.worktree or "", str(event.seq))
     if event.type == "worktree.released" and data.get("by"):
         return News("claim_lost", about, f"{who} lost {where} to {safe(str(data['by']), 60)}")
+    if seen:
+        return None
     if event.type == "session.ended":
         return News("finished", about, f"{who} is done in {where}")
     if event.type == "session.progress" and data.get("state") == "asking":

@@ -11,54 +11,96 @@ if TYPE_CHECKING:
     import re
 
 _MASK = "***"
-_patterns: list[tuple[re.Pattern[str], str]] = []
+_patterns: dict[int, re.Pattern[str]] = {}
 
 # A word's start; an escape sequence for a colour may stand directly before it.
 _START = r"(?:\b|(?<=\dm))"
 
 # How a secret is called where it is set.
 _NAMES = r"(?:token|secret|passw(?:or)?d|passphrase|api[_-]?key|access[_-]?key|private[_-]?key|credentials?)"
+_CALLED = (
+    "token", "secret", "passw", "passphrase", "credential", "signature",
+    *(f"{word}{sign}key" for word in ("api", "access", "private") for sign in ("", "_", "-")),
+)  # fmt: skip
+_PREFIXES = ("ghp", "gho", "ghu", "ghs", "ghr", "github_pat", "glpat", "glptt", "sk", "npm", "pypi", "dckr_pat")
 
-# Repetitions are bounded, so that no text can make the search quadratic.
-_RULES = (
+# (what the text must hold for the rule to be worth trying, folded; the rule; what stands for what it finds). The first
+# costs next to nothing, and most texts hold none of them. Repetitions are bounded, so that no text can make the search
+# quadratic.
+_RULES: tuple[tuple[tuple[str, ...], str, str], ...] = (
     # Over http everything before the host goes, as a token may stand in the user's place; else only the password. Up to
     # the last @ of the word, as a password may hold / and @; but `host:8080/a@b` has none.
-    (r"(?i)(https?://)(?:[^\s/:'\"]{0,256}:(?!\d{1,5}(?:/|$))[^\s'\"]{0,1024}|[^\s/'\"]{1,1024})@", rf"\1{_MASK}@"),
-    (r"(://[^\s/:'\"]{0,256}):(?!\d{1,5}(?:/|$))[^\s'\"]{0,1024}@", rf"\1:{_MASK}@"),
     (
+        ("@",),
+        r"(?i)(https?://)(?:[^\s/:'\"]{0,256}:(?!\d{1,5}(?:/|$))[^\s'\"]{0,1024}|[^\s/'\"]{1,1024})@",
+        rf"\1{_MASK}@",
+    ),
+    (("@",), r"(://[^\s/:'\"]{0,256}):(?!\d{1,5}(?:/|$))[^\s'\"]{0,1024}@", rf"\1:{_MASK}@"),
+    (
+        ("xox", *(prefix + sign for prefix in _PREFIXES for sign in "_-")),
         rf"{_START}((?:gh[pousr]|github_pat|glpat|glptt|xox[a-z]|sk|npm|pypi|dckr_pat)[_-])[A-Za-z0-9_.\-]{{16,512}}",
         rf"\1{_MASK}",
     ),
-    (rf"{_START}(AKIA|ASIA)[A-Z0-9]{{16}}\b", rf"\1{_MASK}"),
+    (("akia", "asia"), rf"{_START}(AKIA|ASIA)[A-Z0-9]{{16}}\b", rf"\1{_MASK}"),
     (
+        ("authorization",),
         rf"(?i){_START}(authorization['\"]?\s{{0,8}}[:=]\s{{0,8}}['\"]?(?:(?:basic|bearer|token)\s)?)[^\s'\"]{{1,2048}}",
         rf"\1{_MASK}",
     ),
-    (rf"(?i){_START}(bearer\s{{1,8}})[A-Za-z0-9._~+/=\-]{{12,2048}}", rf"\1{_MASK}"),
+    (("bearer",), rf"(?i){_START}(bearer\s{{1,8}})[A-Za-z0-9._~+/=\-]{{12,2048}}", rf"\1{_MASK}"),
     (
+        _CALLED,
         r"(?i)((?:token|secret|password|passwd|api[_-]?key|signature)=)[^&\s'\"]{1,2048}",
         rf"\1{_MASK}",
     ),
     # What agents hand to their tools: JSON, YAML, settings with spaces around the sign, options, whole keys.
-    (rf"(?i)({_NAMES}\\?['\"]\s{{0,8}}:\s{{0,8}}\\?['\"])[^'\"\\]{{1,2048}}", rf"\1{_MASK}"),
-    (rf"(?i)({_NAMES}(?:\s{{0,4}}=\s{{0,4}}|\s{{0,4}}:\s{{1,4}})['\"]?)[^\s'\",;&]{{1,2048}}", rf"\1{_MASK}"),
-    (rf"(?i)((?<![\w-])--?(?:[a-z]{{1,20}}-){{0,3}}{_NAMES}\s{{1,4}})[^\s'\"-][^\s'\"]{{0,2047}}", rf"\1{_MASK}"),
-    (r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----)[A-Za-z0-9+/=\s\\,:-]{0,16384}", rf"\1{_MASK}"),
-    (rf"{_START}eyJ[A-Za-z0-9_-]{{8,4096}}\.[A-Za-z0-9_-]{{4,8192}}(?:\.[A-Za-z0-9_-]{{0,4096}})?", _MASK),
-    (rf"{_START}(AIza)[A-Za-z0-9_-]{{30,60}}", rf"\1{_MASK}"),
-    (rf"{_START}(hf_|sk_live_|rk_live_|sq0[a-z]{{3}}-|SG\.)[A-Za-z0-9_.-]{{16,512}}", rf"\1{_MASK}"),
+    (_CALLED, rf"(?i)({_NAMES}\\?['\"]\s{{0,8}}:\s{{0,8}}\\?['\"])[^'\"\\]{{1,2048}}", rf"\1{_MASK}"),
+    (
+        _CALLED,
+        rf"(?i)({_NAMES}(?:\s{{0,4}}=\s{{0,4}}|\s{{0,4}}:\s{{1,4}})['\"]?)[^\s'\",;&]{{1,2048}}",
+        rf"\1{_MASK}",
+    ),
+    (
+        _CALLED,
+        rf"(?i)((?<![\w-])--?(?:[a-z]{{1,20}}-){{0,3}}{_NAMES}\s{{1,4}})[^\s'\"-][^\s'\"]{{0,2047}}",
+        rf"\1{_MASK}",
+    ),
+    (
+        ("private key",),
+        r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----)[A-Za-z0-9+/=\s\\,:-]{0,16384}",
+        rf"\1{_MASK}",
+    ),
+    (
+        ("eyj",),
+        rf"{_START}eyJ[A-Za-z0-9_-]{{8,4096}}\.[A-Za-z0-9_-]{{4,8192}}(?:\.[A-Za-z0-9_-]{{0,4096}})?",
+        _MASK,
+    ),
+    (("aiza",), rf"{_START}(AIza)[A-Za-z0-9_-]{{30,60}}", rf"\1{_MASK}"),
+    (
+        ("hf_", "k_live_", "sq0", "sg."),
+        rf"{_START}(hf_|sk_live_|rk_live_|sq0[a-z]{{3}}-|SG\.)[A-Za-z0-9_.-]{{16,512}}",
+        rf"\1{_MASK}",
+    ),
 )
 
 
 def redact(text: str) -> str:
     """`text` with every secret we recognise replaced by ***."""
-    if not _patterns:
+    folded = text.casefold()
+    for number, (signs, rule, mask) in enumerate(_RULES):
+        for sign in signs:
+            if sign in folded:
+                text = _pattern(number, rule).sub(mask, text)
+                break
+    return text
+
+
+def _pattern(number: int, rule: str) -> re.Pattern[str]:
+    if number not in _patterns:
         import re
 
-        _patterns.extend((re.compile(rule), mask) for rule, mask in _RULES)
-    for pattern, mask in _patterns:
-        text = pattern.sub(mask, text)
-    return text
+        _patterns[number] = re.compile(rule)
+    return _patterns[number]
 
 
 def shown(output: bytes) -> list[str]:

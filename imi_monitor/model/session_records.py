@@ -84,6 +84,7 @@ class SessionNow:
     cli: str
     state: str
     since: str
+    detail: str | None  # of this state: what it waits for, why it failed
     ended: bool
     gone: bool  # nobody said so, but its process is no more
     ended_at: str | None
@@ -110,14 +111,21 @@ class Record:
 
 def kept_text(text: str | None, most: int = MOST_BYTES) -> str | None:
     """The text as it is kept: no secrets, no controls but line ends, at most so many bytes."""
+    return None if text is None else _cut(clean(text), most)
+
+
+def clean(text: str) -> str:
+    """Without secrets and controls, but whole."""
+    lines = redact(text[:_MOST_READ]).replace("\r\n", "\n").split("\n")
+    return "\n".join(safe(line, _MOST_READ) for line in lines).strip()
+
+
+def kept_input(text: str | None) -> tuple[str | None, str | None]:
+    """What a tool was given, as it is kept, and what tells it from another: a hash of all of it, but of no secret."""
     if text is None:
-        return None
-    return _cut(_clean(text), most)
-
-
-def digest(text: str | None) -> str | None:
-    """What tells the same input from another; of all of it, but never of its secrets."""
-    return None if text is None else sha256(_clean(text).encode("utf-8", "replace")).hexdigest()
+        return None, None
+    whole = clean(text)
+    return _cut(whole, MOST_BYTES), sha256(whole.encode()).hexdigest()
 
 
 def identity(text: str) -> str:
@@ -141,7 +149,7 @@ def now_of(agent: Agent, host: str, boot: str, now: datetime) -> SessionNow:
     facts, truth = agent.facts, agent.truth
     over = truth.ended or facts.ended_at is not None
     texts = {
-        "detail": truth.detail, "cwd": agent.cwd, "branch": facts.branch, "parent_id": facts.parent,
+        "cwd": agent.cwd, "branch": facts.branch, "parent_id": facts.parent,
         "title": facts.title, "prompt": facts.prompt, "last_message": facts.last_message, "model": facts.model,
         "version": facts.version,
     }  # fmt: skip
@@ -153,7 +161,7 @@ def now_of(agent: Agent, host: str, boot: str, now: datetime) -> SessionNow:
     started = moment(facts.started_at, now) if times.parse(facts.started_at) is not None else None
     return SessionNow(
         id=session_id(agent), host=host, cli=safe(agent.cli, 40), state=truth.state, since=moment(truth.since, now),
-        ended=over, gone=truth.ended and facts.ended_at is None,
+        detail=kept_text(truth.detail), ended=over, gone=truth.ended and facts.ended_at is None,
         ended_at=moment(facts.ended_at or truth.since, now) if over else None, seen_at=times.stamp(now),
         repo_name=agent.key.repo if agent.key else None, worktree_name=agent.key.worktree if agent.key else None,
         pid=_pid(agent.pid), pid_started=agent.pid_started, boot=boot if agent.pid is not None else None,
@@ -231,12 +239,10 @@ def _call(one: Happened, now: datetime) -> Call:
     target = one.tool.target if one.tool else None
     at, subagent = moment(one.at, now), kept_text(one.subagent, 200)
     if one.kind == "tool_started":
-        given = target if one.text is None else one.text
-        return Call(_call_id(one), name, "running", subagent, kept_text(given), digest(given), started_at=at)
+        given = kept_input(target if one.text is None else one.text)
+        return Call(_call_id(one), name, "running", subagent, *given, started_at=at)
     status = "cancelled" if one.ok is None else "success" if one.ok else "failure"
-    return Call(
-        _call_id(one), name, status, subagent, kept_text(target), digest(target), kept_text(one.text), finished_at=at
-    )
+    return Call(_call_id(one), name, status, subagent, *kept_input(target), kept_text(one.text), finished_at=at)
 
 
 def _event_id(one: Happened) -> str:
@@ -245,11 +251,6 @@ def _event_id(one: Happened) -> str:
 
 def _call_id(one: Happened) -> str:
     return identity(one.tool.id if one.tool and one.tool.id else one.id)
-
-
-def _clean(text: str) -> str:
-    lines = redact(text[:_MOST_READ]).replace("\r\n", "\n").split("\n")
-    return "\n".join(safe(line, _MOST_READ) for line in lines).strip()
 
 
 def _cut(text: str, most: int) -> str:

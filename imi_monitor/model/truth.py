@@ -34,6 +34,7 @@ from imi_monitor.model.agent import (
 _AUTHORITIES = ("registry", "socket")
 _SAME_MOMENT = timedelta(milliseconds=50)
 _LAGS = timedelta(seconds=1)  # how far an agent's records may be behind its registry
+_FOLLOWS = timedelta(milliseconds=300)  # how far a title may be behind what happened
 _SILENT = timedelta(minutes=10)  # work that nobody confirms is believed for so long
 
 
@@ -54,7 +55,8 @@ def _after_the_end(ordered: Sequence[Evidence], happened: Sequence[Evidence], la
     """The process is gone: what was finished before stays finished, everything else died with it."""
     last = happened[0] if happened else None
     if last is not None and last.state in RESTING:
-        return _truth(last, ordered, "the process has ended", EXACT, ended=True)
+        confidence = LIKELY if last.or_else else EXACT
+        return _truth(last, ordered, "the process has ended", confidence, ended=True)
     witness = last or (ordered[0] if ordered else None)
     since = last_alive or (witness.at if witness else None)
     why = "the process is gone: what it did last is over"
@@ -92,6 +94,9 @@ def _resting(authority: Evidence, ordered: Sequence[Evidence], last: Evidence | 
         return replace(truth, state=last.state, since=last.at, detail=last.detail, tool=None)
     if last is None or last.state not in WORKING | {WAITING}:
         return _truth(authority, ordered, _outranked(authority), EXACT)
+    # A record that may have been the last one was; a hook that may have been was not: the end has a hook of its own.
+    if authority.state in last.or_else and (last.source == "transcript" or CANCELLED not in last.or_else):
+        return _truth(authority, ordered, _outranked(authority), EXACT)
     if now - _moment(authority.at) < _LAGS:  # its record of the end may come in a moment
         return _truth(last, ordered, "its records may follow in a moment", LIKELY)
     truth = _truth(authority, ordered, "its turn ended without a record of it", LIKELY)
@@ -105,7 +110,7 @@ def _by_what_happened(
     standing = [one for one in ordered if one.standing]
     if last is None:
         return _by_a_guess(standing, ordered)
-    refined = _refined(last, standing)
+    refined = _refined(last, ordered)
     if refined is not None:
         return _truth(refined, ordered, "it cannot tell these two apart", LIKELY, helper=last)
     if last.state in WORKING | {WAITING} and alive is None and now - _moment(last.at) > _SILENT:
@@ -122,14 +127,38 @@ def _last(happened: Sequence[Evidence]) -> Evidence | None:
     """The newest; of those that speak of the same moment, the best source."""
     if not happened:
         return None
+    return min(_together(happened), key=_rank)
+
+
+def _together(happened: Sequence[Evidence]) -> list[Evidence]:
+    """The newest, and what happened at the same moment."""
     newest = _moment(happened[0].at)
-    together = [one for one in happened if newest - _moment(one.at) <= _SAME_MOMENT]
-    return min(together, key=_rank)
+    return [one for one in happened if newest - _moment(one.at) <= _SAME_MOMENT]
 
 
-def _refined(last: Evidence, standing: Sequence[Evidence]) -> Evidence | None:
-    """A lesser source that tells apart what the better one cannot."""
-    return next((one for one in sorted(standing, key=_rank) if one.state in last.or_else), None)
+def _refined(last: Evidence, ordered: Sequence[Evidence]) -> Evidence | None:
+    """Another source that tells apart what the better one cannot; and it may be refined in its turn."""
+    found: Evidence | None = None
+    for _ in ordered:
+        now = found or last
+        better = next((one for one in sorted(ordered, key=_rank) if one is not now and _can_refine(one, now)), None)
+        if better is None or better is last:
+            break
+        found = better
+    return found
+
+
+def _can_refine(one: Evidence, last: Evidence) -> bool:
+    if one.state not in last.or_else or one.source == "process":
+        return False
+    if one.standing:  # a reading from before what happened knows nothing of it
+        return one.read_at is None or _moment(one.read_at) - _moment(last.at) > _FOLLOWS
+    if one.source == "permission":  # it is told for as long as it is open
+        return True
+    if abs(_moment(last.at) - _moment(one.at)) <= _SAME_MOMENT:
+        return True
+    # two words about the same end: the one that knows which it was
+    return {one.state, last.state} <= RESTING and abs(_moment(last.at) - _moment(one.at)) < _LAGS
 
 
 def _by_a_guess(standing: Sequence[Evidence], ordered: Sequence[Evidence]) -> Truth:

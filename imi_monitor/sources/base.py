@@ -6,13 +6,13 @@ blocks: what it could not read is a failure on the board, and the last good read
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.change import Change
-from imi_monitor.model.snapshot import ClaimState, Collision, EventLine, GitState, Key, Waiting
+from imi_monitor.model.records import dataclass
+from imi_monitor.model.snapshot import ClaimState, Collision, EventLine, GitState, Key, Waiting, Worktree
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,24 @@ class Entry:
     trusted: bool
     held_by: str | None = None  # whom only a presence lock names: a program that does not use our registry
     held_since: str | None = None
+
+    def claim(self, claims: Mapping[Key, ClaimState]) -> ClaimState | None:
+        """The registry's claim; else that of another program, which only its presence lock tells."""
+        claim = claims.get(self.key)
+        if claim is not None or self.held_by is None:
+            return claim
+        return ClaimState(
+            self.key, self.held_by, "held", 0, self.held_since, None, None, None,
+            process="another program (presence lock)",
+        )  # fmt: skip
+
+    def worktree(self, claims: Mapping[Key, ClaimState]) -> Worktree:
+        """What is known of it before git was asked."""
+        return Worktree(
+            key=self.key, path=self.path, type=self.type, branch=self.branch, is_main=self.is_main,
+            missing=self.missing, locked=self.locked, pr=self.pr, claim=self.claim(claims), git=None,
+            failure=None, watched="starting", watched_why=None,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

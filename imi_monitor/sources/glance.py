@@ -1,35 +1,39 @@
 """What can be shown at once: the worktrees from git's own files, and who holds them. No git is asked and nothing is watched.
 
-The sources find out the same, and more, and go on looking; this is only what a first paint need not wait for.
+The sources find out the same, and more, and go on looking; this is only what a first picture need not wait for.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from typing import NamedTuple
+from collections.abc import Sequence
 
+from imi_monitor import host
+from imi_monitor.model import times
+from imi_monitor.model.errors import ImiError
+from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.sources import registry, worktrees
-from imi_monitor.sources.base import Entry, RegistryPicture
 from imi_monitor.sources.worktrees import Scope
 from imi_monitor.store import db
 
 
-class Glance(NamedTuple):
-    """One look, at one moment."""
-
-    entries: tuple[Entry, ...]
-    claims: RegistryPicture
-
-
-def at(database: str, scope: Scope) -> Glance:
-    """Look now, in this thread; ImiError or OSError when something is in the way."""
-    connection = db.connect(database)
+def first_picture(database: str, common_dirs: Sequence[str] | None) -> Snapshot | None:
+    """For the engine to begin with; None when it cannot be read, which the sources will tell."""
     try:
-        return db.reading(connection, _look, scope, database)
-    finally:
-        connection.close()
+        connection = db.connect(database)
+        try:
+            return db.reading(connection, _look, Scope(None if common_dirs is None else tuple(common_dirs)), database)
+        finally:
+            connection.close()
+    except (ImiError, OSError):
+        return None
 
 
-def _look(connection: sqlite3.Connection, scope: Scope, database: str) -> Glance:
+def _look(connection: sqlite3.Connection, scope: Scope, database: str) -> Snapshot:
     entries, _ = worktrees.read_roster(connection, scope, database)
-    return Glance(entries, registry.read_claims(connection))
+    picture = registry.read_claims(connection)
+    claims = {claim.key: claim for claim in picture.claims}
+    return Snapshot(
+        1, times.stamp(), host.hostname(), tuple(entry.worktree(claims) for entry in entries), waiting=picture.waiting,
+        repositories=tuple(dict.fromkeys(entry.key.repo for entry in entries)),
+    )  # fmt: skip

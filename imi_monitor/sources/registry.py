@@ -7,14 +7,16 @@ tick is the safety net for changes nobody announced, and notices holders that di
 from __future__ import annotations
 
 import sqlite3
+from typing import TYPE_CHECKING
 
 from imi_monitor import host
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import ClaimState, EventLine, Key, Waiting
 from imi_monitor.sources.base import Board, Grant, RegistryPicture
-from imi_monitor.sources.pace import Pace
 from imi_monitor.store import claim_history, claims, events, queue
-from imi_monitor.store.aio import Registry
+
+if TYPE_CHECKING:
+    from imi_monitor.store.aio import Registry
 
 _TICK = 1.0
 _MOST_EVENTS = 500
@@ -27,6 +29,8 @@ class RegistrySource:
     name = "registry"
 
     def __init__(self, registry: Registry) -> None:
+        from imi_monitor.sources.pace import Pace  # not for those who only read: it brings asyncio along
+
         self._registry = registry
         self._pace = Pace(_TICK)
         self._version: int | None = None

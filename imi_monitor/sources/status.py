@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from imi_monitor.git import picture, refs
+from imi_monitor.git import picture, refs, spawn
 from imi_monitor.git.distance import trunk_ref
 from imi_monitor.git.picture import Trunk
 from imi_monitor.git.run import Git
@@ -41,7 +41,7 @@ class _Tree:
     entry: Entry
     state: GitState | None = None
     asked_at: float = 0.0
-    cost: float = 0.0
+    cost: float = 0.0  # seconds of a core
     running: bool = False
     wanted: bool = True
     paths: set[str] | None = None  # None: everything
@@ -150,7 +150,7 @@ class StatusSource:
         paths = self._paths_of(tree)
         tree.running, tree.wanted, tree.paths = True, False, set()
         tree.marks = _marks(tree.entry.admin_dir)
-        key, loop, started = tree.entry.key, asyncio.get_running_loop(), time.monotonic()
+        key, loop = tree.entry.key, asyncio.get_running_loop()
         try:
             state = await loop.run_in_executor(self._pool, self._read, tree, paths)
         except (ImiError, OSError) as error:
@@ -166,7 +166,6 @@ class StatusSource:
             self.asked += 1
             tree.running = False
             tree.asked_at = time.monotonic()
-            tree.cost = tree.asked_at - started
         self._afterwards(tree)
 
     def _afterwards(self, tree: _Tree) -> None:
@@ -231,10 +230,13 @@ class StatusSource:
     # -- in a thread of the pool ------------------------------------------------------------------------------------
 
     def _read(self, tree: _Tree, paths: Sequence[str] | None) -> GitState:
-        entry = tree.entry
+        entry, before = tree.entry, spawn.spent() + time.thread_time()
         git = self._git(entry)
-        trunk = self._trunks.get(entry.common_dir) or self._find_trunk(entry.common_dir, git)
-        return picture.read(git, trunk, tree.state, paths, linked=not entry.is_main)
+        try:
+            trunk = self._trunks.get(entry.common_dir) or self._find_trunk(entry.common_dir, git)
+            return picture.read(git, trunk, tree.state, paths, linked=not entry.is_main)
+        finally:
+            tree.cost = spawn.spent() + time.thread_time() - before
 
     def _git(self, entry: Entry) -> Git:
         """git there, which ends when we do: a child must not outlive the one who asked."""

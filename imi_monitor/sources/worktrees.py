@@ -9,16 +9,18 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from imi_monitor import host, presence, roster
 from imi_monitor.git import layout, safety
 from imi_monitor.model.errors import ImiError
+from imi_monitor.model.records import dataclass
 from imi_monitor.model.snapshot import Key
 from imi_monitor.sources.base import Board, Entry
-from imi_monitor.sources.pace import Pace
 from imi_monitor.store import trust, worktrees
-from imi_monitor.store.aio import Registry
+
+if TYPE_CHECKING:
+    from imi_monitor.store.aio import Registry
 
 _UNFINISHED = 0.05  # seconds until a worktree that is just being made is looked at again
 _GLANCE = 1.0  # seconds between two looks at git's lists
@@ -38,6 +40,8 @@ class WorktreesSource:
     name = "worktrees"
 
     def __init__(self, registry: Registry, scope: Scope, database: str) -> None:
+        from imi_monitor.sources.pace import Pace  # not for those who only read: it brings asyncio along
+
         self._registry = registry
         self._database = database
         self._scope = scope

@@ -19,6 +19,7 @@ from imi_monitor.store.ids import new_id
 
 _COLUMNS = "seq, status, status_at, lost, ended_at, pid, pid_started, agent_id, repo_name, worktree_name, host, cli, id"
 _GROWING = ("tokens_in", "tokens_out", "tokens_cached", "cost_usd")  # a second reader may have read less of it so far
+_DISAGREE = 5.0  # seconds
 _LATE = 60.0  # seconds: what was over for so long when it was first seen is history, and no news
 
 
@@ -65,11 +66,12 @@ def _keep(connection: sqlite3.Connection, record: Record) -> None:
     fresh = row is None
     if row is None:
         row = _begin(connection, now)
+    _call(connection, row, now)
     if fresh or not _is_old(row, now):
         _resume(connection, row, now)
         _advance(connection, row, now, fresh)
         if fresh:
-            _tell(connection, row, "session.started", {"how": "seen"})
+            _tell(connection, row, "session.started", {"how": "seen", "began_at": now.texts["started_at"]})
         _end(connection, row, now)
     _facts(connection, row, now)
     session_stream.add(connection, row.seq, record)
@@ -118,14 +120,15 @@ def _begin(connection: sqlite3.Connection, now: SessionNow) -> _Row:
 def _is_old(row: _Row, now: SessionNow) -> bool:
     """Whether somebody has kept something newer than what this look saw.
 
-    Of a session that is over: unless it is proven to be another life of it (another process, or something later).
+    Of a session that is over: unless it is proven to be another life of it (another process, or something later). Else
+    only what is clearly older: an agent's own files disagree about moments, and the same monitor's next look must count.
     """
     other = now.pid is not None and (now.pid, now.pid_started) != (row.pid, row.pid_started)
     if row.ended_at is not None:
         return not now.ended and not (now.since > row.ended_at or other)
     if now.ended:
-        return now.since < row.status_at and other
-    return now.since < row.status_at
+        return other and now.since < row.status_at
+    return row.lost is None and _seconds(now.since, row.status_at) > _DISAGREE
 
 
 def _resume(connection: sqlite3.Connection, row: _Row, now: SessionNow) -> None:
@@ -145,20 +148,21 @@ def _advance(connection: sqlite3.Connection, row: _Row, now: SessionNow, fresh: 
     before = row.status
     passed = sessions.steps(before, target)
     for step in passed:
-        _line(connection, row, "status", now.since, step, {"from": row.status, "passed": step != target})
+        seen = step if step == target else None  # what was only passed through says nothing about when
+        _line(connection, row, "status", now.since, seen, {"from": row.status, "to": step})
         row.status = step
     if passed or (target in RESTING and now.since > row.status_at):
         row.status_at = now.since
     _lose(connection, row, lost, now)
     connection.execute(
-        "UPDATE sessions SET status = ?, status_at = ?, lost = ? WHERE seq = ?",
-        (row.status, row.status_at, row.lost, row.seq),
+        "UPDATE sessions SET status = ?, status_at = ?, lost = ?, detail = ? WHERE seq = ?",
+        (row.status, row.status_at, row.lost, now.detail, row.seq),
     )
     if passed and target in (CANCELLED, FAILED):
         session_stream.cancel_calls(connection, row.seq, now.since)
     if passed and not fresh:
-        detail = now.texts.get("detail")
-        _tell(connection, row, "session.progress", {"from": before, "detail": detail, "since": row.status_at})
+        about: dict[str, object] = {"from": before, "detail": now.detail, "since": row.status_at}
+        _tell(connection, row, "session.progress", about)
 
 
 def _lose(connection: sqlite3.Connection, row: _Row, lost: str | None, now: SessionNow) -> None:
@@ -167,7 +171,7 @@ def _lose(connection: sqlite3.Connection, row: _Row, lost: str | None, now: Sess
     if lost is not None:
         _line(connection, row, lost, now.since, lost, {})
     else:  # it is known again what it does
-        _line(connection, row, "status", now.seen_at, row.status, {"from": row.lost})
+        _line(connection, row, "status", now.seen_at, row.status, {"from": row.lost, "to": row.status})
     row.lost = lost
 
 
@@ -179,17 +183,11 @@ def _end(connection: sqlite3.Connection, row: _Row, now: SessionNow) -> None:
     session_stream.cancel_calls(connection, row.seq, row.ended_at)
     if now.gone:
         _line(connection, row, "gone", row.ended_at, None, {})
-    _tell(connection, row, "session.ended", {"ended_at": row.ended_at, "detail": now.texts.get("detail")})
+    _tell(connection, row, "session.ended", {"ended_at": row.ended_at, "detail": now.detail})
 
 
 def _facts(connection: sqlite3.Connection, row: _Row, now: SessionNow) -> None:
     """What is known beside the status; what is not known now takes nothing away."""
-    name = _name(connection, now, row)
-    if name != row.agent_id:
-        connection.execute("UPDATE sessions SET agent_id = ? WHERE seq = ?", (name, row.seq))
-        if row.agent_id == row.id:
-            agents.forget(connection, row.id)
-        row.agent_id = name
     values: dict[str, object] = {
         **now.texts, **now.numbers, "repo_name": now.repo_name, "worktree_name": now.worktree_name, "boot": now.boot,
         "pid": now.pid, "pid_started": now.pid_started,
@@ -205,6 +203,17 @@ def _facts(connection: sqlite3.Connection, row: _Row, now: SessionNow) -> None:
         f"UPDATE sessions SET {', '.join(sets)}, metadata = ?, seen_at = max(seen_at, ?), updated_at = ? WHERE seq = ?",
         (*given, jsontext.dumps(now.metadata), now.seen_at, times.stamp(), row.seq),
     )
+
+
+def _call(connection: sqlite3.Connection, row: _Row, now: SessionNow) -> None:
+    """The agent may have claimed its worktree meanwhile: then the session goes by that name."""
+    name = _name(connection, now, row)
+    if name == row.agent_id:
+        return
+    connection.execute("UPDATE sessions SET agent_id = ? WHERE seq = ?", (name, row.seq))
+    if row.agent_id == row.id:
+        agents.forget(connection, row.id)
+    row.agent_id = name
 
 
 def _name(connection: sqlite3.Connection, now: SessionNow, row: _Row | None) -> str:
@@ -248,7 +257,8 @@ def _tell(connection: sqlite3.Connection, row: _Row, kind: str, data: dict[str, 
     about: dict[str, object] = {
         "session": row.id, "cli": row.cli, "status": sessions.shown(row.status, row.lost), **data,
     }  # fmt: skip
-    events.record(connection, kind, row.repo_name, row.worktree_name, agent_id=row.agent_id, data=about)
+    who = row.cli if row.agent_id == row.id else row.agent_id
+    events.record(connection, kind, row.repo_name, row.worktree_name, agent_id=who, data=about)
 
 
 def _seconds(begin: str | None, end: str) -> float:

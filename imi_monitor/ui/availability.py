@@ -37,9 +37,16 @@ def _no_lazygit(facts: Facts, tree: Worktree) -> str:
     return _gone(facts, tree) or ("" if git_screen() else "neither lazygit nor tig is installed")
 
 
+def _no_agent(facts: Facts, tree: Worktree) -> str:
+    return "" if facts.agents_in(tree) else f"no agent is seen in {safe(tree.key.worktree)}"
+
+
 RULES: dict[str, Rule] = {
     "claim": _gone, "release": _unclaimed, "remove": _main, "open": _gone, "lazygit": _no_lazygit, "pr": _no_pr,
+    "shell": _gone, "peek": _no_agent, "explain": _no_agent,
 }  # fmt: skip
+
+OF_AGENT = ("peek", "explain")  # about an agent, which need not be one of the selected worktree
 
 
 @lru_cache(1)

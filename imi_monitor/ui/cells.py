@@ -19,7 +19,7 @@ from imi_monitor.model.snapshot import Collision, EventLine, FileState, GitState
 from imi_monitor.model.text import count, safe
 
 # Terminals without Unicode get each glyph's twin from `glyphs.TWINS`, which a test holds complete.
-TYPE_GLYPHS = {"feat": "◆", "fix": "✚", "review": "◇", "trunk": "▪", "aiops": "⚙", "devops": "⚒"}
+TYPE_GLYPHS = {"feat": "▫", "fix": "✚", "review": "◇", "trunk": "▪", "aiops": "⚙", "devops": "⚒"}
 CHANGE_GLYPHS = {"created": ("+", "$success"), "modified": ("~", "$accent"), "deleted": ("−", "$error"),
                  "renamed": ("→", "$accent")}  # fmt: skip
 BARS = " ▁▂▃▄▅▆▇█"
@@ -45,13 +45,6 @@ def glyph(worktree: Worktree) -> Content:
 
 CLAIM_STYLES = {"": MUTED, "held": "$accent", "stale": "$warning", "dead": "$error"}
 CLAIM_WORDS = {"stale": "◌ silent", "dead": "✗ dead"}
-
-
-def owner(worktree: Worktree, width: int) -> Content:
-    """The owner; `human` is muted, a claim that is not in order has its colour, and its word beside it in `doing`."""
-    claim = worktree.claim
-    style = CLAIM_STYLES.get(claim.state if claim else "", "")
-    return text(safe(worktree.owner), width, style)
 
 
 def arrows(ahead: int | None, behind: int | None, width: int, *, known: bool = True) -> Content:

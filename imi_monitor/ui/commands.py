@@ -8,13 +8,14 @@ would keep the first paint waiting for 60 ms.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from textual.keys import _character_to_key, format_key
 
 from imi_monitor.actions.base import Action
 from imi_monitor.model.errors import UsageError
+from imi_monitor.model.records import dataclass
 from imi_monitor.model.text import safe
 
 Kind = Literal["act", "view", "own"]
@@ -75,12 +76,15 @@ ACTS = (
          "link the shared files of sync/ into every worktree, and take away links whose file is gone"),
 )  # fmt: skip
 VIEWS = (
+    _view("agents", "A", "Agents", "the lead's view: every agent by who needs you, works, is idle, done or dead", 45),
+    _view("explain", "E", "Explain", "how imi knows what the agent does: evidence used and set aside, tokens, files",
+          about_one=True),
     _view("diff", "d", "Diff", "what the selected worktree changed, staged, unstaged or against the trunk", 35,
           about_one=True),
     _view("files", "f", "Files",
-          "the files the selected worktree changed: lines, age, who, and which other worktree touches them", about_one=True),
+          "the files the selected worktree changed: lines, age, who, and who else touches them", about_one=True),
     _view("log", "L", "Log",
-          "the commits of the selected worktree's branch: its own against the trunk first, then older ones", about_one=True),
+          "the commits of the selected worktree's branch, its own first, then those of the trunk", about_one=True),
     _view("collisions", "x", "Collisions", "which worktrees touch the same files, and in which lines they conflict"),
     _view("history", "H", "Claim history", "who held the selected worktree, for how long, and how it ended", about_one=True),
     _view("queue", "Q", "Queue", "everybody who waits for a worktree, and who has it"),
@@ -90,9 +94,12 @@ VIEWS = (
 
 _LOOK, _LIST, _TREE, _APP = "Looking", "The list", "The worktree", "The dashboard"
 OWN = (
-    Command("open", "enter", "Open", "a shell in the worktree: a tab or window, or the one already there", _TREE,
-            about_one=True, weight=95),
+    Command("open", "enter", "Open", "its agent's own pane, else a shell there: a tab or window, or the one already open",
+            _TREE, about_one=True, weight=95),
+    Command("peek", "space", "Peek", "what its agent says and does, live: the last messages and tools", _TREE, about_one=True,
+            weight=65),
     Command("menu", "a", "Actions…", "everything that can be done with the worktree", _TREE, about_one=True),
+    Command("shell", "", "Shell", "a shell in the worktree, also when its agent has a pane", _TREE, about_one=True),
     Command("lazygit", "g", "lazygit", "lazygit in the worktree (or tig)", _TREE, about_one=True),
     Command("pr", "o", "PR in browser", "the worktree's pull request in the browser", _TREE, about_one=True),
     Command("copy", "y", "Copy…", "its path, branch, name or a command to the clipboard", _TREE, about_one=True),
@@ -103,7 +110,8 @@ OWN = (
     Command("backwards", "S", "Backwards", "the order the other way round", _LIST),
     Command("group", "b", "Group", "in groups: by repository, type or owner", _LIST),
     Command("fold", "", "Fold", "fold all groups, or unfold them", _LIST),
-    Command("next", "w", "Next", "the next worktree that needs you", _LIST, weight=25),
+    Command("next", "w", "Next", "the next agent that waits for you, the most patient first; then what else needs you", _LIST,
+            weight=55),
     Command("only", "F", "Only this", "changes and events of the selected worktree only, or of all", _LOOK),
     Command("zoom", "z", "Zoom", "one panel on the whole screen, and back", _LOOK),
     Command("refresh", "r", "Refresh", "look at everything again now", _LOOK, everywhere=True),

@@ -19,11 +19,12 @@ from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import availability
+from imi_monitor.ui.agent_keys import AgentKeys
 from imi_monitor.ui.commands import Command
 from imi_monitor.ui.header import troubles
-from imi_monitor.ui.home import Home
 from imi_monitor.ui.ordering import GROUPS, SORTS, Order, after
-from imi_monitor.ui.panels.worktrees import group_of, key_of
+from imi_monitor.ui.panels.agents import agent_of
+from imi_monitor.ui.panels.worktrees import group_of
 from imi_monitor.ui.widgets.lines import Lines
 
 if TYPE_CHECKING:
@@ -33,13 +34,15 @@ if TYPE_CHECKING:
 INTERVALS = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
 
-class Doing(Home):
+class Doing(AgentKeys):
     """The one way in is `action_do(word)`: from a key, a click, the palette or the help."""
 
     def command(self, word: str) -> Command | None:
         return next((command for command in self.commands if command.word == word), None)
 
     def why_not(self, command: Command) -> str:
+        if command.word in availability.OF_AGENT and self.meant_agent is not None:
+            return ""
         return availability.why_not(command, self._facts, self.selected_tree, len(self._marks))
 
     def action_do(self, word: str) -> None:
@@ -63,21 +66,22 @@ class Doing(Home):
             return True
         return command.everywhere and not self.screen.is_modal
 
-    def say(self, text: str, *, bad: bool = False) -> None:
-        self.notify(text, severity="warning" if bad else "information", markup=False)
-
     # -- acts and views ---------------------------------------------------------------------------------------------
 
     def action_view(self, word: str) -> None:
         from imi_monitor.ui.views import VIEWS
 
         view = next(view for view in VIEWS if view.word == word)
-        if view.needs_worktree and self._selected is None:
+        agent = self.meant_agent
+        if view.needs_worktree and self._selected is None and agent is None:
             self.say("select a worktree first", bad=True)
             return
-        if type(self.screen) is not view:  # its key within itself does nothing
-            self.push_screen(view(self._selected, self._surroundings))
-            self.call_after_refresh(self._draw)
+        if type(self.screen) is view:  # its key within itself does nothing
+            return
+        made = view(self._selected, self._surroundings)
+        made.agent_id = agent.id if agent is not None else None
+        self.push_screen(made)
+        self.call_after_refresh(self._draw)
 
     def action_act(self, word: str) -> None:
         from imi_monitor.ui.questions import dialog
@@ -113,7 +117,7 @@ class Doing(Home):
 
     @on(Lines.Chosen)
     def _chosen(self, message: Lines.Chosen) -> None:
-        """Enter or a double click: on a worktree (or its claim) opens it, on a heading folds it."""
+        """Enter or a double click: on a worktree opens it, on an agent goes there, on a heading folds it."""
         if message.lines is self.worktrees.lines:
             group = group_of(message.key)
             if group is not None:
@@ -121,7 +125,11 @@ class Doing(Home):
             elif self.command("open") is not None:
                 self.action_do("open")
         elif message.lines is self.panel(3).lines:
-            self._go_to_claim(message.key)
+            agent = self.agent(agent_of(message.key))
+            if agent is not None:
+                self.go_to_agent(agent)
+            else:
+                self._go_to_claim(message.key)
 
     def _go_to_claim(self, row: str | None) -> None:
         repo, _, name = (row or "").partition("\0")
@@ -135,6 +143,15 @@ class Doing(Home):
             self.call_after_refresh(self.action_do, "menu")
 
     def do_open(self) -> None:
+        """The pane of the agent that works there, else a shell of one's own."""
+        tree = self.selected_tree
+        agent = self._pane_of(tree) if tree is not None else None
+        if agent is not None:
+            self.go_to_agent(agent)
+        else:
+            self.do_shell()
+
+    def do_shell(self) -> None:
         if self.selected_tree is not None:
             self._open(self.selected_tree)
 
@@ -254,19 +271,6 @@ class Doing(Home):
         name = GROUPS[self.worktrees.order.group][1]
         every = frozenset(name(tree) for tree in self._shown.worktrees) if self._shown else frozenset()
         self._fold(frozenset() if self.worktrees.folded else every)
-
-    def do_next(self) -> None:
-        """The next one below the cursor that needs a person, round and round."""
-        facts, listed = self._facts, self.worktrees.listed
-        if facts is None:
-            return
-        here = next((place for place, tree in enumerate(listed) if tree.key == self._selected), -1)
-        wanted = next((tree for tree in [*listed[here + 1 :], *listed[: here + 1]] if facts.needs_somebody(tree)), None)
-        if wanted is None:
-            self.say("nothing here needs you")
-        else:
-            self.worktrees.lines.select(key_of(wanted))
-            self.worktrees.lines.focus()
 
     # -- looking ----------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from imi_monitor.model.text import safe
 from imi_monitor.terminal import Kept
 from imi_monitor.ui.guarded import GuardedApp
 from imi_monitor.ui.runs import Note
+from imi_monitor.ui.sentry import Sentry
 from imi_monitor.ui.terminal import end_on_signals
 
 Recorded = Callable[[BaseException], ImiError]
@@ -22,12 +23,14 @@ Recorded = Callable[[BaseException], ImiError]
 def shown(app: GuardedApp, recorded: Recorded) -> int:
     """Show an app, and end it as the terminal deserves, however it ends."""
     terminal, note = Kept(), Note()
-    ending = _Ending(app, terminal, note, recorded)
+    sentry = Sentry(terminal)
+    ending = _Ending(app, terminal, sentry, note, recorded)
     app.note, app.last_resort, app.recorded = note, ending.at_once, recorded
     _quiet(recorded)
     note.begin()
     end_on_signals(app, app.hurry)
     try:
+        sentry.post()
         app.run()
     except Exception as error:  # noqa: BLE001  what Textual itself lets through is a crash like any other
         app.crash = app.crash or error
@@ -36,6 +39,7 @@ def shown(app: GuardedApp, recorded: Recorded) -> int:
         raise
     finally:
         terminal.restore(leave=app.crash is not None)
+        sentry.relieve()
     sentence = ending.note_it()
     if sentence is not None:
         raise sentence
@@ -45,9 +49,10 @@ def shown(app: GuardedApp, recorded: Recorded) -> int:
 class _Ending:
     """The last acts, done once: by the main thread, or by the watchdog when that one is stuck."""
 
-    def __init__(self, app: GuardedApp, terminal: Kept, note: Note, recorded: Recorded) -> None:
+    def __init__(self, app: GuardedApp, terminal: Kept, sentry: Sentry, note: Note, recorded: Recorded) -> None:
         self._app = app
         self._terminal = terminal
+        self._sentry = sentry
         self._note = note
         self._recorded = recorded
         self._lock = threading.Lock()
@@ -73,6 +78,7 @@ class _Ending:
         """End the process now: something does not come to its end (a thread, a terminal that takes no more)."""
         told = self._noted
         self._terminal.restore(leave=not told)
+        self._sentry.relieve()
         sentence = self.note_it()
         if sentence is not None and not told:
             os.write(2, f"imi: {safe(sentence.sentence, 1000)}\n".encode())

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from imi_monitor.model import times
+from imi_monitor.model import attention, times
+from imi_monitor.model.agent import Agent
 from imi_monitor.model.snapshot import Key, Snapshot, Worktree
 
 BUSY_SECONDS = 60.0  # a worktree in which a file changed so lately is being worked in
+_LASTING = ("hits", "agents", "standings")  # what time alone does not change
 
 
 @dataclass(frozen=True)
@@ -31,11 +34,40 @@ class Facts:
                         counts[key] = counts.get(key, 0) + 1
         return counts
 
+    @cached_property
+    def agents(self) -> dict[Key, tuple[Agent, ...]]:
+        """Who matters in each worktree, who needs a person first; worktrees without anybody are left out."""
+        by_key: dict[Key, list[Agent]] = {}
+        for agent in self.snapshot.agents:
+            if agent.key is not None:
+                by_key.setdefault(agent.key, []).append(agent)
+        return {key: attention.present(found) for key, found in by_key.items()}
+
+    @cached_property
+    def standings(self) -> Counter[str]:
+        """How many agents stand how; without those whose place another has taken."""
+        homeless = [agent for agent in self.snapshot.agents if agent.key is None]
+        return Counter(attention.standing(agent) for found in (*self.agents.values(), homeless) for agent in found)
+
     def at(self, now: datetime) -> Facts:
         """The same snapshot a little later."""
         later = Facts(self.snapshot, now, self.me)
-        later.__dict__["hits"] = self.hits
+        for name in _LASTING:
+            if name in self.__dict__:
+                later.__dict__[name] = self.__dict__[name]
         return later
+
+    def agents_in(self, tree: Worktree) -> tuple[Agent, ...]:
+        return self.agents.get(tree.key, ())
+
+    def stands(self, tree: Worktree, *standings: str) -> bool:
+        """Whether an agent there stands so."""
+        return any(attention.standing(agent) in standings for agent in self.agents_in(tree))
+
+    def waits_since(self, tree: Worktree) -> str | None:
+        """Since when an agent there waits for a person, the most patient one; None when nobody does."""
+        first = next(iter(self.agents_in(tree)), None)
+        return (first.truth.since or "~") if first and attention.standing(first) == attention.ASKS else None
 
     def claim_state(self, tree: Worktree) -> str:
         return tree.claim.state if tree.claim else "free"
@@ -45,11 +77,13 @@ class Facts:
         return moment is not None and (self.now - moment).total_seconds() < BUSY_SECONDS
 
     def needs_somebody(self, tree: Worktree) -> bool:
-        """Whether a person has to look: a lost claim, a conflict, a collision, or something that cannot be read."""
+        """Whether a person has to look: an agent that asks, broke or intrudes, a lost claim, a conflict, a collision, or
+        something that cannot be read."""
         return bool(
             tree.missing
             or tree.failure is not None
             or self.claim_state(tree) in ("dead", "stale")
+            or any(map(attention.needs_somebody, self.agents_in(tree)))
             or (tree.git and tree.git.conflicted)
             or self.hits.get(tree.key)
         )

@@ -1,8 +1,8 @@
 """The filter of the worktree list: words that all have to fit.
 
 `text` is part of the name, repository or branch (smart case; when no name holds it, its letters in order will do),
-`!word` is its opposite, `@agent` the owner, `type:feat`, `repo:app`, and `is:` one of the states below. A word that means
-nothing is said, never silently empty.
+`!word` is its opposite, `@agent` the owner or an agent at work there, `type:feat`, `repo:app`, and `is:` one of the states
+below. A word that means nothing is said, never silently empty.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 
-from imi_monitor.model import fuzzy
+from imi_monitor.model import attention, fuzzy
+from imi_monitor.model.agent import WORKING, Agent
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.text import safe
 from imi_monitor.ui.facts import Facts
@@ -24,12 +25,16 @@ STATES: dict[str, tuple[str, Test]] = {
     "free": ("nobody holds it", lambda facts, tree: tree.claim is None),
     "mine": ("you hold it", lambda facts, tree: tree.claim is not None and tree.claim.agent == facts.me),
     "stale": ("its holder is silent", lambda facts, tree: facts.claim_state(tree) == "stale"),
-    "dead": ("its holder is dead", lambda facts, tree: facts.claim_state(tree) == "dead"),
-    "asking": ("its agent asks something", lambda facts, tree: facts.claim_state(tree) == "asking"),
+    "asking": ("an agent waits for you there", lambda facts, tree: facts.stands(tree, attention.ASKS)),
+    "working": ("an agent works there", lambda facts, tree: any(one.state in WORKING for one in facts.agents_in(tree))),
+    "intruded": ("an agent is where another holds the claim", lambda facts, tree: any(map(_intrudes, facts.agents_in(tree)))),
+    "failed": ("an agent failed there", lambda facts, tree: facts.stands(tree, attention.FAILS)),
+    "dead": ("its holder or an agent there is dead", lambda facts, tree: facts.claim_state(tree) == "dead"
+             or facts.stands(tree, attention.DIED)),
     "busy": ("a file changed within a minute", lambda facts, tree: facts.busy(tree)),
     "collides": ("conflicts with another", lambda facts, tree: bool(facts.hits.get(tree.key))),
     "missing": ("its folder is gone", lambda facts, tree: tree.missing),
-}
+}  # fmt: skip
 
 
 class Filter:
@@ -70,7 +75,10 @@ class Filter:
         wanted = value.lower()
         if word.startswith("@"):
             agent = word[1:].lower()
-            return lambda facts, tree: agent in tree.owner.lower()
+            return lambda facts, tree: (
+                agent in tree.owner.lower()
+                or any(agent in name.lower() for one in facts.agents_in(tree) for name in (one.name, one.cli))
+            )
         if colon and head == "type":
             return lambda facts, tree: tree.type.startswith(wanted)
         if colon and head == "repo":
@@ -87,6 +95,10 @@ class Filter:
             hint = f"did you mean is:{near[0]}?" if near else f"use one of {', '.join(STATES)}"
             self.problem = f"there is no is:{safe(state, 20)}: {hint}"
         return True
+
+
+def _intrudes(agent: Agent) -> bool:
+    return agent.intruder and not attention.over(agent)
 
 
 def _haystack(tree: Worktree) -> str:

@@ -5,14 +5,15 @@ Every badge can be clicked; what it stands for is also on a key.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from textual.content import Content
 from textual.style import Style
 
-from imi_monitor.model import times
-from imi_monitor.model.snapshot import Snapshot
+from imi_monitor.model import attention, times
+from imi_monitor.model.agent import WORKING
+from imi_monitor.model.records import dataclass
+from imi_monitor.model.snapshot import Snapshot, Worktree
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells
 from imi_monitor.ui.facts import Facts
@@ -56,19 +57,27 @@ def _where(snapshot: Snapshot) -> str:
 
 def _counts(facts: Facts) -> list[tuple[str, str, str]]:
     """(what, its colour, the filter that a click sets), most urgent first behind the worktrees."""
-    trees = facts.snapshot.worktrees
+    trees, agents = facts.snapshot.worktrees, facts.standings
     states = [facts.claim_state(tree) for tree in trees]
     collisions = sum(bool(one.conflicts) for one in facts.snapshot.collisions)
-    missing, busy = sum(tree.missing for tree in trees), sum(map(facts.busy, trees))
+    dead = agents[attention.DIED] + sum(
+        facts.claim_state(tree) == "dead" and not _death_seen(facts, tree) for tree in trees
+    )
+    working = sum(one.state in WORKING for found in facts.agents.values() for one in found)
+    missing = sum(tree.missing for tree in trees)
+    busy = 0 if working else sum(map(facts.busy, trees))
     claimed = len(trees) - states.count("free")
     told = [
         (len(trees), count(len(trees), "worktree"), "", ""),
+        (agents[attention.ASKS], f"{agents[attention.ASKS]} asking", "$warning bold", "is:asking"),
+        (agents[attention.INTRUDES], count(agents[attention.INTRUDES], "intruder"), "$error bold", "is:intruded"),
         (collisions, count(collisions, "collision"), "$error bold", "is:collides"),
-        (states.count("asking"), f"{states.count('asking')} asking", "$warning bold", "is:asking"),
-        (states.count("dead"), f"{states.count('dead')} dead", "$error", "is:dead"),
+        (agents[attention.FAILS], f"{agents[attention.FAILS]} failed", "$error", "is:failed"),
+        (dead, f"{dead} dead", "$error", "is:dead"),
         (states.count("stale"), f"{states.count('stale')} stale", "$warning", "is:stale"),
         (missing, f"{missing} missing", "$error", "is:missing"),
-        (busy, f"{busy} working", "$accent", "is:busy"),
+        (working, f"{working} working", "$accent", "is:working"),
+        (busy, f"{busy} busy", "$accent", "is:busy"),
         (claimed, f"{claimed} claimed", "", "is:claimed"),
         (len(facts.snapshot.waiting), f"{len(facts.snapshot.waiting)} in line", "", ""),
     ]
@@ -76,6 +85,11 @@ def _counts(facts: Facts) -> list[tuple[str, str, str]]:
     if not facts.snapshot.complete:
         lines.insert(1, ("asking git…", cells.MUTED, ""))
     return lines
+
+
+def _death_seen(facts: Facts, tree: Worktree) -> bool:
+    """Whether the holder's death is counted as that of an agent already."""
+    return facts.stands(tree, attention.DIED)
 
 
 def _right(facts: Facts | None, badges: Badges, width: int, now: datetime) -> list[Content]:

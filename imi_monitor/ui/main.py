@@ -13,7 +13,10 @@ from imi_monitor.actions.context import Context
 from imi_monitor.ui.ahead import Ahead
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
     from imi_monitor.config import Settings
+    from imi_monitor.engine import Engine
     from imi_monitor.model.snapshot import Snapshot
     from imi_monitor.ui.ending import Recorded
 
@@ -24,8 +27,6 @@ def run(
     database: str,
     common_dirs: list[str] | None,
     *,
-    remote: str,
-    trunk: str | None,
     settings: Settings,
     recorded: Recorded,
     read_only: bool = False,
@@ -34,15 +35,20 @@ def run(
     """Until the person quits; gives the exit status. `recorded` puts an error into the log and says so in a sentence."""
     gc.disable()  # until the first picture: what is loaded now stays, and looking through it again and again takes 10 ms
     ahead = Ahead(lambda: _first_picture(database, common_dirs))
-    from imi_monitor import engine
     from imi_monitor.ui import preferences, remembered
     from imi_monitor.ui.app import ImiApp
     from imi_monitor.ui.ending import shown
 
     chosen = preferences.of(settings, ascii_only=ascii_only, state_file=remembered.file_for(common_dirs))
     first = ahead.result(PATIENCE)
+
+    def live() -> AbstractAsyncContextManager[Engine]:
+        from imi_monitor import engine
+
+        return engine.live(database, common_dirs, settings=settings, first=first)
+
     app = ImiApp(
-        lambda: engine.live(database, common_dirs, remote=remote, trunk=trunk, first=first),
+        live,
         lambda repo: Context(database=database, repo=repo),
         read_only=read_only,
         preferences=chosen,
@@ -53,9 +59,9 @@ def run(
 
 
 def _first_picture(database: str, common_dirs: list[str] | None) -> Snapshot | None:
-    from imi_monitor import engine
+    from imi_monitor.sources import glance
 
-    return engine.first_picture(database, common_dirs)
+    return glance.first_picture(database, common_dirs)
 
 
 def _collect_again() -> None:

@@ -10,13 +10,12 @@ import os
 from typing import TYPE_CHECKING
 
 from imi_monitor import config
-from imi_monitor.model import news
 from imi_monitor.model.errors import ImiError
-from imi_monitor.model.news import News
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.model.text import safe
 
 if TYPE_CHECKING:
+    from imi_monitor.model.news import News
     from imi_monitor.ui.guarded import GuardedApp
 
 PAUSE = 10.0  # seconds between two calls: what comes meanwhile goes with the next one
@@ -40,6 +39,8 @@ class Notifier:
         before, self._before = self._before, snapshot
         if before is None or before is snapshot:
             return
+        from imi_monitor.model import news  # not before there are two pictures to compare
+
         found = news.between(before, snapshot)
         if found:
             self._waiting += [one for one in found if one not in self._waiting]

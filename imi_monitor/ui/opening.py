@@ -1,4 +1,5 @@
-"""Where `enter` goes: a tab or window of the multiplexer around us, the one already open for that worktree if there is one.
+"""Where `enter` goes: the agent's own pane in the multiplexer around us, else a tab or window there, the one already open
+for that worktree if there is one.
 
 All of it runs in threads and gives one sentence. Names and paths are text from outside: they are arguments, never a command
 line, and what tmux would expand in them is taken apart.
@@ -7,11 +8,16 @@ line, and what tmux would expand in them is taken apart.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Sequence
 
+from imi_monitor import host
+from imi_monitor.model import attention
+from imi_monitor.model.agent import Agent
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
+from imi_monitor.ui import zellij
 
 _TIMEOUT = 10.0
 
@@ -25,7 +31,19 @@ def open_in(multiplexer: str, path: str, name: str, command: Sequence[str] = ())
     """Show the place of a worktree; gives what was done, raises Refused with the multiplexer's own words."""
     if not os.path.isdir(path):
         raise Refused(f"the folder {safe(path)} does not exist any more")
-    return _zellij(path, name, command) if multiplexer == "zellij" else _tmux(path, name, command)
+    return zellij.open_in(_run, path, name, command) if multiplexer == "zellij" else _tmux(path, name, command)
+
+
+def has_pane(agent: Agent) -> bool:
+    """Whether the multiplexer around us may have the pane in which the agent runs."""
+    pane = agent.facts.zellij if multiplexer() == "zellij" else agent.facts.tmux if multiplexer() == "tmux" else None
+    return bool(pane) and not attention.over(agent)
+
+
+def open_agent(multiplexer: str, agent: Agent, path: str, name: str) -> str:
+    """Go to the pane in which the agent runs; when that is not to be had, to the place of its worktree as always."""
+    told = zellij.go_to_agent(_run, agent) if multiplexer == "zellij" else _tmux_agent(agent)
+    return told or open_in(multiplexer, path, name)
 
 
 def _run(*argv: str) -> str:
@@ -52,10 +70,7 @@ def _run(*argv: str) -> str:
 def _tmux(path: str, name: str, command: Sequence[str]) -> str:
     pane = None if command else _tmux_pane_of(path)
     if pane is not None:
-        window = _run("tmux", "display-message", "-p", "-t", pane, "#{window_id}").strip()
-        _run("tmux", "select-window", "-t", window)
-        _run("tmux", "select-pane", "-t", pane)
-        _follow(pane)
+        _show_pane(pane)
         return f"{safe(name)}: the pane that is already open there"
     # tmux expands formats in both, and `#(…)` there is a shell command
     made = _run("tmux", "new-window", "-P", "-F", "#{pane_id}", "-n", _literal(safe(name, 40)), "-c", _literal(path),
@@ -63,6 +78,38 @@ def _tmux(path: str, name: str, command: Sequence[str]) -> str:
     if not command:
         _run("tmux", "set-option", "-p", "-t", made, "@imi", path)
     return f"{safe(name)}: a new tmux window"
+
+
+def _show_pane(pane: str) -> None:
+    window = _run("tmux", "display-message", "-p", "-t", pane, "#{window_id}").strip()
+    _run("tmux", "select-window", "-t", window)
+    _run("tmux", "select-pane", "-t", pane)
+    _follow(pane)
+
+
+def _tmux_agent(agent: Agent) -> str | None:
+    """Only if that pane is there and the agent runs in it: another server has panes of the same names."""
+    pane = re.search(r"%\d+$", agent.facts.tmux or "")
+    if pane is None:
+        return None
+    listed = _run("tmux", "list-panes", "-a", "-F", "#{pane_id} #{pane_pid}").splitlines()
+    pids = dict(line.split(" ", 1) for line in listed if " " in line)
+    leader = pids.get(pane[0], "")
+    if not leader.isdigit() or not _runs_below(agent.pid, int(leader)):
+        return None
+    _show_pane(pane[0])
+    return f"{safe(agent.name, 60)}: its own pane"
+
+
+def _runs_below(pid: int | None, leader: int) -> bool:
+    """Whether a process is another or was started below it; what cannot be told is believed."""
+    if pid is None or not (above := host.parent(pid)):
+        return True
+    family = {pid}
+    while above > 1 and above not in family:
+        family.add(above)
+        above = host.parent(above)
+    return leader in family
 
 
 def _literal(text: str) -> str:
@@ -84,25 +131,6 @@ def _follow(pane: str) -> None:
     """Bring a client along that looks at another session; without any client there is nobody to bring."""
     subprocess.run(["tmux", "switch-client", "-t", pane], capture_output=True, timeout=_TIMEOUT,
                    stdin=subprocess.DEVNULL, check=False)  # fmt: skip
-
-
-# -- zellij ---------------------------------------------------------------------------------------------------------
-
-
-def _zellij(path: str, name: str, command: Sequence[str]) -> str:
-    if command:
-        _run("zellij", "action", "new-pane", "--cwd", path, "--name", safe(name, 40), "--close-on-exit", "--", *command)
-        return f"{safe(name)}: {command[0]} in a new pane"
-    tab = safe(name, 40)
-    if tab in _run("zellij", "action", "query-tab-names").splitlines():
-        _run("zellij", "action", "go-to-tab-name", tab)
-        return f"{tab}: the tab that is already open"
-    try:
-        _run("zellij", "action", "new-tab", "--name", tab, "--cwd", path)
-    except Refused:  # a Zellij that wants a layout with it
-        _run("zellij", "action", "new-pane", "--cwd", path, "--name", tab)
-        return f"{tab}: a new pane"
-    return f"{tab}: a new tab"
 
 
 # -- neither --------------------------------------------------------------------------------------------------------

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from imi_monitor.model import attention
+from imi_monitor.model.records import dataclass
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.ui.facts import Facts
 
@@ -21,9 +22,18 @@ class Heading:
     folded: bool
 
 
-def _attention(facts: Facts, tree: Worktree) -> int:
-    """What needs a person, then what is claimed, then the rest; the trunk last."""
-    return 0 if facts.needs_somebody(tree) else 3 if tree.is_main else 1 if tree.claim else 2
+def _attention(facts: Facts, tree: Worktree) -> tuple[int, str]:
+    """Who waits for a person, the most patient first; what else needs one; where somebody is; the rest; the trunk last."""
+    waits = facts.waits_since(tree)
+    if waits is not None:
+        return 0, waits
+    if facts.needs_somebody(tree):
+        return 1, ""
+    return (4 if tree.is_main else 2 if tree.claim or _inhabited(facts, tree) else 3), ""
+
+
+def _inhabited(facts: Facts, tree: Worktree) -> bool:
+    return not all(map(attention.over, facts.agents_in(tree)))
 
 
 def _changed(facts: Facts, tree: Worktree) -> tuple[int, ...]:

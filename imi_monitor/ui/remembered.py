@@ -7,10 +7,11 @@ import json
 import os
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 from imi_monitor import paths
+from imi_monitor.model.records import dataclass
 
 _MOST_BYTES = 64 * 1024
 

@@ -5,7 +5,7 @@ Columns keep their width, numbers and ages are right-aligned, and there is empty
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -13,10 +13,11 @@ from typing import NamedTuple
 
 from textual.content import Content
 
-from imi_monitor.model import columns
-from imi_monitor.model.snapshot import Worktree
+from imi_monitor.model import attention, columns
+from imi_monitor.model.agent import Agent
+from imi_monitor.model.snapshot import Key, Worktree
 from imi_monitor.model.text import count, safe
-from imi_monitor.ui import cells
+from imi_monitor.ui import agent_cells, cells
 
 _MARK = "▌"
 
@@ -46,27 +47,34 @@ class Part(NamedTuple):
     hits: int
     marked: bool
     now: datetime
+    agents: tuple[Agent, ...] = ()  # who matters there, who needs a person first
 
 
-def plan(room: int, trees: Sequence[Worktree], *, several: bool) -> Plan:
+def plan(
+    room: int, trees: Sequence[Worktree], *, several: bool, agents: Mapping[Key, tuple[Agent, ...]] | None = None
+) -> Plan:
     """What fits: name, counts and age always; then owner, trunk, collisions, what goes on, upstream, activity."""
     names = max((columns.cells(_name(tree, several)) for tree in trees), default=10)
-    owners = max((columns.cells(_owner(tree)) for tree in trees), default=5)
+    here = agents or {}
+    owners = max((columns.cells(agent_cells.owner(tree, here.get(tree.key, ()))) for tree in trees), default=5)
     upstream = any(tree.git is not None and tree.git.upstream for tree in trees)
-    return _plan(room, several, min(names, 40), min(owners, 20), upstream)
+    return _plan(room, several, min(names, 40), min(owners, 20), upstream, bool(here))
 
 
 @lru_cache(64)
-def _plan(room: int, several: bool, names: int, owners: int, upstream: bool) -> Plan:
+def _plan(room: int, several: bool, names: int, owners: int, upstream: bool, inhabited: bool) -> Plan:
     widths = {"name": max(8, min(names, room // 4 if room >= 60 else 14)), "counts": 8, "age": 4}
     distance = 6 if room >= 60 else 5
     remote = max(distance, len("upstream")) if room >= 76 else distance
     left = room - 3 - sum(widths.values()) - 2
-    wishes = [("owner", max(5, min(owners, 12 if room < 100 else 16))), ("hits", 3), ("trunk", distance), ("doing", 12)]
+    most = 12 if room < 76 else 18 if inhabited or room >= 100 else 12
+    wishes = [("owner", max(5, min(owners, most))), ("hits", 3), ("trunk", distance), ("doing", 12)]
     wishes += [("upstream", remote)] if upstream else []
     wishes += [("spark", 8)]
     for name, width in wishes:
-        if left > width:
+        # what an agent does or asks for wants more room than the name of a file
+        spare = 12 if inhabited and name in ("upstream", "spark") else 0
+        if left > width + spare:
             widths[name] = width
             left -= width + 1
     if "doing" in widths:
@@ -96,10 +104,10 @@ def one_line(part: Part, plan: Plan) -> Content:
     upstream = (state.ahead, state.behind) if state and state.upstream else (None, None)
     trunk = (state.trunk_ahead, state.trunk_behind) if state and not tree.is_main else (None, None)
     name = cells.text(_name(tree, plan.several), plan.name, "bold" if not tree.is_main else "")
-    doing = cells.padded(cells.doing(tree, part.now), plan.doing) if plan.doing else None
+    doing = cells.padded(agent_cells.tree_doing(tree, part.agents, part.now), plan.doing) if plan.doing else None
     fields = [
         name,
-        cells.owner(tree, plan.owner) if plan.owner else None,
+        _owner_text(part, plan.owner) if plan.owner else None,
         doing,
         _hits(part.hits, plan.hits) if plan.hits else None,
         cells.arrows(*upstream, plan.upstream, known=known) if plan.upstream else None,
@@ -119,34 +127,56 @@ def stacked(part: Part, plan: Plan) -> tuple[Content, ...]:
     state = cells.state_words(tree)
     right = state if wide else Content.styled(part.age, cells.MUTED)
     word = cells.CLAIM_WORDS.get(tree.claim.state, "") if tree.claim else ""
-    owner = f" ({_owner(tree)}{f', {word[2:]}' if word else ''})"
+    owner = f" ({agent_cells.owner(tree, part.agents)}{f', {word[2:]}' if word else ''})"
     name_room = max(6, room - 3 - right.cell_length - columns.cells(owner) - 1)
     name = columns.clip(_name(tree, plan.several), name_room)
     head = Content("").join(
         [_gutter(part), Content(" "), Content.styled(name, "bold"), Content.styled(owner, _claim_style(tree))]
     )
     first = cells.padded(head, max(1, room - right.cell_length - 1)).append(Content(" ")).append(right)
-    return first.truncate(room), _second(part, wide, state).truncate(room, ellipsis=True)
+    return first.truncate(room), _second(part, room, state).truncate(room, ellipsis=True)
 
 
-def _second(part: Part, wide: bool, state: Content) -> Content:
-    tree = part.tree
+def _second(part: Part, room: int, state: Content) -> Content:
+    """What its agent does, else its task; where it collides; what changed last."""
+    tree, wide = part.tree, room >= 50
+    first = next(iter(part.agents), None)
+    said = first is not None and (attention.needs_somebody(first) or not attention.over(first))
+    hits = Content.styled(f"⚡{count(part.hits, 'collision')}" if part.hits else "", "$error bold")
+    if first is not None and attention.needs_somebody(first):  # that is all one wants to know now
+        told = _told(first, part.now, room - 3 - (hits.cell_length + 2 if part.hits else 0))
+        return Content("   ").append(Content("  ").join([told, hits] if part.hits else [told]))
     parts = [] if wide else [state]
-    if part.hits:
-        parts.append(Content.styled(f"⚡{count(part.hits, 'collision')}", "$error bold"))
-    if tree.claim is not None and tree.claim.task:
+    if first is not None and said:
+        parts.append(_told(first, part.now, room - 26 if wide else room - 14))
+    parts += [hits] if part.hits else []
+    if not said and tree.claim is not None and tree.claim.task:
         parts.append(Content(safe(tree.claim.task, 60)))
     if tree.last_change is not None:
         age = f" ({part.age} ago)" if wide else ""
         parts.append(Content.styled(f"• {cells.tail(safe(tree.last_change.path), 40)}{age}", cells.MUTED))
-    elif wide and part.age:
+    elif wide and part.age and not said:
         parts.append(Content.styled(f"• last commit {part.age} ago", cells.MUTED))
     return Content("   ").append(Content("  ").join(parts))
 
 
+def _told(agent: Agent, now: datetime, room: int) -> Content:
+    """What an agent does and for how long."""
+    span = agent_cells.span(agent, now)
+    span = f" {span}" if span else ""
+    text = agent_cells.doing(agent, short=True).truncate(max(8, room - len(span)), ellipsis=True)
+    return text.append(Content.styled(span, cells.MUTED))
+
+
 def _gutter(part: Part) -> Content:
     mark = Content.styled(_MARK, "bold $accent") if part.marked else Content(" ")
-    return mark.append(cells.glyph(part.tree))
+    return mark.append(agent_cells.tree_glyph(part.tree, part.agents))
+
+
+def _owner_text(part: Part, width: int) -> Content:
+    """`human` is muted, and so is who never claimed it; a claim that is not in order has its colour, and its word beside it."""
+    style = cells.CLAIM_STYLES[""] if part.tree.claim is None else _claim_style(part.tree)
+    return cells.text(agent_cells.owner(part.tree, part.agents, width), width, style)
 
 
 def _trunk(tree: Worktree, distance: tuple[int | None, int | None], width: int, *, known: bool) -> Content:
@@ -159,10 +189,6 @@ def _hits(hits: int, width: int) -> Content:
 
 def _name(tree: Worktree, several: bool) -> str:
     return safe(f"{tree.key.repo}/{tree.key.worktree}" if several else tree.key.worktree)
-
-
-def _owner(tree: Worktree) -> str:
-    return safe(tree.owner)
 
 
 def _claim_style(tree: Worktree) -> str:

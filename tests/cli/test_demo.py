@@ -36,10 +36,14 @@ def test_one_picture_and_nothing_stays(room: Path) -> None:
 
 
 def test_a_stream_for_some_seconds(room: Path) -> None:
-    told = imi("demo", "watch", "--seconds", "4", "--pace", "0.2")
+    told = imi("demo", "watch", "--seconds", "6", "--pace", "0.2")
     lines = [json.loads(line) for line in told.out.splitlines()]
     assert {tree["worktree"] for tree in lines[0]["worktrees"]} == NAMES
     assert any(line["type"] == "change" for line in lines), "the agents did nothing"
+    agents = [*lines[0]["agents"], *(line["agent"] for line in lines if line["type"] == "agent")]
+    assert {agent["cli"] for agent in agents} == {"claude", "codex", "gemini"}
+    assert {"running"} <= {agent["state"] for agent in agents if agent["cli"] == "claude"}
+    assert any(agent["tool"] and agent["tool"]["name"] == "Edit" for agent in agents if agent["cli"] == "claude")
     assert list(room.iterdir()) == []
 
 

@@ -64,6 +64,7 @@ def test_every_command_leaves_the_files_to_sqlite(cluster: Repo) -> None:
         "verify-lock login --agent claude-1", "claims", "queue", "release login --agent claude-1", "rename login sign-in",
         "sync", "events", "remove sign-in", "trash list", "undo", "close sign-in", "prune --dry-run", "prune", "repair",
         "trust", "types list", "doctor", "review 7", "go login", "merge sign-in", "trash purge --yes",
+        "sessions", "stats", "session show x",
     )  # fmt: skip
     for number, words in enumerate(commands):
         seen = watched(COMMAND, cluster.path, *words.split(), *(["--json"] if number % 2 else []))

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -389,3 +390,16 @@ def test_a_failing_reader_ends_the_child() -> None:
 
     with pytest.raises(ValueError, match="own fault"):
         sh("exec cat /dev/zero", on_stdout=fail)
+
+
+def test_what_children_cost_is_counted_for_the_thread_that_asked() -> None:
+    """Their own seconds, not those in which they waited: so that a busy machine makes nobody seem dear."""
+    before = spawning.spent()
+    sh("i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done")
+    worked = spawning.spent() - before
+    sh("sleep 0.3")
+    slept = spawning.spent() - before - worked
+    assert worked > 0.005
+    assert slept < worked
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(spawning.spent).result() == 0.0

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from imi_monitor.model import agent_words, times
+from imi_monitor.model import agent_words, attention, times
 from imi_monitor.model.agent import Agent, Evidence, Facts, Rejected, Tool, Truth
 from imi_monitor.model.snapshot import Key
 
@@ -49,8 +49,8 @@ def test_who_needs_a_person_comes_first_and_the_most_patient_of_them() -> None:
         agent("dead", "dead"), agent("completed", "gone", ended=True), agent("waiting_for_input", "asks long", ago=500),
         replace(agent("running", "intruder"), claim="other"), agent("failed", "failed"),
     ]  # fmt: skip
-    assert [one.name for one in agent_words.order(agents)] == [
-        "asks long", "asks lately", "intruder", "failed", "works", "done", "gone", "dead",
+    assert [one.name for one in attention.ordered(agents)] == [
+        "asks long", "asks lately", "intruder", "failed", "dead", "works", "done", "gone",
     ]  # fmt: skip
 
 

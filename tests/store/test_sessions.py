@@ -34,13 +34,14 @@ def test_a_session_through_its_life(kept: sqlite3.Connection) -> None:
     keep(kept, agent(WAITING, 9, detail="permission for Bash"), now=10)
     assert row(kept)["detail"] == "permission for Bash" and row(kept)["status_at"] == at(9)
     keep(kept, agent(COMPLETED, 20), now=21)
+    assert row(kept)["detail"] is None, "it waits for nothing any more"
     keep(kept, agent(RUNNING, 30), now=31)
     keep(kept, agent(COMPLETED, 40, ended=True), now=41)
     last = row(kept)
     assert (last["status"], last["ended_at"], last["lost"]) == (COMPLETED, at(40), None)
     assert (last["model"], last["prompt"], last["tokens_in"]) == ("opus", "make it", 10), "what is not said is not lost"
     assert [(status, moment) for kind, status, moment in stream(kept) if kind == "status"] == [
-        (RUNNING, at(5)), (WAITING, at(9)), (RUNNING, at(20)), (COMPLETED, at(20)), (RUNNING, at(30)),
+        (RUNNING, at(5)), (WAITING, at(9)), (None, at(20)), (COMPLETED, at(20)), (RUNNING, at(30)),
         (COMPLETED, at(40)),
     ]  # fmt: skip
     assert outbox(kept) == ["started", "progress", "progress", "progress", "progress", "progress", "ended"]
@@ -56,17 +57,18 @@ def test_whatever_is_seen_every_step_is_allowed(looks: list[tuple[str, int, bool
             connection.executescript(script)
         for number, (state, since, ended, pid) in enumerate(looks):
             sessions.keep(connection, [record(agent(state, since, ended=ended, pid=pid), now=60 + number)])
-        steps = connection.execute(
-            "SELECT status, data FROM session_events WHERE kind = 'status' ORDER BY seq"
-        ).fetchall()
-        for status, data in steps:
-            before = json.loads(data)["from"]
+        steps = [
+            json.loads(data)
+            for (data,) in connection.execute("SELECT data FROM session_events WHERE kind = 'status' ORDER BY seq")
+        ]
+        for step in steps:
+            before, status = step["from"], step["to"]
             again = before in (life.INTERRUPTED, UNKNOWN)  # it is known again what it does
             assert again or life.allowed(before, status) or life.corrects(before, status)
         if looks:
             status, lost = connection.execute("SELECT status, lost FROM sessions").fetchone()
             assert status in life.STATUSES and life.shown(status, lost) in life.SHOWN
-            assert not steps or steps[-1][0] == status
+            assert not steps or steps[-1]["to"] == status
 
 
 def test_a_crash_is_an_interruption_and_a_resumed_session_lives_on(kept: sqlite3.Connection) -> None:
@@ -91,8 +93,10 @@ def test_who_says_goodbye_in_the_middle_was_stopped(kept: sqlite3.Connection) ->
 
 def test_a_look_that_is_older_turns_nothing_back(kept: sqlite3.Connection) -> None:
     keep(kept, agent(COMPLETED, 10), now=11)
-    keep(kept, agent(RUNNING, 5), now=12)  # another monitor, a little behind
+    keep(kept, agent(RUNNING, 4), now=12)  # another monitor, far behind
     assert row(kept)["status"] == COMPLETED
+    keep(kept, agent(WAITING, 9.9), now=12)  # the agent's registry wrote this down before its transcript
+    assert row(kept)["status"] == WAITING
     keep(kept, agent(RUNNING, 12, pid=2), now=13)
     keep(kept, agent(DEAD, 8, pid=1), now=14)  # it saw the process die in which the session lived before
     assert (row(kept)["status"], row(kept)["ended_at"]) == (RUNNING, None)
@@ -108,6 +112,12 @@ def test_unknown_stands_beside_the_status(kept: sqlite3.Connection) -> None:
     keep(kept, agent(WAITING, 5), now=800)
     assert (row(kept)["status"], row(kept)["lost"]) == (WAITING, None)
     assert [status for _, status, _ in stream(kept)][-2:] == ["unknown", WAITING]
+
+
+def test_what_was_first_seen_without_a_moment_is_told_by_what_comes(kept: sqlite3.Connection) -> None:
+    keep(kept, agent(UNKNOWN, 500), now=500)
+    keep(kept, agent(RUNNING, 30), now=501)  # its records are read now
+    assert (row(kept)["status"], row(kept)["lost"], row(kept)["status_at"]) == (RUNNING, None, at(30))
 
 
 def test_what_was_over_before_anybody_looked_is_kept_but_no_news(kept: sqlite3.Connection) -> None:
@@ -207,6 +217,9 @@ def test_an_agent_gets_its_name_when_it_claims(kept: sqlite3.Connection) -> None
     kept.execute("UPDATE claims SET pid = 4711")
     keep(kept, agent(RUNNING, 7), now=8)
     assert [one.name for one in agents.known(kept)] == ["my-agent"]
+    keep(kept, agent(COMPLETED, 9), now=10)
+    told = kept.execute("SELECT agent_id FROM events WHERE type LIKE 'session.%' ORDER BY seq").fetchall()
+    assert told == [("claude",), ("my-agent",)], "nobody is called by the id of a session"
 
 
 def test_numbers_only_grow_and_unknown_stays_unknown(kept: sqlite3.Connection) -> None:
@@ -215,6 +228,27 @@ def test_numbers_only_grow_and_unknown_stays_unknown(kept: sqlite3.Connection) -
     assert (row(kept)["tokens_in"], row(kept)["context_used"], row(kept)["tokens_out"]) == (100, 20, None)
     keep(kept, agent(tokens_in=2**70, cost_usd=float("nan")), now=3)
     assert (row(kept)["tokens_in"], row(kept)["cost_usd"]) == (100, None)
+
+
+def test_what_nobody_looked_at_since_is_told_as_it_is(kept: sqlite3.Connection) -> None:
+    import os
+
+    from imi_monitor import host
+    from imi_monitor.model import times
+
+    def state(**columns: object) -> str:
+        for name, value in columns.items():
+            kept.execute(f"UPDATE sessions SET {name} = ?", (value,))
+        return session_reading.found(kept, session_reading.Filter())[0].state
+
+    keep(kept, agent(RUNNING, 1, pid=None), now=1)
+    assert state() == UNKNOWN, "not seen for years"
+    mine = {"boot": host.boot(), "pid": os.getpid(), "pid_started": host.start_time(os.getpid())}
+    assert state(**mine) == UNKNOWN, "it lives, but what it does nobody saw"
+    assert state(seen_at=times.stamp()) == RUNNING
+    assert state(pid_started="1") == life.INTERRUPTED, "its process is no more"
+    assert state(status=COMPLETED) == COMPLETED
+    assert [one.seq for one in session_reading.found(kept, session_reading.Filter(state="completed"), 1)] == [1]
 
 
 def test_sessions_follow_their_worktrees_name(kept: sqlite3.Connection) -> None:
@@ -227,7 +261,7 @@ def test_sessions_follow_their_worktrees_name(kept: sqlite3.Connection) -> None:
 
 
 def test_found_by_the_beginning_of_the_id_and_by_filters(kept: sqlite3.Connection) -> None:
-    keep(kept, agent(RUNNING, 1, session="abc-1"), now=1)
+    keep(kept, agent(RUNNING, 1, session="abc-1", pid=None), now=1)
     keep(kept, agent(FAILED, 2, session="abd-2", cli="codex", worktree="feat-y"), now=2)
     keep(kept, agent(DEAD, 2, session="x" * 300), now=3)
     assert [one.own_id for one in session_reading.beginning_with(kept, "abc")] == ["abc-1"]

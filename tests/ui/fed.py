@@ -1,6 +1,7 @@
 """`python -m tests.ui.fed WORLD…`: the real dashboard on hand-written worlds, for tests in a terminal.
 
-The first world is shown at once, the next on each SIGUSR1. `hostile:NAME` is the busy one with that payload everywhere.
+The first world is shown at once, the next on each SIGUSR1, of which the file `published` counts those that came: the kernel
+makes one of two that come together. `hostile:NAME` is a rich world with that payload everywhere.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import cast
 
 from imi_monitor.cli import crash
@@ -19,7 +21,7 @@ from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.ending import shown
-from tests.ui import worlds
+from tests.ui import agent_worlds, worlds
 from tests.ui.payloads import PAYLOADS
 from tests.ui.snapshot_kit import no_surroundings
 
@@ -27,8 +29,8 @@ from tests.ui.snapshot_kit import no_surroundings
 def world(name: str) -> Snapshot:
     kind, _, payload = name.partition(":")
     if kind == "hostile":
-        return cast(Snapshot, worlds.hostile(worlds.rich(), PAYLOADS[payload]))
-    made: Snapshot = getattr(worlds, name)()
+        return cast(Snapshot, worlds.hostile(agent_worlds.rich(), PAYLOADS[payload]))
+    made: Snapshot = getattr(agent_worlds if hasattr(agent_worlds, name) else worlds, name)()
     return made
 
 
@@ -38,8 +40,12 @@ def main(names: list[str]) -> int:
     @asynccontextmanager
     async def live() -> AsyncIterator[Engine]:
         feed = worlds.Feed(waiting.pop(0))
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGUSR1, lambda: waiting and feed.publish(waiting.pop(0)))
+
+        def publish() -> None:
+            feed.publish(waiting.pop(0))
+            Path("published").write_text(str(len(names) - len(waiting)))
+
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, lambda: waiting and publish())
         yield cast(Engine, feed)
 
     return shown(ImiApp(live, no_surroundings), crash.recorded)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -30,7 +31,7 @@ from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.preferences import Preferences
 from imi_monitor.ui.views import Surroundings
 from tests.helpers import ROOT
-from tests.ui import worlds
+from tests.ui import agent_worlds, worlds
 from tests.ui.shop import shop
 
 FOLDER = ROOT / "snapshots"
@@ -57,6 +58,7 @@ class Picture:
     env: dict[str, str] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)  # for ImiApp, such as read_only
     real: bool = False  # over the demonstration's repository: for all that asks git and the registry
+    kept: bool = False  # the sessions of the world's agents are in the registry
 
     @property
     def file(self) -> Path:
@@ -72,6 +74,8 @@ def taken(picture: Picture, monkeypatch: pytest.MonkeyPatch) -> str:
     stand_still(monkeypatch)
     for name, value in picture.env.items():
         monkeypatch.setenv(name, value)
+    if picture.kept:
+        return _with_sessions(picture)
     if not picture.real:
         return asyncio.run(_take(picture, picture.world(), no_surroundings))
     there = shop()
@@ -79,6 +83,14 @@ def taken(picture: Picture, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("HOME", there.world.folder)
     monkeypatch.chdir(there.world.trunk)
     return there.named(asyncio.run(_take(picture, there.snapshot, there.surroundings)))
+
+
+def _with_sessions(picture: Picture) -> str:
+    world = picture.world()
+    with tempfile.TemporaryDirectory() as folder:
+        database = os.path.join(folder, "iMi.db")
+        agent_worlds.keep(database, world, told=agent_worlds.acts())
+        return asyncio.run(_take(picture, world, lambda _where: Context(database=database)))
 
 
 def stand_still(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,10 +61,10 @@ def test_a_click_on_a_count_or_a_key_does_it(repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await until(pilot, lambda: len(names(app)) == 4)
         (repo.path.parent / "feat-api" / "x.txt").write_text("x")
-        await until(pilot, lambda: "1 working" in screen(app))
-        await pilot.click(offset=place(app, "1 working"))
+        await until(pilot, lambda: "1 busy" in screen(app))
+        await pilot.click(offset=place(app, "1 busy"))
         await until(pilot, lambda: names(app) == ["feat-api"])
-        await pilot.click(offset=place(app, "1 working"))
+        await pilot.click(offset=place(app, "1 busy"))
         await until(pilot, lambda: len(names(app)) == 4)
         await pilot.click(offset=place(app, "c Claim"))
         await until(pilot, lambda: "Claim feat-api" in screen(app))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from textual.pilot import Pilot
 from imi_monitor.model.errors import Refused
 from imi_monitor.ui import availability, browsing, opening
 from imi_monitor.ui.app import ImiApp
-from tests.helpers import Repo
+from tests.helpers import ROOT, Repo
 from tests.ui.test_app import played, screen, until
 from tests.ui.test_home import go, names
 
@@ -91,44 +93,123 @@ def test_tmux_that_is_gone_is_a_sentence(tmp_path: Path, monkeypatch: pytest.Mon
         opening.open_in("tmux", str(tmp_path / "gone"), "app")
 
 
+class Zellij:
+    """The fake one on the PATH, which is a given version and strict about it."""
+
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
+        self._file, self._patch = folder / "zellij.json", patch
+        tool = folder / "bin" / "zellij"
+        tool.parent.mkdir()
+        tool.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "{ROOT}/tests/ui/fake_zellij.py" "$@"\n')
+        tool.chmod(0o755)
+        patch.setenv("PATH", f"{tool.parent}:{os.environ['PATH']}")
+        for name, value in (("ZELLIJ", "0"), ("ZELLIJ_PANE_ID", "0"), ("FAKE_ZELLIJ", str(self._file))):
+            patch.setenv(name, value)
+        own = {"id": 0, "is_plugin": False, "tab_id": 0, "pane_cwd": str(folder), "exited": False}
+        bar = {"id": 0, "is_plugin": True, "tab_id": 0, "pane_cwd": None}
+        self._write(told=[], tabs=[{"id": 0, "name": "Tab #1"}], panes=[own], tab=0, pane=0, bar=bar)
+
+    def _write(self, **state: Any) -> None:
+        self._file.write_text(json.dumps(state))
+
+    @property
+    def state(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self._file.read_text())
+        return found
+
+    def change(self, **fields: Any) -> None:
+        self._write(**{**self.state, **fields})
+
+    def version(self, number: str) -> None:
+        self._patch.setenv("FAKE_ZELLIJ_VERSION", number)
+
+    def told(self) -> list[str]:
+        return [" ".join(words[1:]) for words in self.state["told"]]
+
+
 @pytest.fixture
-def zellij(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[str]]:
-    """A Zellij that writes down its words; `answers` is what it does with them, in sh."""
-    folder, log = tmp_path / "bin", tmp_path / "log"
-    folder.mkdir()
-
-    def answers(script: str) -> list[str]:
-        (folder / "zellij").write_text(f'#!/bin/sh\nprintf "%s|" "$@" >> {log}\necho >> {log}\n{script}\n')
-        (folder / "zellij").chmod(0o755)
-        log.write_text("")
-        return []
-
-    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-    monkeypatch.setenv("ZELLIJ", "0")
-    return answers
+def zellij(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Zellij:
+    return Zellij(tmp_path, monkeypatch)
 
 
-def told(tmp_path: Path) -> list[str]:
-    return (tmp_path / "log").read_text().splitlines()
+VERSIONS = ["0.38.0", "0.43.1", "0.44.0", "0.44.1", "0.45.0"]
 
 
-def test_zellij_makes_a_tab_and_then_goes_to_it(zellij: Callable[[str], list[str]], tmp_path: Path) -> None:
-    zellij("")
+@pytest.mark.parametrize("version", VERSIONS)
+def test_zellij_makes_a_tab_and_then_goes_to_it(zellij: Zellij, version: str, tmp_path: Path) -> None:
+    zellij.version(version)
+    place = tmp_path / "feat-api"
+    place.mkdir()
     assert opening.multiplexer() == "zellij"
-    assert "new tab" in opening.open_in("zellij", str(tmp_path), "feat-api")
-    assert told(tmp_path)[-1] == f"action|new-tab|--name|feat-api|--cwd|{tmp_path}|"
-    zellij('[ "$2" != query-tab-names ] || printf "Tab #1\\nfeat-api\\n"')
-    assert "already open" in opening.open_in("zellij", str(tmp_path), "feat-api")
-    assert told(tmp_path) == ["action|query-tab-names|", "action|go-to-tab-name|feat-api|"]
+    assert "new tab" in opening.open_in("zellij", str(place), "feat-api")
+    assert zellij.state["tabs"][-1]["name"] == "feat-api" and zellij.state["panes"][-1]["pane_cwd"] == str(place)
+    zellij.change(tab=0, pane=0)
+    assert "already open" in opening.open_in("zellij", str(place), "feat-api")
+    assert zellij.state["tab"] == 1 and len(zellij.state["panes"]) == 2
+    last = {"0.44.0": "go-to-tab-by-id 1", "0.44.1": "focus-pane-id terminal_1", "0.45.0": "focus-pane-id terminal_1"}
+    assert zellij.told()[-1] == last.get(version, "go-to-tab-name feat-api")
 
 
-def test_a_zellij_that_wants_a_layout_gets_a_pane(zellij: Callable[[str], list[str]], tmp_path: Path) -> None:
-    zellij('[ "$2" != new-tab ] || { echo "required: --layout" >&2; exit 2; }')
+@pytest.mark.parametrize("version", ["0.44.0", "0.45.0"])
+def test_zellij_knows_a_pane_that_imi_did_not_open(zellij: Zellij, version: str, tmp_path: Path) -> None:
+    """Of another name, in a folder of the worktree; not one beside it, not a dead one, not our own."""
+    zellij.version(version)
+    inside = tmp_path / "feat-api" / "src"
+    inside.mkdir(parents=True)
+    own = zellij.state["panes"][0]
+    zellij.change(
+        tabs=[*zellij.state["tabs"], {"id": 4, "name": "work"}],
+        panes=[
+            {**own, "pane_cwd": str(inside)},
+            {**own, "id": 1, "pane_cwd": f"{tmp_path}/feat-api-2"},
+            {**own, "id": 2, "pane_cwd": str(inside), "exited": True},
+            {**own, "id": 3, "tab_id": 4, "pane_cwd": str(inside)},
+        ],
+    )
+    assert "already open" in opening.open_in("zellij", str(tmp_path / "feat-api"), "feat-api")
+    assert zellij.state["tab"] == 4
+
+
+def test_a_zellij_that_wants_a_layout_gets_a_pane(zellij: Zellij, tmp_path: Path) -> None:
+    zellij.version("0.37.2")
     assert "new pane" in opening.open_in("zellij", str(tmp_path), "feat-api")
-    assert told(tmp_path)[-1] == f"action|new-pane|--cwd|{tmp_path}|--name|feat-api|"
-    zellij("echo broken >&2; exit 1")
-    with pytest.raises(Refused, match="zellij says: broken"):
-        opening.open_in("zellij", str(tmp_path), "feat-api", ("lazygit",))
+    assert zellij.told()[-1] == f"new-pane --cwd {tmp_path} --name feat-api"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_zellij_runs_a_program_in_a_pane(zellij: Zellij, version: str, tmp_path: Path) -> None:
+    zellij.version(version)
+    assert "lazygit" in opening.open_in("zellij", str(tmp_path), "feat-api", ("lazygit", "-p"))
+    assert zellij.state["panes"][-1]["pane_command"] == "lazygit -p"
+
+
+@pytest.mark.parametrize("name", ["#(touch owned)", "$(touch owned)", "-x", "--create", "a b"])
+def test_a_name_is_never_a_command(zellij: Zellij, name: str, tmp_path: Path) -> None:
+    zellij.version("0.43.1")
+    place = tmp_path / name
+    place.mkdir()
+    for _ in range(2):
+        opening.open_in("zellij", str(place), name)
+    assert zellij.state["panes"][-1]["pane_cwd"] == str(place) and not list(tmp_path.rglob("owned"))
+
+
+def test_a_zellij_in_trouble_is_a_sentence(zellij: Zellij, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    zellij.version("0.45.0")
+    for answer in ("{", "null", '["x", {"id": "1"}, {}]', '[{"id": 1, "tab_id": null, "pane_cwd": 3}]'):
+        zellij.change(answer=answer, tabs=zellij.state["tabs"][:1])
+        assert "new tab" in opening.open_in("zellij", str(tmp_path), "feat-api")
+    monkeypatch.setenv("FAKE_ZELLIJ_VERSION", "broken")
+    with pytest.raises(Refused, match="zellij says"):
+        opening.open_in("zellij", str(tmp_path), "feat-api")
+
+
+def test_the_fake_is_strict(zellij: Zellij) -> None:
+    """What a version does not know it refuses: else these tests would prove nothing."""
+    zellij.version("0.43.1")
+    for words in ("list-panes --all --json", "focus-pane-id terminal_1", "new-tab --cwd / -- ls", "new-pane --no-focus",
+                  "go-to-tab-by-id 1", "query-tab-names --json"):  # fmt: skip
+        with pytest.raises(Refused, match="wasn't"):
+            opening._run("zellij", "action", *words.split())
 
 
 def test_neither_runs_the_shell_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.ui import worlds
+from tests.ui import agent_worlds, worlds
 from tests.ui.snapshot_kit import ACCEPTING, FOLDER, LEAST, MIDDLE, NARROW, Picture, check, taken, unused
 
 LIGHT = "imi-light"
@@ -54,6 +54,28 @@ PICTURES = [
     Picture("home-small", size=(38, 11)),
     # the demonstration as it is after some twenty minutes: the picture of the README
     Picture("home-demo", real=True),
+    # agents at work, and in trouble
+    Picture("agents-140", agent_worlds.at_work),
+    Picture("agents-100", agent_worlds.at_work, size=MIDDLE, keys=("3",)),
+    Picture("agents-60", agent_worlds.at_work, size=NARROW),
+    Picture("agents-60-panel", agent_worlds.trouble, size=NARROW, keys=("3",)),
+    Picture("agents-light", agent_worlds.trouble, theme=LIGHT),
+    Picture("agents-trouble", agent_worlds.trouble),
+    Picture("agents-60-trouble", agent_worlds.trouble, size=NARROW),
+    Picture("agents-ascii", agent_worlds.trouble, ascii_only=True),
+    Picture("agents-no-color", agent_worlds.trouble, env=NO_COLOR),
+    Picture("agents-colour-blind", agent_worlds.trouble, theme="imi-colour-blind"),
+    Picture("agents-asking", agent_worlds.asking, keys=("w", "w")),
+    Picture("view-agents", agent_worlds.trouble, keys=("A",), kept=True),
+    Picture("view-60-agents", agent_worlds.trouble, size=NARROW, keys=("A",), kept=True),
+    Picture("view-40-agents", agent_worlds.trouble, size=(40, 20), keys=("A",), kept=True),
+    Picture("view-agents-crowd", agent_worlds.crowd, size=MIDDLE, keys=("A", "w", "w"), kept=True),
+    Picture("view-agents-filter", agent_worlds.trouble, size=MIDDLE, keys=("A", "slash", *"is:asking"), kept=True),
+    Picture("view-explain", agent_worlds.at_work, keys=("down", "E")),
+    Picture("view-60-explain", agent_worlds.at_work, size=NARROW, keys=("down", "E")),
+    Picture("peek", agent_worlds.at_work, keys=("down", "space"), kept=True),
+    Picture("peek-asking", agent_worlds.at_work, keys=("space",), kept=True),
+    Picture("peek-60", agent_worlds.at_work, size=NARROW, keys=("down", "space"), kept=True),
     # views
     Picture("view-diff", keys=("d",), real=True),
     Picture("view-diff-trunk-light", theme=LIGHT, keys=("down", "d", "t"), real=True),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import termios
@@ -20,14 +22,14 @@ from tests.ui.pty_kit import Terminal, imi, patched
 SECRET = "hunter2-secret-value"
 # A key that does something wrong; `app` is the dashboard's class.
 BROKEN = f"""
-from imi_monitor.ui import main
+from imi_monitor.ui import app as module
 def broken(self, *event):
     secret_local = {SECRET!r}
     raise RuntimeError("a bug")
-class app(main.ImiApp):
+class app(module.ImiApp):
     BINDINGS = [("Z", "broken", "")]
     action_broken = broken
-main.ImiApp = app
+module.ImiApp = app
 """
 
 
@@ -139,8 +141,7 @@ def test_the_pane_is_closed(repo: Repo) -> None:  # T1: neither a spinning reade
 
 def test_the_pane_is_closed_and_nobody_sends_a_signal(repo: Repo) -> None:
     """As below `nohup`."""
-    deaf = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN); signal.signal = lambda *_: None"
-    with opened(repo, code=deaf) as terminal:
+    with opened(repo, code=DEAF) as terminal:
         terminal.close()
         assert terminal.process.wait(20) == 128 + signal.SIGHUP
 
@@ -234,8 +235,75 @@ def test_no_shell_to_go_to(repo: Repo) -> None:
         assert_clean(terminal)
 
 
-def test_killed_is_told_and_the_terminal_can_be_reset(repo: Repo) -> None:
+DEAF = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN); signal.signal = lambda *_: None"
+# Ends that nothing of ours lives to see.
+HARD_ENDS = {
+    "SIGKILL": "",
+    "SIGSEGV": "import ctypes\napp.action_broken = lambda self: ctypes.string_at(0)",
+    "os._exit": "import os\napp.action_broken = lambda self: os._exit(3)",
+}
+
+
+def posted(terminal: Terminal) -> None:
+    """Until the shell that outlives the dashboard is there."""
+    terminal.until(lambda: any("stty" in args for args in children(terminal.process.pid)))
+
+
+def children(pid: int) -> list[str]:
+    listed = subprocess.run(
+        ["ps", "-ww", "-o", "args=", "--ppid", str(pid)], capture_output=True, text=True, check=False
+    )
+    return listed.stdout.splitlines()
+
+
+def ended_hard(terminal: Terminal, how: str) -> int:
+    posted(terminal)
+    if how == "SIGKILL":
+        terminal.signal(signal.SIGKILL)
+    else:
+        terminal.send(b"Z")
+    return terminal.process.wait(20)
+
+
+@pytest.mark.parametrize("how", HARD_ENDS)
+def test_ended_without_any_warning(repo: Repo, how: str) -> None:  # T1
+    with opened(repo, code=f"{BROKEN}\n{HARD_ENDS[how]}") as terminal:
+        assert ended_hard(terminal, how) == {"SIGKILL": -signal.SIGKILL, "SIGSEGV": -signal.SIGSEGV, "os._exit": 3}[how]
+        terminal.until(lambda: terminal.modes_left() == set() and terminal.line_settings_kept())
+    with opened(repo) as terminal:  # and it is told
+        terminal.until(b"killed")
+        terminal.send(b"q")
+        assert terminal.ended() == 0
+
+
+def test_whoever_has_the_terminal_by_then_keeps_its_settings(repo: Repo) -> None:
+    """A shell may be quicker than the one that restores: its line editor must not be switched off again."""
     with opened(repo) as terminal:
+        posted(terminal)
+        terminal.signal(signal.SIGSTOP)
+        editing = termios.tcgetattr(terminal.slave)
+        editing[3] = editing[3] & ~(termios.ICANON | termios.ECHO) | termios.ISIG
+        termios.tcsetattr(terminal.slave, termios.TCSANOW, editing)
+        terminal.signal(signal.SIGKILL)
+        terminal.until(lambda: terminal.modes_left() == set())
+        assert termios.tcgetattr(terminal.slave)[3] == editing[3]
+
+
+def test_nobody_stands_guard_after_an_end_in_order(repo: Repo) -> None:
+    with opened(repo) as terminal:
+        posted(terminal)
+        guard = subprocess.run(
+            ["ps", "-o", "pid=", "--ppid", str(terminal.process.pid)], capture_output=True, text=True, check=True
+        ).stdout.split()
+        terminal.send(b"q")
+        assert terminal.ended() == 0
+        assert_clean(terminal)
+        assert not any(os.path.exists(f"/proc/{pid}") for pid in guard)
+
+
+def test_killed_before_anybody_stands_guard(repo: Repo) -> None:
+    """Then a command makes the terminal usable."""
+    with opened(repo, code="from imi_monitor.ui.sentry import Sentry; Sentry.post = lambda self: None") as terminal:
         terminal.signal(signal.SIGKILL)
         terminal.ended()
         assert terminal.modes_left() and not terminal.line_settings_kept()
@@ -249,10 +317,6 @@ def test_killed_is_told_and_the_terminal_can_be_reset(repo: Repo) -> None:
         iflag, oflag, _, lflag, *_ = termios.tcgetattr(terminal.slave)
         assert (oflag, lflag) == (terminal.before[1], terminal.before[3])
         assert iflag & (termios.ICRNL | termios.IXON) == terminal.before[0] & (termios.ICRNL | termios.IXON)
-    with opened(repo) as terminal:
-        terminal.until(b"killed")
-        terminal.send(b"q")
-        assert terminal.ended() == 0
 
 
 def test_without_a_terminal(repo: Repo) -> None:
@@ -268,14 +332,46 @@ def test_reset_without_any_terminal(repo: Repo) -> None:
     assert done.returncode == 1 and done.stderr == "imi: there is no terminal here to reset\n"
 
 
+KEPT = ["q", "ctrl-c", "SIGINT", "SIGTERM", "SIGHUP", "exception", "stop and go", *HARD_ENDS, "closed", "in an act"]
+
+
 @pytest.mark.soak
-def test_two_hundred_ends(repo: Repo) -> None:  # T1, D8
-    ends = [b"q", b"\x03", signal.SIGTERM, signal.SIGHUP, signal.SIGINT, b"Z"]
-    for number in range(200):
-        with opened(repo, code=BROKEN) as terminal:
-            how = ends[number % len(ends)]
-            terminal.send(how) if isinstance(how, bytes) else terminal.signal(how)
+@pytest.mark.parametrize("how", KEPT)
+def test_twenty_times_each(repo: Repo, how: str) -> None:  # T1, D8
+    """However it ends: a clean terminal, within two seconds, and nothing that keeps the registry locked."""
+    repo.worktree("feat-api")
+    for _ in range(20):
+        with opened(repo, code=f"{BROKEN}\n{HARD_ENDS.get(how, '')}") as terminal:
             asked = time.monotonic()
-            terminal.ended()
-            assert time.monotonic() - asked < 3  # 2 s, and the reading of what it wrote
-            assert_clean(terminal)
+            if how in HARD_ENDS:
+                ended_hard(terminal, how)
+                terminal.until(lambda: terminal.modes_left() == set() and terminal.line_settings_kept())
+            else:
+                end_it(terminal, how)
+                terminal.ended() if how != "closed" else terminal.process.wait(20)
+                assert time.monotonic() - asked < 3  # 2 s, and the reading of what it wrote
+                if how != "closed":
+                    assert_clean(terminal)
+        with contextlib.closing(sqlite3.connect(paths.default_database(), timeout=0)) as registry:
+            registry.execute("BEGIN IMMEDIATE")
+
+
+def end_it(terminal: Terminal, how: str) -> None:
+    keys = {"q": b"q", "ctrl-c": b"\x03", "exception": b"Z"}
+    if how in keys:
+        terminal.send(keys[how])
+    elif how.startswith("SIG"):
+        terminal.signal(getattr(signal, how))
+    elif how == "closed":
+        terminal.close()
+    elif how == "stop and go":  # no shell could continue it here: it goes on by itself
+        seen = len(terminal.output)
+        terminal.send(b"\x1a")
+        terminal.until(lambda: b"human" in terminal.output[seen:])
+        terminal.send(b"q")
+    else:  # while a claim is written
+        seen = len(terminal.output)
+        terminal.send(b"c")
+        terminal.until(lambda: b"Leave" in terminal.output[seen:])
+        terminal.send(b"\r")
+        terminal.signal(signal.SIGTERM)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -16,7 +17,8 @@ from textual.pilot import Pilot
 from imi_monitor import actions
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.views import VIEWS
-from tests.ui import worlds
+from tests.helpers import Repo, imi
+from tests.ui import agent_worlds, worlds
 from tests.ui.payloads import PAYLOADS, bad_characters, leaked
 from tests.ui.pty_kit import Terminal
 from tests.ui.snapshot_kit import no_surroundings, stand_still, text_of
@@ -33,7 +35,7 @@ def test_nothing_gets_through_to_the_terminal(tmp_path: Path, size: tuple[int, i
         for number in range(len(names)):
             seen = len(terminal.output)
             os.kill(terminal.process.pid, signal.SIGUSR1)
-            terminal.until(lambda: len(terminal.output) > seen)  # noqa: B023
+            terminal.until(lambda: published(tmp_path) > number + 1 and len(terminal.output) > seen)  # noqa: B023
             # 1 to 5 in turn, so that on a narrow screen each panel is seen; a look at another worktree
             terminal.send(b"%d" % (number % 5 + 1))
             terminal.send(b"\x1b[B")
@@ -45,6 +47,11 @@ def test_nothing_gets_through_to_the_terminal(tmp_path: Path, size: tuple[int, i
         assert terminal.ended() == 0, terminal.after_screen()
         assert leaked(bytes(terminal.output)) == []
         assert terminal.modes_left() == set()
+
+
+def published(folder: Path) -> int:
+    file = folder / "published"
+    return int(file.read_text() or 0) if file.exists() else 0
 
 
 # One of each kind within the first few characters, which are what a narrow column shows.
@@ -59,7 +66,7 @@ MIXED = "\x1b]0;o\x07[/x]\x9b2J\u202e\udcff日\n\t[b]"
 def test_every_screen_shows_it_harmless(payload: str, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     """A field that is not made safe shows any payload; that `safe` knows them all is tested where it is."""
     stand_still(monkeypatch)
-    world = worlds.hostile(worlds.rich(), payload)
+    world = worlds.hostile(agent_worlds.rich(), payload)
     bad: dict[str, list[str]] = {}
 
     def look(app: ImiApp, place: str) -> None:
@@ -85,6 +92,11 @@ def screens() -> list[tuple[str, tuple[str, ...]]]:
     found = [(f"panel {number}", (number, "down", "z")) for number in "12345"]
     found += [(f"view {view.word}", (view.key_shown, "down", "enter")) for view in VIEWS]
     found += [(f"dialog {action.words[0]}", (action.key,)) for action in actions.all_actions() if action.key]
+    found += [
+        ("peek", ("1", "space", "right")),
+        ("chosen agent", ("3", "down", "space")),
+        ("chosen one explained", ("3", "E", "end")),
+    ]
     return [*found, ("filter", ("slash", "a")), ("help", ("question_mark",)), ("last", ("end",))]
 
 
@@ -95,3 +107,78 @@ async def visit(pilot: Pilot[Any], keys: tuple[str, ...]) -> None:
 async def home(pilot: Pilot[Any]) -> None:
     """Steps out until nothing is left to step out of."""
     await pilot.press("escape", "escape", "escape")
+
+
+def test_a_repository_full_of_it(tmp_path: Path) -> None:  # T2
+    """Files, branches, commits, authors, tasks and reasons of a real repository, through every view and dialog."""
+    hostile_through(hostile_repository(tmp_path), SIZES[0])
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("size", [*SIZES, (40, 12)], ids=lambda size: str(size[0]))
+def test_a_repository_full_of_it_at_every_width(tmp_path: Path, size: tuple[int, int]) -> None:  # T2
+    hostile_through(hostile_repository(tmp_path), size)
+
+
+BRANCH = "feat/\u202ex\u200b\x9b]b"  # git takes it, and C1 controls in it
+
+
+def hostile_repository(folder: Path) -> Repo:
+    repo = Repo.create(folder / "app")
+    tree = repo.worktree("feat-x", BRANCH)
+    for number, payload in enumerate(PAYLOADS.values()):
+        name, text = file_name(payload), raw(payload)
+        (tree.path / f"{number}.txt").write_bytes(text)
+        tree.git("add", f"{number}.txt")
+        author = " ".join(file_name(payload).decode("utf-8", "replace").split()).strip("<>") or "x"
+        subprocess.run(
+            ["git", "-c", f"user.name={author}", "commit", "-q", "--allow-empty-message", "--cleanup=verbatim", "-F", "-"],
+            cwd=tree.path, input=text, check=True, capture_output=True,
+        )  # fmt: skip
+        for place in (tree.path, repo.path):  # in both: they collide
+            with open(os.path.join(os.fsencode(place), b"%d" % number + name), "wb") as file:
+                file.write(text)
+    task = PAYLOADS["clipboard bel"] + PAYLOADS["markup"]
+    assert imi("claim", "feat-x", "--agent", "one", "--task", task, cwd=repo.path).code == 0
+    forced = imi("claim", "feat-x", "--agent", "two", "--force", "--reason", task, "--task", task, cwd=repo.path)
+    assert forced.code == 0, forced.err
+    return repo
+
+
+def raw(payload: str) -> bytes:
+    """As bytes that somebody else could have written; half a surrogate pair is none."""
+    return payload.replace("\ud800", "").encode("utf-8", "surrogateescape").replace(b"\0", b"")
+
+
+def file_name(payload: str) -> bytes:
+    """As much of it as a file system takes."""
+    return raw(payload).replace(b"/", b"_")[:200]
+
+
+def hostile_through(repo: Repo, size: tuple[int, int]) -> None:
+    argv = [sys.executable, "-m", "imi_monitor", "monitor", "--repo", str(repo.path)]
+    with Terminal(argv, cwd=repo.path, size=size) as terminal:
+        terminal.until(b"feat-x")
+        terminal.until(lambda: "?2048" in terminal.modes_left())
+        for keys in (*"12345", *(f"{view.key_shown}jjG" for view in VIEWS), "dt", "L\r", *"DcRiNaYPZy?"):
+            seen = len(terminal.output)
+            for key in keys:
+                terminal.send(key.encode())
+                time.sleep(0.1)
+            rest(terminal)
+            assert len(terminal.output) > seen, f"{keys} showed nothing"
+            for _ in range(2):
+                terminal.send(b"\x1b")
+                time.sleep(0.15)  # an escape right before a letter would be one key
+        terminal.send(b"q")
+        assert terminal.ended() == 0, terminal.after_screen()
+        assert leaked(bytes(terminal.output)) == []
+        assert terminal.modes_left() == set()
+
+
+def rest(terminal: Terminal) -> None:
+    """Until nothing more comes: the answers of git and the registry are on the screen."""
+    seen = -1
+    while seen != len(terminal.output):
+        seen = len(terminal.output)
+        time.sleep(0.25)

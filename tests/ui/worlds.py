@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 from imi_monitor.engine import Engine
+from imi_monitor.model.agent import Agent
 from imi_monitor.model.change import Change, Kind
 from imi_monitor.model.snapshot import (
     ClaimState,
@@ -254,7 +255,21 @@ def fleet() -> Snapshot:
 # -- hostile ------------------------------------------------------------------------------------------------------------
 
 # Words of our own, and git's letters and hashes; everything else can be anything.
-_OURS = {"state", "watched", "kind", "index", "tree", "host", "operation", "sha", "head"}
+_OURS = {
+    "state",
+    "watched",
+    "kind",
+    "index",
+    "tree",
+    "host",
+    "operation",
+    "sha",
+    "head",
+    "claim",
+    "confidence",
+    "source",
+}
+_AGENTS_OWN = {"id", "claim"}
 
 
 def hostile(value: Any, payload: str) -> Any:
@@ -268,5 +283,12 @@ def hostile(value: Any, payload: str) -> Any:
     given = {field.name: getattr(value, field.name) for field in fields(value)}
     if isinstance(value, Key):  # different worktrees must stay different
         return replace(value, worktree=f"{value.worktree}{payload}", repo=payload)
-    changed = {name: hostile(one, payload) for name, one in given.items() if name not in _OURS}
+    if isinstance(value, Agent):
+        given["id"] = f"{value.id}{payload}"
+        return replace(
+            value, **{name: one if name in _AGENTS_OWN else hostile(one, payload) for name, one in given.items()}
+        )
+    changed = {
+        name: hostile(one, payload) for name, one in given.items() if name not in _OURS or not isinstance(one, str)
+    }
     return replace(value, **changed)

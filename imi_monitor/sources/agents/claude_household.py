@@ -8,11 +8,12 @@ from datetime import UTC, datetime
 from imi_monitor.model import times
 from imi_monitor.sources.agents.base import AgentProcess, Sighting, World
 from imi_monitor.sources.agents.claude_jobs import Jobs
-from imi_monitor.sources.agents.claude_places import Places, Watched, session_of, slug
+from imi_monitor.sources.agents.claude_places import Places, Watched, real, session_of, slug
 from imi_monitor.sources.agents.claude_registry import Entry, Registry, lives
 from imi_monitor.sources.agents.claude_search import DAY, Search
 from imi_monitor.sources.agents.claude_session import Session
 
+_ASK = 0.5  # seconds between two questions to the system for everybody's life
 _SEARCHED = 4  # sessions whose transcript is looked for everywhere, in one look
 _SMALL = 8 << 20  # an ended session is read from its beginning only if it is no longer than that
 
@@ -26,9 +27,10 @@ class Household:
         self._jobs = Jobs(places)
         self._search = Search(places)
         self._proven: set[str] = set()
-        self._dead: dict[str, Entry] = {}
         self._at_work: dict[tuple[int, str | None], str] = {}  # the session of each process
         self._wholes = 0
+        self._known: tuple[object, ...] = ()
+        self._asked_at = 0.0
 
     def look(self, world: World, watched: Watched, touched: frozenset[str] | None) -> None:
         now = times.stamp(datetime.fromtimestamp(world.now, UTC))
@@ -73,10 +75,15 @@ class Household:
     # -- who lives ----------------------------------------------------------------------------------------------------
 
     def _list(self, world: World, watched: Watched, now: str) -> None:
+        """Who is listed, and who of them lives; asked again when something was read, or a while is over."""
+        known = (watched, self.registry.readings, self._jobs.readings, len(self.sessions))
+        if known == self._known and 0 <= world.now - self._asked_at < _ASK:
+            return
+        self._known, self._asked_at = known, world.now
         best: dict[str, tuple[Entry, bool | None]] = {}
-        for path, entry in self.registry.entries.items():
+        for entry in self.registry.entries.values():
             if entry.session in self.sessions or watched.inside(entry.cwd):
-                alive = self._alive(path, entry, world)
+                alive = lives(entry, world, self._proven)
                 if entry.session not in best or alive or _begins_later(entry, alive, *best[entry.session]):
                     best[entry.session] = (entry, alive)
         for ident, (entry, alive) in best.items():
@@ -87,14 +94,6 @@ class Household:
                 self._session(job.session).job = job
         for ident in self.sessions.keys() - best.keys():
             self._unlisted(self.sessions[ident], world, now)
-
-    def _alive(self, path: str, entry: Entry, world: World) -> bool | None:
-        if self._dead.get(path) == entry:
-            return False  # the dead stay dead
-        alive = lives(entry, world, self._proven)
-        if alive is False:
-            self._dead[path] = entry
-        return alive
 
     def _listed(self, entry: Entry, alive: bool | None, now: str) -> None:
         if alive:
@@ -120,12 +119,12 @@ class Household:
     def adopt(self, process: AgentProcess, now: str) -> bool:
         """Give a process that is in no list to the session that must be its own: of a version that keeps no list."""
         began = times.stamp(datetime.fromtimestamp(process.began_at, UTC))
-        there = os.path.realpath(process.cwd)
+        there = real(process.cwd)
         fitting = [
             one
             for one in self.sessions.values()
             if one.life.entry is None and not one.registers and one.last_at >= began
-            and any(os.path.realpath(cwd) == there for cwd in one.cwds)
+            and there in map(real, one.cwds)
         ]  # fmt: skip
         if not fitting:
             return False

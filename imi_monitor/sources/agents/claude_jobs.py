@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from imi_monitor.model import times
 from imi_monitor.model.agent import CANCELLED, COMPLETED, FAILED, WAITING, Evidence
 from imi_monitor.sources.agents.claude_places import Places
-from imi_monitor.sources.agents.claude_records import table, text, written
+from imi_monitor.sources.agents.claude_records import identity, table, text, written
 
 _MOST = 100
 _LONGEST = 1 << 20
@@ -44,6 +44,7 @@ class Jobs:
     def __init__(self, places: Places) -> None:
         self.folder = places.jobs
         self.by_session: dict[str, Job] = {}
+        self.readings = 0
         self._marks: dict[str, int] = {}
 
     def look(self, touched: frozenset[str] | None) -> None:
@@ -80,13 +81,14 @@ class Jobs:
         except (OSError, ValueError, RecursionError):
             return  # gone, or being written: it is read when it changed again
         self._marks[ident] = mark
+        self.readings += 1
         if job is not None:
             self.by_session[job.session] = job
 
 
 def _job(ident: str, found: object, mark: int) -> Job | None:
     told = table(found)
-    session = text(told.get("sessionId"), 200)
+    session = identity(told.get("sessionId"))
     if session is None:
         return None
     return Job(

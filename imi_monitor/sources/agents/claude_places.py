@@ -36,7 +36,7 @@ class Places:
         return f"{self.home}/jobs"
 
     def transcript(self, cwd: str, session: str) -> str:
-        return f"{self.projects}/{slug(os.path.realpath(cwd))}/{session}.jsonl"
+        return f"{self.projects}/{slug(real(cwd) or '')}/{session}.jsonl"
 
 
 def places(world: World) -> list[Places]:
@@ -45,6 +45,14 @@ def places(world: World) -> list[Places]:
     wanted = (world.env.get("CLAUDE_CONFIG_DIR"), f"{world.home}/.claude", f"{config}/claude")
     real = dict.fromkeys(os.path.realpath(path) for path in wanted if path)
     return [Places(path) for path in real if os.path.isdir(path)]
+
+
+def real(cwd: str) -> str | None:
+    """A recorded folder as the disk has it; None for a name that no folder can have."""
+    try:
+        return os.path.realpath(cwd)
+    except (ValueError, OSError):
+        return None
 
 
 def slug(path: str) -> str:
@@ -78,7 +86,7 @@ class Watched:
         if cwd is None:
             return False
         if cwd not in self._known:
-            self._known[cwd] = self._world.watched(cwd)
+            self._known[cwd] = real(cwd) is not None and self._world.watched(cwd)
         return self._known[cwd]
 
     def may_hold(self, folder: str) -> bool:

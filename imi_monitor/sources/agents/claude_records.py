@@ -7,6 +7,7 @@ never parsed. What is not known to be useless is parsed: a new kind of record mu
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
@@ -19,6 +20,7 @@ _USELESS = tuple(
     b'{"type":"' + kind
     for kind in (b'mode"', b"atis-", b"api-", b'last-prompt"', b'tools-used"', b'file-history-snapshot"', b'progress"')
 )
+_IDENTITY = re.compile(r"[A-Za-z0-9_-]{1,100}\Z")
 _BEGINNINGS = (b'{"parentUuid":', b'{"type":')
 _ATTACHMENT = b'"attachment":{'
 _HEAD = 200  # bytes in which a record says what it is
@@ -49,6 +51,11 @@ def _load(line: bytes) -> Record | None:
 def text(value: object, most: int = LONGEST) -> str | None:
     """A text that says something, bounded; anything else is unknown."""
     return value.strip()[:most] or None if isinstance(value, str) else None
+
+
+def identity(value: object) -> str | None:
+    """A session's name, which is also a file's: nothing that leads elsewhere."""
+    return value if isinstance(value, str) and _IDENTITY.match(value) else None
 
 
 def whole(value: object) -> int | None:

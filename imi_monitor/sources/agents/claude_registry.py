@@ -16,7 +16,7 @@ from functools import cache
 from imi_monitor import host
 from imi_monitor.sources.agents.base import World
 from imi_monitor.sources.agents.claude_places import Places
-from imi_monitor.sources.agents.claude_records import from_milliseconds, table, text, whole
+from imi_monitor.sources.agents.claude_records import from_milliseconds, identity, table, text, whole
 
 _ENTRY = re.compile(r"[0-9]+\.json\Z")  # beside it lies a key that is none of our business
 _PANE = re.compile(r"%[0-9]+\Z")
@@ -51,6 +51,7 @@ class Registry:
     def __init__(self, places: Places) -> None:
         self.entries: dict[str, Entry] = {}  # by path
         self.exists = False
+        self.readings = 0
         self._folder = places.sessions
         self._marks: dict[str, tuple[int, int, int]] = {}
         self._torn: set[str] = set()  # read while they were written
@@ -83,6 +84,7 @@ class Registry:
 
     def _read(self, path: str) -> None:
         self._torn.discard(path)
+        self.readings += 1
         mark = _mark(path)
         if mark is None:
             self.entries.pop(path, None)
@@ -103,8 +105,8 @@ class Registry:
 def entry_of(file: str, found: object) -> Entry | None:
     """An entry; None when it does not even name its process, session and folder."""
     told = table(found)
-    pid, session, cwd = whole(told.get("pid")), text(told.get("sessionId"), 200), text(told.get("cwd"), 4096)
-    if pid is None or session is None or cwd is None:
+    pid, session, cwd = whole(told.get("pid")), identity(told.get("sessionId")), text(told.get("cwd"), 4096)
+    if not pid or session is None or cwd is None or told.get("kind") == "daemon":  # which works for all, and is none
         return None
     status = told.get("status")
     pane = _PANE.search(text(told.get("tmux"), 200) or "")

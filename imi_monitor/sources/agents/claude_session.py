@@ -156,6 +156,8 @@ class Session:
     def _asked(self, entry: Entry) -> Call | None:
         """The call that a dialog is about; one that a former process left open it is not."""
         call = self.transcript.talk.asking() if self.transcript else None
+        if call is None and self.subagents is not None:
+            call = self.subagents.asking()
         return call if call is not None and call.at >= (entry.started_at or "") else None
 
     def _unless_cut_off(self, told: Evidence) -> Evidence:
@@ -183,7 +185,8 @@ class Session:
         return replace(
             facts, model=talk.model, branch=talk.branch, turn_at=talk.turn_at, prompt=talk.prompt,
             last_message=talk.last_message, tokens_in=fresh, tokens_out=out, tokens_cached=cached, cost_usd=talk.cost,
-            context_used=talk.usage.context, files=files, ended_at=self.life.went_on_at or talk.ended_at,
+            context_used=talk.usage.context, files=files,
+            ended_at=None if self.life.alive else self.life.went_on_at or talk.ended_at,
         )  # fmt: skip
 
     def _at_work(self) -> int | None:

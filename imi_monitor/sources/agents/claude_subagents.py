@@ -11,6 +11,7 @@ import os
 from dataclasses import replace
 
 from imi_monitor.model.agent import Evidence, Happened
+from imi_monitor.sources.agents.claude_calls import Call
 from imi_monitor.sources.agents.claude_records import table, text
 from imi_monitor.sources.agents.claude_transcript import Transcript
 
@@ -94,6 +95,11 @@ class Subagents:
     @property
     def at_work(self) -> int:
         return sum(1 for one in self._found.values() if one.working)
+
+    def asking(self) -> Call | None:
+        """The open call of one that works."""
+        calls = [call for one in self._found.values() if one.working and (call := one.transcript.talk.asking())]
+        return max(calls, key=lambda call: call.at, default=None)
 
     def evidence(self, asked: bool) -> Evidence | None:
         """What the one that did something last does."""

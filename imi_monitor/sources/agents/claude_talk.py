@@ -46,6 +46,19 @@ _ENDS: Final = {
     "refusal": (FAILED, "the model refused to answer"),
     "model_context_window_exceeded": (FAILED, "the context window is full"),
 }
+_LASTING: Final = (
+    "mode",
+    "prompt",
+    "turn_at",
+    "title",
+    "last_message",
+    "model",
+    "cost",
+    "version",
+    "branch",
+    "cwd",
+    "at",
+)
 _CONVERSATION: Final = ("user", "assistant", "system")
 
 
@@ -76,6 +89,7 @@ class Talk:
         self._detail: str | None = None
         self._message: str | None = None
         self._unanswered = False  # the model was asked, and asked again, and said nothing yet
+        self._maybe_last = False  # old versions do not say which message ends a turn
         self._takers: dict[str, Callable[[Record], list[Happened]]] = {
             "user": self._user,
             "assistant": self._assistant,
@@ -109,13 +123,30 @@ class Talk:
             return self._plain()
         return self._of_a_call(calls[0] if asked else calls[-1])
 
+    def inherit(self, earlier: Talk) -> None:
+        """What was so before the first record that was taken here, where none of them said otherwise."""
+        for name in _LASTING:
+            if getattr(self, name) is None:
+                setattr(self, name, getattr(earlier, name))
+        if self._state is None:
+            self._state, self._since, self._says, self._detail = (
+                earlier._state, earlier._since, earlier._says, earlier._detail,
+            )  # fmt: skip
+            self.calls.open, self._unanswered = earlier.calls.open, earlier._unanswered
+        self.calls.background = earlier.calls.background | self.calls.background
+
+    @property
+    def knows(self) -> bool:
+        """Whether anything it took says what is so."""
+        return self._state is not None
+
     @property
     def working(self) -> bool:
         return self._state is not None and self._state not in RESTING
 
     def asking(self) -> Call | None:
         """The call that a dialog is most likely about: they are asked for in their order."""
-        return next(iter(self.calls.open.values()), None)
+        return next(iter(self.calls.open.values()), None) if self.working else None
 
     def _plain(self) -> Evidence:
         state = PLANNING if self._state == RUNNING and self.mode == "plan" else self._state or RUNNING
@@ -126,6 +157,8 @@ class Talk:
         """What the file would look the same for."""
         if self._unanswered:
             return frozenset({CANCELLED})  # an Esc before the model said anything is written nowhere
+        if self._maybe_last:
+            return frozenset({COMPLETED, CANCELLED})
         return frozenset({RUNNING}) if self._state == COMPLETED and self.calls.background else frozenset()
 
     def _of_a_call(self, call: Call) -> Evidence:
@@ -138,7 +171,7 @@ class Talk:
 
     def _set(self, state: str, record: Record, says: str, detail: str | None = None) -> None:
         self._state, self._since, self._says, self._detail = state, self._moment(record), says, detail
-        self.only_below = self._unanswered = False
+        self.only_below = self._unanswered = self._maybe_last = False
 
     def _moment(self, record: Record) -> str:
         return written(record.get("timestamp")) or self.at or "1970-01-01T00:00:00.000000+00:00"
@@ -171,15 +204,15 @@ class Talk:
 
     def _result(self, block: Record, record: Record) -> list[Happened]:
         call = self.calls.open.get(str(block.get("tool_use_id")))
-        if call is not None and block.get("is_error") is not True:
-            self._change_mode(call.tool.name)
+        if block.get("is_error") is not True:
+            self._change_mode(call.tool.name if call else None, table(record.get("toolUseResult")))
         made = self.calls.finish(block, self._moment(record), record.get("toolUseResult"))
         self._set(RUNNING, record, "ends with the result of a tool: the model has it now")
         return made
 
-    def _change_mode(self, tool: str) -> None:
-        if tool == PLAN and self.mode == "plan":
-            self.mode = None  # approved
+    def _change_mode(self, tool: str | None, result: Record) -> None:
+        if tool == PLAN or "plan" in result:
+            self.mode = "default"  # the plan was approved
         elif tool == ENTER_PLAN:
             self.mode = "plan"
 
@@ -249,8 +282,8 @@ class Talk:
         state, detail = _ENDS.get(reason, (RUNNING, None)) if isinstance(reason, str) else (RUNNING, None)
         if state == RUNNING:
             self._set(RUNNING, record, "ends with a message that is not the last of its turn")
+            self._maybe_last = reason is None and not self.calls.open
             return []
-        self.calls.open.clear()
         self._set(state, record, f"ends with a message that ends its turn ({reason})", detail)
         return [Happened(state, f"{ident}:{state}", self._moment(record), detail)]
 

@@ -16,6 +16,7 @@ from imi_monitor.sources.agents.claude_usage import Counts
 from imi_monitor.sources.agents.tail import Tail
 
 _WINDOW = 192 << 10
+_WIDEST = 8 << 20
 _MOST_NEWS = 2000  # of one reading of the end
 _FEW = 2  # lines torn by a crash or two are no sign of a new format
 
@@ -27,6 +28,7 @@ class Transcript:
         self.path = path
         self.readings = 0  # grows when something new is known
         self._aside = aside
+        self._window = window
         self._tail = Tail(path, window)
         self._begin()
 
@@ -50,6 +52,15 @@ class Transcript:
         return self._tail.has_older
 
     def read(self) -> list[Happened]:
+        made = self._read()
+        while not self.talk.knows and self.has_older and self._window < _WIDEST:  # nothing but snapshots at the end
+            self._window *= 4
+            self._tail = Tail(self.path, self._window)
+            self._begin()
+            made = self._read()
+        return made[-_MOST_NEWS:]
+
+    def _read(self) -> list[Happened]:
         lines = self._tail.new()
         if self._tail.begun_anew:
             self._begin()
@@ -57,21 +68,15 @@ class Transcript:
         if lines and not self._opened:
             self._opened = True
             self._earlier.usage.elsewhere = self.talk.usage.recent
-        return made[-_MOST_NEWS:]
+        return made
 
     def before(self) -> list[Happened]:
         """What happened in the next piece of the part before the end."""
         made = self._take(self._earlier, self._tail.older())
         if not self.has_older:
-            self._at_the_seam()
+            self.readings += 1
+            self.talk.inherit(self._earlier)
         return made
-
-    def _at_the_seam(self) -> None:
-        """The beginning is known now: what the end did not say holds from there."""
-        self.readings += 1
-        for name in ("mode", "prompt", "turn_at", "title", "last_message", "model", "cost"):
-            if getattr(self.talk, name) is None:
-                setattr(self.talk, name, getattr(self._earlier, name))
 
     @property
     def tokens(self) -> Counts | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -10,13 +11,15 @@ from imi_monitor.model.agent import FAILED, RESTING, WAITING, Evidence
 from imi_monitor.sources.agents import codex_index, loose
 from imi_monitor.sources.agents.base import Sighting, World
 from imi_monitor.sources.agents.codex_daemon import Daemon, Status
+from imi_monitor.sources.agents.codex_items import Context
 from imi_monitor.sources.agents.codex_locks import Locks
 from imi_monitor.sources.agents.codex_owner import Candidate, Life, owners
-from imi_monitor.sources.agents.codex_records import Context
 from imi_monitor.sources.agents.codex_threads import DAY, Thread, day_folders, head, recent, thread_of
 
+_MOST_NEW = 40  # threads that are read for the first time in one look
 _SETTLES = 1.0  # seconds in which the daemon may be behind the file, or the file behind the daemon
-_AGAIN = 0.9  # a busy thread's status is read again after so long
+_AGAIN = 5.0  # a busy thread's status is read again after so long, should the daemon not push its changes
+_TERMINALS = re.compile(r"tui|cli|exec")  # originators: `codex-tui`, `codex_cli_rs`, `codex_exec`
 
 
 class CodexReader:
@@ -50,12 +53,16 @@ class CodexReader:
         self._locks.look(anew=touched is None)
         self._find(world, touched)
         grown = self._read(touched)
-        self._read_on()
+        for thread in self._to_read_on()[:1]:
+            thread.read_older()
         self._drop_old(world)
         mine = [thread for thread in self.threads.values() if not thread.course.internal]
         self._ask_daemon(world, touched, grown)
-        lives = owners([self._candidate(one, world) for one in mine], self._locks, world)
-        return [self._sighting(one, lives[one.id], lives, world) for one in mine if self._shown(one)]
+        lives = self._lives(mine, world)
+        self.unread = bool(self._to_read_on()) or any(not one.begun for one in self.threads.values())
+        helpers = self._helpers(mine, lives)
+        shown = [one for one in mine if self._shown(one, lives[one.id])]
+        return [self._told(one, lives[one.id], helpers.get(one.id, ()), world) for one in shown]
 
     def close(self) -> None:
         """Leave the daemon."""
@@ -125,24 +132,34 @@ class CodexReader:
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def _read(self, touched: frozenset[str] | None) -> list[str]:
-        """The threads that grew."""
-        return [
-            thread.id
-            for thread in self.threads.values()
-            if (touched is None or thread.path in touched or thread.heard_at == 0.0) and thread.read()
-        ]
+        """The threads that grew. New ones come some a look, those that live first."""
+        known = [one for one in self.threads.values() if one.begun and (touched is None or one.path in touched)]
+        new = [one for one in self.threads.values() if not one.begun]
+        new.sort(key=lambda one: (one.id in self._locks.threads, one.heard_at), reverse=True)
+        return [thread.id for thread in (*known, *new[:_MOST_NEW]) if thread.read()]
 
-    def _read_on(self) -> None:
-        """One slice of one thread that is not read to its end, or from its beginning."""
-        waiting = [thread for thread in self.threads.values() if thread.unread]
-        if waiting:
-            waiting[0].read_older()
-        self.unread = len(waiting) > 1 or any(thread.unread for thread in waiting[:1])
+    def _to_read_on(self) -> list[Thread]:
+        """Living threads that are not read to their end, or from their beginning."""
+        return [one for one in self.threads.values() if one.unread and (one.unseen.owned or one.tail.behind)]
+
+    def _lives(self, threads: Sequence[Thread], world: World) -> Mapping[str, Life]:
+        found = dict(owners([self._candidate(one, world) for one in threads], self._locks, world))
+        for thread in threads:
+            life = found[thread.id]
+            if life.alive is False and thread.unseen.owned and thread.begun:
+                thread.read()  # its last words may have come with its end
+            if life.alive is not False:
+                thread.unseen.owner_is(life.pid, life.started)
+            elif thread.unseen.nobody(thread.heard_at) is None:
+                found[thread.id] = replace(life, alive=None)
+        return found
 
     def _candidate(self, thread: Thread, world: World) -> Candidate:
         status = self._daemon.statuses.get(thread.id)
-        working = thread.course.working if status is None else status.state not in RESTING
-        return Candidate(thread.id, self._place(thread.cwd, world) or "", thread.heard_at, working)
+        working = thread.course.working or (status is not None and status.state not in RESTING)
+        terminal = bool(_TERMINALS.search(thread.course.context.originator or ""))
+        return Candidate(thread.id, self._place(thread.cwd, world) or "", thread.heard_at, working, terminal,
+                         thread.unseen.left_by(thread.heard_at))  # fmt: skip
 
     # -- the daemon ---------------------------------------------------------------------------------------------------
 
@@ -150,15 +167,23 @@ class CodexReader:
         if not self.threads:
             return
         statuses = self._daemon.statuses
-        busy = [name for name, one in statuses.items() if self._may_have_changed(name, one) and _old(one, world.now)]
+        busy = [name for name, one in statuses.items() if self._may_have_changed(name, one, world.now)]
         control = os.path.dirname(self._daemon.path)
         whole = touched is None or any(os.path.dirname(path) in (control, self._locks.folder) for path in touched)
         again = [name for name in (*grown, *busy) if name in self.threads]
+        before = {name: one.raw for name, one in statuses.items()}
         self._daemon.look(world.now, whole, again)
+        for name, one in self._daemon.statuses.items():
+            if before.get(name) != one.raw and name in self.threads:
+                self.threads[name].read()  # it says why
 
-    def _may_have_changed(self, name: str, status: Status) -> bool:
+    def _may_have_changed(self, name: str, status: Status, now: float) -> bool:
+        """It is busy, or its file says otherwise."""
         thread = self.threads.get(name)
-        return thread is not None and (status.state not in RESTING or thread.course.working)
+        if thread is None:
+            return False
+        busy = status.state not in RESTING
+        return busy != thread.course.working or (busy and now - status.read_at >= _AGAIN)
 
     def _said_by_daemon(self, thread: Thread, world: World) -> Evidence | None:
         status = self._daemon.statuses.get(thread.id)
@@ -176,15 +201,25 @@ class CodexReader:
 
     # -- telling ------------------------------------------------------------------------------------------------------
 
-    def _shown(self, thread: Thread) -> bool:
-        """A thread that works for another is told of there."""
-        parent = thread.course.context.parent
-        return not (parent in self.threads or (thread.course.context.child and parent is None)) and not (
-            thread.listed is not None and thread.listed.archived and thread.id not in self._locks.threads
-        )
+    def _shown(self, thread: Thread, life: Life) -> bool:
+        """A thread that works for another is told of there; one in which nothing happened before it ended, nowhere."""
+        context, held = thread.course.context, thread.id in self._locks.threads
+        helps = context.parent in self.threads or (context.child and context.parent is None)
+        archived = thread.listed is not None and thread.listed.archived and not held
+        empty = life.alive is False and thread.course.at is None and not thread.course.strange
+        return thread.begun and not (helps or archived or empty)
 
-    def _sighting(self, thread: Thread, life: Life, lives: Mapping[str, Life], world: World) -> Sighting:
-        helpers = [one for one in self._helpers(thread) if lives.get(one.id, Life(None)).alive is not False]
+    def _told(self, thread: Thread, life: Life, helpers: Sequence[Thread], world: World) -> Sighting:
+        """Of one that is over the same is told until something moves: there may be hundreds of them."""
+        key = (thread.read_count, life, thread.listed)
+        if thread.told is not None and thread.told[0] == key:
+            return thread.told[1]
+        found = self._sighting(thread, life, helpers, world)
+        over = life.alive is False and not helpers and thread.id not in self._daemon.statuses
+        thread.told = (key, replace(found, news=())) if over else None
+        return found
+
+    def _sighting(self, thread: Thread, life: Life, helpers: Sequence[Thread], world: World) -> Sighting:
         facts = thread.course.facts(thread.listed.title if thread.listed else None)
         facts = replace(
             facts,
@@ -198,8 +233,14 @@ class CodexReader:
             evidence=tuple(self._evidence(thread, helpers, world)), facts=facts, news=thread.take_news(),
         )  # fmt: skip
 
-    def _helpers(self, thread: Thread) -> list[Thread]:
-        return [one for one in self.threads.values() if one.course.context.parent == thread.id]
+    def _helpers(self, threads: Iterable[Thread], lives: Mapping[str, Life]) -> dict[str, list[Thread]]:
+        """Living subagents by the thread that they work for."""
+        found: dict[str, list[Thread]] = {}
+        for one in threads:
+            parent = one.course.context.parent
+            if parent is not None and lives[one.id].alive is not False:
+                found.setdefault(parent, []).append(one)
+        return found
 
     def _evidence(self, thread: Thread, helpers: Iterable[Thread], world: World) -> Iterator[Evidence]:
         told = self._said_by_daemon(thread, world)
@@ -215,10 +256,6 @@ class CodexReader:
 
 
 _NONE = Evidence("socket", FAILED, "", "")
-
-
-def _old(status: Status, now: float) -> bool:
-    return now - status.read_at >= _AGAIN
 
 
 def _rollouts(touched: Iterable[str], days: Sequence[str], since: float) -> Iterator[str]:

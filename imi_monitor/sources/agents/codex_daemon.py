@@ -16,7 +16,7 @@ from typing import Any
 
 from imi_monitor.model.agent import COMPLETED, FAILED, RUNNING, WAITING
 from imi_monitor.sources.agents import loose
-from imi_monitor.sources.agents.websocket import Broken, WebSocket
+from imi_monitor.sources.agents.websocket import Broken, Gone, WebSocket
 
 _TIMEOUT = 0.25  # of one question; it answers in less than a millisecond
 _FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 60.0
@@ -67,6 +67,8 @@ class Daemon:
             for thread in list(dict.fromkeys((*again, *loaded)))[:_MOST_READ]:
                 self._read(thread, now)
             self._drain(now)
+        except Gone:
+            self._broken(None)
         except Broken as error:
             self._broken(str(error))
         except (TypeError, ValueError, KeyError, RecursionError) as error:
@@ -93,10 +95,11 @@ class Daemon:
         self._pause, self.note = _FIRST_PAUSE, None
         return True
 
-    def _broken(self, why: str) -> None:
+    def _broken(self, why: str | None) -> None:
+        """`why` None: it went away, as programs do."""
         connected = self._link is not None
         self.close()
-        self.note = f"its daemon cannot be asked: {why}" if connected else None
+        self.note = f"its daemon cannot be asked: {why}" if connected and why else None
         self._not_before = time.monotonic() + self._pause
         self._pause = min(self._pause * 2, _LONGEST_PAUSE)
 

@@ -91,7 +91,7 @@ def _files(folder: str) -> dict[str, tuple[int, int]]:
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
-                if entry.name.endswith(_ENDING) and len(found) < _MOST:
+                if entry.name.endswith(_ENDING) and entry.name[:1] != "." and len(found) < _MOST:
                     stat = entry.stat(follow_symlinks=False)
                     found[entry.name.removesuffix(_ENDING)] = (stat.st_dev, stat.st_ino)
     except OSError:

@@ -26,6 +26,8 @@ class Candidate:
     cwd: str  # real path
     heard_at: float  # when its rollout last grew
     working: bool
+    terminal: bool = True  # a terminal began it, not an editor or a telephone
+    left_by: tuple[int, str] | None = None  # its process ended, and nothing was heard since
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,8 @@ def _otherwise(thread: Candidate, locks: Locks, free: list[AgentProcess]) -> Lif
         return Life(True, holder, host.start_time(holder))
     if thread.working:
         return Life(True, holder, host.start_time(holder))
-    return Life(None if free else False)  # the daemon keeps what everybody left
+    # the daemon keeps what everybody left for half an hour; only of terminals we know that they are gone
+    return Life(False if thread.terminal and not free else None)
 
 
 def _pid(locks: Locks, thread: str) -> int | None:
@@ -84,6 +87,8 @@ def _attached(process: AgentProcess, thread: Candidate, loaded: bool) -> bool:
     if thread.id in process.argv:
         return True
     heard = loaded or thread.heard_at >= process.began_at - _SLACK
+    if not loaded and thread.left_by is not None:
+        heard = thread.left_by == (process.pid, process.started)
     return heard and thread.cwd in (process.cwd, _told_folder(process))
 
 

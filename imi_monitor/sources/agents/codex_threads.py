@@ -12,14 +12,18 @@ from datetime import UTC, datetime, timedelta
 
 from imi_monitor.model.agent import Happened
 from imi_monitor.sources.agents import loose
+from imi_monitor.sources.agents.base import Sighting
 from imi_monitor.sources.agents.codex_course import Course
 from imi_monitor.sources.agents.codex_index import Listed
-from imi_monitor.sources.agents.codex_records import Context, read
+from imi_monitor.sources.agents.codex_items import Context
+from imi_monitor.sources.agents.codex_records import read
+from imi_monitor.sources.agents.pairing import Unseen
 from imi_monitor.sources.agents.tail import Tail
 
 DAY = 86400.0
 _NAME = re.compile(r"^rollout-.*?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.jsonl$")
 _LONGEST_HEAD = 1 << 20
+_WINDOW = 64 << 10  # of a rollout's end, which is read first: enough for its state
 _MOST_FILES = 400  # of one day, the newest
 
 
@@ -31,8 +35,12 @@ class Thread:
         self.path = path
         self.head = head
         self.listed: Listed | None = None
-        self.heard_at = 0.0  # when its file last grew, by the file's own clock
-        self.tail = Tail(path)
+        self.heard_at = _modified(path) or 0.0  # when its file last grew
+        self.begun = False  # it was read at all
+        self.unseen = Unseen()
+        self.read_count = 0  # how often something was read: what was told holds until it grows
+        self.told: tuple[object, Sighting] | None = None
+        self.tail = Tail(path, _WINDOW)
         self.course = self._fresh()
         self._before: Course | None = None
         self._older_news: tuple[Happened, ...] = ()
@@ -44,6 +52,7 @@ class Thread:
 
     def read(self) -> bool:
         """What was added; False when nothing was."""
+        self.begun = True
         lines = self.tail.new()
         if self.tail.begun_anew:
             self.course, self._before = self._fresh(), None
@@ -77,6 +86,7 @@ class Thread:
 
     def _feed(self, course: Course, lines: Iterable[bytes]) -> None:
         otherwise = loose.at(self.heard_at)
+        self.read_count += 1
         for line in lines:
             course.add(line, otherwise)
 

@@ -13,9 +13,13 @@ from imi_monitor.sources.agents.source import Scan
 
 MODULES: tuple[str, ...] = (
     "claude",
-    "copilot",
+    "codex",
+    "gemini",
     "opencode",
+    "copilot",
     "aider",
+    "spool",  # what hooks of any program tell
+    "titles",  # what terminals show of any program
     "bare",  # last: who knows nothing but the process
 )
 

@@ -19,6 +19,10 @@ class Broken(OSError):
     """The other side is gone, too slow, or speaks something else."""
 
 
+class Gone(Broken):
+    """It ended the connection: nothing is wrong with what it said."""
+
+
 class WebSocket:
     """A connection; any surprise is `Broken`, and then it is of no use any more."""
 
@@ -77,9 +81,9 @@ class WebSocket:
         except (TimeoutError, BlockingIOError):
             return False
         except OSError as error:
-            raise Broken(str(error)) from error
+            raise Gone(str(error)) from error
         if not data:
-            raise Broken("it closed the connection")
+            raise Gone("it closed the connection")
         self._data += data
         return True
 
@@ -105,7 +109,7 @@ class WebSocket:
 
     def _message(self, kind: int, last: bool, content: bytes) -> bytes | None:
         if kind == _CLOSE:
-            raise Broken("it closed the connection")
+            raise Gone("it closed the connection")
         if kind == _PING:
             self._frame(_PONG, content)
         if kind not in (_TEXT, _CONTINUED):
@@ -126,4 +130,4 @@ class WebSocket:
             self._socket.settimeout(0.2)
             self._socket.sendall(bytes([128 | kind]) + length + mask + masked)
         except OSError as error:
-            raise Broken(str(error)) from error
+            raise Gone(str(error)) from error

@@ -12,7 +12,7 @@ from textual.widgets import Static
 
 from imi_monitor.model.snapshot import Key, Snapshot, Worktree
 from imi_monitor.model.text import safe
-from imi_monitor.ui import cells, tree_line
+from imi_monitor.ui import agent_cells, cells, tree_line
 from imi_monitor.ui.facts import Facts
 from imi_monitor.ui.filtering import Filter
 from imi_monitor.ui.ordering import Heading, Order
@@ -38,7 +38,7 @@ class WorktreesPanel(Panel):
         self.listed: tuple[Worktree, ...] = ()  # what is in the list now, folded groups left out
         self.total = 0
         self._plan: tree_line.Plan | None = None
-        self._measured: tuple[tuple[Worktree, ...], tree_line.Plan] = ((), tree_line.Plan(0, False))
+        self._measured: tuple[Snapshot | None, tree_line.Plan] = (None, tree_line.Plan(0, False))
 
     def compose(self) -> ComposeResult:
         yield Static("", id="columns")
@@ -75,17 +75,19 @@ class WorktreesPanel(Panel):
         self.listed = tuple(one for one in arranged if isinstance(one, Worktree))
         self.total = len(snapshot.worktrees)
         self.stacked = self.room < NARROW or self.screen.has_class("-narrow")
-        plan = self._planned(snapshot)
+        plan = self._planned(facts)
         self._head(plan)
         return [
             self._heading(one) if isinstance(one, Heading) else self._tree(facts, one, plan, now) for one in arranged
         ]
 
-    def _planned(self, snapshot: Snapshot) -> tree_line.Plan:
-        """The columns' widths, which only other worktrees or another width can change."""
-        if self._measured[0] is not snapshot.worktrees or self._measured[1].room != self.room:
-            plan = tree_line.plan(self.room, snapshot.worktrees, several=len(snapshot.repositories) > 1)
-            self._measured = (snapshot.worktrees, plan)
+    def _planned(self, facts: Facts) -> tree_line.Plan:
+        """The columns' widths, which only another snapshot or another width can change."""
+        snapshot = facts.snapshot
+        if self._measured[0] is not snapshot or self._measured[1].room != self.room:
+            several = len(snapshot.repositories) > 1
+            plan = tree_line.plan(self.room, snapshot.worktrees, several=several, agents=facts.agents)
+            self._measured = (snapshot, plan)
         return self._measured[1]
 
     def _head(self, plan: tree_line.Plan) -> None:
@@ -98,10 +100,12 @@ class WorktreesPanel(Panel):
     def _tree(self, facts: Facts, tree: Worktree, plan: tree_line.Plan, now: datetime) -> Row:
         minute = int(now.timestamp() // 60) if tree.activity and not self.stacked else 0
         age, hits, marked = _age(tree, now), facts.hits.get(tree.key, 0), tree.key in self.marks
-        signature = (Same(tree), age, hits, marked, plan, self.stacked, minute)
+        agents = facts.agents_in(tree)
+        spans = agent_cells.span(agents[0], now) if agents and self.stacked else ""
+        signature = (Same(tree), age, hits, marked, plan, self.stacked, minute, agents, spans)
 
         def make() -> tuple[Content, ...]:
-            part = tree_line.Part(tree, age, hits, marked, now)
+            part = tree_line.Part(tree, age, hits, marked, now, agents)
             return tree_line.stacked(part, plan) if self.stacked else (tree_line.one_line(part, plan),)
 
         return self.row(key_of(tree), signature, make)

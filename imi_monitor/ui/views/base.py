@@ -30,6 +30,7 @@ class View(Screen[None]):
     label = ""
     help = ""  # one sentence
     needs_worktree = False
+    agent_id: str | None = None  # the agent that it is about, or that is chosen in it
 
     BINDINGS = [("escape,q", "leave", "Back")]
 

@@ -144,6 +144,13 @@ SCENARIOS: dict[str, Scenario] = {
         Step(lambda c: (c.prompt("x"), c.finish("y")), COMPLETED),
         Step(lambda c: c.command("model"), COMPLETED),
     ),
+    "messages that do not say whether they are the last": (
+        Step(lambda c: c.prompt("x"), RUNNING),
+        Step(lambda c: c.say("One moment.", stop=None), RUNNING),
+        Step(lambda c: c.tool("Bash", command="true"), RUNNING, "Bash true"),
+        Step(lambda c: c.result(), RUNNING),
+        Step(lambda c: (c.say("Done.", stop=None), c.register("idle")), COMPLETED),
+    ),
     "records nobody knows": (
         Step(lambda c: c.prompt("x"), RUNNING),
         Step(lambda c: c.line({"type": "hologram", "depth": [1, {"type": "user"}]}), RUNNING),

@@ -24,7 +24,8 @@ Record = dict[str, Any]
 
 
 def slug(path: str) -> str:
-    return re.sub("[^A-Za-z0-9]", "-", os.path.realpath(path))
+    """Units of UTF-16, as in JavaScript: an emoji is two."""
+    return "".join(re.sub("[^A-Za-z0-9]", "-" * (1 + (ord(one) > 0xFFFF)), one) for one in os.path.realpath(path))
 
 
 def start_ticks(pid: int) -> str:
@@ -227,6 +228,7 @@ class Claude:
             told = {"type": "update", "filePath": arguments["file_path"], "structuredPatch": []} | told
         if name == "ExitPlanMode" and ok:
             self.mode = "default"
+            told = {"plan": None, "isAgent": False, "filePath": f"{self.config}/plans/think.md"} | told
         self.register("busy")
         block: Record = {"tool_use_id": ident, "type": "tool_result", "content": words}
         block |= {} if ok else {"is_error": True}

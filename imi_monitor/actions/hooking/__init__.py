@@ -1,0 +1,1 @@
+"""How imi's hooks come into the settings of agents and out again, without touching anything else there."""

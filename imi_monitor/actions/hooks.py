@@ -1,0 +1,190 @@
+"""`imi hooks install|status|uninstall`: lets agents tell imi what they do, instead of imi looking for it."""
+
+from __future__ import annotations
+
+from imi_monitor.actions.base import Action, Argument, Option, Outcome
+from imi_monitor.model.errors import ImiError, Refused, UsageError
+from imi_monitor.model.text import safe
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.context import Context
+    from imi_monitor.actions.hooking.agents import Agent
+    from imi_monitor.actions.hooking.setting import Setting
+
+_AGENT = Argument("agent", "claude, codex, gemini or opencode; all that are used here if not given", optional=True)
+_SCOPE = Option("scope", "user (all your work, the default) or project (the worktree you stand in)", value="SCOPE")
+_SHARED = Option("shared", "with --scope project: the settings that the repository shares, not your own")
+_DRY = Option("dry-run", "only show what would change in which file")
+
+
+class _Hooks(Action):
+    makes_new = True  # its argument is no worktree
+    recovers = False  # it needs no registry
+
+    def choices(self, context: Context, name: str) -> list[str]:
+        from imi_monitor.actions.hooking import agents
+
+        return list(agents.NAMES) if name == "agent" else []
+
+    def refuse(self, context: Context, request: Request) -> None:
+        from imi_monitor.actions.hooking import agents
+
+        agents.named(request.text("agent"))
+        if request.text("scope") not in (None, agents.USER, agents.PROJECT):
+            raise UsageError(
+                f"--scope {safe(request.text('scope') or '', 40)!r} is neither user nor project", code="bad-scope"
+            )
+
+
+class Install(_Hooks):
+    words = ("hooks install",)
+    label = "Install hooks"
+    help = "let agents tell at once what they do: imi's hooks go into their settings, nothing else changes"
+    more = """
+    What agents do is seen without hooks too; with them it is exact and instant, above all that one waits for an answer. A
+    hook costs the agent 3 ms; it prints nothing, never fails, and works while no imi runs. Settings keep every byte that is
+    not ours, and `imi hooks uninstall` gives them back as they were. Events go to imi's own
+    folder and nowhere else.
+    """
+    arguments = (_AGENT,)
+    options = (_SCOPE, _SHARED, _DRY)
+
+    def consequences(self, context: Context, request: Request) -> list[str]:
+        return [f"{setting.path}: {setting.state()}" for setting in _settings(context, request)]
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        self.refuse(context, request)
+        from imi_monitor.actions.hooking import program, setting
+
+        plans = []  # all of them before anything is done: what cannot be understood stops everything
+        for each in _settings(context, request):
+            base = each.without()
+            plans.append((each, each.state() in (setting.INSTALLED, setting.UNTRUSTED), base, *each.with_ours(base)))
+        results = []
+        for each, done, base, after, note in plans:
+            if not done and not request.flag("dry-run"):
+                program.install()
+                each.install(base, after, note)
+            said = "has imi's hooks already" if done else _doing(request, "gets", "has") + " imi's hooks"
+            results.append(_result(each, said, each.data if done else after, request))
+        return _outcome(results, [each.note for each in _agents(request) if each.note])
+
+
+class Uninstall(_Hooks):
+    words = ("hooks uninstall",)
+    label = "Remove hooks"
+    help = "take imi's hooks out of the agents' settings again, byte for byte"
+    arguments = (_AGENT,)
+    options = (_SCOPE, _SHARED, _DRY)
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        self.refuse(context, request)
+        from imi_monitor.actions.hooking import program, setting
+
+        plans = [(each, each.state() != setting.NOT, each.without()) for each in _settings(context, request)]
+        results = []
+        for each, there, after in plans:
+            if not request.flag("dry-run"):
+                each.uninstall(after) if there else each.forget()  # somebody took them out by hand
+            said = _doing(request, "loses", "has lost") + " imi's hooks" if there else "has no hooks of imi"
+            results.append(_result(each, said, after if there else each.data, request))
+        if not request.flag("dry-run") and not setting.any_noted():
+            program.uninstall()
+        return _outcome(results, [])
+
+
+class Status(_Hooks):
+    words = ("hooks status", "hooks")
+    label = "Hooks"
+    help = "which agents have imi's hooks, and whether they are whole, current and trusted"
+    changes = False
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        from imi_monitor.actions.hooking import agents, setting
+
+        place = context.place()
+        rows = [
+            _row(agent, scope, place.path if place else None, shared)
+            for agent in agents.ALL
+            for scope, shared in ((agents.USER, False), (agents.PROJECT, False), (agents.PROJECT, True))
+        ]
+        told = [row for row in rows if row and (row["scope"] == agents.USER or row["state"] != setting.NOT)]
+        lines = [
+            f"{row['agent']:<8}  {row['scope']:<7}  {row['state']:<19}  {safe(str(row['path']), 1000)}"
+            for row in told
+            if row
+        ]
+        return Outcome(lines, {"hooks": told, "count": len(told)})
+
+
+ACTIONS = (Install(), Status(), Uninstall())
+
+
+def _row(agent: Agent, scope: str, root: str | None, shared: bool) -> dict[str, object] | None:
+    """None for what the agent does not have; a file that cannot be understood is said so."""
+    from imi_monitor.actions.hooking.setting import Setting
+
+    if shared and agent.cli not in ("claude", "gemini"):
+        return None
+    try:
+        path = agent.file(scope, root, shared)
+    except Refused:
+        return None
+    try:
+        state = Setting(agent, path).state()
+    except ImiError as error:
+        state = error.sentence
+    return {"agent": agent.cli, "scope": scope, "state": state, "path": path}
+
+
+def _agents(request: Request) -> list[Agent]:
+    from imi_monitor.actions.hooking import agents
+
+    found = agents.named(request.text("agent"))
+    if not found:
+        raise Refused(
+            "none of claude, codex, gemini and opencode was used here yet: name the one you mean", code="no-agents"
+        )
+    return found
+
+
+def _settings(context: Context, request: Request) -> list[Setting]:
+    """The files that are meant."""
+    from imi_monitor.actions.hooking import agents
+    from imi_monitor.actions.hooking.setting import Setting
+
+    scope = request.text("scope") or agents.USER
+    if request.flag("shared") and scope != agents.PROJECT:
+        raise UsageError("--shared goes with --scope project", code="bad-scope")
+    place = context.place() if scope == agents.PROJECT else None
+    root = place.path if place else None
+    return [Setting(agent, agent.file(scope, root, request.flag("shared"))) for agent in _agents(request)]
+
+
+def _doing(request: Request, would: str, did: str) -> str:
+    return would if request.flag("dry-run") else did
+
+
+def _result(setting: Setting, said: str, after: bytes | None, request: Request) -> dict[str, object]:
+    changed = after != setting.data
+    diff = _diff(setting.path, setting.data, after) if changed and request.flag("dry-run") else []
+    return {"agent": setting.agent.cli, "path": setting.path, "message": said, "changed": changed, "diff": diff}
+
+
+def _diff(path: str, before: bytes | None, after: bytes | None) -> list[str]:
+    from difflib import unified_diff
+
+    old, new = ((data or b"").decode("utf-8", "replace").splitlines() for data in (before, after))
+    names = (path if before is not None else "/dev/null", path if after is not None else "/dev/null")
+    return [safe(line, 1000) for line in unified_diff(old, new, *names, lineterm="")]
+
+
+def _outcome(results: list[dict[str, object]], notes: list[str]) -> Outcome:
+    lines: list[str] = []
+    for result in results:
+        lines.append(f"{result['agent']} {result['message']}: {safe(str(result['path']), 1000)}")
+        diff = result["diff"]
+        lines += diff if isinstance(diff, list) else []
+    return Outcome(lines, {"results": results, "notes": notes}, warnings=notes)

@@ -1,0 +1,210 @@
+"""`imi sessions` and `imi session show`: what agents did, as it is kept in the registry."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from imi_monitor.actions import listing, moments, target
+from imi_monitor.actions import timeline as lines
+from imi_monitor.actions.base import Action, Argument, Option, Outcome
+from imi_monitor.model import names, times
+from imi_monitor.model.agent import WAITING
+from imi_monitor.model.columns import Column, table
+from imi_monitor.model.errors import Refused, UsageError
+from imi_monitor.model.text import safe
+from imi_monitor.store import db, events, session_reading, session_stream
+from imi_monitor.store.session_reading import STATES_ASKED, Filter, Session
+
+if TYPE_CHECKING:
+    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.context import Context
+
+_USUAL = 50
+_USUAL_LINES = 200
+_POLL_SECONDS = 0.1
+_SHORT = 8
+_STATES = {"waiting": WAITING, "asks": WAITING, "asking": WAITING}
+WORKTREE = Option("worktree", "only in this worktree, removed ones too", value="NAME", aliases=("w",))
+AGENT = Option("agent", "only of this agent, or this program: claude-1, codex", value="NAME")
+_COLUMNS = (
+    Column("Id"), Column("Agent", least=6), Column("Worktree", least=8), Column("State"), Column("For", right=True),
+    Column("Began", rank=2), Column("Tokens", right=True, rank=3), Column("Prompt", least=16, rank=1),
+    Column("Repository", least=6, rank=4),
+)  # fmt: skip
+
+
+class Sessions(Action):
+    words = ("sessions",)
+    label = "Sessions"
+    help = "what agents did: their sessions, the last one first"
+    more = f"""Of all repositories, or the one named with --repo. States: {", ".join(STATES_ASKED)}. How long they are kept is the
+    setting sessions.keep_days; `imi session show ID` tells one from its beginning."""
+    options = (
+        WORKTREE,
+        Option("since", "still there since: 10m, 2h, 3d ago, a date and time", value="WHEN"),
+        AGENT,
+        Option("state", "only in this state, such as failed, live or waiting", value="STATE"),
+        Option("limit", f"at most so many ({_USUAL} if neither this nor --since is given)", value="N", number=True,
+               aliases=("n",)),
+    )  # fmt: skip
+    changes = False
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        self.refuse(context, request)
+        limit = request.whole("limit")
+        if limit is None and request.text("since") is None:
+            limit = _USUAL
+        wanted = asked(context, request)
+        found = db.reading(context.connection, session_reading.found, wanted, limit)
+        many = wanted.repo_name is None and len({one.repo_name for one in found}) > 1
+        rows = [_row(one, many) for one in found]
+        told = table(_COLUMNS, rows, listing.width()) if rows else ["no sessions are kept" + _of_these(request)]
+        return Outcome(told, {"sessions": [data(one) for one in found], "count": len(found)})
+
+
+class SessionShow(Action):
+    words = ("session show",)
+    label = "Session"
+    help = "what one session did: prompts, tools with their time, files, questions"
+    more = """ID is what `imi sessions` shows; its beginning is enough. `--json` prints one object a line: the session, then what
+    happened; `seq` grows in the order in which imi learnt it. `--follow` goes on until Ctrl-C."""
+    arguments = (Argument("id", "the session: the beginning of its id is enough"),)
+    options = (
+        Option("follow", "go on printing as it happens", aliases=("f",)),
+        Option("limit", f"at most so many lines of the past ({_USUAL_LINES})", value="N", number=True, aliases=("n",)),
+    )
+    changes = False
+    streams = True
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        self.refuse(context, request)
+        one = find(context, request.text("id") or "")
+        follow, limit = request.flag("follow"), request.whole("limit")
+        try:
+            self._show(context, one, _USUAL_LINES if limit is None else limit)
+            if follow:
+                _follow(context, one.seq)
+        except KeyboardInterrupt:
+            if not follow:
+                raise  # else somebody has seen enough, which is how following ends
+        return Outcome([])
+
+    def _show(self, context: Context, one: Session, limit: int) -> None:
+        written = db.reading(context.connection, session_stream.artifacts, one.seq)
+        head = "\n".join(_head(one, [file.path for file in written]))
+        context.emit(head, {"session": data(one), "files": [_file(each) for each in written]})
+        for line in db.reading(context.connection, lines.timeline, one.seq, 0, limit):
+            _print(context, line)
+
+
+def _follow(context: Context, session: int) -> None:
+    """Print what is learnt from now on, until the reader goes away."""
+    behind = lines.cursor(context.connection, session)
+    while not context.cancelled():
+        seen = events.version(context.connection)  # before the look: what comes in between is seen next time
+        for line in db.reading(context.connection, lines.timeline, session, behind):
+            _print(context, line)
+        behind = lines.cursor(context.connection, session)
+        while events.version(context.connection) == seen:
+            if context.cancelled():
+                return
+            time.sleep(_POLL_SECONDS)
+
+
+def _print(context: Context, line: lines.Line) -> None:
+    context.emit("\n".join(lines.shown(line)), lines.data(line))
+
+
+def _worktree_name(context: Context, name: str, repo: str | None) -> str:
+    """The name that a person means, among those that sessions were in; it need not exist any more."""
+    for candidate in names.candidates(name, target.prefixes(context)):
+        if session_reading.found(context.connection, Filter(repo, candidate), 1):
+            return candidate
+    return name
+
+
+def asked(context: Context, request: Request) -> Filter:
+    """What the options mean."""
+    repo = context.repo_name(context.repository()) or "" if context.explicit_repo else None
+    state = request.text("state")
+    state = _STATES.get(state, state) if state is not None else None
+    if state is not None and state not in STATES_ASKED:
+        raise UsageError(f"--state {safe(state)!r} is none: use one of {', '.join(STATES_ASKED)}", code="bad-option")
+    worktree = request.text("worktree")
+    if worktree is not None:
+        worktree = _worktree_name(context, worktree, repo)
+    return Filter(repo, worktree, request.text("agent"), state, moments.since(request.text("since")))
+
+
+def find(context: Context, ident: str) -> Session:
+    """The one session whose id begins so."""
+    found = db.reading(context.connection, session_reading.beginning_with, ident) if ident else []
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise Refused(f"no session {safe(ident, 60)!r} is kept: `imi sessions` shows which are", code="no-session")
+    named = ", ".join(safe(one.id, 60) for one in found[:5])
+    raise Refused(f"{safe(ident, 60)!r} may mean {named}: give more of it", code="ambiguous")
+
+
+def who(one: Session) -> str:
+    """The agent's name, else the program's."""
+    return one.cli if one.agent_id == one.id else one.agent_id
+
+
+def data(one: Session) -> dict[str, object]:
+    """A session for `--json`; what is not known is null."""
+    import json
+
+    plain = {name: getattr(one, name) for name in one.__dataclass_fields__ if name not in ("seq", "metadata")}
+    return {**plain, "agent_id": who(one), "state": one.state, "metadata": json.loads(one.metadata)}
+
+
+def _row(one: Session, many: bool) -> list[str]:
+    tokens = (one.tokens_in or 0) + (one.tokens_out or 0)
+    known = one.tokens_in is not None or one.tokens_out is not None
+    text = (one.prompt or one.title or "").split("\n")[0]
+    return [
+        safe(one.own_id[:_SHORT]), safe(who(one), 40), safe(one.worktree_name or "", 60), _state(one),
+        times.age_of(one.ended_at or one.status_at), times.age_of(one.began_at), f"{tokens:,}" if known else "–",
+        safe(text, 200), safe(one.repo_name or "", 60) if many else "",
+    ]  # fmt: skip
+
+
+def _state(one: Session) -> str:
+    word = {WAITING: "asks"}.get(one.state, one.state)
+    return f"{word}, ended" if one.ended_at is not None and one.lost is None else word
+
+
+def _of_these(request: Request) -> str:
+    return " of that kind" if request.values else " yet: they are while a dashboard or `imi watch` runs"
+
+
+def _head(one: Session, files: list[str]) -> list[str]:
+    tokens = ", ".join(
+        f"{number:,} {word}" for word, number in
+        (("in", one.tokens_in), ("out", one.tokens_out), ("cached", one.tokens_cached)) if number is not None
+    )  # fmt: skip
+    cost = f", ${one.cost_usd:.2f}" if one.cost_usd is not None else ""
+    facts = [
+        ("session", one.id), ("agent", _agent(one)),
+        ("where", " of ".join(filter(None, (one.worktree_name, one.repo_name))) or one.cwd or "?"),
+        ("state", f"{_state(one)}{': ' + one.detail if one.detail else ''}, since {moments.clock(one.status_at)}"),
+        ("model", one.model or "–"), ("began", moments.clock(one.began_at)),
+        ("ended", moments.clock(one.ended_at) if one.ended_at else "–"), ("tokens", (tokens or "–") + cost),
+        ("files", f"{len(files)}: {', '.join(files[-5:])}" if files else "–"),
+    ]  # fmt: skip
+    return [*(f"{name:<8}  {safe(text, 300)}" for name, text in facts), ""]
+
+
+def _agent(one: Session) -> str:
+    program = " ".join(filter(None, (one.cli, one.version)))
+    return program if who(one) == one.cli else f"{who(one)} ({program})"
+
+
+def _file(each: session_stream.Artifact) -> dict[str, object]:
+    return {name: getattr(each, name) for name in each.__dataclass_fields__}
+
+
+ACTIONS = (Sessions(), SessionShow())

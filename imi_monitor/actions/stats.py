@@ -1,0 +1,169 @@
+"""`imi stats`: who did how much, where and how it went, in the last days."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from imi_monitor.actions import listing, moments
+from imi_monitor.actions import sessions as asking
+from imi_monitor.actions.base import Action, Option, Outcome
+from imi_monitor.actions.session_commits import Commits
+from imi_monitor.model import times
+from imi_monitor.model.columns import Column, table
+from imi_monitor.model.session_time import Spent, added, spent
+from imi_monitor.model.sessions import INTERRUPTED
+from imi_monitor.model.text import safe
+from imi_monitor.store import db, session_reading
+
+if TYPE_CHECKING:
+    import sqlite3
+    from datetime import datetime
+
+    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.context import Context
+    from imi_monitor.store.session_reading import Filter, Session
+
+_DAYS = 7
+_COLUMNS = (
+    Column("Agent", least=6), Column("Worktree", least=8), Column("Sessions", right=True),
+    Column("Turns", right=True, rank=3), Column("Working", right=True), Column("Waiting", right=True),
+    Column("Idle", right=True, rank=4), Column("Failed", right=True), Column("Stopped", right=True, rank=6),
+    Column("Tools", right=True, rank=5), Column("Tokens", right=True, rank=1), Column("Cost", right=True, rank=2),
+    Column("Files", right=True, rank=2), Column("Commits", right=True, rank=1),
+    Column("Repository", least=6, rank=7),
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class Group:
+    """What one agent did in one worktree, or all together. None is not known."""
+
+    agent: str | None
+    cli: str | None
+    repo_name: str | None
+    worktree_name: str | None
+    sessions: int = 0
+    live: int = 0
+    interrupted: int = 0
+    turns: int = 0
+    tools: int = 0
+    tools_failed: int = 0
+    tokens_in: float | None = None
+    tokens_out: float | None = None
+    tokens_cached: float | None = None
+    cost_usd: float | None = None
+    commits: float | None = None
+    spent: Spent = field(default_factory=Spent)
+    files: set[str] = field(default_factory=set)
+
+
+class Stats(Action):
+    words = ("stats",)
+    label = "Statistics"
+    help = "per agent and worktree: sessions, time, failures, tokens, files, commits"
+    more = """The last 7 days if --since is not given. Waiting is for a person; idle is between two turns. Tokens are those of all
+    sessions that were there in this time, from their beginning. Commits are those of the worktree's branch made while the
+    agent held its claim. What is not known is a dash, and null with --json."""
+    options = (
+        Option("since", "from then on: 7d (if not given), 2h, a date and time", value="WHEN"),
+        asking.WORKTREE,
+        asking.AGENT,
+    )
+    changes = False
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        self.refuse(context, request)
+        wanted = asking.asked(context, request)
+        since = wanted.since or times.stamp(times.now() - timedelta(days=_DAYS))
+        wanted = type(wanted)(wanted.repo_name, wanted.worktree_name, wanted.agent, None, since)
+        groups = db.reading(context.connection, _groups, wanted, since)
+        commits = Commits(context, since)
+        for group in groups:
+            group.commits = commits.made(group.repo_name, group.worktree_name, group.agent or "")
+        total = _total(groups)
+        many = len({group.repo_name for group in groups}) > 1
+        rows = [_row(group, many) for group in groups]
+        if len(groups) > 1:
+            rows.append(_row(total, many))
+        told = table(_COLUMNS, rows, listing.width()) if rows else ["no sessions are kept from this time"]
+        return Outcome(told, {"since": since, "groups": [_data(group) for group in groups], "total": _data(total)})
+
+
+def total(connection: sqlite3.Connection, wanted: Filter, since: str) -> Group:
+    """Everything since then in one; commits are not counted, as only git knows them."""
+    return _total(_groups(connection, wanted, since))
+
+
+def _groups(connection: sqlite3.Connection, wanted: Filter, since: str) -> list[Group]:
+    """By agent and worktree, who worked longest first."""
+    found: dict[tuple[str, str | None, str | None], Group] = {}
+    for one in session_reading.found(connection, wanted):
+        key = (asking.who(one), one.repo_name, one.worktree_name)
+        group = found.setdefault(key, Group(key[0], one.cli, one.repo_name, one.worktree_name))
+        _add(connection, group, one, since)
+    return sorted(found.values(), key=lambda group: (-(group.spent.working or 0.0), group.agent or ""))
+
+
+def _add(connection: sqlite3.Connection, group: Group, one: Session, since: str) -> None:
+    begin, end = _moment(since), _moment(one.ended_at or one.seen_at)
+    told = [(each.at, each.status) for each in session_reading.moments(connection, [one.seq])]
+    group.spent += spent(told, begin, end)
+    turns, tools, failed = session_reading.counts(connection, one.seq, since)
+    group.sessions += 1
+    group.live += one.ended_at is None
+    group.interrupted += one.lost == INTERRUPTED
+    group.turns += turns
+    group.tools += tools
+    group.tools_failed += failed
+    group.files |= session_reading.files_written(connection, one.seq, since)
+    for name in ("tokens_in", "tokens_out", "tokens_cached", "cost_usd"):
+        setattr(group, name, added(getattr(group, name), getattr(one, name)))
+
+
+def _total(groups: list[Group]) -> Group:
+    total = Group(None, None, None, None)
+    for group in groups:
+        total.spent += group.spent
+        total.files |= {f"{group.repo_name}/{group.worktree_name}/{path}" for path in group.files}
+        for name in ("sessions", "live", "interrupted", "turns", "tools", "tools_failed"):
+            setattr(total, name, getattr(total, name) + getattr(group, name))
+        for name in ("tokens_in", "tokens_out", "tokens_cached", "cost_usd", "commits"):
+            setattr(total, name, added(getattr(total, name), getattr(group, name)))
+    return total
+
+
+def _row(group: Group, many: bool) -> list[str]:
+    time, tokens = group.spent, added(group.tokens_in, group.tokens_out)
+    return [
+        safe(group.agent or "all", 40), safe(group.worktree_name or "", 60), str(group.sessions), str(group.turns),
+        moments.span(time.working), moments.span(time.waiting), moments.span(time.idle),
+        str(time.failed + group.interrupted), str(time.cancelled), str(group.tools), _number(tokens),
+        "" if group.cost_usd is None else f"${group.cost_usd:.2f}", str(len(group.files)), _number(group.commits),
+        safe(group.repo_name or "", 60) if many else "",
+    ]  # fmt: skip
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{int(value):,}"
+
+
+def _data(group: Group) -> dict[str, object]:
+    time = group.spent
+    return {
+        "agent_id": group.agent, "cli": group.cli, "repo_name": group.repo_name, "worktree_name": group.worktree_name,
+        "sessions": group.sessions, "live": group.live, "turns": group.turns, "turns_completed": time.completed,
+        "turns_failed": time.failed, "turns_cancelled": time.cancelled, "interrupted": group.interrupted,
+        "working_seconds": time.working, "waiting_seconds": time.waiting, "idle_seconds": time.idle,
+        "tools": group.tools, "tools_failed": group.tools_failed, "tokens_in": group.tokens_in,
+        "tokens_out": group.tokens_out, "tokens_cached": group.tokens_cached, "cost_usd": group.cost_usd,
+        "files": len(group.files), "commits": group.commits,
+    }  # fmt: skip
+
+
+def _moment(text: str) -> datetime:
+    return times.parse(text) or times.now()
+
+
+ACTIONS = (Stats(),)

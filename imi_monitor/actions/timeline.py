@@ -1,0 +1,159 @@
+"""What a session did, line by line: for `imi session show`, for `--follow`, and for a peek from the dashboard."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from imi_monitor.actions import moments
+from imi_monitor.model import times
+from imi_monitor.model.text import safe
+from imi_monitor.store import session_stream
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Sequence
+    from datetime import datetime
+
+_WORDS = {
+    "started": "started", "prompt": "prompt", "message": "says", "plan": "plan", "tool_started": "tool",
+    "tool_finished": "tool", "waits": "asks", "answered": "answer", "failed": "failed", "cancelled": "stopped",
+    "completed": "done", "compacted": "compacted", "ended": "ended", "diff": "wrote", "gone": "process gone",
+    "resumed": "resumed", "interrupted": "interrupted", "unknown": "unknown",
+}  # fmt: skip
+_STATUS_WORDS = {
+    "planning": "plans", "running": "works", "waiting_for_input": "asks", "completed": "done", "failed": "failed",
+    "cancelled": "stopped",
+}  # fmt: skip
+_SAME = timedelta(seconds=2)  # an act and a status of one meaning so near to each other are one thing told twice
+MOST = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One thing that happened. `seq` is for `behind`; a call's line comes again, under the same `call`, when it ends."""
+
+    seq: int
+    at: str
+    kind: str  # a key of the words above, or `status`
+    word: str  # what it is, for people
+    text: str
+    outcome: str | None = None  # of a call: running, success, failure, cancelled
+    seconds: float | None = None  # how long a call took, or runs by now
+    output: str | None = None
+    call: str | None = None
+    subagent: str | None = None
+    files: tuple[str, ...] = ()
+
+
+def timeline(connection: sqlite3.Connection, session: int, behind: int = 0, limit: int = MOST) -> list[Line]:
+    """What was learnt behind line `behind` (its `seq`) of the session with this number, in the order it happened.
+
+    A call that has ended is one line, at its beginning if that is new too; what says once more what another line says
+    is left out.
+    """
+    rows = session_stream.lines(connection, session, behind, limit)
+    ended = {row.call for row in rows if row.kind == "tool_finished"}
+    begun = {row.call for row in rows if row.kind == "tool_started"}
+    kept = [row for row in rows if not (row.kind == "tool_started" and row.call in ended)]
+    acts = [(row.status, times.parse(row.at)) for row in kept if row.status and row.kind != "status"]
+    made = [_line(row, row.call in begun) for row in kept if row.kind != "status" or _says_more(row, acts)]
+    kept_lines = _without_repetition(sorted(made, key=lambda line: line.at))
+    first = next((number for number, line in enumerate(kept_lines) if line.kind != "status"), 0)
+    return kept_lines if behind else kept_lines[first:]  # to be idle before anything was said is nothing to tell
+
+
+def cursor(connection: sqlite3.Connection, session: int) -> int:
+    """Behind which line everything is new."""
+    return session_stream.last_line(connection, session)
+
+
+def shown(line: Line, most: int = 3) -> list[str]:
+    """The line as text: the first with clock and word, more of a long text below."""
+    first, *more = line.text.split("\n") if line.text else [""]
+    who = f"[{safe(line.subagent, 30)}] " if line.subagent else ""
+    tail = f"  {_outcome(line)}" if line.outcome else ""
+    head = f"{moments.clock(line.at)}  {line.word:<8}  {who}{safe(first, 300)}{tail}".rstrip()
+    below = [f"{'':20}{safe(text, 300)}" for text in more[: most - 1]]
+    return [head, *below, *([f"{'':20}…"] if len(more) > most - 1 else [])]
+
+
+def data(line: Line) -> dict[str, object]:
+    return {name: getattr(line, name) for name in line.__dataclass_fields__} | {"files": list(line.files)}
+
+
+def _line(row: session_stream.Line, whole: bool) -> Line:
+    about = _data(row)
+    subagent = row.subagent or _text(about.get("subagent"))
+    made = Line(
+        row.seq, row.at, row.kind, _WORDS.get(row.kind, row.kind), row.text or "", subagent=subagent, call=row.call
+    )
+    if row.kind in ("tool_started", "tool_finished"):
+        return _call(made, row, whole)
+    if row.kind == "diff":
+        files = about.get("files")
+        named = tuple(str(each) for each in files) if isinstance(files, list) else ()
+        return replace(made, text=", ".join(named), files=named)
+    if row.kind == "status":
+        return replace(made, word=_STATUS_WORDS.get(row.status or "", row.status or ""))
+    return replace(made, text=made.text or _text(about.get("tool")) or "")
+
+
+def _call(made: Line, row: session_stream.Line, whole: bool) -> Line:
+    begun, ended = times.parse(row.started_at), times.parse(row.finished_at)
+    over = row.call_status != "running"
+    took = ((ended if over else times.now()) or begun) if begun is not None else None
+    seconds = max(0.0, (took - begun).total_seconds()) if took is not None and begun is not None else None
+    return replace(
+        made, at=(row.started_at if whole else None) or row.at, text=f"{row.tool or '?'} {row.input or ''}".strip(),
+        outcome=row.call_status, seconds=None if over and ended is None else seconds, output=row.output,
+    )  # fmt: skip
+
+
+def _outcome(line: Line) -> str:
+    took = moments.span(line.seconds) if line.seconds is not None else ""
+    word = {"success": "", "failure": "failed ", "cancelled": "cancelled "}.get(line.outcome or "", "running ")
+    return f"{word}{took}".strip()
+
+
+def _says_more(row: session_stream.Line, acts: Sequence[tuple[str, datetime | None]]) -> bool:
+    """Whether this status was seen, and no act says the same."""
+    at = times.parse(row.at)
+    return row.status is not None and not any(
+        status == row.status and at is not None and moment is not None and abs(moment - at) <= _SAME
+        for status, moment in acts
+    )
+
+
+def _without_repetition(lines: list[Line]) -> list[Line]:
+    """Without files that the call just said, and statuses that are what was so before."""
+    kept: list[Line] = []
+    said: dict[str | None, str] = {}
+    for line in lines:
+        one_file = line.kind == "diff" and line.call is not None and len(line.files) == 1
+        if one_file and said.get(line.call, "").endswith(line.files[0]):
+            continue
+        if line.outcome is not None:
+            said[line.call] = line.text
+        last = next((one for one in reversed(kept) if one.kind == "status"), None)
+        if line.kind == "status" and last is not None and last.word == line.word and kept[-1] is last:
+            continue
+        kept.append(line)
+    return kept
+
+
+def _data(row: session_stream.Line) -> dict[str, object]:
+    if row.data == "{}":
+        return {}
+    import json
+
+    try:
+        found = json.loads(row.data)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None

@@ -1,0 +1,159 @@
+"""Agents as styled text: which glyph, word and colour stands for how one stands, what it does, how we know.
+
+Unknown has its `?`, a guess its `~`; both are words of their own beside it, never a colour alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from textual.content import Content
+
+from imi_monitor.model import agent_words, attention, columns
+from imi_monitor.model.agent import EXACT, GUESS, Agent, Truth
+from imi_monitor.model.attention import ASKS, DIED, ENDED, FAILS, IDLE, INTRUDES, UNCLEAR, WORKS
+from imi_monitor.model.snapshot import Worktree
+from imi_monitor.model.text import count, safe
+from imi_monitor.ui import cells
+from imi_monitor.ui.cells import MUTED
+
+SIGNS = {ASKS: ("◆", "$warning"), INTRUDES: ("⚠", "$error"), FAILS: ("!", "$error"), DIED: ("✗", "$error"),
+         WORKS: ("▸", "$accent"), UNCLEAR: ("?", MUTED), IDLE: ("✓", "$success"), ENDED: ("·", MUTED)}  # fmt: skip
+_CERTAIN = (INTRUDES, ENDED, UNCLEAR)  # no guess, whatever its state is
+_LONGEST = 300
+
+
+def style(agent: Agent) -> str:
+    return SIGNS[attention.standing(agent)][1]
+
+
+def glyph(agent: Agent) -> Content:
+    sign, colour = SIGNS[attention.standing(agent)]
+    return Content.styled(sign, colour)
+
+
+def word(agent: Agent) -> str:
+    """How it stands in one word; a guess is marked as one."""
+    stands = attention.standing(agent)
+    told = stands if stands in (INTRUDES, ENDED) else agent_words.WORDS.get(agent.state, safe(agent.state, 20))
+    return f"~{told}" if agent.truth.confidence == GUESS and stands not in _CERTAIN else told
+
+
+def span(agent: Agent, now: datetime) -> str:
+    """For how long it stands so; nothing when nobody knows since when."""
+    return cells.age(agent.truth.since, now) if agent.truth.since else ""
+
+
+def source(truth: Truth) -> str:
+    """`registry`; `~transcript` when that is less than exact; nothing when nobody told anything."""
+    if truth.source is None:
+        return "–"
+    return safe(truth.source, 20) if truth.confidence == EXACT else f"~{safe(truth.source, 20)}"
+
+
+def token_count(number: int | None) -> str:
+    """`61k`, `1.2M`; nothing when it is not known."""
+    return "" if number is None or number < 0 else agent_words.tokens(number)
+
+
+def doing(agent: Agent, *, short: bool = False) -> Content:
+    """What it does, waits for, or came to. In `short`, with its state in front, for rows that have no column for that."""
+    stands = attention.standing(agent)
+    if stands == ASKS:
+        return _headed("asks", "$warning bold", waits_for(agent, short=short), "", short=short)
+    if stands == INTRUDES:
+        return _intruding(agent, short=short)
+    if stands == FAILS:
+        return _headed("failed", "$error", agent.truth.detail or "why is not known", "", short=short)
+    if stands == DIED:
+        return _headed("dead", "$error", _last_words(agent), MUTED, short=short)
+    if stands == WORKS:
+        return _working(agent, short=short)
+    detail = agent.truth.detail or agent.facts.last_message or ""
+    return _headed(word(agent), style(agent), detail, MUTED, short=short)
+
+
+def waits_for(agent: Agent, *, short: bool = False) -> str:
+    """`permission prompt (Bash pytest -q)`; in short what it is about comes first: `Bash pytest -q · permission prompt`."""
+    detail, tool = agent.truth.detail, str(agent.truth.tool) if agent.truth.tool else None
+    if detail and tool:
+        return f"{tool} · {detail}" if short else f"{detail} ({tool})"
+    return detail or tool or "something"
+
+
+def _headed(head: str, colour: str, text: str, text_style: str, *, short: bool) -> Content:
+    body = Content.styled(safe(text, _LONGEST), text_style)
+    if not short:
+        return body
+    return Content.styled(f"{head}: " if text else head, colour).append(body)
+
+
+def _intruding(agent: Agent, *, short: bool) -> Content:
+    """In short the owner's column says who holds the claim."""
+    head = f"{safe(agent.name, 30)} intrudes" if short else f"{safe(agent.claimed_by or 'another', 40)} holds the claim"
+    told = Content.styled(head, "$error bold" if short else "$error")
+    return told.append(Content.styled(f" · {safe(str(agent.truth.tool), 80)}", MUTED)) if agent.truth.tool else told
+
+
+def _last_words(agent: Agent) -> str:
+    told = agent.truth.detail or "its process is gone"
+    return f"{told}, in {agent.truth.tool}" if agent.truth.tool else told
+
+
+def _working(agent: Agent, *, short: bool) -> Content:
+    guess = "~" if agent.truth.confidence == GUESS else ""
+    more = f" +{count(agent.facts.subagents, 'subagent')}" if agent.facts.subagents else ""
+    tool = agent.truth.tool
+    if tool is not None:
+        told = Content.styled(f"{guess}{safe(tool.name, 60)}", "$accent")
+        target = safe(tool.target, _LONGEST) if tool.target else ""
+        return told.append(Content(f" {target}" if target else "")).append(Content.styled(more, MUTED))
+    head = Content.styled(word(agent) if short else "", "$accent")
+    on = agent.truth.detail or agent.facts.prompt or agent.facts.title or ""
+    gap = " · " if short and on else ""
+    return head.append(Content.styled(f"{gap}{safe(on, _LONGEST)}{more}", MUTED))
+
+
+def owner(tree: Worktree, agents: Sequence[Agent], width: int = 1000) -> str:
+    """`claude-1`; `claude, unclaimed` where nobody claimed it, `(claude)` where that has no room; ` +1` for others there."""
+    here = [one for one in agents if not attention.over(one)]
+    if not here:
+        return safe(tree.owner)
+    others = len(here) - 1
+    if tree.claim is not None:
+        others = sum(one.name != tree.claim.agent for one in here)
+        told = [safe(tree.owner)]
+    else:
+        name = safe(here[0].name)
+        told = [f"{name}, unclaimed", f"({name})"]
+    more = f" +{others}" if others else ""
+    return next((one + more for one in told if columns.cells(one + more) <= width), told[-1] + more)
+
+
+def tree_glyph(tree: Worktree, agents: Sequence[Agent]) -> Content:
+    """How the first agent there stands, while there is one that matters; else what the worktree is."""
+    first = next(iter(agents), None)
+    return glyph(first) if first is not None and not tree.missing and _matters(first) else cells.glyph(tree)
+
+
+def tree_doing(tree: Worktree, agents: Sequence[Agent], now: datetime) -> Content:
+    """Who asks or intrudes first, then what is wrong with the worktree, then what its agent does, then what changed there."""
+    first = next(iter(agents), None)
+    if first is None or tree.missing or not _matters(first):
+        return cells.doing(tree, now)
+    if attention.standing(first) in (ASKS, INTRUDES):
+        return doing(first, short=True)
+    wrong = cells.note(tree)
+    return wrong if wrong.plain and tree.git is not None else doing(first, short=True)
+
+
+def _matters(agent: Agent) -> bool:
+    return not attention.over(agent) or attention.needs_somebody(agent)
+
+
+def gauge(share: float, width: int) -> Content:
+    """`████░░░░`: how full; the last fifth is a warning, told in numbers beside it."""
+    full = round(share * width)
+    colour = "$error" if share > 0.95 else "$warning" if share > 0.8 else "$accent"
+    return Content.styled("█" * full, colour).append(Content.styled("░" * (width - full), "$foreground 30%"))

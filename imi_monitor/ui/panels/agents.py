@@ -1,0 +1,102 @@
+"""Panel 3: who works where and who waits for a person; below them claims without a seen agent, and who stands in line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from textual.content import Content
+
+from imi_monitor.model import attention
+from imi_monitor.model.snapshot import ClaimState, Key, Snapshot, Waiting
+from imi_monitor.model.text import safe
+from imi_monitor.ui import agent_cells, agent_line, cells
+from imi_monitor.ui.panels.base import Panel
+from imi_monitor.ui.widgets.lines import Row
+
+_AGENT = "agent\0"
+
+# state of a claim -> glyph, colour, the word, in the order in which they need a person
+_CLAIMS = {
+    "dead": ("✗", "$error", "dead"),
+    "stale": ("◌", "$warning", "silent"),
+    "held": ("·", cells.MUTED, "holds"),
+}
+
+
+class AgentsPanel(Panel):
+    name_shown = "Agents"
+    empty = "no agents, no claims: c claims the selected worktree"
+
+    _stacked = False
+
+    def rows(self, snapshot: Snapshot, selected: Key | None, now: datetime) -> Sequence[Row]:
+        agents = attention.ordered(snapshot.agents)
+        claims = sorted(_unseen(snapshot), key=_rank)
+        names = [agent.name for agent in agents] + [claim.agent for claim in claims]
+        keys = [agent.key for agent in agents] + [claim.key for claim in claims]
+        plan = agent_line.plan(self.room, names, keys, several=len(snapshot.repositories) > 1)
+        self._stacked = plan.stacked
+        rows = [
+            self.row(_AGENT + one.id, (one, plan, agent_cells.span(one, now)),
+                     lambda one=one: agent_line.lines(one, plan, now))  # type: ignore[misc]
+            for one in agents
+        ]  # fmt: skip
+        rows += [
+            self.row(f"{one.key.repo}\0{one.key.worktree}", (one, plan, _ages(one, now)),
+                     lambda one=one: _claim(one, plan, now))  # type: ignore[misc]
+            for one in claims
+        ]  # fmt: skip
+        return rows + [
+            Row(f"wait {one.key.repo} {one.key.worktree} {one.place}", _in_line(one)) for one in snapshot.waiting
+        ]
+
+    def height_of_row(self) -> int:
+        return 2 if self._stacked else 1
+
+
+def agent_of(row: str | None) -> str | None:
+    """The id of the agent that a row is about; None when it is about a claim or a place in line."""
+    return row.removeprefix(_AGENT) if row is not None and row.startswith(_AGENT) else None
+
+
+def _unseen(snapshot: Snapshot) -> list[ClaimState]:
+    """Claims whose agent is not among those that are seen."""
+    seen = {(agent.key, agent.name) for agent in snapshot.agents}
+    return [tree.claim for tree in snapshot.worktrees if tree.claim and (tree.key, tree.claim.agent) not in seen]
+
+
+def _claim(one: ClaimState, plan: agent_line.Plan, now: datetime) -> tuple[Content, ...]:
+    """Who, where, since when; its process and its task."""
+    glyph, style, word = _CLAIMS.get(one.state, ("?", cells.MUTED, safe(one.state, 12)))
+    since, beat = _ages(one, now)
+    state = agent_line.state(word, since, style)
+    head = agent_line.head(Content.styled(glyph, style), one.agent, one.key, state, plan)
+    process = f"{safe(one.process, 60)} " if one.process else ""
+    told = [
+        f"{process}pid {one.pid}" if one.pid else "",
+        f"heard {beat} ago" if beat and beat != since else "",
+        safe(one.task or "", 120),
+    ]
+    rest = Content.styled("  " + "  ".join(text for text in told if text), cells.MUTED)
+    if plan.stacked:
+        return head, rest.truncate(plan.room, ellipsis=True)
+    return (head.append(rest).truncate(plan.room, ellipsis=True),)
+
+
+def _in_line(one: Waiting) -> tuple[Content, ...]:
+    text = f"… {safe(one.agent, 60)} waits for {safe(one.key.worktree, 60)}, {_place(one.place)} in line"
+    return (Content.styled(text, cells.MUTED),)
+
+
+def _ages(one: ClaimState, now: datetime) -> tuple[str, str]:
+    return cells.age(one.claimed_at, now), cells.age(one.heartbeat_at, now) if one.heartbeat_at else ""
+
+
+def _rank(one: ClaimState) -> tuple[int, str, Key]:
+    order = list(_CLAIMS)
+    return order.index(one.state) if one.state in order else 0, one.agent, one.key
+
+
+def _place(number: int) -> str:
+    return {1: "first", 2: "second", 3: "third"}.get(number, f"number {number}")

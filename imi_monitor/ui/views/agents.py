@@ -1,0 +1,212 @@
+"""The lead's view: every agent of every worktree, grouped by who needs a person, with what was done today."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.content import Content
+from textual.widgets import Input, Static
+
+from imi_monitor.actions import moments, stats
+from imi_monitor.actions.stats import Group
+from imi_monitor.model import attention, times
+from imi_monitor.model.agent import Agent
+from imi_monitor.model.errors import ImiError
+from imi_monitor.model.session_time import added
+from imi_monitor.model.snapshot import Key, Snapshot, Worktree
+from imi_monitor.model.text import count, safe
+from imi_monitor.store import db
+from imi_monitor.store.session_reading import Filter
+from imi_monitor.ui import agent_cells, agent_filter, agent_line
+from imi_monitor.ui.asking import Asking, Stop
+from imi_monitor.ui.cells import MUTED
+from imi_monitor.ui.form import Line
+from imi_monitor.ui.views.of_agent import WAITING, OfAgentView
+from imi_monitor.ui.widgets.lines import Lines, Row
+
+_HEADING = "group\0"
+_EVERY = 10.0  # seconds between two questions about today
+_STYLES = {"Needs you": "bold $warning", "Working": "bold $accent", "Dead": "bold $error"}
+
+
+class AgentsView(OfAgentView):
+    word = "agents"
+    key_shown = "A"
+    label = "Agents"
+    help = "the lead's view: every agent by who needs you, works, is idle, done or dead"
+    BINDINGS = [
+        Binding("enter", "go", "Go there", key_display="⏎"),
+        Binding("space", "peek", "Peek"),
+        Binding("E", "app.do('explain')", "Explain"),
+        WAITING,
+        Binding("slash", "filter", "Filter", key_display="/"),
+    ]
+
+    def on_mount(self) -> None:
+        self._asking: Asking[Group] = Asking(self, self._told)
+        self._asked_at = -_EVERY
+        self.query_one(Lines).focus()
+
+    def body(self) -> ComposeResult:
+        yield Line("filter: text, !not, @agent, is:asking", "agents-filter")
+        yield Lines(id="agents")
+        yield Static(id="agents-today")
+
+    # -- drawing ----------------------------------------------------------------------------------------------------
+
+    def show(self, snapshot: Snapshot, now: datetime) -> None:
+        self._draw(now)
+        if time.monotonic() - self._asked_at >= _EVERY and not self._asking.busy:
+            self._asked_at = time.monotonic()
+            self._asking.ask(self._today)
+
+    def again(self) -> None:
+        """The cursor goes where it is about now."""
+        if self.agent_id is not None:
+            self.query_one(Lines).select(self.agent_id)
+
+    def _draw(self, now: datetime) -> None:
+        snapshot = self.snapshot
+        if snapshot is None:
+            return
+        found = [agent for agent in self.agents if agent_filter.matches(agent, self._wanted)]
+        lines = self.query_one(Lines)
+        plan = agent_line.plan(
+            max(20, lines.room), [one.name for one in found], [one.key for one in found],
+            several=len(snapshot.repositories) > 1, lead=True,
+        )  # fmt: skip
+        trees = {tree.key: tree for tree in snapshot.worktrees}
+        rows = list(_rows(found, trees, plan, now))
+        self.set_title(self._title(found, snapshot))
+        lines.show(rows or [self._nothing(snapshot)], 2 if plan.stacked else 1)
+        self._chosen_is(lines.cursor)
+
+    def _title(self, found: Sequence[Agent], snapshot: Snapshot) -> Content:
+        told = f"{len(found)} of {len(snapshot.agents)}" if self._wanted else ""
+        head = Content.styled("Agents", "bold").append(Content.styled(f"  {told}" if told else "", "$accent"))
+        return head.append(Content.styled(f"  {_sum(found)}", MUTED))
+
+    def _nothing(self, snapshot: Snapshot) -> Row:
+        if self._wanted:
+            why = f"no agent fits {safe(self._wanted, 80)}: esc clears the filter"
+        elif any(health.source == "agents" and health.read_at for health in snapshot.health):
+            why = "no agent is seen in any worktree: start one, and it is here"
+        else:
+            why = "looking for agents…"
+        return Row("", (Content.styled(why, MUTED),))
+
+    # -- today ------------------------------------------------------------------------------------------------------
+
+    def _today(self, _stop: Stop) -> Group:
+        """What was done since midnight, in the repository that is shown, or in all that the registry knows."""
+        midnight = times.now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
+        repos = self.snapshot.repositories if self.snapshot is not None else ()
+        since = times.stamp(midnight)
+        wanted = Filter(repo_name=repos[0] if len(repos) == 1 else None, since=since)
+        with self.surroundings(None) as context:
+            return db.reading(context.connection, stats.total, wanted, since)
+
+    def _told(self, told: Group | ImiError) -> None:
+        line = Content.styled(f"? {safe(told.sentence, 300)}", "$error") if isinstance(told, ImiError) else today(told)
+        self.query_one("#agents-today", Static).update(line, layout=False)
+
+    # -- the cursor -------------------------------------------------------------------------------------------------
+
+    @on(Lines.Moved)
+    def _moved(self, event: Lines.Moved) -> None:
+        event.stop()
+        self._chosen_is(event.key)
+
+    def _chosen_is(self, row: str | None) -> None:
+        self.agent_id = row if row and not row.startswith(_HEADING) else None
+
+    @on(Lines.Chosen)
+    async def _go(self, event: Lines.Chosen) -> None:
+        event.stop()
+        await self.run_action("app.go_to_chosen")
+
+    async def action_go(self) -> None:
+        """By a click on the key's name; the list tells of the key itself."""
+        await self.run_action("app.go_to_chosen")
+
+    async def action_peek(self) -> None:
+        await self.run_action("app.peek_at_chosen")
+
+    # -- the filter -------------------------------------------------------------------------------------------------
+
+    @property
+    def _wanted(self) -> str:
+        return self.query_one("#agents-filter", Input).value.strip()
+
+    def action_filter(self) -> None:
+        box = self.query_one("#agents-filter", Input)
+        box.add_class("-open")
+        box.focus()
+
+    @on(Input.Changed, "#agents-filter")
+    def _filtered(self, event: Input.Changed) -> None:
+        event.stop()
+        self._draw(times.now())
+
+    @on(Input.Submitted, "#agents-filter")
+    def _filter_done(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.query_one(Lines).focus()
+
+    def action_leave(self) -> None:
+        """One step out: the filter first."""
+        box = self.query_one("#agents-filter", Input)
+        if box.has_class("-open"):
+            box.value = ""
+            box.remove_class("-open")
+            self.query_one(Lines).focus()
+        else:
+            super().action_leave()
+
+
+def _rows(found: Sequence[Agent], trees: dict[Key, Worktree], plan: agent_line.Plan, now: datetime) -> Iterator[Row]:
+    """Headings and agents, group by group; a group without anybody is left out."""
+    for group in attention.GROUPS:
+        members = [agent for agent in found if attention.group(agent) == group]
+        if members:
+            heading = _heading(group, len(members), plan.room)
+            yield Row(_HEADING + group, (Content(""), heading) if plan.stacked else (heading,), heading=True)
+        for agent in members:
+            tree = trees.get(agent.key) if agent.key is not None else None
+            yield Row(agent.id, agent_line.lines(agent, plan, now, tree))
+
+
+def _heading(group: str, number: int, room: int) -> Content:
+    told = Content.styled(f"{group} ", _STYLES.get(group, "bold")).append(Content.styled(f"{number} ", MUTED))
+    return told.append(Content.styled("─" * max(0, room - told.cell_length), "$border-blurred"))
+
+
+def today(done: Group) -> Content:
+    """`today  12 sessions · worked 3h 20m · waited for you 14m · 2.1M tokens · 3 failed`; what is not known is left out."""
+    spent, tokens = done.spent, added(done.tokens_in, done.tokens_out)
+    failed = spent.failed + done.interrupted
+    parts = [(count(done.sessions, "session"), "")]
+    parts += [(f"worked {moments.span(spent.working)}", "$accent")] if spent.working else []
+    parts += [(f"waited for you {moments.span(spent.waiting)}", "$warning")] if spent.waiting else []
+    parts += [(f"{agent_cells.token_count(int(tokens))} tokens", "")] if tokens is not None else []
+    parts += [(f"${done.cost_usd:.2f}", "")] if done.cost_usd is not None else []
+    parts += [(count(len(done.files), "file"), "")] if done.files else []
+    parts += [(f"{failed} failed", "$error")] if failed else []
+    shown = Content.styled(" · ", MUTED).join([Content.styled(text, style or MUTED) for text, style in parts])
+    return Content.styled("today  ", "bold").append(shown)
+
+
+def _sum(found: Sequence[Agent]) -> str:
+    """`5 agents in 4 worktrees · 97k tokens · $1.37`: of those shown."""
+    places = len({agent.key for agent in found if agent.key is not None})
+    told = [f"{count(len(found), 'agent')} in {count(places, 'worktree')}"]
+    tokens = [number for number in map(attention.tokens, found) if number is not None]
+    if tokens:
+        told.append(f"{agent_cells.token_count(sum(tokens))} tokens")
+    costs = [agent.facts.cost_usd for agent in found if agent.facts.cost_usd is not None]
+    return " · ".join([*told, *([f"${sum(costs):.2f}"] if costs else [])])

@@ -1,0 +1,234 @@
+"""Claims that follow live agents: made only where nobody else is, given back at the end, never anybody else's. # S2.14"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from imi_monitor import config, host
+from imi_monitor.actions.claiming import automatic
+from imi_monitor.model import times
+from imi_monitor.model.agent import DEAD, RUNNING, Agent, Facts, Truth
+from imi_monitor.model.snapshot import Key
+from imi_monitor.store import claims, db
+from tests.helpers import ROOT, Repo, imi
+
+
+class Sleeper:
+    """A process to claim for."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(["sleep", "600"])
+        self.started = host.start_time(self.process.pid)
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture
+def sleeper() -> Iterator[Sleeper]:
+    made = Sleeper()
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def tree(repo: Repo) -> Repo:
+    return repo.worktree("feat-x")
+
+
+def agent(tree: Repo, sleeper: Sleeper, session: str = "abcdef12-3456", **more: Any) -> Agent:
+    ended = more.pop("ended", False)
+    truth = Truth(DEAD if ended else RUNNING, times.stamp(), "registry", "exact", ended=ended)
+    key = Key(host.hostname(), "app", tree.path.name)
+    cwd = more.pop("cwd", str(tree.path))
+    return Agent(
+        f"claude:{session}",
+        "claude",
+        "claude",
+        key,
+        cwd,
+        session,
+        sleeper.process.pid,
+        sleeper.started,
+        truth,
+        Facts(**more),
+    )
+
+
+def follow(*agents: Agent) -> list[str]:
+    return automatic.follow(config.database_path(None), agents)
+
+
+def held() -> dict[str, str | None]:
+    with closing(db.connect(config.database_path(None))) as connection:
+        return {one.worktree_name: one.agent_id for one in claims.held(connection)}
+
+
+def registry() -> sqlite3.Connection:
+    return db.connect(config.database_path(None))
+
+
+def test_a_live_agent_has_its_free_worktree_until_its_session_ends(tree: Repo, sleeper: Sleeper, repo: Repo) -> None:
+    one = agent(tree, sleeper)
+    assert follow(one) == ["feat-x is claimed for claude-abcdef12, who works in it"]
+    assert follow(one) == [] and held() == {"feat-x": "claude-abcdef12"}
+    claim = imi("claims", "--json", cwd=repo.path).data["claims"][0]
+    assert claim["pid"] == sleeper.process.pid and claim["state"] == "held"
+    assert imi("claim", "feat-x", "--agent", "other", cwd=repo.path).code == 1
+    (tree.path / "unsaved.txt").write_text("work")
+    assert follow(agent(tree, sleeper, ended_at=times.stamp())) == [
+        "feat-x is free again: the session of claude-abcdef12 is over"
+    ]
+    assert held() == {} and (tree.path / "unsaved.txt").read_text() == "work"
+    told = [line for line in imi("events", "--json", cwd=repo.path).out.splitlines() if "worktree.released" in line]
+    assert len(told) == 1 and "uncommitted work stays as it is" in told[0]
+    assert follow(one) != [] and held() == {"feat-x": "claude-abcdef12"}, "taken up again"
+
+
+def test_nothing_is_taken_from_anybody(tree: Repo, sleeper: Sleeper, repo: Repo) -> None:
+    assert imi("claim", "feat-x", "--agent", "human:ann", cwd=repo.path).code == 0
+    assert follow(agent(tree, sleeper)) == [] and held() == {"feat-x": "human:ann"}
+    assert follow(agent(tree, sleeper, ended=True)) == [] and held() == {"feat-x": "human:ann"}
+
+
+def test_the_claim_of_a_dead_holder_is_left_to_who_asks_for_it(tree: Repo, sleeper: Sleeper, repo: Repo) -> None:
+    other = Sleeper()
+    assert imi("claim", "feat-x", "--agent", "claude-9", "--pid", str(other.process.pid), cwd=repo.path).code == 0
+    other.end()
+    assert follow(agent(tree, sleeper)) == [] and held() == {"feat-x": "claude-9"}
+
+
+def test_what_an_agent_claimed_itself_is_not_given_back_for_it(tree: Repo, sleeper: Sleeper, repo: Repo) -> None:
+    mine = ("claim", "feat-x", "--agent", "claude-abcdef12", "--pid", str(sleeper.process.pid))
+    assert imi(*mine, cwd=repo.path).code == 0
+    assert follow(agent(tree, sleeper)) == []
+    assert follow(agent(tree, sleeper, ended=True)) == []
+    assert held() == {"feat-x": "claude-abcdef12"}
+
+
+def test_a_claim_that_was_taken_meanwhile_is_the_takers(tree: Repo, sleeper: Sleeper, repo: Repo) -> None:
+    follow(agent(tree, sleeper))
+    assert imi("claim", "feat-x", "--agent", "ann", "--force", "--reason", "mine", cwd=repo.path).code == 0
+    assert follow(agent(tree, sleeper, ended=True)) == [] and held() == {"feat-x": "ann"}
+
+
+def test_what_somebody_freed_is_not_claimed_again_by_the_same_session(tree: Repo, sleeper: Sleeper, repo: Repo) -> None:
+    one = agent(tree, sleeper)
+    follow(one)
+    freed = imi("release", "feat-x", "--agent", "ann", "--force", "--reason", "I need it", cwd=repo.path)
+    assert freed.code == 0
+    assert follow(one) == [] and held() == {}
+    assert follow(agent(tree, sleeper, session="another-1")) != []
+
+
+def test_a_killed_agent_and_one_that_is_only_not_seen(tree: Repo, repo: Repo) -> None:
+    mortal = Sleeper()
+    follow(agent(tree, mortal))
+    assert follow() == [] and held() == {"feat-x": "claude-abcdef12"}, "not seen is not over"
+    mortal.end()
+    assert follow() == ["feat-x is free again: the session of claude-abcdef12 is over"]
+
+
+def test_a_session_taken_up_again_claims_as_the_process_it_is_now(tree: Repo, sleeper: Sleeper, repo: Repo) -> None:
+    mortal = Sleeper()
+    follow(agent(tree, mortal))
+    mortal.end()
+    assert len(follow(agent(tree, sleeper))) == 2
+    claim = imi("claims", "--json", cwd=repo.path).data["claims"][0]
+    assert (claim["agent_id"], claim["pid"], claim["state"]) == ("claude-abcdef12", sleeper.process.pid, "held")
+
+
+def test_nobody_claims_without_a_proof_of_life(tree: Repo, sleeper: Sleeper, repo: Repo) -> None:
+    one = agent(tree, sleeper)
+    wrong = [
+        Agent(one.id, one.cli, one.name, one.key, one.cwd, one.session, pid, started, one.truth, one.facts)
+        for pid, started in ((None, None), (one.pid, None), (one.pid, "1"), (2**22 + 1, "1"))
+    ]
+    assert follow(*wrong) == []
+    assert (
+        follow(Agent(one.id, one.cli, one.name, None, one.cwd, one.session, one.pid, one.pid_started, one.truth)) == []
+    )
+    assert held() == {}
+
+
+def test_the_trunk_and_a_folder_elsewhere_are_nobodys(repo: Repo, tree: Repo, sleeper: Sleeper, tmp_path: Path) -> None:
+    assert follow(agent(repo, sleeper)) == []
+    assert follow(agent(tree, sleeper, cwd=str(tmp_path))) == []
+    assert held() == {}
+
+
+def test_of_two_in_one_worktree_the_first_has_it(tree: Repo, sleeper: Sleeper) -> None:
+    late = agent(tree, sleeper, session="late-1", started_at="2026-01-02T00:00:00Z")
+    early = agent(tree, sleeper, session="early-1", started_at="2026-01-01T00:00:00Z")
+    assert follow(late, early) == ["feat-x is claimed for claude-early1, who works in it"]
+
+
+def test_a_cleared_session_hands_over_to_the_next(tree: Repo, sleeper: Sleeper) -> None:
+    old, new = agent(tree, sleeper, session="old-1"), agent(tree, sleeper, session="new-1")
+    follow(old)
+    assert len(follow(agent(tree, sleeper, session="old-1", ended_at=times.stamp()), new)) == 2
+    assert held() == {"feat-x": "claude-new1"}
+
+
+def test_the_presence_lock_mirrors_it_and_a_foreign_one_is_respected(cluster: Repo, sleeper: Sleeper) -> None:
+    tree = cluster.worktree("feat-x")
+    lock = cluster.path.parent / ".iMi" / "presence" / "feat-x.lock"
+    lock.parent.mkdir()
+    lock.write_text("claude-of-another-program")
+    assert follow(agent(tree, sleeper)) == [] and held() == {}
+    lock.unlink()
+    follow(agent(tree, sleeper))
+    assert "claude-abcdef12" in lock.read_text()
+    follow(agent(tree, sleeper, ended=True))
+    assert not lock.exists()
+
+
+def test_who_stands_in_line_comes_first(tree: Repo, sleeper: Sleeper, repo: Repo) -> None:
+    """A free worktree for which somebody waits is his, not the agent's who happens to be there."""
+    assert imi("claim", "feat-x", "--agent", "ann", cwd=repo.path).code == 0
+    waiter = subprocess.Popen(
+        [sys.executable, "-m", "imi_monitor", "claim", "feat-x", "--agent", "bob", "--wait", "60"], cwd=repo.path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        while not imi("queue", "--json", cwd=repo.path).data["count"]:
+            pass
+        assert imi("release", "feat-x", "--agent", "ann", cwd=repo.path).code == 0
+        assert follow(agent(tree, sleeper)) == []
+        assert waiter.wait(60) == 0 and held() == {"feat-x": "bob"}
+    finally:
+        waiter.kill()
+        waiter.wait()
+
+
+def test_many_monitors_make_one_claim(tree: Repo, sleeper: Sleeper) -> None:
+    one = agent(tree, sleeper)
+    follow()  # the registry is there
+    with ThreadPoolExecutor(6) as pool:
+        said = [line for lines in pool.map(lambda _: follow(one), range(12)) for line in lines]
+    assert said == ["feat-x is claimed for claude-abcdef12, who works in it"]
+    with ThreadPoolExecutor(6) as pool:
+        said = [
+            line for lines in pool.map(lambda _: follow(agent(tree, sleeper, ended=True)), range(12)) for line in lines
+        ]
+    assert said == ["feat-x is free again: the session of claude-abcdef12 is over"]
+    with closing(registry()) as connection:
+        assert connection.execute("SELECT count(*) FROM claim_history").fetchone() == (1,)
+
+
+def test_a_renamed_worktree_keeps_its_mark(tree: Repo, sleeper: Sleeper, repo: Repo) -> None:
+    follow(agent(tree, sleeper))
+    with closing(registry()) as connection:
+        db.transact(connection, claims.rename, "app", "feat-x", "feat-z")
+    assert follow(agent(tree, sleeper, ended=True)) == ["feat-z is free again: the session of claude-abcdef12 is over"]

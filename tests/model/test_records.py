@@ -1,0 +1,108 @@
+"""Our own frozen dataclasses behave as the standard ones do, in everything that anybody here relies on."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import pickle
+from typing import Any
+
+import pytest
+
+from imi_monitor.model import records
+from imi_monitor.model.snapshot import Key, Waiting
+
+
+@dataclasses.dataclass(frozen=True, slots=True, order=True)
+class Standard:
+    """The same."""
+
+    name: str
+    size: int = 3
+    tags: tuple[str, ...] = records.field(default=())
+
+
+@records.dataclass(frozen=True, slots=True, order=True)
+class Ours:
+    """The same."""
+
+    name: str
+    size: int = 3
+    tags: tuple[str, ...] = records.field(default=())
+
+    def double(self) -> int:
+        return self.size * 2
+
+
+ARGUMENTS: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
+    (("a",), {}), (("a", 4), {}), (("b", 1, ("x",)), {}), ((), {"name": "b", "tags": ("x", "y")}), (("a", 3, ()), {}),
+]  # fmt: skip
+
+
+def both() -> list[tuple[Ours, Standard]]:
+    return [(Ours(*args, **named), Standard(*args, **named)) for args, named in ARGUMENTS]
+
+
+def test_they_compare_hash_sort_and_show_themselves_alike() -> None:
+    pairs = both()
+    for mine, theirs in pairs:
+        assert repr(mine) == repr(theirs).replace("Standard", "Ours")
+        assert dataclasses.asdict(mine) == dataclasses.asdict(theirs)
+        for other, other_theirs in pairs:
+            assert (mine == other) is (theirs == other_theirs)
+            assert (mine < other, mine >= other) == (theirs < other_theirs, theirs >= other_theirs)
+            assert mine != other_theirs
+    assert len({mine for mine, _ in pairs}) == len({theirs for _, theirs in pairs}) == 4
+    assert [mine.name for mine in sorted(mine for mine, _ in pairs)] == ["a", "a", "a", "b", "b"]
+
+
+def test_nothing_can_be_changed_and_nothing_added() -> None:
+    one = Ours("a")
+    for name in ("name", "other"):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(one, name, 1)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        del one.name  # type: ignore[misc]
+    assert not hasattr(one, "__dict__")
+    assert one == Ours("a")
+    assert one.double() == 6
+
+
+@pytest.mark.parametrize(
+    ("args", "named"), [((), {}), (("a", 1, (), 2), {}), (("a",), {"name": "b"}), (("a",), {"x": 1})]
+)
+def test_wrong_arguments_are_refused(args: tuple[Any, ...], named: dict[str, Any]) -> None:
+    for kind in (Standard, Ours):
+        with pytest.raises(TypeError):
+            kind(*args, **named)
+
+
+def test_they_are_replaced_copied_and_sent() -> None:
+    one = Ours("a", 2, ("t",))
+    assert dataclasses.replace(one, size=9) == Ours("a", 9, ("t",))
+    assert copy.deepcopy(one) == pickle.loads(pickle.dumps(one)) == one
+    match one:
+        case Ours(name, size, _):
+            assert (name, size) == ("a", 2)
+
+
+def test_another_kind_with_the_same_values_is_another() -> None:
+    key = Key("h", "r", "w")
+    assert Waiting(key, "a", "t", 1) != (key, "a", "t", 1)
+    assert key != ("h", "r", "w")
+    assert {key: 1}[Key("h", "r", "w")] == 1
+    with pytest.raises(TypeError):
+        _ = key < ("h", "r", "w")  # type: ignore[operator]
+
+
+def test_what_does_not_count_makes_no_difference() -> None:
+    @records.dataclass(frozen=True, slots=True, order=True)
+    class Read:
+        value: int
+        at: str | None = records.field(default=None, compare=False)
+
+    assert Read(1, "now") == Read(1, "then")
+    assert hash(Read(1, "now")) == hash(Read(1, "then"))
+    assert not Read(1, "now") < Read(1, "then")
+    assert Read(1, "now") != Read(2, "now")
+    assert Read(1, "now").at == "now"

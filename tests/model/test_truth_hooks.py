@@ -1,0 +1,77 @@
+"""Who is believed when hooks and titles speak too: a question stands until it is answered, a stale title tells nothing."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from imi_monitor.model import times
+from imi_monitor.model.agent import CANCELLED, COMPLETED, FAILED, RUNNING, WAITING, Evidence
+from imi_monitor.model.truth import decide
+
+NOW = datetime(2027, 1, 1, tzinfo=UTC)
+STOPPED = frozenset({CANCELLED, COMPLETED, FAILED})
+
+
+def ago(seconds: float) -> str:
+    return times.stamp(NOW - timedelta(seconds=seconds))
+
+
+def said(source: str, state: str, seconds: float, *or_else: str) -> Evidence:
+    return Evidence(source, state, ago(seconds), "x", or_else=frozenset(or_else))
+
+
+def title(state: str, since: float, read: float) -> Evidence:
+    return Evidence("title", state, ago(since), "x", standing=True, read_at=ago(read))
+
+
+def asked(seconds: float) -> Evidence:
+    return said("permission", WAITING, seconds, RUNNING, *STOPPED)
+
+
+def state(*evidence: Evidence) -> str:
+    return decide(evidence, True, NOW).state
+
+
+def test_a_question_stands_beside_a_transcript_that_cannot_tell() -> None:
+    call = said("transcript", RUNNING, 5, WAITING)
+    assert state(call, asked(4)) == WAITING
+    assert state(asked(8), call) == WAITING, "another call was written down since"
+    assert state(asked(8), said("transcript", CANCELLED, 5)) == CANCELLED, "Esc is known to the transcript"
+    assert state(asked(8), said("transcript", RUNNING, 5)) == RUNNING, "the model answers: nothing is open"
+
+
+def test_a_title_tells_that_the_person_has_answered() -> None:
+    assert state(asked(8), title(RUNNING, 3, 1)) == RUNNING
+    assert state(asked(8), said("transcript", RUNNING, 5, WAITING), title(RUNNING, 3, 1)) == RUNNING
+    assert state(asked(8), title(WAITING, 7, 1)) == WAITING
+
+
+def test_a_title_that_was_read_before_something_happened_knows_nothing_of_it() -> None:
+    prompt = said("hook", RUNNING, 2, *STOPPED)
+    assert state(prompt, title(COMPLETED, 60, 2.5)) == RUNNING
+    assert state(prompt, title(COMPLETED, 60, 1.9)) == RUNNING, "titles follow a moment later"
+    assert state(prompt, title(COMPLETED, 60, 1.0)) == COMPLETED, "a tool was cancelled, and no hook said so"
+    assert state(asked(2), title(RUNNING, 60, 2.5)) == WAITING
+
+
+def test_two_words_about_one_end() -> None:
+    over = said("hook", COMPLETED, 1, CANCELLED, FAILED)  # Gemini tells its end after a cancel too
+    assert state(over, said("transcript", CANCELLED, 1.2)) == CANCELLED
+    assert state(over, said("transcript", FAILED, 1.2)) == FAILED
+    assert state(over, said("transcript", CANCELLED, 30)) == COMPLETED, "that was another turn"
+    assert state(said("hook", RUNNING, 1, *STOPPED), said("transcript", CANCELLED, 1.2)) == RUNNING, "a new prompt"
+
+
+def test_a_process_refines_nothing() -> None:
+    guess = Evidence("process", RUNNING, ago(60), "busy", standing=True)
+    assert state(asked(3), guess) == WAITING
+
+
+def test_work_in_the_background_after_a_turn_is_not_a_cancelled_turn() -> None:
+    rests = Evidence("registry", COMPLETED, ago(5), "idle", standing=True)
+    assert state(rests, said("hook", RUNNING, 8, COMPLETED)) == COMPLETED
+    assert state(rests, said("hook", RUNNING, 8, *STOPPED)) == CANCELLED, "Esc fires no hook"
+
+
+def test_when_a_title_was_read_is_no_change() -> None:
+    assert title(RUNNING, 5, 3) == title(RUNNING, 5, 1)

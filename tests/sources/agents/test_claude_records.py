@@ -1,0 +1,552 @@
+"""Claude's records: what is learnt of a session beside its state, and that nothing in them can hurt."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from imi_monitor.model import times
+from imi_monitor.model.agent import CANCELLED, COMPLETED, PLANNING, RESTING, RUNNING, STATES, WAITING
+from imi_monitor.sources.agents.claude_records import matters, parse
+from imi_monitor.sources.agents.claude_registry import entry_of
+from imi_monitor.sources.agents.claude_talk import Talk
+from imi_monitor.sources.agents.claude_transcript import Transcript
+from tests.sources.agents.claude_kit import Scene
+from tests.sources.agents.fakes.claude import Claude
+from tests.sources.agents.test_claude import SCENARIOS
+
+# -- what is learnt ---------------------------------------------------------------------------------------------------
+
+
+def test_the_facts_of_a_session(scene: Scene) -> None:
+    claude = scene.claude()
+    claude.start()
+    claude.prompt("make it so")
+    scene.wait(2)
+    claude.say("First.")
+    claude.tool("Edit", file_path=f"{claude.cwd}/src/api.ts")
+    claude.result()
+    claude.tool("Write", file_path=f"{claude.cwd}/refused.txt")
+    claude.result("no", ok=False)
+    claude.tool("Read", file_path="/etc/hosts")
+    claude.result("127.0.0.1")
+    claude.finish("All done.")
+    facts = scene.agent().facts
+    assert facts.version == "2.1.326"
+    assert facts.model == "claude-opus-5-5"
+    assert facts.branch == "feat/one"
+    assert facts.prompt == "make it so"
+    assert facts.last_message == "All done."
+    assert facts.files == (f"{claude.cwd}/src/api.ts",), "what was refused or only read was not written"
+    assert facts.started_at == "2026-11-18T07:35:15.000000+00:00"
+    assert facts.turn_at == "2026-11-18T07:35:15.000000+00:00"
+    assert facts.title == "wt-88"
+    assert facts.format_note is None
+
+
+def test_tokens_are_counted_once_a_message(scene: Scene) -> None:
+    claude = scene.claude()
+    claude.prompt("x")
+    claude.say("one message")
+    claude.tool("Bash", command="true")  # the same message, the same usage
+    claude.result()
+    claude.finish("another")
+    facts = scene.agent().facts
+    assert (facts.tokens_in, facts.tokens_out, facts.tokens_cached) == (1010 + 1020 + 400, 84, 6000)
+    assert facts.context_used == 1020 + 200 + 3000 + 42
+
+
+def test_a_message_number_that_comes_again_in_another_request_is_another_message() -> None:
+    talk = Talk("x.jsonl")
+    for request in ("a", "b", "b"):
+        usage = {"input_tokens": 10, "output_tokens": 1}
+        message = {"id": "m", "model": "claude", "content": [], "usage": usage}
+        talk.take({"type": "assistant", "message": message, "requestId": request})
+    assert talk.usage.counted == (20, 2, 0)
+
+
+def test_a_count_that_grows_while_it_streams_is_counted_at_its_end() -> None:
+    talk = Talk("x.jsonl")
+    for out in (1, 7, 42):
+        usage = {"input_tokens": 10, "output_tokens": out}
+        talk.take({"type": "assistant", "message": {"id": "m", "model": "c", "content": [], "usage": usage}})
+    assert talk.usage.counted == (10, 42, 0)
+
+
+def test_a_message_cut_by_the_window_is_counted_once(tmp_path: Path) -> None:
+    """Its first line lies before the end that is read first, its second one in it."""
+    claude = Claude(str(tmp_path), "/home/dev/wt", registers=False)
+    claude.prompt("x")
+    claude.say("one message")
+    claude.tool("Bash", command="true")
+    last = len(Path(claude.path).read_bytes().splitlines()[-1])
+    transcript = Transcript(claude.path, window=last + 20)
+    transcript.read()
+    assert transcript.has_older
+    while transcript.has_older:
+        transcript.before()
+    assert transcript.tokens == (1210, 42, 3000)
+
+
+def test_copies_of_what_was_sent_are_never_parsed() -> None:
+    for kind in ("api-request", "api-request-shape", "api-request-blob", "mode", "atis-latch", "last-prompt", "tools-used",
+                 "file-history-snapshot"):  # fmt: skip
+        assert not matters(json.dumps({"type": kind, "x": 1}, separators=(",", ":")).encode())
+    attachment = {"parentUuid": None, "isSidechain": False, "attachment": {"type": "date"}, "type": "attachment"}
+    assert not matters(json.dumps(attachment, separators=(",", ":")).encode())
+    for kind in ("user", "assistant", "system", "cost-state", "permission-mode", "queue-operation", "of-tomorrow"):
+        assert matters(json.dumps({"type": kind, "x": '"type":"api-request"'}, separators=(",", ":")).encode())
+
+
+def test_a_dialog_after_the_turn_is_not_about_a_call_that_was_lost(scene: Scene) -> None:
+    claude = scene.claude()
+    claude.start()
+    claude.prompt("x")
+    claude.tool("Bash", command="true")  # its result is lost
+    message = {
+        "id": claude._message,
+        "model": "c",
+        "content": [{"type": "text", "text": "y"}],
+        "stop_reason": "end_turn",
+    }
+    claude._record("assistant", message=message, requestRef=claude._request)
+    claude.register("waiting", "dialog open")
+    truth = scene.agent().truth
+    assert (truth.state, truth.detail, truth.tool) == (WAITING, "dialog open", None)
+
+
+def test_what_the_program_writes_by_itself_is_no_prompt_and_no_model(scene: Scene) -> None:
+    claude = scene.claude()
+    claude.start()
+    claude.prompt("the person's words")
+    claude.background("sleep 9")
+    claude.finish("started")
+    claude.background_over()
+    claude.fail("API Error: 500")
+    claude.command("model")
+    facts = scene.agent().facts
+    assert (facts.prompt, facts.model, facts.last_message) == ("the person's words", "claude-opus-5-5", "started")
+    assert [one.text for one in scene.news if one.kind == "prompt"] == ["the person's words"]
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [("<command-name>/model</command-name>", False), ("<local-command-stdout>x</local-command-stdout>", False),
+     ("<bash-input>ls</bash-input>", False), ("fix <command-name> in x.py", True),
+     ("<command-message>review</command-message>", True)],
+)  # fmt: skip
+def test_which_words_begin_a_turn(scene: Scene, words: str, asked: bool) -> None:
+    claude = scene.claude(registers=False, version="2.0.1")
+    claude.prompt("x")
+    claude.finish("y")
+    with_a_mode = {"permissionMode": "default"} if asked else {}
+    claude._record("user", message={"role": "user", "content": words}, **with_a_mode)
+    assert (scene.state() == RUNNING) is asked
+
+
+@pytest.mark.parametrize("field", ["isMeta", "isCompactSummary", "isSidechain"])
+def test_records_that_are_no_prompt(scene: Scene, field: str) -> None:
+    claude = scene.claude()
+    claude.prompt("x")
+    claude.finish("y")
+    claude._record("user", message={"role": "user", "content": "not said by a person"}, **{field: True})
+    assert scene.state() == COMPLETED
+
+
+def test_a_compaction_empties_the_window_until_the_next_answer(scene: Scene) -> None:
+    claude = scene.claude()
+    claude.prompt("x")
+    claude.tool("Bash", command="true")
+    claude.result()
+    before = scene.agent().facts.context_used
+    claude.compact()
+    assert before is not None
+    assert scene.agent().facts.context_used is None
+    claude.finish("y")
+    assert scene.agent().facts.context_used is not None
+    assert "compacted" in {one.kind for one in scene.news}
+
+
+def test_a_mode_switched_in_the_middle(scene: Scene) -> None:
+    claude = scene.claude()
+    claude.start()
+    claude.prompt("x")
+    claude.tool("EnterPlanMode")
+    claude.result("ok")
+    assert scene.state() == PLANNING
+    claude.finish("planned")
+    claude.mode = "plan"
+    claude.prompt("more")
+    assert scene.state() == PLANNING
+    claude.finish("y")
+    claude.prompt("now do it", mode="acceptEdits")
+    assert scene.state() == RUNNING
+
+
+def test_the_plans_own_file_is_no_work_in_the_worktree(scene: Scene) -> None:
+    claude = scene.claude()
+    claude.prompt("think", mode="plan")
+    claude.plan("1. do it")
+    claude.result("approved")
+    assert scene.agent().facts.files == ()
+
+
+def test_of_two_commands_in_the_background_the_one_that_still_runs_is_shown(scene: Scene) -> None:
+    claude = scene.claude()
+    claude.start()
+    claude.prompt("x")
+    claude.background("make all")
+    claude.background("npm run dev")
+    claude.finish("both run")
+    assert str(scene.agent().truth.tool) == "Bash make all"
+    claude.background_over()
+    claude.finish("one is over")
+    assert (scene.state(), str(scene.agent().truth.tool)) == (RUNNING, "Bash npm run dev")
+
+
+def test_subagents_are_counted_while_they_work(scene: Scene) -> None:
+    claude = scene.claude()
+    claude.start()
+    claude.prompt("x")
+    below, other = claude.subagent("look here"), claude.subagent("look there")
+    below.tool("Edit", file_path=f"{claude.cwd}/below.txt")
+    other.tool("Bash", command="make")
+    agent = scene.agent()
+    assert agent.facts.subagents == 2
+    claude.finish("they look")
+    scene.wait(60)
+    other.result()
+    other.tool("Bash", command="make test")
+    agent = scene.agent()
+    assert (agent.state, str(agent.truth.tool)) == (RUNNING, "Bash make test"), "the turn is over, the work is not"
+    below.result()
+    claude.subagent_over(below)
+    agent = scene.agent()
+    assert (agent.facts.subagents, agent.facts.files) == (1, (f"{claude.cwd}/below.txt",))
+    claude.register("waiting", "permission prompt")
+    truth = scene.agent().truth
+    assert (truth.state, truth.detail, str(truth.tool)) == (WAITING, "permission for Bash make test", "Bash make test")
+    other.result()
+    claude.subagent_over(other)
+    claude.finish("all back")
+    agent = scene.agent()
+    assert (agent.state, agent.facts.subagents) == (COMPLETED, 0)
+    assert {one.subagent for one in scene.news if one.kind == "tool_started"} == {None, "look here", "look there"}
+
+
+def test_a_subagent_broken_off_with_its_session_does_not_work_on(scene: Scene) -> None:
+    claude = scene.claude()
+    claude.start()
+    claude.prompt("x")
+    claude.subagent().tool("Bash", command="make")
+    assert scene.agent().facts.subagents == 1
+    claude.subagents.clear()
+    claude.esc()
+    agent = scene.agent()
+    assert (agent.state, agent.facts.subagents) == (CANCELLED, 0)
+
+
+# -- what is told for the record --------------------------------------------------------------------------------------
+
+
+def test_what_happened_is_told_in_order_and_once(scene: Scene) -> None:
+    claude = scene.claude()
+    claude.start()
+    claude.prompt("touch it")
+    claude.tool("Bash", command="touch x")
+    scene.look()
+    scene.wait(1)
+    claude.ask()
+    scene.look()
+    scene.wait(9)
+    claude.result("touched")
+    claude.question("Which?")
+    claude.result("Blue")
+    claude.finish("Done.")
+    scene.look()
+    scene.look(whole=True)
+    kinds = [one.kind for one in scene.news]
+    assert sorted(kinds) == sorted(
+        ["started", "prompt", "tool_started", "waits", "tool_finished", "answered", "tool_started", "waits",
+         "tool_finished", "answered", "message", "completed"]
+    )  # fmt: skip
+    assert len({one.id for one in scene.news}) == len(scene.news)
+    first = next(one for one in scene.news if one.kind == "waits")
+    assert first.text == "permission for Bash touch x"
+    answered = next(one for one in scene.news if one.kind == "answered")
+    assert (times.parse(answered.at) - times.parse(first.at)).total_seconds() == 9  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_read_again_by_another_it_has_the_same_names(scene: Scene, name: str, tmp_path: Path) -> None:
+    claude = scene.claude()
+    claude.start()
+    for step in SCENARIOS[name]:
+        scene.wait(1.5)
+        step.act(claude)
+        scene.look()
+    again = Transcript(claude.transcript)
+    ids = {one.id for one in again.read()}
+    assert ids <= {one.id for one in scene.news}
+    assert len(ids) == len({(one.id) for one in scene.news if one.subagent is None} & ids)
+
+
+# -- nothing in the files can hurt ------------------------------------------------------------------------------------
+
+
+class Watching(Claude):
+    """Says after every single write that there was one."""
+
+    def __init__(self, *rest: Any, **more: Any) -> None:
+        super().__init__(*rest, **more)
+        self.wrote = lambda: None
+
+    def raw(self, data: bytes) -> None:
+        super().raw(data)
+        self.wrote()
+
+    def register(self, status: str | None = None, waiting_for: str | None = None) -> None:
+        super().register(status, waiting_for)
+        self.wrote()
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_between_two_states_no_third_one_shows(scene: Scene, name: str) -> None:
+    """Looked at after every single write: what was, what will be, or work."""
+    claude = Watching(str(scene.config), str(scene.worktree), pid=os.getpid(), clock=lambda: scene.time)
+    claude.start()
+    before = scene.state()
+    seen: list[str] = []
+    claude.wrote = lambda: seen.append(scene.state())  # type: ignore[assignment,return-value]
+    for number, step in enumerate(SCENARIOS[name]):
+        scene.wait(1.5)
+        step.act(claude)
+        allowed = {before, step.state, RUNNING} | ({PLANNING} if claude.mode == "plan" or before == PLANNING else set())
+        assert step.quiet or set(seen) <= allowed, (name, number, seen)
+        before = step.state
+        seen.clear()
+
+
+def records(scene: Scene) -> Iterator[tuple[Claude, bytes]]:
+    """A record of each kind that changes a state, written so far but for its last bytes."""
+    for name in ("a permission", "a question", "a plan", "esc in a tool", "an error of the server", "retries"):
+        claude = scene.claude(f"torn-{name}", registers=False, version="2.0.50")
+        for step in SCENARIOS[name]:
+            step.act(claude)
+        yield claude, Path(claude.path).read_bytes()
+        os.unlink(claude.path)
+
+
+def test_a_torn_last_line_changes_nothing_until_it_is_whole(scene: Scene) -> None:
+    for claude, data in records(scene):
+        lines = data.splitlines(keepends=True)
+        talk, states = Talk("x"), []
+        for line in lines:
+            if matters(line) and (record := parse(line)) is not None:
+                talk.take(record)
+            told = talk.evidence()
+            states.append(told.state if told else None)
+        for number in {0, len(lines) // 2, len(lines) - 1}:
+            _torn_at_every_byte(claude, lines, states, number)
+
+
+def _torn_at_every_byte(claude: Claude, lines: list[bytes], states: list[str | None], number: int) -> None:
+    before = b"".join(lines[:number])
+    for cut in range(len(lines[number])):
+        Path(claude.path).write_bytes(before + lines[number][:cut])
+        transcript = Transcript(claude.path)
+        transcript.read()
+        told = transcript.talk.evidence()
+        assert (told.state if told else None) == (states[number - 1] if number else None), (number, cut)
+        with open(claude.path, "ab") as file:
+            file.write(lines[number][cut:])
+        transcript.read()
+        told = transcript.talk.evidence()
+        assert (told.state if told else None) == states[number], (number, cut)
+        assert transcript.strange is None
+
+
+def test_what_follows_a_line_that_a_crash_tore_is_not_lost(scene: Scene) -> None:
+    claude = scene.claude()
+    claude.start()
+    claude.prompt("x")
+    claude.raw(b'{"parentUuid":"1","isSidechain":false,"type":"assis')  # killed here, then resumed
+    claude._record("user", message={"role": "user", "content": "go on"}, permissionMode="plan")
+    assert (scene.state(), scene.agent().facts.prompt) == (PLANNING, "go on")
+
+
+def test_a_file_replaced_or_cut_is_begun_anew(scene: Scene) -> None:
+    claude = scene.claude(registers=False, version="2.0.50")
+    claude.prompt("x")
+    claude.finish("y")
+    assert scene.state() == COMPLETED
+    other = scene.claude(registers=False, version="2.0.50")
+    os.rename(claude.path, claude.path + ".bak")
+    other.session = claude.session
+    other.prompt("anew")
+    agent = scene.agent()
+    assert (agent.state, agent.facts.prompt, agent.facts.last_message) == (RUNNING, "anew", None)
+    os.truncate(claude.path, 0)
+    scene.look()
+    claude.finish("z")
+    assert scene.state() == COMPLETED
+
+
+def test_many_lines_that_cannot_be_read_are_said(scene: Scene) -> None:
+    claude = scene.claude()
+    claude.start()
+    claude.prompt("x")
+    for _ in range(3):
+        claude.raw(b"<xml/>\n")
+    assert scene.agent().facts.format_note == "unknown (format) claude 2.1.326: 3 lines that cannot be read"
+
+
+def test_a_new_kind_of_message_is_said(scene: Scene) -> None:
+    claude = scene.claude()
+    claude.start()
+    claude.prompt("x")
+    claude._record("oracle", message={"role": "oracle", "content": "…"})
+    assert "'oracle'" in (scene.agent().facts.format_note or "")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)  # fmt: skip
+
+
+def conversation(folder: Path) -> list[dict[str, Any]]:
+    claude = Claude(
+        str(folder), "/home/dev/wt", pid=os.getpid(), clock=lambda: 1_794_987_315.0, numbers=True, registers=False
+    )
+    for name in SCENARIOS:
+        if name not in ("a subagent in the background", "records nobody knows"):
+            for step in SCENARIOS[name]:
+                step.act(claude)
+    claude.leave()
+    return [json.loads(line) for line in Path(claude.path).read_text().splitlines()]
+
+
+def spots(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Every place in a record."""
+    yield path
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, one in inside:
+        yield from spots(one, (*path, key))
+
+
+def replaced(value: Any, path: tuple[Any, ...], other: Any) -> Any:
+    if not path:
+        return other
+    made = copy.copy(value)
+    made[path[0]] = replaced(value[path[0]], path[1:], other)
+    return made
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(data=st.data())
+def test_any_field_may_hold_anything(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    if not _CONVERSATION:
+        _CONVERSATION.extend(conversation(tmp_path_factory.mktemp("fuzz")))
+    talk = Talk("x.jsonl")
+    number = data.draw(st.integers(0, len(_CONVERSATION) - 1))
+    for one in _CONVERSATION[max(0, number - 6) : number]:
+        talk.take(one)
+    record = _CONVERSATION[number]
+    spot = data.draw(st.sampled_from(list(spots(record))))
+    line = json.dumps(replaced(record, spot, data.draw(JSON))).encode()
+    odd = parse(line) if matters(line) else None
+    for happened in talk.take(odd, aside=data.draw(st.booleans())) if odd is not None else ():
+        assert times.parse(happened.at) is not None and happened.id
+    told = talk.evidence(data.draw(st.booleans()))
+    assert told is None or (told.state in STATES and times.parse(told.at) is not None)
+    talk.take({"type": "user", "message": {"content": "go on"}, "timestamp": "2027-01-01T00:00:00Z"})
+    assert talk.working, "it recovers with the next whole record"
+    end = {"id": "m", "model": "c", "content": [{"type": "text", "text": "y"}], "stop_reason": "end_turn"}
+    talk.take({"type": "assistant", "message": end, "timestamp": "2027-01-01T00:00:01Z"})
+    after = talk.evidence()
+    assert after is not None and after.state in RESTING
+
+
+_CONVERSATION: list[dict[str, Any]] = []
+
+
+@settings(max_examples=200, deadline=None)
+@given(fields=st.dictionaries(st.sampled_from(
+    ["pid", "sessionId", "cwd", "procStart", "startedAt", "status", "waitingFor", "updatedAt", "statusUpdatedAt",
+     "version", "tmux", "name", "kind", "pidDomain", "jobId"]), JSON), other=JSON)  # fmt: skip
+def test_an_entry_may_hold_anything(fields: dict[str, Any], other: Any) -> None:
+    entry_of("1.json", other)
+    entry = entry_of("1.json", {"pid": 1, "sessionId": "s", "cwd": "/x", **fields})
+    assert entry is None or (entry.pid >= 0 and entry.session and entry.cwd)
+    assert entry is None or entry.at is None or times.parse(entry.at) is not None
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    job=JSON,
+    meta=JSON,
+    entry=JSON,
+    fields=st.dictionaries(st.sampled_from(["state", "needs", "cwd", "updatedAt"]), JSON),
+)
+def test_files_may_hold_anything(
+    tmp_path_factory: pytest.TempPathFactory, job: Any, meta: Any, entry: Any, fields: Any
+) -> None:
+    scene = Scene(tmp_path_factory.mktemp("odd"))
+    claude = scene.claude()
+    claude.start("waiting")
+    claude.prompt("x")
+    below = claude.subagent()
+    for path, value in {
+        scene.config / "jobs/a/state.json": job,
+        scene.config / "jobs/b/state.json": {"sessionId": claude.session} | fields,
+        Path(below.path.removesuffix(".jsonl") + ".meta.json"): meta,
+        scene.config / "sessions/77.json": entry,
+    }.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(value))
+    agent = scene.agent(claude.session, whole=True)
+    assert agent.state == RUNNING
+
+
+@pytest.mark.parametrize("odd", ["\0", "\ud800", "", "relative", "/" + "x" * 5000])
+@pytest.mark.parametrize("field", ["cwd", "sessionId"])
+def test_names_that_no_file_can_have(scene: Scene, field: str, odd: str) -> None:
+    claude, strange = scene.claude(), scene.claude()
+    claude.start("busy")
+    entry = json.loads(Path(claude.entry).read_text())
+    (scene.config / "sessions/1.json").write_text(json.dumps(entry | {"sessionId": "other", "pid": 1, field: odd}))
+    strange.registers = False
+    strange.session, strange.cwd = "strange", str(scene.worktree)
+    strange.prompt("x")
+    record = {"type": "user", "message": {"content": "y"}, field: odd, "version": "2.0.1"}
+    strange.raw(json.dumps(record).encode() + b"\n")
+    for whole in (True, False, True):
+        assert scene.agent(claude.session, whole=whole).state == RUNNING
+
+
+def test_a_session_named_like_a_way_out_is_not_followed(scene: Scene, tmp_path: Path) -> None:
+    claude = scene.claude("../../secret")
+    (tmp_path / "claude-home/.claude/secret.jsonl").write_text("{}")
+    claude.start("busy")
+    assert scene.agents(whole=True) == []
+
+
+def test_a_session_whose_numbers_are_absurd(scene: Scene) -> None:
+    claude = scene.claude()
+    claude.start()
+    claude.prompt("x")
+    usage = {"input_tokens": -5, "output_tokens": 1e300, "cache_read_input_tokens": "many"}
+    claude._record("assistant", message={"id": "m", "content": "just text", "usage": usage, "stop_reason": "end_turn"})
+    agent = scene.agent()
+    assert agent.state == WAITING or agent.state == RUNNING
+    assert agent.facts.tokens_out == 0

@@ -1,0 +1,506 @@
+"""Gemini read from outside: replays of its chats, line by line, the reader over real files, and a fake that runs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from imi_monitor import host
+from imi_monitor.model import times
+from imi_monitor.model.agent import COMPLETED, RUNNING, WAITING, Evidence, Truth
+from imi_monitor.model.truth import decide
+from imi_monitor.sources.agents.base import AgentProcess, Sighting, World
+from imi_monitor.sources.agents.gemini import GeminiReader
+from imi_monitor.sources.agents.gemini_course import Course, Manner
+from tests.sources.agents.fakes import gemini as fake
+
+FIXTURES = Path(__file__).parent / "fixtures" / "gemini"
+ID = "7c6b5a49-0000-4000-8000-000000000001"
+NOTHING = "nothing tells what it does"
+OPEN = "answered, or a tool is running or asked for"
+
+# Where the state changes: the number of the line, and what is so from it on. `?` marks what the file cannot tell apart.
+REPLAYS: dict[str, list[tuple[int, str, str | None]]] = {
+    "interactive.jsonl": [
+        (0, "unknown", NOTHING),
+        (2, "running?", None),
+        (4, "unknown?", OPEN),  # it asks whether it may run the command: no file says so
+        (6, "running?", None),
+        (9, "unknown?", OPEN),  # it is done: no file says so
+        (11, "running?", None),
+        (13, "cancelled", None),  # 15: the history is written anew, without what was cancelled
+        (16, "running?", None),
+        (19, "failed", "quota is used up"),
+        (23, "running?", None),
+        (27, "cancelled", None),  # Esc while a tool runs
+    ],
+    "headless.jsonl": [
+        (0, "unknown", NOTHING),
+        (2, "running?", None),
+        (4, "unknown?", OPEN),
+        (6, "running?", None),
+        (14, "unknown?", OPEN),
+    ],
+}
+
+
+def lines(name: str) -> list[bytes]:
+    return (FIXTURES / name).read_bytes().splitlines()
+
+
+def told(truth: Truth) -> tuple[str, str | None]:
+    return truth.state + ("?" if truth.confidence == "likely" else ""), truth.detail
+
+
+def changes(states: list[tuple[str, str | None]]) -> list[tuple[int, str, str | None]]:
+    return [(number, *one) for number, one in enumerate(states) if number == 0 or one != states[number - 1]]
+
+
+def truth_of(course: Course, manner: Manner = Manner(), alive: bool | None = True, later: float = 0.0) -> Truth:  # noqa: B008
+    now = time.time()
+    evidence = course.evidence(manner, alive, now + later)
+    return decide([evidence] if evidence else [], alive, times.now())
+
+
+def whole(name: str) -> Course:
+    course = Course(name)
+    for line in lines(name):
+        course.line(line)
+    return course
+
+
+@pytest.mark.parametrize("name", REPLAYS)
+def test_every_line_of_a_replay_gives_the_right_state(name: str) -> None:
+    course = Course(name)
+    states = []
+    for line in lines(name):
+        course.line(line)
+        states.append(told(truth_of(course)))
+    assert changes(states) == REPLAYS[name]
+
+
+def test_what_its_process_adds_to_the_models_last_words() -> None:
+    course = whole("headless.jsonl")
+    assert told(truth_of(course)) == ("unknown?", OPEN)
+    assert told(truth_of(course, Manner(headless=True))) == ("running", None), "it ends by itself"
+    assert told(truth_of(course, Manner(unasking=True))) == ("completed?", None), "no tool began, and it never asks"
+    gone = truth_of(course, alive=False)
+    assert (gone.state, gone.ended, gone.confidence) == ("completed", True, "likely"), "or killed: nothing tells"
+    assert truth_of(course, Manner(headless=True), alive=False).state == "dead", (
+        "it lived on for long: a tool was running"
+    )
+
+
+def test_words_were_just_said_by_one_that_never_asks() -> None:
+    course = Course("x")
+    course.record({"id": "1", "type": "gemini", "content": "So.", "timestamp": times.stamp()})
+    assert told(truth_of(course, Manner(unasking=True))) == ("running?", None)
+
+
+def test_a_prompt_or_a_tool_call_without_a_process_is_dead() -> None:
+    course = Course("interactive.jsonl")
+    for line in lines("interactive.jsonl")[:3]:
+        course.line(line)
+    assert truth_of(course, alive=False).state == "dead"
+
+
+@pytest.mark.parametrize("state", [WAITING, RUNNING, COMPLETED])
+def test_a_title_or_a_hook_of_that_moment_tells_what_the_file_cannot(state: str) -> None:
+    course = Course("x")
+    at = times.stamp()
+    course.record({"id": "1", "type": "gemini", "content": "I need to run it.", "timestamp": at})
+    words = course.evidence(Manner(), True, time.time())
+    assert words is not None
+    title = Evidence("title", state, at, "its title", standing=True)
+    hook = Evidence("hook", state, at, "a hook of the same moment")
+    for other in (title, hook):
+        truth = decide([words, other], True, times.now())
+        assert (truth.state, truth.source) == (state, other.source)
+
+
+def test_the_states_of_tools_that_have_names() -> None:
+    course = Course("x")
+    call = {"id": "c1", "name": "replace", "args": {"file_path": "src/a.ts"}, "status": "awaiting_approval"}
+    course.record({"id": "1", "type": "gemini", "content": "", "timestamp": times.stamp(), "toolCalls": [call]})
+    truth = truth_of(course)
+    assert (truth.state, truth.detail, str(truth.tool)) == ("waiting_for_input", "permission", "Edit src/a.ts")
+    call["status"] = "executing"
+    course.record({"id": "1", "type": "gemini", "content": "", "timestamp": times.stamp(), "toolCalls": [call]})
+    assert (truth_of(course).state, str(truth_of(course).tool)) == ("running", "Edit src/a.ts")
+
+
+def test_what_is_kept_of_a_session() -> None:
+    course = whole("interactive.jsonl")
+    kinds = [(one.kind, str(one.tool) if one.tool else None, one.ok) for one in course.take_news()]
+    assert kinds == [
+        ("prompt", None, None), ("message", None, None), ("tool_started", "Bash rm -r build", None),
+        ("tool_finished", "Bash rm -r build", True), ("message", None, None),
+        ("prompt", None, None), ("cancelled", None, None),
+        ("prompt", None, None), ("failed", None, None),
+        ("prompt", None, None), ("cancelled", None, None), ("tool_started", "Bash sleep 20", None),
+        ("tool_finished", "Bash sleep 20", None),
+    ]  # fmt: skip
+    facts = course.facts()
+    assert (facts.tokens_in, facts.tokens_cached, facts.tokens_out) == (1200, 1800, 150), "replaced lines count once"
+    assert (facts.context_used, facts.model, facts.prompt) == (1050, "fake-flash", "Wait for the build")
+
+
+def test_files_it_wrote() -> None:
+    course = whole("headless.jsonl")
+    assert course.facts().files == ("/home/dev/app/hello.txt",)
+
+
+# -- the reader over real files -----------------------------------------------------------------------------------------
+
+
+class Home:
+    def __init__(self, path: Path) -> None:
+        self.path = path / "home"
+        self.tree = path / "tree"
+        self.tree.mkdir()
+        self.chats = self.path / ".gemini" / "tmp" / "tree" / "chats"
+        self.reader = GeminiReader()
+        self.processes: tuple[AgentProcess, ...] = (self.process(),)
+
+    def project(self) -> Home:
+        self.chats.mkdir(parents=True)
+        self.list({str(self.tree): "tree"})
+        return self
+
+    def list(self, projects: Any) -> None:
+        (self.path / ".gemini" / "projects.json").write_text(json.dumps({"projects": projects}))
+
+    def process(self, **other: Any) -> AgentProcess:
+        values: dict[str, Any] = {
+            "cli": "gemini", "pid": os.getpid(), "started": host.start_time(os.getpid()), "cwd": str(self.tree),
+            "argv": ("node", "gemini.js"), "began_at": time.time() - 100, **other,
+        }  # fmt: skip
+        return AgentProcess(**values)
+
+    def write(self, data: bytes, name: str = "session-2026-11-18T11-06-7c6b5a49.jsonl") -> str:
+        path = self.chats / name
+        with open(path, "ab") as file:
+            file.write(data.replace(b"/home/dev/app", str(self.tree).encode()))
+        return str(path)
+
+    def world(self) -> World:
+        return World(time.time(), "/nowhere", {"GEMINI_CLI_HOME": str(self.path)}, (str(self.tree),), self.processes)
+
+    def look(self, *touched: str | Path) -> list[Sighting]:
+        return list(self.reader.look(self.world(), frozenset(map(str, touched))))
+
+    def look_at_all(self) -> list[Sighting]:
+        return list(self.reader.look(self.world(), None))
+
+    def state(self, *touched: str | Path) -> tuple[str, str | None]:
+        (one,) = self.look(*touched)
+        return told(decide(one.evidence, one.alive, times.now()))
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path)
+
+
+def test_the_reader_follows_a_chat_as_it_grows(home: Home) -> None:
+    home.project()
+    assert home.look_at_all() == []
+    states = []
+    for line in lines("interactive.jsonl"):
+        states.append(home.state(home.write(line + b"\n")))
+    assert changes(states) == REPLAYS["interactive.jsonl"]
+
+
+def test_a_torn_line_waits_at_every_byte(home: Home) -> None:
+    home.project()
+    home.write(b"\n".join(lines("interactive.jsonl")[:13]) + b"\n")
+    home.look_at_all()
+    line = lines("interactive.jsonl")[13]
+    for byte in range(len(line)):
+        assert home.state(home.write(line[byte : byte + 1])) == ("running?", None)
+    assert home.state(home.write(b"\n")) == ("cancelled", None)
+
+
+def test_news_is_told_once(home: Home) -> None:
+    home.project()
+    path = home.write(b"\n".join(lines("headless.jsonl")) + b"\n")
+    (first,), (second,), (third,) = home.look_at_all(), home.look_at_all(), home.look(path)
+    assert len(first.news) == 7 and second.news == third.news == ()
+    assert first.evidence == second.evidence == third.evidence != ()
+    assert len({one.id for one in first.news}) == 7
+
+
+def test_a_document_of_2025_is_read_as_it_is_rewritten(home: Home) -> None:
+    """Its folder is called by a digest of the path, and no list of projects names it."""
+    home.chats = home.path / ".gemini" / "tmp" / hashlib.sha256(str(home.tree).encode()).hexdigest() / "chats"
+    home.chats.mkdir(parents=True)
+    document = json.loads((FIXTURES / "document_2025.json").read_text())
+    path = home.chats / "session-2026-11-18T11-06-7c6b5a49.json"
+    states = []
+    news = []
+    for count in range(4):
+        path.write_text(json.dumps({**document, "messages": document["messages"][:count]}))
+        (one,) = home.look_at_all() if count == 0 else home.look(path)
+        states.append(told(decide(one.evidence, one.alive, times.now())))
+        news += [each.kind for each in one.news]
+    assert states == [("unknown", NOTHING), ("running?", None), ("running?", None), ("unknown?", OPEN)]
+    assert news == ["prompt", "tool_started", "tool_finished", "message"]
+    assert (one.session, one.facts.tokens_in, one.facts.tokens_out) == (document["sessionId"], 1050, 37)
+    path.write_text('{"sessionId": "7c6b')
+    assert home.state(path) == ("unknown?", OPEN), "a torn one changes nothing"
+    path.with_suffix(".jsonl").write_bytes(b"\n".join(lines("interactive.jsonl")[:3]) + b"\n")
+    assert len(home.look_at_all()) == 2, "another session"
+
+
+def test_one_in_which_nothing_ever_happened_is_not_called_dead(home: Home) -> None:
+    home.project()
+    home.write(b"\n".join(lines("headless.jsonl")[:2]) + b"\n")
+    assert len(home.look_at_all()) == 1
+    home.processes = ()
+    assert home.look() == []
+
+
+def test_the_newest_sessions_of_a_folder_belong_to_its_processes(home: Home) -> None:
+    home.project()
+    for number in range(3):
+        data = b"\n".join(lines("interactive.jsonl")[:3]).replace(ID.encode(), f"{ID[:-1]}{number}".encode())
+        path = home.write(data + b"\n", f"session-2026-11-18T11-06-7c6b5a4{number}.jsonl")
+        os.utime(path, (time.time() - 30 + number, time.time() - 30 + number))
+    assert {one.session[-1]: one.alive for one in home.look_at_all() if one.session} == {
+        "0": False,
+        "1": False,
+        "2": True,
+    }
+    home.processes = (home.process(), home.process(pid=1))
+    assert {one.session[-1]: one.alive for one in home.look() if one.session} == {"0": False, "1": True, "2": True}
+    home.processes = (home.process(argv=("gemini", "-r", ID[:-1] + "0")),)
+    assert {one.session[-1]: one.alive for one in home.look() if one.session} == {"0": True, "1": False, "2": False}
+    home.processes = (home.process(pid=7, began_at=time.time()),)
+    assert not any(one.alive for one in home.look()), "it began after all of them were written"
+
+
+def test_the_next_process_of_a_folder_does_not_bring_back_who_has_just_ended(home: Home) -> None:
+    home.project()
+    path = home.write(b"\n".join(lines("interactive.jsonl")[:3]) + b"\n")
+    assert home.look_at_all()[0].alive is True
+    first = home.processes
+    home.processes = ()
+    assert home.look()[0].alive is False
+    home.processes = first
+    assert home.look()[0].alive is True, "a list of processes that was not whole"
+    home.processes = ()
+    home.look()
+    home.processes = (home.process(pid=1, began_at=time.time() + 1),)
+    assert home.look()[0].alive is False
+    home.write(lines("interactive.jsonl")[3] + b"\n")
+    os.utime(path, (time.time() + 1, time.time() + 1))
+    assert home.look(path)[0].alive is True, "it goes on"
+
+
+def test_a_chat_that_goes_on_without_a_process_is_not_called_dead(home: Home) -> None:
+    """Somebody writes it: in a container, or as another user, whom we cannot see."""
+    home.project()
+    path = home.write(b"\n".join(lines("interactive.jsonl")[:3]) + b"\n")
+    os.utime(path, (time.time() - 30, time.time() - 30))
+    home.processes = ()
+    assert home.look_at_all()[0].alive is False
+    home.write(lines("interactive.jsonl")[3] + b"\n")
+    assert home.look(path)[0].alive is None
+
+
+def test_projects_of_other_folders_and_strange_lists(home: Home) -> None:
+    home.project()
+    home.write(b"\n".join(lines("headless.jsonl")) + b"\n")
+    listed = str(home.path / ".gemini" / "projects.json")
+    for projects in ({"/elsewhere": "tree"}, [], {str(home.tree): 3}, {str(home.tree): "../tmp/tree"}, "x", None):
+        home.list(projects)
+        assert home.look(listed) == [] == home.look_at_all(), projects
+    home.list({str(home.tree / "src"): "tree"})
+    (home.tree / "src").mkdir()
+    (one,) = home.look(listed)
+    assert one.cwd == str(home.tree / "src"), "a folder inside the worktree"
+
+
+def test_subagents_are_no_agents(home: Home) -> None:
+    home.project()
+    home.write(b"\n".join(lines("headless.jsonl")).replace(b'"kind":"main"', b'"kind":"subagent"') + b"\n")
+    assert home.look_at_all() == []
+
+
+def test_a_long_chat_is_read_from_its_end_and_then_from_its_beginning(home: Home) -> None:
+    home.project()
+    chat = fake.Chat(lambda line: (home.write(line.encode()), None)[1], ID, str(home.tree))
+    chat.start()
+    chat.prompt("Work for hours")
+    for number in range(150):
+        chat.words("Next.")
+        chat.write_file(f"file{number}.py")
+        chat.done("x" * 20_000)
+    (one,) = home.look_at_all()
+    assert decide(one.evidence, one.alive, times.now()).state == "running" and home.reader.unread
+    news, looks = list(one.news), 0
+    while home.reader.unread:
+        (one,) = home.look()
+        news += one.news
+        looks += 1
+    assert looks < 20, "a bounded slice each, but not one line"
+    assert one.session == ID and one.facts.prompt == "Work for hours"
+    assert one.facts.tokens_in == 150 * 400 and len(one.facts.files) == 150
+    assert sum(each.kind == "tool_finished" for each in news) == 150
+
+
+def test_a_look_with_nothing_touched_opens_nothing(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    home.project()
+    path = home.write(b"\n".join(lines("headless.jsonl")) + b"\n")
+    home.look_at_all()
+    opened: list[str] = []
+    real_open, real_scan = open, os.scandir
+
+    def watched_open(name: Any, *args: Any, **more: Any) -> Any:
+        opened.append(str(name))
+        return real_open(name, *args, **more)
+
+    def watched_scan(name: Any) -> Any:
+        opened.append(str(name))
+        return real_scan(name)
+
+    monkeypatch.setattr("builtins.open", watched_open)
+    monkeypatch.setattr(os, "scandir", watched_scan)
+    home.look()
+    assert opened == []
+    home.look(path)
+    assert opened == [path]
+
+
+def test_unknown_records_are_said_so_and_change_nothing(home: Home) -> None:
+    home.project()
+    home.write(b"\n".join(lines("interactive.jsonl")[:3]) + b"\n")
+    home.write(b'{"hologram": 1}\nnot json\n{"id": "x", "type": "vision", "content": ""}\n{"$rewindTo": "y"}\n')
+    (one,) = home.look_at_all()
+    assert decide(one.evidence, one.alive, times.now()).state == "running"
+    assert one.facts.format_note == (
+        "unknown (format) gemini: hologram, a line that is no record, a message of type vision")  # fmt: skip
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5), lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(st.sampled_from(["type", "id", "text", "status", "message"]), inner, max_size=3), max_leaves=5,
+)  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data())
+def test_any_value_in_any_field_is_survived(data: st.DataObject) -> None:
+    course = Course("fuzz")
+    for line in data.draw(st.lists(st.sampled_from(lines("interactive.jsonl") + lines("headless.jsonl")), max_size=12)):
+        record = json.loads(line)
+        calls = record.get("toolCalls") or [{}]
+        for target in (record, record.get("tokens"), calls[0]):
+            if isinstance(target, dict) and target and data.draw(st.booleans()):
+                target[data.draw(st.sampled_from(sorted(target)))] = data.draw(json_values)
+        course.line(json.dumps(record).encode())
+        truth_of(course)
+        course.facts()
+    course.take_news()
+
+
+# -- a fake that runs ---------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def program(home: Home) -> Iterator[tuple[subprocess.Popen[str], Any]]:
+    process = subprocess.Popen(
+        ["gemini", fake.__file__], executable=sys.executable, cwd=home.tree, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "GEMINI_CLI_HOME": str(home.path)},
+    )  # fmt: skip
+    assert process.stdin and process.stdout
+
+    def do(*commands: str) -> None:
+        assert process.stdin and process.stdout
+        for command in commands:
+            process.stdin.write(command + "\n")
+            process.stdin.flush()
+            process.stdout.readline()
+
+    try:
+        assert process.stdout.readline() == "ready\n"
+        home.processes = (home.process(pid=process.pid, started=host.start_time(process.pid), began_at=time.time()),)
+        yield process, do
+    finally:
+        process.kill()
+        process.wait()
+        process.stdin.close()
+        process.stdout.close()
+
+
+def test_the_life_of_a_terminal(home: Home) -> None:
+    with program(home) as (process, do):
+        do(f"new {home.tree} {ID}")
+        for command, state in (
+            ("prompt Do it", "running?"),
+            ("words I need to run a command.", "unknown?"),
+            ("call make", "unknown?"),
+            ("done", "running?"),
+            ("finish Done.", "unknown?"),
+            ("prompt More", "running?"),
+            ("esc", "cancelled"),
+            ("prompt Again", "running?"),
+            ("fail no money", "failed"),
+            ("prompt And again", "running?"),
+            ("call sleep 20", "running?"),
+            ("esc", "cancelled"),
+        ):
+            do(command)
+            (one,) = home.look_at_all()
+            assert told(decide(one.evidence, one.alive, times.now()))[0] == state, command
+        assert (one.session, one.pid) == (ID, process.pid)
+
+
+def test_killed_suspended_and_resumed(home: Home) -> None:
+    with program(home) as (process, do):
+        do(f"new {home.tree} {ID}", "prompt Do it")
+        home.look_at_all()
+        os.kill(process.pid, signal.SIGSTOP)
+        assert home.state() == ("running?", None), "a suspended one lives"
+        os.kill(process.pid, signal.SIGCONT)
+        process.kill()
+        process.wait()
+        home.processes = ()
+        (one,) = home.look()
+        truth = decide(one.evidence, one.alive, times.now())
+        assert (truth.state, truth.ended) == ("dead", True)
+    with program(home) as (process, do):
+        do(f"new {home.tree} {ID}", "prompt Go on")
+        (one,) = home.look_at_all()
+        assert (one.pid, decide(one.evidence, one.alive, times.now()).state) == (process.pid, "running")
+        do("finish Done.", "quit")
+        process.wait()
+        home.processes = ()
+        (one,) = home.look()
+        truth = decide(one.evidence, one.alive, times.now())
+        assert (truth.state, truth.ended) == ("completed", True), "its last words came with its end"
+
+
+def test_folders_follow_what_appears(home: Home) -> None:
+    assert home.look_at_all() == [] and home.reader.folders(home.world()) == []
+    (home.path / ".gemini" / "tmp").mkdir(parents=True)
+    home.look()
+    assert home.reader.folders(home.world()) == [str(home.path / ".gemini"), str(home.path / ".gemini" / "tmp")]
+    home.project()
+    home.write(b"\n".join(lines("headless.jsonl")) + b"\n")
+    (one,) = home.look(home.path / ".gemini" / "projects.json")
+    assert one.cwd == str(home.tree)
+    assert str(home.chats) in home.reader.folders(home.world())
