@@ -26,7 +26,7 @@ from imi_monitor.model.snapshot import Snapshot
 SESSIONS = int(os.environ.get("BENCH_SESSIONS", "40"))
 MEGABYTES = int(os.environ.get("BENCH_MEGABYTES", "50"))
 SECONDS = float(os.environ.get("BENCH_SECONDS", "30"))
-EVERY = 0.5  # seconds between two records of one session
+EVERY = 3.0  # seconds between two writes of one session: a result, and the next call
 _TOO_LONG = 5.0
 
 

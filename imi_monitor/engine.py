@@ -40,8 +40,9 @@ if TYPE_CHECKING:
     from imi_monitor.sources.base import Entry, Grant, RegistryPicture, Source
 
 PER_SECOND = 10  # snapshots at most
-AT_ONCE = 3  # of them without any pause, so that a single change is never kept waiting
+AT_ONCE = 2  # of them without any pause, so that a single change is never kept waiting
 _A_SECOND = PER_SECOND - AT_ONCE
+_SPARE = 0.5  # of one is left to what somebody waits for
 CALM = 0.3  # seconds that what nobody waits for may go with the next one
 MOST_CHANGES = 2000
 MOST_EVENTS = 500
@@ -76,6 +77,7 @@ class Engine:
         self._waiting: tuple[Waiting, ...] = ()
         self._changed = asyncio.Event()
         self._urgent = asyncio.Event()
+        self._waited_for = asyncio.Event()
         self._published = asyncio.Condition()
         self._snapshot = first or Snapshot(0, times.stamp(), host.hostname())
         if first is not None:  # known, until the sources say something else
@@ -169,6 +171,7 @@ class Engine:
             worktree, claim = self._worktrees[key], entry.claim(self._claims)
             if worktree.claim != claim:
                 self._worktrees[key] = replace(worktree, claim=claim)
+                self._waited_for.set()
         self._urgent.set()
         self._changed.set()
 
@@ -179,6 +182,8 @@ class Engine:
 
     def agents(self, seen: tuple[Agent, ...]) -> None:
         if seen != self._agents:
+            if _states(seen) != _states(self._agents):
+                self._waited_for.set()
             self._agents = seen
             self._urgent.set()
             self._changed.set()
@@ -228,9 +233,10 @@ class Engine:
                 with suppress(TimeoutError):  # not `wait_for`: that may forget a cancellation
                     async with asyncio.timeout(max(0.0, last + CALM - time.monotonic())):
                         await self._urgent.wait()
-            await asyncio.sleep(allowance.wait(time.monotonic()))
+            await self._turn_of(allowance)
             self._changed.clear()
             self._urgent.clear()
+            self._waited_for.clear()
             made = self._fold()
             if not _same(made, self._snapshot):
                 last = time.monotonic()
@@ -238,6 +244,16 @@ class Engine:
                 self._snapshot = made
                 async with self._published:
                     self._published.notify_all()
+
+    async def _turn_of(self, allowance: Allowance) -> None:
+        """Until the next snapshot may go out. What somebody waits for (who asks, who holds what) need not wait for a
+        whole share; the rest leaves something to it."""
+        if not self._waited_for.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(allowance.wait(time.monotonic(), spare=_SPARE)):
+                    await self._waited_for.wait()
+        if self._waited_for.is_set():
+            await asyncio.sleep(allowance.wait(time.monotonic()))
 
     def _fold(self) -> Snapshot:
         worktrees = tuple(self._worktrees.values())
@@ -268,15 +284,19 @@ class Allowance:
     def __init__(self) -> None:
         self._left, self._at = float(AT_ONCE), time.monotonic()
 
-    def wait(self, now: float) -> float:
-        """Seconds until the next snapshot may go out."""
-        return max(0.0, (1.0 - self._earned(now)) / _A_SECOND)
+    def wait(self, now: float, *, spare: float = 0.0) -> float:
+        """Seconds until the next snapshot may go out, and so many more could."""
+        return max(0.0, (1.0 + spare - self._earned(now)) / _A_SECOND)
 
     def spend(self, now: float) -> None:
         self._left, self._at = self._earned(now) - 1.0, now
 
     def _earned(self, now: float) -> float:
         return min(float(AT_ONCE), self._left + (now - self._at) * _A_SECOND)
+
+
+def _states(agents: Sequence[Agent]) -> list[tuple[str, str]]:
+    return [(one.id, one.state) for one in agents]
 
 
 def _same(left: Snapshot, right: Snapshot) -> bool:

@@ -40,6 +40,9 @@ class World:
     env: Mapping[str, str]
     roots: tuple[str, ...]  # real paths of the worktrees, and nothing else matters
     processes: tuple[AgentProcess, ...] = ()
+    known_roots: dict[str, str | None] = field(
+        default_factory=dict, compare=False, repr=False
+    )  # as they were asked for
 
     def watched(self, cwd: str | None) -> bool:
         """Whether it lies in one of the worktrees. `cwd` may be as recorded, with links in it or gone by now."""
@@ -47,12 +50,16 @@ class World:
 
     def root_of(self, cwd: str) -> str | None:
         """The worktree it lies in: the longest one, as a worktree may lie inside another."""
-        return self.root_of_real(os.path.realpath(cwd))
+        if cwd not in self.known_roots:
+            self.known_roots[cwd] = self.root_of_real(os.path.realpath(cwd))
+        return self.known_roots[cwd]
 
     def root_of_real(self, real: str) -> str | None:
         """The same for a path without links, as that of a process is: nothing is asked of the disk."""
-        inside = [root for root in self.roots if real == root or real.startswith(root.rstrip("/") + "/")]
-        return max(inside, key=len, default=None)
+        if real not in self.known_roots:
+            inside = [root for root in self.roots if real == root or real.startswith(root.rstrip("/") + "/")]
+            self.known_roots[real] = max(inside, key=len, default=None)
+        return self.known_roots[real]
 
     def processes_of(self, cli: str) -> tuple[AgentProcess, ...]:
         return tuple(process for process in self.processes if process.cli == cli)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from datetime import datetime
+from functools import reduce
+from operator import attrgetter
 from typing import Any
 
-from imi_monitor.model.agent import Agent, Facts, Happened
+from imi_monitor.model.agent import NOTHING_KNOWN, Agent, Facts, Happened
 from imi_monitor.model.snapshot import Key
 from imi_monitor.model.truth import decide
 from imi_monitor.sources.agents.base import Sighting
@@ -23,29 +25,53 @@ class Seen:
     news: tuple[Happened, ...]
 
 
+class Joined:
+    """Puts them together, and remembers how: a group that is the same again is the very same sighting again."""
+
+    def __init__(self) -> None:
+        self._known: dict[object, tuple[list[Sighting], Sighting]] = {}
+
+    def join(self, sightings: Iterable[Sighting]) -> list[Sighting]:
+        """One sighting an agent."""
+        before, self._known = self._known, {}
+        made = []
+        for name, group in _groups(sightings).items():
+            known = before.get(name)
+            if known is None or known[0] != group:
+                known = group, _merge(group)
+            self._known[name] = known
+            made.append(known[1])
+        return made
+
+
 def join(sightings: Iterable[Sighting]) -> list[Sighting]:
-    """One sighting an agent. A process without a session belongs to the session that names its pid, or is one itself."""
-    by_session: dict[tuple[str, str], list[Sighting]] = {}
+    """The same for once."""
+    return Joined().join(sightings)
+
+
+def _groups(sightings: Iterable[Sighting]) -> dict[object, list[Sighting]]:
+    """A process without a session belongs to the session that names its pid and lives, or is an agent by itself."""
+    found: dict[object, list[Sighting]] = {}
     nameless: list[Sighting] = []
     for one in sightings:
         if one.session is None:
             nameless.append(one)
         else:
-            by_session.setdefault((one.cli, one.session), []).append(one)
-    merged = [_merge(group) for group in by_session.values()]
-    owners: dict[tuple[str, int | None], int] = {
-        (one.cli, one.pid): number
-        for number, one in enumerate(merged)
-        if one.pid is not None and one.alive is not False
-    }
-    alone: dict[tuple[str, int | None], list[Sighting]] = {}
+            found.setdefault((one.cli, one.session), []).append(one)
+    owners: dict[tuple[str, int | None], object] = {}
+    for name, group in found.items():
+        pid = next((one.pid for one in group if one.pid is not None), None)
+        if pid is not None and _life(group) is not False:
+            owners[group[0].cli, pid] = name
     for one in nameless:
-        number = owners.get((one.cli, one.pid))
-        if number is None:
-            alone.setdefault((one.cli, one.pid), []).append(one)
-        else:
-            merged[number] = _merge((merged[number], one))
-    return merged + [_merge(group) for group in alone.values()]
+        found.setdefault(owners.get((one.cli, one.pid), (one.cli, None, one.pid)), []).append(one)
+    return found
+
+
+def _life(group: Sequence[Sighting]) -> bool | None:
+    """Who proves life is right, whatever another believes to be gone (a session may move to another process)."""
+    told = [one.alive for one in group]
+    return True if True in told else next((alive for alive in told if alive is not None), None)
 
 
 def as_agent(one: Sighting, key: Key | None, now: datetime) -> Seen:
@@ -61,31 +87,33 @@ def as_agent(one: Sighting, key: Key | None, now: datetime) -> Seen:
 
 def _merge(group: Sequence[Sighting]) -> Sighting:
     first, *others = group
-    for one in others:
-        first = replace(
-            first,
-            cwd=first.cwd or one.cwd,
-            pid=first.pid if first.pid is not None else one.pid,
-            pid_started=first.pid_started or one.pid_started,
-            alive=_alive(first.alive, one.alive),
-            last_alive=first.last_alive or one.last_alive,
-            evidence=first.evidence + one.evidence,
-            facts=_facts(first.facts, one.facts),
-            news=first.news + one.news,
-        )
-    return first
+    if not others:
+        return first
+    return Sighting(
+        first.cli,
+        first.session,
+        cwd=next((one.cwd for one in group if one.cwd), None),
+        pid=next((one.pid for one in group if one.pid is not None), None),
+        pid_started=next((one.pid_started for one in group if one.pid_started), None),
+        alive=_life(group),
+        last_alive=next((one.last_alive for one in group if one.last_alive), None),
+        evidence=tuple(each for one in group for each in one.evidence),
+        facts=reduce(_facts, (one.facts for one in group)),
+        news=tuple(each for one in group for each in one.news),
+    )
 
 
-def _alive(left: bool | None, right: bool | None) -> bool | None:
-    """Who proves life is right, whatever another believes to be gone (a session may move to another process)."""
-    return True if True in (left, right) else left if left is not None else right
+_NAMES = tuple(each.name for each in fields(Facts))
+_values = attrgetter(*_NAMES)
 
 
 def _facts(left: Facts, right: Facts) -> Facts:
     """The first who knows something is believed; files are added up."""
-    values: dict[str, Any] = {}
-    for each in fields(Facts):
-        mine, other = getattr(left, each.name), getattr(right, each.name)
-        values[each.name] = other if mine is None else mine
+    if right == NOTHING_KNOWN or left == right:
+        return left
+    if left == NOTHING_KNOWN:
+        return right
+    pairs = zip(_NAMES, _values(left), _values(right), strict=True)
+    values: dict[str, Any] = {name: other if mine is None else mine for name, mine, other in pairs}
     values["files"] = tuple(dict.fromkeys(left.files + right.files))[-_MOST_FILES:]
     return Facts(**values)

@@ -12,7 +12,8 @@ from imi_monitor.model.agent_claims import named
 from imi_monitor.model.snapshot import ClaimState
 from imi_monitor.sources.agents import readers
 from imi_monitor.sources.agents.joining import as_agent
-from imi_monitor.sources.agents.source import Looks, place
+from imi_monitor.sources.agents.looks import Looks
+from imi_monitor.sources.agents.source import place
 from imi_monitor.sources.base import Entry
 
 _PATIENCE = 1.0  # seconds for what lies further back in long records
@@ -22,10 +23,10 @@ def look(entries: Sequence[Entry], claims: Sequence[ClaimState]) -> tuple[tuple[
     """(the agents, what could not be read)."""
     places = {os.path.realpath(entry.path): entry.key for entry in entries if not entry.missing}
     looks = Looks(readers.all_readers(), readers.scan(), os.environ)
-    found, _, broken = looks.look(None, tuple(places))
+    look = looks.look(None, tuple(places))
     end = time.monotonic() + _PATIENCE
     while looks.unread and time.monotonic() < end:
-        found, _, broken = looks.look(frozenset(), tuple(places))
+        look = looks.look(frozenset(), tuple(places))
     now = times.now()
-    agents = [as_agent(one, place(one.cwd, places), now).agent for one in found]
-    return named(agents, {claim.key: claim for claim in claims}), broken
+    agents = [as_agent(one, place(one.cwd, places), now).agent for one in look.found]
+    return named(agents, {claim.key: claim for claim in claims}), look.broken

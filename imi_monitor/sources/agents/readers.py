@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from imi_monitor.sources.agents.base import Reader
-from imi_monitor.sources.agents.source import Scan
+from imi_monitor.sources.agents.looks import Scan
 
 MODULES: tuple[str, ...] = (
     "claude.reader",

@@ -10,24 +10,20 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 
-from imi_monitor import host, paths
 from imi_monitor.model import times
 from imi_monitor.model.snapshot import Key
-from imi_monitor.sources.agents.base import AgentProcess, Reader, Sighting, World
-from imi_monitor.sources.agents.joining import Seen, as_agent, join
+from imi_monitor.sources.agents.base import Reader, Sighting
+from imi_monitor.sources.agents.joining import Seen, as_agent
+from imi_monitor.sources.agents.looks import TICK, Look, Looks, Scan
 from imi_monitor.sources.base import Board, Entry
 from imi_monitor.sources.files.port import FileEvents, Root, Touched
 from imi_monitor.sources.pace import Pace
 
-_TICK = 1.0
-_GATHER = 0.03  # seconds to wait for what comes together: a record is written in several pieces
+_GATHER = 0.015  # seconds to wait for what comes together: a record is written in several pieces
 _WHOLE = 60.0  # every so often everything is looked at anew, whatever was said to have changed
 _SHARE = 0.1  # of the time goes into what lies further back in long records: it only adds up tokens
-_SCAN = 2.5  # between two looks at all processes while nothing happens; those that are known are asked every time
 
-Scan = Callable[[], Sequence[AgentProcess]]
 # Gives a sentence as long as what happened cannot be written down.
 Keep = Callable[[Sequence[Seen]], Awaitable[str | None]]
 
@@ -49,16 +45,18 @@ class AgentsSource:
         self._make = lambda: Looks(list(readers()), scan(), os.environ if env is None else env)
         self._looks: Looks | None = None
         self._keep = keep
-        self._pace = Pace(_TICK)
+        self._pace = Pace(TICK)
         self._touched: set[str] | None = None  # None: anything may have changed
         self._places: dict[str, Key] = {}
         self._followed: dict[str, frozenset[str]] = {}
         self._told: dict[str, str] = {}
+        self._made: dict[int, tuple[Sighting, Seen]] = {}
 
     def follow(self, entries: Sequence[Entry]) -> None:
         places = {os.path.realpath(entry.path): entry.key for entry in entries if not entry.missing}
         if places != self._places:
             self._places = places
+            self._made = {}
             self._look_at_all()
 
     def look_again(self) -> None:
@@ -79,7 +77,7 @@ class AgentsSource:
                 started = time.monotonic()
                 await self._turn(board, self._looks)
                 if self._looks.unread:
-                    pause = min(_TICK, (time.monotonic() - started) / _SHARE)
+                    pause = min(TICK, (time.monotonic() - started) / _SHARE)
                     asyncio.get_running_loop().call_later(pause, self._pace.poke)
                 if await self._pace.next():
                     await asyncio.sleep(_GATHER)
@@ -94,25 +92,36 @@ class AgentsSource:
             return
         wanted = None if touched is None else frozenset(touched)
         try:
-            found, folders, broken = await asyncio.to_thread(looks.look, wanted, tuple(places))
+            look = await asyncio.to_thread(looks.look, wanted, tuple(places))
         except OSError as error:
             board.fail(self.name, "agents", str(error))
             self._pace.failed()
             return
-        now = times.now()
-        seen = [as_agent(one, place(one.cwd, places), now) for one in found]
+        seen = self._seen(look, places)
         board.agents(tuple(one.agent for one in seen))
-        if broken:
-            board.fail(self.name, "agents", "; ".join(broken))
+        if look.broken:
+            board.fail(self.name, "agents", "; ".join(look.broken))
         else:
             board.well(self.name, "; ".join(f"{name}: {why}" for name, why in sorted(self._told.items())) or None)
-        await self._follow_folders(folders)
+        await self._follow_folders(look.folders)
         if self._keep is not None:
             why = await self._keep(seen)
             if why is None:
                 board.well("sessions")
             else:
                 board.fail("sessions", "the record of what agents do", why)
+
+    def _seen(self, look: Look, places: Mapping[str, Key]) -> list[Seen]:
+        """The agents. Who looks as before is not thought about again until a second has passed."""
+        now, before, self._made = times.now(), self._made, {}
+        for one in look.found:
+            known = before.get(id(one))
+            if known is None or known[0] is not one:
+                known = one, as_agent(one, place(one.cwd, places), now)
+            elif look.ticked:
+                known = one, as_agent(one, known[1].agent.key, now)
+            self._made[id(one)] = known
+        return [seen for _, seen in self._made.values()]
 
     async def _follow_folders(self, folders: dict[str, frozenset[str]]) -> None:
         for name, wanted in folders.items():
@@ -136,54 +145,6 @@ class AgentsSource:
             self._told[root] = f"polled, {why}"
         else:
             self._told.pop(root, None)
-
-
-class Looks:
-    """All readers, in a thread. One that breaks is said so and does not take the others with it."""
-
-    def __init__(self, readers: Sequence[Reader], scan: Scan, env: Mapping[str, str]) -> None:
-        self.unread = False
-        self._readers = readers
-        self._scan = scan
-        self._env = env
-        self._processes: tuple[AgentProcess, ...] = ()
-        self._scanned_at = -_SCAN
-
-    def look(
-        self, touched: frozenset[str] | None, roots: tuple[str, ...]
-    ) -> tuple[list[Sighting], dict[str, frozenset[str]], list[str]]:
-        world = World(time.time(), paths.home(), self._env, roots, self._running(touched))
-        sightings: list[Sighting] = []
-        folders: dict[str, frozenset[str]] = {}
-        broken: list[str] = []
-        for reader in self._readers:
-            try:
-                sightings += reader.look(world, touched)
-                folders[reader.cli] = frozenset(reader.folders(world))
-            except Exception as error:  # noqa: BLE001  a format that changed must not blind us to the other agents
-                broken.append(f"{reader.cli} cannot be read: {type(error).__name__}: {error}")
-        self.unread = any(getattr(reader, "unread", False) for reader in self._readers)
-        return join(_with_life(sightings)), folders, broken
-
-    def _running(self, touched: frozenset[str] | None) -> tuple[AgentProcess, ...]:
-        """All agent processes, looked for anew when something happened or some seconds are over."""
-        now = time.monotonic()
-        if touched is None or touched or now - self._scanned_at >= _SCAN:
-            self._scanned_at = now
-            self._processes = tuple(self._scan())
-        else:
-            self._processes = tuple(one for one in self._processes if host.start_time(one.pid) == one.started)
-        return self._processes
-
-
-def _with_life(sightings: list[Sighting]) -> list[Sighting]:
-    """Who names a process but could not say whether it lives is asked about here, once for all."""
-    return [
-        replace(one, alive=host.start_time(one.pid) == one.pid_started)
-        if one.alive is None and one.pid is not None and one.pid_started is not None
-        else one
-        for one in sightings
-    ]
 
 
 def place(cwd: str | None, places: Mapping[str, Key]) -> Key | None:

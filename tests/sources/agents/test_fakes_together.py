@@ -13,10 +13,10 @@ from imi_monitor.model.agent import COMPLETED, DEAD, RUNNING, UNKNOWN, WAITING
 from imi_monitor.sources.agents.aider import reader as aider
 from imi_monitor.sources.agents.copilot import reader as copilot
 from imi_monitor.sources.agents.joining import as_agent
+from imi_monitor.sources.agents.looks import Looks
 from imi_monitor.sources.agents.opencode import reader as opencode
 from imi_monitor.sources.agents.processes import bare
 from imi_monitor.sources.agents.processes.scan import Scan
-from imi_monitor.sources.agents.source import Looks
 from tests.sources.agents.running import named, soon
 from tests.sources.agents.seen import FAKES, driven, python
 
@@ -38,7 +38,7 @@ def test_one_agent_each(tmp_path: Path, monkeypatch: Any) -> None:
     broken: list[str] = []
 
     def states() -> dict[str, str]:
-        found, _, broken[:] = looks.look(None, (str(wt),))
+        found, _, broken[:], _ = looks.look(None, (str(wt),))
         agents = [as_agent(one, None, times.now()).agent for one in found]
         assert len({one.id for one in agents}) == len(agents)
         told = {one.cli: one.state for one in agents}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from imi_monitor.model import times
 from imi_monitor.sources.agents.base import AgentProcess, Sighting, World
 from imi_monitor.sources.agents.claude.jobs import Jobs
-from imi_monitor.sources.agents.claude.places import Places, Watched, real, session_of, slug
+from imi_monitor.sources.agents.claude.places import Places, Watched, real, session_of
 from imi_monitor.sources.agents.claude.registry import Entry, Registry, lives
 from imi_monitor.sources.agents.claude.search import DAY, Search
 from imi_monitor.sources.agents.claude.session import Session
@@ -31,6 +33,7 @@ class Household:
         self._wholes = 0
         self._known: tuple[object, ...] = ()
         self._asked_at = 0.0
+        self._there = _There()
 
     def look(self, world: World, watched: Watched, touched: frozenset[str] | None) -> None:
         now = times.stamp(datetime.fromtimestamp(world.now, UTC))
@@ -38,6 +41,7 @@ class Household:
         self._jobs.look(touched)
         if touched is None:
             self._wholes += 1
+            self._there = _There()
             self._search.everywhere(watched, world.now)
         elif touched:
             self._search.among(touched, watched, world.now)
@@ -64,12 +68,12 @@ class Household:
     def folders(self, watched: Watched) -> list[str]:
         """The registry, where new sessions appear, and the files of those that live."""
         wanted = [self.places.sessions, self.places.projects, *self._jobs.folders()]
-        wanted += [f"{self.places.projects}/{slug(root)}" for root in watched.roots]
+        wanted += [f"{self.places.projects}/{name}" for name in watched.slugs]
         for session in self.sessions.values():
             if session.transcript is not None and session.life.alive is not False and session.subagents is not None:
                 below = session.subagents.folder
                 wanted += [os.path.dirname(session.transcript.path), os.path.dirname(below), below]
-        there = [folder for folder in dict.fromkeys(wanted) if os.path.isdir(folder)]
+        there = self._there.of(dict.fromkeys(wanted))
         return there if self.places.projects in there and self.places.sessions in there else [self.places.home, *there]
 
     # -- who lives ----------------------------------------------------------------------------------------------------
@@ -177,6 +181,25 @@ class Household:
         for ident in [one.ident for one in self.sessions.values() if one.life.alive is not True]:
             if not _recent(self.sessions[ident].last_at, now):
                 del self.sessions[ident]
+
+
+class _There:
+    """Which folders exist. One that does is believed until everything is looked at anew, one that does not is asked for
+    now and then: most of them never come."""
+
+    def __init__(self) -> None:
+        self._found: set[str] = set()
+        self._missed: dict[str, float] = {}
+
+    def of(self, wanted: Iterable[str]) -> list[str]:
+        now = time.monotonic()
+        for folder in wanted:
+            if folder not in self._found and now - self._missed.get(folder, -_ASK) >= _ASK:
+                if os.path.isdir(folder):
+                    self._found.add(folder)
+                else:
+                    self._missed[folder] = now
+        return [folder for folder in wanted if folder in self._found]
 
 
 def _begins_later(entry: Entry, alive: bool | None, other: Entry, other_alive: bool | None) -> bool:

@@ -1,0 +1,116 @@
+"""One look at all agents, in a thread: only the readers whose files moved are asked, all of them once a second.
+
+What a reader said last stands until it is asked again. A reader that breaks is said so and does not take the others with it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from imi_monitor import host, paths
+from imi_monitor.sources.agents.base import AgentProcess, Reader, Sighting, World
+from imi_monitor.sources.agents.joining import Joined
+
+Scan = Callable[[], Sequence[AgentProcess]]
+
+TICK = 1.0  # seconds between two questions for what no file tells
+_SCAN = 2.5  # between two looks at all processes while nothing happens; those that are known are asked every time
+
+
+class Look(NamedTuple):
+    found: list[Sighting]
+    folders: dict[str, frozenset[str]]  # which are to be followed, for each reader
+    broken: list[str]
+    ticked: bool  # whether all were asked
+
+
+@dataclass(slots=True)
+class _Told:
+    """A reader, and what it said last."""
+
+    reader: Reader
+    sightings: tuple[Sighting, ...] = ()
+    folders: frozenset[str] = frozenset()
+    broken: str | None = None
+
+    def concerning(self, touched: frozenset[str]) -> frozenset[str]:
+        """What of it lies in the folders of this reader."""
+        return frozenset(path for path in touched if os.path.dirname(path) in self.folders or path in self.folders)
+
+    @property
+    def unread(self) -> bool:
+        return bool(getattr(self.reader, "unread", False))
+
+    def ask(self, world: World, touched: frozenset[str] | None) -> None:
+        try:
+            self.sightings = tuple(_with_life(one) for one in self.reader.look(world, touched))
+            self.folders = frozenset(self.reader.folders(world))
+            self.broken = None
+        except Exception as error:  # noqa: BLE001  a format that changed must not blind us to the other agents
+            self.sightings = ()
+            self.broken = f"{self.reader.cli} cannot be read: {type(error).__name__}: {error}"
+
+    def again(self) -> None:
+        """It is not asked: what was new is no news any more."""
+        if any(one.news for one in self.sightings):
+            self.sightings = tuple(replace(one, news=()) if one.news else one for one in self.sightings)
+
+
+class Looks:
+    def __init__(self, readers: Sequence[Reader], scan: Scan, env: Mapping[str, str]) -> None:
+        self._told = [_Told(reader) for reader in readers]
+        self._scan = scan
+        self._env = env
+        self._joined = Joined()
+        self._processes: tuple[AgentProcess, ...] = ()
+        self._scanned_at = -_SCAN
+        self._ticked_at = -TICK
+        self._roots: dict[str, str | None] = {}  # folder -> the worktree it lies in
+
+    @property
+    def unread(self) -> bool:
+        """Whether a reader has more to read, which nobody waits for."""
+        return any(told.unread for told in self._told)
+
+    def look(self, touched: frozenset[str] | None, roots: tuple[str, ...]) -> Look:
+        before, processes = self._processes, self._running(touched)
+        now = time.monotonic()
+        ticked = touched is None or processes != before or now - self._ticked_at >= TICK * 0.9
+        if ticked:
+            self._ticked_at = now
+        if touched is None:
+            self._roots = {}
+        world = World(time.time(), paths.home(), self._env, roots, processes, self._roots)
+        for told in self._told:
+            concerning = None if touched is None else told.concerning(touched)
+            if ticked or concerning or told.unread:
+                told.ask(world, concerning)
+            else:
+                told.again()
+        return Look(
+            self._joined.join(one for told in self._told for one in told.sightings),
+            {told.reader.cli: told.folders for told in self._told},
+            [told.broken for told in self._told if told.broken is not None],
+            ticked,
+        )
+
+    def _running(self, touched: frozenset[str] | None) -> tuple[AgentProcess, ...]:
+        """All agent processes, looked for anew when something happened or some seconds are over."""
+        now = time.monotonic()
+        if touched is None or touched or now - self._scanned_at >= _SCAN:
+            self._scanned_at = now
+            self._processes = tuple(self._scan())
+        elif now - self._ticked_at >= TICK * 0.9:
+            self._processes = tuple(one for one in self._processes if host.start_time(one.pid) == one.started)
+        return self._processes
+
+
+def _with_life(one: Sighting) -> Sighting:
+    """Who names a process but could not say whether it lives is asked about here, once for all."""
+    if one.alive is None and one.pid is not None and one.pid_started is not None:
+        return replace(one, alive=host.start_time(one.pid) == one.pid_started)
+    return one
