@@ -117,11 +117,12 @@ class ImiApp(Doing):
     def on_mount(self) -> None:
         self._recall()
         self.worktrees.lines.focus()
-        self._header()
         self._timer = self.set_interval(self._interval, self._beat)
 
     def on_ready(self, _event: events.Ready) -> None:
         """Laid out for the first time: with what is known already, this is the first picture."""
+        if self._snapshot is None:
+            self._header()
         self._draw()
         self.home.release()
         self.call_after_refresh(self._begin)
