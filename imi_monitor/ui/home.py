@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from imi_monitor.engine import Engine
 
 
-PAINTS = 125  # a second, at most
+PAINTS = 200  # a second, at most
 
 
 class HomeScreen(Screen[None]):
