@@ -34,7 +34,6 @@ from imi_monitor.ui import commands, glyphs, header, remembered, themes
 from imi_monitor.ui.doing import Doing
 from imi_monitor.ui.facts import Facts
 from imi_monitor.ui.home import Body, HomeScreen
-from imi_monitor.ui.panels import PANELS
 from imi_monitor.ui.panels.worktrees import WorktreesPanel, key_of
 from imi_monitor.ui.preferences import Preferences
 from imi_monitor.ui.widgets.keybar import Bar, Hint, KeyBar
@@ -101,14 +100,13 @@ class ImiApp(Doing):
         super()._load_screen_css(screen)
 
     def compose(self) -> ComposeResult:
-        panels = {number: panel(number) for number, panel in enumerate(PANELS, 1)}
         yield Bar(id="header")
         yield Bar(id="trouble")
         yield Input(
             placeholder="text, !not, @agent, type:feat, is:dirty · ⏎ keeps it, esc clears it", id="filter", compact=True
         )
         with Body(id="body"):
-            yield from (panels[number] for number in (1, 2, 4, 3, 5))  # as the grid is filled
+            yield from (self.panel(number) for number in (1, 2, 4, 3, 5))  # as the grid is filled
         yield Static(id="small")
         yield KeyBar()
 
@@ -119,11 +117,12 @@ class ImiApp(Doing):
     def on_mount(self) -> None:
         self._recall()
         self.worktrees.lines.focus()
-        self._header()
         self._timer = self.set_interval(self._interval, self._beat)
 
     def on_ready(self, _event: events.Ready) -> None:
         """Laid out for the first time: with what is known already, this is the first picture."""
+        if self._snapshot is None:
+            self._header()
         self._draw()
         self.home.release()
         self.call_after_refresh(self._begin)
@@ -169,7 +168,7 @@ class ImiApp(Doing):
     def _stands(self) -> bool:
         """Whether all parts of the home screen are there: at the end they are taken down one by one, while ticks go on."""
         there = {child.id for child in self.home.children}
-        return {"header", "trouble", "filter", "body", "small"} <= there and bool(self.home.query(WorktreesPanel))
+        return {"header", "trouble", "filter", "body", "small"} <= there and self.worktrees.is_attached
 
     def _draw(self) -> None:
         """Show what is known, on every screen that is open. While paused, the world is the one of that moment."""

@@ -25,7 +25,7 @@ from imi_monitor.ui.facts import Facts
 from imi_monitor.ui.filtering import Filter
 from imi_monitor.ui.guarded import GuardedApp
 from imi_monitor.ui.ordering import GROUPS, SORTS, Order
-from imi_monitor.ui.panels import Panel
+from imi_monitor.ui.panels import PANELS, Panel
 from imi_monitor.ui.panels.base import TABS
 from imi_monitor.ui.panels.changes import ChangesPanel
 from imi_monitor.ui.panels.events import EventsPanel
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from imi_monitor.engine import Engine
 
 
-PAINTS = 125  # a second, at most
+PAINTS = 200  # a second, at most
 
 
 class HomeScreen(Screen[None]):
@@ -98,6 +98,7 @@ class Home(GuardedApp):
     def __init__(self, table: Sequence[Command]) -> None:
         super().__init__()
         self.commands = tuple(table)
+        self._panels = [panel(number) for number, panel in enumerate(PANELS, 1)]
         self._surroundings: Callable[[str | None], Context]
         self._engine: Engine | None = None
         self._snapshot: Snapshot | None = None  # the newest there is
@@ -147,14 +148,15 @@ class Home(GuardedApp):
 
     @property
     def panels(self) -> list[Panel]:
-        return list(self.home.query(Panel))
+        """Those that are there: all of them, until they are taken down at the end."""
+        return [panel for panel in self._panels if panel.is_attached]
 
     def panel(self, number: int) -> Panel:
-        return self.home.query_one(f"#panel-{number}", Panel)
+        return self._panels[number - 1]
 
     @property
     def worktrees(self) -> WorktreesPanel:
-        return self.home.query_one(WorktreesPanel)
+        return cast("WorktreesPanel", self._panels[0])
 
     @property
     def selected_tree(self) -> Worktree | None:

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from textual.theme import BUILTIN_THEMES
 
 from imi_monitor.config import Settings
 from imi_monitor.model.errors import UsageError
+from imi_monitor.model.records import dataclass
 from imi_monitor.model.text import safe
 from imi_monitor.ui import commands, glyphs, themes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Preferences:
     """`state_file` empty: nothing is remembered."""
 
     theme: str = ""
     interval: float = 1.0
     ascii_only: bool = False
-    keymap: Mapping[str, str] = field(default_factory=dict)
+    keymap: Mapping[str, str] | None = None
     state_file: str = ""
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import tempfile
+import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, fields, replace
 from typing import Any
@@ -34,7 +34,10 @@ class Remembered:
 def file_for(common_dirs: Sequence[str] | None) -> str:
     """One file for each set of repositories that is looked at together."""
     scope = "\0".join(sorted(common_dirs)) if common_dirs else "everything"
-    name = hashlib.sha256(os.fsencode(scope)).hexdigest()[:16]
+    whole = os.fsencode(scope)
+    name = (
+        f"{zlib.crc32(whole):08x}{zlib.adler32(whole):08x}"  # a better hash takes longer to load than this file to read
+    )
     return os.path.join(paths.state_dir(), "dashboard", f"{name}.json")
 
 

@@ -163,7 +163,7 @@ def gone() -> None:
 
 
 def late() -> str:
-    time.sleep(30)
+    time.sleep(3600)  # who waits for its end, instead of ending it, waits too long
     return "late"
 
 

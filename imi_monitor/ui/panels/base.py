@@ -82,14 +82,11 @@ class Panel(Container):
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """What is behind the lines is the same from the frame's top to its bottom, and drawn once."""
-        last = self.outer_size.height - 1
-        first, end = max(crop.y, 1), min(crop.bottom, last)
-        if end - first < 2:
-            return super().render_lines(crop)
-        top = super().render_lines(Region(crop.x, 0, crop.width, 1)) if crop.y < 1 else []
-        between = super().render_lines(Region(crop.x, first, crop.width, 1))
-        bottom = super().render_lines(Region(crop.x, last, crop.width, 1)) if crop.bottom > last else []
-        return [*top, *between * (end - first), *bottom]
+        drawn = self._styles_cache._cache
+        if not drawn and self.outer_size.height > 3:
+            super().render_lines(Region(0, 1, self.outer_size.width, 1))
+            drawn.update(dict.fromkeys(range(2, self.outer_size.height - 1), drawn[1]))
+        return super().render_lines(crop)
 
     # -- the title --------------------------------------------------------------------------------------------------
 
