@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -49,10 +50,19 @@ def panes(tmux: Ask) -> list[str]:
     return tmux("list-panes", "-a", "-F", "#{pane_current_path}").splitlines()
 
 
+def stands(tmux: Ask, place: Path) -> None:
+    """Until a pane stands there: for a moment its program is not yet the one that was asked for."""
+    end = time.monotonic() + 20
+    while str(place) not in panes(tmux):
+        assert time.monotonic() < end, panes(tmux)
+        time.sleep(0.05)
+
+
 def test_tmux_opens_once_and_then_goes_there(tmux: Ask, tmp_path: Path) -> None:
     place = tmp_path / "feat-api"
     place.mkdir()
     assert "new tmux window" in opening.open_in("tmux", str(place), "feat-api")
+    stands(tmux, place)
     assert panes(tmux).count(str(place)) == 1
     assert tmux("display-message", "-p", "#{window_name}") == "feat-api"
     tmux("select-window", "-t", "0")
@@ -67,6 +77,7 @@ def test_tmux_knows_a_pane_that_it_did_not_open(tmux: Ask, tmp_path: Path) -> No
     (tmp_path / "feat-api-2").mkdir()
     tmux("new-window", "-d", "-c", str(tmp_path / "feat-api-2"))
     tmux("new-window", "-d", "-c", str(inside))
+    stands(tmux, inside)
     assert "already open" in opening.open_in("tmux", str(tmp_path / "feat-api"), "feat-api")
     assert tmux("display-message", "-p", "#{pane_current_path}") == str(inside)
 
@@ -80,7 +91,7 @@ def test_tmux_expands_nothing_of_a_name(tmux: Ask, tmp_path: Path, name: str) ->
     place = tmp_path / name
     place.mkdir()
     opening.open_in("tmux", str(place), name)
-    assert str(place) in panes(tmux)
+    stands(tmux, place)
     assert tmux("display-message", "-p", "#{window_name}") == name
     assert not list(tmp_path.rglob("owned"))
 
