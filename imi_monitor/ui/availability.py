@@ -38,7 +38,8 @@ def _no_lazygit(facts: Facts, tree: Worktree) -> str:
 
 
 RULES: dict[str, Rule] = {
-    "claim": _gone, "release": _unclaimed, "remove": _main, "open": _gone, "lazygit": _no_lazygit, "pr": _no_pr,
+    "claim": _gone, "release": _unclaimed, "remove": _main, "open": _gone, "open_with": _gone,
+    "lazygit": _no_lazygit, "pr": _no_pr,
 }  # fmt: skip
 
 

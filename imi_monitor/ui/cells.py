@@ -200,7 +200,7 @@ def event_style(kind: str) -> str:
 def event(line: EventLine, width: int) -> Content:
     """`14:02:09 worktree.claimed feat-api  claude-1`; where that is too wide only the verb: most is about worktrees."""
     who, kind, verb = safe(line.agent or ""), safe(line.type), 18
-    if width < 55:
+    if width < 50:
         kind, verb = kind.rpartition(".")[2], 9
     room = max(8, width - 9 - verb)
     where = safe(line.worktree or line.repo or "")

@@ -51,6 +51,7 @@ _LOOK, _LIST, _TREE, _APP = "Looking", "The list", "The worktree", "The dashboar
 OWN = (
     Command("open", "enter", "Open", "a shell in the worktree: a tab or window, or the one already there", _TREE,
             about_one=True, weight=95),
+    Command("open_with", "O", "Open with…", "a shell, the editor, an agent or lazygit in the worktree", _TREE, about_one=True),
     Command("menu", "a", "Actions…", "everything that can be done with the worktree", _TREE, about_one=True),
     Command("lazygit", "g", "lazygit", "lazygit in the worktree (or tig)", _TREE, about_one=True),
     Command("pr", "o", "PR in browser", "the worktree's pull request in the browser", _TREE, about_one=True),

@@ -16,7 +16,7 @@ from imi_monitor.model import times
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.text import count, safe
-from imi_monitor.ui import availability, browsing, copying, opening, pickers
+from imi_monitor.ui import availability, browsing, copying, open_with, opening, pickers
 from imi_monitor.ui.commands import Command
 from imi_monitor.ui.header import troubles
 from imi_monitor.ui.home import Home
@@ -133,8 +133,21 @@ class Doing(Home):
         if self.selected_tree is not None:
             self._open(self.selected_tree, (availability.git_screen(),))
 
-    def _open(self, tree: Worktree, command: Sequence[str] = ()) -> None:
-        around = opening.multiplexer()
+    def do_open_with(self) -> None:
+        tree = self.selected_tree
+        if tree is None:
+            return
+        ways = open_with.ways(tree, opening.multiplexer())
+
+        def chosen(word: str | None) -> None:
+            if word is not None:
+                self._open(tree, ways[word].command, here=ways[word].here)
+
+        title = f"Open {safe(tree.key.worktree, 40)} with"
+        self.push_screen(Menu(title, open_with.entries(ways), search=False), chosen)
+
+    def _open(self, tree: Worktree, command: Sequence[str] = (), *, here: bool = False) -> None:
+        around = "" if here else opening.multiplexer()
         if around:
             self._tell(lambda: opening.open_in(around, tree.path, tree.key.worktree, command))
             return

@@ -76,6 +76,7 @@ PICTURES = [
     Picture("help", keys=("question_mark",)),
     Picture("help-60", size=NARROW, keys=("question_mark",)),
     Picture("menu-copy", keys=("y",), real=True),
+    Picture("menu-open", keys=("O",), real=True),
     Picture("menu-theme", keys=("T",)),
     Picture("dialog-trouble", worlds.failing, keys=("colon", *"what is", "enter")),
     Picture("dialog-new", keys=("n", "tab", *"user-auth"), real=True),
