@@ -44,7 +44,7 @@ def ways(tree: Worktree, around: str) -> dict[str, Way]:
             found[program] = Way(key, program, f"the agent, in {place}", (program,))
     screen = availability.git_screen()
     why_not = "" if screen else "neither lazygit nor tig is installed"
-    found["git"] = Way("g", screen or "lazygit", f"in {place}", (screen,), why_not=why_not)
+    found["screen"] = Way("g", screen or "lazygit", f"in {place}", (screen,), why_not=why_not)
     return found
 
 
