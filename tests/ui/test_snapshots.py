@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.ui import worlds
+from tests.ui import shop, worlds
 from tests.ui.snapshot_kit import ACCEPTING, FOLDER, LEAST, MIDDLE, NARROW, Picture, check, taken, unused
 
 LIGHT = "imi-light"
@@ -99,6 +100,12 @@ PICTURES = [
     Picture("dialog-prune", keys=("P",), real=True),
     Picture("dialog-repair", keys=("Z",), real=True),
 ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tidy() -> Iterator[None]:
+    yield
+    shop.closed()
 
 
 @pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.name)
