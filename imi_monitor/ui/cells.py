@@ -191,14 +191,14 @@ def event_style(kind: str) -> str:
 
 
 def event(line: EventLine, width: int) -> Content:
-    """`14:02:09 claimed feat-api  claude-1`: the noun is in the verb's past, worktrees are what most of it is about."""
-    who = safe(line.agent) if line.agent else ""
-    kind = safe(line.type)
-    room = max(8, width - 9 - 18)
+    """`14:02:09 worktree.claimed feat-api  claude-1`; where that is too wide only the verb: most is about worktrees."""
+    who, kind, verb = safe(line.agent or ""), safe(line.type), 18
+    if width < 50:
+        kind, verb = kind.rpartition(".")[2], 9
+    room = max(8, width - 9 - verb)
     where = safe(line.worktree or line.repo or "")
-    tree = min(room, 14)
-    place = text(where, tree).append(Content.styled(f" {who}", MUTED)) if who else Content(where)
-    return Content("").join([text(clock(line.at), 9, MUTED), text(kind, 18, event_style(kind)), padded(place, room)])
+    place = text(where, min(room, 14)).append(Content.styled(f" {who}", MUTED)) if who else Content(where)
+    return Content("").join([text(clock(line.at), 9, MUTED), text(kind, verb, event_style(kind)), padded(place, room)])
 
 
 def file(entry: FileState, width: int, shared: tuple[str, bool] | None, beside: int = 0) -> Content:

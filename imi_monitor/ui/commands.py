@@ -96,6 +96,7 @@ _LOOK, _LIST, _TREE, _APP = "Looking", "The list", "The worktree", "The dashboar
 OWN = (
     Command("open", "enter", "Open", "its agent's own pane, else a shell there: a tab or window, or the one already open",
             _TREE, about_one=True, weight=95),
+    Command("open_with", "O", "Open with…", "a shell, the editor, an agent or lazygit in the worktree", _TREE, about_one=True),
     Command("peek", "space", "Peek", "what its agent says and does, live: the last messages and tools", _TREE, about_one=True,
             weight=65),
     Command("menu", "a", "Actions…", "everything that can be done with the worktree", _TREE, about_one=True),

@@ -159,10 +159,26 @@ class Doing(AgentKeys):
         if self.selected_tree is not None:
             self._open(self.selected_tree, (availability.git_screen(),))
 
-    def _open(self, tree: Worktree, command: Sequence[str] = ()) -> None:
+    def do_open_with(self) -> None:
+        from imi_monitor.ui import open_with, opening
+        from imi_monitor.ui.menu import Menu
+
+        tree = self.selected_tree
+        if tree is None:
+            return
+        ways = open_with.ways(tree, opening.multiplexer())
+
+        def chosen(word: str | None) -> None:
+            if word is not None:
+                self._open(tree, ways[word].command, here=ways[word].here)
+
+        title = f"Open {safe(tree.key.worktree, 40)} with"
+        self.push_screen(Menu(title, open_with.entries(ways), search=False), chosen)
+
+    def _open(self, tree: Worktree, command: Sequence[str] = (), *, here: bool = False) -> None:
         from imi_monitor.ui import opening
 
-        around = opening.multiplexer()
+        around = "" if here else opening.multiplexer()
         if around:
             self._tell(lambda: opening.open_in(around, tree.path, tree.key.worktree, command))
             return

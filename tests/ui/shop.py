@@ -5,7 +5,6 @@ stay. What pictures are taken of: the dashboard over it, and every screen and di
 from __future__ import annotations
 
 import asyncio
-import atexit
 import os
 import random
 import shutil
@@ -53,7 +52,6 @@ def shop() -> Shop:
     """Made once in a process: it takes some seconds. The surroundings of pictures must hold already."""
     folder = tempfile.mkdtemp(prefix="imi-", dir="/tmp")
     assert len(folder) == len(SHOWN)
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     world = World(folder)
     with _clock() as clock:
         clock.ago(_OPENED.total_seconds())
@@ -65,6 +63,13 @@ def shop() -> Shop:
         world.act("claim", name="feat-ui", agent="gemini-2", task="T-9 dark theme")
         _wait(world, "codex-2", "feat-api")
         return Shop(world, asyncio.run(_lived(world, clock)))
+
+
+def closed() -> None:
+    """Nothing of it stays behind."""
+    if shop.cache_info().currsize:
+        shutil.rmtree(shop().world.folder, ignore_errors=True)
+        shop.cache_clear()
 
 
 def _wait(world: World, agent: str, worktree: str) -> None:

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,10 @@ import pytest
 from textual.pilot import Pilot
 
 from imi_monitor.model.errors import Refused
-from imi_monitor.ui import availability, browsing, opening
+from imi_monitor.ui import availability, browsing, editor, open_with, opening
 from imi_monitor.ui.app import ImiApp
 from tests.helpers import ROOT, Repo
+from tests.ui import made
 from tests.ui.test_app import played, screen, until
 from tests.ui.test_home import go, names
 
@@ -49,10 +51,19 @@ def panes(tmux: Ask) -> list[str]:
     return tmux("list-panes", "-a", "-F", "#{pane_current_path}").splitlines()
 
 
+def stands(tmux: Ask, place: Path) -> None:
+    """Until a pane stands there: for a moment its program is not yet the one that was asked for."""
+    end = time.monotonic() + 20
+    while str(place) not in panes(tmux):
+        assert time.monotonic() < end, panes(tmux)
+        time.sleep(0.05)
+
+
 def test_tmux_opens_once_and_then_goes_there(tmux: Ask, tmp_path: Path) -> None:
     place = tmp_path / "feat-api"
     place.mkdir()
     assert "new tmux window" in opening.open_in("tmux", str(place), "feat-api")
+    stands(tmux, place)
     assert panes(tmux).count(str(place)) == 1
     assert tmux("display-message", "-p", "#{window_name}") == "feat-api"
     tmux("select-window", "-t", "0")
@@ -67,6 +78,7 @@ def test_tmux_knows_a_pane_that_it_did_not_open(tmux: Ask, tmp_path: Path) -> No
     (tmp_path / "feat-api-2").mkdir()
     tmux("new-window", "-d", "-c", str(tmp_path / "feat-api-2"))
     tmux("new-window", "-d", "-c", str(inside))
+    stands(tmux, inside)
     assert "already open" in opening.open_in("tmux", str(tmp_path / "feat-api"), "feat-api")
     assert tmux("display-message", "-p", "#{pane_current_path}") == str(inside)
 
@@ -80,7 +92,7 @@ def test_tmux_expands_nothing_of_a_name(tmux: Ask, tmp_path: Path, name: str) ->
     place = tmp_path / name
     place.mkdir()
     opening.open_in("tmux", str(place), name)
-    assert str(place) in panes(tmux)
+    stands(tmux, place)
     assert tmux("display-message", "-p", "#{window_name}") == name
     assert not list(tmp_path.rglob("owned"))
 
@@ -238,6 +250,41 @@ def test_enter_opens_the_selected_one_in_tmux(tmux: Ask, repo: Repo) -> None:
         await until(pilot, lambda: "already open" in screen(app))
 
     played(repo, play)
+
+
+def test_open_with_an_agent_in_tmux(tmux: Ask, repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = repo.worktree("feat-api")
+    tool = tmp_path / "bin" / "claude"
+    tool.parent.mkdir()
+    tool.write_text(f"#!/bin/sh\npwd > {tmp_path}/ran.new; mv {tmp_path}/ran.new {tmp_path}/ran\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tool.parent}:{os.environ['PATH']}")
+    tmux("set-environment", "-g", "PATH", os.environ["PATH"])
+    for name in ("VISUAL", "EDITOR"):
+        monkeypatch.delenv(name, raising=False)
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: len(names(app)) == 2)
+        await go(app, "feat-api")
+        await pilot.press("O")
+        await until(pilot, lambda: "Open feat-api with" in screen(app) and "claude" in screen(app))
+        await pilot.press("e")  # it says why not, and stays
+        await until(pilot, lambda: "no editor is set" in screen(app) and len(app.screen_stack) == 2)
+        await pilot.press("c")
+        await until(pilot, lambda: (tmp_path / "ran").exists())
+        assert (tmp_path / "ran").read_text().strip() == str(other.path)
+
+    played(repo, play)
+
+
+def test_open_with_a_shell_is_here_without_a_multiplexer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDITOR", "vi -n")
+    monkeypatch.setattr(editor.shutil, "which", lambda name, path=None: f"/bin/{name}")
+    tree = made.tree("feat-api", path=str(tmp_path))
+    found = open_with.ways(tree, "")
+    assert "shell" not in found and found["here"].here and not found["here"].command
+    assert found["editor"].command == ["/bin/vi", "-n", str(tmp_path)] and found["editor"].here
+    assert "shell" in open_with.ways(tree, "tmux") and "tmux" in open_with.ways(tree, "tmux")["shell"].help
 
 
 def test_without_a_terminal_of_its_own_it_says_so(repo: Repo) -> None:

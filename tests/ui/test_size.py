@@ -5,6 +5,7 @@ Only in the long form, for it measures: how soon something is painted, how soon 
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -23,35 +24,41 @@ MB = 1 << 20
 @pytest.mark.soak
 @pytest.mark.timeout(1200)
 def test_nothing_is_too_large(tmp_path: Path) -> None:  # T5
-    repo = huge(tmp_path)
-    argv = imi("monitor", "--repo", str(repo.path))
-    with Terminal(argv, cwd=repo.path, size=(140, 40)) as terminal:
-        terminal.until(b"feat-0001", 60)
-        first = time.perf_counter() - terminal.started
-        said = {"first paint": first}
-        assert first < FIRST_PAINT, said
+    found = measured(huge(tmp_path))
+    print(found)
+    assert found.pop("MB") < MEMORY, found
+    assert found.pop("first paint") < FIRST_PAINT, found
+    found.pop("first worktrees")
+    assert max(found.values()) < KEY, found
+
+
+def measured(repo: Repo) -> dict[str, float]:
+    """The first paint, the 99th of a hundred keys in each place, and the most memory on the way."""
+    with Terminal(imi("monitor", "--repo", str(repo.path)), cwd=repo.path, size=(140, 40)) as terminal:
+        terminal.until(b"Worktrees", 60)
+        found = {"first paint": time.perf_counter() - terminal.started}
+        terminal.until(b"feat-", 60)
+        found["first worktrees"] = time.perf_counter() - terminal.started
         terminal.until(lambda: "?2048" in terminal.modes_left())
-        said["2,000 worktrees"] = latency(terminal)
+        found["2,000 worktrees"] = latency(terminal)
+        found["MB"] = memory(terminal.process.pid)
         for name, key, wanted in (
             ("feat-big", b"d", "big.txt"),
-            ("feat-dirty", b"f", "10,0"),
+            ("feat-dirty", b"f", "uncommitted"),
             ("feat-dirty", b"d", "files"),
-            ("feat-long", b"L", "commit"),
+            ("feat-long", b"L", "commit number"),
         ):
             select(terminal, name)
             seen = len(terminal.output)
             terminal.send(key)
-            terminal.until(lambda: wanted.encode() in terminal.output[seen:], 60)  # noqa: B023
-            said[f"{name} {key.decode()}"] = latency(terminal)
+            terminal.until(lambda: wanted.encode() in terminal.output[seen:], 120)  # noqa: B023
+            found[f"{name} {key.decode()}"] = latency(terminal)
+            found["MB"] = max(found["MB"], memory(terminal.process.pid))
             terminal.send(b"\x1b")
             time.sleep(0.5)
-        said["MB"] = memory(terminal.process.pid)
         terminal.send(b"q")
         assert terminal.ended() == 0
-    print(said)
-    assert said.pop("MB") < MEMORY, said
-    said.pop("first paint")
-    assert max(said.values()) < KEY, said
+    return found
 
 
 def select(terminal: Terminal, name: str) -> None:
@@ -85,15 +92,28 @@ def memory(pid: int) -> float:
 
 def huge(folder: Path) -> Repo:
     repo = Repo.create(folder / "app")
-    for number in range(1, 2001):
-        repo.worktree(f"feat-{number:04d}")
-    repo.worktree("feat-big").write("big.txt", "a line of text that is as long as lines are\n" * (300 * MB // 44))
-    dirty = repo.worktree("feat-dirty")
+    for name in ("feat-big", "feat-dirty"):
+        repo.worktree(name)
+    Repo(folder / "feat-big").write("big.txt", "a line of text that is as long as lines are\n" * (300 * MB // 44))
     for number in range(10_000):
-        dirty.write(f"d{number // 100}/f{number}.txt", "changed\n")
+        Repo(folder / "feat-dirty").write(f"d{number // 100}/f{number}.txt", "changed\n")
+    first = repo.worktree("feat-0001")
+    admin, head = Path(first.git("rev-parse", "--git-dir")), first.git("rev-parse", "HEAD")
+    for number in range(2, 2001):
+        copied(first.path, admin, head, folder / f"feat-{number:04d}")
     subprocess.run(["git", "fast-import", "--quiet"], cwd=repo.path, input=b"".join(history(1_000_000)), check=True)
     repo.git("worktree", "add", "-q", "--no-checkout", str(folder / "feat-long"), "feat/long")
     return repo
+
+
+def copied(tree: Path, admin: Path, head: str, path: Path) -> None:
+    """Another worktree like this one, as git would make it, but a hundred times as fast."""
+    own = admin.parent / path.name
+    shutil.copytree(tree, path)
+    shutil.copytree(admin, own)
+    (path / ".git").write_text(f"gitdir: {own}\n")
+    (own / "gitdir").write_text(f"{path}/.git\n")
+    (own / "HEAD").write_text(f"{head}\n")
 
 
 def history(commits: int) -> Iterator[bytes]:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+<<<<<<< HEAD
 from tests.ui import agent_worlds, worlds
+=======
+from tests.ui import shop, worlds
+>>>>>>> h2
 from tests.ui.snapshot_kit import ACCEPTING, FOLDER, LEAST, MIDDLE, NARROW, Picture, check, taken, unused
 
 LIGHT = "imi-light"
@@ -98,6 +103,7 @@ PICTURES = [
     Picture("help", keys=("question_mark",)),
     Picture("help-60", size=NARROW, keys=("question_mark",)),
     Picture("menu-copy", keys=("y",), real=True),
+    Picture("menu-open", keys=("O",), real=True),
     Picture("menu-theme", keys=("T",)),
     Picture("dialog-trouble", worlds.failing, keys=("colon", *"what is", "enter")),
     Picture("dialog-new", keys=("n", "tab", *"user-auth"), real=True),
@@ -120,6 +126,12 @@ PICTURES = [
     Picture("dialog-prune", keys=("P",), real=True),
     Picture("dialog-repair", keys=("Z",), real=True),
 ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tidy() -> Iterator[None]:
+    yield
+    shop.closed()
 
 
 @pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.name)

@@ -224,7 +224,7 @@ def test_nothing_conflict_rename_mode_and_submodule(repo: Repo, tmp_path: Path) 
     inner = Repo.create(tmp_path / "inner")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: "nothing changed since the last commit" in screen(app))
+        await until(pilot, lambda: "nothing is uncommitted" in screen(app))
         conflict(repo)  # elsewhere: the same view must not care
         made.git("mv", "src/db.py", "src/database.py")
         (made.path / "src/api.py").chmod(0o755)
@@ -264,7 +264,7 @@ def test_a_deleted_worktree_is_said(feat: Repo, repo: Repo, tmp_path: Path) -> N
     feat.git("stash", "-q", "-u")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: "nothing changed" in screen(app))
+        await until(pilot, lambda: "nothing is uncommitted" in screen(app))
         feat.path.rename(tmp_path / "elsewhere")
         await until(pilot, lambda: "feat-x is gone: its folder does not exist any more" in screen(app))
         await pilot.press("t", "s", "j", "n", "e")

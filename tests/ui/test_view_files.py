@@ -31,7 +31,7 @@ def test_letters_lines_age_who_and_the_others(feat: Repo, repo: Repo) -> None:
         assert row_of(app, "README.md").split()[:3] == ["M", "README.md", "+1"]
         assert row_of(app, "src/api.py").split()[:4] == ["M", "src/api.py", "+1", "−1"]
         assert row_of(app, "own.py").split()[:3] == ["A", "own.py", "+2"], "committed since the trunk"
-        assert "3 files uncommitted · 1 committed · ⚡ 1 touched elsewhere too" in screen(app)
+        assert "3 files uncommitted · 1 committed · ⚡ 1 elsewhere too" in screen(app)
         assert not any(f" {who}" in row_of(app, "src/api.py") for who in ("claude-1", "human"))
         imi("claim", "feat-x", "--agent", "claude-1", cwd=repo.path)
         await until(pilot, lambda: app._snapshot is not None and any(tree.claim for tree in app._snapshot.worktrees))

@@ -103,7 +103,7 @@ def _clean(tree: Worktree) -> Content:
 def _branch(state: GitState, *, short: bool = False) -> Content:
     """`feat/api → origin/feat/api ↑3   main ↑3 ↓1`: names as git says them, distances behind what they are to.
 
-    In short an upstream of the same name is only its remote.
+    In short an upstream of the same name is only its remote, and the trunk has none.
     """
     parts = [Content.styled(safe(state.branch or "(detached)"), "bold")]
     if state.upstream:
@@ -112,7 +112,8 @@ def _branch(state: GitState, *, short: bool = False) -> Content:
         parts.append(Content(f" → {safe(name)} ").append(_distance(state.ahead, state.behind) or level))
     if state.trunk:
         distance = _distance(state.trunk_ahead, state.trunk_behind)
-        parts.append(Content.styled(f"   {safe(state.trunk)} ", cells.MUTED))
+        name = f"  {safe(state.trunk.rpartition('/')[2])} " if short else f"   {safe(state.trunk)} "
+        parts.append(Content.styled(name, cells.MUTED))
         parts.append(distance or Content.styled("level", cells.MUTED))
     return Content("").join(parts)
 

@@ -44,6 +44,7 @@ class FilesView(ThingsView[Details, FileRow]):
     def __init__(self, key: Key | None, surroundings: Surroundings) -> None:
         super().__init__(key, surroundings)
         self._details: Details | None = None
+        self._parts: tuple[object, ...] = ()  # of what the rows were made
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -63,6 +64,15 @@ class FilesView(ThingsView[Details, FileRow]):
 
     def listed(self) -> list[FileRow | str]:
         tree = self.worktree
+        parts = (
+            tree,
+            self.snapshot and self.snapshot.collisions,
+            self.snapshot and self.snapshot.changes,
+            self._details,
+        )
+        if all(one is other for one, other in zip(parts, self._parts, strict=False)) and self._parts:
+            return self.rows  # thousands are not sorted again because something else moved
+        self._parts = parts
         found = rows(self.snapshot, tree, self._details) if self.snapshot and tree and not tree.missing else []
         own = [row for row in found if not row.committed]
         rest = [row for row in found if row.committed]
