@@ -192,9 +192,7 @@ def test_w_says_when_nobody_needs_you_or_the_filter_hides_who_does() -> None:
         await pilot.press("slash", *"trunk", "enter")
         await until(pilot, lambda: len(app.worktrees.listed) == 1 and app.worktrees.lines.has_focus)
         await pilot.press("w")
-        await until(
-            pilot, lambda: "nothing here needs you; 3 worktrees that the list does not show would" in screen(app)
-        )
+        await until(pilot, lambda: "nothing here needs you; 3 worktrees that the list does not show would" in said(app))
 
     played(nobody, calm)
     played(hidden, made.at_work())
