@@ -31,10 +31,12 @@ from imi_monitor.model.snapshot import (
     Health,
     Key,
     Snapshot,
+    Waiting,
     Worktree,
 )
 
 if TYPE_CHECKING:
+    from imi_monitor.sources.agents.joining import Seen
     from imi_monitor.sources.base import Entry, Grant, RegistryPicture, Source
 
 PER_SECOND = 10  # snapshots at most
@@ -71,13 +73,15 @@ class Engine:
         self._collisions: tuple[Collision, ...] = ()
         self._agents: tuple[Agent, ...] = ()
         self._health: dict[str, Health] = {}
-        self._picture: RegistryPicture | None = None
+        self._waiting: tuple[Waiting, ...] = ()
         self._changed = asyncio.Event()
         self._urgent = asyncio.Event()
         self._published = asyncio.Condition()
         self._snapshot = first or Snapshot(0, times.stamp(), host.hostname())
         if first is not None:  # known, until the sources say something else
             self._worktrees = {tree.key: tree for tree in first.worktrees}
+            self._claims = {tree.key: tree.claim for tree in first.worktrees if tree.claim is not None}
+            self._waiting = first.waiting
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Engine:
@@ -157,7 +161,7 @@ class Engine:
         self._update(key, watched=how, watched_why=why)
 
     def registry(self, picture: RegistryPicture) -> None:
-        self._picture = picture
+        self._waiting = picture.waiting
         self._grants = by_key(picture.grants)
         self._claims = {claim.key: claim for claim in picture.claims}
         self._events.extend(picture.events)
@@ -242,7 +246,7 @@ class Engine:
             taken_at=times.stamp(),
             host=host.hostname(),
             worktrees=worktrees,
-            waiting=self._picture.waiting if self._picture else (),
+            waiting=self._waiting,
             changes=tuple(self._changes),
             events=tuple(self._events),
             collisions=self._collisions,
@@ -288,6 +292,7 @@ async def live(
     first: Snapshot | None = None,
 ) -> AsyncIterator[Engine]:
     """The engine on the real world: these repositories, or all that the registry knows."""
+    from imi_monitor.auto_claim import AutoClaim
     from imi_monitor.sources.agents import readers
     from imi_monitor.sources.agents.keeper import Keeper
     from imi_monitor.sources.agents.source import AgentsSource
@@ -327,7 +332,13 @@ async def live(
         )
         events = Shared(choose())
         changes = ChangesSource(events.part("work"), listeners, database, global_excludes(None))
-        watcher = AgentsSource(events.part("agents"), readers.all_readers, readers.scan, keeper.keep)
+        steward = AutoClaim(database)
+
+        async def keep(seen: Sequence[Seen]) -> str | None:
+            steward.saw([one.agent for one in seen])
+            return await keeper.keep(seen)
+
+        watcher = AgentsSource(events.part("agents"), readers.all_readers, readers.scan, keep)
 
         def follow(entries: tuple[Entry, ...]) -> None:
             status.follow(entries)
@@ -341,7 +352,8 @@ async def live(
             watcher.look_again()
 
         agents = (watcher,) if settings.flag("monitoring_settings.track_agent_activity") else ()
-        sources = (worktrees, claims, status, changes, collisions, *agents)
+        stewards = (steward,) if agents and settings.flag("claims.auto") else ()
+        sources = (worktrees, claims, status, changes, collisions, *agents, *stewards)
         made = Engine(sources, on_roster=follow, on_git=collisions.saw, on_refresh=look_again, first=first)
         async with made as engine:
             yield engine

@@ -55,7 +55,8 @@ def _after_the_end(ordered: Sequence[Evidence], happened: Sequence[Evidence], la
     """The process is gone: what was finished before stays finished, everything else died with it."""
     last = happened[0] if happened else None
     if last is not None and last.state in RESTING:
-        return _truth(last, ordered, "the process has ended", EXACT, ended=True)
+        confidence = LIKELY if last.or_else else EXACT
+        return _truth(last, ordered, "the process has ended", confidence, ended=True)
     witness = last or (ordered[0] if ordered else None)
     since = last_alive or (witness.at if witness else None)
     why = "the process is gone: what it did last is over"
@@ -91,9 +92,10 @@ def _resting(authority: Evidence, ordered: Sequence[Evidence], last: Evidence | 
     if last is not None and last.state in RESTING:
         truth = _truth(authority, ordered, _outranked(authority), EXACT, helper=last)
         return replace(truth, state=last.state, since=last.at, detail=last.detail, tool=None)
-    if last is None or last.state not in WORKING | {WAITING} or authority.state in last.or_else:
+    if last is None or last.state not in WORKING | {WAITING}:
         return _truth(authority, ordered, _outranked(authority), EXACT)
-    if authority.state in last.or_else and CANCELLED not in last.or_else:  # only work in the background goes on
+    # A record that may have been the last one was; a hook that may have been was not: the end has a hook of its own.
+    if authority.state in last.or_else and (last.source == "transcript" or CANCELLED not in last.or_else):
         return _truth(authority, ordered, _outranked(authority), EXACT)
     if now - _moment(authority.at) < _LAGS:  # its record of the end may come in a moment
         return _truth(last, ordered, "its records may follow in a moment", LIKELY)

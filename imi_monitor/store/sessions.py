@@ -66,6 +66,7 @@ def _keep(connection: sqlite3.Connection, record: Record) -> None:
     fresh = row is None
     if row is None:
         row = _begin(connection, now)
+    _call(connection, row, now)
     if fresh or not _is_old(row, now):
         _resume(connection, row, now)
         _advance(connection, row, now, fresh)
@@ -187,12 +188,6 @@ def _end(connection: sqlite3.Connection, row: _Row, now: SessionNow) -> None:
 
 def _facts(connection: sqlite3.Connection, row: _Row, now: SessionNow) -> None:
     """What is known beside the status; what is not known now takes nothing away."""
-    name = _name(connection, now, row)
-    if name != row.agent_id:
-        connection.execute("UPDATE sessions SET agent_id = ? WHERE seq = ?", (name, row.seq))
-        if row.agent_id == row.id:
-            agents.forget(connection, row.id)
-        row.agent_id = name
     values: dict[str, object] = {
         **now.texts, **now.numbers, "repo_name": now.repo_name, "worktree_name": now.worktree_name, "boot": now.boot,
         "pid": now.pid, "pid_started": now.pid_started,
@@ -208,6 +203,17 @@ def _facts(connection: sqlite3.Connection, row: _Row, now: SessionNow) -> None:
         f"UPDATE sessions SET {', '.join(sets)}, metadata = ?, seen_at = max(seen_at, ?), updated_at = ? WHERE seq = ?",
         (*given, jsontext.dumps(now.metadata), now.seen_at, times.stamp(), row.seq),
     )
+
+
+def _call(connection: sqlite3.Connection, row: _Row, now: SessionNow) -> None:
+    """The agent may have claimed its worktree meanwhile: then the session goes by that name."""
+    name = _name(connection, now, row)
+    if name == row.agent_id:
+        return
+    connection.execute("UPDATE sessions SET agent_id = ? WHERE seq = ?", (name, row.seq))
+    if row.agent_id == row.id:
+        agents.forget(connection, row.id)
+    row.agent_id = name
 
 
 def _name(connection: sqlite3.Connection, now: SessionNow, row: _Row | None) -> str:
@@ -251,7 +257,8 @@ def _tell(connection: sqlite3.Connection, row: _Row, kind: str, data: dict[str, 
     about: dict[str, object] = {
         "session": row.id, "cli": row.cli, "status": sessions.shown(row.status, row.lost), **data,
     }  # fmt: skip
-    events.record(connection, kind, row.repo_name, row.worktree_name, agent_id=row.agent_id, data=about)
+    who = row.cli if row.agent_id == row.id else row.agent_id
+    events.record(connection, kind, row.repo_name, row.worktree_name, agent_id=who, data=about)
 
 
 def _seconds(begin: str | None, end: str) -> float:

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from textual import events, on, work
 from textual.app import App, ComposeResult
 from textual.binding import Binding
-from textual.containers import Container
 from textual.content import Content
 from textual.filter import LineFilter
 from textual.screen import Screen
@@ -34,7 +33,7 @@ from imi_monitor.model.text import safe
 from imi_monitor.ui import commands, glyphs, header, remembered, themes
 from imi_monitor.ui.doing import Doing
 from imi_monitor.ui.facts import Facts
-from imi_monitor.ui.home import HomeScreen
+from imi_monitor.ui.home import Body, HomeScreen
 from imi_monitor.ui.panels import PANELS
 from imi_monitor.ui.panels.worktrees import WorktreesPanel, key_of
 from imi_monitor.ui.preferences import Preferences
@@ -108,7 +107,7 @@ class ImiApp(Doing):
         yield Input(
             placeholder="text, !not, @agent, type:feat, is:dirty · ⏎ keeps it, esc clears it", id="filter", compact=True
         )
-        with Container(id="body"):
+        with Body(id="body"):
             yield from (panels[number] for number in (1, 2, 4, 3, 5))  # as the grid is filled
         yield Static(id="small")
         yield KeyBar()

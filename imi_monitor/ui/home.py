@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, cast
 
 from textual import events, on
 from textual.actions import SkipAction
+from textual.containers import Container
 from textual.content import Content
+from textual.geometry import Size
 from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Input
@@ -46,6 +48,7 @@ class HomeScreen(Screen[None]):
     AUTO_FOCUS = (
         ""  # the first that can have it would be the filter, which then took the keys typed before all is there
     )
+    BLANK = True  # the panels cover all of it: what is behind them need not be drawn line by line
     _held = True
     _drawn = False
     _pace: Timer | None = None
@@ -59,8 +62,8 @@ class HomeScreen(Screen[None]):
 
     def release(self) -> None:
         """All is drawn: paint it as soon as the panels have said so, without waiting for the regular moments to paint."""
-        self._refresh_layout()  # what is longer than its panel gets a scroll bar, for which all is laid out once more
         self._drawn = True
+        self._refresh_layout()  # what is longer than its panel gets a scroll bar, for which all is laid out once more
 
     async def _on_idle(self, event: events.Idle) -> None:
         if self._held and self._drawn:
@@ -69,6 +72,11 @@ class HomeScreen(Screen[None]):
             self._layout_required, self._repaint_required = True, False
             self._on_timer_update()
 
+    def _refresh_layout(self, size: Size | None = None, scroll: bool = False) -> None:
+        """Once, before anything is drawn, is enough: so often as something is mounted, it would be for nothing."""
+        if not self._held or self._drawn or not self.app._dom_ready:
+            super()._refresh_layout(size, scroll)
+
     def _compositor_refresh(self) -> None:
         if not self._held:
             super()._compositor_refresh()
@@ -76,6 +84,12 @@ class HomeScreen(Screen[None]):
     def _on_screen_resume(self, event: events.ScreenResume) -> None:
         if self._held:  # what was styled a moment ago need not be styled again; what else is to do, the base class does
             event.refresh_styles = False
+
+
+class Body(Container):
+    """What holds the panels, and is covered by them."""
+
+    BLANK = True
 
 
 class Home(GuardedApp):

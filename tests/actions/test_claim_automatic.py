@@ -140,6 +140,15 @@ def test_a_killed_agent_and_one_that_is_only_not_seen(tree: Repo, repo: Repo) ->
     assert follow() == ["feat-x is free again: the session of claude-abcdef12 is over"]
 
 
+def test_a_session_taken_up_again_claims_as_the_process_it_is_now(tree: Repo, sleeper: Sleeper, repo: Repo) -> None:
+    mortal = Sleeper()
+    follow(agent(tree, mortal))
+    mortal.end()
+    assert len(follow(agent(tree, sleeper))) == 2
+    claim = imi("claims", "--json", cwd=repo.path).data["claims"][0]
+    assert (claim["agent_id"], claim["pid"], claim["state"]) == ("claude-abcdef12", sleeper.process.pid, "held")
+
+
 def test_nobody_claims_without_a_proof_of_life(tree: Repo, sleeper: Sleeper, repo: Repo) -> None:
     one = agent(tree, sleeper)
     wrong = [

@@ -76,6 +76,10 @@ def test_what_was_not_ours_is_untouched_by_the_insertion(name: str) -> None:
     assert all(char in rest for char in before if not char.isspace())
 
 
+def test_a_comment_stays_beside_what_it_is_about() -> None:
+    assert f"{THEIRS}, // loud\n      // last\n      {{\n" in merging.put_in(TEXTS["comments"], GROUPS).text
+
+
 def test_edits_of_the_user_in_between_stay() -> None:
     for name, before in TEXTS.items():
         done = merging.put_in(before, GROUPS)

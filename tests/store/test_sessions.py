@@ -217,6 +217,9 @@ def test_an_agent_gets_its_name_when_it_claims(kept: sqlite3.Connection) -> None
     kept.execute("UPDATE claims SET pid = 4711")
     keep(kept, agent(RUNNING, 7), now=8)
     assert [one.name for one in agents.known(kept)] == ["my-agent"]
+    keep(kept, agent(COMPLETED, 9), now=10)
+    told = kept.execute("SELECT agent_id FROM events WHERE type LIKE 'session.%' ORDER BY seq").fetchall()
+    assert told == [("claude",), ("my-agent",)], "nobody is called by the id of a session"
 
 
 def test_numbers_only_grow_and_unknown_stays_unknown(kept: sqlite3.Connection) -> None:

@@ -22,14 +22,14 @@ from tests.ui.pty_kit import Terminal, imi, patched
 SECRET = "hunter2-secret-value"
 # A key that does something wrong; `app` is the dashboard's class.
 BROKEN = f"""
-from imi_monitor.ui import main
+from imi_monitor.ui import app as module
 def broken(self, *event):
     secret_local = {SECRET!r}
     raise RuntimeError("a bug")
-class app(main.ImiApp):
+class app(module.ImiApp):
     BINDINGS = [("Z", "broken", "")]
     action_broken = broken
-main.ImiApp = app
+module.ImiApp = app
 """
 
 

@@ -68,11 +68,10 @@ def _lives(agent: Agent) -> bool:
 
 
 def _is_over(connection: sqlite3.Connection, mark: Mark, agents: Sequence[Agent]) -> bool:
-    """Whether the session has ended, or its process is proven dead. Not to be seen is not to be over."""
-    sessions = [agent for agent in agents if agent.id == mark.session_id]
-    if any(_lives(agent) for agent in sessions):
-        return False
-    if any(agent.truth.ended or agent.facts.ended_at is not None for agent in sessions):
+    """Whether the session has ended, or the process it was claimed for is proven dead (one that was taken up again claims
+    anew, as the process it is now). Not to be seen is not to be over."""
+    session = [agent for agent in agents if agent.id == mark.session_id]
+    if any(agent.truth.ended or agent.facts.ended_at is not None for agent in session):
         return True
     return claims.state(claims.current(connection, mark.repo_name, mark.worktree_name)) == "dead"
 

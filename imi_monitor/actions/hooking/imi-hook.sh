@@ -2,8 +2,8 @@
 # imi's hook program, version 1. An agent gives it an event on stdin; it becomes one file in the spool beside this file.
 # It prints nothing, never fails and makes nobody wait: the agent is at work. One fork (cat), no date, no jq.
 # A file is whole when its last line says so; names need no clock, the reader takes the file's own time.
-exec 2>/dev/null
 trap 'exit 0' 0
+exec 2>/dev/null
 trap '' PIPE XFSZ
 umask 077
 set -C

@@ -27,7 +27,6 @@ class Household:
         self._jobs = Jobs(places)
         self._search = Search(places)
         self._proven: set[str] = set()
-        self._dead: dict[str, Entry] = {}
         self._at_work: dict[tuple[int, str | None], str] = {}  # the session of each process
         self._wholes = 0
         self._known: tuple[object, ...] = ()
@@ -82,9 +81,9 @@ class Household:
             return
         self._known, self._asked_at = known, world.now
         best: dict[str, tuple[Entry, bool | None]] = {}
-        for path, entry in self.registry.entries.items():
+        for entry in self.registry.entries.values():
             if entry.session in self.sessions or watched.inside(entry.cwd):
-                alive = self._alive(path, entry, world)
+                alive = lives(entry, world, self._proven)
                 if entry.session not in best or alive or _begins_later(entry, alive, *best[entry.session]):
                     best[entry.session] = (entry, alive)
         for ident, (entry, alive) in best.items():
@@ -95,14 +94,6 @@ class Household:
                 self._session(job.session).job = job
         for ident in self.sessions.keys() - best.keys():
             self._unlisted(self.sessions[ident], world, now)
-
-    def _alive(self, path: str, entry: Entry, world: World) -> bool | None:
-        if self._dead.get(path) == entry:
-            return False  # the dead stay dead
-        alive = lives(entry, world, self._proven)
-        if alive is False:
-            self._dead[path] = entry
-        return alive
 
     def _listed(self, entry: Entry, alive: bool | None, now: str) -> None:
         if alive:

@@ -146,7 +146,7 @@ class Talk:
 
     def asking(self) -> Call | None:
         """The call that a dialog is most likely about: they are asked for in their order."""
-        return next(iter(self.calls.open.values()), None)
+        return next(iter(self.calls.open.values()), None) if self.working else None
 
     def _plain(self) -> Evidence:
         state = PLANNING if self._state == RUNNING and self.mode == "plan" else self._state or RUNNING
@@ -284,7 +284,6 @@ class Talk:
             self._set(RUNNING, record, "ends with a message that is not the last of its turn")
             self._maybe_last = reason is None and not self.calls.open
             return []
-        self.calls.open.clear()
         self._set(state, record, f"ends with a message that ends its turn ({reason})", detail)
         return [Happened(state, f"{ident}:{state}", self._moment(record), detail)]
 

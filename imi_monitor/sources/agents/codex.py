@@ -11,9 +11,9 @@ from imi_monitor.model.agent import FAILED, RESTING, WAITING, Evidence
 from imi_monitor.sources.agents import codex_index, loose
 from imi_monitor.sources.agents.base import Sighting, World
 from imi_monitor.sources.agents.codex_daemon import Daemon, Status
+from imi_monitor.sources.agents.codex_items import Context
 from imi_monitor.sources.agents.codex_locks import Locks
 from imi_monitor.sources.agents.codex_owner import Candidate, Life, owners
-from imi_monitor.sources.agents.codex_records import Context
 from imi_monitor.sources.agents.codex_threads import DAY, Thread, day_folders, head, recent, thread_of
 
 _MOST_NEW = 40  # threads that are read for the first time in one look
@@ -61,7 +61,8 @@ class CodexReader:
         lives = self._lives(mine, world)
         self.unread = bool(self._to_read_on()) or any(not one.begun for one in self.threads.values())
         helpers = self._helpers(mine, lives)
-        return [self._told(one, lives[one.id], helpers.get(one.id, ()), world) for one in mine if self._shown(one)]
+        shown = [one for one in mine if self._shown(one, lives[one.id])]
+        return [self._told(one, lives[one.id], helpers.get(one.id, ()), world) for one in shown]
 
     def close(self) -> None:
         """Leave the daemon."""
@@ -147,15 +148,18 @@ class CodexReader:
             life = found[thread.id]
             if life.alive is False and thread.unseen.owned and thread.begun:
                 thread.read()  # its last words may have come with its end
-            alive = thread.unseen.alive(life.alive is not False, thread.heard_at)
-            found[thread.id] = replace(life, alive=None) if alive is None else life
+            if life.alive is not False:
+                thread.unseen.owner_is(life.pid, life.started)
+            elif thread.unseen.nobody(thread.heard_at) is None:
+                found[thread.id] = replace(life, alive=None)
         return found
 
     def _candidate(self, thread: Thread, world: World) -> Candidate:
         status = self._daemon.statuses.get(thread.id)
         working = thread.course.working or (status is not None and status.state not in RESTING)
         terminal = bool(_TERMINALS.search(thread.course.context.originator or ""))
-        return Candidate(thread.id, self._place(thread.cwd, world) or "", thread.heard_at, working, terminal)
+        return Candidate(thread.id, self._place(thread.cwd, world) or "", thread.heard_at, working, terminal,
+                         thread.unseen.left_by(thread.heard_at))  # fmt: skip
 
     # -- the daemon ---------------------------------------------------------------------------------------------------
 
@@ -197,14 +201,13 @@ class CodexReader:
 
     # -- telling ------------------------------------------------------------------------------------------------------
 
-    def _shown(self, thread: Thread) -> bool:
-        """A thread that works for another is told of there."""
-        parent = thread.course.context.parent
-        return (
-            thread.begun
-            and not (parent in self.threads or (thread.course.context.child and parent is None))
-            and not (thread.listed is not None and thread.listed.archived and thread.id not in self._locks.threads)
-        )
+    def _shown(self, thread: Thread, life: Life) -> bool:
+        """A thread that works for another is told of there; one in which nothing happened before it ended, nowhere."""
+        context, held = thread.course.context, thread.id in self._locks.threads
+        helps = context.parent in self.threads or (context.child and context.parent is None)
+        archived = thread.listed is not None and thread.listed.archived and not held
+        empty = life.alive is False and thread.course.at is None and not thread.course.strange
+        return thread.begun and not (helps or archived or empty)
 
     def _told(self, thread: Thread, life: Life, helpers: Sequence[Thread], world: World) -> Sighting:
         """Of one that is over the same is told until something moves: there may be hundreds of them."""

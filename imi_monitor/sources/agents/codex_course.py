@@ -19,7 +19,8 @@ from imi_monitor.model.agent import (
     Happened,
     Tool,
 )
-from imi_monitor.sources.agents.codex_records import PLAN, Began, Context, Item, Retry, Strange, Usage, read
+from imi_monitor.sources.agents.codex_items import PLAN, Began, Context, Item, Retry, Strange, Usage
+from imi_monitor.sources.agents.codex_records import read
 from imi_monitor.sources.agents.codex_tools import answers
 
 _MOST_FILES = 200

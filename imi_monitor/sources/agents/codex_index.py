@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from imi_monitor.model.agent import CANCELLED, COMPLETED, FAILED, RUNNING, Evidence
 from imi_monitor.sources.agents import loose
-from imi_monitor.sources.agents.codex_records import why
+from imi_monitor.sources.agents.codex_items import why
 from imi_monitor.sources.agents.foreign_sqlite import rows
 
 _MOST = 300

@@ -27,6 +27,7 @@ class Candidate:
     heard_at: float  # when its rollout last grew
     working: bool
     terminal: bool = True  # a terminal began it, not an editor or a telephone
+    left_by: tuple[int, str] | None = None  # its process ended, and nothing was heard since
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,8 @@ def _attached(process: AgentProcess, thread: Candidate, loaded: bool) -> bool:
     if thread.id in process.argv:
         return True
     heard = loaded or thread.heard_at >= process.began_at - _SLACK
+    if not loaded and thread.left_by is not None:
+        heard = thread.left_by == (process.pid, process.started)
     return heard and thread.cwd in (process.cwd, _told_folder(process))
 
 

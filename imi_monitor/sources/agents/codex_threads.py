@@ -15,7 +15,8 @@ from imi_monitor.sources.agents import loose
 from imi_monitor.sources.agents.base import Sighting
 from imi_monitor.sources.agents.codex_course import Course
 from imi_monitor.sources.agents.codex_index import Listed
-from imi_monitor.sources.agents.codex_records import Context, read
+from imi_monitor.sources.agents.codex_items import Context
+from imi_monitor.sources.agents.codex_records import read
 from imi_monitor.sources.agents.pairing import Unseen
 from imi_monitor.sources.agents.tail import Tail
 

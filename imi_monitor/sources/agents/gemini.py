@@ -30,6 +30,8 @@ class Chat:
         self.begun = False
         self.course = Course(os.path.basename(path))
         self.unseen = Unseen()
+        self.manner = Manner()  # of the process that it had last
+        self.alive_at = 0.0  # when that was seen
         self._tail = Tail(path, _WINDOW)
         self._before: Course | None = None
         self._older_news: tuple[Happened, ...] = ()
@@ -119,7 +121,9 @@ class GeminiReader:
             del self.chats[path]
         shown = list(self._by_session().values())
         owners = pair([_held(chat) for chat in shown], world.processes_of(self.cli))
-        found = [self._sighting(chat, owners.get(chat.id), world) for chat in shown]
+        found = [
+            self._sighting(chat, owners.get(chat.id), world) for chat in shown if chat.id in owners or chat.course.at
+        ]
         self.unread = bool(self._to_read_on()) or any(not one.begun for one in self.chats.values())
         return found
 
@@ -166,8 +170,13 @@ class GeminiReader:
     def _sighting(self, chat: Chat, owner: AgentProcess | None, world: World) -> Sighting:
         if owner is None and chat.unseen.owned and chat.begun:
             chat.read()  # its last words may have come with its end
-        alive = chat.unseen.alive(owner is not None, chat.heard_at)
-        evidence = chat.course.evidence(_manner(owner), alive, world.now)
+        alive: bool | None = True
+        if owner is None:
+            alive = chat.unseen.nobody(chat.heard_at)
+        else:
+            chat.unseen.owner_is(owner.pid, owner.started)
+            chat.manner, chat.alive_at = _manner(owner), world.now
+        evidence = chat.course.evidence(chat.manner, alive, world.now if alive is not False else chat.alive_at)
         return Sighting(
             cli=self.cli, session=chat.id, cwd=chat.cwd, pid=owner.pid if owner else None,
             pid_started=owner.started if owner else None, alive=alive,
@@ -184,7 +193,7 @@ def _modified(path: str) -> float | None:
 
 
 def _held(chat: Chat) -> Held:
-    return Held(chat.id, chat.cwd, chat.heard_at, frozenset({chat.id}))
+    return Held(chat.id, chat.cwd, chat.heard_at, frozenset({chat.id}), chat.unseen.left_by(chat.heard_at))
 
 
 def _manner(process: AgentProcess | None) -> Manner:

@@ -265,23 +265,24 @@ class Course:
         return self._last.at if self._last else None
 
     def evidence(self, manner: Manner, alive: bool | None, now: float) -> Evidence | None:
-        """The last that was written, and what the life of its process adds to the model's last words."""
+        """The last that was written, and what the life of its process adds to the model's last words. `now`: of one
+        that is gone, when it was seen to live last."""
         last = self._last
         if last is None or not self._words:
             return replace(last, or_else=last.or_else - {WAITING}) if last and manner.unasking else last
-        if alive is False:
-            said = f"{self._label}: the model's words were the last of it"
-            return replace(last, state=COMPLETED, detail=_UNPROVEN, says=said, or_else=frozenset())
-        if manner.headless and alive:
+        quiet = now - (loose.seconds(last.at) or now)
+        if manner.headless and (alive or quiet > _TOOL_STARTS):  # it ends by itself: who stays, runs a tool
             return replace(
                 last, state=RUNNING, detail=None, or_else=frozenset(), says=f"{self._label}: it ends by itself"
             )
+        if alive is False:
+            said = f"{self._label}: the model's words were the last of it"
+            return replace(last, state=COMPLETED, detail=_UNPROVEN, says=said, or_else=frozenset({RUNNING}))
         if manner.unasking:
-            return self._unasked(last, now)
+            return self._unasked(last, quiet)
         return last
 
-    def _unasked(self, last: Evidence, now: float) -> Evidence:
-        quiet = now - (loose.seconds(last.at) or now)
+    def _unasked(self, last: Evidence, quiet: float) -> Evidence:
         state, other = (COMPLETED, RUNNING) if quiet > _TOOL_STARTS else (RUNNING, COMPLETED)
         return replace(last, state=state, detail=None, or_else=frozenset({other}))
 

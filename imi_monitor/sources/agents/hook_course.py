@@ -8,16 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from imi_monitor.model.agent import (
-    CANCELLED,
-    COMPLETED,
-    FAILED,
-    PLANNING,
-    RUNNING,
-    WAITING,
-    Evidence,
-    Tool,
-)
 from imi_monitor.sources.agents import hook_records as kinds
 from imi_monitor.sources.agents.hook_records import Record
 
@@ -25,9 +15,7 @@ _SETS = frozenset({
     kinds.STARTED, kinds.PROMPT, kinds.BUSY, kinds.BEFORE, kinds.AFTER, kinds.ANSWERED, kinds.OVER, kinds.FAILED,
     kinds.CANCELLED, kinds.COMPACTS,
 })  # fmt: skip
-_ENDS_TURN = frozenset({kinds.STARTED, kinds.OVER, kinds.FAILED, kinds.CANCELLED})
-_STOPPED = frozenset({CANCELLED, COMPLETED, FAILED})  # Esc, and many a failure, fires no hook
-_TELLS_ALL = frozenset({"opencode"})  # its plugin hears of every end
+ENDS_TURN = frozenset({kinds.STARTED, kinds.OVER, kinds.FAILED, kinds.CANCELLED})
 
 
 @dataclass
@@ -98,7 +86,7 @@ class Course:
             self.closed = self._close(record)
         elif record.kind == kinds.ANSWERED:
             self.asks.pop(record.ask or "", None)
-        elif record.kind in _ENDS_TURN or record.kind == kinds.PROMPT:
+        elif record.kind in ENDS_TURN or record.kind == kinds.PROMPT:
             self._turn(record)
         if record.kind != kinds.COMPACTS:
             self.idle = self.ended = None
@@ -180,70 +168,6 @@ class Course:
             self._close(record)
         elif record.kind == kinds.ASKS:
             self._ask(record)
-
-    # -- what it comes to -----------------------------------------------------------------------------------------------
-
-    def evidence(self) -> tuple[Evidence, ...]:
-        """What is asked stands above whatever else goes on meanwhile."""
-        if self.asks:
-            return (_waits(min(self.asks.values(), key=lambda one: one.order), self.calls),)
-        rest, anchor = self.ended or self.idle, self.anchor
-        known = anchor is not None and anchor.kind in _ENDS_TURN and not anchor.background
-        if rest is not None and not known and (anchor is None or rest.order > anchor.order):
-            return (_tells_rest(rest),)
-        return () if anchor is None else (self._tells(anchor),)
-
-    def _tells(self, anchor: Record) -> Evidence:
-        state, detail, or_else = self._reading(anchor)
-        tool = (
-            anchor.tool if anchor.kind == kinds.BEFORE else self._open_tool() if state in (RUNNING, PLANNING) else None
-        )
-        says = f"hook {anchor.event}{f' ({tool})' if tool else ''} of {anchor.cli}"
-        return Evidence("hook", state, anchor.at, says, detail, tool, or_else=or_else)
-
-    def _open_tool(self) -> Tool | None:
-        mine = [one.tool for one in self.calls.values() if one.helper is None]
-        return mine[-1] if mine else None
-
-    def _reading(self, anchor: Record) -> tuple[str, str | None, frozenset[str]]:
-        unheard = frozenset() if anchor.cli in _TELLS_ALL else _STOPPED
-        match anchor.kind:
-            case kinds.STARTED:
-                return COMPLETED, "started, nothing asked yet", frozenset()
-            case kinds.OVER if anchor.background:
-                return RUNNING, f"{anchor.background} in the background", frozenset({COMPLETED})
-            case kinds.OVER:  # Gemini tells so after a cancel and a failure too
-                return (
-                    COMPLETED,
-                    None,
-                    frozenset({CANCELLED, FAILED}) if anchor.cli in ("gemini", "opencode") else frozenset(),
-                )
-            case kinds.FAILED:
-                return FAILED, anchor.text, frozenset()
-            case kinds.CANCELLED:
-                return CANCELLED, anchor.text, frozenset({RUNNING}) if anchor.cli == "gemini" else frozenset()
-            case kinds.COMPACTS:
-                return RUNNING, "compacting", unheard
-        planning = anchor.planning and anchor.cli == "claude"
-        return PLANNING if planning else RUNNING, anchor.text if anchor.event == "retry" else None, unheard
-
-
-def _tells_rest(rest: Record) -> Evidence:
-    """The agent rests, and nothing told how its turn ended."""
-    says = f"hook {rest.event} of {rest.cli}{f' ({rest.text})' if rest.text else ''}"
-    if rest.kind == kinds.IDLE:
-        return Evidence("hook", COMPLETED, rest.at, says, or_else=frozenset({CANCELLED, FAILED}))
-    why = f"the session ended in a turn ({rest.text or '?'})"
-    return Evidence("hook", CANCELLED, rest.at, says, why, or_else=frozenset({COMPLETED, FAILED}))
-
-
-def _waits(ask: Record, calls: dict[str, Record]) -> Evidence:
-    """Nothing tells that a person said yes or no until the call is over."""
-    or_else = frozenset() if ask.cli in _TELLS_ALL else _STOPPED | {RUNNING}
-    last = next(reversed([one for one in calls.values() if one.helper == ask.helper]), None)
-    tool = ask.tool or (last.tool if last else None)
-    says = f"hook {ask.event} of {ask.cli}{' (a subagent)' if ask.helper else ''}: {ask.text or '?'}"
-    return Evidence("permission", WAITING, ask.at, says[:300], ask.text, tool, or_else=or_else)
 
 
 def _key(record: Record) -> str:

@@ -10,6 +10,7 @@ from imi_monitor import host
 from imi_monitor.model.agent import Facts, Happened
 from imi_monitor.sources.agents.base import AgentProcess, Sighting, World
 from imi_monitor.sources.agents.hook_course import Course
+from imi_monitor.sources.agents.hook_evidence import evidence_of
 from imi_monitor.sources.agents.hook_news import told
 from imi_monitor.sources.agents.hook_records import Record
 
@@ -59,7 +60,7 @@ def sighting_of(session: HookSession, world: World) -> Sighting | None:
     return Sighting(
         latest.cli, latest.session, cwd, pid, started, alive,
         last_alive=latest.at if alive is False else None,
-        evidence=course.evidence(), facts=session.facts, news=news,
+        evidence=evidence_of(course), facts=session.facts, news=news,
     )  # fmt: skip
 
 

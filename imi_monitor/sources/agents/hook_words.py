@@ -5,6 +5,7 @@ An unknown event is a sign of life and no more.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -93,7 +94,7 @@ def _prompt(raw: Record, payload: Mapping[str, Any]) -> Record:
 def _before(raw: Record, payload: Mapping[str, Any]) -> Record:
     made = with_tool(raw, payload)
     if raw.cli == "codex" and made.tool is not None and made.tool.name == "request_user_input":
-        return replace(made, kind=ASKS, ask=made.tool.id, text=question(payload.get("tool_input")) or "a question")
+        return replace(made, kind=ASKS, ask=made.tool.id, text=_asked(payload))
     return replace(made, kind=BEFORE)
 
 
@@ -108,12 +109,16 @@ def _asks(raw: Record, payload: Mapping[str, Any]) -> Record:
     made = with_tool(raw, payload)
     name = made.tool.name if made.tool else "?"
     if name == "AskUserQuestion":
-        said = f"question: {question(payload.get('tool_input')) or '?'}"
+        said = _asked(payload)
     elif name == "ExitPlanMode":
         said = "plan"
     else:
         said = f"permission for {made.tool}"
     return replace(made, kind=ASKS, text=said)
+
+
+def _asked(payload: Mapping[str, Any]) -> str:
+    return f"question: {question(payload.get('tool_input')) or '?'}"
 
 
 def _notification(raw: Record, payload: Mapping[str, Any]) -> Record:
@@ -164,6 +169,10 @@ _CLAUDE_EVENTS: Final[Mapping[str, Callable[[Record, Mapping[str, Any]], Record]
 # -- Gemini -----------------------------------------------------------------------------------------------------------
 
 
+_NO_ANSWER: Final = "[no response text]"
+_CANCELLED_TOOL: Final = re.compile(r"(?i)\bcancelled by (the )?user\b|\[operation cancelled\]")
+
+
 def _gemini(raw: Record, payload: Mapping[str, Any]) -> Record:
     made = with_tool(raw, payload)
     match raw.event:
@@ -172,7 +181,8 @@ def _gemini(raw: Record, payload: Mapping[str, Any]) -> Record:
         case "BeforeAgent":
             return replace(raw, kind=PROMPT, text=text(payload.get("prompt")))
         case "AfterAgent":  # also after a cancel and a failure
-            return replace(raw, kind=OVER, text=text(payload.get("prompt_response")))
+            said = text(payload.get("prompt_response"))
+            return replace(raw, kind=FAILED if said == _NO_ANSWER else OVER, text=said)
         case "BeforeTool":
             return replace(made, kind=BEFORE)
         case "AfterTool":
@@ -189,7 +199,7 @@ def _gemini(raw: Record, payload: Mapping[str, Any]) -> Record:
 def _gemini_after(made: Record, payload: Mapping[str, Any]) -> Record:
     response = payload.get("tool_response")
     said = text(response.get("llmContent"), 400) if isinstance(response, dict) else None
-    if said and "cancelled" in said:  # a cancelled tool ends the turn, and nothing else tells so
+    if said and _CANCELLED_TOOL.search(said):  # a cancelled tool ends the turn, and nothing else tells so
         return replace(made, kind=CANCELLED, text="the tool was cancelled", ok=None)
     failed = isinstance(response, dict) and bool(response.get("error"))
     done = replace(made, kind=AFTER, ok=not failed)

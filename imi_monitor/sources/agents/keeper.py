@@ -209,11 +209,13 @@ class Keeper:
         room, taken = _MOST_AT_ONCE, []
         for noted in self._noted.values():
             ids = list(noted.news)[:room]
-            if not ids and not noted.due:
+            # signs of life go together: forty agents must not make forty transactions a minute
+            due = noted.due or (now - noted.at >= _HEARTBEAT / 2 and not noted.agent.truth.ended)
+            if not ids and not due:
                 continue
             news = tuple(noted.news.pop(ident) for ident in ids)
-            taken.append(_Taken(noted, noted.agent, news, noted.due))
-            if noted.due:
+            taken.append(_Taken(noted, noted.agent, news, due))
+            if due:
                 noted.state, noted.facts, noted.at, noted.due = _state(noted.agent), noted.agent.facts, now, False
             room -= len(news)
         self._waiting -= _MOST_AT_ONCE - room

@@ -18,6 +18,7 @@ class Held:
     cwd: str
     heard_at: float
     names: frozenset[str] = frozenset()
+    left_by: tuple[int, str] | None = None  # its process ended, and nothing was heard since: only that one may be back
 
 
 def pair(sessions: Sequence[Held], processes: Sequence[AgentProcess]) -> Mapping[str, AgentProcess]:
@@ -41,22 +42,31 @@ def _fits(session: Held, process: AgentProcess, told: bool) -> bool:
         return False
     if told:
         return not session.names.isdisjoint(process.argv)
+    if session.left_by is not None:
+        return session.left_by == (process.pid, process.started)
     return session.heard_at >= process.began_at - _SLACK
 
 
 class Unseen:
-    """Whether a session goes on without a process that we can see: in a container, or as another user."""
+    """What became of a session's process, from look to look."""
 
     def __init__(self) -> None:
         self.owned = False  # it had a process when it was asked last
+        self._owner: tuple[int, str] | None = None
         self._heard_alone: float | None = None
 
-    def alive(self, owned: bool, heard_at: float) -> bool | None:
-        """No process is proof of its end, unless it was heard of since."""
-        self.owned = owned
-        if owned:
-            self._heard_alone = None
-            return True
+    def owner_is(self, pid: int | None, started: str | None) -> None:
+        self.owned, self._heard_alone = True, None
+        self._owner = (pid or 0, started or "")
+
+    def nobody(self, heard_at: float) -> bool | None:
+        """No process is proof of its end (False), unless it was heard of since: then something goes on that we cannot
+        see, in a container or as another user (None)."""
+        self.owned = False
         if self._heard_alone is None:
             self._heard_alone = heard_at
         return None if heard_at > self._heard_alone + _SLACK else False
+
+    def left_by(self, heard_at: float) -> tuple[int, str] | None:
+        """Who left it while we looked, as long as nothing was heard of it since."""
+        return self._owner if self._heard_alone is not None and heard_at <= self._heard_alone else None

@@ -21,6 +21,7 @@ from imi_monitor.sources.agents.base import AgentProcess, Reader, Sighting, Worl
 from imi_monitor.sources.agents.multiplexers import Pane
 
 _PACE: Final = {"tmux": 1.5, "zellij": 4.0}  # seconds between two questions; a Zellij client takes longer to start
+_SLOWLY: Final = 10.0  # the same where no title tells anything: only who is where is asked
 _SERVERS: Final = 5.0  # seconds until somebody may have started a tmux
 _SULKS: Final = 30.0  # seconds in which one that gave no answer in time is not asked again
 _TALKATIVE: Final = frozenset({"codex", "gemini"})
@@ -65,6 +66,7 @@ class Titles:
     def __init__(self) -> None:
         self._asked: dict[str, _Asked] = {}
         self._since: dict[tuple[str, int], tuple[str, float]] = {}  # (cli, pid) -> state, since when it stands there
+        self._slowly = False
         self._servers: list[str] = []
         self._servers_until = 0.0
         self._zellij = multiplexers.Zellij()
@@ -79,6 +81,7 @@ class Titles:
             self._asked.clear()
             self._servers_until = 0.0
             return ()
+        self._slowly = not any(one.cli in _TALKATIVE for one in here)
         panes = [*self._ask_tmux(world), *self._ask_zellij(world, here)]
         return [sighting for process in here if (sighting := self._sighting(process, here, panes, world)) is not None]
 
@@ -100,7 +103,8 @@ class Titles:
         if now >= asked.again_at:
             found = ask()
             asked.panes, asked.read_at = (() if found is None else tuple(found)), now
-            asked.again_at = now + (_PACE[kind] if found is not None else _SULKS)
+            pace = _SLOWLY if self._slowly else _PACE[kind]
+            asked.again_at = now + (pace if found is not None else _SULKS)
         return [(pane, asked.read_at) for pane in asked.panes]
 
     # -- telling --------------------------------------------------------------------------------------------------------

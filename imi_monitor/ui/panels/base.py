@@ -8,6 +8,8 @@ from datetime import datetime
 from textual.app import ComposeResult
 from textual.containers import Container
 from textual.content import Content
+from textual.geometry import Region
+from textual.strip import Strip
 from textual.style import Style
 
 from imi_monitor.model.snapshot import Key, Snapshot, Worktree
@@ -77,6 +79,17 @@ class Panel(Container):
 
     def height_of_row(self) -> int:
         return 1
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """What is behind the lines is the same from the frame's top to its bottom, and drawn once."""
+        last = self.outer_size.height - 1
+        first, end = max(crop.y, 1), min(crop.bottom, last)
+        if end - first < 2:
+            return super().render_lines(crop)
+        top = super().render_lines(Region(crop.x, 0, crop.width, 1)) if crop.y < 1 else []
+        between = super().render_lines(Region(crop.x, first, crop.width, 1))
+        bottom = super().render_lines(Region(crop.x, last, crop.width, 1)) if crop.bottom > last else []
+        return [*top, *between * (end - first), *bottom]
 
     # -- the title --------------------------------------------------------------------------------------------------
 

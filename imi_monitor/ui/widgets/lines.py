@@ -98,6 +98,7 @@ class Lines(ScrollView, can_focus=True):
         self._cursor: str | None = None
         self._height = height
         self._follow_end = follow_end
+        self._stuck = True  # its end is what is seen, and stays so when there is less room
         self._steered = False  # until somebody moves it, the cursor stays on the first row, whichever that is
         self._strips: LRUCache[tuple[Row | None, int, bool, int], Strip] = LRUCache(600)
 
@@ -152,12 +153,17 @@ class Lines(ScrollView, can_focus=True):
         self.virtual_size = Size(self.size.width, len(self._rows) * self._height)
         self.refresh()
         if to_end:
-            # not `scroll_end`: that scrolls a frame later than what is to be seen there
-            self.scroll_to(y=self.max_scroll_y, animate=False, force=True)
+            self._to_end()
         elif not self._steered:
             self.scroll_to(y=0, animate=False, force=True)
         elif anchor is not None and anchor[0] in self._places:
             self.scroll_to(y=(self._places[anchor[0]] - anchor[1]) * self._height, animate=False, force=True)
+
+    def _to_end(self) -> None:
+        """Not `scroll_end`, which scrolls a frame later than what is to be seen there."""
+        self.scroll_to(y=self.max_scroll_y, animate=False, force=True)
+        if self.max_scroll_y:  # a scroll bar that is only just coming would not hear of it
+            self.vertical_scrollbar.position = self.max_scroll_y
 
     def select(self, key: str) -> None:
         """Put the cursor on a row, if it is there."""
@@ -202,7 +208,13 @@ class Lines(ScrollView, can_focus=True):
     def on_resize(self, _event: events.Resize) -> None:
         self.virtual_size = Size(self.size.width, len(self._rows) * self._height)
         self._strips.clear()
+        if self._follow_end and self._stuck:
+            self._to_end()
         self.call_after_refresh(self._show_cursor)
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        self._stuck = self._at_end()
 
     def _show_cursor(self) -> None:
         place = self._places.get(self._cursor or "")
@@ -265,6 +277,10 @@ class Lines(ScrollView, can_focus=True):
         ):  # of sixteen colours too few can be read on the cursor's
             content = Content(content.plain)
         shown = content.truncate(self.room, ellipsis=True)
-        # one line that fits: without Textual's way to wrap, align and mark it, which takes three times as long
-        segments = [Segment(text, (base + style).rich_style) for text, style in shown.render(base, "", self._get_style)]
+        # one line that fits: without Textual's way to wrap and align it, which takes twice as long
+        segments: list[Segment] = []
+        at = 0
+        for text, style in shown.render(base, "", self._get_style):
+            segments.append(Segment(text, (base + style).rich_style_with_offset(at, 0)))
+            at += len(text)
         return Strip(segments, shown.cell_length).adjust_cell_length(width, base.rich_style)

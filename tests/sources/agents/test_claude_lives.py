@@ -11,6 +11,7 @@ import pytest
 
 from imi_monitor import host
 from imi_monitor.model.agent import CANCELLED, COMPLETED, DEAD, EXACT, FAILED, GUESS, RUNNING, UNKNOWN, WAITING
+from imi_monitor.sources.agents import claude_places
 from imi_monitor.sources.agents.base import AgentProcess
 from tests.sources.agents.claude_kit import Scene, a_dead_pid
 from tests.sources.agents.fakes.claude import Claude, slug
@@ -343,6 +344,16 @@ def test_sessions_elsewhere_are_none_of_our_business(scene: Scene, tmp_path: Pat
     assert scene.agents(whole=True) == []
 
 
+@pytest.mark.parametrize(
+    ("path", "named"),
+    [("/tmp/a--b__c..d", "-tmp-a--b--c--d"), ("/Ü/é", "----"), ("/😀", "---"), ("/" + "x" * 300, "-" + "x" * 199)],
+)
+def test_how_folders_of_transcripts_are_named(path: str, named: str) -> None:
+    assert claude_places.slug(path) == named
+    assert claude_places.may_concern(named + "-sub", [named])
+    assert not claude_places.may_concern("-other", [named])
+
+
 def test_a_link_to_the_worktree_and_a_folder_inside(scene: Scene, tmp_path: Path) -> None:
     link, inside = tmp_path / "link", scene.worktree / "Ünder/ne😀th"
     link.symlink_to(scene.worktree)
@@ -351,7 +362,9 @@ def test_a_link_to_the_worktree_and_a_folder_inside(scene: Scene, tmp_path: Path
     by_link.prompt("x")
     below = Claude(str(scene.config), str(inside), pid=os.getpid())
     below.start()
-    assert {agent.session for agent in scene.agents(whole=True)} == {by_link.session, below.session}
+    below.prompt("in a folder with a name")
+    seen = {agent.session: agent.facts.prompt for agent in scene.agents(whole=True)}
+    assert seen == {by_link.session: "x", below.session: "in a folder with a name"}
 
 
 def test_a_session_that_moved_follows_its_records(scene: Scene) -> None:

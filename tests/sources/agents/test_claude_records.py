@@ -81,6 +81,48 @@ def test_a_count_that_grows_while_it_streams_is_counted_at_its_end() -> None:
     assert talk.usage.counted == (10, 42, 0)
 
 
+def test_a_message_cut_by_the_window_is_counted_once(tmp_path: Path) -> None:
+    """Its first line lies before the end that is read first, its second one in it."""
+    claude = Claude(str(tmp_path), "/home/dev/wt", registers=False)
+    claude.prompt("x")
+    claude.say("one message")
+    claude.tool("Bash", command="true")
+    last = len(Path(claude.path).read_bytes().splitlines()[-1])
+    transcript = Transcript(claude.path, window=last + 20)
+    transcript.read()
+    assert transcript.has_older
+    while transcript.has_older:
+        transcript.before()
+    assert transcript.tokens == (1210, 42, 3000)
+
+
+def test_copies_of_what_was_sent_are_never_parsed() -> None:
+    for kind in ("api-request", "api-request-shape", "api-request-blob", "mode", "atis-latch", "last-prompt", "tools-used",
+                 "file-history-snapshot"):  # fmt: skip
+        assert not matters(json.dumps({"type": kind, "x": 1}, separators=(",", ":")).encode())
+    attachment = {"parentUuid": None, "isSidechain": False, "attachment": {"type": "date"}, "type": "attachment"}
+    assert not matters(json.dumps(attachment, separators=(",", ":")).encode())
+    for kind in ("user", "assistant", "system", "cost-state", "permission-mode", "queue-operation", "of-tomorrow"):
+        assert matters(json.dumps({"type": kind, "x": '"type":"api-request"'}, separators=(",", ":")).encode())
+
+
+def test_a_dialog_after_the_turn_is_not_about_a_call_that_was_lost(scene: Scene) -> None:
+    claude = scene.claude()
+    claude.start()
+    claude.prompt("x")
+    claude.tool("Bash", command="true")  # its result is lost
+    message = {
+        "id": claude._message,
+        "model": "c",
+        "content": [{"type": "text", "text": "y"}],
+        "stop_reason": "end_turn",
+    }
+    claude._record("assistant", message=message, requestRef=claude._request)
+    claude.register("waiting", "dialog open")
+    truth = scene.agent().truth
+    assert (truth.state, truth.detail, truth.tool) == (WAITING, "dialog open", None)
+
+
 def test_what_the_program_writes_by_itself_is_no_prompt_and_no_model(scene: Scene) -> None:
     claude = scene.claude()
     claude.start()
@@ -147,6 +189,27 @@ def test_a_mode_switched_in_the_middle(scene: Scene) -> None:
     claude.finish("y")
     claude.prompt("now do it", mode="acceptEdits")
     assert scene.state() == RUNNING
+
+
+def test_the_plans_own_file_is_no_work_in_the_worktree(scene: Scene) -> None:
+    claude = scene.claude()
+    claude.prompt("think", mode="plan")
+    claude.plan("1. do it")
+    claude.result("approved")
+    assert scene.agent().facts.files == ()
+
+
+def test_of_two_commands_in_the_background_the_one_that_still_runs_is_shown(scene: Scene) -> None:
+    claude = scene.claude()
+    claude.start()
+    claude.prompt("x")
+    claude.background("make all")
+    claude.background("npm run dev")
+    claude.finish("both run")
+    assert str(scene.agent().truth.tool) == "Bash make all"
+    claude.background_over()
+    claude.finish("one is over")
+    assert (scene.state(), str(scene.agent().truth.tool)) == (RUNNING, "Bash npm run dev")
 
 
 def test_subagents_are_counted_while_they_work(scene: Scene) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import sqlite3
 import time
 from collections.abc import Iterator
 from datetime import datetime
@@ -118,7 +120,8 @@ def test_every_record_of_a_replay_gives_the_right_state(name: str) -> None:
 
 
 def _head(name: str) -> Iterator[Any]:
-    from imi_monitor.sources.agents.codex_records import Context, read
+    from imi_monitor.sources.agents.codex_items import Context
+    from imi_monitor.sources.agents.codex_records import read
 
     yield next(one for one in read(lines(name)[0], "") if isinstance(one, Context))
 
@@ -287,6 +290,14 @@ def test_nobody_alive_is_dead_in_a_turn_and_done_after_it(home: Home) -> None:
     assert home.state(path)[0] == "completed"
 
 
+def test_one_in_which_nothing_ever_happened_is_not_called_dead(home: Home) -> None:
+    home.writer().meta()
+    (one,) = home.look_at_all()
+    assert decide(one.evidence, one.alive, times.now()).state == "unknown"
+    home.processes = ()
+    assert home.look() == []
+
+
 def test_the_newest_of_a_folder_belongs_to_its_process(home: Home) -> None:
     other = ID[:-1] + "2"
     old = home.write(b"\n".join(lines("terminal.jsonl")) + b"\n")
@@ -442,6 +453,60 @@ def test_unknown_records_are_said_so_and_change_nothing(home: Home) -> None:
     (one,) = home.look_at_all()
     assert decide(one.evidence, one.alive, times.now()).state == "running"
     assert one.facts.format_note == "unknown (format) codex 9.9.9: hologram, a line that is no record"
+
+
+def database(path: Path, *statements: str) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as made:
+        for statement in statements:
+            made.execute(statement)
+        made.commit()
+
+
+def test_the_index_tells_how_a_turn_ended_that_we_cannot_read(home: Home) -> None:
+    writer = home.writer()
+    writer.meta(cli_version="9.9.9")
+    home.write(b'{"timestamp": "2026-11-18T11:06:50Z", "type": "hologram", "payload": {}}\n')
+    table = (
+        "CREATE TABLE thread_turns (thread_id, turn_id, rollout_ordinal, status, error_json, started_at, completed_at)"
+    )
+    turn = "INSERT INTO thread_turns VALUES ('{0}', '{1}', {1}, '{2}', '{3}', 179500000{1}, {4})"
+    database(home.path / "thread_history_1.sqlite", table, turn.format(ID, 1, "completed", "", "1795000005"))
+    database(
+        home.path / "thread_history_2.sqlite", table, turn.format(ID, 1, "completed", "", "1795000005"),
+        turn.format(ID, 2, "failed", '{"message": "no money", "codexErrorInfo": "other"}', "1795000006"),
+    )  # fmt: skip
+    (one,) = home.look_at_all()
+    truth = decide(one.evidence, one.alive, times.now())
+    assert (truth.state, truth.detail) == ("failed", "no money")
+    assert one.facts.format_note == "unknown (format) codex 9.9.9: hologram"
+
+
+@pytest.mark.parametrize("shape", ["CREATE TABLE threads (id, updated_at)", "CREATE TABLE other (id)", None])
+def test_an_index_of_another_shape_is_no_index(home: Home, shape: str | None) -> None:
+    home.write(b"\n".join(lines("exec.jsonl")) + b"\n")
+    if shape:
+        database(home.path / "state_7.sqlite", shape)
+    else:
+        (home.path / "state_7.sqlite").write_bytes(b"no database at all" * 100)
+    (one,) = home.look_at_all()
+    assert one.session == ID and one.facts.title is None
+
+
+def test_the_newest_index_is_asked_and_nothing_is_laid_beside_it(home: Home) -> None:
+    home.write(b"\n".join(lines("exec.jsonl")) + b"\n")
+    table = "CREATE TABLE threads (id, rollout_path, cwd, updated_at, title, name, archived)"
+    row = "INSERT INTO threads VALUES ('{}', '{}', '{}', {}, 'old', {}, {})"
+    for number, name, archived in ((4, "'four'", 1), (10, "'ten'", 0)):
+        database(
+            home.path / f"state_{number}.sqlite", "PRAGMA journal_mode = WAL", table,
+            row.format(ID, home.rollout(), home.tree, int(time.time()), name, archived),
+        )  # fmt: skip
+    before = sorted(os.listdir(home.path))
+    (one,) = home.look_at_all()
+    assert one.facts.title == "ten"
+    assert sorted(os.listdir(home.path)) == before
+    database(home.path / "state_10.sqlite", "UPDATE threads SET archived = 1")
+    assert home.look_at_all() == []
 
 
 json_values = st.recursive(

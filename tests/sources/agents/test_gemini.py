@@ -98,7 +98,10 @@ def test_what_its_process_adds_to_the_models_last_words() -> None:
     assert told(truth_of(course, Manner(headless=True))) == ("running", None), "it ends by itself"
     assert told(truth_of(course, Manner(unasking=True))) == ("completed?", None), "no tool began, and it never asks"
     gone = truth_of(course, alive=False)
-    assert (gone.state, gone.ended) == ("completed", True)
+    assert (gone.state, gone.ended, gone.confidence) == ("completed", True, "likely"), "or killed: nothing tells"
+    assert truth_of(course, Manner(headless=True), alive=False).state == "dead", (
+        "it lived on for long: a tool was running"
+    )
 
 
 def test_words_were_just_said_by_one_that_never_asks() -> None:
@@ -262,6 +265,14 @@ def test_a_document_of_2025_is_read_as_it_is_rewritten(home: Home) -> None:
     assert len(home.look_at_all()) == 2, "another session"
 
 
+def test_one_in_which_nothing_ever_happened_is_not_called_dead(home: Home) -> None:
+    home.project()
+    home.write(b"\n".join(lines("headless.jsonl")[:2]) + b"\n")
+    assert len(home.look_at_all()) == 1
+    home.processes = ()
+    assert home.look() == []
+
+
 def test_the_newest_sessions_of_a_folder_belong_to_its_processes(home: Home) -> None:
     home.project()
     for number in range(3):
@@ -277,8 +288,26 @@ def test_the_newest_sessions_of_a_folder_belong_to_its_processes(home: Home) -> 
     assert {one.session[-1]: one.alive for one in home.look() if one.session} == {"0": False, "1": True, "2": True}
     home.processes = (home.process(argv=("gemini", "-r", ID[:-1] + "0")),)
     assert {one.session[-1]: one.alive for one in home.look() if one.session} == {"0": True, "1": False, "2": False}
-    home.processes = (home.process(began_at=time.time()),)
+    home.processes = (home.process(pid=7, began_at=time.time()),)
     assert not any(one.alive for one in home.look()), "it began after all of them were written"
+
+
+def test_the_next_process_of_a_folder_does_not_bring_back_who_has_just_ended(home: Home) -> None:
+    home.project()
+    path = home.write(b"\n".join(lines("interactive.jsonl")[:3]) + b"\n")
+    assert home.look_at_all()[0].alive is True
+    first = home.processes
+    home.processes = ()
+    assert home.look()[0].alive is False
+    home.processes = first
+    assert home.look()[0].alive is True, "a list of processes that was not whole"
+    home.processes = ()
+    home.look()
+    home.processes = (home.process(pid=1, began_at=time.time() + 1),)
+    assert home.look()[0].alive is False
+    home.write(lines("interactive.jsonl")[3] + b"\n")
+    os.utime(path, (time.time() + 1, time.time() + 1))
+    assert home.look(path)[0].alive is True, "it goes on"
 
 
 def test_a_chat_that_goes_on_without_a_process_is_not_called_dead(home: Home) -> None:

@@ -19,6 +19,7 @@ from imi_monitor.model.agent import (
     WAITING,
 )
 from imi_monitor.sources.agents.hook_course import Course
+from imi_monitor.sources.agents.hook_evidence import evidence_of
 from imi_monitor.sources.agents.hook_records import Record
 from imi_monitor.sources.agents.hook_words import parse
 from tests.sources.agents.hooks_kit import Feed, bash, claude
@@ -69,6 +70,11 @@ SCENARIOS: dict[str, tuple[str, list[Step]]] = {
         (bash("PermissionRequest", "two", None), WAITING),
         (bash("PostToolUse", "two", "t2"), WAITING),
         (bash("PostToolUseFailure", "one", "t1", error="no", is_interrupt=False), RUNNING),
+    ]),
+    "claude: only the late word about a dialog": ("claude", [
+        (bash("PreToolUse", "make", "t1"), RUNNING),
+        (claude("Notification", notification_type="permission_prompt", message="Claude needs you"), WAITING),
+        (bash("PostToolUse", "make", "t1"), RUNNING),
     ]),
     "claude: a question, then a plan": ("claude", [
         (claude("UserPromptSubmit", prompt="go", permission_mode="plan"), PLANNING),
@@ -175,6 +181,12 @@ SCENARIOS: dict[str, tuple[str, list[Step]]] = {
         (gemini("BeforeTool", **SHELL), RUNNING),
         (gemini("AfterTool", **SHELL, tool_response={"llmContent": "Command was cancelled by user"}), CANCELLED),
     ]),
+    "gemini: no answer, and words that only look like an end": ("gemini", [
+        (gemini("BeforeAgent", prompt="go"), RUNNING),
+        (gemini("BeforeTool", **SHELL), RUNNING),
+        (gemini("AfterTool", **SHELL, tool_response={"llmContent": "Output: the job was cancelled"}), RUNNING),
+        (gemini("AfterAgent", prompt="go", prompt_response="[no response text]"), FAILED),
+    ]),
     "opencode: asked, answered, stopped, failed": ("opencode", [
         (gemini("session.created", title="T"), COMPLETED),
         (gemini("busy"), RUNNING),
@@ -223,6 +235,19 @@ def test_what_it_waits_for_is_told(feed: Feed) -> None:
         claude("PermissionRequest", tool_name="AskUserQuestion", tool_input=QUESTION),
     )
     assert question.detail == "question: Which colour?"
+
+
+def test_of_two_questions_the_older_is_told(feed: Feed) -> None:
+    feed.see(bash("PreToolUse", "one", "t1"), bash("PreToolUse", "two", "t2"))
+    both = feed.see(bash("PermissionRequest", "one", None), bash("PermissionRequest", "two", None))
+    assert both.detail == "permission for Bash one"
+
+
+def test_a_session_that_is_resumed_is_not_over(feed: Feed) -> None:
+    feed.see(claude("UserPromptSubmit", prompt="x"), claude("SessionEnd", reason="other"))
+    assert feed.one().alive is False and feed.one().facts.ended_at
+    feed.see(claude("SessionStart", source="resume"))
+    assert feed.one().alive is None and feed.one().facts.ended_at is None
 
 
 def test_what_no_hook_tells_is_said(feed: Feed) -> None:
@@ -300,9 +325,9 @@ def test_nothing_that_counts_is_forgotten(events: list[tuple[Callable[[str], dic
     for end in range(len(records) + 1):
         whole = _after(records[:end])
         kept = [record for record in records[:end] if record.name in whole.needed()]
-        assert _after(kept).evidence() == whole.evidence()
+        assert evidence_of(_after(kept)) == evidence_of(whole)
         assert set(_after(kept).helpers) == set(whole.helpers)
-        assert _after(kept + records[end:]).evidence() == _after(records).evidence()
+        assert evidence_of(_after(kept + records[end:])) == evidence_of(_after(records))
 
 
 _ANY = st.recursive(
@@ -328,4 +353,4 @@ def test_no_field_of_any_type_breaks_it(cli: str, event: str, fields: dict[str, 
     payload = json.dumps({"session_id": "s", "hook_event_name": event, **fields}).encode()
     record = parse("e.1", 5, f"imi-hook 1 {cli} 7\nhost=h\n\n".encode() + payload + b"\nimi-end\n")
     if record is not None:
-        _after([record]).evidence()
+        evidence_of(_after([record]))

@@ -98,6 +98,26 @@ def test_what_changed_is_written_and_nothing_else(path: Path, monkeypatch: pytes
         assert [kind for kind, _, _ in stream(connection)] == ["status", "prompt", "status"]
 
 
+def test_signs_of_life_go_together(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def play() -> None:
+        async with keeping(path, monkeypatch) as (keeper, registry):
+            everybody = [Seen(agent(session=f"s{number}"), ()) for number in range(5)]
+            everybody.append(Seen(agent(COMPLETED, session="over", ended=True), ()))
+            await keeper.keep(everybody)
+            await idle(keeper)
+            for number, noted in enumerate(keeper._noted.values()):
+                noted.at -= 61 - 5 * number
+            for _ in range(10):
+                await keeper.keep(everybody)
+                await idle(keeper)
+            assert registry.writes == 2
+
+    asyncio.run(play())
+    with closing(db.connect(str(path))) as connection:
+        seen = dict(connection.execute("SELECT id, seen_at FROM sessions").fetchall())
+    assert len({seen[f"claude:s{number}"] for number in range(5)}) == 1 and seen["claude:over"] < seen["claude:s1"]
+
+
 def test_many_looks_are_one_transaction_and_the_end_writes_the_rest(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from imi_monitor.model.agent import CANCELLED, COMPLETED, DEAD, FAILED, RUNNING, UNKNOWN, WAITING
-from imi_monitor.sources.agents import foreign_db, opencode
+from imi_monitor.sources.agents import foreign_db, opencode, opencode_http
 from imi_monitor.sources.agents.base import Sighting
 from imi_monitor.sources.agents.processes import Scan
 from tests.sources.agents.fakes.opencode import open_book, put
@@ -245,6 +245,62 @@ def test_reading_costs_what_changed(place: Place, monkeypatch: Any) -> None:
     place.reader.look(world(place.home, place.wt, now=place.at / 1000), frozenset({f"{place.path}-wal"}))
     contents = [values for question, values in asked if ", data from" in question]
     assert contents == [(step["row"]["id"],)], "the one message that changed, and nothing else"
+
+
+def test_what_is_too_fresh_to_be_told_apart_is_read_again(place: Place) -> None:
+    """Two commits within one tick of the clock carry the same time."""
+    place.put_all("killed")
+    path = str(place.path)
+    assert foreign_db.stamp(path) != foreign_db.stamp(path)
+    for name in (path, f"{path}-wal"):
+        os.utime(name, (time.time() - 5, time.time() - 5))
+    assert foreign_db.stamp(path) == foreign_db.stamp(path)
+    assert foreign_db.stamp(f"{path}.none") is None
+
+
+def test_a_refused_tool_may_be_followed_by_another_step(place: Place) -> None:
+    for step in steps("opencode", "refused"):
+        place.put(step)
+        if step["state"] == "cancelled":
+            break
+    assert truth(place.seen(later=1.0)[0], place.at / 1000 + 1).state == RUNNING
+    assert truth(place.seen(later=4.0)[0], place.at / 1000 + 4).state == CANCELLED
+
+
+def test_the_prompt_of_a_long_turn(place: Place) -> None:
+    for step in steps("opencode", "killed"):
+        place.put(step)
+    *_, first = [step["row"] for step in steps("opencode", "killed") if step["table"] == "message"]
+    for number in range(30):
+        row = {**first, "id": f"msg_9{number:03d}", "time_created": first["time_created"] + 100 + number}
+        place.put({"table": "message", "row": row})
+        assert place.seen()[0].facts.prompt == "a long walk"
+    place.reader = opencode.make()
+    (one,) = place.seen()
+    assert one.facts.prompt == "a long walk"
+    assert [each.kind for each in one.news] == ["started", "prompt"]
+
+
+def test_a_port_that_is_silent_is_left_alone(monkeypatch: Any) -> None:
+    asked: list[int] = []
+
+    def silent(number: int, path: str) -> None:
+        asked.append(number)
+        raise OSError("nobody")
+
+    monkeypatch.setattr(opencode_http, "_get", silent)
+    asker = opencode_http.Asker()
+    assert [asker.ask(4096, now) for now in (0.0, 1.0, 29.0, 31.0)] == [None] * 4
+    assert asked == [4096, 4096]
+
+
+@pytest.mark.parametrize(
+    ("argv", "number"),
+    [("opencode --port 4096", 4096), ("opencode --port=80 x", 80), ("opencode", None), ("opencode --port", None),
+     ("opencode --port 0", None), ("opencode --port ²", None), ("opencode --port 99999", None)],
+)  # fmt: skip
+def test_the_port_of_a_command_line(argv: str, number: int | None) -> None:
+    assert opencode_http.port(argv.split()) == number
 
 
 def tree(folder: Path) -> dict[str, str]:

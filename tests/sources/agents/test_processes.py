@@ -41,10 +41,18 @@ class Here:
         self.tmp = tmp
         self.cwd = tmp / "wt"
         self.cwd.mkdir()
-        self.scan = Scan(Clock())
+        self.clock = Clock()
+        self.scan = Scan(self.clock)
 
     def agents(self) -> list[AgentProcess]:
         return [one for one in self.scan() if one.cwd.startswith(str(self.tmp))]
+
+    def grow_old(self, pid: int) -> None:
+        """From now on it is looked at in its turn only, and that has just been."""
+        self.clock.now += 100
+        self.scan()
+        linux: Any = self.scan._scan
+        linux._turn = pid % 32
 
     def one(self) -> AgentProcess:
         found: list[AgentProcess] = []
@@ -164,6 +172,7 @@ def test_a_zombie_is_gone_and_a_stopped_one_is_there(here: Here) -> None:
         os.kill(process.pid, signal.SIGSTOP)
         soon(lambda: host.suspended(process.pid))
         assert here.agents() == [one]
+        here.grow_old(process.pid)
         os.kill(process.pid, signal.SIGKILL)
         soon(lambda: host.start_time(process.pid) is None)
         assert os.path.exists(f"/proc/{process.pid}"), "nobody has waited for it"
@@ -231,15 +240,14 @@ def test_pids_that_are_used_again_have_another_number(here: Here) -> None:
         numbers = procfs.pids()
         assert numbers[one.pid] != numbers[other.pid]
         assert procfs.pids()[one.pid] == numbers[one.pid]
-    scan = Scan(Clock())
-    path = named(here.tmp, "claude")
-    with running([path, "60"], here.cwd) as process:
-        soon(lambda: host.command(process.pid) == "claude")
-        assert process.pid in [each.pid for each in scan()]
-        linux: Any = scan._scan
-        linux._known[process.pid] = -1  # as if it had been another one until now
+    with running([named(here.tmp, "claude"), "60"], here.cwd) as process:
+        assert here.one().pid == process.pid
+        here.grow_old(process.pid)
+        linux: Any = here.scan._scan
         linux._found.clear()
-        assert process.pid in [each.pid for each in scan()]
+        assert here.agents() == [], "what is old is not looked at"
+        linux._known[process.pid] = -1  # as if it had been another one until now
+        assert here.one().pid == process.pid
 
 
 def test_psutil_finds_the_same(here: Here) -> None:

@@ -188,6 +188,10 @@ def test_it_is_asked_at_its_pace_and_not_without_agents(
     for _ in range(20):
         watched.look(0.1)
     assert len(asked) == 2
+    watched.processes = (process("claude", watched.tree, 1),)  # its title tells nothing
+    for _ in range(100):
+        watched.look(0.1)
+    assert len(asked) == 3
 
 
 def test_no_process_is_started_where_no_server_is(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:

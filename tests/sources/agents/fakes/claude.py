@@ -24,7 +24,8 @@ Record = dict[str, Any]
 
 
 def slug(path: str) -> str:
-    return re.sub("[^A-Za-z0-9]", "-", os.path.realpath(path))
+    """Units of UTF-16, as in JavaScript: an emoji is two."""
+    return "".join(re.sub("[^A-Za-z0-9]", "-" * (1 + (ord(one) > 0xFFFF)), one) for one in os.path.realpath(path))
 
 
 def start_ticks(pid: int) -> str:

@@ -40,11 +40,16 @@ def open_book(path: Path) -> sqlite3.Connection:
 
 def put(book: sqlite3.Connection, table: str, row: dict[str, Any]) -> None:
     """Insert it, or write it anew, as opencode does."""
-    values = {key: json.dumps(value) if isinstance(value, (dict, list)) else value for key, value in row.items()}
+    values = {key: _text(value) for key, value in row.items()}
     names, places = ", ".join(values), ", ".join("?" * len(values))
     changes = ", ".join(f"{key} = excluded.{key}" for key in values if key not in ("id", "time_created"))
     question = f"insert into {table} ({names}) values ({places}) on conflict (id) do update set {changes}"
     book.execute(question, list(values.values()))
+
+
+def _text(value: Any) -> Any:
+    """As opencode's own JSON is: without any space."""
+    return json.dumps(value, separators=(",", ":")) if isinstance(value, (dict, list)) else value
 
 
 def now() -> int:

@@ -1,0 +1,166 @@
+"""From an agent's own records to the snapshot, the registry and the claim: the whole way, with real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from imi_monitor import config, engine, paths
+from imi_monitor.engine import Engine
+from imi_monitor.model.agent import Agent
+from imi_monitor.model.snapshot import Snapshot
+from imi_monitor.store import db
+from tests.helpers import ROOT, Repo, imi
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the fake takes its name by prctl")
+FAKE = ROOT / "tests/sources/agents/fakes/claude.py"
+
+
+class Claude:
+    """The fake Claude Code as a process of its own, in a worktree."""
+
+    def __init__(self, folder: Path, tree: Path, session: str = "-") -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, str(FAKE), str(folder), str(tree), session], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+        assert self.process.stdin and self.process.stdout
+        self.session = self.process.stdout.readline().strip()
+        self.do("start")
+
+    def do(self, command: str) -> None:
+        assert self.process.stdin and self.process.stdout
+        self.process.stdin.write(f"{command}\n")
+        self.process.stdin.flush()
+        if command not in ("crash", "exit"):
+            assert self.process.stdout.readline() == "ok\n"
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "claude"
+    folder.mkdir()
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(folder))
+    return folder
+
+
+async def until(made: Engine, true: Callable[[Agent], object], seconds: float = 30) -> Snapshot:
+    try:
+        async with asyncio.timeout(seconds):
+            async for snapshot in made.snapshots():
+                if any(true(agent) for agent in snapshot.agents):
+                    return snapshot
+    except TimeoutError:
+        pytest.fail(f"did not happen: {made.snapshot.agents}, {made.snapshot.health}")
+    raise AssertionError
+
+
+def live(repo: Repo, settings: config.Settings | None = None) -> object:
+    return engine.live(paths.default_database(), [str(repo.path / ".git")], settings=settings)
+
+
+def test_a_life_is_seen_and_kept(repo: Repo, home: Path) -> None:  # S2.14, S2.21, S3.1-S3.8
+    tree = repo.worktree("feat-a")
+    claude = Claude(home, tree.path)
+
+    async def work() -> None:
+        async with live(repo) as made:  # type: ignore[attr-defined]
+            await until(made, lambda one: one.session == claude.session and one.state == "completed")
+            claude.do("prompt make it fast")
+            await until(made, lambda one: one.state == "running")
+            claude.do("tool Bash pytest -q")
+            seen = await until(made, lambda one: str(one.truth.tool) == "Bash pytest -q")
+            (agent,) = seen.agents_in(next(one.key for one in seen.worktrees if one.key.worktree == "feat-a"))
+            assert (agent.cli, agent.pid, agent.truth.source, agent.claim) == (
+                "claude",
+                claude.process.pid,
+                "registry",
+                "none",
+            )
+            claude.do("ask")
+            await until(made, lambda one: one.state == "waiting_for_input" and str(one.truth.tool) == "Bash pytest -q")
+            claude.do("register busy")
+            await until(made, lambda one: one.state == "running")
+            claude.process.send_signal(signal.SIGSTOP)
+            await asyncio.sleep(1.2)
+            assert made.snapshot.agents[0].state == "running", "suspended is not dead"
+            claude.process.send_signal(signal.SIGCONT)
+            claude.do("result")
+            claude.do("finish it is fast now")
+            await until(made, lambda one: one.state == "completed")
+            claude.do("prompt and now die")
+            await until(made, lambda one: one.state == "running")
+            claude.do("crash")
+            await until(made, lambda one: one.state == "dead")
+
+    try:
+        asyncio.run(work())
+    finally:
+        claude.end()
+    with closing(db.connect(paths.default_database())) as connection:
+        sessions = connection.execute("SELECT cli, status FROM sessions").fetchall()
+        calls = connection.execute("SELECT name, status FROM tool_calls").fetchall()
+    assert [provider for provider, _ in sessions] == ["claude"]
+    assert calls == [("Bash", "success")]
+    shown = imi("session", "show", claude.session[:8], cwd=repo.path)
+    assert shown.code == 0, shown.err
+    assert "make it fast" in shown.out
+    assert "pytest -q" in shown.out
+
+
+def test_an_agent_in_anothers_worktree_is_a_loud_warning(repo: Repo, home: Path) -> None:
+    tree = repo.worktree("feat-a")
+    assert imi("claim", "feat-a", "--agent", "codex-1", cwd=repo.path).code == 0
+    claude = Claude(home, tree.path)
+
+    async def work() -> None:
+        async with live(repo) as made:  # type: ignore[attr-defined]
+            seen = await until(made, lambda one: one.intruder)
+            assert seen.agents[0].claimed_by == "codex-1"
+            assert imi("release", "feat-a", "--agent", "codex-1", cwd=repo.path).code == 0
+            await until(made, lambda one: one.claim == "none")
+
+    try:
+        asyncio.run(work())
+    finally:
+        claude.end()
+
+
+def test_with_auto_claim_it_has_its_worktree_while_it_lives(
+    repo: Repo, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = repo.worktree("feat-a")
+    Path(paths.config_file()).parent.mkdir(parents=True, exist_ok=True)
+    Path(paths.config_file()).write_text("auto_claim = true\n")
+    assert imi("list", cwd=repo.path).code == 0
+    claude = Claude(home, tree.path)
+
+    async def work() -> None:
+        async with live(repo, config.load()) as made:  # type: ignore[attr-defined]
+            seen = await until(made, lambda one: one.claim == "mine")
+            assert seen.agents[0].name.startswith("claude-")
+            assert imi("claim", "feat-a", "--agent", "codex-1", cwd=repo.path).code == 1
+            claude.do("exit")
+            async with asyncio.timeout(30):
+                while imi("claim", "feat-a", "--agent", "codex-1", cwd=repo.path).code:
+                    await asyncio.sleep(0.2)
+
+    try:
+        asyncio.run(work())
+    finally:
+        claude.end()

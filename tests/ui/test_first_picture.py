@@ -1,0 +1,236 @@
+"""The first picture: painted once, whole, with what is known before the engine runs; and how that comes to be known."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from textual.containers import Container
+from textual.geometry import Region
+
+from imi_monitor import engine, paths
+from imi_monitor.engine import Engine
+from imi_monitor.model.snapshot import Snapshot
+from imi_monitor.sources import glance
+from imi_monitor.ui import ahead
+from imi_monitor.ui.ahead import Ahead
+from imi_monitor.ui.app import ImiApp
+from imi_monitor.ui.home import HomeScreen
+from imi_monitor.ui.widgets.lines import Lines
+from tests.helpers import Repo, imi
+from tests.ui import made, worlds
+from tests.ui.snapshot_kit import no_surroundings
+from tests.ui.test_app import screen
+
+SIZES = [(140, 40), (100, 30), (60, 20), (40, 12)]
+
+
+class Silent:
+    """An engine that has nothing to say yet."""
+
+    async def snapshots(self) -> AsyncIterator[Snapshot]:
+        await asyncio.Event().wait()
+        yield worlds.busy()
+
+
+@asynccontextmanager
+async def silent() -> AsyncIterator[Engine]:
+    yield cast(Engine, Silent())
+
+
+def painted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was on the screen at each paint."""
+    found: list[str] = []
+    real = HomeScreen._compositor_refresh
+
+    def paint(self: HomeScreen) -> None:
+        if not self._held:
+            found.append(screen(cast(ImiApp, self.app)))
+        real(self)
+
+    monkeypatch.setattr(HomeScreen, "_compositor_refresh", paint)
+    return found
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_the_first_paint_has_all_that_is_known(monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]) -> None:
+    pictures = painted(monkeypatch)
+
+    async def main() -> None:
+        app = ImiApp(silent, no_surroundings, first=worlds.busy())
+        async with app.run_test(size=size) as pilot:
+            await pilot.pause(0.3)
+            assert screen(app) == pictures[0], "nothing was left for a second paint"
+            named = next(tree.key.worktree for tree in app.worktrees.listed)
+            assert named in pictures[0]
+            if size[0] >= 120:
+                assert f"2 Git · {named}" in pictures[0], "the details of the selected one too"
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_without_a_first_picture_it_says_that_it_looks(monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]) -> None:
+    pictures = painted(monkeypatch)
+
+    async def main() -> None:
+        async with ImiApp(silent, no_surroundings).run_test(size=size) as pilot:
+            await pilot.pause(0.2)
+
+    asyncio.run(main())
+    assert "looking…" in pictures[0]
+
+
+def test_a_painted_app_says_so_once() -> None:
+    told: list[int] = []
+
+    async def main() -> None:
+        app = ImiApp(worlds.live(worlds.busy()), no_surroundings)
+        app.painted = lambda: told.append(1)
+        async with app.run_test(size=(140, 40)) as pilot:
+            await pilot.pause(0.3)
+
+    asyncio.run(main())
+    assert told == [1]
+
+
+def test_a_beat_behind_a_snapshot_draws_nothing_a_later_one_does() -> None:
+    async def main() -> None:
+        app = ImiApp(worlds.live(worlds.busy()), no_surroundings)
+        async with app.run_test(size=(140, 40)) as pilot:
+            await pilot.pause(0.2)
+            app._timer.stop()  # type: ignore[union-attr]
+            drawn: list[int] = []
+            app._draw = lambda: drawn.append(1)  # type: ignore[method-assign]
+            app._news_at = time.monotonic()
+            app._beat()
+            assert drawn == []
+            app._news_at = time.monotonic() - app._interval
+            app._beat()
+            assert drawn == [1]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_a_frame_looks_as_if_every_line_of_it_were_drawn(size: tuple[int, int]) -> None:
+    async def main() -> None:
+        app = ImiApp(worlds.live(worlds.busy()), no_surroundings)
+        async with app.run_test(size=size) as pilot:
+            await pilot.pause(0.2)
+            for panel in app.panels:
+                width, height = panel.outer_size
+                for crop in (
+                    Region(0, 0, width, height), Region(0, 1, width, height - 1), Region(2, 0, width - 3, height - 1),
+                    Region(0, 2, width, 3), Region(0, height - 2, width, 2),
+                ):  # fmt: skip
+                    if panel.display and height > 4:
+                        assert panel.render_lines(crop) == Container.render_lines(panel, crop), (panel.number, crop)
+
+    asyncio.run(main())
+
+
+def test_a_new_line_at_the_end_is_seen_in_the_same_frame() -> None:
+    async def main() -> None:
+        app = ImiApp(worlds.live(worlds.busy()), no_surroundings)
+        async with app.run_test(size=(140, 40)) as pilot:
+            await pilot.pause(0.2)
+            feed = app.panel(5).query_one(Lines)
+            rows = [*feed.rows, *app.panel(2).lines.rows, *app.panel(1).lines.rows, *app.panel(4).lines.rows]
+            shown = [replace_key(row, number) for number, row in enumerate(rows * 3)]
+            feed.show(shown)
+            assert round(feed.scroll_offset.y) == len(shown) - feed.size.height > 0
+
+    asyncio.run(main())
+
+
+def replace_key(row: Any, number: int) -> Any:
+    return type(row)(str(number), row.lines)
+
+
+# -- how it comes to be known -------------------------------------------------------------------------------------------
+
+
+def gone() -> None:
+    raise RuntimeError("nothing")
+
+
+def late() -> str:
+    time.sleep(30)
+    return "late"
+
+
+@pytest.mark.parametrize(
+    ("work", "given"), [(lambda: "x" * 300_000, "x" * 300_000), (lambda: None, None), (gone, None), (late, None)]
+)
+def test_ahead_gives_what_there_is_in_time_and_leaves_no_process(work: Callable[[], object], given: object) -> None:
+    asked = Ahead(work)
+    assert asked.result(0.3 if work is late else 20) == given
+    with pytest.raises(ChildProcessError):
+        os.waitpid(asked._pid, 0)
+
+
+def test_the_copy_never_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever its work raises, it ends there: two dashboards on one terminal would be worse than none."""
+    left: list[int] = []
+
+    def end(status: int) -> None:
+        left.append(status)
+        raise SystemExit
+
+    monkeypatch.setattr(ahead.os, "_exit", end)
+    for work in (gone, lambda: (_ for _ in ()).throw(KeyboardInterrupt), lambda: 1):
+        with pytest.raises(BaseException):  # noqa: B017  what it raises is nobody's to see: `_exit` does not return
+            ahead._answer(work, os.open(os.devnull, os.O_WRONLY))
+    assert left == [0, 0, 0]
+
+
+def test_a_glance_is_what_the_engine_begins_with(repo: Repo) -> None:
+    repo.worktree("feat-a")
+    assert imi("claim", "feat-a", "--agent", "claude-1", cwd=repo.path).code == 0
+    first = glance.first_picture(paths.default_database(), [str(repo.path / ".git")])
+    assert first is not None
+    assert {tree.key.worktree: tree.claim.agent if tree.claim else None for tree in first.worktrees} == {
+        repo.path.name: None, "feat-a": "claude-1",
+    }  # fmt: skip
+    assert not first.complete
+    assert all(tree.git is None for tree in first.worktrees), "git was not asked"
+
+    async def main() -> None:
+        async with engine.live(paths.default_database(), [str(repo.path / ".git")], first=first) as live:
+            async for snapshot in live.snapshots():
+                assert {tree.key for tree in snapshot.worktrees} == {tree.key for tree in first.worktrees}
+                assert [tree.claim for tree in snapshot.worktrees] == [tree.claim for tree in first.worktrees]
+                if snapshot.complete:
+                    return
+
+    asyncio.run(asyncio.wait_for(main(), 20))
+
+
+def test_what_is_gone_since_the_glance_goes(repo: Repo) -> None:
+    repo.worktree("feat-a")
+    first = glance.first_picture(paths.default_database(), [str(repo.path / ".git")])
+    assert first is not None
+    ghost = made.tree("feat-ghost", repo=first.worktrees[0].key.repo)
+
+    async def main() -> None:
+        begun = replace(first, worktrees=(*first.worktrees, ghost))
+        async with engine.live(paths.default_database(), [str(repo.path / ".git")], first=begun) as live:
+            async for snapshot in live.snapshots():
+                if snapshot.health and "feat-ghost" not in {tree.key.worktree for tree in snapshot.worktrees}:
+                    return
+
+    asyncio.run(asyncio.wait_for(main(), 20))
+
+
+def test_a_registry_that_cannot_be_read_gives_no_first_picture(repo: Repo, tmp_path: Path) -> None:
+    broken = tmp_path / "iMi.db"
+    broken.write_bytes(b"this is no database" * 100)
+    assert glance.first_picture(str(broken), [str(repo.path / ".git")]) is None
