@@ -75,11 +75,7 @@ def doing(agent: Agent, *, short: bool = False) -> Content:
 
 
 def waits_for(agent: Agent, *, short: bool = False) -> str:
-    """`permission prompt (Bash pytest -q)`; in short what it is about comes first: `Bash pytest -q · permission prompt`."""
-    detail, tool = agent.truth.detail, str(agent.truth.tool) if agent.truth.tool else None
-    if detail and tool:
-        return f"{tool} · {detail}" if short else f"{detail} ({tool})"
-    return detail or tool or "something"
+    return agent_words.waits_for(agent.truth, tool_first=short) or "something"
 
 
 def _headed(head: str, colour: str, text: str, text_style: str, *, short: bool) -> Content:

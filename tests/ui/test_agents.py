@@ -112,6 +112,15 @@ def test_a_claim_without_an_agent_is_shown_below_and_one_with_an_agent_is_not_sh
     [
         (made.EDITS, "Edit src/api.ts +2 subagents"),
         (made.ASKS, "asks: Bash npm test -- --watch=false · permission prompt"),
+        (
+            replace(
+                made.ASKS,
+                truth=replace(
+                    made.ASKS.truth, detail="permission for Bash npm test: it writes", tool=Tool("Bash", "npm test")
+                ),
+            ),
+            "asks: Bash npm test · permission: it writes",
+        ),
         (replace(made.ASKS, truth=replace(made.ASKS.truth, tool=None, detail=None)), "asks: something"),
         (made.UNCLAIMED, "plans · review this pull request"),
         (made.GUESSED, "unknown: nothing tells what it does"),
