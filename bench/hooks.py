@@ -12,7 +12,7 @@ from functools import partial
 from bench.common import Row, ratio
 from imi_monitor.actions.hooking import program
 
-_ROUNDS = 101
+_ROUNDS = 201
 
 
 def run() -> Iterator[Row]:
@@ -35,14 +35,14 @@ def _measure(base: str, payload: bytes, name: str) -> Iterator[Row]:
 
 
 def _undisturbed(*work: Callable[[], object]) -> list[float]:
-    """The tenth best of a hundred milliseconds each, in turns: three processes wait for a busy machine, not for us."""
+    """The third best of many milliseconds each, in turns: four processes in a row wait for a busy machine, not for us."""
     times: list[list[float]] = [[] for _ in work]
     for _ in range(_ROUNDS):
         for index, act in enumerate(work):
             start = time.perf_counter()
             act()
             times[index].append((time.perf_counter() - start) * 1000)
-    return [sorted(each)[_ROUNDS // 10] for each in times]
+    return [sorted(each)[2] for each in times]
 
 
 def _shell(command: str, payload: bytes) -> None:

@@ -42,12 +42,12 @@ class Commits:
         row = worktrees.worktree(self._context.connection, repo_name, worktree_name)
         if row is None or not row.branch:
             return None
-        own = self._own(repo_name, row.branch)
+        own = self._own(repo_name, row.branch, min(grant.claimed_at for grant in held))
         if own is None:
             return None
         return sum(any(_covers(grant, commit.when) for grant in held) for commit in own)
 
-    def _own(self, repo_name: str, branch: str) -> list[Commit] | None:
+    def _own(self, repo_name: str, branch: str, begun: str) -> list[Commit] | None:
         """The branch's own commits since then; None when they cannot be told from the trunk's."""
         trunk = next(
             (row.default_branch for row in worktrees.repositories(self._context.connection) if row.name == repo_name),
@@ -61,7 +61,8 @@ class Commits:
         since_then = [commit for commit in own if commit.when >= self._since[:19]]
         if len(mine) == _MOST and len(since_then) == len(own):
             return None  # there are more than were read
-        merged = branch != trunk and not own and bool(mine) and mine[0].when >= self._since[:19]
+        # without any of its own it has none yet, if its last one is older than the first claim; else it was merged
+        merged = not own and bool(mine) and mine[0].when[:19] >= begun[:19]
         return None if merged else since_then
 
     def _log(self, repo_name: str, branch: str) -> list[Commit] | None:

@@ -33,7 +33,7 @@ class RegistrySource:
 
         self._registry = registry
         self._pace = Pace(_TICK)
-        self._version: int | None = None
+        self._version: tuple[int, int] | None = None
         self._seq: int | None = None
         self._states: tuple[str, ...] = ()
 
@@ -47,7 +47,7 @@ class RegistrySource:
 
     async def _turn(self, board: Board) -> None:
         try:
-            version = await self._registry.read(queue.change_counter)
+            version = await self._registry.read(_version)
             if version == self._version and not await self._somebody_died():
                 return
             picture = await self._registry.read(read_picture, self._seq)
@@ -89,6 +89,11 @@ def read_picture(connection: sqlite3.Connection, since: int | None) -> RegistryP
 def read_claims(connection: sqlite3.Connection) -> RegistryPicture:
     """Who holds what and who waits, without the history."""
     return RegistryPicture(tuple(map(_claim, claims.held(connection))), tuple(_waiting(connection)), (), ())
+
+
+def _version(connection: sqlite3.Connection) -> tuple[int, int]:
+    """Moves when another process commits anything, or we ourselves an event, which the first number does not tell."""
+    return queue.change_counter(connection), events.last_seq(connection)
 
 
 def _states(connection: sqlite3.Connection) -> tuple[str, ...]:

@@ -5,15 +5,20 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
-from imi_monitor.model import sessions
-from imi_monitor.model.agent import STATES
+from imi_monitor import host
+from imi_monitor.model import sessions, times
+from imi_monitor.model.agent import RESTING, UNKNOWN
 
 _COLUMNS = (
     "seq, id, host, cli, repo_name, worktree_name, agent_id, status, status_at, lost, detail, cwd, branch, parent_id,"
     " title, prompt, last_message, model, version, tokens_in, tokens_out, tokens_cached, cost_usd, context_used,"
-    " context_size, pid, metadata, started_at, ended_at, seen_at, created_at, updated_at"
+    " context_size, boot, pid, pid_started, metadata, started_at, ended_at, seen_at, created_at, updated_at"
 )
+
+
+_SILENT = timedelta(minutes=3)  # three signs of life that did not come
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,9 @@ class Session:
     cost_usd: float | None
     context_used: int | None
     context_size: int | None
+    boot: str | None
     pid: int | None
+    pid_started: str | None
     metadata: str
     started_at: str | None
     ended_at: str | None
@@ -55,7 +62,16 @@ class Session:
 
     @property
     def state(self) -> str:
-        return sessions.shown(self.status, self.lost)
+        """What is so now, as far as it can be told: nobody may have looked since it was kept."""
+        return sessions.shown(self.status, self.lost or self._lost_since())
+
+    def _lost_since(self) -> str | None:
+        if self.ended_at is not None or self.status in RESTING:
+            return None
+        if host.alive(self.host, self.boot, self.pid, self.pid_started) is False:
+            return sessions.INTERRUPTED
+        seen = times.parse(self.seen_at)
+        return None if seen is not None and times.now() - seen < _SILENT else UNKNOWN
 
     @property
     def own_id(self) -> str:
@@ -87,8 +103,6 @@ class Filter:
             asked.append(("(agent_id = ? OR cli = ?)", [self.agent, self.agent]))
         if self.since is not None:
             asked.append(("seen_at >= ? AND coalesce(ended_at, seen_at) >= ?", [self.since, self.since]))
-        if self.state is not None:
-            asked.append(_by_state(self.state))
         return " AND ".join(f"({sql})" for sql, _ in asked) or "1", [value for _, values in asked for value in values]
 
 
@@ -100,9 +114,10 @@ def found(connection: sqlite3.Connection, wanted: Filter, limit: int | None = No
     where, values = wanted.where()
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM sessions WHERE {where} ORDER BY seen_at DESC, seq DESC LIMIT ?",
-        (*values, -1 if limit is None else limit),
+        (*values, -1 if limit is None or wanted.state is not None else limit),
     )
-    return [Session(*row) for row in rows]
+    hits = [one for one in (Session(*row) for row in rows) if _is_in(one, wanted.state)]
+    return hits if limit is None else hits[:limit]
 
 
 def beginning_with(connection: sqlite3.Connection, prefix: str, most: int = 10) -> list[Session]:
@@ -163,11 +178,10 @@ def files_written(connection: sqlite3.Connection, session: int, since: str) -> s
     return {str(row[0]) for row in rows}
 
 
-def _by_state(state: str) -> tuple[str, list[object]]:
+def _is_in(one: Session, state: str | None) -> bool:
+    """Asked of each, as what is so now is not what is kept."""
     if state == "live":
-        return "ended_at IS NULL", []
+        return one.ended_at is None and one.state != sessions.INTERRUPTED
     if state == "ended":
-        return "ended_at IS NOT NULL", []
-    if state in (sessions.INTERRUPTED, STATES[-1]):
-        return "lost = ?", [state]
-    return "lost IS NULL AND status = ?", [state]
+        return one.ended_at is not None
+    return state is None or one.state == state

@@ -230,6 +230,27 @@ def test_numbers_only_grow_and_unknown_stays_unknown(kept: sqlite3.Connection) -
     assert (row(kept)["tokens_in"], row(kept)["cost_usd"]) == (100, None)
 
 
+def test_what_nobody_looked_at_since_is_told_as_it_is(kept: sqlite3.Connection) -> None:
+    import os
+
+    from imi_monitor import host
+    from imi_monitor.model import times
+
+    def state(**columns: object) -> str:
+        for name, value in columns.items():
+            kept.execute(f"UPDATE sessions SET {name} = ?", (value,))
+        return session_reading.found(kept, session_reading.Filter())[0].state
+
+    keep(kept, agent(RUNNING, 1, pid=None), now=1)
+    assert state() == UNKNOWN, "not seen for years"
+    mine = {"boot": host.boot(), "pid": os.getpid(), "pid_started": host.start_time(os.getpid())}
+    assert state(**mine) == UNKNOWN, "it lives, but what it does nobody saw"
+    assert state(seen_at=times.stamp()) == RUNNING
+    assert state(pid_started="1") == life.INTERRUPTED, "its process is no more"
+    assert state(status=COMPLETED) == COMPLETED
+    assert [one.seq for one in session_reading.found(kept, session_reading.Filter(state="completed"), 1)] == [1]
+
+
 def test_sessions_follow_their_worktrees_name(kept: sqlite3.Connection) -> None:
     from imi_monitor.store import claims, renames
 
@@ -240,7 +261,7 @@ def test_sessions_follow_their_worktrees_name(kept: sqlite3.Connection) -> None:
 
 
 def test_found_by_the_beginning_of_the_id_and_by_filters(kept: sqlite3.Connection) -> None:
-    keep(kept, agent(RUNNING, 1, session="abc-1"), now=1)
+    keep(kept, agent(RUNNING, 1, session="abc-1", pid=None), now=1)
     keep(kept, agent(FAILED, 2, session="abd-2", cli="codex", worktree="feat-y"), now=2)
     keep(kept, agent(DEAD, 2, session="x" * 300), now=3)
     assert [one.own_id for one in session_reading.beginning_with(kept, "abc")] == ["abc-1"]

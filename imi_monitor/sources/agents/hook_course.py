@@ -129,11 +129,11 @@ class Course:
                 return
             key = record.ask
         else:
-            call = self._call_of(record)
+            call = self.call_of(record)
             key = record.ask or (_key(call) if call else f"{record.helper}:{record.name}")
         self.asks[key] = record
 
-    def _call_of(self, record: Record) -> Record | None:
+    def call_of(self, record: Record) -> Record | None:
         """The open call that a permission is for: the same input, else the last of its name, else the last."""
         mine = [one for one in self.calls.values() if one.helper == record.helper]
         if record.tool is None:
@@ -146,7 +146,7 @@ class Course:
         """The call is over, and with it what was asked for it."""
         key = _key(record) if record.tool is not None and record.tool.id else None
         if key is None or key not in self.calls:
-            call = None if key is not None else self._call_of(record)
+            call = None if key is not None else self.call_of(record)
             key = _key(call) if call is not None else key
         self.asks.pop("notification", None)
         for name in [name for name, one in self.asks.items() if name == key or _same(one, record)]:

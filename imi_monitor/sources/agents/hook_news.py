@@ -8,9 +8,13 @@ from imi_monitor.sources.agents import hook_records as kinds
 from imi_monitor.sources.agents.hook_records import Record
 
 
-def told(record: Record) -> list[Happened]:
-    """With ids that are the same at every reading; those of calls are the ones that transcripts lead to as well."""
-    call = record.tool.id if record.tool and record.tool.id else f"hook-{record.ns}"
+def told(record: Record, asked_for: Record | None = None) -> list[Happened]:
+    """With ids that are the same at every reading; those of calls are the ones that transcripts lead to as well.
+
+    `asked_for`: the call that a permission is for, as the permission does not name it.
+    """
+    named = next((one.tool.id for one in (record, asked_for) if one and one.tool and one.tool.id), None)
+    call = named or f"hook-{record.ns}"
     match record.kind:
         case kinds.STARTED:
             return [_happened(record, "started", f"hook-{record.ns}:started")]

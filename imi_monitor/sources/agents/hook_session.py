@@ -12,7 +12,7 @@ from imi_monitor.sources.agents.base import AgentProcess, Sighting, World
 from imi_monitor.sources.agents.hook_course import Course
 from imi_monitor.sources.agents.hook_evidence import evidence_of
 from imi_monitor.sources.agents.hook_news import told
-from imi_monitor.sources.agents.hook_records import Record
+from imi_monitor.sources.agents.hook_records import ASKS, Record
 
 _MOST_FILES = 200
 
@@ -26,22 +26,25 @@ class HookSession:
 
     def add(self, new: Iterable[Record]) -> None:
         ordered = sorted(new, key=_order)
-        for record in ordered:
-            self.news += told(record)
-        if self.records and ordered[0].order < self.records[-1].order:
-            self.keep([*self.records, *ordered])  # late: an older slice, or a hook that took longer
+        if self.records and ordered[0].order < self.records[-1].order:  # late: an older slice, a hook that took longer
+            self.records = sorted([*self.records, *ordered], key=_order)
+            self.course = Course()
+            self._feed(self.records, {record.name for record in ordered})
             return
         self.records += ordered
-        self._feed(ordered)
+        self._feed(ordered, {record.name for record in ordered})
 
     def keep(self, records: Iterable[Record]) -> None:
         """These are all there are."""
         self.records = sorted(records, key=_order)
         self.course = Course()
-        self._feed(self.records)
+        self._feed(self.records, set())
 
-    def _feed(self, records: Iterable[Record]) -> None:
+    def _feed(self, records: Iterable[Record], new: set[str]) -> None:
+        """`new`: those that are news."""
         for record in records:
+            if record.name in new:
+                self.news += told(record, self.course.call_of(record) if record.kind == ASKS else None)
             self.course.feed(record)
         self.facts = _facts(self.course, self.records)
 

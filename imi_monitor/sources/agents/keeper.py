@@ -188,7 +188,7 @@ class Keeper:
         fresh = [(one.agent, _unknown(one, known), one.due) for one in taken]
         records = await asyncio.to_thread(self._prepared, [(agent, news) for agent, news, due in fresh if news or due])
         if records:
-            await self._registry.write(sessions.keep, records)
+            await self._registry.write_lightly(sessions.keep, records)  # it can all be read again
         await self._sweep(time.monotonic())
 
     def _prepared(self, wanted: Sequence[tuple[Agent, Sequence[Happened]]]) -> list[Record]:
@@ -234,7 +234,7 @@ class Keeper:
         if now - self._swept_at < _SWEEP:
             return
         if await self._registry.read(session_sweep.due, self._keep_days):
-            await self._registry.write(session_sweep.tidy, self._keep_days)
+            await self._registry.write_lightly(session_sweep.tidy, self._keep_days)
         else:
             self._swept_at = now
 

@@ -24,6 +24,7 @@ from imi_monitor.sources.pace import Pace
 _TICK = 1.0
 _GATHER = 0.03  # seconds to wait for what comes together: a record is written in several pieces
 _WHOLE = 60.0  # every so often everything is looked at anew, whatever was said to have changed
+_SHARE = 0.1  # of the time goes into what lies further back in long records: it only adds up tokens
 _SCAN = 2.5  # between two looks at all processes while nothing happens; those that are known are asked every time
 
 Scan = Callable[[], Sequence[AgentProcess]]
@@ -75,7 +76,11 @@ class AgentsSource:
             while True:
                 if time.monotonic() - whole_at > _WHOLE:
                     whole_at, self._touched = time.monotonic(), None
+                started = time.monotonic()
                 await self._turn(board, self._looks)
+                if self._looks.unread:
+                    pause = min(_TICK, (time.monotonic() - started) / _SHARE)
+                    asyncio.get_running_loop().call_later(pause, self._pace.poke)
                 if await self._pace.next():
                     await asyncio.sleep(_GATHER)
         finally:
@@ -108,8 +113,6 @@ class AgentsSource:
                 board.well("sessions")
             else:
                 board.fail("sessions", "the record of what agents do", why)
-        if looks.unread:
-            self._pace.poke()
 
     async def _follow_folders(self, folders: dict[str, frozenset[str]]) -> None:
         for name, wanted in folders.items():

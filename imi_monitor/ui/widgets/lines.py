@@ -277,10 +277,6 @@ class Lines(ScrollView, can_focus=True):
         ):  # of sixteen colours too few can be read on the cursor's
             content = Content(content.plain)
         shown = content.truncate(self.room, ellipsis=True)
-        # one line that fits: without Textual's way to wrap and align it, which takes twice as long
-        segments: list[Segment] = []
-        at = 0
-        for text, style in shown.render(base, "", self._get_style):
-            segments.append(Segment(text, (base + style).rich_style_with_offset(at, 0)))
-            at += len(text)
+        # one line that fits: without Textual's way to wrap, align and mark it, which takes three times as long
+        segments = [Segment(text, (base + style).rich_style) for text, style in shown.render(base, "", self._get_style)]
         return Strip(segments, shown.cell_length).adjust_cell_length(width, base.rich_style)

@@ -126,6 +126,15 @@ def _head(name: str) -> Iterator[Any]:
     yield next(one for one in read(lines(name)[0], "") if isinstance(one, Context))
 
 
+def test_a_command_that_ends_after_its_turn_was_interrupted_changes_nothing() -> None:
+    course = Course("x")
+    for line in lines("terminal.jsonl")[:51]:  # Esc while a command runs
+        course.add(line, "")
+    before = course.evidence(0.0)
+    course.add(lines("terminal.jsonl")[60], "")  # it ends by itself
+    assert before and before.state == "cancelled" and course.evidence(0.0) == before
+
+
 def test_an_old_version_that_falls_silent_after_a_message_is_done_most_likely() -> None:
     course = Course("x")
     for line in lines("bare_2025.jsonl"):

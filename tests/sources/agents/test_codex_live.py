@@ -23,7 +23,7 @@ from imi_monitor.sources.agents.codex import CodexReader
 from imi_monitor.sources.agents.codex_daemon import Daemon
 from imi_monitor.sources.agents.codex_locks import Locks
 from tests.sources.agents.fakes import codex as fake
-from tests.sources.agents.fakes.codex import Server
+from tests.sources.agents.fakes.codex import Rollout, Server
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks /proc/locks")
 ID = "0a1b2c3d-0000-7000-8000-00000000000a"
@@ -335,6 +335,23 @@ def test_what_the_daemon_pushes_is_heard_by_a_tick(place: Place) -> None:
         place.look()
         daemon.do("ask npm install")
         soon(lambda: place.tick().state == "waiting_for_input")
+
+
+@linux
+def test_a_daemon_that_is_behind_its_file_is_given_a_moment(place: Place) -> None:
+    with place.program("app-server", "--listen", "unix://") as daemon, place.program() as terminal:
+        place.processes = (terminal.as_seen(),)
+        thread = daemon.do(f"new {place.tree} {ID}")
+        place.look()
+        (rollout,) = place.home.glob("sessions/*/*/*/*.jsonl")
+
+        def append(line: str) -> None:
+            with rollout.open("a") as file:
+                file.write(line)
+
+        Rollout(append, thread, str(place.tree)).prompt("Do it")  # the daemon still says idle
+        (one,) = place.look()
+        assert [each.source for each in one.evidence] == ["transcript"] and _truth(one).state == "running"
 
 
 @linux

@@ -356,6 +356,20 @@ def test_the_lock_of_a_wrapper_is_that_of_its_program(lived: Lived) -> None:
         assert one is not None and one.alive is True and one.pid != agent.process.pid
 
 
+def test_a_copilot_that_began_after_the_lock_did_not_make_it(place: Place) -> None:
+    """A lock that was left behind, and its pid is another copilot's now."""
+    place.put_all("terminal")
+    assert place.seen()[0].alive is True
+    lock = place.folder / f"inuse.{os.getpid()}.lock"
+    os.utime(lock, (time.time() - 7200, time.time() - 7200))
+    place.reader = copilot.make()
+    old = time.time() - 7200
+    os.utime(place.events, (old, old))
+    there = [process("copilot", place.wt, time.time() - 3600, pid=os.getpid())]
+    (one,) = place.reader.look(world(place.home, place.wt, now=time.time(), processes=there), None)
+    assert (one.alive, truth(one, time.time()).state) == (False, DEAD)
+
+
 def test_a_pid_that_another_program_has_now_is_not_it(lived: Lived) -> None:
     with driven(lived.argv, lived.wt) as agent:
         agent("prompt tidy up")

@@ -279,6 +279,7 @@ def test_facts_and_news(feed: Feed) -> None:
     assert (facts.tmux, facts.zellij, facts.files) == ("%7", "z:3", (f"{feed.tree}/src/a.py",))
     assert facts.started_at and facts.turn_at and facts.ended_at and seen.alive is False and seen.pid is None
     assert [one.kind for one in seen.news] == ["waits", "ended"], "what the transcript tells is not told twice"
+    assert seen.news[0].id == "t1:waits", "the name that the transcript has for it, too"
     assert not feed.one().news, "news is told once"
     fresh = Feed(feed.home, feed.tree, now=feed.now)
     again = fresh.look()[0].news

@@ -13,6 +13,7 @@ import pytest
 from imi_monitor import host
 from imi_monitor.actions import timeline
 from imi_monitor.model import session_records
+from imi_monitor.model import sessions as life
 from imi_monitor.model.agent import CANCELLED, COMPLETED, DEAD, RUNNING, WAITING
 from imi_monitor.model.snapshot import Key
 from imi_monitor.sources.agents import written
@@ -40,6 +41,11 @@ def look(scene: Scene, connection: sqlite3.Connection, whole: bool = False) -> t
     return seen[0].agent.state, session_reading.found(connection, session_reading.Filter())[0]
 
 
+def shown(row: session_reading.Session) -> str:
+    """As it was then: the scene's time is not ours."""
+    return life.shown(row.status, row.lost)
+
+
 def test_a_turn_with_everything_in_it(scene: Scene, kept: sqlite3.Connection) -> None:
     claude = scene.claude()
     claude.start()
@@ -47,7 +53,7 @@ def test_a_turn_with_everything_in_it(scene: Scene, kept: sqlite3.Connection) ->
 
     def step(expected: str, seconds: float = 2) -> None:
         state, row = look(scene, kept)
-        assert (state, row.state) == (expected, expected)
+        assert (state, shown(row)) == (expected, expected)
         scene.wait(seconds)
 
     scene.wait(5)
@@ -98,16 +104,16 @@ def test_killed_and_taken_up_again(scene: Scene, kept: sqlite3.Connection) -> No
     claude.start()
     claude.prompt("x")
     claude.tool("Bash", command="make")
-    assert look(scene, kept)[1].state == RUNNING
+    assert shown(look(scene, kept)[1]) == RUNNING
     killed(scene, claude)
     state, row = look(scene, kept)
-    assert (state, row.state, row.ended_at is not None) == (DEAD, "interrupted", True)
+    assert (state, shown(row), row.ended_at is not None) == (DEAD, "interrupted", True)
     scene.wait(60)
     again = scene.claude(claude.session)
     again.start()
     again.prompt("go on")
     state, row = look(scene, kept)
-    assert (state, row.state, row.ended_at) == (RUNNING, RUNNING, None)
+    assert (state, shown(row), row.ended_at) == (RUNNING, RUNNING, None)
     again.finish("done")
-    assert look(scene, kept)[1].state == COMPLETED
+    assert shown(look(scene, kept)[1]) == COMPLETED
     assert kept.execute("SELECT count(*) FROM sessions").fetchone() == (1,), "one session through both lives"
