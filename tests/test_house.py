@@ -17,7 +17,7 @@ from tests.helpers import ROOT, imi
 PACKAGE = ROOT / "imi_monitor"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
-FOREIGN_SQL = ("foreign_sqlite.py", "foreign_db.py")  # reads the databases of agent programs, and cannot write
+FOREIGN_SQL = ("foreign_db.py",)  # reads the databases of agent programs, and cannot write
 
 
 def imported(path: Path) -> set[str]:

@@ -12,15 +12,15 @@ from imi_monitor.sources.agents.base import Reader
 from imi_monitor.sources.agents.source import Scan
 
 MODULES: tuple[str, ...] = (
-    "claude",
-    "codex",
-    "gemini",
-    "opencode",
-    "copilot",
-    "aider",
-    "spool",  # what hooks of any program tell
-    "titles",  # what terminals show of any program
-    "bare",  # last: who knows nothing but the process
+    "claude.reader",
+    "codex.reader",
+    "gemini.reader",
+    "opencode.reader",
+    "copilot.reader",
+    "aider.reader",
+    "hooks.spool",  # what hooks of any program tell
+    "terminals.titles",  # what terminals show of any program
+    "processes.bare",  # last: who knows nothing but the process
 )
 
 
@@ -31,5 +31,5 @@ def all_readers() -> list[Reader]:
 
 def scan() -> Scan:
     """What lists the running agent processes."""
-    made: Scan = import_module("imi_monitor.sources.agents.processes").Scan()
+    made: Scan = import_module("imi_monitor.sources.agents.processes.scan").Scan()
     return made

@@ -11,7 +11,7 @@ from typing import Any
 
 from imi_monitor.model.agent import Agent, Happened
 from imi_monitor.sources.agents.base import AgentProcess, Sighting, World
-from imi_monitor.sources.agents.claude import ClaudeReader
+from imi_monitor.sources.agents.claude.reader import ClaudeReader
 from imi_monitor.sources.agents.joining import as_agent, join
 from tests.sources.agents.fakes.claude import Claude
 

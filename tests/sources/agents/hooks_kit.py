@@ -14,7 +14,7 @@ from imi_monitor import actions
 from imi_monitor.model.agent import Truth
 from imi_monitor.model.truth import decide
 from imi_monitor.sources.agents.base import AgentProcess, Sighting, World
-from imi_monitor.sources.agents.spool import Spool
+from imi_monitor.sources.agents.hooks.spool import Spool
 
 PROGRAM = Path(actions.__file__).parent / "hooking" / "imi-hook.sh"
 START = 1_800_000_000.0

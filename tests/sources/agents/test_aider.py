@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from imi_monitor.model.agent import CANCELLED, COMPLETED, DEAD, FAILED, RUNNING, UNKNOWN, WAITING
-from imi_monitor.sources.agents import aider
-from imi_monitor.sources.agents.aider_course import Course, counted
+from imi_monitor.sources.agents.aider import reader as aider
+from imi_monitor.sources.agents.aider.course import Course, counted
 from imi_monitor.sources.agents.base import Sighting
-from imi_monitor.sources.agents.processes import Scan
+from imi_monitor.sources.agents.processes.scan import Scan
 from tests.sources.agents.seen import FAKES, FIXTURES, Driven, driven, look_twice, process, python, steps, truth, world
 
 SCENARIOS = sorted(path.stem for path in (FIXTURES / "aider").glob("*.jsonl"))

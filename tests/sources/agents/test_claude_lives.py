@@ -11,8 +11,8 @@ import pytest
 
 from imi_monitor import host
 from imi_monitor.model.agent import CANCELLED, COMPLETED, DEAD, EXACT, FAILED, GUESS, RUNNING, UNKNOWN, WAITING
-from imi_monitor.sources.agents import claude_places
 from imi_monitor.sources.agents.base import AgentProcess
+from imi_monitor.sources.agents.claude import places as claude_places
 from tests.sources.agents.claude_kit import Scene, a_dead_pid
 from tests.sources.agents.fakes.claude import Claude, slug
 from tests.sources.agents.running import running

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from imi_monitor.model import times
 from imi_monitor.model.agent import CANCELLED, COMPLETED, PLANNING, RESTING, RUNNING, STATES, WAITING
-from imi_monitor.sources.agents.claude_records import matters, parse
-from imi_monitor.sources.agents.claude_registry import entry_of
-from imi_monitor.sources.agents.claude_talk import Talk
-from imi_monitor.sources.agents.claude_transcript import Transcript
+from imi_monitor.sources.agents.claude.records import matters, parse
+from imi_monitor.sources.agents.claude.registry import entry_of
+from imi_monitor.sources.agents.claude.talk import Talk
+from imi_monitor.sources.agents.claude.transcript import Transcript
 from tests.sources.agents.claude_kit import Scene
 from tests.sources.agents.fakes.claude import Claude
 from tests.sources.agents.test_claude import SCENARIOS

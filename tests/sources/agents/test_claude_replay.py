@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from imi_monitor.model.agent import COMPLETED, PLANNING, RUNNING, WAITING
-from imi_monitor.sources.agents.claude_transcript import Transcript
+from imi_monitor.sources.agents.claude.transcript import Transcript
 from tests.sources.agents import claude_table
 
 FIXTURES = Path(__file__).parent / "fixtures" / "claude"

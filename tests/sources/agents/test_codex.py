@@ -21,8 +21,8 @@ from imi_monitor.model import times
 from imi_monitor.model.agent import Truth
 from imi_monitor.model.truth import decide
 from imi_monitor.sources.agents.base import AgentProcess, Sighting, World
-from imi_monitor.sources.agents.codex import CodexReader
-from imi_monitor.sources.agents.codex_course import Course
+from imi_monitor.sources.agents.codex.course import Course
+from imi_monitor.sources.agents.codex.reader import CodexReader
 from tests.sources.agents.fakes.codex import Rollout
 
 FIXTURES = Path(__file__).parent / "fixtures" / "codex"
@@ -120,8 +120,8 @@ def test_every_record_of_a_replay_gives_the_right_state(name: str) -> None:
 
 
 def _head(name: str) -> Iterator[Any]:
-    from imi_monitor.sources.agents.codex_items import Context
-    from imi_monitor.sources.agents.codex_records import read
+    from imi_monitor.sources.agents.codex.items import Context
+    from imi_monitor.sources.agents.codex.records import read
 
     yield next(one for one in read(lines(name)[0], "") if isinstance(one, Context))
 

@@ -19,9 +19,9 @@ from imi_monitor.model import times
 from imi_monitor.model.agent import Truth
 from imi_monitor.model.truth import decide
 from imi_monitor.sources.agents.base import AgentProcess, Sighting, World
-from imi_monitor.sources.agents.codex import CodexReader
-from imi_monitor.sources.agents.codex_daemon import Daemon
-from imi_monitor.sources.agents.codex_locks import Locks
+from imi_monitor.sources.agents.codex.daemon import Daemon
+from imi_monitor.sources.agents.codex.locks import Locks
+from imi_monitor.sources.agents.codex.reader import CodexReader
 from tests.sources.agents.fakes import codex as fake
 from tests.sources.agents.fakes.codex import Rollout, Server
 

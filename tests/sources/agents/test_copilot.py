@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from imi_monitor.model import times
 from imi_monitor.model.agent import CANCELLED, COMPLETED, DEAD, FAILED, RUNNING, UNKNOWN, WAITING
-from imi_monitor.sources.agents import copilot
 from imi_monitor.sources.agents.base import Sighting
-from imi_monitor.sources.agents.processes import Scan
+from imi_monitor.sources.agents.copilot import reader as copilot
+from imi_monitor.sources.agents.processes.scan import Scan
 from tests.sources.agents.running import SHELL, named, script, soon
 from tests.sources.agents.seen import (
     FAKES,

@@ -10,9 +10,12 @@ import pytest
 
 from imi_monitor.model import times
 from imi_monitor.model.agent import COMPLETED, DEAD, RUNNING, UNKNOWN, WAITING
-from imi_monitor.sources.agents import aider, bare, copilot, opencode
+from imi_monitor.sources.agents.aider import reader as aider
+from imi_monitor.sources.agents.copilot import reader as copilot
 from imi_monitor.sources.agents.joining import as_agent
-from imi_monitor.sources.agents.processes import Scan
+from imi_monitor.sources.agents.opencode import reader as opencode
+from imi_monitor.sources.agents.processes import bare
+from imi_monitor.sources.agents.processes.scan import Scan
 from imi_monitor.sources.agents.source import Looks
 from tests.sources.agents.running import named, soon
 from tests.sources.agents.seen import FAKES, driven, python

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from imi_monitor.sources.agents import flat_yaml
+from imi_monitor.sources.agents.copilot import flat_yaml
 
 TEXT = """\
 ---

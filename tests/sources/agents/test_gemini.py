@@ -23,8 +23,8 @@ from imi_monitor.model import times
 from imi_monitor.model.agent import COMPLETED, RUNNING, WAITING, Evidence, Truth
 from imi_monitor.model.truth import decide
 from imi_monitor.sources.agents.base import AgentProcess, Sighting, World
-from imi_monitor.sources.agents.gemini import GeminiReader
-from imi_monitor.sources.agents.gemini_course import Course, Manner
+from imi_monitor.sources.agents.gemini.course import Course, Manner
+from imi_monitor.sources.agents.gemini.reader import GeminiReader
 from tests.sources.agents.fakes import gemini as fake
 
 FIXTURES = Path(__file__).parent / "fixtures" / "gemini"

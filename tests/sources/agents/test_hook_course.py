@@ -18,10 +18,10 @@ from imi_monitor.model.agent import (
     RUNNING,
     WAITING,
 )
-from imi_monitor.sources.agents.hook_course import Course
-from imi_monitor.sources.agents.hook_evidence import evidence_of
-from imi_monitor.sources.agents.hook_records import Record
-from imi_monitor.sources.agents.hook_words import parse
+from imi_monitor.sources.agents.hooks.course import Course
+from imi_monitor.sources.agents.hooks.evidence import evidence_of
+from imi_monitor.sources.agents.hooks.records import Record
+from imi_monitor.sources.agents.hooks.words import parse
 from tests.sources.agents.hooks_kit import Feed, bash, claude
 
 

@@ -49,6 +49,8 @@ class Counting:
         self.writes += 1
         return await self._inner.write(work, *args)
 
+    write_lightly = write
+
     async def read(self, work: Any, *args: Any) -> Any:
         return await self._inner.read(work, *args)
 

@@ -17,7 +17,7 @@ from imi_monitor.model import sessions as life
 from imi_monitor.model.agent import CANCELLED, COMPLETED, DEAD, RUNNING, WAITING
 from imi_monitor.model.snapshot import Key
 from imi_monitor.sources.agents import written
-from imi_monitor.sources.agents.claude import ClaudeReader
+from imi_monitor.sources.agents.claude.reader import ClaudeReader
 from imi_monitor.sources.agents.joining import as_agent
 from imi_monitor.store import db, session_reading, sessions
 from tests.sources.agents.claude_kit import Scene

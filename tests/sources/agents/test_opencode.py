@@ -18,9 +18,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from imi_monitor.model.agent import CANCELLED, COMPLETED, DEAD, FAILED, RUNNING, UNKNOWN, WAITING
-from imi_monitor.sources.agents import foreign_db, opencode, opencode_http
+from imi_monitor.sources.agents import foreign_db
 from imi_monitor.sources.agents.base import Sighting
-from imi_monitor.sources.agents.processes import Scan
+from imi_monitor.sources.agents.opencode import http as opencode_http
+from imi_monitor.sources.agents.opencode import reader as opencode
+from imi_monitor.sources.agents.processes.scan import Scan
 from tests.sources.agents.fakes.opencode import open_book, put
 from tests.sources.agents.running import named, soon
 from tests.sources.agents.seen import (

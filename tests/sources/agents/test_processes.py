@@ -15,9 +15,10 @@ import pytest
 
 from imi_monitor import host
 from imi_monitor.model.agent import UNKNOWN
-from imi_monitor.sources.agents import bare, processes_psutil, procfs
 from imi_monitor.sources.agents.base import AgentProcess, World
-from imi_monitor.sources.agents.processes import Scan
+from imi_monitor.sources.agents.processes import bare, procfs
+from imi_monitor.sources.agents.processes import by_psutil as processes_psutil
+from imi_monitor.sources.agents.processes.scan import Scan
 from tests.sources.agents.running import SHELL, named, running, script, soon
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at /proc")

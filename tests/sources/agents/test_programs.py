@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from imi_monitor.sources.agents.programs import Named, name
+from imi_monitor.sources.agents.processes.programs import Named, name
 
 NODE = "/home/dev/.nvm/versions/node/v20.20.0"
 AGENTS = [

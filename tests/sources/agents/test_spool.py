@@ -10,8 +10,8 @@ import pytest
 
 from imi_monitor import host
 from imi_monitor.model.agent import COMPLETED, RUNNING, WAITING
-from imi_monitor.sources.agents import spool
 from imi_monitor.sources.agents.base import AgentProcess, World
+from imi_monitor.sources.agents.hooks import spool
 from tests.sources.agents.hooks_kit import Feed, bash, claude, fire, installed
 
 

@@ -14,8 +14,8 @@ import pytest
 
 from imi_monitor import host
 from imi_monitor.model.agent import COMPLETED, RUNNING, WAITING
-from imi_monitor.sources.agents import multiplexers, titles
 from imi_monitor.sources.agents.base import AgentProcess, World
+from imi_monitor.sources.agents.terminals import multiplexers, titles
 
 
 @pytest.mark.parametrize(

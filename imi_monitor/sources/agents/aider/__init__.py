@@ -1,0 +1,1 @@
+"""aider: the history it leaves in the worktree."""

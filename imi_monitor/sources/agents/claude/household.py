@@ -1,0 +1,188 @@
+"""All that one configuration folder of Claude Code tells: who lives by its registry, and what their files say."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+
+from imi_monitor.model import times
+from imi_monitor.sources.agents.base import AgentProcess, Sighting, World
+from imi_monitor.sources.agents.claude.jobs import Jobs
+from imi_monitor.sources.agents.claude.places import Places, Watched, real, session_of, slug
+from imi_monitor.sources.agents.claude.registry import Entry, Registry, lives
+from imi_monitor.sources.agents.claude.search import DAY, Search
+from imi_monitor.sources.agents.claude.session import Session
+
+_ASK = 0.5  # seconds between two questions to the system for everybody's life
+_SEARCHED = 4  # sessions whose transcript is looked for everywhere, in one look
+_SMALL = 8 << 20  # an ended session is read from its beginning only if it is no longer than that
+
+
+class Household:
+    def __init__(self, places: Places) -> None:
+        self.places = places
+        self.registry = Registry(places)
+        self.sessions: dict[str, Session] = {}
+        self.unread = False
+        self._jobs = Jobs(places)
+        self._search = Search(places)
+        self._proven: set[str] = set()
+        self._at_work: dict[tuple[int, str | None], str] = {}  # the session of each process
+        self._wholes = 0
+        self._known: tuple[object, ...] = ()
+        self._asked_at = 0.0
+
+    def look(self, world: World, watched: Watched, touched: frozenset[str] | None) -> None:
+        now = times.stamp(datetime.fromtimestamp(world.now, UTC))
+        self.registry.look(touched)
+        self._jobs.look(touched)
+        if touched is None:
+            self._wholes += 1
+            self._search.everywhere(watched, world.now)
+        elif touched:
+            self._search.among(touched, watched, world.now)
+        self._open_found()
+        self._list(world, watched, now)
+        if touched is None or touched:
+            self._open_listed(touched is None)
+        self._read(touched)
+        self._forget(world.now)
+
+    def sightings(self, watched: Watched) -> list[Sighting]:
+        made = []
+        for session in self.sessions.values():
+            cwd = next((cwd for cwd in session.cwds if watched.inside(cwd)), None)
+            if cwd is None:
+                session.forget_news()
+            else:
+                made.append(session.sighting(cwd, self._wholes))
+        return made
+
+    def listed(self) -> set[int]:
+        return {entry.pid for entry in self.registry.entries.values()}
+
+    def folders(self, watched: Watched) -> list[str]:
+        """The registry, where new sessions appear, and the files of those that live."""
+        wanted = [self.places.sessions, self.places.projects, *self._jobs.folders()]
+        wanted += [f"{self.places.projects}/{slug(root)}" for root in watched.roots]
+        for session in self.sessions.values():
+            if session.transcript is not None and session.life.alive is not False and session.subagents is not None:
+                below = session.subagents.folder
+                wanted += [os.path.dirname(session.transcript.path), os.path.dirname(below), below]
+        there = [folder for folder in dict.fromkeys(wanted) if os.path.isdir(folder)]
+        return there if self.places.projects in there and self.places.sessions in there else [self.places.home, *there]
+
+    # -- who lives ----------------------------------------------------------------------------------------------------
+
+    def _list(self, world: World, watched: Watched, now: str) -> None:
+        """Who is listed, and who of them lives; asked again when something was read, or a while is over."""
+        known = (watched, self.registry.readings, self._jobs.readings, len(self.sessions))
+        if known == self._known and 0 <= world.now - self._asked_at < _ASK:
+            return
+        self._known, self._asked_at = known, world.now
+        best: dict[str, tuple[Entry, bool | None]] = {}
+        for entry in self.registry.entries.values():
+            if entry.session in self.sessions or watched.inside(entry.cwd):
+                alive = lives(entry, world, self._proven)
+                if entry.session not in best or alive or _begins_later(entry, alive, *best[entry.session]):
+                    best[entry.session] = (entry, alive)
+        for ident, (entry, alive) in best.items():
+            if alive is not False or ident in self.sessions or _recent(entry.at or entry.started_at, world.now):
+                self._listed(entry, alive, now)
+        for job in self._jobs.by_session.values():
+            if watched.inside(job.cwd) and (job.session in self.sessions or _recent(job.at, world.now)):
+                self._session(job.session).job = job
+        for ident in self.sessions.keys() - best.keys():
+            self._unlisted(self.sessions[ident], world, now)
+
+    def _listed(self, entry: Entry, alive: bool | None, now: str) -> None:
+        if alive:
+            process = (entry.pid, entry.proc_start)
+            before = self.sessions.get(self._at_work.get(process, entry.session))
+            self._at_work[process] = entry.session
+            if before is not None and before.ident != entry.session:
+                before.happened(before.life.went_on(entry.at or now))
+        self._session(entry.session).listed_as(entry, alive, now)
+
+    def _unlisted(self, session: Session, world: World, now: str) -> None:
+        life = session.life
+        if life.alive is False:
+            return
+        if life.entry is not None:
+            alive = lives(life.entry, world, self._proven)
+        elif life.pid is not None:
+            alive = world.alive(life.pid, life.pid_started)
+        else:
+            alive = False if session.registers and self.registry.exists else None
+        session.happened(life.unlisted(alive, now))
+
+    def adopt(self, process: AgentProcess, now: str) -> bool:
+        """Give a process that is in no list to the session that must be its own: of a version that keeps no list."""
+        began = times.stamp(datetime.fromtimestamp(process.began_at, UTC))
+        there = real(process.cwd)
+        fitting = [
+            one
+            for one in self.sessions.values()
+            if one.life.entry is None and not one.registers and one.last_at >= began
+            and there in map(real, one.cwds)
+        ]  # fmt: skip
+        if not fitting:
+            return False
+        session = max(fitting, key=lambda one: one.last_at)
+        session.happened(session.life.owned_by(process.pid, process.started, now))
+        return True
+
+    # -- what their files say -----------------------------------------------------------------------------------------
+
+    def _session(self, ident: str) -> Session:
+        return self.sessions.setdefault(ident, Session(ident))
+
+    def _open_found(self) -> None:
+        for path in self._search.next():
+            session = self._session(session_of(path) or path)
+            if session.transcript is None or session.transcript.path != path:  # else it is read with the others
+                session.open(path)
+                session.read(None)
+
+    def _open_listed(self, everywhere: bool) -> None:
+        """The transcripts of sessions that are known without; they appear with the first prompt."""
+        searched = 0
+        for session in self.sessions.values():
+            if session.transcript is None and session.cwds:
+                path: str | None = self.places.transcript(session.cwds[0], session.ident)
+                if path is not None and not os.path.exists(path):
+                    path = self._search.transcript_of(session.ident) if everywhere and searched < _SEARCHED else None
+                    searched += 1
+                if path is not None:
+                    session.open(path)
+                    session.read(None)
+
+    def _read(self, touched: frozenset[str] | None) -> None:
+        older = None
+        for session in self.sessions.values():
+            if touched is None or touched or session.behind:
+                session.read(touched)
+            if session.transcript is not None and session.transcript.has_older and self._to_the_beginning(session):
+                older = session
+        if older is not None and touched is not None:
+            older.read_before()
+        behind = any(session.behind for session in self.sessions.values())
+        self.unread = older is not None or behind or self._search.waiting
+
+    def _to_the_beginning(self, session: Session) -> bool:
+        assert session.transcript is not None
+        return session.life.alive is not False or session.transcript.size <= _SMALL
+
+    def _forget(self, now: float) -> None:
+        for ident in [one.ident for one in self.sessions.values() if one.life.alive is not True]:
+            if not _recent(self.sessions[ident].last_at, now):
+                del self.sessions[ident]
+
+
+def _begins_later(entry: Entry, alive: bool | None, other: Entry, other_alive: bool | None) -> bool:
+    return other_alive is not True and alive == other_alive and (entry.started_at or "") > (other.started_at or "")
+
+
+def _recent(at: str | None, now: float) -> bool:
+    moment = times.parse(at)
+    return moment is not None and now - moment.timestamp() < DAY

@@ -1,0 +1,219 @@
+"""One session of Claude Code: its entry in the registry, its transcript, its subagents and its job, as one sighting."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import replace
+
+from imi_monitor.model.agent import RESTING, Evidence, Facts, Happened
+from imi_monitor.sources.agents.base import Sighting
+from imi_monitor.sources.agents.claude.calls import Call
+from imi_monitor.sources.agents.claude.jobs import Job
+from imi_monitor.sources.agents.claude.life import Life
+from imi_monitor.sources.agents.claude.registry import Entry
+from imi_monitor.sources.agents.claude.says import by_registry, cut_off, waits_for, went_on
+from imi_monitor.sources.agents.claude.subagents import Subagents
+from imi_monitor.sources.agents.claude.transcript import Transcript
+
+_VERSION = re.compile(r"([0-9]+)\.([0-9]+)\.([0-9]+)")
+_REGISTERS = (2, 1, 197)  # the oldest version of which we know that it lists itself
+_NEWEST = 2
+_MOST_FILES = 200
+_DIALOG = "permission prompt"
+
+
+class Session:
+    def __init__(self, ident: str) -> None:
+        self.ident = ident
+        self.life = Life()
+        self.job: Job | None = None
+        self.transcript: Transcript | None = None
+        self.subagents: Subagents | None = None
+        self._news: list[Happened] = []
+        self._key: tuple[object, ...] = ()
+        self._sighting: Sighting | None = None
+
+    # -- what is read of it -------------------------------------------------------------------------------------------
+
+    def open(self, path: str) -> None:
+        """Its file; of two with its name the one that moved last (it was resumed elsewhere)."""
+        if self.transcript is None or (self.transcript.path != path and _moved(path) > _moved(self.transcript.path)):
+            self.transcript, self.subagents = Transcript(path), Subagents(path)
+
+    def read(self, touched: frozenset[str] | None) -> None:
+        """What was appended; with `touched`, only if that is about this session."""
+        if self.transcript is None or self.subagents is None:
+            return
+        if touched is None or self.transcript.path in touched or self.transcript.behind:
+            self._news += self.transcript.read()
+        if self.life.alive is not False:
+            self._news += self.subagents.look(touched)
+
+    @property
+    def behind(self) -> bool:
+        return self.transcript is not None and self.transcript.behind
+
+    def read_before(self) -> None:
+        if self.transcript is not None:
+            self._news = [*self.transcript.before(), *self._news]
+
+    def listed_as(self, entry: Entry, alive: bool | None, now: str) -> None:
+        before = self.life.entry if self.life.listed else None
+        self._news += self.life.listed_as(entry, alive, now)
+        if alive is not False and entry != before:
+            self._news += self._waits(before, entry)
+
+    def happened(self, news: list[Happened]) -> None:
+        self._news += news
+
+    def _waits(self, before: Entry | None, now: Entry) -> list[Happened]:
+        """A dialog that opened or closed, where the transcript does not tell it: for a permission."""
+        made = []
+        was, at = before.at if before and _in_dialog(before) else None, now.at or now.started_at or ""
+        if was is not None and was != now.at:
+            made.append(Happened("answered", f"{was}:answered", at))
+        call = self._asked(now)
+        if _in_dialog(now) and was != now.at and (call is None or call.question is None):
+            made.append(Happened("waits", f"{at}:waits", at, waits_for(now, call, None), call.tool if call else None))
+        return made
+
+    # -- what is known of it ------------------------------------------------------------------------------------------
+
+    @property
+    def cwds(self) -> list[str]:
+        """Where it is by its records, then where it began."""
+        recorded = self.transcript.talk.cwd if self.transcript else None
+        entry, job = self.life.entry, self.job
+        return [cwd for cwd in (recorded, entry.cwd if entry else None, job.cwd if job else None) if cwd]
+
+    @property
+    def last_at(self) -> str:
+        """The newest sign of life."""
+        entry, talk = self.life.entry, self.transcript.talk if self.transcript else None
+        signs = [talk.at if talk else None, self.job.at if self.job else None]
+        signs += [entry.at, entry.started_at] if entry else []
+        return max((at for at in signs if at), default="")
+
+    @property
+    def version(self) -> str | None:
+        entry, talk, job = self.life.entry, self.transcript.talk if self.transcript else None, self.job
+        return (entry and entry.version) or (talk and talk.version) or (job and job.version) or None
+
+    @property
+    def registers(self) -> bool:
+        """Whether a version like this one lists its living sessions."""
+        found = _VERSION.match(self.version or "")
+        return found is not None and tuple(map(int, found.groups())) >= _REGISTERS
+
+    def forget_news(self) -> None:
+        """Nobody watches where it is."""
+        self._news.clear()
+
+    def sighting(self, cwd: str, seen: object) -> Sighting:
+        """What is so, made anew when something changed or `seen` did; its news are told once."""
+        entry, life = self.life.entry, self.life
+        key = (cwd, seen, entry, life.listed, life.alive, life.last_alive, life.pid, self.job,
+               self.transcript and self.transcript.readings, self.subagents and self.subagents.readings)  # fmt: skip
+        if self._sighting is None or key != self._key or self._news:
+            self._key = key
+            self._sighting = self._made(cwd)
+        news, self._news = tuple(self._news), []
+        return replace(self._sighting, news=news) if news else self._sighting
+
+    def _made(self, cwd: str) -> Sighting:
+        life = self.life
+        return Sighting(
+            "claude", self.ident, cwd, life.pid, life.pid_started, life.alive, life.last_alive,
+            tuple(self._evidence()), self._facts(),
+        )  # fmt: skip
+
+    # -- what it says -------------------------------------------------------------------------------------------------
+
+    def _evidence(self) -> list[Evidence]:
+        entry, made = self.life.entry if self.life.listed else None, []
+        asked = entry is not None and entry.status == "waiting"
+        if entry is not None:
+            made.append(self._by_registry(entry))
+        told = self.transcript.talk.evidence(asked) if self.transcript else None
+        below = self.subagents.evidence(asked) if self.subagents and self._busy(entry) else None
+        if below is not None and self.transcript is not None and self.transcript.talk.only_below:
+            told = None  # which of them does what is told below
+        made += [self._unless_cut_off(one) for one in (told, below) if one is not None]
+        ended = self.job.evidence() if self.job else None
+        if ended is not None:
+            made.append(ended)
+        if self.life.went_on_at is not None and (told is None or told.state not in RESTING):
+            made.append(went_on(self.life.entry, self.life.went_on_at))
+        return made
+
+    def _by_registry(self, entry: Entry) -> Evidence:
+        call = self._asked(entry)
+        background = next(iter(self.transcript.talk.calls.background.values()), None) if self.transcript else None
+        why = waits_for(entry, call, self.job.needs if self.job else None)
+        return by_registry(entry, self.life.alive is not None, call, background, why)
+
+    def _asked(self, entry: Entry) -> Call | None:
+        """The call that a dialog is about; one that a former process left open it is not."""
+        call = self.transcript.talk.asking() if self.transcript else None
+        if call is None and self.subagents is not None:
+            call = self.subagents.asking()
+        return call if call is not None and call.at >= (entry.started_at or "") else None
+
+    def _unless_cut_off(self, told: Evidence) -> Evidence:
+        entry = self.life.entry if self.life.listed and self.life.alive else None
+        late = entry is not None and entry.started_at is not None and told.at < entry.started_at
+        return cut_off(told) if late and told.state not in RESTING else told
+
+    def _busy(self, entry: Entry | None) -> bool:
+        """Whether subagents may work: while they do, its registry never says idle."""
+        return self.life.alive is not False and (entry is None or entry.status != "idle")
+
+    def _facts(self) -> Facts:
+        entry, talk = self.life.entry, self.transcript.talk if self.transcript else None
+        named = (talk and talk.title) or (self.job and self.job.name) or (entry and entry.name) or None
+        facts = Facts(version=self.version, title=named, started_at=entry.started_at if entry else None,
+                      tmux=entry.pane if entry else None, subagents=self._at_work(), format_note=self._note())  # fmt: skip
+        return self._with_talk(facts) if self.transcript else facts
+
+    def _with_talk(self, facts: Facts) -> Facts:
+        assert self.transcript is not None
+        talk, tokens = self.transcript.talk, self.transcript.tokens
+        fresh, out, cached = tokens or (None, None, None)
+        below = self.subagents.files if self.subagents else ()
+        files = tuple(dict.fromkeys((*below, *self.transcript.files)))[-_MOST_FILES:]
+        return replace(
+            facts, model=talk.model, branch=talk.branch, turn_at=talk.turn_at, prompt=talk.prompt,
+            last_message=talk.last_message, tokens_in=fresh, tokens_out=out, tokens_cached=cached, cost_usd=talk.cost,
+            context_used=talk.usage.context, files=files,
+            ended_at=None if self.life.alive else self.life.went_on_at or talk.ended_at,
+        )  # fmt: skip
+
+    def _at_work(self) -> int | None:
+        if self.subagents is None:
+            return None
+        return self.subagents.at_work if self._busy(self.life.entry if self.life.listed else None) else 0
+
+    def _note(self) -> str | None:
+        entry = self.life.entry if self.life.listed else None
+        version = self.version
+        major = _VERSION.match(version or "")
+        why = self.transcript.strange if self.transcript else None
+        if entry is not None and entry.status not in (None, "busy", "waiting", "shell", "idle"):
+            why = f"{entry.file} says {entry.status!r}, which we do not know"
+        elif entry is not None and not entry.status_known:
+            why = f"{entry.file} tells its status in a way that we do not know"
+        if why is None and version is not None and (major is None or int(major[1]) > _NEWEST):
+            why = "newer than what we know; what is shown may be wrong"
+        return f"unknown (format) claude {version or '?'}: {why}" if why else None
+
+
+def _moved(path: str) -> float:
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return 0.0
+
+
+def _in_dialog(entry: Entry) -> bool:
+    return entry.status == "waiting" and entry.waiting_for != "input needed"

@@ -1,0 +1,115 @@
+"""The subagents of a session: `<session>/subagents/agent-<id>.jsonl`, each a conversation of its own.
+
+A subagent in the background goes on when the main turn is over. It is at work until its file, or the `.meta.json`
+beside it, says that it finished.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+
+from imi_monitor.model.agent import Evidence, Happened
+from imi_monitor.sources.agents.claude.calls import Call
+from imi_monitor.sources.agents.claude.records import table, text
+from imi_monitor.sources.agents.claude.transcript import Transcript
+
+_MOST = 32  # the last ones of a session are followed
+_WINDOW = 64 << 10
+_SMALL = 64 << 10
+
+
+class Subagent:
+    def __init__(self, path: str) -> None:
+        self.transcript = Transcript(path, aside=True, window=_WINDOW)
+        self._meta = path.removesuffix(".jsonl") + ".meta.json"
+        self.name = os.path.basename(path).removesuffix(".jsonl")
+        self.finished = False
+        self.read_meta()
+
+    def read_meta(self) -> None:
+        try:
+            with open(self._meta, "rb") as file:
+                told = table(json.loads(file.read(_SMALL)))
+        except (OSError, ValueError, RecursionError):
+            return  # it comes later, or is being written
+        self.finished = told.get("finished") is True
+        self.name = text(told.get("description"), 100) or text(told.get("agentType"), 100) or self.name
+
+    @property
+    def working(self) -> bool:
+        return not self.finished and self.transcript.talk.working
+
+    def read(self) -> list[Happened]:
+        return [replace(one, subagent=self.name) for one in self.transcript.read() if one.tool is not None]
+
+
+class Subagents:
+    """Those of one session, found by its transcript's path."""
+
+    def __init__(self, transcript: str) -> None:
+        self.folder = f"{transcript.removesuffix('.jsonl')}/subagents"
+        self.readings = 0
+        self._found: dict[str, Subagent] = {}
+
+    def look(self, touched: frozenset[str] | None) -> list[Happened]:
+        if touched is None:
+            paths = self._list()
+        else:
+            inside = self.folder + "/"
+            paths = {path for path in touched if path.startswith(inside)}
+            if self.folder in touched:
+                paths |= self._list()
+        return [happened for path in sorted(paths) for happened in self._read(path)]
+
+    def _list(self) -> set[str]:
+        """Their conversations, the last ones only: one that is old and unknown has ended long ago."""
+        try:
+            with os.scandir(self.folder) as found:
+                dated = [(one.stat().st_mtime, one.path) for one in found if one.name.endswith(".jsonl")]
+        except OSError:
+            return set()
+        return {path for _, path in sorted(dated)[-_MOST:]}
+
+    def _read(self, path: str) -> list[Happened]:
+        self.readings += 1
+        stem = path.removesuffix(".meta.json").removesuffix(".jsonl")
+        known = self._found.get(stem)
+        if path.endswith(".meta.json"):
+            if known is not None:
+                known.read_meta()
+            return []
+        if not path.endswith(".jsonl"):
+            return []
+        if known is None:
+            known = self._found[stem] = Subagent(path)
+            self._forget()
+        return known.read()
+
+    def _forget(self) -> None:
+        over = [stem for stem, one in self._found.items() if not one.working]
+        for stem in over[: max(0, len(self._found) - 2 * _MOST)]:
+            del self._found[stem]
+
+    @property
+    def at_work(self) -> int:
+        return sum(1 for one in self._found.values() if one.working)
+
+    def asking(self) -> Call | None:
+        """The open call of one that works."""
+        calls = [call for one in self._found.values() if one.working and (call := one.transcript.talk.asking())]
+        return max(calls, key=lambda call: call.at, default=None)
+
+    def evidence(self, asked: bool) -> Evidence | None:
+        """What the one that did something last does."""
+        working = [one for one in self._found.values() if one.working]
+        said = [(one, told) for one in working if (told := one.transcript.talk.evidence(asked)) is not None]
+        if not said:
+            return None
+        one, told = max(said, key=lambda each: each[1].at)
+        return replace(told, says=f"subagent {one.name}: {told.says}", detail=told.detail or f"subagent {one.name}")
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(path for one in self._found.values() for path in one.transcript.files))

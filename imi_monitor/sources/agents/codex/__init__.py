@@ -1,0 +1,1 @@
+"""Codex: its daemon, its rollouts, its index and its locks."""

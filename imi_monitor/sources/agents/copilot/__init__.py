@@ -1,0 +1,1 @@
+"""GitHub Copilot: the events it writes down."""

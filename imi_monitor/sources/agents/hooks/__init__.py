@@ -1,0 +1,1 @@
+"""What the hooks of any agent program have told, read from the spool."""

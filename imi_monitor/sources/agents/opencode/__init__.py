@@ -1,0 +1,1 @@
+"""opencode: its database, and its server where it has one."""

@@ -1,0 +1,1 @@
+"""Which agent programs run on this machine, and in which folder."""

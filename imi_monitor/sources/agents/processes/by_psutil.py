@@ -1,0 +1,63 @@
+"""Processes where there is no /proc to read (macOS), by psutil. Names are asked of all, the rest of agents only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import psutil
+
+from imi_monitor import host
+from imi_monitor.sources.agents.base import AgentProcess
+from imi_monitor.sources.agents.processes import folding
+from imi_monitor.sources.agents.processes.folding import Found
+from imi_monitor.sources.agents.processes.procfs import Stat
+from imi_monitor.sources.agents.processes.programs import Named, name
+
+_started: dict[tuple[int, float], str | None] = {}  # (pid, began) -> as host tells it: that costs a `ps`
+
+
+def scan() -> Sequence[AgentProcess]:
+    found: dict[int, Found] = {}
+    parents: dict[int, int] = {}
+    for process in psutil.process_iter(["ppid", "name", "cmdline", "uids", "create_time", "status"]):
+        info = process.info
+        parents[process.pid] = info["ppid"] or 0
+        argv = tuple(info["cmdline"] or ())
+        named = name(info["name"] or "", argv, argv[0] if argv else None)
+        ours = info["uids"] is not None and info["uids"].real == os.getuid()
+        if named is not None and ours and info["status"] != psutil.STATUS_ZOMBIE:
+            one = _found(process, named, argv)
+            if one is not None:
+                found[process.pid] = one
+    for who in _started.keys() - {(one.stat.pid, one.began_at) for one in found.values()}:
+        del _started[who]
+    return folding.fold(found, parents, cwd_of)
+
+
+def cwd_of(pid: int) -> str | None:
+    try:
+        return psutil.Process(pid).cwd() or None
+    except psutil.Error:
+        return None
+
+
+def _found(process: psutil.Process, named: Named, argv: tuple[str, ...]) -> Found | None:
+    began = float(process.info["create_time"] or 0)
+    who = (process.pid, began)
+    if who not in _started:
+        _started[who] = host.start_time(process.pid)
+    started = _started[who]
+    if started is None:
+        return None
+    where = cwd_of(process.pid)
+    stat = Stat(process.pid, process.info["name"], "S", process.info["ppid"] or 0, started, _terminal(process))
+    return Found(stat, named, argv, where, where, began)
+
+
+def _terminal(process: psutil.Process) -> str | None:
+    try:
+        terminal: str | None = process.terminal()
+        return terminal
+    except (psutil.Error, AttributeError):
+        return None
