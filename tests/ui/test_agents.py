@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +25,7 @@ from imi_monitor.ui.panels.agents import agent_of
 from imi_monitor.ui.views.agents import AgentsView
 from imi_monitor.ui.views.explain import ExplainView, explained
 from imi_monitor.ui.views.peek import Peek, drawn_line
+from tests.helpers import ROOT
 from tests.ui import agent_worlds as made
 from tests.ui import worlds
 from tests.ui.payloads import PAYLOADS, bad_characters
@@ -480,3 +483,26 @@ def test_an_agent_that_has_left_has_no_pane(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_tool_without_a_target_is_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
     agent = replace(made.TESTS, truth=replace(made.TESTS.truth, tool=Tool("Bash")))
     assert agent_cells.doing(agent).plain == "Bash"
+
+
+_LOADED = """
+import asyncio, sys
+from imi_monitor.ui.app import ImiApp
+from tests.ui import agent_worlds, worlds
+
+async def main():
+    app = ImiApp(worlds.live(agent_worlds.trouble()), None)
+    async with app.run_test(size=(140, 40)) as pilot:
+        while app._shown is None or not app.panel(3).lines.rows:
+            await pilot.pause(0.05)
+        await pilot.pause(0.2)
+        assert app.meant_agent is not None
+        print([name for name in sys.modules if name.startswith(("imi_monitor.ui.views.", "imi_monitor.actions.stats"))])
+
+asyncio.run(main())
+"""
+
+
+def test_the_first_picture_waits_for_no_view() -> None:
+    done = subprocess.run([sys.executable, "-c", _LOADED], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "[]", done.stdout + done.stderr
