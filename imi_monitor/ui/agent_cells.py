@@ -71,6 +71,8 @@ def doing(agent: Agent, *, short: bool = False) -> Content:
     if stands == WORKS:
         return _working(agent, short=short)
     detail = agent.truth.detail or agent.facts.last_message or ""
+    if stands == UNCLEAR and agent.facts.format_note:  # `unknown (format) claude 9.9.9: …`
+        detail = agent.facts.format_note.removeprefix("unknown ")
     return _headed(word(agent), style(agent), detail, MUTED, short=short)
 
 

@@ -127,6 +127,10 @@ def test_a_claim_without_an_agent_is_shown_below_and_one_with_an_agent_is_not_sh
         (replace(made.ASKS, truth=replace(made.ASKS.truth, tool=None, detail=None)), "asks: something"),
         (made.UNCLAIMED, "plans · review this pull request"),
         (made.GUESSED, "unknown: nothing tells what it does"),
+        (
+            replace(made.GUESSED, facts=Facts(format_note="unknown (format) claude 9.9.9: a record")),
+            "unknown: (format) claude 9.9.9: a record",
+        ),
         (made.FAILED, "failed: API Error: 529 overloaded, limit reached"),
         (made.DEAD, "dead: its process is gone, in bash cargo test"),
         (made.DONE, "done: All 12 tests pass; the change log has an entry."),
@@ -256,7 +260,9 @@ def test_a_peek_goes_to_the_others_and_to_who_waits(tmp_path: Path) -> None:
         await until(pilot, lambda: "◆ codex · review-123" in screen(app))
         await pilot.press("E")
         await until(pilot, lambda: isinstance(app.screen, ExplainView) and "Believed" in screen(app))
-        await pilot.press("escape", "space")
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(app.screen, Peek))
+        await pilot.click(offset=(3, 3))
         await until(pilot, lambda: len(app.screen_stack) == 1)
 
     played(play, world, database)

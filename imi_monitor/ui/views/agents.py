@@ -55,7 +55,7 @@ class AgentsView(OfAgentView):
     def body(self) -> ComposeResult:
         yield Line("filter: text, !not, @agent, is:asking", "agents-filter")
         yield Lines(id="agents")
-        yield Static(id="agents-today")
+        yield Static(Content.styled("today  looking…", MUTED), id="agents-today")
 
     # -- drawing ----------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
@@ -131,11 +131,10 @@ class Peek(OfAgentView, ModalScreen[None]):
                 yield Row(f"{_key(line)} {number}", (drawn,))
         if self._failed is not None:
             yield Row("failed", (Content.styled(f"? {safe(self._failed, 300)}", "$error"),))
-        if not told:
-            seen = list(_seen_now(agent, width))
-            if not seen and self._failed is None:
-                seen = [Row("", (Content.styled(_NOTHING[self._kept], MUTED),))]
-            yield from seen
+        seen = [] if told else list(_seen_now(agent, width))
+        yield from seen
+        if self._failed is None and (self._kept is None or not (told or seen)):
+            yield Row("why", (Content.styled(_NOTHING[self._kept], MUTED),))
         if attention.standing(agent) == attention.ASKS:
             waits = Content.styled(f"◆ waits for you: {safe(agent_cells.waits_for(agent), 300)}", "bold $warning")
             yield Row("waits", (waits.truncate(width, ellipsis=True),))
@@ -146,6 +145,11 @@ class Peek(OfAgentView, ModalScreen[None]):
     async def _go(self, event: Lines.Chosen) -> None:
         event.stop()
         await self.run_action("app.go_to_chosen")
+
+    def on_click(self, event: events.Click) -> None:
+        """Beside it: enough seen."""
+        if event.widget is self:
+            self.action_leave()
 
     async def action_explain(self) -> None:
         await self.run_action("app.view('explain')")
