@@ -91,8 +91,8 @@ def test_who_waits_for_you_comes_first_the_most_patient_of_all() -> None:
 
 
 def test_where_somebody_is_comes_before_where_nobody_is() -> None:
-    inhabited = replace(agent_worlds.UNCLAIMED, key=FREE.key)
-    gone = replace(agent_worlds.ENDED, key=ALSO.key)
-    other = made.tree("feat-0")
-    facts = made.facts(FREE, other, agents=(inhabited, gone))
-    assert [tree.key.worktree for tree in Order("attention").sorted(facts, (other, FREE))] == ["aiops-c", "feat-0"]
+    lived_in, left, empty = made.tree("zz"), made.tree("feat-y"), made.tree("feat-0")
+    agents = (replace(agent_worlds.UNCLAIMED, key=lived_in.key), replace(agent_worlds.ENDED, key=left.key))
+    facts = made.facts(lived_in, left, empty, agents=agents)
+    ordered = Order("attention").sorted(facts, (left, empty, lived_in))
+    assert [tree.key.worktree for tree in ordered] == ["zz", "feat-0", "feat-y"]

@@ -53,7 +53,6 @@ _NOTHING = {None: "looking…", False: "nothing of this session is kept yet", Tr
 class Told:
     """One reading: what is new of the session, behind which everything else will be."""
 
-    agent: str
     lines: list[Line]
     cursor: int
     kept: bool
@@ -105,7 +104,7 @@ class Peek(OfAgentView, ModalScreen[None]):
     def _told(self, told: Told | ImiError) -> None:
         if isinstance(told, ImiError):
             self._failed = told.sentence
-        elif told.agent == self.agent_id:  # else the reader is elsewhere by now
+        else:
             self._failed, self._kept, self._cursor = None, told.kept, told.cursor
             for line in told.lines:
                 self._lines[_key(line)] = line
@@ -160,10 +159,10 @@ def read(connection: sqlite3.Connection, agent: Agent, behind: int) -> Told:
     ident = session_id(agent)
     session = next((one for one in session_reading.beginning_with(connection, ident) if one.id == ident), None)
     if session is None:
-        return Told(agent.id, [], 0, kept=False)
+        return Told([], 0, kept=False)
     cursor = timeline.cursor(connection, session.seq)
     lines = timeline.timeline(connection, session.seq, behind, MOST) if cursor > behind else []
-    return Told(agent.id, lines, cursor, kept=True)
+    return Told(lines, cursor, kept=True)
 
 
 def _key(line: Line) -> str:
