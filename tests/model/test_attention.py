@@ -52,7 +52,8 @@ def test_every_standing_has_a_group() -> None:
 
 def test_who_needs_a_person_first_however_they_are_listed() -> None:
     listed = [
-        one(states.WAITING, "z long", since=700), one(states.WAITING, "b short", since=5), one(states.WAITING, "a unknown", since=None),
+        one(states.WAITING, "z long", since=700), one(states.WAITING, "b short", since=5),
+        one(states.WAITING, "a unknown", since=None),
         one(states.RUNNING, "intruder", claim="other"), one(states.FAILED, "failed"), one(states.DEAD, "dead", ended=True),
         one(states.RUNNING, "a works", since=1), one(states.RUNNING, "b works", since=99), one(states.UNKNOWN, "unclear"),
         one(states.COMPLETED, "idle"), one(states.COMPLETED, "gone", ended=True),
