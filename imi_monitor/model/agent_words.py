@@ -23,6 +23,7 @@ from imi_monitor.model.agent import (
     WAITING,
     Agent,
     Evidence,
+    Truth,
 )
 from imi_monitor.model.text import count, safe
 
@@ -46,11 +47,22 @@ def doing(agent: Agent, limit: int = 120) -> str:
     tool = safe(str(truth.tool), limit) if truth.tool else ""
     detail = safe(truth.detail, limit) if truth.detail else ""
     if agent.state == WAITING:
-        what = f"{detail} ({tool})" if detail and tool and tool not in detail else detail or tool
+        what = safe(waits_for(truth), limit)
         return f"{word}: {what}" if what else word
     if agent.state in (RUNNING, PLANNING) and tool:
         return tool if agent.state == RUNNING else f"{word}: {tool}"
     return f"{word}: {detail}" if detail else word
+
+
+def waits_for(truth: Truth, *, tool_first: bool = False) -> str:
+    """`permission prompt (Bash pytest)`, or with what it is about in front, for a short line: `Bash pytest · permission prompt`;
+    empty when nobody told. Many sources say `permission for Bash pytest`: that tells of the tool already."""
+    tool, detail = str(truth.tool) if truth.tool else "", truth.detail or ""
+    if not tool or not detail:
+        return detail or tool
+    if tool_first:
+        return f"{tool} · {detail.replace(f' for {tool}', '', 1)}"
+    return detail if tool in detail else f"{detail} ({tool})"
 
 
 def where(agent: Agent) -> str:

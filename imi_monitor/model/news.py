@@ -53,7 +53,10 @@ def _by_agents(before: Snapshot, after: Snapshot) -> list[News]:
 
 
 def _of_agent(then: Agent | None, now: Agent, after: Snapshot) -> list[News]:
-    who, where = safe(now.name, 60), safe(now.key.worktree, 60) if now.key else "an unknown place"
+    known = (
+        then if then is not None and attention.over(now) else now
+    )  # who has left holds no claim, which gave its name
+    who, where = safe(known.name, 60), safe(now.key.worktree, 60) if now.key else "an unknown place"
     about = (now.id, now.truth.since or "")
     found = []
     if _intrudes(now) and not (then is not None and _intrudes(then)):

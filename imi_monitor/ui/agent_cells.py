@@ -71,15 +71,13 @@ def doing(agent: Agent, *, short: bool = False) -> Content:
     if stands == WORKS:
         return _working(agent, short=short)
     detail = agent.truth.detail or agent.facts.last_message or ""
+    if stands == UNCLEAR and agent.facts.format_note:  # `unknown (format) claude 9.9.9: …`
+        detail = agent.facts.format_note.removeprefix("unknown ")
     return _headed(word(agent), style(agent), detail, MUTED, short=short)
 
 
 def waits_for(agent: Agent, *, short: bool = False) -> str:
-    """`permission prompt (Bash pytest -q)`; in short what it is about comes first: `Bash pytest -q · permission prompt`."""
-    detail, tool = agent.truth.detail, str(agent.truth.tool) if agent.truth.tool else None
-    if detail and tool:
-        return f"{tool} · {detail}" if short else f"{detail} ({tool})"
-    return detail or tool or "something"
+    return agent_words.waits_for(agent.truth, tool_first=short) or "something"
 
 
 def _headed(head: str, colour: str, text: str, text_style: str, *, short: bool) -> Content:

@@ -36,11 +36,10 @@ class AgentKeys(Home):
 
     @property
     def meant_agent(self) -> Agent | None:
-        from imi_monitor.ui.views.base import View
-
-        for screen in reversed(self.screen_stack):
-            if isinstance(screen, View) and screen.agent_id is not None:
-                return self.agent(screen.agent_id)
+        for screen in reversed(self.screen_stack[1:]):  # which of them are views is not asked: that would load them all
+            ident = getattr(screen, "agent_id", None)
+            if isinstance(ident, str):
+                return self.agent(ident)
         return self._agent_on_home()
 
     def _agent_on_home(self) -> Agent | None:

@@ -33,9 +33,10 @@ def agent(state: str, name: str = "claude", *, ago: float = 5, ended: bool = Fal
             "asks: permission prompt (Bash rm x)",
         ),
         (
-            agent("waiting_for_input", detail="permission for Bash rm x", tool=Tool("Bash", "rm x")),
-            "asks: permission for Bash rm x",
+            agent("waiting_for_input", detail="permission for Bash rm x: it is outside", tool=Tool("Bash", "rm x")),
+            "asks: permission for Bash rm x: it is outside",
         ),
+        (agent("waiting_for_input", tool=Tool("Bash", "rm x")), "asks: Bash rm x"),
         (agent("waiting_for_input"), "asks"),
         (agent("failed", detail="API Error: 400"), "failed: API Error: 400"),
         (agent("completed"), "done"),

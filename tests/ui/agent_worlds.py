@@ -117,6 +117,23 @@ def rich() -> Snapshot:
     return replace(worlds.rich(), agents=tuple(agents))
 
 
+def demo(world: Snapshot) -> Snapshot:
+    """The demonstration's worktrees with agents in them: its own come and go with their processes, these stand still."""
+
+    def there(agent: Agent, place: str, cli: str, **truth: Any) -> Agent:
+        tree = next(tree for tree in world.worktrees if tree.key.worktree == place)
+        return replace(
+            agent, id=f"{cli}:demo", cli=cli, key=tree.key, cwd=tree.path, truth=replace(agent.truth, **truth)
+        )
+
+    return with_agents(
+        world,
+        there(EDITS, "feat-api", "claude", tool=Tool("Edit", "src/api.py"), since=ago(20)),
+        there(TESTS, "fix-bug", "codex", since=ago(3)),
+        there(ASKS, "feat-ui", "gemini", tool=Tool("Bash", "npm test"), since=ago(70)),
+    )
+
+
 def crowd(number: int = 40) -> Snapshot:
     """A lead's morning."""
     world = worlds.many(number)

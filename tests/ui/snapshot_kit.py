@@ -59,6 +59,7 @@ class Picture:
     options: dict[str, Any] = field(default_factory=dict)  # for ImiApp, such as read_only
     real: bool = False  # over the demonstration's repository: for all that asks git and the registry
     kept: bool = False  # the sessions of the world's agents are in the registry
+    dressed: Callable[[Snapshot], Snapshot] | None = None  # what is put on a real world that has none of its own
 
     @property
     def file(self) -> Path:
@@ -82,7 +83,8 @@ def taken(picture: Picture, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(command_log, "time", SimpleNamespace(monotonic=lambda: 0.0))
     monkeypatch.setenv("HOME", there.world.folder)
     monkeypatch.chdir(there.world.trunk)
-    return there.named(asyncio.run(_take(picture, there.snapshot, there.surroundings)))
+    world = there.snapshot if picture.dressed is None else picture.dressed(there.snapshot)
+    return there.named(asyncio.run(_take(picture, world, there.surroundings)))
 
 
 def _with_sessions(picture: Picture) -> str:

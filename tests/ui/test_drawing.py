@@ -13,13 +13,15 @@ from rich.cells import cell_len
 from textual.pilot import Pilot
 
 from imi_monitor.model import times
+from imi_monitor.model.agent import STATES, Agent, Evidence, Rejected, Tool, Truth
+from imi_monitor.model.agent import Facts as AgentFacts
 from imi_monitor.model.change import Change
-from imi_monitor.model.snapshot import Commit, EventLine, Failure, FileState, Health, Key, Snapshot, Waiting
+from imi_monitor.model.snapshot import Commit, EventLine, Failure, FileState, Health, Key, Snapshot, Waiting, Worktree
 from imi_monitor.ui import header, tree_line
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.facts import Facts
 from imi_monitor.ui.preferences import Preferences
-from tests.ui import made
+from tests.ui import agent_worlds, made
 from tests.ui.test_app import screen
 
 HOSTILE = [
@@ -76,6 +78,15 @@ def fed(
     asyncio.run(main())
 
 
+def hostile_agent(text: str, key: Key | None, state: str) -> Agent:
+    seen = Evidence(text, text, text, text, text, Tool(text, text), or_else=frozenset({text}))
+    truth = Truth(state, text, text, text, text, Tool(text, text), (seen,), (Rejected(seen, text),))
+    told = dict.fromkeys(("version", "model", "title", "branch", "started_at", "turn_at", "prompt", "last_message", "parent",
+                          "tmux", "zellij", "format_note"), text)  # fmt: skip
+    facts = AgentFacts(files=(text, text), subagents=3, context_used=3, context_size=2, tokens_in=3, **told)  # type: ignore[arg-type]
+    return Agent(f"{text}{key}{state}", text, text, key, text, text, 7, text, truth, facts, text, "other", text)
+
+
 def hostile_world(text: str) -> Snapshot:
     now = times.stamp()
     key = Key("here", text, text)
@@ -90,6 +101,7 @@ def hostile_world(text: str) -> Snapshot:
     return replace(
         made.world(one, two),
         changes=(change,), events=(EventLine(1, text, now, text, text, text, text),), waiting=(Waiting(key, text, now, 1),),
+        agents=tuple(hostile_agent(text, key, state) for key in (one.key, two.key, None) for state in STATES),
         collisions=(made.conflict(one, two), made.conflict(one, None)), health=(Health(text, now, bad),),
     )  # fmt: skip
 
@@ -99,7 +111,7 @@ def hostile_world(text: str) -> Snapshot:
 def test_hostile_text_is_harmless_in_every_panel(text: str, size: tuple[int, int]) -> None:  # T2
     async def play(app: ImiApp, pilot: Pilot[Any], engine: Fed) -> None:
         for keys in ("1", "2", "3", "4", "5", "escape", "b", "b", "b", "a", "escape", "y", "escape", "question_mark", "escape",
-                     "colon", "escape", "M", "R"):  # fmt: skip
+                     "colon", "escape", "A", "escape", "E", "escape", "3", "end", "E", "escape", "1", "M", "R"):  # fmt: skip
             await pilot.press(keys)
             shown = screen(app)
             assert not any((ord(char) < 32 and char != "\n") or 0x7F <= ord(char) < 0xA0 for char in shown)
@@ -120,10 +132,17 @@ def test_every_row_is_as_wide_as_its_room(room: int) -> None:
         made.tree("feat-日本", by="x", how="dead"), made.tree("main"), made.tree("gone", missing=True, git=None),
         made.tree("fix-new", git=None),
     ]  # fmt: skip
-    plan = tree_line.plan(room, trees, several=False)
+    agents = {tree.key: (*agent_worlds.trouble().agents, agent_worlds.UNCLAIMED)[place : place + 3]
+              for place, tree in enumerate(trees)}  # fmt: skip
+    for here in ({}, agents):
+        all_rows_fit(room, trees, here)
+
+
+def all_rows_fit(room: int, trees: list[Worktree], agents: dict[Key, tuple[Agent, ...]]) -> None:
+    plan = tree_line.plan(room, trees, several=False, agents=agents)
     head = tree_line.head(plan)
     for tree in trees:
-        part = tree_line.Part(tree, "59m", 12, True, made.NOW)
+        part = tree_line.Part(tree, "59m", 12, True, made.NOW, agents.get(tree.key, ()))
         line = tree_line.one_line(part, plan)
         assert line.cell_length == head.cell_length <= room
         assert line.plain.rstrip().endswith("59m"), "the age is the last thing to be cut"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from imi_monitor.model.snapshot import Failure
+from imi_monitor.ui.facts import Facts
 from imi_monitor.ui.filtering import STATES, Filter
-from tests.ui import made
+from tests.ui import agent_worlds, made, worlds
 
 DIRTY = made.tree("feat-api", by="claude-1", git=made.dirty(), changed=5)
 STALE = made.tree("fix-Bug", by="codex-1", how="stale")
@@ -73,3 +76,22 @@ def test_a_state_nobody_knows_is_said_and_leaves_nothing_out() -> None:
 def test_an_unfinished_word_is_no_mistake() -> None:
     for text in ("is:", "is:d", "is:cl"):
         assert Filter(text).problem == "" and len(found(text)) == len(ALL)
+
+
+def test_states_of_agents() -> None:
+    facts = Facts(agent_worlds.trouble(), worlds.NOW)
+    trees = facts.snapshot.worktrees
+
+    def those(text: str) -> set[str]:
+        return {tree.key.worktree for tree in Filter(text).apply(facts, trees)}
+
+    assert those("is:asking") == {"feat-ui", "review-123"}
+    assert those("is:working") == {"feat-api", "fix-bug"}
+    assert those("is:intruded") == {"feat-api"}
+    assert those("is:failed") == {"devops-ci"}
+    assert those("is:dead") == set(), "whose place another has taken is not what the worktree is about"
+    assert those("@gemini") == {"feat-ui"}, "who has left is not there"
+    assert those("@aider") == {"devops-ci"} and those("@codex-1") == {"fix-bug"}
+    assert those("@codex") == {"feat-api", "fix-bug", "review-123"}
+    died = made.facts(DIRTY, agents=(replace(agent_worlds.DEAD, key=DIRTY.key),))
+    assert [tree.key for tree in Filter("is:dead").apply(died, [DIRTY])] == [DIRTY.key]

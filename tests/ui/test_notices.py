@@ -59,6 +59,31 @@ def test_called_back_when_away(tmp_path: Path) -> None:
         assert output.count(b"\x1b]9;") == 1 and output.count(b"\x1b[23;2t") == 1
 
 
+def test_called_back_when_an_agent_begins_to_wait(tmp_path: Path) -> None:
+    with fed(tmp_path, "at_work", "asking") as terminal:
+        news(terminal)
+        terminal.until(b"\x1b]9;imi: codex-1 asks in fix-bug: permission prompt (and 1 more)\x1b\\")
+        terminal.send(b"q")
+        assert terminal.ended() == 0
+
+
+@pytest.mark.parametrize(
+    ("chosen", "says"),
+    [
+        ("asking = false", b"\x1b]9;imi: claude-1 is done in feat-api\x1b\\"),
+        ("finished = false", b"\x1b]9;imi: codex-1 asks in fix-bug: permission prompt\x1b\\"),
+    ],
+)
+def test_news_of_agents_can_be_turned_off(tmp_path: Path, chosen: str, says: bytes) -> None:
+    settings(chosen)
+    with fed(tmp_path, "at_work", "asking") as terminal:
+        news(terminal)
+        terminal.until(says)
+        terminal.send(b"q")
+        assert terminal.ended() == 0
+        assert terminal.output.count(b"\x1b]9;") == 1
+
+
 def test_the_title_is_given_back_at_the_end(tmp_path: Path) -> None:
     with fed(tmp_path, "busy", "taken_over") as terminal:
         news(terminal)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
+from imi_monitor.model.agent import Agent, Facts, Truth
 from imi_monitor.model.errors import Refused
 from imi_monitor.ui import availability, browsing, editor, open_with, opening
 from imi_monitor.ui.app import ImiApp
@@ -359,3 +360,73 @@ def test_the_browser_gets_the_page_and_nothing_else(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("BROWSER", str(tool))
     assert browsing.browse("https://x/$(touch owned)") is True
     assert (tmp_path / "seen").read_text().strip() == "1 https://x/$(touch owned)"
+
+
+# -- an agent's own pane ------------------------------------------------------------------------------------------------
+
+
+def agent_at(pid: int | None, **facts: str) -> Agent:
+    truth = Truth("running", None, "registry", "exact")
+    return Agent("claude:1", "claude", "claude-1", None, None, "1", pid, None, truth, Facts(**facts))  # type: ignore[arg-type]
+
+
+def test_tmux_goes_to_the_pane_in_which_the_agent_runs(tmux: Ask, tmp_path: Path) -> None:
+    there = tmux("new-window", "-d", "-P", "-F", "#{pane_id} #{pane_pid}", "-c", "/", "sh", "-c", "sleep 300; :")
+    pane, leader = there.split()
+    beside = tmux("split-window", "-d", "-P", "-F", "#{pane_id}", "-t", pane, "-c", "/", "sleep 300")
+    tmux("select-pane", "-t", beside)
+    for pid in (int(leader), child_of(int(leader)), None):
+        tmux("select-window", "-t", "0")
+        tmux("select-pane", "-t", beside)
+        agent = agent_at(pid, tmux=f"one:@1.{pane}")
+        assert opening.has_pane(agent)
+        assert opening.open_agent("tmux", agent, str(tmp_path), "feat-api") == "claude-1: its own pane"
+        assert tmux("display-message", "-p", "#{pane_id}") == pane
+    assert panes(tmux).count(str(tmp_path)) == 1, "no window was opened beside it"
+
+
+def child_of(pid: int) -> int:
+    for _ in range(200):
+        found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        if found:
+            return int(found[0])
+        time.sleep(0.02)
+    raise AssertionError(f"{pid} has no child")
+
+
+@pytest.mark.parametrize("place", ["%99", "no pane", "%0; kill-server", "one:@1.%"])
+def test_a_pane_that_is_not_the_agents_is_not_gone_to(tmux: Ask, tmp_path: Path, place: str) -> None:
+    """Gone, unreadable, or one of another server that has the same name: then the worktree's place, as always."""
+    other = tmux("new-window", "-d", "-P", "-F", "#{pane_id}", "-c", "/", "sleep", "300")
+    (tmp_path / "feat-api").mkdir()
+    for pane in (place, other):
+        said = opening.open_agent("tmux", agent_at(os.getpid(), tmux=pane), str(tmp_path / "feat-api"), "feat-api")
+        assert said in ("feat-api: a new tmux window", "feat-api: the pane that is already open there")
+        assert tmux("display-message", "-p", "#{pane_current_path}") == str(tmp_path / "feat-api")
+
+
+@pytest.mark.parametrize(
+    ("version", "place", "goes"),
+    [
+        ("0.45.0", "one:1", True),
+        ("0.44.1", ":terminal_1", True),
+        ("0.44.0", "one:1", False),  # tells of panes, but cannot go to one
+        ("0.43.1", "one:1", False),
+        ("0.45.0", "two:1", False),  # another session
+        ("0.45.0", "one:plugin_1", False),
+        ("0.45.0", "one:", False),
+        ("0.45.0", "--help", False),
+    ],
+)
+def test_zellij_goes_to_the_agents_pane_if_it_can(
+    zellij: Zellij, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, place: str, goes: bool
+) -> None:
+    monkeypatch.setenv("ZELLIJ_SESSION_NAME", "one")
+    zellij.version(version)
+    own = zellij.state["panes"][0]
+    zellij.change(panes=[own, {**own, "id": 1, "pane_cwd": "/"}])
+    agent = agent_at(4711, zellij=place)
+    assert opening.has_pane(agent)
+    said = opening.open_agent("zellij", agent, str(tmp_path), "feat-api")
+    assert (said == "claude-1: its own pane") is goes
+    assert ("focus-pane-id terminal_1" in zellij.told()) is goes

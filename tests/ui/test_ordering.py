@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
 from imi_monitor.model.snapshot import Worktree
+from imi_monitor.ui.facts import Facts
 from imi_monitor.ui.ordering import GROUPS, SORTS, Heading, Order, after
-from tests.ui import made
+from tests.ui import agent_worlds, made, worlds
 
 MAIN = made.tree("main")
 HELD = made.tree("feat-b", by="claude-1", git=made.dirty(2, trunk_ahead=1), changed=30)
@@ -78,3 +80,19 @@ def test_a_group_loses_nobody() -> None:
 
 def test_next_goes_round() -> None:
     assert [after(["a", "b"], now) for now in ("a", "b", "gone")] == ["b", "a", "a"]
+
+
+def test_who_waits_for_you_comes_first_the_most_patient_of_all() -> None:
+    facts = Facts(agent_worlds.trouble(), worlds.NOW)
+    trees = facts.snapshot.worktrees
+    for shuffled in itertools.permutations(trees):
+        ordered = [tree.key.worktree for tree in Order("attention").sorted(facts, shuffled)]
+        assert ordered == ["review-123", "feat-ui", "devops-ci", "feat-api", "fix-bug", "trunk-main"]
+
+
+def test_where_somebody_is_comes_before_where_nobody_is() -> None:
+    lived_in, left, empty = made.tree("zz"), made.tree("feat-y"), made.tree("feat-0")
+    agents = (replace(agent_worlds.UNCLAIMED, key=lived_in.key), replace(agent_worlds.ENDED, key=left.key))
+    facts = made.facts(lived_in, left, empty, agents=agents)
+    ordered = Order("attention").sorted(facts, (left, empty, lived_in))
+    assert [tree.key.worktree for tree in ordered] == ["zz", "feat-0", "feat-y"]

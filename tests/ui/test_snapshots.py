@@ -7,11 +7,7 @@ from pathlib import Path
 
 import pytest
 
-<<<<<<< HEAD
-from tests.ui import agent_worlds, worlds
-=======
-from tests.ui import shop, worlds
->>>>>>> h2
+from tests.ui import agent_worlds, shop, worlds
 from tests.ui.snapshot_kit import ACCEPTING, FOLDER, LEAST, MIDDLE, NARROW, Picture, check, taken, unused
 
 LIGHT = "imi-light"
@@ -58,7 +54,7 @@ PICTURES = [
     Picture("palette-60", size=NARROW, keys=("colon", *"rem")),
     Picture("home-small", size=(38, 11)),
     # the demonstration as it is after some twenty minutes: the picture of the README
-    Picture("home-demo", real=True),
+    Picture("home-demo", real=True, dressed=agent_worlds.demo),
     # agents at work, and in trouble
     Picture("agents-140", agent_worlds.at_work),
     Picture("agents-100", agent_worlds.at_work, size=MIDDLE, keys=("3",)),

@@ -62,10 +62,15 @@ class Feed:
 
 def live(*snapshots: Snapshot) -> Callable[[], AbstractAsyncContextManager[Engine]]:
     """What ImiApp takes instead of `engine.live`."""
+    return live_from(Feed(*snapshots))
+
+
+def live_from(feed: Feed) -> Callable[[], AbstractAsyncContextManager[Engine]]:
+    """The same with a feed into which more can be put."""
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[Engine]:
-        yield cast(Engine, Feed(*snapshots))
+        yield cast(Engine, feed)
 
     return opened
 

@@ -40,7 +40,7 @@ class AgentsView(OfAgentView):
     label = "Agents"
     help = "the lead's view: every agent by who needs you, works, is idle, done or dead"
     BINDINGS = [
-        Binding("enter", "go", "Go there", key_display="⏎"),
+        Binding("enter", "go", "Go there", key_display="⏎", priority=True),
         Binding("space", "peek", "Peek"),
         Binding("E", "app.do('explain')", "Explain"),
         WAITING,
@@ -55,7 +55,7 @@ class AgentsView(OfAgentView):
     def body(self) -> ComposeResult:
         yield Line("filter: text, !not, @agent, is:asking", "agents-filter")
         yield Lines(id="agents")
-        yield Static(id="agents-today")
+        yield Static(Content.styled("today  looking…", MUTED), id="agents-today")
 
     # -- drawing ----------------------------------------------------------------------------------------------------
 
@@ -130,8 +130,10 @@ class AgentsView(OfAgentView):
         event.stop()
         await self.run_action("app.go_to_chosen")
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return action != "go" or not isinstance(self.focused, Input)  # there the key ends the typing
+
     async def action_go(self) -> None:
-        """By a click on the key's name; the list tells of the key itself."""
         await self.run_action("app.go_to_chosen")
 
     async def action_peek(self) -> None:

@@ -72,12 +72,13 @@ def title(agent: Agent, now: datetime) -> Content:
 
 def explained(agent: Agent, now: datetime, width: int) -> list[Content]:
     """Everything about one agent, line by line."""
-    return [
+    lines = [
         *_headed("State", _state(agent, now, width)),
         *_headed("Believed", _used(agent.truth.used, now, width), "nobody tells what it does: unknown is not idle"),
         *_headed("Set aside", _rejected(agent.truth.rejected, now, width)),
         *_headed("Session", _session(agent, now, width)),
     ]
+    return [line.truncate(width, ellipsis=True) for line in lines]
 
 
 def _headed(name: str, lines: Iterator[Content], otherwise: str = "") -> list[Content]:
@@ -155,16 +156,17 @@ def _session(agent: Agent, now: datetime, width: int) -> Iterator[Content]:
     for label, text in agent_words.known(agent, now):
         if label not in _SHOWN_OTHERWISE:
             yield from _fact(label, text, width, "$warning" if label == "note" else "")
-    yield from _context(agent)
+    yield from _context(agent, width)
     yield from _files(agent, width)
 
 
-def _context(agent: Agent) -> Iterator[Content]:
+def _context(agent: Agent, width: int) -> Iterator[Content]:
     """`context    ██████████░░░░░░░░░░ 59%  118k of 200k`."""
     share, facts = attention.context(agent), agent.facts
     if share is not None:
         told = f" {share:.0%}  {agent_cells.token_count(facts.context_used)} of {agent_cells.token_count(facts.context_size)}"
-        yield _labelled("context").append(agent_cells.gauge(share, _GAUGE)).append(Content(told))
+        room = min(_GAUGE, width - _LABEL - 3 - len(told))
+        yield _labelled("context").append(agent_cells.gauge(share, max(0, room))).append(Content(told))
     elif facts.context_used is not None:
         yield _labelled("context").append(Content(f"{agent_cells.token_count(facts.context_used)}, of an unknown size"))
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
@@ -53,7 +53,6 @@ _NOTHING = {None: "looking…", False: "nothing of this session is kept yet", Tr
 class Told:
     """One reading: what is new of the session, behind which everything else will be."""
 
-    agent: str
     lines: list[Line]
     cursor: int
     kept: bool
@@ -105,7 +104,7 @@ class Peek(OfAgentView, ModalScreen[None]):
     def _told(self, told: Told | ImiError) -> None:
         if isinstance(told, ImiError):
             self._failed = told.sentence
-        elif told.agent == self.agent_id:  # else the reader is elsewhere by now
+        else:
             self._failed, self._kept, self._cursor = None, told.kept, told.cursor
             for line in told.lines:
                 self._lines[_key(line)] = line
@@ -131,11 +130,10 @@ class Peek(OfAgentView, ModalScreen[None]):
                 yield Row(f"{_key(line)} {number}", (drawn,))
         if self._failed is not None:
             yield Row("failed", (Content.styled(f"? {safe(self._failed, 300)}", "$error"),))
-        if not told:
-            seen = list(_seen_now(agent, width))
-            if not seen and self._failed is None:
-                seen = [Row("", (Content.styled(_NOTHING[self._kept], MUTED),))]
-            yield from seen
+        seen = [] if told else list(_seen_now(agent, width))
+        yield from seen
+        if self._failed is None and (self._kept is None or not (told or seen)):
+            yield Row("why", (Content.styled(_NOTHING[self._kept], MUTED),))
         if attention.standing(agent) == attention.ASKS:
             waits = Content.styled(f"◆ waits for you: {safe(agent_cells.waits_for(agent), 300)}", "bold $warning")
             yield Row("waits", (waits.truncate(width, ellipsis=True),))
@@ -147,6 +145,11 @@ class Peek(OfAgentView, ModalScreen[None]):
         event.stop()
         await self.run_action("app.go_to_chosen")
 
+    def on_click(self, event: events.Click) -> None:
+        """Beside it: enough seen."""
+        if event.widget is self:
+            self.action_leave()
+
     async def action_explain(self) -> None:
         await self.run_action("app.view('explain')")
 
@@ -156,10 +159,10 @@ def read(connection: sqlite3.Connection, agent: Agent, behind: int) -> Told:
     ident = session_id(agent)
     session = next((one for one in session_reading.beginning_with(connection, ident) if one.id == ident), None)
     if session is None:
-        return Told(agent.id, [], 0, kept=False)
+        return Told([], 0, kept=False)
     cursor = timeline.cursor(connection, session.seq)
     lines = timeline.timeline(connection, session.seq, behind, MOST) if cursor > behind else []
-    return Told(agent.id, lines, cursor, kept=True)
+    return Told(lines, cursor, kept=True)
 
 
 def _key(line: Line) -> str:

@@ -1,0 +1,90 @@
+"""How agents stand, who needs a person first, and who still matters where another has come."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from imi_monitor.model import agent as states
+from imi_monitor.model import attention
+from imi_monitor.model.agent import Agent, Facts
+from tests.ui import agent_worlds as made
+from tests.ui.worlds import ago
+
+
+def one(state: str, name: str = "claude", *, claim: str = "none", **more: object) -> Agent:
+    return replace(made.agent("claude", "feat-api", state, session=name, **more), name=name, claim=claim)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("agent", "stands", "group"),
+    [
+        (one(states.WAITING), "asks", "Needs you"),
+        (one(states.WAITING, claim="other"), "asks", "Needs you"),
+        (one(states.RUNNING, claim="other"), "intrudes", "Needs you"),
+        (one(states.COMPLETED, claim="other"), "intrudes", "Needs you"),
+        (one(states.UNKNOWN, claim="other"), "intrudes", "Needs you"),
+        (one(states.COMPLETED, claim="other", ended=True), "ended", "Done"),
+        (one(states.FAILED), "failed", "Needs you"),
+        (one(states.FAILED, ended=True), "failed", "Done"),
+        (one(states.DEAD, ended=True), "dead", "Dead"),
+        (one(states.DEAD, claim="other", ended=True), "dead", "Dead"),
+        (one(states.RUNNING), "works", "Working"),
+        (one(states.PLANNING), "works", "Working"),
+        (one(states.UNKNOWN), "unknown", "Unknown"),
+        (one("a state of tomorrow"), "unknown", "Unknown"),
+        (one(states.COMPLETED), "idle", "Idle"),
+        (one(states.CANCELLED), "idle", "Idle"),
+        (one(states.CANCELLED, ended=True), "ended", "Done"),
+        (one(states.RUNNING, facts=Facts(ended_at=ago(5))), "ended", "Done"),  # it said so itself
+    ],
+)
+def test_how_it_stands(agent: Agent, stands: str, group: str) -> None:
+    assert (attention.standing(agent), attention.group(agent)) == (stands, group)
+    assert stands in attention.STANDINGS and group in attention.GROUPS
+
+
+def test_every_standing_has_a_group() -> None:
+    assert set(attention.GROUPS) == {attention._GROUP_OF[stands] for stands in attention.STANDINGS}
+
+
+def test_who_needs_a_person_first_however_they_are_listed() -> None:
+    listed = [
+        one(states.WAITING, "z long", since=700), one(states.WAITING, "b short", since=5),
+        one(states.WAITING, "a unknown", since=None),
+        one(states.RUNNING, "intruder", claim="other"), one(states.FAILED, "failed"), one(states.DEAD, "dead", ended=True),
+        one(states.RUNNING, "a works", since=1), one(states.RUNNING, "b works", since=99), one(states.UNKNOWN, "unclear"),
+        one(states.COMPLETED, "idle"), one(states.COMPLETED, "gone", ended=True),
+    ]  # fmt: skip
+    for shuffled in itertools.islice(itertools.permutations(listed), 0, 40_000, 997):
+        assert [agent.name for agent in attention.ordered(shuffled)] == [agent.name for agent in listed]
+
+
+def test_who_left_makes_room_for_who_came_after() -> None:
+    gone = one(states.DEAD, "gone", since=600, ended=True, facts=Facts(started_at=ago(900)))
+    newer = one(states.RUNNING, "newer", facts=Facts(started_at=ago(300)))
+    older = one(states.RUNNING, "older", facts=Facts(started_at=ago(900)))
+    undated = one(states.RUNNING, "undated", facts=Facts())
+    later = one(states.COMPLETED, "later", since=100, ended=True, facts=Facts(started_at=ago(500)))
+
+    def left(*agents: Agent) -> list[str]:
+        return [agent.name for agent in attention.present(agents)]
+
+    assert left(gone) == ["gone"]
+    assert left(gone, newer) == ["newer"]
+    assert left(gone, older) == ["gone", "older"], "who was there before has not taken its place"
+    assert left(gone, undated) == ["undated"]
+    assert left(gone, later) == ["later"]
+    assert left(newer, older) == ["newer", "older"], "nobody who is there is left out"
+    assert left() == []
+
+
+def test_numbers_that_nobody_told_are_not_zero() -> None:
+    bare = one(states.RUNNING, facts=Facts())
+    assert attention.tokens(bare) is None and attention.context(bare) is None
+    assert attention.tokens(one(states.RUNNING, facts=Facts(tokens_out=7))) == 7
+    assert attention.context(one(states.RUNNING, facts=Facts(context_used=5))) is None
+    for size, share in ((0, None), (-3, None), (10, 0.5), (4, 1.0)):
+        assert attention.context(one(states.RUNNING, facts=Facts(context_used=5, context_size=size))) == share

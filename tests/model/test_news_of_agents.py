@@ -1,0 +1,111 @@
+"""What agents come to, told once, with who and where; and what of it is no news."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from imi_monitor import config
+from imi_monitor.model import agent as states
+from imi_monitor.model import news
+from imi_monitor.model.agent import Agent
+from imi_monitor.model.news import between
+from imi_monitor.model.snapshot import EventLine, Snapshot
+from tests.ui import agent_worlds as made
+from tests.ui import worlds
+
+
+def world(*agents: Agent) -> Snapshot:
+    return made.with_agents(worlds.busy(), *agents)
+
+
+def told(before: Agent | None, after: Agent) -> list[tuple[str, str]]:
+    return [(one.kind, one.text) for one in between(world(*([before] if before else [])), world(after))]
+
+
+def now(agent: Agent, state: str, *, ended: bool = False, **truth: object) -> Agent:
+    return replace(agent, truth=replace(agent.truth, state=state, ended=ended, **truth))  # type: ignore[arg-type]
+
+
+WORKS = made.EDITS
+FREE = made.UNCLAIMED
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        (WORKS, now(WORKS, states.WAITING, detail="plan"), [("asking", "claude-1 asks in feat-api: plan")]),
+        (WORKS, now(WORKS, states.WAITING, detail=None), [("asking", "claude-1 asks in feat-api")]),
+        (
+            None,
+            now(WORKS, states.WAITING, detail=None),
+            [("asking", "claude-1 asks in feat-api")],
+        ),  # it asks at its start
+        (now(WORKS, states.WAITING), now(WORKS, states.WAITING, detail="plan"), []),
+        (now(WORKS, states.WAITING), WORKS, []),
+        (WORKS, now(WORKS, states.COMPLETED), [("finished", "claude-1 is done in feat-api")]),
+        (WORKS, now(WORKS, states.COMPLETED, ended=True), [("finished", "claude-1 is done in feat-api")]),
+        (now(WORKS, states.WAITING), now(WORKS, states.COMPLETED), [("finished", "claude-1 is done in feat-api")]),
+        (now(WORKS, states.COMPLETED), now(WORKS, states.COMPLETED, ended=True), []),
+        (now(WORKS, states.UNKNOWN), now(WORKS, states.COMPLETED), []),
+        (WORKS, now(WORKS, states.CANCELLED), []),  # by a person's own hand
+        (WORKS, now(WORKS, states.UNKNOWN), []),
+        (WORKS, now(WORKS, states.FAILED, detail="limit"), [("failed", "claude-1 failed in feat-api: limit")]),
+        (now(WORKS, states.COMPLETED), now(WORKS, states.FAILED), []),
+        (FREE, now(FREE, states.DEAD, ended=True), [("dead", "claude died at work in review-123")]),
+        (now(FREE, states.COMPLETED), now(FREE, states.DEAD, ended=True), []),
+        (None, now(FREE, states.DEAD, ended=True), []),
+        (None, now(FREE, states.FAILED), []),
+        (None, now(FREE, states.COMPLETED), []),
+        (WORKS, now(WORKS, states.WAITING, confidence=states.GUESS), []),
+        (None, made.INTRUDER, [("intruder", "codex works in feat-api, which claude-1 has claimed")]),
+        (made.INTRUDER, now(made.INTRUDER, states.COMPLETED), []),
+        (made.INTRUDER, now(made.INTRUDER, states.WAITING, detail=None), [("asking", "codex asks in feat-api")]),
+    ],
+)
+def test_what_an_agent_comes_to(before: Agent | None, after: Agent, says: list[tuple[str, str]]) -> None:
+    assert told(before, after) == says
+
+
+def test_who_takes_its_claim_with_it_is_told_of_once() -> None:
+    holder = replace(WORKS, pid=4711)  # the process of the claim
+    gone = now(holder, states.DEAD, ended=True)
+    before, after = world(holder), world(gone)
+    assert between(before, after) == [], "the registry has not noticed yet"
+    trees = [replace(tree, claim=replace(tree.claim, state="dead")) if tree.claim and tree.key == WORKS.key else tree
+             for tree in after.worktrees]  # fmt: skip
+    noticed = replace(after, worktrees=tuple(trees))
+    assert [one.kind for one in between(before, noticed)] == ["claim_lost"]
+    assert [one.kind for one in between(after, noticed)] == ["claim_lost"]
+
+
+def test_what_was_so_before_anybody_looked_is_no_news() -> None:
+    unread = replace(world(), health=tuple(one for one in worlds.busy().health if one.source != "agents"))
+    assert between(unread, world(made.ASKS, made.INTRUDER)) == []
+    assert between(replace(world(), complete=False), world(made.ASKS)) == []
+
+
+def test_the_most_urgent_comes_first_and_nothing_twice() -> None:
+    before = made.at_work()
+    after = made.asking()
+    found = between(before, after)
+    assert [one.kind for one in found] == ["asking", "finished"]
+    assert between(after, after) == [] and len(set(found)) == len(found)
+
+
+def test_what_the_registry_writes_down_of_seen_agents_is_not_told_again() -> None:
+    ended = EventLine(9, "session.ended", worlds.ago(0), worlds.REPO, "feat-api", "claude-1", "{}")
+    before = made.at_work()
+    assert between(before, replace(before, events=(*before.events, ended))) == []
+
+
+def test_each_kind_can_be_turned_off() -> None:
+    assert {f"notify.{kind}" for kind in news.KINDS} <= set(config.KEYS)
+
+
+def test_hostile_names_are_harmless() -> None:
+    bad = "\x1b]0;x\x07{0}\u202e"
+    asks = replace(now(WORKS, states.WAITING, detail=bad), cli=bad, id=bad)
+    texts = [one.text for one in between(world(), world(asks))]
+    assert texts and all(text.isprintable() and "{0}" in text for text in texts)

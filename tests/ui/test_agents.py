@@ -1,0 +1,520 @@
+"""Agents on the dashboard, by keys: who waits, what one says, why imi says so, all of them for a lead."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from imi_monitor.actions.context import Context
+from imi_monitor.actions.timeline import Line
+from imi_monitor.model import agent as states
+from imi_monitor.model.agent import Facts, Tool
+from imi_monitor.model.snapshot import Snapshot
+from imi_monitor.ui import agent_cells, agent_filter, agent_line, opening
+from imi_monitor.ui.app import ImiApp
+from imi_monitor.ui.panels.agents import agent_of
+from imi_monitor.ui.views.agents import AgentsView
+from imi_monitor.ui.views.explain import ExplainView, explained
+from imi_monitor.ui.views.peek import Peek, drawn_line
+from tests.helpers import ROOT
+from tests.ui import agent_worlds as made
+from tests.ui import worlds
+from tests.ui.payloads import PAYLOADS, bad_characters
+from tests.ui.snapshot_kit import stand_still
+from tests.ui.test_app import screen, until
+
+Play = Callable[[ImiApp, Pilot[Any], worlds.Feed], Awaitable[None]]
+
+
+@pytest.fixture(autouse=True)
+def still(monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_still(monkeypatch)
+    for name in ("TMUX", "ZELLIJ"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def played(play: Play, world: Snapshot, database: str | None = None, size: tuple[int, int] = (140, 40)) -> None:
+    feed = worlds.Feed(world)
+
+    async def main() -> None:
+        app = ImiApp(worlds.live_from(feed), lambda _where: Context(database=database))
+        app.animation_level = "none"
+        async with app.run_test(size=size, notifications=True) as pilot:
+            await until(pilot, lambda: app._shown is world)
+            await play(app, pilot, feed)
+
+    asyncio.run(main())
+
+
+def selected(app: ImiApp) -> str:
+    return app._selected.worktree if app._selected else ""
+
+
+def said(app: ImiApp) -> list[str]:
+    return [str(one.message) for one in app._notifications]
+
+
+def head(app: ImiApp) -> str:
+    return screen(app).splitlines()[0]
+
+
+# -- rows -----------------------------------------------------------------------------------------------------------
+
+
+def test_who_needs_you_is_on_top_in_both_lists() -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
+        names = [tree.key.worktree for tree in app.worktrees.listed]
+        assert names[:3] == ["review-123", "feat-ui", "devops-ci"], "who waits longest, then who waits, then who failed"
+        shown = [agent_of(row.key) for row in app.panel(3).lines.rows]
+        assert shown[:4] == ["codex:asks", made.ASKS.id, made.INTRUDER.id, made.FAILED.id]
+        assert None in shown[len(app._shown.agents) :], "who stands in line comes last"  # type: ignore[union-attr]
+        for words in ("2 asking", "1 intruder", "1 failed", "3 working"):
+            assert words in head(app)
+
+    played(play, made.trouble())
+
+
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [
+        ((140, 40), ["codex, unclaimed", "asks: Bash npm test", "codex 2 intrudes", "failed: API Error", "done: All 12",
+                     "claude-1 +1", "(claude) +1", "12k tok socket", "~title", "? aider"]),
+        ((60, 20), ["(codex, unclaimed)", "asks: question 11m", "codex 2 intrudes", "(claude-1 +1)", "failed: API Error: 529"]),
+    ],
+)  # fmt: skip
+def test_a_row_tells_who_is_there_and_what_that_one_does(size: tuple[int, int], words: list[str]) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
+        for wanted in words:
+            assert wanted in screen(app), wanted
+
+    played(play, made.trouble(), size=size)
+
+
+def test_a_claim_without_an_agent_is_shown_below_and_one_with_an_agent_is_not_shown_twice() -> None:
+    world = made.with_agents(worlds.busy(), made.EDITS)
+
+    async def play(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
+        rows = [row.lines[0].plain for row in app.panel(3).lines.rows]
+        assert [row.split()[1] for row in rows[:3]] == ["claude-1", "codex-1", "gemini-2"]
+        assert "holds" in rows[1] and "works" in rows[0] and "waits for feat-api, first in line" in rows[3]
+
+    played(play, world)
+
+
+@pytest.mark.parametrize(
+    ("agent", "words"),
+    [
+        (made.EDITS, "Edit src/api.ts +2 subagents"),
+        (made.ASKS, "asks: Bash npm test -- --watch=false · permission prompt"),
+        (
+            replace(
+                made.ASKS,
+                truth=replace(
+                    made.ASKS.truth, detail="permission for Bash npm test: it writes", tool=Tool("Bash", "npm test")
+                ),
+            ),
+            "asks: Bash npm test · permission: it writes",
+        ),
+        (replace(made.ASKS, truth=replace(made.ASKS.truth, tool=None, detail=None)), "asks: something"),
+        (made.UNCLAIMED, "plans · review this pull request"),
+        (made.GUESSED, "unknown: nothing tells what it does"),
+        (
+            replace(made.GUESSED, facts=Facts(format_note="unknown (format) claude 9.9.9: a record")),
+            "unknown: (format) claude 9.9.9: a record",
+        ),
+        (made.FAILED, "failed: API Error: 529 overloaded, limit reached"),
+        (made.DEAD, "dead: its process is gone, in bash cargo test"),
+        (made.DONE, "done: All 12 tests pass; the change log has an entry."),
+        (made.ENDED, "ended"),
+        (
+            replace(made.EDITS, truth=replace(made.EDITS.truth, state=states.CANCELLED, tool=None, detail="Esc")),
+            "stopped: Esc",
+        ),
+        (replace(made.TESTS, truth=replace(made.TESTS.truth, confidence=states.GUESS)), "~Bash pytest -q"),
+        (replace(made.TESTS, truth=replace(made.TESTS.truth, confidence=states.GUESS, tool=None)), "~works"),
+        (replace(made.INTRUDER, name="codex", claim="other", claimed_by="x"), "codex intrudes · apply_patch src/db.ts"),
+    ],
+)
+def test_what_it_does_in_a_row(agent: states.Agent, words: str) -> None:
+    assert agent_cells.doing(agent, short=True).plain == words
+
+
+@pytest.mark.parametrize("room", [36, 40, 51, 52, 60, 80, 120, 200])
+def test_lines_fit_and_columns_stand_below_each_other(room: int) -> None:
+    agents = [*made.trouble().agents, replace(made.ASKS, name="日本" * 20, key=None)]
+    for lead in (False, True):
+        plan = agent_line.plan(room, [one.name for one in agents], [one.key for one in agents], several=True, lead=lead)
+        drawn = [agent_line.lines(one, plan, worlds.NOW) for one in agents]
+        assert all(line.cell_length <= room for lines in drawn for line in lines)
+        assert len({len(lines) for lines in drawn}) == 1
+        if not plan.stacked:
+            assert {line.cell_length for (line,) in drawn} == {room}
+
+
+def test_a_tick_that_changes_nothing_makes_no_row_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[str] = []
+    real = agent_line.lines
+    monkeypatch.setattr(agent_line, "lines", lambda one, *rest: drawn.append(one.id) or real(one, *rest))
+
+    async def play(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
+        await until(pilot, lambda: "gemini-2" in screen(app) and drawn)
+        drawn.clear()
+        for _ in range(3):
+            app._tick()
+            await pilot.pause()
+        assert drawn == []
+        feed.publish(replace(made.at_work(), seq=2))  # other objects, the same agents
+        await until(pilot, lambda: app._shown is not None and app._shown.seq == 2)
+        assert drawn == []
+
+    played(play, made.at_work())
+
+
+# -- w --------------------------------------------------------------------------------------------------------------
+
+
+def test_w_goes_to_who_waits_longest_then_to_the_others_then_round() -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
+        await pilot.press("end")
+        seen = []
+        for _ in range(6):
+            await pilot.press("w")
+            await pilot.pause()
+            seen.append(selected(app))
+        assert seen[:2] == ["review-123", "feat-ui"]
+        assert set(seen[2:5]) == {"devops-ci", "feat-api", "fix-bug"}, "what failed, who intrudes, what collides"
+        assert seen[5] == "review-123"
+
+    played(play, made.trouble())
+
+
+def test_w_says_when_nobody_needs_you_or_the_filter_hides_who_does() -> None:
+    calm = made.with_agents(worlds.snapshot([worlds.tree("feat-api"), worlds.tree("feat-ui")]), made.EDITS)
+
+    async def nobody(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
+        await pilot.press("w")
+        await until(pilot, lambda: "nothing here needs you" in said(app))
+
+    async def hidden(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
+        await pilot.press("slash", *"trunk", "enter")
+        await until(pilot, lambda: len(app.worktrees.listed) == 1 and app.worktrees.lines.has_focus)
+        await pilot.press("w")
+        await until(pilot, lambda: "nothing here needs you; 3 worktrees that the list does not show would" in said(app))
+
+    played(nobody, calm)
+    played(hidden, made.at_work())
+
+
+def test_while_somebody_waits_the_way_there_comes_first_in_the_key_bar() -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
+        assert screen(app).splitlines()[-1].startswith(" w Next")
+        feed.publish(worlds.busy())
+        await until(pilot, lambda: screen(app).splitlines()[-1].startswith(" ⏎ Open"))
+
+    played(play, made.at_work())
+
+
+# -- a peek ---------------------------------------------------------------------------------------------------------
+
+
+def test_space_peeks_lives_and_esc_closes(tmp_path: Path) -> None:
+    database, world = str(tmp_path / "iMi.db"), made.at_work()
+    made.keep(database, world, told=made.acts()[:3])
+
+    async def play(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
+        await pilot.press("down", "space")
+        await until(pilot, lambda: isinstance(app.screen, Peek) and "how tokens are kept" in screen(app))
+        assert "may it run npm test?" not in screen(app)
+        await asyncio.to_thread(made.keep, database, world, told=made.acts()[3:9])
+        await until(pilot, lambda: "may it run npm test?" in screen(app) and "… 3m" in screen(app))
+        await asyncio.to_thread(made.keep, database, world, told=made.acts()[9:])
+        await until(pilot, lambda: "✗ 40s" in screen(app))
+        assert screen(app).count("npm test -- auth") == 1, "a call that ends takes the place of its beginning"
+        await pilot.press("escape")
+        await until(pilot, lambda: len(app.screen_stack) == 1)
+
+    played(play, world, database)
+
+
+def test_a_peek_goes_to_the_others_and_to_who_waits(tmp_path: Path) -> None:
+    database, world = str(tmp_path / "iMi.db"), made.trouble()
+    made.keep(database, world)
+
+    async def play(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
+        await pilot.press("space")
+        await until(pilot, lambda: "◆ codex · review-123" in screen(app) and "waits for you: question" in screen(app))
+        await pilot.press("w")
+        await until(pilot, lambda: "◆ gemini-2 · feat-ui" in screen(app))
+        await pilot.press("right")
+        await until(pilot, lambda: "⚠ codex 2 · feat-api" in screen(app))
+        await pilot.press("left", "left")
+        await until(pilot, lambda: "◆ codex · review-123" in screen(app))
+        await pilot.press("E")
+        await until(pilot, lambda: isinstance(app.screen, ExplainView) and "Believed" in screen(app))
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(app.screen, Peek))
+        await pilot.click(offset=(3, 3))
+        await until(pilot, lambda: len(app.screen_stack) == 1)
+
+    played(play, world, database)
+
+
+def test_a_peek_at_what_is_not_kept_shows_what_is_seen_and_at_nobody_says_so(tmp_path: Path) -> None:
+    database = str(tmp_path / "iMi.db")
+
+    async def play(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
+        await pilot.press("down", "space")
+        await until(pilot, lambda: "The refresh works. Now its tests." in screen(app))
+        feed.publish(replace(worlds.busy(), seq=5))
+        await until(pilot, lambda: "nobody is seen here any more" in screen(app))
+        await pilot.press("escape", "space")
+        await until(pilot, lambda: "no agent is seen in feat-api" in said(app) and len(app.screen_stack) == 1)
+
+    played(play, made.at_work(), database)
+
+
+def test_what_the_registry_cannot_say_is_a_sentence_in_the_peek(tmp_path: Path) -> None:
+    (tmp_path / "iMi.db").write_bytes(b"no database at all, but long enough to be looked at as one" * 40)
+
+    async def play(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
+        await pilot.press("space")
+        await until(pilot, lambda: isinstance(app.screen, Peek) and "? " in screen(app).split("gemini-2 · feat-ui")[1])
+        await pilot.press("escape")
+
+    played(play, made.at_work(), str(tmp_path / "iMi.db"))
+
+
+@pytest.mark.parametrize("payload", list(PAYLOADS), ids=str)
+@pytest.mark.parametrize("width", [34, 58, 120])
+def test_a_line_of_a_session_is_harmless_and_fits(payload: str, width: int) -> None:
+    text = PAYLOADS[payload]
+    line = Line(3, text, "tool_finished", text, text, text, 3.0, text, text, text)
+    for drawn in (*drawn_line(line, width), *drawn_line(replace(line, outcome=None), width)):
+        assert bad_characters(drawn.plain) == []
+        assert drawn.cell_length <= width
+
+
+# -- explain --------------------------------------------------------------------------------------------------------
+
+
+def test_explain_tells_what_was_believed_what_not_and_why() -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
+        await pilot.press("down", "E")
+        await until(pilot, lambda: isinstance(app.screen, ExplainView) and "Believed" in screen(app))
+        told = ("▸ claude-1 · feat-api", "registry (exact)", "sessions/4711.json says busy", "works or asks",
+                "it holds feat-api", "Stop was the last hook", "└ something newer, or a better source, says otherwise",
+                "2.1.326", "48k read, 13k written, 912k from cache", "59%  118k of 200k", "$1.37", "2 files",
+                "src/db.ts")  # fmt: skip
+        for words in told:
+            assert words in screen(app), words
+        await pilot.press("right")
+        await until(pilot, lambda: "codex-1 · fix-bug" in screen(app))
+        await pilot.press("w")
+        await until(pilot, lambda: "◆ gemini-2 · feat-ui" in screen(app) and "likely" in screen(app))
+        await pilot.press("E", "escape")
+        await until(pilot, lambda: len(app.screen_stack) == 1)
+
+    played(play, made.at_work())
+
+
+def test_panel_3_says_whom_a_key_is_about() -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
+        await pilot.press("3", "end", "up")
+        await pilot.press("E")
+        await until(pilot, lambda: "? aider · devops-ci" in screen(app) and "a guess" in screen(app))
+        assert "aider, unclaimed" not in screen(app)
+        await pilot.press("escape", "1", "home", "E")
+        await until(pilot, lambda: "◆ gemini-2 · feat-ui" in screen(app) and "Believed" in screen(app))
+
+    played(play, made.at_work())
+
+
+@pytest.mark.parametrize("width", [36, 60, 140])
+def test_an_explanation_fits_and_loses_no_word(width: int) -> None:
+    told = "one " * 60 + "last"
+    agent = replace(
+        made.EDITS, facts=replace(made.EDITS.facts, prompt=told, format_note="unknown (format) claude 9.9.9")
+    )
+    lines = explained(agent, worlds.NOW, width)
+    assert all(line.cell_length <= width for line in lines)
+    text = re.sub(r"\s+", " ", " ".join(line.plain for line in lines))
+    for words in (
+        "one last",
+        "unknown (format) claude 9.9.9",
+        "sessions/4711.json says busy",
+        "better source, says otherwise",
+    ):
+        assert words in text
+
+
+def test_what_nobody_knows_is_not_in_an_explanation() -> None:
+    bare = replace(made.GUESSED, facts=Facts(), pid=None, session=None, seen_at=None)
+    text = "\n".join(line.plain for line in explained(bare, worlds.NOW, 100))
+    assert "unknown is not idle" in text and "nobody has claimed devops-ci" in text
+    for word in ("tokens", "context", "model", "since", "wrote", "cost"):
+        assert f"  {word} " not in text
+
+
+# -- the lead's view ------------------------------------------------------------------------------------------------
+
+
+def test_the_lead_sees_all_by_group_with_what_was_done_today(tmp_path: Path) -> None:
+    database, world = str(tmp_path / "iMi.db"), made.trouble()
+    made.keep(database, world, told=made.acts())
+
+    async def play(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
+        await pilot.press("A")
+        await until(pilot, lambda: isinstance(app.screen, AgentsView) and "waited for you" in screen(app))
+        text = screen(app)
+        places = [
+            text.index(f"\n {group} ")
+            for group in ("Needs you 4", "Working 2", "Unknown 1", "Idle 1", "Done 1", "Dead 1")
+        ]
+        assert places == sorted(places)
+        assert "10 agents in 6 worktrees" in text and "10 sessions" in text and "worked 4m" in text
+        feed.publish(replace(made.at_work(), seq=3))
+        await until(pilot, lambda: "5 agents in 5 worktrees" in screen(app) and "Dead" not in screen(app))
+        await pilot.press("escape")
+        await until(pilot, lambda: len(app.screen_stack) == 1)
+
+    played(play, world, database)
+
+
+def test_the_leads_keys(tmp_path: Path) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
+        await pilot.press("A")
+        await until(pilot, lambda: isinstance(app.screen, AgentsView) and app.screen.agent_id == "codex:asks")
+        await pilot.press("w")
+        assert app.screen.agent_id == made.ASKS.id  # type: ignore[attr-defined]
+        await pilot.press("space")
+        await until(pilot, lambda: isinstance(app.screen, Peek) and "gemini-2 · feat-ui" in screen(app))
+        await pilot.press("space", "E")
+        await until(pilot, lambda: isinstance(app.screen, ExplainView) and "gemini-2 · feat-ui" in screen(app))
+        await pilot.press("escape", "slash", *"is:dead")
+        await until(pilot, lambda: "1 of 10" in screen(app) and "codex" not in screen(app))
+        await pilot.press("enter", "escape")
+        await until(pilot, lambda: "10 agents" in screen(app) and len(app.screen_stack) == 2)
+        await pilot.press("slash", *"zzz")
+        await until(pilot, lambda: "no agent fits zzz" in screen(app))
+        await pilot.press("escape", "home", "w", "enter")
+        await until(pilot, lambda: len(app.screen_stack) == 1 and selected(app) == "review-123")
+
+    played(play, made.trouble(), str(tmp_path / "iMi.db"))
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        ("is:asking", {"codex", "gemini-2"}),
+        ("is:waiting @gem", {"gemini-2"}),
+        ("is:intruder", {"codex 2"}),
+        ("is:dead", {"opencode"}),
+        ("is:done", {"gemini"}),
+        ("is:unknown", {"aider"}),
+        ("!is:asks !is:works @c !is:intrudes", {"claude", "opencode", "copilot"}),
+        ("opus", {"claude-1"}),
+        ("feat-api", {"claude-1", "codex 2"}),
+        ("PYTEST", set()),
+        ("pytest", {"codex-1"}),
+        ("!", {one.name for one in made.trouble().agents}),
+    ],
+)
+def test_the_leads_filter(words: str, names: set[str]) -> None:
+    assert {agent.name for agent in made.trouble().agents if agent_filter.matches(agent, words)} == names
+
+
+def test_before_the_first_look_nobody_is_missed() -> None:
+    unread = replace(worlds.busy(), health=())
+
+    async def play(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
+        await pilot.press("A")
+        await until(pilot, lambda: "looking for agents…" in screen(app))
+        feed.publish(replace(made.with_agents(worlds.busy()), seq=3))
+        await until(pilot, lambda: "no agent is seen in any worktree" in screen(app))
+
+    played(play, unread)
+
+
+# -- enter ----------------------------------------------------------------------------------------------------------
+
+
+def test_enter_goes_to_the_agents_own_pane_where_it_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone: list[tuple[str, str]] = []
+
+    def open_agent(around: str, agent: states.Agent, path: str, name: str) -> str:
+        gone.append((around, agent.id))
+        return f"{agent.name}: its own pane"
+
+    def open_in(around: str, path: str, name: str, command: tuple[str, ...] = ()) -> str:
+        gone.append((around, name))
+        return f"{name}: a new window"
+
+    monkeypatch.setenv("TMUX", "/nowhere,1,0")
+    monkeypatch.setattr(opening, "open_agent", open_agent)
+    monkeypatch.setattr(opening, "open_in", open_in)
+
+    async def play(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
+        await pilot.press("down", "enter")  # claude-1, which has told its pane
+        await until(pilot, lambda: gone == [("tmux", made.EDITS.id)] and "its own pane" in screen(app))
+        await pilot.press("home", "enter")  # gemini has not
+        await until(pilot, lambda: gone[1:] == [("tmux", "feat-ui")])
+        await pilot.press("3", "home", "enter")
+        await until(pilot, lambda: selected(app) == "feat-ui")
+        await pilot.press("down", "down", "enter")
+        await until(pilot, lambda: gone[2:] == [("tmux", made.EDITS.id)])
+        await pilot.press("A")
+        await until(pilot, lambda: isinstance(app.screen, AgentsView) and app.screen.agent_id == made.ASKS.id)
+        await pilot.press("down", "down", "down", "enter")
+        await until(pilot, lambda: gone[3:] == [("tmux", made.EDITS.id)])
+        await pilot.press("escape", "1", "home", "down", "colon", *"shell")
+        await until(pilot, lambda: "also when its agent has a pane" in screen(app))
+        await pilot.press("enter")
+        await until(pilot, lambda: gone[4:] == [("tmux", "feat-api")])
+
+    played(play, made.at_work())
+
+
+def test_an_agent_that_has_left_has_no_pane(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMUX", "/nowhere,1,0")
+    assert opening.has_pane(made.EDITS)
+    assert not opening.has_pane(replace(made.EDITS, truth=replace(made.EDITS.truth, ended=True)))
+    assert not opening.has_pane(replace(made.EDITS, facts=replace(made.EDITS.facts, tmux=None)))
+    monkeypatch.setenv("ZELLIJ", "0")
+    assert not opening.has_pane(made.EDITS), "a pane of tmux is none of Zellij"
+
+
+def test_a_tool_without_a_target_is_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = replace(made.TESTS, truth=replace(made.TESTS.truth, tool=Tool("Bash")))
+    assert agent_cells.doing(agent).plain == "Bash"
+
+
+_LOADED = """
+import asyncio, sys
+from imi_monitor.ui.app import ImiApp
+from tests.ui import agent_worlds, worlds
+
+async def main():
+    app = ImiApp(worlds.live(agent_worlds.trouble()), None)
+    async with app.run_test(size=(140, 40)) as pilot:
+        while app._shown is None or not app.panel(3).lines.rows:
+            await pilot.pause(0.05)
+        await pilot.pause(0.2)
+        assert app.meant_agent is not None
+        print([name for name in sys.modules if name.startswith(("imi_monitor.ui.views.", "imi_monitor.actions.stats"))])
+
+asyncio.run(main())
+"""
+
+
+def test_the_first_picture_waits_for_no_view() -> None:
+    done = subprocess.run([sys.executable, "-c", _LOADED], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "[]", done.stdout + done.stderr

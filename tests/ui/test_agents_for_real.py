@@ -1,0 +1,64 @@
+"""A real process that leaves the records of a real agent, seen by the real dashboard."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from imi_monitor.ui.app import ImiApp
+from imi_monitor.ui.views.peek import Peek
+from tests.helpers import Repo, imi
+from tests.test_engine_agents import Claude
+from tests.ui.test_app import played, screen, until
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the fake takes its name by prctl")
+
+
+@pytest.fixture
+def claude(repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Claude]:
+    folder = tmp_path / "claude"
+    folder.mkdir()
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(folder))
+    agent = Claude(folder, repo.worktree("feat-api").path)
+    yield agent
+    agent.end()
+
+
+def test_from_its_prompt_to_its_death(repo: Repo, claude: Claude) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: "claude, unclaimed" in screen(app))
+        claude.do("prompt make the tokens last")
+        await until(pilot, lambda: "1 working" in screen(app))
+        await pilot.press("slash", *"is:working", "enter")
+        await until(pilot, lambda: [tree.key.worktree for tree in app.worktrees.listed] == ["feat-api"])
+        await pilot.press("escape", "w", "space")
+        await until(pilot, lambda: isinstance(app.screen, Peek) and "make the tokens last" in screen(app))
+        claude.do("tool Bash rm -rf build")
+        claude.do("ask")
+        await until(pilot, lambda: "waits for you: permission for Bash rm -rf build" in screen(app))
+        await pilot.press("escape")
+        await until(pilot, lambda: "1 asking" in screen(app) and "asks: Bash rm -rf" in screen(app))
+        claude.do("register busy")
+        await until(pilot, lambda: "1 working" in screen(app))
+        claude.do("crash")
+        claude.process.wait()
+        await until(pilot, lambda: "1 dead" in screen(app) and "✗ claude" in screen(app))
+
+    played(repo, play)
+
+
+def test_one_where_another_holds_the_claim_is_loud(repo: Repo, claude: Claude) -> None:
+    imi("claim", "feat-api", "--agent", "codex-1", "--pid", "1", cwd=repo.path)
+    claude.do("prompt go")
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: "1 intruder" in screen(app) and "claude intrudes" in screen(app))
+        await pilot.press("E")
+        await until(pilot, lambda: "codex-1 holds feat-api: this one intrudes" in screen(app))
+
+    played(repo, play)
