@@ -69,7 +69,7 @@ class _Create(Action):
                     return existing.load(context, wanted, found, agent)
                 return _make(context, wanted, agent)
             except Refused as problem:
-                if time.monotonic() > give_up or not _overtaken(context, wanted, problem.code):
+                if time.monotonic() > give_up or not overtaken(context, wanted, problem.code):
                     raise
 
     def wanted(self, context: Context, request: Request) -> Wanted:
@@ -135,7 +135,7 @@ def _settle(context: Context, other: Operation, patience: float) -> None:
         raise Refused(why, code="busy")
 
 
-def _overtaken(context: Context, wanted: Wanted, code: str) -> bool:
+def overtaken(context: Context, wanted: Wanted, code: str) -> bool:
     """Whether it was refused only because another process is making, or has just made, the same worktree."""
     if code == "busy":
         return True

@@ -98,7 +98,7 @@ def _bring(context: Context, repository: Repository, located: Located, agent: st
         try:
             return review_make.make(context, wanted, located, agent)
         except Refused as problem:
-            if problem.code != "busy" or time.monotonic() > give_up:
+            if not create.overtaken(context, wanted, problem.code) or time.monotonic() > give_up:
                 raise
 
 

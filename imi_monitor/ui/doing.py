@@ -6,6 +6,7 @@ What only a key needs is loaded when it is pressed: the first paint does not wai
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -91,11 +92,17 @@ class Doing(AgentKeys):
             self.push_screen(dialog(action, self.targets, self._at), lambda outcome: self._acted(action, outcome))
 
     def _at(self, tree: Worktree | None) -> Callable[[], Context]:
-        """A name alone may mean two worktrees: it is looked up in the repository of the one that was selected."""
+        """A name alone may mean two worktrees: it is looked up in the repository of the one that was selected. Which may
+        be gone by the time it is looked up, before the screen says so: any other of that repository does as well."""
         trees = self._shown.worktrees if self._shown is not None else ()
         same = [other for other in trees if tree is not None and other.key.repo == tree.key.repo and not other.missing]
-        where = tree.path if tree in same and tree is not None else next((other.path for other in same), None)
-        return lambda: self._surroundings(where)
+        same.sort(key=lambda other: (other is not tree, not other.is_main))
+        paths = [other.path for other in same]
+
+        def surroundings() -> Context:
+            return self._surroundings(next((path for path in paths if os.path.isdir(path)), next(iter(paths), None)))
+
+        return surroundings
 
     def _acted(self, action: Action, outcome: Outcome | None) -> None:
         if outcome is None:

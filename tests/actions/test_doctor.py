@@ -20,7 +20,7 @@ from imi_monitor.actions.context import Context
 from imi_monitor.actions.reviews import gh
 from imi_monitor.git import safety
 from imi_monitor.model.errors import GitError
-from imi_monitor.store import db, disk, operations, worktrees
+from imi_monitor.store import db, disk, operations, schema, worktrees
 from tests.helpers import imi, tree_hash
 
 
@@ -82,7 +82,7 @@ def test_it_looks_and_makes_no_registry(tmp_path: Path) -> None:
 def test_the_registry_in_short(path: str) -> None:
     found = checks(path)
     assert found["registry"]["state"] == "ok"
-    assert found["registry"]["says"].startswith(f"{path}, schema 1 of 1, on ")
+    assert found["registry"]["says"].startswith(f"{path}, schema {schema.VERSION} of {schema.VERSION}, on ")
     assert found["journal"]["says"] == "write-ahead log"
     assert found["integrity"]["says"] == "quick check passed"
 

@@ -638,7 +638,7 @@ def test_two_at_once_make_one(forge: Forge, tmp_path: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert [ran.code for ran in answers] == [0, 0, 0], answers
+    assert [ran.code for ran in answers] == [0, 0, 0], [ran.err + ran.out for ran in answers if ran.code]
     assert sorted(ran.data["created"] for ran in answers) == [False, False, True]
     assert kinds(tmp_path).count(("worktree.created", "review-123")) == 1
 
