@@ -22,6 +22,10 @@ class Pace:
         """What was seen is not settled yet: look again after `pause`, then after twice that, up to the usual time."""
         self._pause = min(self._every, max(pause, self._pause * 2 if self._pause < self._every else pause))
 
+    def rest(self, pause: float) -> None:
+        """There is nothing to look after: the next turn may come so much later, unless somebody asks."""
+        self._pause = max(self._every, pause)
+
     def worked(self) -> None:
         self._pause = self._every
 

@@ -30,3 +30,15 @@ def test_an_end_that_comes_together_with_news_is_not_forgotten() -> None:
         return waiting.cancelled()
 
     assert asyncio.run(play())
+
+
+def test_who_has_nothing_to_do_rests_until_somebody_asks() -> None:
+    async def play() -> tuple[bool, bool]:
+        pace = Pace(0.01)
+        pace.rest(60)
+        asyncio.get_running_loop().call_later(0.02, pace.poke)
+        asked = await pace.next()
+        pace.worked()
+        return asked, await pace.next()
+
+    assert asyncio.run(asyncio.wait_for(play(), 30)) == (True, False)

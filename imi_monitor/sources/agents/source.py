@@ -15,7 +15,7 @@ from imi_monitor.model import times
 from imi_monitor.model.snapshot import Key
 from imi_monitor.sources.agents.base import Reader, Sighting
 from imi_monitor.sources.agents.joining import Seen, as_agent
-from imi_monitor.sources.agents.looks import TICK, Look, Looks, Scan
+from imi_monitor.sources.agents.looks import SCAN, TICK, Look, Looks, Scan
 from imi_monitor.sources.base import Board, Entry
 from imi_monitor.sources.files.port import FileEvents, Root, Touched
 from imi_monitor.sources.pace import Pace
@@ -98,6 +98,10 @@ class AgentsSource:
             self._pace.failed()
             return
         seen = self._seen(look, places)
+        if seen:
+            self._pace.worked()
+        else:
+            self._pace.rest(SCAN)  # nobody is there who could end: it is enough to notice who comes
         board.agents(tuple(one.agent for one in seen))
         if look.broken:
             board.fail(self.name, "agents", "; ".join(look.broken))
