@@ -37,7 +37,7 @@ class Joined:
         made = []
         for name, group in _groups(sightings).items():
             known = before.get(name)
-            if known is None or known[0] != group:
+            if known is None or known[0] != group or _read_again(group):
                 known = group, _merge(group)
             self._known[name] = known
             made.append(known[1])
@@ -66,6 +66,11 @@ def _groups(sightings: Iterable[Sighting]) -> dict[object, list[Sighting]]:
     for one in nameless:
         found.setdefault(owners.get((one.cli, one.pid), (one.cli, None, one.pid)), []).append(one)
     return found
+
+
+def _read_again(group: Sequence[Sighting]) -> bool:
+    """Whether it tells when it was read: two that say the same are equal, but the later one says that it is so still."""
+    return any(each.read_at is not None for one in group for each in one.evidence)
 
 
 def _life(group: Sequence[Sighting]) -> bool | None:

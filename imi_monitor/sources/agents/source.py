@@ -10,8 +10,10 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
 
 from imi_monitor.model import times
+from imi_monitor.model.agent import Agent
 from imi_monitor.model.snapshot import Key
 from imi_monitor.sources.agents.base import Reader, Sighting
 from imi_monitor.sources.agents.joining import Seen, as_agent
@@ -22,6 +24,7 @@ from imi_monitor.sources.pace import Pace
 
 _GATHER = 0.015  # seconds to wait for what comes together: a record is written in several pieces
 _WHOLE = 60.0  # every so often everything is looked at anew, whatever was said to have changed
+_SETTLED = 5.0  # seconds after the last word, when nothing that was said can be overtaken any more
 _SHARE = 0.1  # of the time goes into what lies further back in long records: it only adds up tokens
 
 # Gives a sentence as long as what happened cannot be written down.
@@ -122,7 +125,7 @@ class AgentsSource:
             known = before.get(id(one))
             if known is None or known[0] is not one:
                 known = one, as_agent(one, place(one.cwd, places), now)
-            elif look.ticked:
+            elif look.ticked and _may_change(one, known[1].agent, now):
                 known = one, as_agent(one, known[1].agent.key, now)
             self._made[id(one)] = known
         return [seen for _, seen in self._made.values()]
@@ -149,6 +152,12 @@ class AgentsSource:
             self._told[root] = f"polled, {why}"
         else:
             self._told.pop(root, None)
+
+
+def _may_change(one: Sighting, agent: Agent, now: datetime) -> bool:
+    """Whether time alone may change what is thought of it: soon after something was heard, or while nobody knows its life."""
+    heard = times.parse(agent.seen_at)
+    return one.alive is None or heard is None or (now - heard).total_seconds() < _SETTLED
 
 
 def place(cwd: str | None, places: Mapping[str, Key]) -> Key | None:

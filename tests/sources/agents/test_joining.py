@@ -5,7 +5,7 @@ from __future__ import annotations
 from imi_monitor.model import times
 from imi_monitor.model.agent import Evidence, Facts, Happened
 from imi_monitor.sources.agents.base import Sighting
-from imi_monitor.sources.agents.joining import as_agent, join
+from imi_monitor.sources.agents.joining import Joined, as_agent, join
 
 
 def said(source: str, state: str = "running") -> tuple[Evidence, ...]:
@@ -53,3 +53,28 @@ def test_an_agent_is_known_by_its_session_or_its_process() -> None:
     now = times.now()
     assert as_agent(Sighting("claude", "s", "/a"), None, now).agent.id == "claude:s"
     assert as_agent(Sighting("claude", None, "/a", pid=7), None, now).agent.id == "claude:pid:7"
+
+
+def test_what_is_the_same_again_is_not_put_together_again_and_news_are_told_once() -> None:
+    joined, process = Joined(), Sighting("claude", None, "/a", pid=7, evidence=said("process"))
+    new = Sighting("claude", "s", "/a", pid=7, news=(Happened("prompt", "1", "now"),))
+    old = Sighting("claude", "s", "/a", pid=7)
+    (first,) = joined.join([new, process])
+    assert [each.id for each in first.news] == ["1"]
+    (second,) = joined.join([old, process])
+    assert second.news == ()
+    (third,) = joined.join([old, process])
+    assert third is second
+
+
+def test_a_title_that_was_read_again_is_believed_again() -> None:
+    """Two readings that say the same are equal, and yet the later one overrules what happened in between."""
+    joined = Joined()
+
+    def title(at: str) -> Sighting:
+        evidence = Evidence("title", "running", "2026-01-01", "says", standing=True, read_at=at)
+        return Sighting("codex", "s", "/a", evidence=(evidence,))
+
+    joined.join([title("2026-01-01T00:00:01+00:00")])
+    (later,) = joined.join([title("2026-01-01T00:00:09+00:00")])
+    assert later.evidence[0].read_at == "2026-01-01T00:00:09+00:00"
