@@ -18,7 +18,7 @@ from imi_monitor.sources.agents.joining import Joined
 Scan = Callable[[], Sequence[AgentProcess]]
 
 TICK = 1.0  # seconds between two questions for what no file tells
-SCAN = 2.5  # between two looks at all processes while nothing happens; those that are known are asked every time
+_SCAN = 2.5  # between two looks at all processes while nothing happens; those that are known are asked every time
 
 
 class Look(NamedTuple):
@@ -67,7 +67,7 @@ class Looks:
         self._env = env
         self._joined = Joined()
         self._processes: tuple[AgentProcess, ...] = ()
-        self._scanned_at = -SCAN
+        self._scanned_at = -_SCAN
         self._ticked_at = -TICK
         self._roots: dict[str, str | None] = {}  # folder -> the worktree it lies in
 
@@ -101,7 +101,7 @@ class Looks:
     def _running(self, touched: frozenset[str] | None) -> tuple[AgentProcess, ...]:
         """All agent processes, looked for anew when something happened or some seconds are over."""
         now = time.monotonic()
-        if touched is None or touched or now - self._scanned_at >= SCAN:
+        if touched is None or touched or now - self._scanned_at >= _SCAN:
             self._scanned_at = now
             self._processes = tuple(self._scan())
         elif now - self._ticked_at >= TICK * 0.9:

@@ -17,13 +17,16 @@ from imi_monitor.model.agent import Agent
 from imi_monitor.model.snapshot import Key
 from imi_monitor.sources.agents.base import Reader, Sighting
 from imi_monitor.sources.agents.joining import Seen, as_agent
-from imi_monitor.sources.agents.looks import SCAN, TICK, Look, Looks, Scan
+from imi_monitor.sources.agents.looks import TICK, Look, Looks, Scan
 from imi_monitor.sources.base import Board, Entry
 from imi_monitor.sources.files.port import FileEvents, Root, Touched
 from imi_monitor.sources.pace import Pace
 
 _GATHER = 0.015  # seconds to wait for what comes together: a record is written in several pieces
 _WHOLE = 60.0  # every so often everything is looked at anew, whatever was said to have changed
+_NOBODY = (
+    5.0  # seconds between two looks where no agent is: most write something down when they start, which is seen at once
+)
 _SETTLED = 5.0  # seconds after the last word, when nothing that was said can be overtaken any more
 _SHARE = 0.1  # of the time goes into what lies further back in long records: it only adds up tokens
 
@@ -104,7 +107,7 @@ class AgentsSource:
         if seen:
             self._pace.worked()
         else:
-            self._pace.rest(SCAN)  # nobody is there who could end: it is enough to notice who comes
+            self._pace.rest(_NOBODY)  # nobody is there who could end: it is enough to notice who comes
         board.agents(tuple(one.agent for one in seen))
         if look.broken:
             board.fail(self.name, "agents", "; ".join(look.broken))
