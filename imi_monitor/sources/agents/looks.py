@@ -22,7 +22,7 @@ _SCAN = 2.5  # between two looks at all processes while nothing happens; those t
 
 
 class Look(NamedTuple):
-    found: list[Sighting]
+    found: list[tuple[Sighting, str | None]]  # each with the worktree it is in
     folders: dict[str, frozenset[str]]  # which are to be followed, for each reader
     broken: list[str]
     ticked: bool  # whether all were asked
@@ -51,8 +51,9 @@ class _Told:
             self.folders = frozenset(self.reader.folders(world))
             self.broken = None
         except Exception as error:  # noqa: BLE001  a format that changed must not blind us to the other agents
-            self.sightings = ()
-            self.broken = f"{self.reader.cli} cannot be read: {type(error).__name__}: {error}"
+            self.again()  # what it said last stays, as far as its processes do
+            self.sightings = tuple(_with_life(replace(one, alive=None)) for one in self.sightings)
+            self.broken = _sentence(self.reader.cli, error)
 
     def again(self) -> None:
         """It is not asked: what was new is no news any more."""
@@ -70,6 +71,7 @@ class Looks:
         self._scanned_at = -_SCAN
         self._ticked_at = -TICK
         self._roots: dict[str, str | None] = {}  # folder -> the worktree it lies in
+        self._blind: str | None = None  # why processes cannot be seen
 
     @property
     def unread(self) -> bool:
@@ -91,10 +93,11 @@ class Looks:
                 told.ask(world, concerning)
             else:
                 told.again()
+        found = self._joined.join(one for told in self._told for one in told.sightings)
         return Look(
-            self._joined.join(one for told in self._told for one in told.sightings),
+            [(one, None if one.cwd is None else world.root_of(one.cwd)) for one in found],
             {told.reader.cli: told.folders for told in self._told},
-            [told.broken for told in self._told if told.broken is not None],
+            [why for why in (self._blind, *(told.broken for told in self._told)) if why is not None],
             ticked,
         )
 
@@ -103,10 +106,23 @@ class Looks:
         now = time.monotonic()
         if touched is None or touched or now - self._scanned_at >= _SCAN:
             self._scanned_at = now
-            self._processes = tuple(self._scan())
+            self._processes = self._scanned()
         elif now - self._ticked_at >= TICK * 0.9:
             self._processes = tuple(one for one in self._processes if host.start_time(one.pid) == one.started)
         return self._processes
+
+    def _scanned(self) -> tuple[AgentProcess, ...]:
+        try:
+            found = tuple(self._scan())
+            self._blind = None
+            return found
+        except Exception as error:  # noqa: BLE001  records tell most of it; without processes they still do
+            self._blind = _sentence("processes", error)
+            return self._processes
+
+
+def _sentence(who: str, error: Exception) -> str:
+    return f"{who} cannot be read: {type(error).__name__}: {error}"
 
 
 def _with_life(one: Sighting) -> Sighting:

@@ -13,7 +13,6 @@ from imi_monitor.model.snapshot import ClaimState
 from imi_monitor.sources.agents import readers
 from imi_monitor.sources.agents.joining import as_agent
 from imi_monitor.sources.agents.looks import Looks
-from imi_monitor.sources.agents.source import place
 from imi_monitor.sources.base import Entry
 
 _PATIENCE = 1.0  # seconds for what lies further back in long records
@@ -28,5 +27,5 @@ def look(entries: Sequence[Entry], claims: Sequence[ClaimState]) -> tuple[tuple[
     while looks.unread and time.monotonic() < end:
         look = looks.look(frozenset(), tuple(places))
     now = times.now()
-    agents = [as_agent(one, place(one.cwd, places), now).agent for one in look.found]
+    agents = [as_agent(one, places.get(root or ""), now).agent for one, root in look.found]
     return named(agents, {claim.key: claim for claim in claims}), look.broken

@@ -25,7 +25,7 @@ from imi_monitor.sources.pace import Pace
 _GATHER = 0.015  # seconds to wait for what comes together: a record is written in several pieces
 _WHOLE = 60.0  # every so often everything is looked at anew, whatever was said to have changed
 _NOBODY = (
-    5.0  # seconds between two looks where no agent is: most write something down when they start, which is seen at once
+    5.0  # seconds between two looks where no agent is: most write something when they start, which is told at once
 )
 _SETTLED = 5.0  # seconds after the last word, when nothing that was said can be overtaken any more
 _SHARE = 0.1  # of the time goes into what lies further back in long records: it only adds up tokens
@@ -97,12 +97,7 @@ class AgentsSource:
             board.agents(())
             return
         wanted = None if touched is None else frozenset(touched)
-        try:
-            look = await asyncio.to_thread(looks.look, wanted, tuple(places))
-        except OSError as error:
-            board.fail(self.name, "agents", str(error))
-            self._pace.failed()
-            return
+        look = await asyncio.to_thread(looks.look, wanted, tuple(places))
         seen = self._seen(look, places)
         if seen:
             self._pace.worked()
@@ -124,10 +119,10 @@ class AgentsSource:
     def _seen(self, look: Look, places: Mapping[str, Key]) -> list[Seen]:
         """The agents. Who looks as before is not thought about again until a second has passed."""
         now, before, self._made = times.now(), self._made, {}
-        for one in look.found:
+        for one, root in look.found:
             known = before.get(id(one))
             if known is None or known[0] is not one:
-                known = one, as_agent(one, place(one.cwd, places), now)
+                known = one, as_agent(one, places.get(root or ""), now)
             elif look.ticked and _may_change(one, known[1].agent, now):
                 known = one, as_agent(one, known[1].agent.key, now)
             self._made[id(one)] = known
@@ -161,12 +156,3 @@ def _may_change(one: Sighting, agent: Agent, now: datetime) -> bool:
     """Whether time alone may change what is thought of it: soon after something was heard, or while nobody knows its life."""
     heard = times.parse(agent.seen_at)
     return one.alive is None or heard is None or (now - heard).total_seconds() < _SETTLED
-
-
-def place(cwd: str | None, places: Mapping[str, Key]) -> Key | None:
-    """The worktree that a folder lies in."""
-    if cwd is None:
-        return None
-    real = os.path.realpath(cwd)
-    inside = [root for root in places if real == root or real.startswith(root.rstrip("/") + "/")]
-    return places[max(inside, key=len)] if inside else None

@@ -39,7 +39,7 @@ def test_one_agent_each(tmp_path: Path, monkeypatch: Any) -> None:
 
     def states() -> dict[str, str]:
         found, _, broken[:], _ = looks.look(None, (str(wt),))
-        agents = [as_agent(one, None, times.now()).agent for one in found]
+        agents = [as_agent(one, None, times.now()).agent for one, _ in found]
         assert len({one.id for one in agents}) == len(agents)
         told = {one.cli: one.state for one in agents}
         assert len(told) == len(agents), "one of each"

@@ -148,6 +148,46 @@ def test_one_that_breaks_is_said_and_does_not_blind_us(tmp_path: Path, records: 
     play(tmp_path, [Broken(), OneFile(records)], work)
 
 
+class Fickle(OneFile):
+    """Breaks when its file says so."""
+
+    def look(self, world: World, touched: frozenset[str] | None) -> Sequence[Sighting]:
+        if self.path.read_text() == "torn":
+            raise ValueError("what is this")
+        return super().look(world, touched)
+
+
+def test_what_was_said_last_stays_while_its_reader_is_broken(tmp_path: Path, records: Path) -> None:
+    records.write_text(f"s1 {tmp_path}/feat-b running\n")
+
+    async def work(_: AgentsSource, notes: Notes) -> None:
+        await notes.until(lambda: notes.seen)
+        records.write_text("torn")
+        await notes.until(lambda: notes.troubles)
+        assert [one.id for one in notes.seen] == ["fake:s1"]
+        records.write_text(f"s1 {tmp_path}/feat-b completed\n")
+        await notes.until(lambda: not notes.troubles and notes.seen[0].state == "completed")
+
+    play(tmp_path, [Fickle(records)], work)
+
+
+def test_processes_that_cannot_be_listed_are_said_and_the_records_still_tell(tmp_path: Path, records: Path) -> None:
+    records.write_text(f"s1 {tmp_path}/feat-b running\n")
+
+    class Unlisted(Sequence[AgentProcess]):
+        def __len__(self) -> int:
+            raise ValueError("/proc is another thing here")
+
+        def __getitem__(self, index: object) -> AgentProcess:  # type: ignore[override]
+            raise ValueError("/proc is another thing here")
+
+    async def work(_: AgentsSource, notes: Notes) -> None:
+        await notes.until(lambda: notes.seen and notes.troubles)
+        assert "processes cannot be read: ValueError" in notes.troubles[-1]
+
+    play(tmp_path, [OneFile(records)], work, Unlisted())
+
+
 def test_a_process_that_ends_is_dead_within_moments_though_no_file_tells(tmp_path: Path) -> None:
     child = subprocess.Popen(["sleep", "60"])
     started = host.start_time(child.pid)
