@@ -36,7 +36,6 @@ from imi_monitor.model.snapshot import (
 )
 
 if TYPE_CHECKING:
-    from imi_monitor.sources.agents.joining import Seen
     from imi_monitor.sources.base import Entry, Grant, RegistryPicture, Source
 
 PER_SECOND = 10  # snapshots at most
@@ -73,6 +72,7 @@ class Engine:
         self._activity: dict[Key, Activity] = {}
         self._collisions: tuple[Collision, ...] = ()
         self._agents: tuple[Agent, ...] = ()
+        self._named: tuple[tuple[Agent, ...], dict[Key, ClaimState], tuple[Agent, ...]] | None = None
         self._health: dict[str, Health] = {}
         self._waiting: tuple[Waiting, ...] = ()
         self._changed = asyncio.Event()
@@ -224,6 +224,13 @@ class Engine:
             self._worktrees[key] = changed
             self._changed.set()
 
+    def _named_agents(self) -> tuple[Agent, ...]:
+        """With their claims' names; thought about only when agents or claims are others than before."""
+        claims = {key: tree.claim for key, tree in self._worktrees.items() if tree.claim}
+        if self._named is None or self._named[0] is not self._agents or self._named[1] != claims:
+            self._named = self._agents, claims, named(self._agents, claims)
+        return self._named[2]
+
     async def _publish(self) -> None:
         """What a person waits for (a file, a claim, a worktree) goes out at once; the rest goes with it, or soon after."""
         allowance, last = Allowance(), -CALM
@@ -266,7 +273,7 @@ class Engine:
             changes=tuple(self._changes),
             events=tuple(self._events),
             collisions=self._collisions,
-            agents=named(self._agents, {key: tree.claim for key, tree in self._worktrees.items() if tree.claim}),
+            agents=self._named_agents(),
             health=tuple(self._health[name] for name in sorted(self._health)),
             complete="worktrees" in self._health
             and all(tree.missing or tree.git is not None or tree.failure is not None for tree in worktrees),
@@ -312,68 +319,15 @@ async def live(
     first: Snapshot | None = None,
 ) -> AsyncIterator[Engine]:
     """The engine on the real world: these repositories, or all that the registry knows."""
-    from imi_monitor.auto_claim import AutoClaim
-    from imi_monitor.sources.agents import readers
+    from imi_monitor.assembly import Assembly
     from imi_monitor.sources.agents.keeper import Keeper
-    from imi_monitor.sources.agents.source import AgentsSource
-    from imi_monitor.sources.changes import ChangesSource, Listeners
-    from imi_monitor.sources.collisions import CollisionsSource
-    from imi_monitor.sources.files.choose import choose
-    from imi_monitor.sources.files.ignore import global_excludes
-    from imi_monitor.sources.files.shared import Shared
-    from imi_monitor.sources.registry import RegistrySource
-    from imi_monitor.sources.status import StatusSource, TrunkSettings
-    from imi_monitor.sources.worktrees import Scope, WorktreesSource
     from imi_monitor.store import aio
 
     settings = settings or Settings()
     async with aio.open(database) as registry, Keeper(registry, settings.number("sessions.keep_days")) as keeper:
-        worktrees = WorktreesSource(registry, Scope(None if common_dirs is None else tuple(common_dirs)), database)
-        claims = RegistrySource(registry)
-        status = StatusSource(TrunkSettings(
-            settings.text("git_settings.remote_name"), settings.text("git_settings.default_branch") or None
-        ))  # fmt: skip
-        collisions = CollisionsSource()
-
-        def registry_changed() -> None:
-            claims.look()
-            worktrees.look()
-
-        def touched(key: Key, paths: frozenset[str] | None) -> None:
-            collisions.touched(key, paths)
-            status.touched(key, paths)
-
-        listeners = Listeners(
-            touched=touched,
-            git_dir=status.git_dir,
-            refs=status.refs_changed,
-            roster=worktrees.look,
-            registry=registry_changed,
+        parts = Assembly(registry, keeper, database, common_dirs, settings)
+        made = Engine(
+            parts.sources, on_roster=parts.follow, on_git=parts.collisions.saw, on_refresh=parts.look_again, first=first
         )
-        events = Shared(choose())
-        changes = ChangesSource(events.part("work"), listeners, database, global_excludes(None))
-        steward = AutoClaim(database)
-
-        async def keep(seen: Sequence[Seen]) -> str | None:
-            steward.saw([one.agent for one in seen])
-            return await keeper.keep(seen)
-
-        watcher = AgentsSource(events.part("agents"), readers.all_readers, readers.scan, keep)
-
-        def follow(entries: tuple[Entry, ...]) -> None:
-            status.follow(entries)
-            changes.follow(entries)
-            collisions.follow(entries)
-            watcher.follow(entries)
-
-        def look_again() -> None:
-            registry_changed()
-            status.look_again()
-            watcher.look_again()
-
-        agents = (watcher,) if settings.flag("monitoring_settings.track_agent_activity") else ()
-        stewards = (steward,) if agents and settings.flag("claims.auto") else ()
-        sources = (worktrees, claims, status, changes, collisions, *agents, *stewards)
-        made = Engine(sources, on_roster=follow, on_git=collisions.saw, on_refresh=look_again, first=first)
         async with made as engine:
             yield engine
