@@ -1,0 +1,90 @@
+"""The sources of the real world, and who tells whom: sources do not know each other, here they are brought together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from imi_monitor.auto_claim import AutoClaim
+from imi_monitor.config import Settings
+from imi_monitor.model.snapshot import Key
+from imi_monitor.sources.agents import readers
+from imi_monitor.sources.agents.joining import Seen
+from imi_monitor.sources.agents.keeper import Keeper
+from imi_monitor.sources.agents.source import AgentsSource
+from imi_monitor.sources.base import Entry, Source
+from imi_monitor.sources.changes import ChangesSource, Listeners
+from imi_monitor.sources.collisions import CollisionsSource
+from imi_monitor.sources.files.choose import choose
+from imi_monitor.sources.files.ignore import global_excludes
+from imi_monitor.sources.files.shared import Shared
+from imi_monitor.sources.registry import RegistrySource
+from imi_monitor.sources.status import StatusSource, TrunkSettings
+from imi_monitor.sources.worktrees import Scope, WorktreesSource
+from imi_monitor.store.aio import Registry
+
+
+class Assembly:
+    """Made once for an engine: `sources` are what it runs, the methods what it calls."""
+
+    def __init__(
+        self, registry: Registry, keeper: Keeper, database: str, common_dirs: Sequence[str] | None, settings: Settings
+    ) -> None:
+        events = Shared(choose())
+        self._worktrees = WorktreesSource(
+            registry, Scope(None if common_dirs is None else tuple(common_dirs)), database
+        )
+        self._claims = RegistrySource(registry)
+        self._status = StatusSource(_trunk(settings))
+        self.collisions = CollisionsSource()
+        self._changes = ChangesSource(events.part("work"), self._listeners(), database, global_excludes(None))
+        self.sources: list[Source] = [self._worktrees, self._claims, self._status, self._changes, self.collisions]
+        self._agents: AgentsSource | None = None
+        if settings.flag("monitoring_settings.track_agent_activity"):
+            self._look_at_agents(events, keeper, AutoClaim(database) if settings.flag("claims.auto") else None)
+
+    def _look_at_agents(self, events: Shared, keeper: Keeper, steward: AutoClaim | None) -> None:
+        async def keep(seen: Sequence[Seen]) -> str | None:
+            if steward is not None:
+                steward.saw([one.agent for one in seen])
+            return await keeper.keep(seen)
+
+        self._agents = AgentsSource(events.part("agents"), readers.all_readers, readers.scan, keep)
+        self.sources += [self._agents, *([steward] if steward is not None else [])]
+
+    def _listeners(self) -> Listeners:
+        return Listeners(
+            touched=self._touched,
+            git_dir=self._status.git_dir,
+            refs=self._status.refs_changed,
+            roster=self._worktrees.look,
+            registry=self._registry_changed,
+        )
+
+    def follow(self, entries: tuple[Entry, ...]) -> None:
+        """The roster changed."""
+        self._status.follow(entries)
+        self._changes.follow(entries)
+        self.collisions.follow(entries)
+        if self._agents is not None:
+            self._agents.follow(entries)
+
+    def look_again(self) -> None:
+        """Somebody wants to be sure."""
+        self._registry_changed()
+        self._status.look_again()
+        if self._agents is not None:
+            self._agents.look_again()
+
+    def _registry_changed(self) -> None:
+        self._claims.look()
+        self._worktrees.look()
+
+    def _touched(self, key: Key, paths: frozenset[str] | None) -> None:
+        self.collisions.touched(key, paths)
+        self._status.touched(key, paths)
+
+
+def _trunk(settings: Settings) -> TrunkSettings:
+    return TrunkSettings(
+        settings.text("git_settings.remote_name"), settings.text("git_settings.default_branch") or None
+    )
