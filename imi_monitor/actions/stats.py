@@ -91,9 +91,11 @@ class Stats(Action):
         return Outcome(told, {"since": since, "groups": [_data(group) for group in groups], "total": _data(total)})
 
 
-def total(connection: sqlite3.Connection, wanted: Filter, since: str) -> Group:
-    """Everything since then in one; commits are not counted, as only git knows them."""
-    return _total(_groups(connection, wanted, since))
+def today(context: Context, repo_name: str | None) -> Group:
+    """Everything since midnight in one, of a repository or of all; commits are not counted, as only git knows them."""
+    since = times.stamp(times.now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0))
+    wanted = session_reading.Filter(repo_name=repo_name, since=since)
+    return _total(db.reading(context.connection, _groups, wanted, since))
 
 
 def _groups(connection: sqlite3.Connection, wanted: Filter, since: str) -> list[Group]:

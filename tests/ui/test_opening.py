@@ -402,6 +402,7 @@ def test_a_pane_that_is_not_the_agents_is_not_gone_to(tmux: Ask, tmp_path: Path,
     for pane in (place, other):
         said = opening.open_agent("tmux", agent_at(os.getpid(), tmux=pane), str(tmp_path / "feat-api"), "feat-api")
         assert said in ("feat-api: a new tmux window", "feat-api: the pane that is already open there")
+        stands(tmux, tmp_path / "feat-api")
         assert tmux("display-message", "-p", "#{pane_current_path}") == str(tmp_path / "feat-api")
 
 

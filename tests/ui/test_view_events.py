@@ -106,7 +106,7 @@ def test_filter_by_type_worktree_agent_and_text(repo: Repo) -> None:
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await opened(app, pilot)
-        box = app.screen.query_one("#events-filter", Input)
+        box = app.screen.query_one("#view-filter", Input)
         for wanted, number in (
             ("type:released", 2), ("in:fix-bug", 4), ("@codex", 4), ("!@codex type:claimed", 3), ("number=2", 3),
             ("nothing-at-all", 0), ("CLAUDE", 0),

@@ -10,6 +10,7 @@ from typing import Any
 from imi_monitor.model import times
 
 MOST_TEXT = 2000  # characters of a prompt or a message that are kept
+MOST_PATH = 4096
 _MOST_SECONDS = 4_102_444_800.0  # the year 2100: beyond it a number of seconds is one of milliseconds
 
 
@@ -23,7 +24,13 @@ def record(line: bytes | str) -> dict[str, Any] | None:
 
 
 def text(value: object, most: int = MOST_TEXT) -> str | None:
-    return value[:most] if isinstance(value, str) and value.strip() else None
+    """One that says something, bounded."""
+    return value.strip()[:most] or None if isinstance(value, str) else None
+
+
+def path(value: object) -> str | None:
+    """As it was written: a name may begin or end with a blank."""
+    return value[:MOST_PATH] if isinstance(value, str) and value.strip() else None
 
 
 def number(value: object) -> int | None:

@@ -20,12 +20,10 @@ from imi_monitor.model.errors import ImiError
 from imi_monitor.model.session_time import added
 from imi_monitor.model.snapshot import Key, Snapshot, Worktree
 from imi_monitor.model.text import count, safe
-from imi_monitor.store import db
-from imi_monitor.store.session_reading import Filter
 from imi_monitor.ui import agent_cells, agent_filter, agent_line
 from imi_monitor.ui.asking import Asking, Stop
 from imi_monitor.ui.cells import MUTED
-from imi_monitor.ui.form import Line
+from imi_monitor.ui.views.filtered import FILTER, FilteredView
 from imi_monitor.ui.views.of_agent import WAITING, OfAgentView
 from imi_monitor.ui.widgets.lines import Lines, Row
 
@@ -34,7 +32,7 @@ _EVERY = 10.0  # seconds between two questions about today
 _STYLES = {"Needs you": "bold $warning", "Working": "bold $accent", "Dead": "bold $error"}
 
 
-class AgentsView(OfAgentView):
+class AgentsView(FilteredView, OfAgentView):
     word = "agents"
     key_shown = "A"
     label = "Agents"
@@ -44,7 +42,7 @@ class AgentsView(OfAgentView):
         Binding("space", "peek", "Peek"),
         Binding("E", "app.do('explain')", "Explain"),
         WAITING,
-        Binding("slash", "filter", "Filter", key_display="/"),
+        FILTER,
     ]
 
     def on_mount(self) -> None:
@@ -53,7 +51,7 @@ class AgentsView(OfAgentView):
         self.query_one(Lines).focus()
 
     def body(self) -> ComposeResult:
-        yield Line("filter: text, !not, @agent, is:asking", "agents-filter")
+        yield self.filter_box("text, !not, @agent, is:asking")
         yield Lines(id="agents")
         yield Static(Content.styled("today  looking…", MUTED), id="agents-today")
 
@@ -74,7 +72,7 @@ class AgentsView(OfAgentView):
         snapshot = self.snapshot
         if snapshot is None:
             return
-        found = [agent for agent in self.agents if agent_filter.matches(agent, self._wanted)]
+        found = [agent for agent in self.agents if agent_filter.matches(agent, self.wanted)]
         lines = self.query_one(Lines)
         plan = agent_line.plan(
             max(20, lines.room), [one.name for one in found], [one.key for one in found],
@@ -87,13 +85,13 @@ class AgentsView(OfAgentView):
         self._chosen_is(lines.cursor)
 
     def _title(self, found: Sequence[Agent], snapshot: Snapshot) -> Content:
-        told = f"{len(found)} of {len(snapshot.agents)}" if self._wanted else ""
+        told = f"{len(found)} of {len(snapshot.agents)}" if self.wanted else ""
         head = Content.styled("Agents", "bold").append(Content.styled(f"  {told}" if told else "", "$accent"))
         return head.append(Content.styled(f"  {_sum(found)}", MUTED))
 
     def _nothing(self, snapshot: Snapshot) -> Row:
-        if self._wanted:
-            why = f"no agent fits {safe(self._wanted, 80)}: esc clears the filter"
+        if self.wanted:
+            why = f"no agent fits {safe(self.wanted, 80)}: esc clears the filter"
         elif any(health.source == "agents" and health.read_at for health in snapshot.health):
             why = "no agent is seen in any worktree: start one, and it is here"
         else:
@@ -104,12 +102,9 @@ class AgentsView(OfAgentView):
 
     def _today(self, _stop: Stop) -> Group:
         """What was done since midnight, in the repository that is shown, or in all that the registry knows."""
-        midnight = times.now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
         repos = self.snapshot.repositories if self.snapshot is not None else ()
-        since = times.stamp(midnight)
-        wanted = Filter(repo_name=repos[0] if len(repos) == 1 else None, since=since)
         with self.surroundings(None) as context:
-            return db.reading(context.connection, stats.total, wanted, since)
+            return stats.today(context, repos[0] if len(repos) == 1 else None)
 
     def _told(self, told: Group | ImiError) -> None:
         line = Content.styled(f"? {safe(told.sentence, 300)}", "$error") if isinstance(told, ImiError) else today(told)
@@ -141,34 +136,8 @@ class AgentsView(OfAgentView):
 
     # -- the filter -------------------------------------------------------------------------------------------------
 
-    @property
-    def _wanted(self) -> str:
-        return self.query_one("#agents-filter", Input).value.strip()
-
-    def action_filter(self) -> None:
-        box = self.query_one("#agents-filter", Input)
-        box.add_class("-open")
-        box.focus()
-
-    @on(Input.Changed, "#agents-filter")
-    def _filtered(self, event: Input.Changed) -> None:
-        event.stop()
+    def filtered(self) -> None:
         self._draw(times.now())
-
-    @on(Input.Submitted, "#agents-filter")
-    def _filter_done(self, event: Input.Submitted) -> None:
-        event.stop()
-        self.query_one(Lines).focus()
-
-    def action_leave(self) -> None:
-        """One step out: the filter first."""
-        box = self.query_one("#agents-filter", Input)
-        if box.has_class("-open"):
-            box.value = ""
-            box.remove_class("-open")
-            self.query_one(Lines).focus()
-        else:
-            super().action_leave()
 
 
 def _rows(found: Sequence[Agent], trees: dict[Key, Worktree], plan: agent_line.Plan, now: datetime) -> Iterator[Row]:

@@ -10,11 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.content import Content
-from textual.widgets import Input
 
 from imi_monitor.actions import events as log
 from imi_monitor.model import columns
@@ -24,8 +22,7 @@ from imi_monitor.model.text import count, safe
 from imi_monitor.store.events import Event
 from imi_monitor.ui import cells
 from imi_monitor.ui.asking import Asking, Stop
-from imi_monitor.ui.form import Line
-from imi_monitor.ui.views.base import View
+from imi_monitor.ui.views.filtered import FILTER, FilteredView
 from imi_monitor.ui.widgets.lines import Lines, Row
 
 PAGE = 300
@@ -42,13 +39,13 @@ class Page:
     asked_older: bool
 
 
-class EventsView(View):
+class EventsView(FilteredView):
     word = "events"
     key_shown = "t"
     label = "Events"
     help = "the log of everything that happened, with a filter"
     BINDINGS = [
-        Binding("slash", "filter", "Filter", key_display="/"),
+        FILTER,
         Binding("f", "only_this", "Only the selected"),
     ]
 
@@ -64,7 +61,7 @@ class EventsView(View):
         self.watch(lines, "scroll_y", self._scrolled, init=False)
 
     def body(self) -> ComposeResult:
-        yield Line("filter: text, !not, @agent, type:claimed, in:feat-api", "events-filter")
+        yield self.filter_box("text, !not, @agent, type:claimed, in:feat-api")
         yield Lines(id="events", follow_end=True)
 
     # -- reading ----------------------------------------------------------------------------------------------------
@@ -122,7 +119,7 @@ class EventsView(View):
     # -- drawing ----------------------------------------------------------------------------------------------------
 
     def _draw(self) -> None:
-        wanted, width = self._wanted, max(20, self.query_one(Lines).size.width)
+        wanted, width = self.wanted, max(20, self.query_one(Lines).size.width)
         ends = (self._events[0].seq, self._events[-1].seq) if self._events else None
         mark = (wanted, width, ends, self._begun, self._exhausted, self._failed)
         if mark == self._drawn:
@@ -149,42 +146,14 @@ class EventsView(View):
 
     # -- the filter -------------------------------------------------------------------------------------------------
 
-    @property
-    def _wanted(self) -> str:
-        return self.query_one("#events-filter", Input).value.strip()
-
-    def action_filter(self) -> None:
-        box = self.query_one("#events-filter", Input)
-        box.add_class("-open")
-        box.focus()
-
     def action_only_this(self) -> None:
         """Only what happened in the selected worktree, and back."""
-        box = self.query_one("#events-filter", Input)
         word = f"in:{self.key.worktree}" if self.key else ""
-        box.value = "" if box.value == word else word
-        box.set_class(bool(box.value), "-open")
+        self.want("" if self.wanted == word else word)
 
-    @on(Input.Changed, "#events-filter")
-    def _filtered(self, event: Input.Changed) -> None:
-        event.stop()
+    def filtered(self) -> None:
         self._draw()
         self._fill()
-
-    @on(Input.Submitted, "#events-filter")
-    def _filter_done(self, event: Input.Submitted) -> None:
-        event.stop()
-        self.query_one(Lines).focus()
-
-    def action_leave(self) -> None:
-        """One step out: the filter first."""
-        box = self.query_one("#events-filter", Input)
-        if box.has_class("-open"):
-            box.value = ""
-            box.remove_class("-open")
-            self.query_one(Lines).focus()
-        else:
-            super().action_leave()
 
 
 def line(event: Event, width: int) -> Content:

@@ -174,7 +174,7 @@ def test_results_and_files() -> None:
         course.add(line, "")
     finished = [(one.text, one.ok, one.files) for one in course.take_news() if one.kind == "tool_finished"]
     assert finished[:2] == [
-        ("M src/hello.py\n", True, ("/home/dev/app/src/hello.py",)),
+        ("M src/hello.py", True, ("/home/dev/app/src/hello.py",)),
         ("Traceback: no such name", False, ()),
     ]
     assert course.facts(None).files == ("/home/dev/app/src/hello.py",)

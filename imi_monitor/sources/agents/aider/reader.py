@@ -14,7 +14,7 @@ from datetime import datetime
 
 from imi_monitor.model import times
 from imi_monitor.model.agent import COMPLETED, Facts, Happened
-from imi_monitor.sources.agents import loose
+from imi_monitor.sources.agents import loose, marks
 from imi_monitor.sources.agents.aider.course import MARK, Course
 from imi_monitor.sources.agents.base import AgentProcess, Reader, Sighting, World
 from imi_monitor.sources.agents.owners import Life, Owners, Work
@@ -66,7 +66,7 @@ class History:
         self.open = False
         self.moved_at = 0.0
         self._tail: Tail | None = None
-        self._stamp: tuple[int, int, int] | None = None
+        self._mark: marks.Mark | None = None
         self._course: Course | None = None
         self._lines = 0
         self._news: list[Happened] = []
@@ -79,18 +79,16 @@ class History:
 
     def read(self, since: float) -> bool:
         """Whether there is a chat that moved since then."""
-        try:
-            stat = os.stat(self.path)
-        except OSError:
-            self._stamp, self._tail, self._course = None, None, None
+        mark = marks.mark(self.path)
+        if mark is None:
+            self._mark, self._tail, self._course = None, None, None
             return False
-        if stat.st_mtime < since:
+        if mark.moved_at < since:
             return False
-        stamp = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
-        if stamp != self._stamp or self.behind:
+        if mark != self._mark or self.behind:
             first = self._tail is None
-            self._stamp, self.moved_at = stamp, stat.st_mtime
-            self._take(stat.st_size, first)
+            self._mark, self.moved_at = mark, mark.moved_at
+            self._take(mark.size, first)
         return self._course is not None
 
     def _take(self, size: int, first: bool) -> None:

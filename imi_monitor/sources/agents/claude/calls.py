@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from imi_monitor.model.agent import Happened, Tool
-from imi_monitor.sources.agents.claude.records import Record, said, table, text
+from imi_monitor.sources.agents import loose
+from imi_monitor.sources.agents.claude.records import Record, said, text
 from imi_monitor.sources.agents.claude.tools import PLAN, QUESTION, plan_of, question_of, tool_of, written_file
 
 _MOST = 200  # open calls and background tasks that are remembered; more is a broken file
@@ -31,7 +32,7 @@ class Calls:
         tool = tool_of(block, cwd)
         if tool.id is None:
             return []
-        call = Call(tool, at, _question(tool, block), table(block.get("input")))
+        call = Call(tool, at, _question(tool, block), loose.table(block.get("input")))
         self.open[tool.id] = call
         if len(self.open) > _MOST:
             del self.open[next(iter(self.open))]
@@ -44,8 +45,12 @@ class Calls:
             return []
         call = self.open.pop(ident, None)
         ok = block.get("is_error") is not True
-        self._keep_background(ident, call, table(result))
-        path = written_file(call.tool if call else None, call.arguments if call else {}, table(result)) if ok else None
+        self._keep_background(ident, call, loose.table(result))
+        path = (
+            written_file(call.tool if call else None, call.arguments if call else {}, loose.table(result))
+            if ok
+            else None
+        )
         if path is not None:
             self.files.pop(path, None)
             self.files[path] = None

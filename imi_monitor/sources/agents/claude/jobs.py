@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 
 from imi_monitor.model import times
 from imi_monitor.model.agent import CANCELLED, COMPLETED, FAILED, WAITING, Evidence
+from imi_monitor.sources.agents import loose
 from imi_monitor.sources.agents.claude.places import Places
-from imi_monitor.sources.agents.claude.records import identity, table, text, written
+from imi_monitor.sources.agents.claude.records import identity, text
 
 _MOST = 100
 _LONGEST = 1 << 20
@@ -87,12 +88,12 @@ class Jobs:
 
 
 def _job(ident: str, found: object, mark: int) -> Job | None:
-    told = table(found)
+    told = loose.table(found)
     session = identity(told.get("sessionId"))
     if session is None:
         return None
     return Job(
-        ident, session, text(told.get("cwd"), 4096), text(told.get("state"), 40), text(told.get("detail"), 300),
+        ident, session, loose.path(told.get("cwd")), text(told.get("state"), 40), text(told.get("detail"), 300),
         text(told.get("needs"), 300), text(told.get("name"), 200), text(told.get("cliVersion"), 40),
-        written(told.get("updatedAt")) or times.stamp(datetime.fromtimestamp(mark / 1e9, UTC)),
+        loose.moment(told.get("updatedAt")) or times.stamp(datetime.fromtimestamp(mark / 1e9, UTC)),
     )  # fmt: skip

@@ -6,12 +6,10 @@ never parsed. What is not known to be useless is parsed: a new kind of record mu
 
 from __future__ import annotations
 
-import json
 import re
-from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
-from imi_monitor.model import times
+from imi_monitor.sources.agents import loose
 
 Record: TypeAlias = dict[str, Any]
 
@@ -33,24 +31,16 @@ def matters(line: bytes) -> bool:
 
 def parse(line: bytes) -> Record | None:
     """A record; None when it cannot be read. What follows a line torn by a crash is saved."""
-    whole = _load(line)
+    whole = loose.record(line)
     if whole is None:
         start = max(line.rfind(beginning, 1) for beginning in _BEGINNINGS)
-        whole = _load(line[start:]) if start > 0 else None
+        whole = loose.record(line[start:]) if start > 0 else None
     return whole
-
-
-def _load(line: bytes) -> Record | None:
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def text(value: object, most: int = LONGEST) -> str | None:
     """A text that says something, bounded; anything else is unknown."""
-    return value.strip()[:most] or None if isinstance(value, str) else None
+    return loose.text(value, most)
 
 
 def identity(value: object) -> str | None:
@@ -58,34 +48,8 @@ def identity(value: object) -> str | None:
     return value if isinstance(value, str) and _IDENTITY.match(value) else None
 
 
-def whole(value: object) -> int | None:
-    """A whole number that is none too large to be true."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53 else None
-
-
-def table(value: object) -> Record:
-    return value if isinstance(value, dict) else {}
-
-
 def rows(value: object) -> list[Record]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
-
-
-def written(value: object) -> str | None:
-    """A record's own moment, in our form."""
-    moment = times.parse(value) if isinstance(value, str) else None
-    return None if moment is None else times.stamp(moment)
-
-
-def from_milliseconds(value: object) -> str | None:
-    """A moment in milliseconds since 1970, in our form."""
-    number = whole(value)
-    if number is None:
-        return None
-    try:
-        return times.stamp(datetime.fromtimestamp(number / 1000, UTC))
-    except (ValueError, OverflowError, OSError):
-        return None
+    return [one for one in loose.rows(value) if isinstance(one, dict)]
 
 
 def said(content: object) -> str | None:

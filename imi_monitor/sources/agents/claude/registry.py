@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from functools import cache
 
 from imi_monitor import host
+from imi_monitor.sources.agents import loose, marks
 from imi_monitor.sources.agents.base import World
 from imi_monitor.sources.agents.claude.places import Places
-from imi_monitor.sources.agents.claude.records import from_milliseconds, identity, table, text, whole
+from imi_monitor.sources.agents.claude.records import identity, text
 
 _ENTRY = re.compile(r"[0-9]+\.json\Z")  # beside it lies a key that is none of our business
 _PANE = re.compile(r"%[0-9]+\Z")
@@ -53,7 +54,7 @@ class Registry:
         self.exists = False
         self.readings = 0
         self._folder = places.sessions
-        self._marks: dict[str, tuple[int, int, int]] = {}
+        self._marks: dict[str, marks.Mark] = {}
         self._torn: set[str] = set()  # read while they were written
 
     def look(self, touched: frozenset[str] | None) -> None:
@@ -73,7 +74,7 @@ class Registry:
             with os.scandir(self._folder) as found:
                 for one in found:
                     if _ENTRY.match(one.name):
-                        there[one.path] = _mark(one.path)
+                        there[one.path] = marks.mark(one.path)
         except OSError:
             there = {}
         self._read_all({path for path in {*there, *self._marks} if there.get(path) != self._marks.get(path)})
@@ -85,7 +86,7 @@ class Registry:
     def _read(self, path: str) -> None:
         self._torn.discard(path)
         self.readings += 1
-        mark = _mark(path)
+        mark = marks.mark(path)
         if mark is None:
             self.entries.pop(path, None)
             self._marks.pop(path, None)
@@ -104,18 +105,18 @@ class Registry:
 
 def entry_of(file: str, found: object) -> Entry | None:
     """An entry; None when it does not even name its process, session and folder."""
-    told = table(found)
-    pid, session, cwd = whole(told.get("pid")), identity(told.get("sessionId")), text(told.get("cwd"), 4096)
+    told = loose.table(found)
+    pid, session, cwd = loose.number(told.get("pid")), identity(told.get("sessionId")), loose.path(told.get("cwd"))
     if not pid or session is None or cwd is None or told.get("kind") == "daemon":  # which works for all, and is none
         return None
     status = told.get("status")
     pane = _PANE.search(text(told.get("tmux"), 200) or "")
     return Entry(
         file=f"sessions/{file}", pid=pid, session=session, cwd=cwd,
-        proc_start=text(told.get("procStart"), 100), started_at=from_milliseconds(told.get("startedAt")),
+        proc_start=text(told.get("procStart"), 100), started_at=loose.moment(told.get("startedAt")),
         status=text(status, 40), status_known=status is None or status in ("busy", "waiting", "shell", "idle"),
         waiting_for=text(told.get("waitingFor"), 100),
-        at=from_milliseconds(told.get("statusUpdatedAt")) or from_milliseconds(told.get("updatedAt")),
+        at=loose.moment(told.get("statusUpdatedAt")) or loose.moment(told.get("updatedAt")),
         version=text(told.get("version"), 40), kind=text(told.get("kind"), 40),
         entrypoint=text(told.get("entrypoint"), 40), domain=text(told.get("pidDomain"), 300),
         pane=pane[0] if pane else None, name=text(told.get("name"), 200), job=text(told.get("jobId"), 100),
@@ -155,11 +156,3 @@ def _machine() -> str:
             return file.read(100).strip()
     except OSError:
         return ""
-
-
-def _mark(path: str) -> tuple[int, int, int] | None:
-    try:
-        stat = os.stat(path)
-    except OSError:
-        return None
-    return stat.st_ino, stat.st_mtime_ns, stat.st_size

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import replace
 
 from imi_monitor.model.agent import RESTING, Evidence, Facts, Happened
+from imi_monitor.sources.agents import marks
 from imi_monitor.sources.agents.base import Sighting
 from imi_monitor.sources.agents.claude.calls import Call
 from imi_monitor.sources.agents.claude.jobs import Job
@@ -38,7 +38,9 @@ class Session:
 
     def open(self, path: str) -> None:
         """Its file; of two with its name the one that moved last (it was resumed elsewhere)."""
-        if self.transcript is None or (self.transcript.path != path and _moved(path) > _moved(self.transcript.path)):
+        if self.transcript is None or (
+            self.transcript.path != path and (marks.moved_at(path) or 0) > (marks.moved_at(self.transcript.path) or 0)
+        ):
             self.transcript, self.subagents = Transcript(path), Subagents(path)
 
     def read(self, touched: frozenset[str] | None) -> None:
@@ -206,13 +208,6 @@ class Session:
         if why is None and version is not None and (major is None or int(major[1]) > _NEWEST):
             why = "newer than what we know; what is shown may be wrong"
         return f"unknown (format) claude {version or '?'}: {why}" if why else None
-
-
-def _moved(path: str) -> float:
-    try:
-        return os.stat(path).st_mtime
-    except OSError:
-        return 0.0
 
 
 def _in_dialog(entry: Entry) -> bool:

@@ -11,8 +11,9 @@ import os
 from dataclasses import replace
 
 from imi_monitor.model.agent import Evidence, Happened
+from imi_monitor.sources.agents import loose
 from imi_monitor.sources.agents.claude.calls import Call
-from imi_monitor.sources.agents.claude.records import table, text
+from imi_monitor.sources.agents.claude.records import text
 from imi_monitor.sources.agents.claude.transcript import Transcript
 
 _MOST = 32  # the last ones of a session are followed
@@ -31,7 +32,7 @@ class Subagent:
     def read_meta(self) -> None:
         try:
             with open(self._meta, "rb") as file:
-                told = table(json.loads(file.read(_SMALL)))
+                told = loose.table(json.loads(file.read(_SMALL)))
         except (OSError, ValueError, RecursionError):
             return  # it comes later, or is being written
         self.finished = told.get("finished") is True

@@ -20,17 +20,9 @@ from imi_monitor.model.agent import (
     Evidence,
     Happened,
 )
+from imi_monitor.sources.agents import loose
 from imi_monitor.sources.agents.claude.calls import Call, Calls
-from imi_monitor.sources.agents.claude.records import (
-    Record,
-    from_milliseconds,
-    rows,
-    said,
-    table,
-    text,
-    whole,
-    written,
-)
+from imi_monitor.sources.agents.claude.records import Record, rows, said, text
 from imi_monitor.sources.agents.claude.tools import ENTER_PLAN, PLAN
 from imi_monitor.sources.agents.claude.usage import Usage
 
@@ -174,13 +166,13 @@ class Talk:
         self.only_below = self._unanswered = self._maybe_last = False
 
     def _moment(self, record: Record) -> str:
-        return written(record.get("timestamp")) or self.at or "1970-01-01T00:00:00.000000+00:00"
+        return loose.moment(record.get("timestamp")) or self.at or "1970-01-01T00:00:00.000000+00:00"
 
     def _common(self, record: Record) -> None:
         self.at = self._moment(record)
         self.ended_at = None  # it goes on
         self.version = text(record.get("version"), 40) or self.version
-        self.cwd = text(record.get("cwd"), 4096) or self.cwd
+        self.cwd = loose.path(record.get("cwd")) or self.cwd
         self.branch = text(record.get("gitBranch"), 300) or self.branch
 
     # -- what a person or a tool says ---------------------------------------------------------------------------------
@@ -205,7 +197,7 @@ class Talk:
     def _result(self, block: Record, record: Record) -> list[Happened]:
         call = self.calls.open.get(str(block.get("tool_use_id")))
         if block.get("is_error") is not True:
-            self._change_mode(call.tool.name if call else None, table(record.get("toolUseResult")))
+            self._change_mode(call.tool.name if call else None, loose.table(record.get("toolUseResult")))
         made = self.calls.finish(block, self._moment(record), record.get("toolUseResult"))
         self._set(RUNNING, record, "ends with the result of a tool: the model has it now")
         return made
@@ -254,7 +246,7 @@ class Talk:
         self.model = model or self.model
         ident = text(message.get("id"), 200) or self._ident(record, "message")
         request = text(record.get("requestId"), 200) or text(record.get("requestRef"), 200) or ""
-        self.usage.take((ident, request), table(message.get("usage")))
+        self.usage.take((ident, request), loose.table(message.get("usage")))
         return self._blocks(record, message, f"{ident}:{request}")
 
     def _failed(self, record: Record, words: str | None) -> list[Happened]:
@@ -302,7 +294,7 @@ class Talk:
         return []
 
     def _turn_over(self, record: Record) -> None:
-        pending = whole(record.get("pendingBackgroundAgentCount")) or 0
+        pending = loose.number(record.get("pendingBackgroundAgentCount")) or 0
         if pending:
             agents = "a subagent works" if pending == 1 else f"{pending} subagents work"
             self._set(RUNNING, record, "says that its turn is over while subagents work", f"{agents} in the background")
@@ -325,8 +317,8 @@ class Talk:
         """Written when the session is closed."""
         cost = record.get("totalCostUSD")
         self.cost = float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else self.cost
-        began, took = whole(record.get("startTime")), whole(record.get("totalDuration"))
-        self.ended_at = from_milliseconds(began + took) if began is not None and took is not None else self.at
+        began, took = loose.number(record.get("startTime")), loose.number(record.get("totalDuration"))
+        self.ended_at = loose.moment(began + took) if began is not None and took is not None else self.at
         return []
 
     def _named(self, record: Record) -> list[Happened]:
@@ -357,8 +349,8 @@ def _is_prompt(record: Record, words: str | None, content: object) -> bool:
 
 
 def _retry(record: Record) -> str:
-    attempt, most = whole(record.get("retryAttempt")), whole(record.get("maxRetries"))
-    error = table(record.get("error"))
+    attempt, most = loose.number(record.get("retryAttempt")), loose.number(record.get("maxRetries"))
+    error = loose.table(record.get("error"))
     why = text(error.get("formatted"), 120) or text(error.get("message"), 120)
     count = f" {attempt}/{most}" if attempt is not None and most is not None else ""
     return f"retrying{count}" + (f": {why}" if why else "")

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from imi_monitor.model.agent import Tool
-from imi_monitor.sources.agents.claude.records import Record, rows, table, text
+from imi_monitor.sources.agents import loose
+from imi_monitor.sources.agents.claude.records import Record, rows, text
 
 QUESTION: Final = "AskUserQuestion"
 PLAN: Final = "ExitPlanMode"
@@ -22,32 +23,32 @@ _LONGEST: Final = 160
 def tool_of(block: Record, cwd: str | None) -> Tool:
     """The call in a `tool_use` block."""
     name = text(block.get("name"), 80) or "?"
-    return Tool(name, _target(name, table(block.get("input")), cwd), text(block.get("id"), 200))
+    return Tool(name, _target(name, loose.table(block.get("input")), cwd), text(block.get("id"), 200))
 
 
 def question_of(block: Record) -> str | None:
     """What a question to the person asks."""
-    asked = [text(one.get("question"), 300) for one in rows(table(block.get("input")).get("questions"))]
+    asked = [text(one.get("question"), 300) for one in rows(loose.table(block.get("input")).get("questions"))]
     return "; ".join(one for one in asked if one) or None
 
 
 def plan_of(block: Record) -> str | None:
-    return text(table(block.get("input")).get("plan"))
+    return text(loose.table(block.get("input")).get("plan"))
 
 
 def written_file(tool: Tool | None, arguments: Mapping[str, object], result: Record) -> str | None:
     """The file that a finished call wrote, absolute; None when it wrote none."""
-    told = text(result.get("filePath"), 4096)
+    told = loose.path(result.get("filePath"))
     if told is not None and "structuredPatch" in result:
         return told
     if tool is not None and tool.name in _WRITES:
-        return next((path for name in _PATHS if (path := text(arguments.get(name), 4096))), told)
+        return next((path for name in _PATHS if (path := loose.path(arguments.get(name)))), told)
     return None
 
 
 def _target(name: str, arguments: Record, cwd: str | None) -> str | None:
     for key in _AIMS:
-        found = text(arguments.get(key), 4096)
+        found = loose.path(arguments.get(key))
         if found is not None:
             short = _relative(found, cwd) if key in _PATHS else found.splitlines()[0]
             return short[:_LONGEST]

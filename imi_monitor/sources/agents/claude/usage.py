@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from imi_monitor.sources.agents.claude.records import Record, whole
+from imi_monitor.sources.agents import loose
+from imi_monitor.sources.agents.claude.records import Record
 
 Key: TypeAlias = tuple[str, str]  # message, request: message numbers alone are not always unique
 Counts: TypeAlias = tuple[int, int, int]  # fresh input, output, read from the cache
@@ -22,8 +23,13 @@ class Usage:
         self._last: dict[Key, Counts] = {}
 
     def take(self, key: Key, usage: Record) -> None:
-        fresh = (whole(usage.get("input_tokens")) or 0) + (whole(usage.get("cache_creation_input_tokens")) or 0)
-        out, cached = whole(usage.get("output_tokens")) or 0, whole(usage.get("cache_read_input_tokens")) or 0
+        fresh = (loose.number(usage.get("input_tokens")) or 0) + (
+            loose.number(usage.get("cache_creation_input_tokens")) or 0
+        )
+        out, cached = (
+            loose.number(usage.get("output_tokens")) or 0,
+            loose.number(usage.get("cache_read_input_tokens")) or 0,
+        )
         if not (fresh or out or cached):
             return  # written by the program itself, not by a model
         self.context = fresh + cached + out

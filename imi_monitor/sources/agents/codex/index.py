@@ -58,7 +58,7 @@ def _listed(row: dict[str, object]) -> Listed | None:
     if ident is None:
         return None
     return Listed(
-        ident, loose.text(row.get("rollout_path"), 4096), loose.text(row.get("cwd"), 4096),
+        ident, loose.path(row.get("rollout_path")), loose.path(row.get("cwd")),
         loose.one_line(loose.text(row.get("name")) or loose.text(row.get("title"))), bool(row.get("archived")),
     )  # fmt: skip
 

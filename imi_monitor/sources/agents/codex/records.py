@@ -72,7 +72,7 @@ def _meta(payload: Payload) -> Context:
     parent = loose.text(payload.get("parent_thread_id")) or _parent(inside)
     return Context(
         id=loose.text(payload.get("id")) or loose.text(payload.get("session_id")),
-        cwd=loose.text(payload.get("cwd"), 4096),
+        cwd=loose.path(payload.get("cwd")),
         version=loose.text(payload.get("cli_version"), 40),
         branch=loose.text(loose.table(payload.get("git")).get("branch"), 250),
         started_at=loose.moment(payload.get("timestamp")),
@@ -94,7 +94,7 @@ def _parent(source: object, depth: int = 0) -> str | None:
 def _turn_context(payload: Payload) -> Context:
     mode = payload.get("collaboration_mode")
     return Context(
-        cwd=loose.text(payload.get("cwd"), 4096),
+        cwd=loose.path(payload.get("cwd")),
         model=loose.text(payload.get("model"), 100),
         policy=loose.text(payload.get("approval_policy"), 40),
         mode=loose.text(loose.table(mode).get("mode") or mode, 40),

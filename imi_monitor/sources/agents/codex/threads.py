@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 
 from imi_monitor.model.agent import Happened
-from imi_monitor.sources.agents import loose
+from imi_monitor.sources.agents import loose, marks
 from imi_monitor.sources.agents.base import Sighting
 from imi_monitor.sources.agents.codex.course import Course
 from imi_monitor.sources.agents.codex.index import Listed
@@ -35,7 +35,7 @@ class Thread:
         self.path = path
         self.head = head
         self.listed: Listed | None = None
-        self.heard_at = _modified(path) or 0.0  # when its file last grew
+        self.heard_at = marks.moved_at(path) or 0.0  # when its file last grew
         self.begun = False  # it was read at all
         self.unseen = Unseen()
         self.read_count = 0  # how often something was read: what was told holds until it grows
@@ -57,7 +57,7 @@ class Thread:
         if self.tail.begun_anew:
             self.course, self._before = self._fresh(), None
         if lines:
-            self.heard_at = _modified(self.path) or self.heard_at
+            self.heard_at = marks.moved_at(self.path) or self.heard_at
             self._feed(self.course, lines)
         if self.tail.has_older and self._before is None:
             self._before = Course(os.path.basename(self.path))
@@ -133,10 +133,3 @@ def head(path: str) -> Context | None:
         return None
     first = next((item for item in read(line, "") if isinstance(item, Context)), None)
     return first or Context()
-
-
-def _modified(path: str) -> float | None:
-    try:
-        return os.stat(path).st_mtime
-    except OSError:
-        return None

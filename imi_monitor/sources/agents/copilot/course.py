@@ -158,7 +158,7 @@ class Course:
         yield from ()
 
     def _context(self, told: dict[str, Any]) -> None:
-        self.cwd = loose.text(told.get("cwd"), 4096) or self.cwd
+        self.cwd = loose.path(told.get("cwd")) or self.cwd
         self.branch = loose.text(told.get("branch"), 300) or self.branch
 
     def _model_changed(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[Happened]:
@@ -322,7 +322,7 @@ class Course:
         return self._file(loose.table(data.get("arguments")).get("path"))
 
     def _file(self, path: object) -> tuple[str, ...]:
-        text = loose.text(path, 4096)
+        text = loose.path(path)
         if text is None or not (text.startswith("/") or self.cwd):
             return ()
         whole = posixpath.normpath(posixpath.join(self.cwd or "/", text))

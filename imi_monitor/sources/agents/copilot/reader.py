@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from imi_monitor import host
 from imi_monitor.model.agent import Facts, Happened
-from imi_monitor.sources.agents import loose
+from imi_monitor.sources.agents import loose, marks
 from imi_monitor.sources.agents.base import AgentProcess, Reader, Sighting, World
 from imi_monitor.sources.agents.copilot import flat_yaml
 from imi_monitor.sources.agents.copilot.course import Course
@@ -33,8 +33,8 @@ class Copilot:
 
     def __init__(self) -> None:
         self._sessions: dict[str, Session] = {}  # by folder
-        self._elsewhere: dict[str, int] = {}  # folders of sessions that are none of ours -> when they were asked
-        self._home_seen: int | None = None
+        self._elsewhere: dict[str, float | None] = {}  # folders of others -> when they were asked
+        self._home_seen: float | None = None
         self._roots: tuple[str, ...] = ()
         self.unread = False
 
@@ -45,7 +45,7 @@ class Copilot:
 
     def look(self, world: World, touched: frozenset[str] | None) -> Sequence[Sighting]:
         home = _home(world)
-        seen = _changed_at(home)
+        seen = marks.moved_at(home)
         if touched is None or seen != self._home_seen or world.roots != self._roots:
             self._list(home, world)
             self._home_seen, self._roots = seen, world.roots
@@ -61,13 +61,13 @@ class Copilot:
         folders = [folder for folder in _folders(home) if _moved_at(folder) >= since]
         self._sessions = {folder: self._sessions[folder] for folder in folders if folder in self._sessions}
         for folder in folders:
-            if folder not in self._sessions and self._elsewhere.get(folder) != _changed_at(folder):
+            if folder not in self._sessions and self._elsewhere.get(folder) != marks.moved_at(folder):
                 session = Session(folder)
                 where = session.where()
                 if where is None or world.watched(where):  # a new one has written nothing yet
                     self._sessions[folder] = session
                 else:
-                    self._elsewhere[folder] = _changed_at(folder)
+                    self._elsewhere[folder] = marks.moved_at(folder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +83,11 @@ class Session:
         self.folder = folder
         self.open = False
         self._tail = Tail(f"{folder}/events.jsonl")
-        self._stamp: tuple[int, int, int] | None = None
+        self._mark: marks.Mark | None = None
         self._course = Course()
         self._before = Course()  # what lies in front of the window: only counted
         self._yaml: dict[str, str] = {}
-        self._listed: int | None = None
+        self._listed: float | None = None
         self._locks: list[Lock] = []
         self._had_lock = False
         self._last_alive: float | None = None
@@ -125,7 +125,7 @@ class Session:
     # -- its process --------------------------------------------------------------------------------------------------
 
     def _list(self) -> None:
-        now = _changed_at(self.folder)
+        now = marks.moved_at(self.folder)
         if now != self._listed:
             self._listed = now
             self._locks = _locks(self.folder)
@@ -147,16 +147,16 @@ class Session:
         return self._process, False
 
     def _written_at(self) -> float:
-        return self._stamp[0] / 1e9 if self._stamp else 0.0
+        return self._mark.moved_at if self._mark else 0.0
 
     # -- its events ---------------------------------------------------------------------------------------------------
 
     def _read(self) -> list[Happened]:
-        stamp = _stamp(self._tail.path)
-        if stamp == self._stamp and not self._tail.behind:
+        mark = marks.mark(self._tail.path)
+        if mark == self._mark and not self._tail.behind:
             return self._read_older()
         lines = self._tail.new()
-        self._stamp = stamp
+        self._mark = mark
         if self._tail.begun_anew:
             self._course, self._before = Course(), Course()
         return list(_taken(self._course, lines))
@@ -182,7 +182,7 @@ class Session:
             tokens_in=tokens[0], tokens_out=tokens[1], tokens_cached=tokens[2],
             context_used=now.context_used or old.context_used, context_size=now.context_size or old.context_size,
             files=tuple({**old.files, **now.files}), subagents=len(now.subagents),
-            format_note=now.format_note() if self._stamp and self._stamp[1] else None,
+            format_note=now.format_note() if self._mark and self._mark.size else None,
         )  # fmt: skip
 
 
@@ -232,23 +232,7 @@ def _locks(folder: str) -> list[Lock]:
 
 
 def _moved_at(folder: str) -> float:
-    stamp = _stamp(f"{folder}/events.jsonl")
-    return max(stamp[0] if stamp else 0, _changed_at(folder)) / 1e9
-
-
-def _changed_at(folder: str) -> int:
-    try:
-        return os.stat(folder).st_mtime_ns
-    except OSError:
-        return 0
-
-
-def _stamp(path: str) -> tuple[int, int, int] | None:
-    try:
-        stat = os.stat(path)
-    except OSError:
-        return None
-    return stat.st_mtime_ns, stat.st_size, stat.st_ino
+    return max(marks.moved_at(f"{folder}/events.jsonl") or 0, marks.moved_at(folder) or 0)
 
 
 def _small(path: str) -> str:
@@ -262,4 +246,4 @@ def _small(path: str) -> str:
 def _first_cwd(path: str) -> str | None:
     """From the first event, where the other file tells nothing."""
     event = loose.record(_small(path).split("\n", 1)[0]) or {}
-    return loose.text(loose.table(loose.table(event.get("data")).get("context")).get("cwd"), 4096)
+    return loose.path(loose.table(loose.table(event.get("data")).get("context")).get("cwd"))

@@ -207,7 +207,7 @@ class Course:
 
     def _finished(self, call: dict[str, Any], tool: Tool, at: str) -> None:
         status = _status(call)
-        name = loose.text(loose.table(call.get("resultDisplay")).get("filePath"), 4096)
+        name = loose.path(loose.table(call.get("resultDisplay")).get("filePath"))
         files = (
             (os.path.normpath(name),)
             if name and status == "success" and loose.text(call.get("name")) in _WRITERS

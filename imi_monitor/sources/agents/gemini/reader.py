@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from imi_monitor.model.agent import Happened
-from imi_monitor.sources.agents import loose
+from imi_monitor.sources.agents import loose, marks
 from imi_monitor.sources.agents.base import AgentProcess, Sighting, World
 from imi_monitor.sources.agents.gemini.course import Course, Manner
 from imi_monitor.sources.agents.gemini.projects import base, chat_folders, is_chat, recent_chats
@@ -26,7 +26,7 @@ class Chat:
     def __init__(self, path: str, cwd: str) -> None:
         self.path = path
         self.cwd = cwd
-        self.heard_at = _modified(path) or 0.0
+        self.heard_at = marks.moved_at(path) or 0.0
         self.begun = False
         self.course = Course(os.path.basename(path))
         self.unseen = Unseen()
@@ -38,7 +38,7 @@ class Chat:
 
     def read(self) -> None:
         self.begun = True
-        heard = _modified(self.path)
+        heard = marks.moved_at(self.path)
         if heard is None:
             return
         self.heard_at = heard
@@ -183,13 +183,6 @@ class GeminiReader:
             last_alive=None if alive is not False else loose.at(chat.heard_at), evidence=(evidence,) if evidence else (),
             facts=chat.course.facts(), news=chat.take_news(),
         )  # fmt: skip
-
-
-def _modified(path: str) -> float | None:
-    try:
-        return os.stat(path).st_mtime
-    except OSError:
-        return None
 
 
 def _held(chat: Chat) -> Held:

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from imi_monitor.model import times
 from imi_monitor.model.agent import Tool
+from imi_monitor.sources.agents import loose
 
-_MOST: Final = 2000
 _AIMS: Final = ("file_path", "notebook_path", "filePath", "absolute_path", "path", "command", "pattern", "query", "url",
                 "description", "prompt")  # fmt: skip
 _PATHS: Final = frozenset(_AIMS[:5])
@@ -70,17 +70,17 @@ class Record:
 
 
 def with_tool(raw: Record, payload: Mapping[str, Any]) -> Record:
-    name = text(payload.get("tool_name"), 80)
+    name = loose.text(payload.get("tool_name"), 80)
     if name is None:
         return raw
     given = payload.get("tool_input")
-    tool = Tool(name, _target(given, raw.cwd), text(payload.get("tool_use_id"), 200))
+    tool = Tool(name, _target(given, raw.cwd), loose.text(payload.get("tool_use_id"), 200))
     return replace(raw, tool=tool, inputs=_fingerprint(given))
 
 
 def _target(given: object, cwd: str | None) -> str | None:
     for key in _AIMS if isinstance(given, dict) else ():
-        found = text(given.get(key), 4096) if isinstance(given, dict) else None
+        found = loose.path(given.get(key)) if isinstance(given, dict) else None
         if found:
             short = _inside(found, cwd) if key in _PATHS else " ".join(found.split())
             return short[:160]
@@ -105,26 +105,22 @@ def _fingerprint(given: object) -> str:
 def written(made: Record, given: object) -> tuple[str, ...]:
     if made.tool is None or made.tool.name not in _WRITES or not isinstance(given, dict):
         return ()
-    path = next((found for key in _AIMS[:5] if (found := text(given.get(key), 4096))), None)
+    path = next((found for key in _AIMS[:5] if (found := loose.path(given.get(key)))), None)
     return () if path is None else (os.path.join(made.cwd or "/", path),)
 
 
 def question(given: object) -> str | None:
     asked = given.get("questions") if isinstance(given, dict) else None
-    said = [text(one.get("question"), 300) for one in asked if isinstance(one, dict)] if isinstance(asked, list) else []
+    said = (
+        [loose.text(one.get("question"), 300) for one in asked if isinstance(one, dict)]
+        if isinstance(asked, list)
+        else []
+    )
     return "; ".join(one for one in said if one)[:600] or None
 
 
 def payload_of(body: bytes) -> dict[str, Any]:
-    try:
-        value = json.loads(body)
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def text(value: object, most: int = _MOST) -> str | None:
-    return value[:most] if isinstance(value, str) and value.strip() else None
+    return loose.record(body) or {}
 
 
 def number(value: object) -> int | None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from imi_monitor.sources.agents import loose
 from imi_monitor.sources.agents.hooks.records import (
     AFTER,
     ANSWERED,
@@ -32,7 +33,6 @@ from imi_monitor.sources.agents.hooks.records import (
     number,
     payload_of,
     question,
-    text,
     with_tool,
     written,
 )
@@ -54,15 +54,17 @@ def parse(name: str, ns: int, data: bytes) -> Record | None:
     payload = payload_of(body)
     env = dict(line.partition("=")[::2] for line in lines[1:])
     translate = _CLIS.get(words[2])
-    session = text(payload.get("session_id"), 200) or (env.get("GEMINI_SESSION_ID") if words[2] == "gemini" else None)
+    session = loose.text(payload.get("session_id"), 200) or (
+        env.get("GEMINI_SESSION_ID") if words[2] == "gemini" else None
+    )
     if translate is None or not session:
         return None
     parent_pid = number(words[3]) if len(words) > 3 else None
     pane = env.get("ZELLIJ_PANE_ID")
     raw = Record(
-        name, ns, words[2], text(payload.get("hook_event_name"), 80) or "?", session, cwd=text(payload.get("cwd"), 4096),
+        name, ns, words[2], loose.text(payload.get("hook_event_name"), 80) or "?", session, cwd=loose.path(payload.get("cwd")),
         pid=(number(env.get("CLAUDE_PID")) if words[2] == "claude" else parent_pid), host=env.get("host", ""),
-        helper=text(payload.get("agent_id"), 200), model=text(payload.get("model"), 100),
+        helper=loose.text(payload.get("agent_id"), 200), model=loose.text(payload.get("model"), 100),
         planning=payload.get("permission_mode") == "plan", tmux=env.get("TMUX_PANE") or None,
         zellij=f"{env.get('ZELLIJ_SESSION_NAME', '')}:{pane}" if pane else None,
     )  # fmt: skip
@@ -78,14 +80,14 @@ def _claude(raw: Record, payload: Mapping[str, Any]) -> Record:
 
 
 def _session_start(raw: Record, payload: Mapping[str, Any]) -> Record:
-    how = text(payload.get("source"), 40)
+    how = loose.text(payload.get("source"), 40)
     # after a compaction it goes on as before; Codex tells its start only when the first prompt is there
     kind = OTHER if how == "compact" or raw.cli == "codex" else STARTED
-    return replace(raw, kind=kind, text=how, title=text(payload.get("session_title"), 200))
+    return replace(raw, kind=kind, text=how, title=loose.text(payload.get("session_title"), 200))
 
 
 def _prompt(raw: Record, payload: Mapping[str, Any]) -> Record:
-    said = text(payload.get("prompt"))
+    said = loose.text(payload.get("prompt"))
     source = payload.get("source")
     machine = bool(said and said.startswith("<task-notification>")) or (isinstance(source, str) and source == "system")
     return replace(raw, kind=PROMPT, text=said, machine=machine)
@@ -124,14 +126,14 @@ def _asked(payload: Mapping[str, Any]) -> str:
 def _notification(raw: Record, payload: Mapping[str, Any]) -> Record:
     what = payload.get("notification_type")
     if what in ("permission_prompt", "worker_permission_prompt", "elicitation_dialog", "agent_needs_input"):
-        return replace(raw, kind=ASKS, text=text(payload.get("message"), 300) or "an answer", ask="notification")
+        return replace(raw, kind=ASKS, text=loose.text(payload.get("message"), 300) or "an answer", ask="notification")
     return replace(raw, kind=IDLE) if what == "idle_prompt" else raw
 
 
 def _stop(raw: Record, payload: Mapping[str, Any]) -> Record:
     tasks = payload.get("background_tasks")
     running = [one for one in tasks if _still_runs(one)] if isinstance(tasks, list) else []
-    return replace(raw, kind=OVER, text=text(payload.get("last_assistant_message")), background=len(running))
+    return replace(raw, kind=OVER, text=loose.text(payload.get("last_assistant_message")), background=len(running))
 
 
 def _still_runs(task: object) -> bool:
@@ -139,13 +141,13 @@ def _still_runs(task: object) -> bool:
 
 
 def _stop_failure(raw: Record, payload: Mapping[str, Any]) -> Record:
-    said = text(payload.get("last_assistant_message"), 300)
-    kind = text(payload.get("error"), 100)
+    said = loose.text(payload.get("last_assistant_message"), 300)
+    kind = loose.text(payload.get("error"), 100)
     return replace(raw, kind=FAILED, text=said or kind)
 
 
 def _of_kind(kind: str, about: str = "") -> Callable[[Record, Mapping[str, Any]], Record]:
-    return lambda raw, payload: replace(raw, kind=kind, text=text(payload.get(about), 300))
+    return lambda raw, payload: replace(raw, kind=kind, text=loose.text(payload.get(about), 300))
 
 
 _CLAUDE_EVENTS: Final[Mapping[str, Callable[[Record, Mapping[str, Any]], Record]]] = {
@@ -177,11 +179,11 @@ def _gemini(raw: Record, payload: Mapping[str, Any]) -> Record:
     made = with_tool(raw, payload)
     match raw.event:
         case "SessionStart":
-            return replace(raw, kind=STARTED, text=text(payload.get("source"), 40))
+            return replace(raw, kind=STARTED, text=loose.text(payload.get("source"), 40))
         case "BeforeAgent":
-            return replace(raw, kind=PROMPT, text=text(payload.get("prompt")))
+            return replace(raw, kind=PROMPT, text=loose.text(payload.get("prompt")))
         case "AfterAgent":  # also after a cancel and a failure
-            said = text(payload.get("prompt_response"))
+            said = loose.text(payload.get("prompt_response"))
             return replace(raw, kind=FAILED if said == _NO_ANSWER else OVER, text=said)
         case "BeforeTool":
             return replace(made, kind=BEFORE)
@@ -189,16 +191,16 @@ def _gemini(raw: Record, payload: Mapping[str, Any]) -> Record:
             return _gemini_after(made, payload)
         case "Notification" if payload.get("notification_type") == "ToolPermission":
             details = payload.get("details")
-            said = text(details.get("title"), 200) if isinstance(details, dict) else None
-            return replace(raw, kind=ASKS, text=said or text(payload.get("message"), 300) or "permission")
+            said = loose.text(details.get("title"), 200) if isinstance(details, dict) else None
+            return replace(raw, kind=ASKS, text=said or loose.text(payload.get("message"), 300) or "permission")
         case "SessionEnd":
-            return replace(raw, kind=ENDED, text=text(payload.get("reason"), 40))
+            return replace(raw, kind=ENDED, text=loose.text(payload.get("reason"), 40))
     return raw
 
 
 def _gemini_after(made: Record, payload: Mapping[str, Any]) -> Record:
     response = payload.get("tool_response")
-    said = text(response.get("llmContent"), 400) if isinstance(response, dict) else None
+    said = loose.text(response.get("llmContent"), 400) if isinstance(response, dict) else None
     if said and _CANCELLED_TOOL.search(said):  # a cancelled tool ends the turn, and nothing else tells so
         return replace(made, kind=CANCELLED, text="the tool was cancelled", ok=None)
     failed = isinstance(response, dict) and bool(response.get("error"))
@@ -215,9 +217,9 @@ _OPENCODE_KINDS: Final = {
 
 
 def _opencode(raw: Record, payload: Mapping[str, Any]) -> Record:
-    made = replace(with_tool(raw, payload), kind=_OPENCODE_KINDS.get(raw.event, OTHER), ask=text(payload.get("ask"), 200),
-                   text=text(payload.get("text")), title=text(payload.get("title"), 200),
-                   parent=text(payload.get("parent"), 200))  # fmt: skip
+    made = replace(with_tool(raw, payload), kind=_OPENCODE_KINDS.get(raw.event, OTHER), ask=loose.text(payload.get("ask"), 200),
+                   text=loose.text(payload.get("text")), title=loose.text(payload.get("title"), 200),
+                   parent=loose.text(payload.get("parent"), 200))  # fmt: skip
     if made.kind == FAILED and payload.get("error") == "MessageAbortedError":
         return replace(made, kind=CANCELLED, text="stopped by a person")
     if made.kind == AFTER:

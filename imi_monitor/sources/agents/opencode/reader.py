@@ -139,7 +139,7 @@ class Book:
     def _watched(self, world: World, row: Row) -> bool:
         if self._roots != world.roots:
             self._roots, self._places = world.roots, {}
-        folder = loose.text(row.get("directory"), 4096) or "/"
+        folder = loose.path(row.get("directory")) or "/"
         if folder not in self._places:
             self._places[folder] = os.path.realpath(folder) if world.watched(folder) else None
         return self._places[folder] is not None
@@ -176,7 +176,7 @@ class Book:
             note = f"unknown (format) opencode {known.version}: a message of no role that is known"
             known = replace(known, format_note=note)
         return Sighting(
-            cli="opencode", session=session, cwd=loose.text(row.get("directory"), 4096),
+            cli="opencode", session=session, cwd=loose.path(row.get("directory")),
             pid=life.process.pid if life.process else None,
             pid_started=life.process.started if life.process else None,
             alive=life.alive, last_alive=None if life.until is None else loose.at(life.until),
