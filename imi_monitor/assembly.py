@@ -56,6 +56,7 @@ class Assembly:
             touched=self._touched,
             git_dir=self._status.git_dir,
             refs=self._status.refs_changed,
+            glance=self._status.glance,
             roster=self._worktrees.look,
             registry=self._registry_changed,
         )

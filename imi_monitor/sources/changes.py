@@ -23,6 +23,7 @@ from imi_monitor.sources.files.settle import GRACE, Settle
 # what lies in a git directory and changes all the time without meaning anything to us
 _NOISE = (".lock", "COMMIT_EDITMSG", "FETCH_HEAD", "gc.pid", "ORIG_HEAD~")
 _REFS = ("heads", "remotes", "tags")
+_REGISTRY = "registry"
 
 
 class Listeners:
@@ -34,12 +35,14 @@ class Listeners:
         touched: Callable[[Key, frozenset[str] | None], None],
         git_dir: Callable[[str], None],
         refs: Callable[[str], None],
+        glance: Callable[[str | None], None],
         roster: Callable[[], None],
         registry: Callable[[], None],
     ) -> None:
         self.touched = touched
         self.git_dir = git_dir
         self.refs = refs
+        self.glance = glance
         self.roster = roster
         self.registry = registry
 
@@ -60,6 +63,7 @@ class ChangesSource:
         self._settles: dict[str, Settle] = {}
         self._ignores: dict[str, Ignore] = {}
         self._modes: dict[str, str] = {}
+        self._anew: set[str] = set()  # roots of which a folder is gone or another one
         self._flush: asyncio.TimerHandle | None = None
         self._wanted: asyncio.Queue[tuple[Entry, ...]] = asyncio.Queue()
 
@@ -71,7 +75,7 @@ class ChangesSource:
         self._board = board
         await self._events.start(self)
         try:
-            await self._events.add(Root("registry", (os.path.dirname(self._database),)))
+            await self._follow_registry()
             board.well(self.name)
             while True:
                 entries = await self._wanted.get()
@@ -86,24 +90,28 @@ class ChangesSource:
 
     async def _follow(self, entries: tuple[Entry, ...]) -> None:
         wanted = {_root_name(entry): entry for entry in entries if not entry.missing and entry.admin_dir}
+        anew, self._anew = self._anew, set()
         for name in [name for name in self._entries if name not in wanted or _moved(self._entries[name], wanted[name])]:
             self._drop(name)
-        await self._follow_git(entries)
+        if _REGISTRY in anew:
+            await self._follow_registry()
+        await self._follow_git(entries, anew)
         others = tuple(entry.path for entry in entries)
         for name, entry in wanted.items():
-            if name not in self._entries:
+            if name not in self._entries or name in anew:
                 await self._follow_one(name, entry, others)
 
     async def _follow_one(self, name: str, entry: Entry, others: Sequence[str]) -> None:
         ignore = Ignore(entry.path, entry.admin_dir, entry.common_dir, self._excludes)
         self._entries[name], self._ignores[name] = entry, ignore
-        self._settles[name] = Settle(
-            entry.path,
-            entry.key.repo,
-            entry.key.worktree,
-            lambda path: ignore.ignores(path, is_dir=False),
-            lambda path: ignore.tracks(path, is_dir=False),
-        )
+        if name not in self._settles:  # followed anew, it goes on with what waits there
+            self._settles[name] = Settle(
+                entry.path,
+                entry.key.repo,
+                entry.key.worktree,
+                lambda path: self._ignores[name].ignores(path, is_dir=False),
+                lambda path: self._ignores[name].tracks(path, is_dir=False),
+            )
         foreign = frozenset(path for path in others if path.startswith(entry.path + os.sep))
 
         def descend(path: str) -> bool:
@@ -112,15 +120,16 @@ class ChangesSource:
             return not ignore.prunes(path[len(entry.path) + 1 :])
 
         await self._events.add(Root(name, (entry.path,), deep=True, descend=descend))
-        # what happened before the watches stood is in no event
-        self._tell.touched(entry.key, None)
 
     def _drop(self, name: str) -> None:
         self._events.remove(name)
         for table in (self._entries, self._settles, self._ignores, self._modes):
             table.pop(name, None)
 
-    async def _follow_git(self, entries: tuple[Entry, ...]) -> None:
+    async def _follow_registry(self) -> None:
+        await self._events.add(Root(_REGISTRY, (os.path.dirname(self._database),)))
+
+    async def _follow_git(self, entries: tuple[Entry, ...], anew: set[str]) -> None:
         found: dict[str, list[str]] = {}
         for entry in entries:
             admins = found.setdefault(entry.common_dir, [])
@@ -129,15 +138,23 @@ class ChangesSource:
         for common in [common for common in self._repositories if common not in found]:
             self._forget_repository(common)
         for common, admins in found.items():
-            if self._repositories.get(common) != tuple(admins):
-                if common not in self._repositories:
-                    refs = tuple(os.path.join(common, "refs", room) for room in _REFS)
-                    await self._events.add(Root(f"refs {common}", refs, deep=True))
-                    await self._follow_shared(common, next(e.key.repo for e in entries if e.common_dir == common))
+            new = common not in self._repositories
+            if new or f"refs {common}" in anew:
+                await self._follow_refs(common)
+            if new or f"sync {common}" in anew:
+                await self._follow_shared(common, next(e.key.repo for e in entries if e.common_dir == common))
+            if self._repositories.get(common) != tuple(admins) or f"git {common}" in anew:
                 self._repositories[common] = tuple(admins)
                 folders = (common, os.path.join(common, "worktrees"), os.path.join(common, "info"), *admins)
                 await self._events.add(Root(f"git {common}", folders))
-                self._tell.roster()  # what happened in the new ones before they were followed is in no event
+
+    async def _follow_refs(self, common: str) -> None:
+        refs = os.path.join(common, "refs")
+
+        def descend(path: str) -> bool:
+            return path[len(refs) + 1 :].partition(os.sep)[0] in _REFS
+
+        await self._events.add(Root(f"refs {common}", (refs,), deep=True, descend=descend))
 
     async def _follow_shared(self, common: str, repo: str) -> None:
         """The cluster's `sync/`: what is edited there changes in every worktree at once, through its links."""
@@ -163,7 +180,7 @@ class ChangesSource:
             self._tell.registry()
 
     def lost(self, root: str | None, why: str) -> None:
-        """Events may be missing: everything there is looked at again, and what was replaced is followed anew."""
+        """Everything there is looked at again."""
         for name in [root] if root is not None else list(self._entries):
             entry = self._entries.get(name)
             if entry is not None:
@@ -173,16 +190,15 @@ class ChangesSource:
             self._tell.registry()
             for common in self._repositories:
                 self._tell.refs(common)
-        if root is not None and "gone" in why:
-            self._let_go(root)
-        self._tell.roster()  # which brings back what still stands
+        self._tell.roster()
 
-    def _let_go(self, root: str) -> None:
-        kind, _, common = root.partition(" ")
-        if root in self._entries:
-            self._drop(root)
-        elif kind in ("git", "refs", "sync") and common in self._repositories:
-            self._forget_repository(common)
+    def doubt(self) -> None:
+        self._tell.glance(None)
+
+    def gone(self, root: str, folder: str) -> None:
+        """What else the root names goes on being followed; it is followed anew if the roster still has it."""
+        self._anew.add(root)
+        self._tell.roster()
 
     def _forget_repository(self, common: str) -> None:
         del self._repositories[common]
@@ -193,6 +209,8 @@ class ChangesSource:
 
     def mode(self, root: str, how: str, why: str | None) -> None:
         assert self._board is not None
+        if how == "live":
+            self._began(root)
         entry = self._entries.get(root)
         if entry is not None:
             self._modes[root] = how
@@ -201,6 +219,19 @@ class ChangesSource:
             self._board.well(
                 self.name, f"polling {polled} of {len(self._entries)} worktrees: {why}" if polled else None
             )
+
+    def _began(self, root: str) -> None:
+        """What happened there before it was followed is in no event."""
+        kind, _, common = root.partition(" ")
+        if root in self._entries:
+            self._tell.touched(self._entries[root].key, None)
+        elif kind == "git":
+            self._tell.glance(common)
+            self._tell.roster()
+        elif kind == "refs":
+            self._tell.refs(common)
+        elif root == _REGISTRY:
+            self._tell.registry()
 
     # -- what an event means ----------------------------------------------------------------------------------------
 

@@ -119,6 +119,15 @@ class StatusSource:
             if tree.entry.admin_dir == folder:
                 self.touched(key, None)
 
+    def glance(self, common_dir: str | None = None) -> None:
+        """Look when git last wrote its index and HEAD, for what no event told; this costs next to nothing."""
+        self._glance([tree for tree in self._trees.values() if common_dir in (None, tree.entry.common_dir)])
+
+    def _glance(self, trees: Sequence[_Tree]) -> None:
+        for tree in trees:
+            if not tree.wanted and _marks(tree.entry.admin_dir) != tree.marks:
+                self.touched(tree.entry.key, None)
+
     def refs_changed(self, common_dir: str) -> None:
         """Branches moved: distances change, of everybody."""
         if common_dir not in self._refs_timers and self._board is not None:
@@ -211,7 +220,8 @@ class StatusSource:
         for turn in itertools.count():
             await asyncio.sleep(_SWEEP_SHORTEST)
             idle = [tree for tree in self._trees.values() if not tree.running and not tree.wanted]
-            self._glance(idle, turn)
+            first = turn * _GLANCED_AT % max(1, len(idle))
+            self._glance(idle[first : first + _GLANCED_AT])
             if idle and time.monotonic() >= next_at:
                 oldest = min(idle, key=lambda tree: tree.asked_at)
                 oldest.wanted, oldest.paths = True, None
@@ -219,13 +229,6 @@ class StatusSource:
                 if oldest.entry.is_main:  # once a lap: where the trunk stands, should nobody have told
                     self.refs_changed(oldest.entry.common_dir)
                 next_at = time.monotonic() + oldest.cost / _SWEEP_SHARE
-
-    def _glance(self, idle: list[_Tree], turn: int) -> None:
-        """Some of them, for what git did there and no event told."""
-        first = turn * _GLANCED_AT % max(1, len(idle))
-        for tree in idle[first : first + _GLANCED_AT]:
-            if _marks(tree.entry.admin_dir) != tree.marks:
-                self.touched(tree.entry.key, None)
 
     # -- in a thread of the pool ------------------------------------------------------------------------------------
 

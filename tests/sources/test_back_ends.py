@@ -36,6 +36,8 @@ class Ear:
         self.paths: set[str] = set()
         self.seen: list[Touched] = []
         self.losses: list[tuple[str | None, str]] = []
+        self.missing: list[tuple[str, str]] = []
+        self.doubts = 0
         self.modes: dict[str, tuple[str, str | None]] = {}
 
     def touched(self, root: str, batch: Sequence[Touched]) -> None:
@@ -44,6 +46,12 @@ class Ear:
 
     def lost(self, root: str | None, why: str) -> None:
         self.losses.append((root, why))
+
+    def doubt(self) -> None:
+        self.doubts += 1
+
+    def gone(self, root: str, folder: str) -> None:
+        self.missing.append((root, folder))
 
     def mode(self, root: str, how: str, why: str | None) -> None:
         self.modes[root] = (how, why)
@@ -134,6 +142,51 @@ def test_pruned_folders_are_not_followed(name: str, tmp_path: Path) -> None:
     following(MAKERS[name], Root("r", (str(root),), deep=True, descend=descend), play)
 
 
+@pytest.mark.parametrize("name", ["inotify", "watchfiles", "tiers"])
+def test_one_folder_that_goes_takes_nothing_of_the_others(name: str, tmp_path: Path) -> None:
+    """The git folders of a repository's worktrees are one root: each removal of a worktree takes one away."""
+    kept, gone, later = tmp_path / "kept", tmp_path / "gone", tmp_path / "later"
+    kept.mkdir()
+    gone.mkdir()
+
+    async def play(events: FileEvents, ear: Ear) -> None:
+        shutil.rmtree(gone)
+        await ear.until(lambda: ("r", str(gone)) in ear.missing)
+        (kept / "first").touch()
+        later.mkdir()
+        ear.modes.clear()
+        await events.add(Root("r", (str(kept), str(later))))
+        (kept / "second").touch()
+        await ear.until(lambda: {str(kept / "first"), str(kept / "second")} <= ear.paths)
+        await ear.until(lambda: ear.modes.get("r", ("",))[0] == "live")
+        (later / "third").touch()
+        await ear.until(lambda: str(later / "third") in ear.paths)
+
+    following(MAKERS[name], Root("r", (str(kept), str(gone))), play)
+
+
+def test_watchfiles_is_doubted_after_it_told_something(tmp_path: Path) -> None:
+    async def play(_: FileEvents, ear: Ear) -> None:
+        doubts = ear.doubts
+        (tmp_path / "file").touch()
+        await ear.until(lambda: ear.doubts > doubts)
+        doubts = ear.doubts
+        await asyncio.sleep(1.0)
+        assert ear.doubts == doubts, "nothing happened, so nothing is doubted"
+
+    following(Watchfiles, Root("r", (str(tmp_path),), deep=True), play)
+
+
+def test_what_is_polled_is_looked_at_when_the_first_picture_of_it_was_taken(tmp_path: Path) -> None:
+    async def play(_: FileEvents, ear: Ear) -> None:
+        await ear.until(lambda: ear.losses == [("r", "it is polled from now on")])
+        (tmp_path / "file").touch()
+        await ear.until(lambda: str(tmp_path / "file") in ear.paths)
+        assert len(ear.losses) == 1
+
+    following(MAKERS["polling"], Root("r", (str(tmp_path),), deep=True), play)
+
+
 @pytest.mark.parametrize("name", ["inotify", "watchfiles"])
 def test_a_root_that_goes_is_told(name: str, tmp_path: Path) -> None:  # W1
     root = tmp_path / "root"
@@ -141,7 +194,7 @@ def test_a_root_that_goes_is_told(name: str, tmp_path: Path) -> None:  # W1
 
     async def play(_: FileEvents, ear: Ear) -> None:
         shutil.rmtree(root)
-        await ear.until(lambda: [where for where, _ in ear.losses if where == "r"])
+        await ear.until(lambda: ("r", str(root)) in ear.missing)
 
     following(MAKERS[name], Root("r", (str(root),), deep=True), play)
 

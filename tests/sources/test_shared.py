@@ -49,9 +49,9 @@ def test_a_root_that_is_gone_is_told_to_its_owner(tmp_path: Path) -> None:
         await right.start(second)
         await left.add(Root("one", (str(tmp_path / "a"),)))
         (tmp_path / "a").rmdir()
-        await first.until(lambda: first.losses)
-        assert first.losses[0][0] == "one"
-        assert not second.losses
+        await first.until(lambda: first.missing)
+        assert first.missing == [("one", str(tmp_path / "a"))]
+        assert not second.missing
         await left.close()
         await right.close()
 

@@ -133,7 +133,6 @@ class AgentsSource:
             if self._followed.get(name) != wanted:
                 self._followed[name] = wanted
                 await self._events.add(Root(name=name, folders=tuple(sorted(wanted))))
-                self._look_at_all()  # what changed between the look and the watch is seen now
 
     # -- what the file events say -------------------------------------------------------------------------------------
 
@@ -145,7 +144,16 @@ class AgentsSource:
     def lost(self, root: str | None, why: str) -> None:
         self._look_at_all()
 
+    def doubt(self) -> None:
+        """It is looked every second anyway."""
+
+    def gone(self, root: str, folder: str) -> None:
+        self._followed.pop(root, None)
+        self._look_at_all()
+
     def mode(self, root: str, how: str, why: str | None) -> None:
+        if how == "live":
+            self._look_at_all()  # what changed between the look and the watch is seen now
         if how == "polling" and why:
             self._told[root] = f"polled, {why}"
         else:

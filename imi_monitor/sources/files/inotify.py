@@ -197,4 +197,4 @@ class Inotify:
         if mask & _MOVE_SELF:
             self._drop(watch)
         if root is not None and folder in root.folders and mask & (_GONE | _IGNORED):
-            self._sink.lost(name, f"{folder} is gone or was replaced")
+            self._sink.gone(name, folder)

@@ -67,8 +67,11 @@ class Polling:
         if root.name not in self._roots:
             return cost
         self._seen[root.name] = now
-        batch = _compare(before, now) if before is not None else []
-        if batch and self._sink is not None:
+        if self._sink is None:
+            return cost
+        if before is None:
+            self._sink.lost(root.name, "it is polled from now on")
+        elif batch := _compare(before, now):
             self._sink.touched(root.name, batch)
         return cost
 

@@ -36,10 +36,17 @@ class Sink(Protocol):
     def touched(self, root: str, batch: Sequence[Touched]) -> None: ...
 
     def lost(self, root: str | None, why: str) -> None:
-        """Events may be missing (None: anywhere): what is there now has to be looked at."""
+        """Events are missing (None: anywhere): what is there now has to be looked at."""
+
+    def doubt(self) -> None:
+        """An event may be missing, though hardly ever is: what costs next to nothing is worth a look."""
+
+    def gone(self, root: str, folder: str) -> None:
+        """One of the folders that a root names is not there, or is another one now; the others are followed still."""
 
     def mode(self, root: str, how: str, why: str | None) -> None:
-        """`live`, `polling`, `starting`, or `off`, and why it is not live."""
+        """`live`, `polling`, `starting`, or `off`, and why it is not live. `live` is said of every addition, when it
+        is true: whatever happened before is in no event."""
 
 
 class FileEvents(Protocol):

@@ -43,6 +43,15 @@ class Shared:
             if root is None or each == part:
                 sink.lost(None if root is None else name, why)
 
+    def doubt(self) -> None:
+        for sink in list(self._sinks.values()):
+            sink.doubt()
+
+    def gone(self, root: str, folder: str) -> None:
+        part, _, name = root.partition(_BETWEEN)
+        if part in self._sinks:
+            self._sinks[part].gone(name, folder)
+
     def mode(self, root: str, how: str, why: str | None) -> None:
         part, _, name = root.partition(_BETWEEN)
         if part in self._sinks:

@@ -75,6 +75,14 @@ class Tiers:
         assert self._sink is not None
         self._sink.lost(root, why)
 
+    def doubt(self) -> None:
+        assert self._sink is not None
+        self._sink.doubt()
+
+    def gone(self, root: str, folder: str) -> None:
+        assert self._sink is not None
+        self._sink.gone(root, folder)
+
     def mode(self, root: str, how: str, why: str | None) -> None:
         assert self._sink is not None
         if how == "polling" and root in self._needs:  # the limit came earlier than we had counted
@@ -108,7 +116,6 @@ class Tiers:
         self._polling.remove(name)
         self._needs[name] = need
         await self._live.add(root)
-        self.lost(name, "it is followed anew")
 
     async def _demote(self, name: str) -> None:
         if self._needs.pop(name, None) is None:
@@ -117,7 +124,6 @@ class Tiers:
         root = self._roots.get(name)
         if root is not None:
             await self._poll(root)
-            self.lost(name, "it is polled from now on")
 
     async def _poll(self, root: Root) -> None:
         assert self._sink is not None

@@ -21,6 +21,7 @@ from imi_monitor.sources.files.stall import Stall
 from imi_monitor.sources.files.walk import listed
 
 _GATHER = 0.05  # seconds in which folders to add are collected: each addition builds watchers anew
+_DOUBT = 0.5  # seconds after an event until it is doubted that it was the only one
 _MERGE = 2.0  # seconds of quiet after which the watchers are merged
 _AGAIN = (0.05, 0.5)  # when a new folder is listed once more
 _RESTART = (0.2, 1.0, 5.0, 30.0)
@@ -41,8 +42,11 @@ class Watchfiles:
         self._tasks: set[asyncio.Task[None]] = set()
         self._pending: dict[str, tuple[list[str], list[str]]] = {}
         self._more: dict[str, tuple[list[str], list[str]]] = {}  # folders that appeared in roots already followed
+        self._number = 0  # of the additions sent
+        self._latest: dict[str, int] = {}  # root -> the one that follows it as it is wanted now
         self._gather: asyncio.TimerHandle | None = None
         self._merge: asyncio.TimerHandle | None = None
+        self._doubt: asyncio.TimerHandle | None = None
         self._stall = Stall()
 
     async def start(self, sink: Sink) -> None:
@@ -52,7 +56,7 @@ class Watchfiles:
 
     async def close(self) -> None:
         self._stall.stop()
-        for timer in (self._gather, self._merge):
+        for timer in (self._gather, self._merge, self._doubt):
             if timer is not None:
                 timer.cancel()
         for task in list(self._tasks):
@@ -66,6 +70,7 @@ class Watchfiles:
     async def add(self, root: Root) -> None:
         assert self._sink is not None
         self._roots[root.name] = root
+        self._latest.pop(root.name, None)
         self._sink.mode(root.name, "starting", None)
         plan = await asyncio.to_thread(split, root)
         if self._roots.get(root.name) is root:
@@ -77,13 +82,14 @@ class Watchfiles:
     def remove(self, name: str) -> None:
         self._roots.pop(name, None)
         self._pending.pop(name, None)
+        self._latest.pop(name, None)
         if self._plans.pop(name, None) is not None:
             self._send(("drop", name))
 
     def _send_pending(self) -> None:
         self._gather = None
         if self._pending:
-            self._send(("add", self._pending))
+            self._send_add(self._pending)
         for name, (deep, flat) in self._more.items():
             if name in self._plans and name not in self._pending:
                 self._send(("extend", name, deep, flat))
@@ -92,6 +98,11 @@ class Watchfiles:
             self._merge.cancel()
         # many small watchers cost more at rest than two large ones: build those once nothing more is added
         self._merge = asyncio.get_running_loop().call_later(_MERGE, self._send, ("rebuild",))
+
+    def _send_add(self, plans: dict[str, tuple[list[str], list[str]]]) -> None:
+        self._number += 1
+        self._latest.update(dict.fromkeys(plans, self._number))
+        self._send(("add", plans, self._number))
 
     def _send(self, message: tuple[Any, ...]) -> None:
         if self._process is not None and self._process.stdin is not None and not self._process.stdin.is_closing():
@@ -114,7 +125,8 @@ class Watchfiles:
                 start_new_session=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
             )  # fmt: skip
             if self._plans:
-                self._send(("add", self._plans))
+                self._send_add(self._plans)
+                self._pending = {}
             await self._listen(self._process)
             await self._process.wait()
             for name in self._roots:
@@ -133,15 +145,16 @@ class Watchfiles:
                 return
             self._hear(marshal.loads(data))
 
-    def _hear(self, message: tuple[str, ...]) -> None:
+    def _hear(self, message: tuple[Any, ...]) -> None:
         assert self._sink is not None
         verb = message[0]
         if verb == "events":
             self._stall.alive()
-            self._events(message[1])  # type: ignore[arg-type]
+            self._events(message[1])
         elif verb == "ready":
             for name in message[1]:
-                self._sink.mode(name, "live", None)
+                if self._latest.get(name) == message[2]:  # else it was wanted otherwise meanwhile
+                    self._sink.mode(name, "live", None)
         elif verb == "full":
             for name in list(self._roots):
                 self._sink.mode(name, "polling", f"the kernel's limit is reached: {message[1]}")
@@ -163,9 +176,17 @@ class Watchfiles:
             if is_dir:
                 self._entered(name, path)
             if number == 3 and path in self._roots[name].folders:
-                self._sink.lost(name, f"{path} is gone or was replaced")
+                self._sink.gone(name, path)
         for name, batch in batches.items():
             self._sink.touched(name, batch)
+        if self._doubt is None:
+            self._doubt = asyncio.get_running_loop().call_later(_DOUBT, self._doubts)
+
+    def _doubts(self) -> None:
+        """watchfiles hands out what it has seen and clears it in two steps: what comes in between is lost."""
+        assert self._sink is not None
+        self._doubt = None
+        self._sink.doubt()
 
     def _owner(self, path: str) -> str | None:
         """The root that a path belongs to: the one whose folder is the nearest above it."""

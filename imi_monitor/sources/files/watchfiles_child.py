@@ -103,13 +103,13 @@ class Child:
             except OSError:
                 os._exit(0)  # nobody listens any more
 
-    def add(self, added: dict[str, tuple[list[str], list[str]]]) -> None:
+    def add(self, added: dict[str, tuple[list[str], list[str]]], number: int = 0) -> None:
         self._wanted.update(added)
         if not self._watchers or len(self._watchers) > _MERGE_ABOVE:
             self.rebuild()
         else:
             self._watchers += self._build(added)
-        self.tell(("ready", list(added)))
+        self.tell(("ready", list(added), number))
 
     def extend(self, name: str, deep: list[str], flat: list[str]) -> None:
         """Folders that appeared below something already followed."""
