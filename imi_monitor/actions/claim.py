@@ -9,7 +9,7 @@ from imi_monitor.actions.base import Action, Option, Outcome
 from imi_monitor.actions.claiming import claim_request, ownership
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.text import safe
-from imi_monitor.store import claims, db, granting, taking, worktrees
+from imi_monitor.store import claims, granting, taking, worktrees
 from imi_monitor.store.granting import Wish
 
 TYPE_CHECKING = False
@@ -164,7 +164,7 @@ def _ask_once(context: Context, found: Target, wish: Wish, seconds: float) -> An
     if seconds <= 0:
         known = found.repo_name if found.row is not None else None
         refused = taking.refusal(context.connection, known, found.name, wish) if known else None
-        return refused or db.transact(context.connection, take_now, context, found, wish)
+        return refused or taking.in_haste(context.connection, take_now, context, found, wish)
     from imi_monitor.actions.claiming import waiting
 
     return waiting.ask(context, found, wish, seconds)

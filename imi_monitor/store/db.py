@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BUSY_SECONDS", "SAFE_CHECKPOINT", "Error", "checkpoint_if_due", "connect", "explain", "filesystem_of",
-    "lay_ballast_again", "leave", "needs_single_checkpointer", "reading", "transact", "transact_lightly",
+    "lay_ballast_again", "leave", "needs_single_checkpointer", "reading", "settle", "transact", "transact_lightly",
 ]  # fmt: skip
 
 # What SQLite and the module in front of it raise; the second for a name that is not UTF-8, which it cannot keep.
@@ -42,6 +42,7 @@ _RESTART_PATIENCE_MS = 20
 _KEPT_WAL_BYTES = 512 << 10
 _LEFT_WAL_BYTES = 128 << 10
 _FIRST_PAUSE, _SHORTEST_PAUSE = 0.014, 0.0003
+_on_disk = getattr(os, "fdatasync", os.fsync)
 _left: list[sqlite3.Connection] = []
 
 
@@ -50,6 +51,7 @@ class _Connection(sqlite3.Connection):
 
     path = ""
     patience = BUSY_SECONDS
+    is_light = False  # whether its commits do not wait for the disk
     logs_ahead = False  # whether this file has its write-ahead log; nobody can switch it off while we are connected
 
 
@@ -71,6 +73,16 @@ def transact(
 
     On a full disk `work` runs a second time, after a rollback: it must not act outside its transaction.
     """
+    _be_lightly(connection, False)
+    return _transact(connection, work, *args, **kwargs)
+
+
+def _transact(
+    connection: sqlite3.Connection,
+    work: Callable[Concatenate[sqlite3.Connection, P], T],
+    *args: P.args,
+    **kwargs: P.kwargs,
+) -> T:
     path = _path_of(connection)
     result = _with_room(path, path, lambda: _transact_once(connection, work, *args, **kwargs), connection)
     checkpoint_if_due(connection, path)
@@ -90,13 +102,35 @@ def transact_lightly(
     life that never was changes nothing. A claim or a removal must not be forgotten. What it saves is the wait for the
     disk, which is most of the time that the others stand in line for.
     """
+    _be_lightly(connection, True)
+    return _transact(connection, work, *args, **kwargs)
+
+
+def _be_lightly(connection: sqlite3.Connection, wanted: bool) -> None:
+    """Whether the next commits wait for the disk. Without its log a registry is never written lightly: a rollback
+    journal that is not synced can tear the file itself."""
+    if isinstance(connection, _Connection) and connection.logs_ahead and connection.is_light != wanted:
+        connection.execute(f"PRAGMA synchronous = {'NORMAL' if wanted else 'FULL'}")
+        connection.is_light = wanted
+
+
+def settle(connection: sqlite3.Connection) -> None:
+    """Wait until all that was committed is on disk, lightly or not; meanwhile others write.
+
+    The log may be opened beside SQLite, unlike the database: there are no locks on it that closing it could drop.
+    """
     if not (isinstance(connection, _Connection) and connection.logs_ahead):
-        return transact(connection, work, *args, **kwargs)
-    connection.execute("PRAGMA synchronous = NORMAL")
+        return  # nothing was committed lightly
     try:
-        return transact(connection, work, *args, **kwargs)
-    finally:
-        connection.execute("PRAGMA synchronous = FULL")
+        log = os.open(connection.path + "-wal", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            _on_disk(log)
+        finally:
+            os.close(log)
+    except OSError as error:
+        from imi_monitor.store import trouble
+
+        raise trouble.unsettled(error, connection.path) from error
 
 
 def reading(

@@ -6,13 +6,20 @@ asks for beyond that. Only `granting.seize` decides; everything read before it o
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from imi_monitor import host
 from imi_monitor.model import times
-from imi_monitor.store import agents, claims, granting, queue
+from imi_monitor.model.errors import RegistryError
+from imi_monitor.store import agents, claims, db, granting, queue
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Callable
+    from typing import Concatenate, ParamSpec
+
+    P = ParamSpec("P")
 
     from imi_monitor.store.claims import Claim
     from imi_monitor.store.granting import Wish
@@ -57,6 +64,35 @@ def take(
     if seq is not None:
         queue.leave(connection, seq)
     return Answer(how, claims.current(connection, *key), before)
+
+
+def in_haste(
+    connection: sqlite3.Connection,
+    work: Callable[Concatenate[sqlite3.Connection, P], Answer],
+    *args: P.args,
+    **kwargs: P.kwargs,
+) -> Answer:
+    """Run `work`, which ends in `take`, as one transaction; a grant is on disk when this returns.
+
+    The disk is waited for when the lock is free again: of 32 who claim at once the last would wait for all of them. Who
+    sees the claim before it is on disk is only kept from claiming. Should the disk refuse it, it is given back.
+    """
+    answer = db.transact_lightly(connection, work, *args, **kwargs)
+    if answer.granted:
+        try:
+            db.settle(connection)
+        except RegistryError:
+            _undo(connection, answer)
+            raise
+    return answer
+
+
+def _undo(connection: sqlite3.Connection, answer: Answer) -> None:
+    claim = answer.claim
+    if answer.how == "renewed" or claim.agent_id is None:
+        return  # it was ours before
+    with suppress(RegistryError):  # the disk is broken: the claim ends with its process then
+        db.transact_lightly(connection, release, claim.repo_name, claim.worktree_name, claim.agent_id, claim.epoch)
 
 
 class Look:

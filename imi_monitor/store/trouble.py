@@ -32,6 +32,14 @@ def explain(error: sqlite3.Error | UnicodeEncodeError, path: str) -> RegistryErr
     return RegistryError(f"the registry {safe(path)} {sentence}", code=code)
 
 
+def unsettled(error: OSError, path: str) -> RegistryError:
+    """The disk did not take what is committed."""
+    return RegistryError(
+        f"the registry {safe(path)} cannot be put on its disk ({error.strerror}): check the disk, then `imi doctor`",
+        code="registry",
+    )
+
+
 def _otherwise(error: sqlite3.Error) -> str:
     text = safe(str(error), 200)
     if isinstance(error, sqlite3.OperationalError) and getattr(error, "sqlite_errorcode", 0) & 0xFF == 10:

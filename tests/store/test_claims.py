@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sqlite3
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from imi_monitor import host
-from imi_monitor.model.errors import Refused
+from imi_monitor.model.errors import Refused, RegistryError
 from imi_monitor.store import agents, claim_history, claims, db, events, taking, worktrees
 from imi_monitor.store.granting import Wish
 from tests.store.claiming import REPO, check_history, registry, take, wish
@@ -273,3 +274,42 @@ class TestReservations:
 )
 def test_the_kind_of_an_agent_follows_from_its_name(agent: str, kind: str) -> None:
     assert agents.kind_of(agent) == kind
+
+
+# -- on disk when it is said ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def broken_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """A disk that takes no log any more; the list is filled with each refusal."""
+    refused: list[int] = []
+
+    def refuse(handle: int) -> None:
+        refused.append(handle)
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(db, "_on_disk", refuse)
+    yield refused
+
+
+def test_a_claim_that_the_disk_refuses_is_given_back(connection: sqlite3.Connection, broken_disk: list[int]) -> None:
+    with pytest.raises(RegistryError, match="cannot be put on its disk"):
+        taking.in_haste(connection, taking.take, REPO, "feat-x", wish("claude-1"))
+    assert broken_disk
+    assert claims.state(_current(connection)) == "free"
+    assert check_history(connection) == 1
+
+
+def test_a_claim_renewed_stays_although_the_disk_refuses(
+    connection: sqlite3.Connection, broken_disk: list[int]
+) -> None:
+    take(connection, "feat-x", wish("claude-1"))
+    with pytest.raises(RegistryError, match="cannot be put on its disk"):
+        taking.in_haste(connection, taking.take, REPO, "feat-x", wish("claude-1"))
+    assert _current(connection).agent_id == "claude-1"
+
+
+def test_who_is_refused_does_not_wait_for_the_disk(connection: sqlite3.Connection, broken_disk: list[int]) -> None:
+    take(connection, "feat-x", wish("claude-1"))
+    assert not taking.in_haste(connection, taking.take, REPO, "feat-x", wish("claude-2")).granted
+    assert not broken_disk
