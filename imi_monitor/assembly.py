@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from imi_monitor.auto_claim import AutoClaim
 from imi_monitor.config import Settings
+from imi_monitor.model.agent_words import NOT_LOOKED_FOR
 from imi_monitor.model.snapshot import Key
 from imi_monitor.sources.agents import readers
 from imi_monitor.sources.agents.joining import Seen
 from imi_monitor.sources.agents.keeper import Keeper
 from imi_monitor.sources.agents.source import AgentsSource
-from imi_monitor.sources.base import Entry, Source
+from imi_monitor.sources.base import Board, Entry, Source
 from imi_monitor.sources.changes import ChangesSource, Listeners
 from imi_monitor.sources.collisions import CollisionsSource
 from imi_monitor.sources.files.choose import choose
@@ -41,6 +43,8 @@ class Assembly:
         self._agents: AgentsSource | None = None
         if settings.flag("monitoring_settings.track_agent_activity"):
             self._look_at_agents(events, keeper, AutoClaim(database) if settings.flag("claims.auto") else None)
+        else:
+            self.sources.append(_NoAgents())
 
     def _look_at_agents(self, events: Shared, keeper: Keeper, steward: AutoClaim | None) -> None:
         async def keep(seen: Sequence[Seen]) -> str | None:
@@ -83,6 +87,16 @@ class Assembly:
     def _touched(self, key: Key, paths: frozenset[str] | None) -> None:
         self.collisions.touched(key, paths)
         self._status.touched(key, paths)
+
+
+class _NoAgents:
+    """In place of the agents, where they are not wanted: says so once."""
+
+    name = "agents"
+
+    async def run(self, board: Board) -> None:
+        board.well(self.name, NOT_LOOKED_FOR)
+        await asyncio.Event().wait()
 
 
 def _trunk(settings: Settings) -> TrunkSettings:

@@ -16,6 +16,7 @@ import pytest
 from imi_monitor import config, engine, paths
 from imi_monitor.engine import Engine
 from imi_monitor.model.agent import Agent
+from imi_monitor.model.agent_words import NOT_LOOKED_FOR
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.store import db
 from tests.helpers import ROOT, Repo, imi
@@ -164,3 +165,17 @@ def test_with_auto_claim_it_has_its_worktree_while_it_lives(
         asyncio.run(work())
     finally:
         claude.end()
+
+
+def test_where_agents_are_not_wanted_that_is_said(repo: Repo) -> None:
+    off = config.Settings()
+    off.set("monitoring_settings.track_agent_activity", False, "test")
+
+    async def work() -> None:
+        async with live(repo, off) as made:  # type: ignore[attr-defined]
+            async for snapshot in made.snapshots():
+                if snapshot.has_read("agents"):
+                    assert [one.note for one in snapshot.health if one.source == "agents"] == [NOT_LOOKED_FOR]
+                    return
+
+    asyncio.run(asyncio.wait_for(work(), 30))

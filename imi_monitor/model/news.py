@@ -28,16 +28,12 @@ class News:
 
 
 def between(before: Snapshot | None, after: Snapshot) -> list[News]:
-    """What is new in `after`. Nothing is news in a first picture, nor in one that is still being put together."""
+    """What is new in `after`. Nothing is news in a first picture, nor in one that is still being put together, nor of a
+    source that had not spoken: what it tells first is long past."""
     if before is None or not before.complete:
         return []
     found = [*_by_agents(before, after), *_by_events(before, after), *_died(before, after), *_collided(before, after)]
     return list(dict.fromkeys(found))
-
-
-def _read(snapshot: Snapshot, source: str) -> bool:
-    """Whether that source has spoken: what it tells first is long past."""
-    return any(health.source == source and health.read_at for health in snapshot.health)
 
 
 # -- agents -------------------------------------------------------------------------------------------------------------
@@ -45,7 +41,7 @@ def _read(snapshot: Snapshot, source: str) -> bool:
 
 def _by_agents(before: Snapshot, after: Snapshot) -> list[News]:
     """What agents came to, as far as it is more than a guess; most urgent first."""
-    if before.agents is after.agents or not _read(before, "agents"):
+    if before.agents is after.agents or not before.has_read("agents"):
         return []
     known = {agent.id: agent for agent in before.agents}
     found = [news for agent in after.agents for news in _of_agent(known.get(agent.id), agent, after)]
@@ -102,10 +98,10 @@ def _holder_died(agent: Agent, snapshot: Snapshot) -> bool:
 
 
 def _by_events(before: Snapshot, after: Snapshot) -> list[News]:
-    if not _read(before, "registry"):
+    if not before.has_read("registry"):
         return []
     last = before.events[-1].seq if before.events else 0
-    told = (_of_event(event, seen=_read(after, "agents")) for event in after.events if event.seq > last)
+    told = (_of_event(event, seen=after.has_read("agents")) for event in after.events if event.seq > last)
     return [news for news in told if news is not None]
 
 

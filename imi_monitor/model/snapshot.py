@@ -186,6 +186,10 @@ class Snapshot:
     def worktree(self, key: Key) -> Worktree | None:
         return next((worktree for worktree in self.worktrees if worktree.key == key), None)
 
+    def has_read(self, source: str) -> bool:
+        """Whether that source has spoken at all; before, that there is nothing of it means nothing."""
+        return any(health.source == source and health.read_at for health in self.health)
+
     def agents_in(self, key: Key) -> tuple[Agent, ...]:
         """Who works there, or did and is still shown."""
         return tuple(agent for agent in self.agents if agent.key == key)

@@ -11,7 +11,7 @@ from imi_monitor.model import agent as states
 from imi_monitor.model import session_records, times
 from imi_monitor.model.agent import Agent, Evidence, Facts, Happened, Rejected, Tool, Truth
 from imi_monitor.model.agent_claims import named
-from imi_monitor.model.snapshot import Health, Snapshot
+from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.store import db, sessions
 from tests.ui import worlds
 from tests.ui.worlds import ago, key
@@ -43,8 +43,7 @@ def agent(
 def with_agents(world: Snapshot, *agents: Agent) -> Snapshot:
     """As the engine puts them together: each with its name and how it stands to the claim."""
     claims = {tree.key: tree.claim for tree in world.worktrees if tree.claim}
-    health = tuple(sorted({*world.health, Health("agents", ago(1), None)}, key=lambda one: one.source))
-    return replace(world, agents=named(agents, claims), health=health)
+    return replace(world, agents=named(agents, claims))
 
 
 CLAUDE = Facts(

@@ -439,7 +439,7 @@ def test_before_the_first_look_nobody_is_missed() -> None:
         await pilot.press("A")
         await until(pilot, lambda: "looking for agents…" in screen(app))
         feed.publish(replace(made.with_agents(worlds.busy()), seq=3))
-        await until(pilot, lambda: "no agent is seen in any worktree" in screen(app))
+        await until(pilot, lambda: "no agent is seen" in screen(app))
 
     played(play, unread)
 

@@ -29,7 +29,7 @@ from imi_monitor.model.snapshot import (
 
 NOW = datetime(2026, 1, 27, 14, 2, 11, tzinfo=UTC)
 HOST, REPO = "desk", "app"
-WELL = tuple(Health(name, NOW.isoformat(), None) for name in ("changes", "registry", "status", "worktrees"))
+WELL = tuple(Health(name, NOW.isoformat(), None) for name in ("agents", "files", "registry", "status", "worktrees"))
 
 
 def clock() -> int:
@@ -188,13 +188,13 @@ def needy() -> Snapshot:
 def failing() -> Snapshot:
     """Sources that cannot answer, and a worktree that git cannot read."""
     registry = Health("registry", ago(95), Failure("the registry", "database is locked by another program", ago(60)))
-    polling = Health("changes", ago(1), None, "polling 2 worktrees: the system's limit of watches is reached")
+    polling = Health("files", ago(1), None, "polling 2 worktrees: the system's limit of watches is reached")
     trees = (
         tree("feat-api", failure=Failure("git status", "fatal: index file corrupt", ago(30)), watched="polling"),
         tree("feat-ui", git=None, watched="starting"),
         tree("trunk-main", "trunk", is_main=True, branch="main", git=git("main")),
     )
-    health = (polling, registry, *(one for one in WELL if one.source in ("status", "worktrees")))
+    health = (polling, registry, *(one for one in WELL if one.source in ("agents", "status", "worktrees")))
     return snapshot(trees, health=health)
 
 

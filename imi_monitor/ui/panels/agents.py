@@ -26,7 +26,7 @@ _CLAIMS = {
 
 class AgentsPanel(Panel):
     name_shown = "Agents"
-    empty = "no agents, no claims: c claims the selected worktree"
+    source = "agents"
 
     _stacked = False
 
@@ -50,6 +50,9 @@ class AgentsPanel(Panel):
         return rows + [
             Row(f"wait {one.key.repo} {one.key.worktree} {one.place}", _in_line(one)) for one in snapshot.waiting
         ]
+
+    def empty_text(self, snapshot: Snapshot) -> str:
+        return f"{agent_cells.nobody(snapshot)}; no claims: c claims the selected worktree"
 
     def height_of_row(self) -> int:
         return 2 if self._stacked else 1

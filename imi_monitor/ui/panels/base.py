@@ -24,6 +24,7 @@ class Panel(Container):
     name_shown = ""
     number = 0
     empty = "nothing here"  # why there is nothing, when there is nothing
+    source = ""  # who has to have looked before that is known
     follows_end = False
 
     def __init__(self, number: int) -> None:
@@ -69,7 +70,12 @@ class Panel(Container):
     _before: dict[str, tuple[Hashable, Row]] = {}
 
     def _empty_row(self, snapshot: Snapshot) -> Row:
-        return Row("", (Content.styled(self.empty_text(snapshot), "$text-muted"),))
+        text = self.empty_text(snapshot) if self.is_known(snapshot) else "looking…"
+        return Row("", (Content.styled(text, "$text-muted"),))
+
+    def is_known(self, snapshot: Snapshot) -> bool:
+        """Whether nothing is shown because nothing is there."""
+        return not self.source or snapshot.has_read(self.source)
 
     def rows(self, snapshot: Snapshot, selected: Key | None, now: datetime) -> Sequence[Row]:
         raise NotImplementedError

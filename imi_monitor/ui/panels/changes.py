@@ -17,6 +17,7 @@ _SHOWN = 300
 class ChangesPanel(Panel):
     name_shown = "Changes"
     empty = "no file has changed since the start"
+    source = "files"
     follows_end = True
     only: Key | None = None  # of this worktree; None: of all
 
@@ -24,7 +25,7 @@ class ChangesPanel(Panel):
 
     def same(self, snapshot: Snapshot) -> bool:
         """Its moments are clock times: it is new when there is a new line."""
-        before, self._known = self._known, (snapshot.changes, self.only, self.room)
+        before, self._known = self._known, (snapshot.changes, self.is_known(snapshot), self.only, self.room)
         return before == self._known
 
     def subject(self) -> str:

@@ -26,6 +26,7 @@ _GROUP = "group\0"
 class WorktreesPanel(Panel):
     name_shown = "Worktrees"
     empty = "no worktrees yet: n makes one"
+    source = "worktrees"
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -64,8 +65,6 @@ class WorktreesPanel(Panel):
     def empty_text(self, snapshot: Snapshot) -> str:
         if self.filter and snapshot.worktrees:
             return f"no worktree matches {safe(self.filter.text)!r}: esc clears the filter"
-        if not any(health.source == "worktrees" for health in snapshot.health):
-            return "looking for worktrees…"
         return self.empty
 
     def rows(self, snapshot: Snapshot, selected: Key | None, now: datetime) -> Sequence[Row]:

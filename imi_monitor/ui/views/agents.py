@@ -92,8 +92,8 @@ class AgentsView(FilteredView, OfAgentView):
     def _nothing(self, snapshot: Snapshot) -> Row:
         if self.wanted:
             why = f"no agent fits {safe(self.wanted, 80)}: esc clears the filter"
-        elif any(health.source == "agents" and health.read_at for health in snapshot.health):
-            why = "no agent is seen in any worktree: start one, and it is here"
+        elif snapshot.has_read("agents"):
+            why = agent_cells.nobody(snapshot)
         else:
             why = "looking for agents…"
         return Row("", (Content.styled(why, MUTED),))
