@@ -41,7 +41,7 @@ _RESTART_BYTES = 4 << 20
 _RESTART_PATIENCE_MS = 20
 _KEPT_WAL_BYTES = 512 << 10
 _LEFT_WAL_BYTES = 128 << 10
-_FIRST_PAUSE, _SHORTEST_PAUSE = 0.014, 0.0003
+_FIRST_PAUSE, _SHORTEST_PAUSE, _PAUSE_SHARE = 0.013, 0.00008, 1 / 500
 _on_disk = getattr(os, "fdatasync", os.fsync)
 _left: list[sqlite3.Connection] = []
 
@@ -317,10 +317,12 @@ def _insist(connection: sqlite3.Connection, until: float) -> None:
     """Look again after a pause that shrinks with the wait: who waits longest looks most often, and so comes next.
 
     Equal pauses would be a lottery in which somebody always loses; short ones for all would take the time of the work.
+    Where nobody gets on for long, somebody holds the lock: then the pauses grow again, and waiting costs little.
     """
     begun = now = time.monotonic()
     while not _begun(connection, last=now > until):
-        pause = max(_SHORTEST_PAUSE, _FIRST_PAUSE - (now - begun))
+        waited = now - begun
+        pause = max(_SHORTEST_PAUSE, _FIRST_PAUSE - waited, waited * _PAUSE_SHARE)
         time.sleep(pause * (0.5 + os.urandom(1)[0] / 255))  # no two waiters in step
         now = time.monotonic()
 
