@@ -6,8 +6,6 @@ asks for beyond that. Only `granting.seize` decides; everything read before it o
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from imi_monitor import host
 from imi_monitor.model import times
 from imi_monitor.model.errors import RegistryError
@@ -91,8 +89,10 @@ def _undo(connection: sqlite3.Connection, answer: Answer) -> None:
     claim = answer.claim
     if answer.how == "renewed" or claim.agent_id is None:
         return  # it was ours before
-    with suppress(RegistryError):  # the disk is broken: the claim ends with its process then
+    try:
         db.transact_lightly(connection, release, claim.repo_name, claim.worktree_name, claim.agent_id, claim.epoch)
+    except RegistryError:
+        return  # the disk is broken: the claim ends with its process then
 
 
 class Look:
