@@ -67,7 +67,7 @@ class WorktreesSource:
     async def _read(self, board: Board) -> None:
         before = _lists(self._homes)
         try:
-            entries, self._whole = await self._registry.read(read_roster, self._scope, self._database)
+            entries, self._whole, self._stands = await self._registry.read(_look, self._scope, self._database)
         except (ImiError, OSError) as error:
             self._pace.failed()
             board.fail(self.name, "the list of worktrees", str(error))
@@ -75,7 +75,6 @@ class WorktreesSource:
         self._homes.update(entry.common_dir for entry in entries)
         self._seen = entries
         self._lists = _lists(self._homes)
-        self._stands = {entry.path: _stands(entry) for entry in entries}
         if self._whole:
             self._pace.worked()
         else:
@@ -90,6 +89,15 @@ class WorktreesSource:
         self._turn = (self._turn + 1) % _LAP
         some = self._seen[self._turn :: _LAP]
         return _lists(self._homes) != self._lists or any(_stands(entry) != self._stands[entry.path] for entry in some)
+
+
+def _look(
+    connection: sqlite3.Connection, scope: Scope, database: str
+) -> tuple[tuple[Entry, ...], bool, dict[str, bool]]:
+    """The roster, whether it is whole, and whose folder stands; all in the registry's thread, as hundreds of files cost
+    the loop tens of milliseconds while other threads are busy."""
+    entries, whole = read_roster(connection, scope, database)
+    return entries, whole, {entry.path: _stands(entry) for entry in entries}
 
 
 def _stands(entry: Entry) -> bool:

@@ -53,16 +53,17 @@ class AgentsSource:
         self._keep = keep
         self._pace = Pace(TICK)
         self._touched: set[str] | None = None  # None: anything may have changed
-        self._places: dict[str, Key] = {}
+        self._roots: dict[str, Key] = {}  # as the roster has them
+        self._unresolved = False  # whether it may have others by now
+        self._places: dict[str, Key] = {}  # the same by their real paths
         self._followed: dict[str, frozenset[str]] = {}
         self._told: dict[str, str] = {}
         self._made: dict[int, tuple[Sighting, Seen]] = {}
 
     def follow(self, entries: Sequence[Entry]) -> None:
-        places = {os.path.realpath(entry.path): entry.key for entry in entries if not entry.missing}
-        if places != self._places:
-            self._places = places
-            self._made = {}
+        before, self._unresolved = self._roots, True
+        self._roots = {entry.path: entry.key for entry in entries if not entry.missing}
+        if before != self._roots:
             self._look_at_all()
 
     def look_again(self) -> None:
@@ -91,6 +92,7 @@ class AgentsSource:
             await self._events.close()
 
     async def _turn(self, board: Board, looks: Looks) -> None:
+        await self._resolve()
         touched, self._touched = self._touched, set()
         places = self._places
         if not places:
@@ -115,6 +117,14 @@ class AgentsSource:
                 board.well("sessions")
             else:
                 board.fail("sessions", "the record of what agents do", why)
+
+    async def _resolve(self) -> None:
+        """In a thread: hundreds of paths cost the loop tens of milliseconds while other threads are busy."""
+        if self._unresolved:
+            self._unresolved = False
+            places = await asyncio.to_thread(_real, self._roots)
+            if places != self._places:
+                self._places, self._made, self._touched = places, {}, None
 
     def _seen(self, look: Look, places: Mapping[str, Key]) -> list[Seen]:
         """The agents. Who looks as before is not thought about again until a second has passed."""
@@ -158,6 +168,10 @@ class AgentsSource:
             self._told[root] = f"polled, {why}"
         else:
             self._told.pop(root, None)
+
+
+def _real(roots: Mapping[str, Key]) -> dict[str, Key]:
+    return {os.path.realpath(path): key for path, key in roots.items()}
 
 
 def _may_change(one: Sighting, agent: Agent, now: datetime) -> bool:
