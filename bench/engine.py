@@ -166,7 +166,8 @@ def _loop(world: World) -> Iterator[Row]:
 
 def _cpu() -> float:
     """Own CPU seconds with all children that ended, and the living watcher child."""
-    total = sum(os.times()[:4])
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    total = sum(one.ru_utime + one.ru_stime for one in used)
     for pid in _children():
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rsplit(b")", 1)[1].split()

@@ -25,7 +25,7 @@ from imi_monitor.sources.base import Board, Entry
 _SHORTEST = 0.5  # seconds between two questions about one worktree
 _SHARE = 0.1  # of a core, for one busy worktree
 _SETTLE = 0.03  # a save is several events: ask after the last of them
-_SWEEP_SHARE = 0.0004  # of a core, for looking again at what nobody told us about
+_SWEEP_SHARE = 0.0002  # of a core, for looking again at what nobody told us about
 _SWEEP_SHORTEST = 5.0
 _GLANCED_AT = 20  # worktrees each time whose index and HEAD are looked at, which costs next to nothing
 _BIG_INDEX = 600_000  # bytes of an index (some 5,000 files) from which asking for single paths pays

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _UNFINISHED = 0.05  # seconds until a worktree that is just being made is looked at again
 _GLANCE = 1.0  # seconds between two looks at git's lists
-_LAP = 5  # of those looks, until every folder was looked at: whoever follows its files tells sooner that it is gone
+_LAP = 10  # of those looks, until every folder was looked at: whoever follows its files tells sooner that it is gone
 
 
 @dataclass(frozen=True, slots=True)
