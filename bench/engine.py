@@ -78,7 +78,8 @@ class _Stall:
 
 async def _idle(back_end: str) -> list[Row]:
     await asyncio.sleep(5)
-    cpu, watches, rss = _cpu(), _watches(), _rss()
+    watches, rss = _watches(), _rss()
+    cpu = _cpu()  # last: counting the watches takes longer than a quarter of a minute of idling
     started = time.monotonic()
     await asyncio.sleep(IDLE_SECONDS)
     share = (_cpu() - cpu) / (time.monotonic() - started) * 100
