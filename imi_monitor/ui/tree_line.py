@@ -6,7 +6,6 @@ Columns keep their width, numbers and ages are right-aligned, and there is empty
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from typing import NamedTuple
@@ -15,6 +14,7 @@ from textual.content import Content
 
 from imi_monitor.model import attention, columns
 from imi_monitor.model.agent import Agent
+from imi_monitor.model.records import dataclass
 from imi_monitor.model.snapshot import Key, Worktree
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import agent_cells, cells
