@@ -19,7 +19,7 @@ from imi_monitor.config import Settings
 from imi_monitor.model import times
 from imi_monitor.model.activity import MINUTES, Activity
 from imi_monitor.model.agent import Agent
-from imi_monitor.model.agent_claims import named
+from imi_monitor.model.agent_claims import Named, named
 from imi_monitor.model.attribution import by_key, holder_at
 from imi_monitor.model.change import Change
 from imi_monitor.model.snapshot import (
@@ -73,6 +73,7 @@ class Engine:
         self._collisions: tuple[Collision, ...] = ()
         self._agents: tuple[Agent, ...] = ()
         self._named: tuple[tuple[Agent, ...], dict[Key, ClaimState], tuple[Agent, ...]] | None = None
+        self._known_agents: Named = {}
         self._health: dict[str, Health] = {}
         self._waiting: tuple[Waiting, ...] = ()
         self._changed = asyncio.Event()
@@ -228,7 +229,7 @@ class Engine:
         """With their claims' names; thought about only when agents or claims are others than before."""
         claims = {key: tree.claim for key, tree in self._worktrees.items() if tree.claim}
         if self._named is None or self._named[0] is not self._agents or self._named[1] != claims:
-            self._named = self._agents, claims, named(self._agents, claims)
+            self._named = self._agents, claims, named(self._agents, claims, self._known_agents)
         return self._named[2]
 
     async def _publish(self) -> None:

@@ -12,8 +12,12 @@ if TYPE_CHECKING:
     from imi_monitor.model.snapshot import ClaimState, Key
 
 
-def named(agents: Iterable[Agent], claims: Mapping[Key, ClaimState]) -> tuple[Agent, ...]:
-    """Each agent with its name and how it stands to the claim of its worktree; a claim has one agent at most.
+Named = dict[str, tuple[Agent, Agent]]  # by its id: the agent as it was seen, and the same with its name
+
+
+def named(agents: Iterable[Agent], claims: Mapping[Key, ClaimState], known: Named | None = None) -> tuple[Agent, ...]:
+    """Each agent with its name and how it stands to the claim of its worktree; a claim has one agent at most. `known` is
+    kept from one time to the next: who is the same as before is not made anew.
 
     The claim's own process is its agent, else the oldest living one of the kind that the claimer's name tells. Work
     under a person's claim is that person's own doing.
@@ -26,10 +30,20 @@ def named(agents: Iterable[Agent], claims: Mapping[Key, ClaimState]) -> tuple[Ag
         claim = claims.get(agent.key) if agent.key is not None else None
         mine = claim is not None and holders.get(claim.key) == agent.id
         name = claim.agent if claim is not None and mine else _numbered(agent.cli, taken)
-        made.append(
-            replace(agent, name=name, claim=_standing(agent, claim, mine), claimed_by=claim.agent if claim else None)
-        )
+        stands, holder = _standing(agent, claim, mine), claim.agent if claim else None
+        before = known.get(agent.id) if known is not None else None
+        if before is not None and before[0] is agent and _told(before[1]) == (name, stands, holder):
+            made.append(before[1])
+        else:
+            made.append(replace(agent, name=name, claim=stands, claimed_by=holder))
+    if known is not None:
+        known.clear()
+        known.update((agent.id, (agent, one)) for agent, one in zip(ordered, made, strict=True))
     return tuple(made)
+
+
+def _told(agent: Agent) -> tuple[str, str | None, str | None]:
+    return agent.name, agent.claim, agent.claimed_by
 
 
 def _holders(agents: list[Agent], claims: Mapping[Key, ClaimState]) -> dict[Key, str]:

@@ -57,7 +57,17 @@ def test_a_first_picture_is_no_news() -> None:
     ],
 )
 def test_events(kind: str, data: str, says: list[str]) -> None:
-    assert texts(worlds.busy(), with_event(kind, data)) == says
+    """Where agents are not looked at, the events of their sessions tell."""
+    before, after = (unwatched(one) for one in (worlds.busy(), with_event(kind, data)))
+    assert texts(before, after) == says
+
+
+def unwatched(world: Snapshot) -> Snapshot:
+    return replace(world, health=tuple(one for one in world.health if one.source != "agents"))
+
+
+def test_who_sees_agents_needs_no_events_of_their_sessions() -> None:
+    assert texts(worlds.busy(), with_event("session.ended", "{}")) == []
 
 
 def test_an_overlap_without_conflict_is_no_news() -> None:

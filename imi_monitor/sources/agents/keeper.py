@@ -124,6 +124,9 @@ class Keeper:
         noted = self._noted.get(ident)
         if noted is None:
             noted = self._noted[ident] = _Noted(one.agent)
+        age = now - noted.at
+        if noted.agent is one.agent and not one.news and age < _FACTS:
+            return
         noted.agent = one.agent
         for act in one.news:
             if act.id not in noted.news:
@@ -131,7 +134,6 @@ class Keeper:
             noted.news[act.id] = act
         while self._waiting > _MOST:
             self._drop_oldest()
-        age = now - noted.at
         if _state(one.agent) != noted.state:
             noted.due = True
         elif age >= _FACTS:

@@ -15,6 +15,7 @@ from imi_monitor.sources.agents.claude.registry import Entry, Registry, lives
 from imi_monitor.sources.agents.claude.search import DAY, Search
 from imi_monitor.sources.agents.claude.session import Session
 
+_MISSED = 5.0  # seconds until a folder that was not there is asked for again, though nobody told of it
 _ASK = 0.5  # seconds between two questions to the system for everybody's life
 _SEARCHED = 4  # sessions whose transcript is looked for everywhere, in one look
 _SMALL = 8 << 20  # an ended session is read from its beginning only if it is no longer than that
@@ -47,6 +48,8 @@ class Household:
             self._search.among(touched, watched, world.now)
         self._open_found()
         self._list(world, watched, now)
+        if touched:
+            self._there.expect(touched)
         if touched is None or touched:
             self._open_listed(touched is None)
         self._read(touched)
@@ -191,10 +194,16 @@ class _There:
         self._found: set[str] = set()
         self._missed: dict[str, float] = {}
 
+    def expect(self, touched: Iterable[str]) -> None:
+        """Something came there: it is asked for again, with what may have come inside."""
+        came = tuple(f"{path}/" for path in touched if path in self._missed)
+        if came:
+            self._missed = {folder: at for folder, at in self._missed.items() if not f"{folder}/".startswith(came)}
+
     def of(self, wanted: Iterable[str]) -> list[str]:
         now = time.monotonic()
         for folder in wanted:
-            if folder not in self._found and now - self._missed.get(folder, -_ASK) >= _ASK:
+            if folder not in self._found and now - self._missed.get(folder, -_MISSED) >= _MISSED:
                 if os.path.isdir(folder):
                     self._found.add(folder)
                 else:
