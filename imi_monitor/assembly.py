@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from imi_monitor.auto_claim import AutoClaim
 from imi_monitor.config import Settings
-from imi_monitor.model.agent_words import NOT_LOOKED_FOR
-from imi_monitor.model.snapshot import Key
+from imi_monitor.model.snapshot import NOT_LOOKED_FOR, Key
 from imi_monitor.sources.agents import readers
 from imi_monitor.sources.agents.joining import Seen
 from imi_monitor.sources.agents.keeper import Keeper

@@ -16,8 +16,7 @@ import pytest
 from imi_monitor import config, engine, paths
 from imi_monitor.engine import Engine
 from imi_monitor.model.agent import Agent
-from imi_monitor.model.agent_words import NOT_LOOKED_FOR
-from imi_monitor.model.snapshot import Snapshot
+from imi_monitor.model.snapshot import NOT_LOOKED_FOR, Snapshot
 from imi_monitor.store import db
 from tests.helpers import ROOT, Repo, imi
 
@@ -176,6 +175,7 @@ def test_where_agents_are_not_wanted_that_is_said(repo: Repo) -> None:
             async for snapshot in made.snapshots():
                 if snapshot.has_read("agents"):
                     assert [one.note for one in snapshot.health if one.source == "agents"] == [NOT_LOOKED_FOR]
+                    assert not snapshot.sees_agents
                     return
 
     asyncio.run(asyncio.wait_for(work(), 30))

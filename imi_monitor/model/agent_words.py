@@ -39,8 +39,6 @@ WORDS = {
 }
 _SURE = {LIKELY: "likely", GUESS: "a guess"}
 
-NOT_LOOKED_FOR = "agents are not looked for: monitoring_settings.track_agent_activity is off"
-
 
 def doing(agent: Agent, limit: int = 120) -> str:
     """What it does, without since when: `asks: permission prompt (Bash pytest)`, `Edit src/api.ts`, `done`."""

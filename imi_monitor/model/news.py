@@ -101,7 +101,7 @@ def _by_events(before: Snapshot, after: Snapshot) -> list[News]:
     if not before.has_read("registry"):
         return []
     last = before.events[-1].seq if before.events else 0
-    told = (_of_event(event, seen=after.has_read("agents")) for event in after.events if event.seq > last)
+    told = (_of_event(event, seen=after.sees_agents) for event in after.events if event.seq > last)
     return [news for news in told if news is not None]
 
 

@@ -156,6 +156,9 @@ class Collision:
     checked_at: str | None = None
 
 
+NOT_LOOKED_FOR = "agents are not looked for: monitoring_settings.track_agent_activity is off"  # a note in its health
+
+
 @dataclass(frozen=True, slots=True)
 class Health:
     """How one source is doing. `failure` None is well."""
@@ -189,6 +192,11 @@ class Snapshot:
     def has_read(self, source: str) -> bool:
         """Whether that source has spoken at all; before, that there is nothing of it means nothing."""
         return any(health.source == source and health.read_at for health in self.health)
+
+    @property
+    def sees_agents(self) -> bool:
+        """Whether agents are looked at; a person may not want that."""
+        return any(one.source == "agents" and one.read_at and one.note != NOT_LOOKED_FOR for one in self.health)
 
     def agents_in(self, key: Key) -> tuple[Agent, ...]:
         """Who works there, or did and is still shown."""

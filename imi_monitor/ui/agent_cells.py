@@ -13,7 +13,7 @@ from textual.content import Content
 from imi_monitor.model import agent_words, attention, columns
 from imi_monitor.model.agent import EXACT, GUESS, Agent, Truth
 from imi_monitor.model.attention import ASKS, DIED, ENDED, FAILS, IDLE, INTRUDES, UNCLEAR, WORKS
-from imi_monitor.model.snapshot import Snapshot, Worktree
+from imi_monitor.model.snapshot import NOT_LOOKED_FOR, Snapshot, Worktree
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells
 from imi_monitor.ui.cells import MUTED
@@ -26,8 +26,7 @@ _LONGEST = 300
 
 def nobody(snapshot: Snapshot) -> str:
     """Why there are no agents."""
-    switched_off = any(one.note == agent_words.NOT_LOOKED_FOR for one in snapshot.health if one.source == "agents")
-    return agent_words.NOT_LOOKED_FOR if switched_off else "no agent is seen"
+    return "no agent is seen" if snapshot.sees_agents else NOT_LOOKED_FOR
 
 
 def style(agent: Agent) -> str:
