@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.helpers import Repo
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # whoever starts us in the background of a shell leaves ctrl-c ignored, and so would every program that a test starts
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
