@@ -11,9 +11,12 @@ import pytest
 
 from tests.helpers import Repo
 
+# A shell's `&` leaves ctrl-c ignored and `nohup` the hangup, and so they would be in every program that a test starts; what
+# has a handler here is as usual there.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # whoever starts us in the background of a shell leaves ctrl-c ignored, and so would every program that a test starts
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda *_: None)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
