@@ -175,7 +175,7 @@ def _worker(path: str, start: float, name: str) -> None:
         worktree = f"feat-{dice.randrange(_WORKTREES)}"
         begun = time.perf_counter()
         answer = taking.refusal(connection, _REPO, worktree, wish)
-        answer = answer or taking.in_haste(connection, taking.take, _REPO, worktree, wish)
+        answer = answer or taking.in_haste(connection, wish, taking.take, _REPO, worktree, wish)
         waits.append(time.perf_counter() - begun)
         if answer.granted:
             db.transact_lightly(connection, taking.release, _REPO, worktree, name, answer.claim.epoch)

@@ -164,7 +164,7 @@ def _ask_once(context: Context, found: Target, wish: Wish, seconds: float) -> An
     if seconds <= 0:
         known = found.repo_name if found.row is not None else None
         refused = taking.refusal(context.connection, known, found.name, wish) if known else None
-        return refused or taking.in_haste(context.connection, take_now, context, found, wish)
+        return refused or taking.in_haste(context.connection, wish, take_now, context, found, wish)
     from imi_monitor.actions.claiming import waiting
 
     return waiting.ask(context, found, wish, seconds)

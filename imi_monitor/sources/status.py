@@ -69,8 +69,7 @@ class StatusSource:
         self._trunks: dict[str, Trunk] = {}
         self._refs_timers: dict[str, asyncio.TimerHandle] = {}
         self._board: Board | None = None
-        self._queue: asyncio.PriorityQueue[tuple[bool, int, Key]] = asyncio.PriorityQueue()
-        self._turns = itertools.count()
+        self._queue: asyncio.Queue[Key] = asyncio.Queue()
         self._stopping = False
         self._pool = ThreadPoolExecutor(max_workers=os.cpu_count() or 2, thread_name_prefix="git")
 
@@ -87,7 +86,7 @@ class StatusSource:
             tree = self._trees.get(key)
             if tree is None or tree.entry.path != entry.path or tree.entry.admin_dir != entry.admin_dir:
                 self._trees[key] = _Tree(entry)
-                self._enqueue(self._trees[key])
+                self._queue.put_nowait(key)
             else:
                 moved = (tree.entry.branch, tree.entry.head, tree.entry.trusted) != (
                     entry.branch, entry.head, entry.trusted,
@@ -150,7 +149,7 @@ class StatusSource:
 
     async def _work(self) -> None:
         while True:
-            *_, key = await self._queue.get()
+            key = await self._queue.get()
             tree = self._trees.get(key)
             if tree is not None and tree.wanted and not tree.running:
                 await self._ask(tree)
@@ -208,11 +207,7 @@ class StatusSource:
         rest = tree.asked_at + max(_SHORTEST, tree.cost / _SHARE) - time.monotonic() if tree.asked_at else 0.0
         delay = max(pause, rest)
         self._cancel(tree)
-        tree.timer = asyncio.get_running_loop().call_later(delay, self._enqueue, tree)
-
-    def _enqueue(self, tree: _Tree) -> None:
-        """Whoever was never asked comes first: the first picture waits for them."""
-        self._queue.put_nowait((tree.asked_at > 0, next(self._turns), tree.entry.key))
+        tree.timer = asyncio.get_running_loop().call_later(delay, self._queue.put_nowait, tree.entry.key)
 
     def _cancel(self, tree: _Tree) -> None:
         if tree.timer is not None:

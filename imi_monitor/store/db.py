@@ -99,8 +99,8 @@ def transact_lightly(
     lost with a process; only a power cut can undo the last of them.
 
     For what then does no harm: after a power cut every holder is proven dead by its boot, so a release or a sign of
-    life that never was changes nothing. A claim or a removal must not be forgotten. What it saves is the wait for the
-    disk, which is most of the time that the others stand in line for.
+    life that never was changes nothing. A removal must not be forgotten, and a claim not once it was told: `settle` first.
+    What it saves is the wait for the disk, which is most of the time that the others stand in line for.
     """
     _be_lightly(connection, True)
     return _transact(connection, work, *args, **kwargs)

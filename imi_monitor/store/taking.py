@@ -66,6 +66,7 @@ def take(
 
 def in_haste(
     connection: sqlite3.Connection,
+    wish: Wish,
     work: Callable[Concatenate[sqlite3.Connection, P], Answer],
     *args: P.args,
     **kwargs: P.kwargs,
@@ -73,8 +74,11 @@ def in_haste(
     """Run `work`, which ends in `take`, as one transaction; a grant is on disk when this returns.
 
     The disk is waited for when the lock is free again: of 32 who claim at once the last would wait for all of them. Who
-    sees the claim before it is on disk is only kept from claiming. Should the disk refuse it, it is given back.
+    sees the claim before it is on disk is only kept from claiming. Should the disk refuse it, it is given back; who may
+    take from another waits with the lock, as giving back would not give it to whom it was taken from.
     """
+    if wish.force or wish.takeover:
+        return db.transact(connection, work, *args, **kwargs)
     answer = db.transact_lightly(connection, work, *args, **kwargs)
     if answer.granted:
         try:

@@ -41,7 +41,7 @@ def contend(database: str, witness: str, start: str, name: str, worktrees: str, 
         worktree = f"feat-{dice.randrange(int(worktrees))}"
         begun = time.perf_counter()
         refused = taking.refusal(connection, REPO, worktree, wish) if dice.random() < 0.9 else None
-        answer = refused or taking.in_haste(connection, taking.take, REPO, worktree, wish)
+        answer = refused or taking.in_haste(connection, wish, taking.take, REPO, worktree, wish)
         if not answer.granted:
             continue
         waits.append(time.perf_counter() - begun)

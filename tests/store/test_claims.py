@@ -292,9 +292,23 @@ def broken_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     yield refused
 
 
+def in_haste(connection: sqlite3.Connection, asked: Wish) -> taking.Answer:
+    return taking.in_haste(connection, asked, taking.take, REPO, "feat-x", asked)
+
+
+def test_who_takes_from_another_is_on_disk_before_the_other_has_lost_it(
+    connection: sqlite3.Connection, broken_disk: list[int]
+) -> None:
+    """Giving back what was taken would not give it to whom it was taken from: it is a whole transaction, or none."""
+    take(connection, "feat-x", wish("claude-1"))
+    assert in_haste(connection, wish("claude-2", force=True)).how == "forced"
+    assert connection.execute("PRAGMA synchronous").fetchone()[0] == 2
+    assert not broken_disk
+
+
 def test_a_claim_that_the_disk_refuses_is_given_back(connection: sqlite3.Connection, broken_disk: list[int]) -> None:
     with pytest.raises(RegistryError, match="cannot be put on its disk"):
-        taking.in_haste(connection, taking.take, REPO, "feat-x", wish("claude-1"))
+        in_haste(connection, wish("claude-1"))
     assert broken_disk
     assert claims.state(_current(connection)) == "free"
     assert check_history(connection) == 1
@@ -305,11 +319,11 @@ def test_a_claim_renewed_stays_although_the_disk_refuses(
 ) -> None:
     take(connection, "feat-x", wish("claude-1"))
     with pytest.raises(RegistryError, match="cannot be put on its disk"):
-        taking.in_haste(connection, taking.take, REPO, "feat-x", wish("claude-1"))
+        in_haste(connection, wish("claude-1"))
     assert _current(connection).agent_id == "claude-1"
 
 
 def test_who_is_refused_does_not_wait_for_the_disk(connection: sqlite3.Connection, broken_disk: list[int]) -> None:
     take(connection, "feat-x", wish("claude-1"))
-    assert not taking.in_haste(connection, taking.take, REPO, "feat-x", wish("claude-2")).granted
+    assert not in_haste(connection, wish("claude-2")).granted
     assert not broken_disk

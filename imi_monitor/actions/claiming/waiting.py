@@ -73,7 +73,7 @@ def ask(context: Context, found: Target, wish: Wish, seconds: float) -> Answer:
     """Take it, or stand in line in the same transaction and wait; leaves the line whichever way that ends."""
     with _Stop() as stop:  # before we stand in line: a signal in between would leave us there
         line = _Line(context, found, wish, seconds)
-        answer = taking.in_haste(line.connection, _take_or_join, line)
+        answer = taking.in_haste(line.connection, line.wish, _take_or_join, line)
         if answer.granted:
             return answer
         try:
@@ -96,13 +96,13 @@ def _wait(line: _Line, stop: _Stop) -> Answer:
     while not stop.signal and not line.context.cancelled():
         now = host.uptime()
         if now >= line.until:
-            return taking.in_haste(line.connection, _last_try, line)
+            return taking.in_haste(line.connection, line.wish, _last_try, line)
         seen = queue.change_counter(line.connection)
         if seen != version or hurry or now - looked >= _LOOK_SECONDS:
             version, looked = seen, now
             look = taking.look(line.connection, *line.key, line.wish, line.seq)
             if look.ours:
-                answer = taking.in_haste(line.connection, _try, line)
+                answer = taking.in_haste(line.connection, line.wish, _try, line)
                 if answer.granted:
                     return _given_back(line, answer, stop) if stop.signal else answer
             settle(line.context, look.claim)

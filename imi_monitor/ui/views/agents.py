@@ -93,7 +93,7 @@ class AgentsView(FilteredView, OfAgentView):
         if self.wanted:
             why = f"no agent fits {safe(self.wanted, 80)}: esc clears the filter"
         elif snapshot.has_read("agents"):
-            why = agent_cells.nobody(snapshot)
+            why = agent_cells.nobody(snapshot) + (": start one in any worktree" if snapshot.sees_agents else "")
         else:
             why = "looking for agents…"
         return Row("", (Content.styled(why, MUTED),))

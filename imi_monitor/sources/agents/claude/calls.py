@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from imi_monitor.model.agent import Happened, Tool
 from imi_monitor.sources.agents import loose
-from imi_monitor.sources.agents.claude.records import Record, said, text
+from imi_monitor.sources.agents.claude.records import Record, said
 from imi_monitor.sources.agents.claude.tools import PLAN, QUESTION, plan_of, question_of, tool_of, written_file
 
 _MOST = 200  # open calls and background tasks that are remembered; more is a broken file
@@ -40,7 +40,7 @@ class Calls:
 
     def finish(self, block: Record, at: str, result: object) -> list[Happened]:
         """The answer to a call stands in the records."""
-        ident = text(block.get("tool_use_id"), 200)
+        ident = loose.text(block.get("tool_use_id"), 200)
         if ident is None:
             return []
         call = self.open.pop(ident, None)
@@ -73,7 +73,7 @@ class Calls:
         self.background.pop(behind.partition("</task-id>")[0].strip(), None)
 
     def _keep_background(self, ident: str, call: Call | None, result: Record) -> None:
-        task = text(result.get("backgroundTaskId"), 200)
+        task = loose.text(result.get("backgroundTaskId"), 200)
         if task is not None:
             self.background[task] = call.tool if call else Tool("Bash", None, ident)
         if len(self.background) > _MOST:

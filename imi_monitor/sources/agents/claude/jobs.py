@@ -11,7 +11,7 @@ from imi_monitor.model import times
 from imi_monitor.model.agent import CANCELLED, COMPLETED, FAILED, WAITING, Evidence
 from imi_monitor.sources.agents import loose
 from imi_monitor.sources.agents.claude.places import Places
-from imi_monitor.sources.agents.claude.records import identity, text
+from imi_monitor.sources.agents.claude.records import identity
 
 _MOST = 100
 _LONGEST = 1 << 20
@@ -93,7 +93,7 @@ def _job(ident: str, found: object, mark: int) -> Job | None:
     if session is None:
         return None
     return Job(
-        ident, session, loose.path(told.get("cwd")), text(told.get("state"), 40), text(told.get("detail"), 300),
-        text(told.get("needs"), 300), text(told.get("name"), 200), text(told.get("cliVersion"), 40),
+        ident, session, loose.path(told.get("cwd")), loose.text(told.get("state"), 40), loose.text(told.get("detail"), 300),
+        loose.text(told.get("needs"), 300), loose.text(told.get("name"), 200), loose.text(told.get("cliVersion"), 40),
         loose.moment(told.get("updatedAt")) or times.stamp(datetime.fromtimestamp(mark / 1e9, UTC)),
     )  # fmt: skip

@@ -13,7 +13,6 @@ from imi_monitor.sources.agents import loose
 
 Record: TypeAlias = dict[str, Any]
 
-LONGEST = 2000  # characters of a text that is kept
 _USELESS = tuple(
     b'{"type":"' + kind
     for kind in (b'mode"', b"atis-", b"api-", b'last-prompt"', b'tools-used"', b'file-history-snapshot"', b'progress"')
@@ -38,11 +37,6 @@ def parse(line: bytes) -> Record | None:
     return whole
 
 
-def text(value: object, most: int = LONGEST) -> str | None:
-    """A text that says something, bounded; anything else is unknown."""
-    return loose.text(value, most)
-
-
 def identity(value: object) -> str | None:
     """A session's name, which is also a file's: nothing that leads elsewhere."""
     return value if isinstance(value, str) and _IDENTITY.match(value) else None
@@ -55,5 +49,5 @@ def rows(value: object) -> list[Record]:
 def said(content: object) -> str | None:
     """The text of a message, given as one text or as blocks."""
     if isinstance(content, list):
-        content = "\n".join(one["text"][:LONGEST] for one in rows(content) if isinstance(one.get("text"), str))
-    return text(content)
+        content = "\n".join(one["text"][: loose.MOST_TEXT] for one in rows(content) if isinstance(one.get("text"), str))
+    return loose.text(content)

@@ -17,7 +17,7 @@ from imi_monitor import host
 from imi_monitor.sources.agents import loose, marks
 from imi_monitor.sources.agents.base import World
 from imi_monitor.sources.agents.claude.places import Places
-from imi_monitor.sources.agents.claude.records import identity, text
+from imi_monitor.sources.agents.claude.records import identity
 
 _ENTRY = re.compile(r"[0-9]+\.json\Z")  # beside it lies a key that is none of our business
 _PANE = re.compile(r"%[0-9]+\Z")
@@ -110,16 +110,16 @@ def entry_of(file: str, found: object) -> Entry | None:
     if not pid or session is None or cwd is None or told.get("kind") == "daemon":  # which works for all, and is none
         return None
     status = told.get("status")
-    pane = _PANE.search(text(told.get("tmux"), 200) or "")
+    pane = _PANE.search(loose.text(told.get("tmux"), 200) or "")
     return Entry(
         file=f"sessions/{file}", pid=pid, session=session, cwd=cwd,
-        proc_start=text(told.get("procStart"), 100), started_at=loose.moment(told.get("startedAt")),
-        status=text(status, 40), status_known=status is None or status in ("busy", "waiting", "shell", "idle"),
-        waiting_for=text(told.get("waitingFor"), 100),
+        proc_start=loose.text(told.get("procStart"), 100), started_at=loose.moment(told.get("startedAt")),
+        status=loose.text(status, 40), status_known=status is None or status in ("busy", "waiting", "shell", "idle"),
+        waiting_for=loose.text(told.get("waitingFor"), 100),
         at=loose.moment(told.get("statusUpdatedAt")) or loose.moment(told.get("updatedAt")),
-        version=text(told.get("version"), 40), kind=text(told.get("kind"), 40),
-        entrypoint=text(told.get("entrypoint"), 40), domain=text(told.get("pidDomain"), 300),
-        pane=pane[0] if pane else None, name=text(told.get("name"), 200), job=text(told.get("jobId"), 100),
+        version=loose.text(told.get("version"), 40), kind=loose.text(told.get("kind"), 40),
+        entrypoint=loose.text(told.get("entrypoint"), 40), domain=loose.text(told.get("pidDomain"), 300),
+        pane=pane[0] if pane else None, name=loose.text(told.get("name"), 200), job=loose.text(told.get("jobId"), 100),
     )  # fmt: skip
 
 

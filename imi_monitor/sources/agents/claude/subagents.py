@@ -13,7 +13,6 @@ from dataclasses import replace
 from imi_monitor.model.agent import Evidence, Happened
 from imi_monitor.sources.agents import loose
 from imi_monitor.sources.agents.claude.calls import Call
-from imi_monitor.sources.agents.claude.records import text
 from imi_monitor.sources.agents.claude.transcript import Transcript
 
 _MOST = 32  # the last ones of a session are followed
@@ -36,7 +35,7 @@ class Subagent:
         except (OSError, ValueError, RecursionError):
             return  # it comes later, or is being written
         self.finished = told.get("finished") is True
-        self.name = text(told.get("description"), 100) or text(told.get("agentType"), 100) or self.name
+        self.name = loose.text(told.get("description"), 100) or loose.text(told.get("agentType"), 100) or self.name
 
     @property
     def working(self) -> bool:

@@ -22,7 +22,7 @@ from imi_monitor.model.agent import (
 )
 from imi_monitor.sources.agents import loose
 from imi_monitor.sources.agents.claude.calls import Call, Calls
-from imi_monitor.sources.agents.claude.records import Record, rows, said, text
+from imi_monitor.sources.agents.claude.records import Record, rows, said
 from imi_monitor.sources.agents.claude.tools import ENTER_PLAN, PLAN
 from imi_monitor.sources.agents.claude.usage import Usage
 
@@ -171,9 +171,9 @@ class Talk:
     def _common(self, record: Record) -> None:
         self.at = self._moment(record)
         self.ended_at = None  # it goes on
-        self.version = text(record.get("version"), 40) or self.version
+        self.version = loose.text(record.get("version"), 40) or self.version
         self.cwd = loose.path(record.get("cwd")) or self.cwd
-        self.branch = text(record.get("gitBranch"), 300) or self.branch
+        self.branch = loose.text(record.get("gitBranch"), 300) or self.branch
 
     # -- what a person or a tool says ---------------------------------------------------------------------------------
 
@@ -226,7 +226,7 @@ class Talk:
         return [Happened("prompt", self._ident(record, "prompt"), self._moment(record), words)]
 
     def _begin(self, record: Record, says: str) -> None:
-        self.mode = text(record.get("permissionMode"), 40) or self.mode
+        self.mode = loose.text(record.get("permissionMode"), 40) or self.mode
         self.turn_at = self._moment(record)
         self.calls.open.clear()  # what never got a result died with an earlier process
         self._set(RUNNING, record, says)
@@ -240,18 +240,18 @@ class Talk:
             return self._odd("an assistant record without a message")
         if record.get("isApiErrorMessage") is True:
             return self._failed(record, said(message.get("content")))
-        model = text(message.get("model"), 80)
+        model = loose.text(message.get("model"), 80)
         if model == _SYNTHETIC:
             return []  # a stand-in that the program wrote, such as "No response requested."
         self.model = model or self.model
-        ident = text(message.get("id"), 200) or self._ident(record, "message")
-        request = text(record.get("requestId"), 200) or text(record.get("requestRef"), 200) or ""
+        ident = loose.text(message.get("id"), 200) or self._ident(record, "message")
+        request = loose.text(record.get("requestId"), 200) or loose.text(record.get("requestRef"), 200) or ""
         self.usage.take((ident, request), loose.table(message.get("usage")))
         return self._blocks(record, message, f"{ident}:{request}")
 
     def _failed(self, record: Record, words: str | None) -> list[Happened]:
         self.calls.open.clear()
-        why = words or text(record.get("error"), 200) or "the model could not be asked"
+        why = words or loose.text(record.get("error"), 200) or "the model could not be asked"
         self._set(FAILED, record, "ends with an error of the model's server", why[:300])
         return [Happened("failed", self._ident(record, "failed"), self._moment(record), why)]
 
@@ -310,7 +310,7 @@ class Talk:
         return []
 
     def _mode(self, record: Record) -> list[Happened]:
-        self.mode = text(record.get("permissionMode"), 40) or self.mode
+        self.mode = loose.text(record.get("permissionMode"), 40) or self.mode
         return []
 
     def _cost(self, record: Record) -> list[Happened]:
@@ -323,7 +323,7 @@ class Talk:
 
     def _named(self, record: Record) -> list[Happened]:
         keys = ("customTitle", "aiTitle", "summary")
-        self.title = next((name for key in keys if (name := text(record.get(key), 200))), self.title)
+        self.title = next((name for key in keys if (name := loose.text(record.get(key), 200))), self.title)
         return []
 
     def _unknown(self, kind: object, record: Record) -> list[Happened]:
@@ -337,7 +337,7 @@ class Talk:
         return []
 
     def _ident(self, record: Record, kind: str) -> str:
-        return f"{text(record.get('uuid'), 200) or self._moment(record)}:{kind}"
+        return f"{loose.text(record.get('uuid'), 200) or self._moment(record)}:{kind}"
 
 
 def _is_prompt(record: Record, words: str | None, content: object) -> bool:
@@ -351,6 +351,6 @@ def _is_prompt(record: Record, words: str | None, content: object) -> bool:
 def _retry(record: Record) -> str:
     attempt, most = loose.number(record.get("retryAttempt")), loose.number(record.get("maxRetries"))
     error = loose.table(record.get("error"))
-    why = text(error.get("formatted"), 120) or text(error.get("message"), 120)
+    why = loose.text(error.get("formatted"), 120) or loose.text(error.get("message"), 120)
     count = f" {attempt}/{most}" if attempt is not None and most is not None else ""
     return f"retrying{count}" + (f": {why}" if why else "")

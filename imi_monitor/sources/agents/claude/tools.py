@@ -7,7 +7,7 @@ from typing import Final
 
 from imi_monitor.model.agent import Tool
 from imi_monitor.sources.agents import loose
-from imi_monitor.sources.agents.claude.records import Record, rows, text
+from imi_monitor.sources.agents.claude.records import Record, rows
 
 QUESTION: Final = "AskUserQuestion"
 PLAN: Final = "ExitPlanMode"
@@ -22,18 +22,18 @@ _LONGEST: Final = 160
 
 def tool_of(block: Record, cwd: str | None) -> Tool:
     """The call in a `tool_use` block."""
-    name = text(block.get("name"), 80) or "?"
-    return Tool(name, _target(name, loose.table(block.get("input")), cwd), text(block.get("id"), 200))
+    name = loose.text(block.get("name"), 80) or "?"
+    return Tool(name, _target(name, loose.table(block.get("input")), cwd), loose.text(block.get("id"), 200))
 
 
 def question_of(block: Record) -> str | None:
     """What a question to the person asks."""
-    asked = [text(one.get("question"), 300) for one in rows(loose.table(block.get("input")).get("questions"))]
+    asked = [loose.text(one.get("question"), 300) for one in rows(loose.table(block.get("input")).get("questions"))]
     return "; ".join(one for one in asked if one) or None
 
 
 def plan_of(block: Record) -> str | None:
-    return text(loose.table(block.get("input")).get("plan"))
+    return loose.text(loose.table(block.get("input")).get("plan"))
 
 
 def written_file(tool: Tool | None, arguments: Mapping[str, object], result: Record) -> str | None:
