@@ -41,7 +41,7 @@ _RESTART_BYTES = 4 << 20
 _RESTART_PATIENCE_MS = 20
 _KEPT_WAL_BYTES = 512 << 10
 _LEFT_WAL_BYTES = 128 << 10
-_FIRST_PAUSE, _SHORTEST_PAUSE, _PAUSE_SHARE = 0.013, 0.00008, 1 / 500
+_FIRST_PAUSE, _SHORTEST_PAUSE, _PAUSE_SHARE = 0.014, 0.00008, 1 / 500
 _on_disk = getattr(os, "fdatasync", os.fsync)
 _left: list[sqlite3.Connection] = []
 
@@ -323,7 +323,7 @@ def _insist(connection: sqlite3.Connection, until: float) -> None:
     while not _begun(connection, last=now > until):
         waited = now - begun
         pause = max(_SHORTEST_PAUSE, _FIRST_PAUSE - waited, waited * _PAUSE_SHARE)
-        time.sleep(pause * (0.5 + os.urandom(1)[0] / 255))  # no two waiters in step
+        time.sleep(pause * (0.75 + os.urandom(1)[0] / 510))  # no two waiters in step
         now = time.monotonic()
 
 

@@ -101,10 +101,10 @@ def test_an_index_that_does_not_fit_its_table_fails(path: str) -> None:
         connection.execute("INSERT INTO trust VALUES ('h', 'd', 'f', 't')")
         connection.execute("INSERT INTO events (id, type, host, occurred_at) VALUES ('i', 'old', 'h', 't')")
         connection.execute("PRAGMA writable_schema = ON")
-        connection.execute("DELETE FROM sqlite_master WHERE name = 'events_by_type'")
+        connection.execute("DELETE FROM sqlite_master WHERE name = 'events_by_worktree'")
         connection.execute("PRAGMA writable_schema = OFF")
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("CREATE INDEX events_by_type ON events (seq) WHERE 0")
+        connection.execute("CREATE INDEX events_by_worktree ON events (seq) WHERE 0")
     found = checks(path)
     assert found["integrity"]["state"] == "fail", found["integrity"]
     assert examine(path).exit_status == 1
