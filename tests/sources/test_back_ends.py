@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -13,12 +14,14 @@ from pathlib import Path
 
 import pytest
 
+from imi_monitor.sources.files import watched
 from imi_monitor.sources.files.choose import choose
 from imi_monitor.sources.files.inotify import Inotify
 from imi_monitor.sources.files.polling import Polling
-from imi_monitor.sources.files.port import FileEvents, Root, Touched
+from imi_monitor.sources.files.port import FileEvents, Plan, Root, Touched
 from imi_monitor.sources.files.tiers import Tiers
-from imi_monitor.sources.files.watched import Watchfiles, split
+from imi_monitor.sources.files.walk import plan
+from imi_monitor.sources.files.watched import Watchfiles
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="compares with Linux's inotify")
 MAKERS: dict[str, Callable[[], FileEvents]] = {
@@ -334,12 +337,52 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:  # W2
 
 def test_what_is_followed_as_a_whole(tmp_path: Path) -> None:
     base = tmp_path / "r"
-    for name in ("src/a/b", "node_modules/x", "docs"):
+    for name in ("src/a/b", "node_modules/x", "docs", "lib/deep/node_modules", "lib/deep/own", "lib/other"):
         (base / name).mkdir(parents=True)
     root = Root("r", (str(base),), deep=True, descend=lambda path: not path.endswith("node_modules"))
-    deep, flat = split(root)
-    assert sorted(deep) == [str(base / "docs"), str(base / "src")]
-    assert flat == [str(base)]
+    found = plan(root, 9)
+    assert found is not None and found.folders == 9
+    assert {os.path.relpath(path, base) for path in found.deep} == {"docs", "src", "lib/other", "lib/deep/own"}
+    assert {os.path.relpath(path, base) for path in found.flat} == {".", "lib", "lib/deep"}
+    assert plan(root, 8) is None, "it has more than that"
+    assert plan(Root("r", (str(base / "docs"), str(base / "gone"))), 9) == Plan([], [str(base / "docs")], 2)
+
+
+def test_folders_below_a_thousand_others_are_walked(tmp_path: Path) -> None:
+    base = path = str(tmp_path / "base")
+    os.mkdir(base)
+    for _ in range(1200):
+        path += "/d"
+        os.mkdir(path)
+    try:
+        found = plan(Root("r", (base,), deep=True, descend=lambda one: one != path), 5000)
+        assert found is not None and (found.folders, found.deep, len(found.flat)) == (1200, [], 1200)
+    finally:
+        subprocess.run(["rm", "-rf", base], check=True)  # Python's own way of deleting recurses
+
+
+def test_a_folder_that_appears_while_watchfiles_is_being_started_is_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside a pruned one, where its parent is followed alone."""
+    monkeypatch.setattr(watched, "_GATHER", 0.3)
+    (tmp_path / "node_modules").mkdir()
+    root = Root("r", (str(tmp_path),), deep=True, descend=lambda path: not path.endswith("node_modules"))
+    early, late = tmp_path / "new" / "below" / "early", tmp_path / "new" / "below" / "late"
+
+    class Slow(Watchfiles):
+        async def add(self, root: Root) -> None:
+            await super().add(root)
+            early.parent.mkdir(parents=True)
+            early.write_text("x")
+
+    async def play(_: FileEvents, ear: Ear) -> None:
+        await ear.until(lambda: str(early) in ear.paths)
+        await asyncio.sleep(1.2)  # until nothing lists the folder any more because it is new
+        late.write_text("x")
+        await ear.until(lambda: str(late) in ear.paths)
+
+    following(Slow, root, play)
 
 
 def test_the_back_end_is_chosen_by_name(monkeypatch: pytest.MonkeyPatch) -> None:

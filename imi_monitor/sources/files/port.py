@@ -20,6 +20,16 @@ class Touched:
 
 
 @dataclass(frozen=True, slots=True)
+class Plan:
+    """The folders of a root: those that may be followed with everything below them, as nothing there is pruned, and
+    those that are followed alone; `folders` is how many there are in all, below the first too."""
+
+    deep: list[str]
+    flat: list[str]
+    folders: int
+
+
+@dataclass(frozen=True, slots=True)
 class Root:
     """Something to follow. `descend` says whether to look into a folder below (given its absolute path); with
     `deep` False only the folders named are followed, each for itself."""
@@ -28,6 +38,7 @@ class Root:
     folders: tuple[str, ...]
     deep: bool = False
     descend: Callable[[str], bool] = lambda _path: True
+    plan: Plan | None = None  # where somebody has walked over it already
 
 
 class Sink(Protocol):

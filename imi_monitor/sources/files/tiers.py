@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 from imi_monitor.sources.files.polling import Polling
 from imi_monitor.sources.files.port import FileEvents, Root, Sink, Touched
-from imi_monitor.sources.files.walk import folders
+from imi_monitor.sources.files.walk import plan
 
 OUR_SHARE = 0.5
 _FALLBACK_LIMIT = 8192
@@ -46,12 +47,13 @@ class Tiers:
     async def add(self, root: Root) -> None:
         """Follow it; one that is followed already is never unfollowed in between."""
         self._roots[root.name] = root
-        need = await asyncio.to_thread(_count, root, self._limit)
+        found = await asyncio.to_thread(plan, root, self._limit)
         if self._roots.get(root.name) is not root:
             return
-        if need <= self._limit - sum(need for name, need in self._needs.items() if name != root.name):
-            self._needs[root.name] = need
-            await self._live.add(root)
+        taken = sum(need for name, need in self._needs.items() if name != root.name)
+        if found is not None and found.folders <= self._limit - taken:
+            self._needs[root.name] = found.folders
+            await self._live.add(replace(root, plan=found))
             if self._polled.pop(root.name, None) is not None:
                 self._polling.remove(root.name)
         else:
@@ -106,16 +108,16 @@ class Tiers:
         root = self._polled.get(name)
         if root is None:
             return
-        need = await asyncio.to_thread(_count, root, self._limit)
-        if need > self._limit or self._polled.get(name) is not root:
+        found = await asyncio.to_thread(plan, root, self._limit)
+        if found is None or found.folders > self._limit or self._polled.get(name) is not root:
             return
-        while need > self._limit - sum(self._needs.values()):
+        while found.folders > self._limit - sum(self._needs.values()):
             await self._demote(next(iter(self._needs)))
         if self._polled.pop(name, None) is None:
             return
         self._polling.remove(name)
-        self._needs[name] = need
-        await self._live.add(root)
+        self._needs[name] = found.folders
+        await self._live.add(replace(root, plan=found))
 
     async def _demote(self, name: str) -> None:
         if self._needs.pop(name, None) is None:
@@ -139,13 +141,3 @@ def kernel_limit() -> int:
             return int(file.read())
     except (OSError, ValueError):
         return _FALLBACK_LIMIT
-
-
-def _count(root: Root, most: int) -> int:
-    """How many folders the root has; counting stops where it no longer matters."""
-    number = 0
-    for _ in folders(root):
-        number += 1
-        if number > most:
-            break
-    return number

@@ -18,7 +18,7 @@ from typing import Any
 
 from imi_monitor.sources.files.port import Kind, Root, Sink, Touched
 from imi_monitor.sources.files.stall import Stall
-from imi_monitor.sources.files.walk import listed
+from imi_monitor.sources.files.walk import listed, plan
 
 _GATHER = 0.05  # seconds in which folders to add are collected: each addition builds watchers anew
 _DOUBT = 0.5  # seconds after an event until it is doubted that it was the only one
@@ -72,10 +72,9 @@ class Watchfiles:
         self._roots[root.name] = root
         self._latest.pop(root.name, None)
         self._sink.mode(root.name, "starting", None)
-        plan = await asyncio.to_thread(split, root)
+        folders = await asyncio.to_thread(_split, root)
         if self._roots.get(root.name) is root:
-            self._plans[root.name] = plan
-            self._pending[root.name] = plan
+            self._plans[root.name] = self._pending[root.name] = folders
             if self._gather is None:
                 self._gather = asyncio.get_running_loop().call_later(_GATHER, self._send_pending)
 
@@ -155,6 +154,7 @@ class Watchfiles:
             for name in message[1]:
                 if self._latest.get(name) == message[2]:  # else it was wanted otherwise meanwhile
                     self._sink.mode(name, "live", None)
+            self._spawn(self._catch_up(message[1]))
         elif verb == "full":
             for name in list(self._roots):
                 self._sink.mode(name, "polling", f"the kernel's limit is reached: {message[1]}")
@@ -199,16 +199,27 @@ class Watchfiles:
                     best, length = name, len(folder)
         return best
 
+    async def _catch_up(self, names: Sequence[str]) -> None:
+        """What appeared between the walk over a root and the moment from which it is followed, where nobody else looks:
+        below the folders that are followed with all in them, watchfiles finds it by itself."""
+        for name in names:
+            root, followed = self._roots.get(name), self._plans.get(name)
+            if root is None or followed is None or not root.deep:
+                continue
+            for folder in await asyncio.to_thread(_missed, root, *followed):
+                if self._roots.get(name) is root:
+                    self._entered(name, folder)
+
     def _entered(self, name: str, folder: str) -> None:
         """A folder appeared: follow it if it is to be followed, and tell what is in it already."""
         root = self._roots[name]
         if not root.deep or not root.descend(folder):
             return
-        plan = self._plans.get(name)
-        if plan is not None and os.path.dirname(folder) in plan[1]:
+        followed = self._plans.get(name)
+        if followed is not None and os.path.dirname(folder) in followed[1]:
             # its parent is followed alone; below the others watchfiles follows new folders by itself
-            deep, flat = split(Root(name, (folder,), True, root.descend))
-            self._plans[name] = (plan[0] + deep, plan[1] + flat)
+            deep, flat = _split(Root(name, (folder,), True, root.descend))
+            self._plans[name] = (followed[0] + deep, followed[1] + flat)
             before = self._more.get(name, ([], []))
             self._more[name] = (before[0] + deep, before[1] + flat)
             if self._gather is None:
@@ -235,25 +246,14 @@ class Watchfiles:
             self._sink.touched(name, batch)
 
 
-def split(root: Root) -> tuple[list[str], list[str]]:
-    """(folders to follow with everything below, folders to follow alone): the first have nothing pruned below them."""
-    if not root.deep:
-        return [], [folder for folder in root.folders if os.path.isdir(folder)]
-    deep: list[str] = []
-    flat: list[str] = []
-    for folder in root.folders:
-        if _pure(root, folder, deep, flat):
-            deep.append(folder)
-    return deep, flat
+def _split(root: Root) -> tuple[list[str], list[str]]:
+    """(folders to follow with everything below, folders to follow alone)."""
+    found = root.plan or plan(root, sys.maxsize)
+    return (found.deep, found.flat) if found is not None else ([], [])
 
 
-def _pure(root: Root, folder: str, deep: list[str], flat: list[str]) -> bool:
-    """Whether everything below may be followed; if not, its pure children go to `deep` and itself to `flat`."""
-    children = [entry.path for entry in listed(folder) if entry.is_dir(follow_symlinks=False)]
-    wanted = [child for child in children if root.descend(child)]
-    pure = [child for child in wanted if _pure(root, child, deep, flat)]
-    if len(pure) == len(children):
-        return True
-    deep.extend(pure)
-    flat.append(folder)
-    return False
+def _missed(root: Root, deep: list[str], flat: list[str]) -> list[str]:
+    """Folders that should be followed and are not."""
+    known = {*deep, *flat}
+    inside = [entry for folder in flat for entry in listed(folder) if entry.path not in known]
+    return [entry.path for entry in inside if entry.is_dir(follow_symlinks=False) and root.descend(entry.path)]

@@ -23,7 +23,7 @@ _TIMEOUT_MS = 5_000  # of one look
 _LAST_STEPS = 5  # of a watcher that is not wanted any more: what it has seen is told within three
 _LATE = 0.5  # seconds beyond its plan after which a look may have missed something
 _MOST_AT_ONCE = 4000  # changes in one look: the kernel's queue may have been full
-_MERGE_ABOVE = 8  # watchers of later folders that are kept beside the first pair
+_MERGE_ABOVE = 24  # watchers beside the first pair; the parent has them merged as soon as nothing is added any more
 
 
 def send(stream: BinaryIO, message: tuple[Any, ...]) -> None:
