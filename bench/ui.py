@@ -21,7 +21,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from bench import worlds
-from bench.common import Row, ratio
+from bench.common import IMI, Row, ratio
 from bench.worlds import World, build
 
 TREES = int(os.environ.get("BENCH_TREES", "200"))
@@ -148,7 +148,7 @@ def _until_painted(argv: Sequence[str], cwd: str, wanted: bytes) -> float:
 
 
 def _imi() -> list[str]:
-    return [sys.executable, "-m", "imi_monitor", "monitor"]
+    return [IMI, "monitor"]  # what a person starts
 
 
 # -- the real thing -----------------------------------------------------------------------------------------------------

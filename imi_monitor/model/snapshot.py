@@ -34,6 +34,8 @@ class FileState:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
+    """One commit, as it is listed."""
+
     sha: str
     subject: str
     author: str

@@ -1,7 +1,8 @@
-"""Work done beside the loading of the terminal library, in a copy of this process: Python's threads would only take turns.
+"""Work done beside the loading of the terminal library, in a process of its own: Python's threads would only take turns.
 
-For what the first picture needs and a disk may keep waiting. The copy touches no terminal and ends by itself; whatever becomes
-of it, nothing depends on its answer.
+For what the first picture needs and a disk may keep waiting. Not a copy of this process: while there is one, each page of
+memory that is written to is copied first, which takes as long as the work. It touches no terminal and ends by itself;
+whatever becomes of it, nothing depends on its answer.
 """
 
 from __future__ import annotations
@@ -10,25 +11,35 @@ import _pickle  # the part of it in C: the rest would take as long to load as it
 import os
 import select
 import signal
+import sys
 import time
-from collections.abc import Callable
 from contextlib import suppress
-from typing import Generic, NoReturn, TypeVar
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
+_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _CHUNK = 1 << 20
+_PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from imi_monitor.ui import ahead; ahead.answer(sys.argv[2])"
 
 
 class Ahead(Generic[T]):
-    """`work` runs from now on; start it before there are threads."""
+    """`function` of `module` runs from now on. Both are names: loading it is a part of the work."""
 
-    def __init__(self, work: Callable[[], T]) -> None:
+    def __init__(self, module: str, function: str, *args: object) -> None:
         self._answer, told = os.pipe()
-        self._pid = os.fork()
-        if not self._pid:
-            os.close(self._answer)
-            _answer(work, told)
-        os.close(told)
+        self._pid = 0
+        try:
+            asked = _pickle.dumps((module, function, args), -1).hex()
+            self._pid = os.posix_spawn(
+                sys.executable,
+                [sys.executable, "-s", "-S", "-P", "-c", _PROGRAM, _ROOT, asked],
+                os.environ,
+                file_actions=[(os.POSIX_SPAWN_DUP2, told, 1), (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)],
+            )
+        except (OSError, ValueError):
+            pass  # no memory, no interpreter or none by a name: then there is no answer
+        finally:
+            os.close(told)
 
     def result(self, seconds: float) -> T | None:
         """What it gave; None when it failed, or takes longer than this from now on. Ask once."""
@@ -36,11 +47,14 @@ class Ahead(Generic[T]):
             data = self._read(time.monotonic() + seconds)
             made: T | None = _pickle.loads(data) if data else None
             return made
+        except (EOFError, _pickle.UnpicklingError):
+            return None  # it was killed in the middle of its answer
         finally:
             os.close(self._answer)
-            with suppress(ProcessLookupError):
-                os.kill(self._pid, signal.SIGKILL)
-            os.waitpid(self._pid, 0)
+            if self._pid:
+                with suppress(ProcessLookupError):
+                    os.kill(self._pid, signal.SIGKILL)
+                os.waitpid(self._pid, 0)
 
     def _read(self, until: float) -> bytes:
         parts: list[bytes] = []
@@ -52,10 +66,10 @@ class Ahead(Generic[T]):
         return b""
 
 
-def _answer(work: Callable[[], object], told: int) -> NoReturn:
-    """In the copy: it must not come back into what the original does, whatever happens."""
-    try:
-        with os.fdopen(told, "wb") as file:
-            file.write(_pickle.dumps(work(), -1))
-    finally:
-        os._exit(0)
+def answer(asked: str) -> None:
+    """In the other process: do it, tell it, and end without tidying up."""
+    module, function, args = _pickle.loads(bytes.fromhex(asked))
+    made = getattr(__import__(module, fromlist=[function]), function)(*args)
+    with os.fdopen(1, "wb") as file:
+        file.write(_pickle.dumps(made, -1))
+    os._exit(0)

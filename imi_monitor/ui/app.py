@@ -65,6 +65,8 @@ class ImiApp(Doing):
         Binding("l,right", "fold(False)", show=False),
     ]
 
+    _is_dressed = False
+
     def __init__(
         self, live: Live, surroundings: Callable[[str | None], Context], *, read_only: bool = False,
         preferences: Preferences | None = None, first: Snapshot | None = None,
@@ -88,11 +90,16 @@ class ImiApp(Doing):
         """Put a theme on before anything is styled; as a change of theme it would parse and apply all styles twice."""
         for one in themes.THEMES:
             self.register_theme(one)
+        self._is_dressed = True
         self.set_reactive(App.theme, theme)
         self.stylesheet.set_variables(self.get_css_variables())
         dark = self.current_theme.dark
         self.update_classes({f"-theme-{theme}": True, "-dark-mode": dark, "-light-mode": not dark}, update=False)
         self._refresh_truecolor_filter(self.ansi_theme)
+
+    def get_css_variables(self) -> dict[str, str]:
+        """None until a theme is on: Textual would first work out those of its own theme, for nothing."""
+        return super().get_css_variables() if self._is_dressed else {}
 
     def _load_screen_css(self, screen: Screen[Any]) -> None:
         if not isinstance(screen, HomeScreen):
@@ -102,12 +109,8 @@ class ImiApp(Doing):
     def compose(self) -> ComposeResult:
         yield Bar(id="header")
         yield Bar(id="trouble")
-        yield Input(
-            placeholder="text, !not, @agent, type:feat, is:dirty · ⏎ keeps it, esc clears it", id="filter", compact=True
-        )
         with Body(id="body"):
             yield from (self.panel(number) for number in (1, 2, 4, 3, 5))  # as the grid is filled
-        yield Static(id="small")
         yield KeyBar()
 
     def get_line_filters(self) -> Sequence[LineFilter]:
@@ -168,7 +171,7 @@ class ImiApp(Doing):
     def _stands(self) -> bool:
         """Whether all parts of the home screen are there: at the end they are taken down one by one, while ticks go on."""
         there = {child.id for child in self.home.children}
-        return {"header", "trouble", "filter", "body", "small"} <= there and self.worktrees.is_attached
+        return {"header", "trouble", "body"} <= there and self.worktrees.is_attached
 
     def _draw(self) -> None:
         """Show what is known, on every screen that is open. While paused, the world is the one of that moment."""
@@ -227,9 +230,14 @@ class ImiApp(Doing):
         if small != self.home.has_class("-small"):
             self.home.set_class(small, "-small")
         if small:
-            wanted = f"imi needs {LEAST[0]}×{LEAST[1]}\nthis is {width}×{height}"
-            self.home.query_one("#small", Static).update(Content(wanted))
+            self._say_small(Content(f"imi needs {LEAST[0]}×{LEAST[1]}\nthis is {width}×{height}"))
         return small
+
+    def _say_small(self, wanted: Content) -> None:
+        for said in self.home.query("#small").results(Static):
+            said.update(wanted)
+            return
+        self.home.mount(Static(wanted, id="small"), before="#keybar")
 
     def _header(self) -> None:
         width = self.size.width
@@ -309,8 +317,7 @@ class ImiApp(Doing):
 
     @on(Input.Submitted, "#filter")
     def _filter_done(self) -> None:
-        box = self.home.query_one("#filter", Input)
-        box.set_class(bool(box.value), "-open")
+        self.filter_box.set_class(bool(self.filter_box.value), "-open")
         self.worktrees.lines.focus()
 
     def exit(self, *args: Any, **options: Any) -> None:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from textual import on, work
 from textual.app import SuspendNotSupported
-from textual.widgets import Input
 
 from imi_monitor import actions
 from imi_monitor.model import times
@@ -262,13 +261,14 @@ class Doing(AgentKeys):
     # -- the list ---------------------------------------------------------------------------------------------------
 
     def do_filter(self) -> None:
-        box = self.home.query_one("#filter", Input)
-        box.add_class("-open")
-        box.focus()
+        self.filter_box.add_class("-open")
+        self.home.set_focus(
+            self.filter_box
+        )  # now, not when it is this callback's turn: what is typed next is the filter
 
     def action_narrow(self, text: str) -> None:
         """A click on a count in the header: show what was counted; once more, everything."""
-        box = self.home.query_one("#filter", Input)
+        box = self.filter_box
         box.value = "" if box.value == text else text
         box.set_class(bool(box.value), "-open")
         self.worktrees.lines.focus()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
@@ -15,13 +14,13 @@ BUSY_SECONDS = 60.0  # a worktree in which a file changed so lately is being wor
 _LASTING = ("hits", "agents", "standings")  # what time alone does not change
 
 
-@dataclass(frozen=True)
 class Facts:
-    """A snapshot with who looks at it and when."""
+    """A snapshot with who looks at it and when; `me` is the agent that the dashboard would claim for."""
 
-    snapshot: Snapshot
-    now: datetime
-    me: str = ""  # the agent that the dashboard would claim for
+    def __init__(self, snapshot: Snapshot, now: datetime, me: str = "") -> None:
+        self.snapshot = snapshot
+        self.now = now
+        self.me = me
 
     @cached_property
     def hits(self) -> dict[Key, int]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 
-from imi_monitor.model import attention, fuzzy
+from imi_monitor.model import attention
 from imi_monitor.model.agent import WORKING, Agent
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.text import safe
@@ -111,4 +111,6 @@ def _holds(tree: Worktree, word: str) -> bool:
 
 
 def _resembles(tree: Worktree, word: str) -> bool:
+    from imi_monitor.model import fuzzy  # hardly anybody types what no name holds
+
     return _holds(tree, word) or (word == word.lower() and fuzzy.match(word, tree.key.worktree) is not None)

@@ -8,15 +8,18 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from textual.app import App
 from textual.binding import Binding
 from textual.driver import Driver
 
 from imi_monitor.ui import runs
-from imi_monitor.ui.notices import Notifier
 from imi_monitor.ui.terminal import TerminalDriver
+
+if TYPE_CHECKING:
+    from imi_monitor.ui.notices import Notifier
 
 PATIENCE = 1.5  # seconds that threads may take to end; what they do survives a kill, so no more is owed to them
 
@@ -36,9 +39,11 @@ class GuardedApp(App[None]):
     painted: Callable[[], object] | None = None  # called once, after the first picture
     farewell = ""  # written when the terminal is given back, to the shell or for good
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.notices = Notifier(self)
+    @cached_property
+    def notices(self) -> Notifier:
+        from imi_monitor.ui.notices import Notifier  # not before there is something to notice
+
+        return Notifier(self)
 
     def on_app_focus(self) -> None:
         self.notices.seen()

@@ -63,7 +63,8 @@ class HomeScreen(Screen[None]):
     def release(self) -> None:
         """All is drawn: paint it as soon as the panels have said so, without waiting for the regular moments to paint."""
         self._drawn = True
-        self._refresh_layout()  # what is longer than its panel gets a scroll bar, for which all is laid out once more
+        for lines in self.query(Lines):
+            lines._refresh_scrollbars()  # what is longer than its panel gets one before all is laid out again, not after
 
     async def _on_idle(self, event: events.Idle) -> None:
         if self._held and self._drawn:
@@ -117,6 +118,7 @@ class Home(GuardedApp):
         self._interval = 1.0
         self._timer: Timer | None = None
         self._news_at = 0.0  # when a snapshot was drawn
+        self._filter_box: Input | None = None
         self._pending: Timer | None = None
         self._complained = False
         self._head_shown = Content("")
@@ -232,12 +234,12 @@ class Home(GuardedApp):
 
     def action_out(self) -> None:
         """One step out: the zoom, then the filter, then the marks, then back to the list."""
-        box = self.home.query_one("#filter", Input)
+        box = self._filter_box
         if self._zoomed is not None:
             self._zoomed = None
             self._lay_out()
             self.call_after_refresh(self._draw)
-        elif box.has_class("-open") or box.value:
+        elif box is not None and (box.has_class("-open") or box.value):
             box.remove_class("-open")
             box.value = ""
         elif self._marks:
@@ -290,6 +292,15 @@ class Home(GuardedApp):
 
     # -- filter and order -------------------------------------------------------------------------------------------
 
+    @property
+    def filter_box(self) -> Input:
+        """Where a filter is typed. Made when it is wanted: until then its styles need not be read at every start."""
+        if self._filter_box is None:
+            hint = "text, !not, @agent, type:feat, is:dirty · ⏎ keeps it, esc clears it"
+            self._filter_box = Input(placeholder=hint, id="filter", compact=True)
+            self.home.mount(self._filter_box, before="#body")
+        return self._filter_box
+
     def _set_filter(self, text: str) -> None:
         self.worktrees.filter = Filter(text)
         self._draw()
@@ -314,6 +325,5 @@ class Home(GuardedApp):
         if 0.2 <= known.interval <= 60:
             self._interval = known.interval
         if known.filter:
-            box = self.home.query_one("#filter", Input)
-            box.value = known.filter
-            box.add_class("-open")
+            self.filter_box.value = known.filter
+            self.filter_box.add_class("-open")

@@ -9,12 +9,12 @@ from __future__ import annotations
 import gc
 from typing import TYPE_CHECKING
 
-from imi_monitor.actions.context import Context
 from imi_monitor.ui.ahead import Ahead
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
+    from imi_monitor.actions.context import Context
     from imi_monitor.config import Settings
     from imi_monitor.engine import Engine
     from imi_monitor.model.snapshot import Snapshot
@@ -34,7 +34,7 @@ def run(
 ) -> int:
     """Until the person quits; gives the exit status. `recorded` puts an error into the log and says so in a sentence."""
     gc.disable()  # until the first picture: what is loaded now stays, and looking through it again and again takes 10 ms
-    ahead = Ahead(lambda: _first_picture(database, common_dirs))
+    ahead: Ahead[Snapshot] = Ahead("imi_monitor.sources.glance", "first_picture", database, common_dirs)
     from imi_monitor.ui import preferences, remembered
     from imi_monitor.ui.app import ImiApp
     from imi_monitor.ui.ending import shown
@@ -47,21 +47,20 @@ def run(
 
         return engine.live(database, common_dirs, settings=settings, first=first)
 
+    def surroundings(repo: str | None) -> Context:
+        from imi_monitor.actions.context import Context
+
+        return Context(database=database, repo=repo)
+
     app = ImiApp(
         live,
-        lambda repo: Context(database=database, repo=repo),
+        surroundings,
         read_only=read_only,
         preferences=chosen,
         first=first,
     )
     app.painted = _collect_again
     return shown(app, recorded)
-
-
-def _first_picture(database: str, common_dirs: list[str] | None) -> Snapshot | None:
-    from imi_monitor.sources import glance
-
-    return glance.first_picture(database, common_dirs)
 
 
 def _collect_again() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 import zlib
@@ -45,7 +44,10 @@ def load(path: str) -> Remembered:
     """What was remembered; what is not there or makes no sense is as if new."""
     try:
         with open(path, "rb") as file:
-            content = json.loads(file.read(_MOST_BYTES))
+            text = file.read(_MOST_BYTES)
+        import json  # only where there is something to read
+
+        content = json.loads(text)
     except (OSError, ValueError, RecursionError):
         return Remembered()
     return _read(content) if isinstance(content, dict) else Remembered()
@@ -67,6 +69,8 @@ def _read(content: dict[str, Any]) -> Remembered:
 
 def save(path: str, what: Remembered) -> None:
     """Whole or not at all; raises OSError when the disk does not want to."""
+    import json
+
     folder = os.path.dirname(path)
     os.makedirs(folder, mode=0o700, exist_ok=True)
     handle, beside = tempfile.mkstemp(dir=folder, prefix=".new-")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from typing import Any
 
 from imi_monitor import host, paths
-from imi_monitor.model import times
+from imi_monitor.model import jsontext, times
 from imi_monitor.model.text import safe
 
 _MOST_TOLD = 3
@@ -57,7 +56,7 @@ class Note:
             os.makedirs(_folder(), mode=0o700, exist_ok=True)
             handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             with open(handle, "w", encoding="utf-8") as file:
-                json.dump(content, file)
+                file.write(jsontext.dumps(content))
 
 
 def _names() -> list[str]:
@@ -68,6 +67,8 @@ def _names() -> list[str]:
 
 
 def _read(path: str) -> dict[str, Any] | None:
+    import json  # takes longer to load than a start may wait for it
+
     try:
         with open(path, encoding="utf-8") as file:
             found = json.loads(file.read(1 << 16))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +19,6 @@ from imi_monitor import engine, paths
 from imi_monitor.engine import Engine
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.sources import glance
-from imi_monitor.ui import ahead
 from imi_monitor.ui.ahead import Ahead
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.home import HomeScreen
@@ -158,38 +157,37 @@ def replace_key(row: Any, number: int) -> Any:
 # -- how it comes to be known -------------------------------------------------------------------------------------------
 
 
-def gone() -> None:
-    raise RuntimeError("nothing")
-
-
-def late() -> str:
-    time.sleep(3600)  # who waits for its end, instead of ending it, waits too long
-    return "late"
-
-
 @pytest.mark.parametrize(
-    ("work", "given"), [(lambda: "x" * 300_000, "x" * 300_000), (lambda: None, None), (gone, None), (late, None)]
-)
-def test_ahead_gives_what_there_is_in_time_and_leaves_no_process(work: Callable[[], object], given: object) -> None:
-    asked = Ahead(work)
-    assert asked.result(0.3 if work is late else 20) == given
+    ("work", "args", "given"),
+    [
+        ("twice", ("caf\udce9", 300_000), "caf\udce9" * 300_000), ("nothing", (), None), ("broken", (), None),
+        ("late", (), None), ("cut_short", (), None), ("unheard of", (), None),
+    ],
+)  # fmt: skip
+def test_ahead_gives_what_there_is_in_time_and_leaves_no_process(
+    work: str, args: tuple[object, ...], given: object
+) -> None:
+    asked: Ahead[object] = Ahead("tests.ui.ahead_work", work, *args)
+    assert asked.result(0.3 if work == "late" else 20) == given
     with pytest.raises(ChildProcessError):
         os.waitpid(asked._pid, 0)
 
 
-def test_the_copy_never_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever its work raises, it ends there: two dashboards on one terminal would be worse than none."""
-    left: list[int] = []
+def test_without_an_interpreter_nothing_is_known_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    for other in ("/nowhere/python", ""):
+        monkeypatch.setattr("sys.executable", other)
+        assert Ahead("tests.ui.ahead_work", "nothing").result(20) is None
 
-    def end(status: int) -> None:
-        left.append(status)
-        raise SystemExit
 
-    monkeypatch.setattr(ahead.os, "_exit", end)
-    for work in (gone, lambda: (_ for _ in ()).throw(KeyboardInterrupt), lambda: 1):
-        with pytest.raises(BaseException):  # noqa: B017  what it raises is nobody's to see: `_exit` does not return
-            ahead._answer(work, os.open(os.devnull, os.O_WRONLY))
-    assert left == [0, 0, 0]
+def test_the_first_picture_needs_nothing_that_is_installed(repo: Repo) -> None:
+    """It is read by a process that looks for no installed packages, so as to be there in time."""
+    repo.worktree("feat-a")
+    asked: Ahead[Snapshot] = Ahead(
+        "imi_monitor.sources.glance", "first_picture", paths.default_database(), [str(repo.path / ".git")]
+    )
+    found = asked.result(20)
+    assert found is not None
+    assert {tree.key.worktree for tree in found.worktrees} == {repo.path.name, "feat-a"}
 
 
 def test_a_glance_is_what_the_engine_begins_with(repo: Repo) -> None:

@@ -48,7 +48,7 @@ def test_a_full_disk_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.Monk
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(remembered.json, "dump", full)
+    monkeypatch.setattr("json.dump", full)
     with pytest.raises(OSError, match="No space"):
         remembered.save(path, Remembered())
     assert remembered.load(path) == FULL and os.listdir(tmp_path / "deep") == ["x.json"]
