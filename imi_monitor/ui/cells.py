@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from functools import lru_cache
 
 from textual.content import Content
 
@@ -17,6 +16,7 @@ from imi_monitor.model.activity import dense
 from imi_monitor.model.change import Change
 from imi_monitor.model.snapshot import Collision, EventLine, FileState, GitState, Key, Snapshot, Worktree
 from imi_monitor.model.text import count, safe
+from imi_monitor.ui.facts import moment
 
 # Terminals without Unicode get each glyph's twin from `glyphs.TWINS`, which a test holds complete.
 TYPE_GLYPHS = {"feat": "▫", "fix": "✚", "review": "◇", "trunk": "▪", "aiops": "⚙", "devops": "⚒"}
@@ -166,20 +166,15 @@ def change(line: Change, width: int) -> Content:
     return Content("").join(parts)
 
 
-@lru_cache(4096)
-def _moment(at: str | None) -> datetime | None:
-    return times.parse(at)
-
-
 def age(at: str | None, now: datetime) -> str:
-    """The age of a stored moment. The same few hundred moments are asked about every second, so they are read once."""
-    moment = _moment(at)
-    return times.age(None if moment is None else (now - moment).total_seconds())
+    """The age of a stored moment."""
+    then = moment(at)
+    return times.age(None if then is None else (now - then).total_seconds())
 
 
 def clock(at: str) -> str:
-    moment = times.parse(at)
-    return moment.astimezone().strftime("%H:%M:%S") if moment else "??:??:??"
+    then = moment(at)
+    return then.astimezone().strftime("%H:%M:%S") if then else "??:??:??"
 
 
 _EVENT_STYLES = (("fail", "$error"), ("lost", "$error"), ("removed", "$warning"), ("released", "$text-muted"),

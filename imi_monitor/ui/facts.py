@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from imi_monitor.model import attention, times
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.snapshot import Key, Snapshot, Worktree
 
 BUSY_SECONDS = 60.0  # a worktree in which a file changed so lately is being worked in
+moment = lru_cache(4096)(times.parse)  # the same few hundred are asked about every second
 _LASTING = ("hits", "agents", "standings")  # what time alone does not change
 
 
@@ -57,7 +58,10 @@ class Facts:
         return later
 
     def agents_in(self, tree: Worktree) -> tuple[Agent, ...]:
-        return self.agents.get(tree.key, ())
+        return self.agents.get(tree.key, ()) if self.agents else ()
+
+    def hits_of(self, tree: Worktree) -> int:
+        return self.hits.get(tree.key, 0) if self.hits else 0
 
     def stands(self, tree: Worktree, *standings: str) -> bool:
         """Whether an agent there stands so."""
@@ -72,8 +76,8 @@ class Facts:
         return tree.claim.state if tree.claim else "free"
 
     def busy(self, tree: Worktree) -> bool:
-        moment = times.parse(tree.last_change.at) if tree.last_change else None
-        return moment is not None and (self.now - moment).total_seconds() < BUSY_SECONDS
+        changed = moment(tree.last_change.at) if tree.last_change else None
+        return changed is not None and (self.now - changed).total_seconds() < BUSY_SECONDS
 
     def needs_somebody(self, tree: Worktree) -> bool:
         """Whether a person has to look: an agent that asks, broke or intrudes, a lost claim, a conflict, a collision, or
@@ -84,5 +88,5 @@ class Facts:
             or self.claim_state(tree) in ("dead", "stale")
             or any(map(attention.needs_somebody, self.agents_in(tree)))
             or (tree.git and tree.git.conflicted)
-            or self.hits.get(tree.key)
+            or self.hits_of(tree)
         )

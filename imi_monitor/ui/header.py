@@ -61,7 +61,7 @@ def _counts(facts: Facts) -> list[tuple[str, str, str]]:
     states = [facts.claim_state(tree) for tree in trees]
     collisions = sum(bool(one.conflicts) for one in facts.snapshot.collisions)
     dead = agents[attention.DIED] + sum(
-        facts.claim_state(tree) == "dead" and not _death_seen(facts, tree) for tree in trees
+        state == "dead" and not _death_seen(facts, tree) for state, tree in zip(states, trees, strict=True)
     )
     working = sum(one.state in WORKING for found in facts.agents.values() for one in found)
     missing = sum(tree.missing for tree in trees)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from textual import events, on
 from textual.actions import SkipAction
@@ -21,6 +21,7 @@ from textual.widgets import Input
 
 from imi_monitor.model.snapshot import Key, Snapshot, Worktree
 from imi_monitor.ui.commands import Command
+from imi_monitor.ui.compositor import ChangedOnly
 from imi_monitor.ui.facts import Facts
 from imi_monitor.ui.filtering import Filter
 from imi_monitor.ui.guarded import GuardedApp
@@ -52,6 +53,10 @@ class HomeScreen(Screen[None]):
     _held = True
     _drawn = False
     _pace: Timer | None = None
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._compositor = ChangedOnly()
 
     @property
     def _update_timer(self) -> Timer:

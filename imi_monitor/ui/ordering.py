@@ -24,16 +24,14 @@ class Heading:
 
 def _attention(facts: Facts, tree: Worktree) -> tuple[int, str]:
     """Who waits for a person, the most patient first; what else needs one; where somebody is; the rest; the trunk last."""
-    waits = facts.waits_since(tree)
+    agents = facts.agents_in(tree)
+    waits = facts.waits_since(tree) if agents else None
     if waits is not None:
         return 0, waits
     if facts.needs_somebody(tree):
         return 1, ""
-    return (4 if tree.is_main else 2 if tree.claim or _inhabited(facts, tree) else 3), ""
-
-
-def _inhabited(facts: Facts, tree: Worktree) -> bool:
-    return not all(map(attention.over, facts.agents_in(tree)))
+    inhabited = agents and not all(map(attention.over, agents))
+    return (4 if tree.is_main else 2 if tree.claim or inhabited else 3), ""
 
 
 def _changed(facts: Facts, tree: Worktree) -> tuple[int, ...]:

@@ -54,11 +54,21 @@ def plan(
     room: int, trees: Sequence[Worktree], *, several: bool, agents: Mapping[Key, tuple[Agent, ...]] | None = None
 ) -> Plan:
     """What fits: name, counts and age always; then owner, trunk, collisions, what goes on, upstream, activity."""
-    names = max((columns.cells(_name(tree, several)) for tree in trees), default=10)
+    names = max((_cells(_name(tree, several)) for tree in trees), default=10)
     here = agents or {}
-    owners = max((columns.cells(agent_cells.owner(tree, here.get(tree.key, ()))) for tree in trees), default=5)
+    owners = max((_owner_cells(tree, here.get(tree.key, ()) if here else ()) for tree in trees), default=5)
     upstream = any(tree.git is not None and tree.git.upstream for tree in trees)
     return _plan(room, several, min(names, 40), min(owners, 20), upstream, bool(here))
+
+
+@lru_cache(4096)
+def _cells(outside: str) -> int:
+    """How wide a name is shown; the same few hundred are measured with every snapshot."""
+    return columns.cells(safe(outside))
+
+
+def _owner_cells(tree: Worktree, agents: Sequence[Agent]) -> int:
+    return columns.cells(agent_cells.owner(tree, agents)) if agents else _cells(tree.owner)
 
 
 @lru_cache(64)
@@ -98,12 +108,18 @@ def head(plan: Plan) -> Content:
     return Content.styled("".join(parts) + " " + cells.fit("last", plan.age, right=True), "$text-disabled")
 
 
-def one_line(part: Part, plan: Plan) -> Content:
+def one_line(start: Content, age: str, plan: Plan) -> Content:
+    """All of a worktree in a line; how long ago it changed is at its end, as that alone is new every few seconds."""
+    return start.append(Content(" ")).append(cells.text(age, plan.age, cells.MUTED, right=True)).truncate(plan.room)
+
+
+def start(part: Part, plan: Plan) -> Content:
+    """What stands in front of the age."""
     tree, state = part.tree, None if part.tree.missing else part.tree.git  # what git said before says nothing now
     known = state is not None
     upstream = (state.ahead, state.behind) if state and state.upstream else (None, None)
     trunk = (state.trunk_ahead, state.trunk_behind) if state and not tree.is_main else (None, None)
-    name = cells.text(_name(tree, plan.several), plan.name, "bold" if not tree.is_main else "")
+    name = cells.text(safe(_name(tree, plan.several)), plan.name, "bold" if not tree.is_main else "")
     doing = cells.padded(agent_cells.tree_doing(tree, part.agents, part.now), plan.doing) if plan.doing else None
     fields = [
         name,
@@ -114,10 +130,9 @@ def one_line(part: Part, plan: Plan) -> Content:
         _trunk(tree, trunk, plan.trunk, known=known) if plan.trunk else None,
         cells.counts(state, plan.counts),
         cells.sparkline(tree, plan.spark, part.now) if plan.spark else None,
-        cells.text(part.age, plan.age, cells.MUTED, right=True),
     ]
     shown = [field for field in fields if field is not None]
-    return Content(" ").join([_gutter(part), *shown]).truncate(plan.room)
+    return Content(" ").join([_gutter(part), *shown])
 
 
 def stacked(part: Part, plan: Plan) -> tuple[Content, ...]:
@@ -129,7 +144,7 @@ def stacked(part: Part, plan: Plan) -> tuple[Content, ...]:
     word = cells.CLAIM_WORDS.get(tree.claim.state, "") if tree.claim else ""
     owner = f" ({agent_cells.owner(tree, part.agents)}{f', {word[2:]}' if word else ''})"
     name_room = max(6, room - 3 - right.cell_length - columns.cells(owner) - 1)
-    name = columns.clip(_name(tree, plan.several), name_room)
+    name = columns.clip(safe(_name(tree, plan.several)), name_room)
     head = Content("").join(
         [_gutter(part), Content(" "), Content.styled(name, "bold"), Content.styled(owner, _claim_style(tree))]
     )
@@ -188,7 +203,8 @@ def _hits(hits: int, width: int) -> Content:
 
 
 def _name(tree: Worktree, several: bool) -> str:
-    return safe(f"{tree.key.repo}/{tree.key.worktree}" if several else tree.key.worktree)
+    """As it came from outside."""
+    return f"{tree.key.repo}/{tree.key.worktree}" if several else tree.key.worktree
 
 
 def _claim_style(tree: Worktree) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from rich.cells import cell_len
+from textual.content import Content
 from textual.pilot import Pilot
 
 from imi_monitor.model import times
@@ -138,12 +139,16 @@ def test_every_row_is_as_wide_as_its_room(room: int) -> None:
         all_rows_fit(room, trees, here)
 
 
+def in_one_line(part: tree_line.Part, plan: tree_line.Plan) -> Content:
+    return tree_line.one_line(tree_line.start(part, plan), part.age, plan)
+
+
 def all_rows_fit(room: int, trees: list[Worktree], agents: dict[Key, tuple[Agent, ...]]) -> None:
     plan = tree_line.plan(room, trees, several=False, agents=agents)
     head = tree_line.head(plan)
     for tree in trees:
         part = tree_line.Part(tree, "59m", 12, True, made.NOW, agents.get(tree.key, ()))
-        line = tree_line.one_line(part, plan)
+        line = in_one_line(part, plan)
         assert line.cell_length == head.cell_length <= room
         assert line.plain.rstrip().endswith("59m"), "the age is the last thing to be cut"
         for stacked in tree_line.stacked(part, plan):
@@ -154,7 +159,7 @@ def test_unknown_is_never_drawn_as_clean_or_level() -> None:
     for tree in (made.tree("a", git=None), made.tree("b", missing=True, git=made.dirty())):
         plan = tree_line.plan(100, [tree], several=False)
         part = tree_line.Part(tree, "", 0, False, made.NOW)
-        text = tree_line.one_line(part, plan).plain + "".join(line.plain for line in tree_line.stacked(part, plan))
+        text = in_one_line(part, plan).plain + "".join(line.plain for line in tree_line.stacked(part, plan))
         assert "?" in text and "clean" not in text and "✎" not in text
 
 
@@ -190,10 +195,8 @@ def test_a_row_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """At 1 Hz only what is new costs anything: 200 rows that look the same are not even built."""
     trees = tuple(made.tree(f"feat-{n:03}", by="x") for n in range(200))
     drawn: list[str] = []
-    real = tree_line.one_line
-    monkeypatch.setattr(
-        tree_line, "one_line", lambda part, plan: drawn.append(part.tree.key.worktree) or real(part, plan)
-    )
+    real = tree_line.start
+    monkeypatch.setattr(tree_line, "start", lambda part, plan: drawn.append(part.tree.key.worktree) or real(part, plan))
 
     async def play(app: ImiApp, pilot: Pilot[Any], engine: Fed) -> None:
         app._timer.stop()  # type: ignore[union-attr]
@@ -208,6 +211,35 @@ def test_a_row_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
         engine.publish(replace(made.world(*trees[:7], changed, *trees[8:]), seq=2))
         await pilot.pause(0.2)
         assert drawn == ["feat-007"]
+
+    fed(play, made.world(*trees))
+
+
+def test_a_row_whose_age_alone_is_new_is_new_in_its_age_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = times.now()
+    trees = [made.tree(f"feat-{n}", by="x") for n in range(3)]
+    at = [times.stamp(now - timedelta(seconds=seconds)) for seconds in (3, 15, 3590)]
+    trees = [replace(tree, last_change=Change("app", tree.key.worktree, "modified", "f", moment))
+             for tree, moment in zip(trees, at, strict=True)]  # fmt: skip
+    drawn: list[str] = []
+    real = tree_line.start
+    monkeypatch.setattr(tree_line, "start", lambda part, plan: drawn.append("x") or real(part, plan))
+
+    def ages(app: ImiApp, after: float) -> list[str]:
+        moment = times.parse(times.stamp(now + timedelta(seconds=after)))
+        monkeypatch.setattr(times, "now", lambda: moment)
+        app._draw()
+        return [row.lines[0].plain.split()[-1] for row in app.worktrees.lines.rows]
+
+    async def play(app: ImiApp, pilot: Pilot[Any], engine: Fed) -> None:
+        app._timer.stop()  # type: ignore[union-attr]
+        assert ages(app, 0) == ["3s", "10s", "59m"]
+        drawn.clear()
+        assert ages(app, 4.5) == ["7s", "10s", "59m"]
+        assert ages(app, 5) == ["8s", "20s", "59m"]
+        assert ages(app, 10.5) == ["10s", "20s", "1h"]
+        assert ages(app, 1) == ["4s", "10s", "59m"], "the clock was put back"
+        assert drawn == []
 
     fed(play, made.world(*trees))
 

@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from functools import cache, partial
+from typing import NamedTuple
 
 from textual.app import ComposeResult
 from textual.content import Content
 from textual.style import Style
 from textual.widgets import Static
 
+from imi_monitor.model import times
 from imi_monitor.model.snapshot import Key, Snapshot, Worktree
 from imi_monitor.model.text import safe
 from imi_monitor.ui import agent_cells, cells, tree_line
-from imi_monitor.ui.facts import Facts
+from imi_monitor.ui.facts import Facts, moment
 from imi_monitor.ui.filtering import Filter
 from imi_monitor.ui.ordering import Heading, Order
-from imi_monitor.ui.panels.base import Panel, Same
+from imi_monitor.ui.panels.base import Panel
 from imi_monitor.ui.widgets.lines import Row
 
 NARROW = 44  # below this many cells a worktree takes two lines
 _GROUP = "group\0"
+
+
+class Drawn(NamedTuple):
+    """A worktree's row, and for how long it looks like this if nothing happens there."""
+
+    row: Row
+    tree: Worktree
+    about: tuple[object, ...]  # what is not the worktree's own
+    since: datetime
+    until: datetime
+    start: Callable[[], Content]  # all but its age
 
 
 class WorktreesPanel(Panel):
@@ -39,6 +53,8 @@ class WorktreesPanel(Panel):
         self.listed: tuple[Worktree, ...] = ()  # what is in the list now, folded groups left out
         self.total = 0
         self._plan: tree_line.Plan | None = None
+        self._drawn: dict[int, Drawn] = {}  # the same few hundred, of which hardly any has changed a second later
+        self._drawn_as: tuple[object, ...] = ()
         self._measured: tuple[Snapshot | None, tree_line.Plan] = (None, tree_line.Plan(0, False))
 
     def compose(self) -> ComposeResult:
@@ -76,8 +92,11 @@ class WorktreesPanel(Panel):
         self.stacked = self.room < NARROW or self.screen.has_class("-narrow")
         plan = self._planned(facts)
         self._head(plan)
+        before, self._drawn = self._drawn if self._drawn_as == (plan, self.stacked) else {}, {}
+        self._drawn_as = (plan, self.stacked)
         return [
-            self._heading(one) if isinstance(one, Heading) else self._tree(facts, one, plan, now) for one in arranged
+            self._heading(one) if isinstance(one, Heading) else self._tree(facts, one, plan, now, before.get(id(one)))
+            for one in arranged
         ]
 
     def _planned(self, facts: Facts) -> tree_line.Plan:
@@ -96,18 +115,25 @@ class WorktreesPanel(Panel):
             self._plan = plan
             head.update(tree_line.head(plan), layout=False)
 
-    def _tree(self, facts: Facts, tree: Worktree, plan: tree_line.Plan, now: datetime) -> Row:
-        minute = int(now.timestamp() // 60) if tree.activity and not self.stacked else 0
-        age, hits, marked = _age(tree, now), facts.hits.get(tree.key, 0), tree.key in self.marks
+    def _tree(self, facts: Facts, tree: Worktree, plan: tree_line.Plan, now: datetime, known: Drawn | None) -> Row:
+        hits, marked = facts.hits_of(tree), bool(self.marks) and tree.key in self.marks
         agents = facts.agents_in(tree)
         spans = agent_cells.span(agents[0], now) if agents and self.stacked else ""
-        signature = (Same(tree), age, hits, marked, plan, self.stacked, minute, agents, spans)
+        minute = int(now.timestamp() // 60) if tree.activity and not self.stacked else 0  # of its sparkline
+        about = (hits, marked, agents, spans, minute)
+        # the very same worktree only: comparing two of them field by field costs more than drawing one
+        same = known is not None and known.tree is tree and known.about == about
+        if known is None or not same or not known.since <= now < known.until:
+            at = _changed_at(tree)
+            part = tree_line.Part(tree, cells.age(at, now) if at else "", hits, marked, now, agents)
+            start = known.start if known is not None and same else cache(partial(tree_line.start, part, plan))
+            row = Row(key_of(tree), partial(self._lines, start, part, plan))
+            known = Drawn(row, tree, about, now, _until(at, now), start)
+        self._drawn[id(tree)] = known
+        return known.row
 
-        def make() -> tuple[Content, ...]:
-            part = tree_line.Part(tree, age, hits, marked, now, agents)
-            return tree_line.stacked(part, plan) if self.stacked else (tree_line.one_line(part, plan),)
-
-        return self.row(key_of(tree), signature, make)
+    def _lines(self, start: Callable[[], Content], part: tree_line.Part, plan: tree_line.Plan) -> tuple[Content, ...]:
+        return tree_line.stacked(part, plan) if self.stacked else (tree_line.one_line(start(), part.age, plan),)
 
     def _heading(self, one: Heading) -> Row:
         sign = "▸" if one.folded else "▾"
@@ -126,9 +152,15 @@ def group_of(row: str | None) -> str | None:
     return row.removeprefix(_GROUP) if row is not None and row.startswith(_GROUP) else None
 
 
-def _age(tree: Worktree, now: datetime) -> str:
-    """Of the last change seen, else of the last commit."""
+def _until(at: str | None, now: datetime) -> datetime:
+    """When the age of that moment reads otherwise."""
+    then = moment(at)
+    return now + timedelta(seconds=86400.0 if then is None else times.age_lasts((now - then).total_seconds()))
+
+
+def _changed_at(tree: Worktree) -> str | None:
+    """The moment of the last change seen, else of the last commit."""
     if tree.last_change is not None:
-        return cells.age(tree.last_change.at, now)
+        return tree.last_change.at
     commit = tree.git.last_commit if tree.git else None
-    return cells.age(commit.at, now) if commit else ""
+    return commit.at if commit else None
