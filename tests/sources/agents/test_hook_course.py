@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from imi_monitor.model.agent import (
@@ -320,6 +320,7 @@ def _after(records: list[Record]) -> Course:
 
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(st.sampled_from(_EVENTS), st.sampled_from("12")), max_size=30))
+@example([(_EVENTS[7], "1"), (_EVENTS[7], "2"), (_EVENTS[8], "1"), (_EVENTS[19], "1")])  # compacts behind a closed call
 def test_nothing_that_counts_is_forgotten(events: list[tuple[Callable[[str], dict[str, Any]], str]]) -> None:
     """Whatever happened: the records that are kept come to the same state, and go on to the same ones."""
     records = [_record(number, make(name)) for number, (make, name) in enumerate(events)]

@@ -24,7 +24,7 @@ class Course:
 
     anchor: Record | None = None
     before_compaction: Record | None = None
-    closed: Record | None = None  # the call that the anchor ended
+    closed: Record | None = None  # the call that the anchor ended, or the one before the compaction
     calls: dict[str, Record] = field(default_factory=dict)
     asks: dict[str, Record] = field(default_factory=dict)
     helpers: dict[str, Record] = field(default_factory=dict)
@@ -74,12 +74,12 @@ class Course:
             self.ended = record
 
     def _main(self, record: Record) -> None:
-        before, self.closed = self.anchor, None
+        before = self.anchor
         if record.kind == kinds.COMPACTS:
             twice = before is not None and before.kind == kinds.COMPACTS
             self.before_compaction = self.before_compaction if twice else before
         else:
-            self.before_compaction = None
+            self.before_compaction = self.closed = None
         if record.kind == kinds.BEFORE:
             self._open(record)
         elif record.kind == kinds.AFTER:
