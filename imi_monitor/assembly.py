@@ -74,14 +74,15 @@ class Assembly:
 
     def look_again(self) -> None:
         """Somebody wants to be sure."""
-        self._registry_changed()
+        self._claims.look()
+        self._worktrees.look()
         self._status.look_again()
         if self._agents is not None:
             self._agents.look_again()
 
     def _registry_changed(self) -> None:
         self._claims.look()
-        self._worktrees.look()
+        self._worktrees.registry_changed()
 
     def _touched(self, key: Key, paths: frozenset[str] | None) -> None:
         self.collisions.touched(key, paths)

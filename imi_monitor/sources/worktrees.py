@@ -17,7 +17,7 @@ from imi_monitor.model.errors import ImiError
 from imi_monitor.model.records import dataclass
 from imi_monitor.model.snapshot import Key
 from imi_monitor.sources.base import Board, Entry
-from imi_monitor.store import trust, worktrees
+from imi_monitor.store import queue, trust, worktrees
 
 if TYPE_CHECKING:
     from imi_monitor.store.aio import Registry
@@ -48,6 +48,8 @@ class WorktreesSource:
         self._pace = Pace(_GLANCE)
         self._seen: tuple[Entry, ...] = ()
         self._whole = True
+        self._sure = True  # whether something of git's changed, or is not known yet
+        self._written = -1  # how often others had written to the registry when it was read
         self._lists: tuple[object, ...] = ()
         self._stands: dict[str, bool] = {}
         self._turn = 0
@@ -55,20 +57,33 @@ class WorktreesSource:
 
     def look(self) -> None:
         """Something happened that may have changed the roster: look now."""
+        self._sure = True
+        self._pace.poke()
+
+    def registry_changed(self) -> None:
+        """Somebody wrote to the registry: look now, unless that was only what we keep of sessions ourselves."""
         self._pace.poke()
 
     async def run(self, board: Board) -> None:
-        asked = True
+        asked = False
         while True:
-            if asked or not self._whole or self._differs():
+            if self._sure or not self._whole or self._differs() or (asked and await self._others_wrote()):
                 await self._read(board)
             asked = await self._pace.next()
 
-    async def _read(self, board: Board) -> None:
-        before = _lists(self._homes)
+    async def _others_wrote(self) -> bool:
         try:
-            entries, self._whole, self._stands = await self._registry.read(_look, self._scope, self._database)
+            return await self._registry.read(queue.change_counter) != self._written
+        except ImiError:
+            return True  # the reading of the roster says why
+
+    async def _read(self, board: Board) -> None:
+        before, self._sure = _lists(self._homes), False
+        try:
+            seen = await self._registry.read(_look, self._scope, self._database)
+            entries, self._whole, self._stands, self._written = seen
         except (ImiError, OSError) as error:
+            self._sure = True
             self._pace.failed()
             board.fail(self.name, "the list of worktrees", str(error))
             return
@@ -80,7 +95,7 @@ class WorktreesSource:
         else:
             self._pace.soon(_UNFINISHED)
         if _lists(self._homes) != before:
-            self._pace.poke()  # something came while we read, or a repository is new: what we have may be half of it
+            self.look()  # something came while we read, or a repository is new: what we have may be half of it
         board.roster(entries)
         board.well(self.name)
 
@@ -93,11 +108,11 @@ class WorktreesSource:
 
 def _look(
     connection: sqlite3.Connection, scope: Scope, database: str
-) -> tuple[tuple[Entry, ...], bool, dict[str, bool]]:
-    """The roster, whether it is whole, and whose folder stands; all in the registry's thread, as hundreds of files cost
-    the loop tens of milliseconds while other threads are busy."""
+) -> tuple[tuple[Entry, ...], bool, dict[str, bool], int]:
+    """The roster, whether it is whole, whose folder stands, and what others had written to the registry by then; all in
+    the registry's thread, as hundreds of files cost the loop tens of milliseconds while other threads are busy."""
     entries, whole = read_roster(connection, scope, database)
-    return entries, whole, {entry.path: _stands(entry) for entry in entries}
+    return entries, whole, {entry.path: _stands(entry) for entry in entries}, queue.change_counter(connection)
 
 
 def _stands(entry: Entry) -> bool:

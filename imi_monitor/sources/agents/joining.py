@@ -58,14 +58,20 @@ def _groups(sightings: Iterable[Sighting]) -> dict[object, list[Sighting]]:
             nameless.append(one)
         else:
             found.setdefault((one.cli, one.session), []).append(one)
+    owners = _owners(found) if nameless else {}
+    for one in nameless:
+        found.setdefault(owners.get((one.cli, one.pid), (one.cli, None, one.pid)), []).append(one)
+    return found
+
+
+def _owners(found: dict[object, list[Sighting]]) -> dict[tuple[str, int | None], object]:
+    """Whose each process is."""
     owners: dict[tuple[str, int | None], object] = {}
     for name, group in found.items():
         pid = next((one.pid for one in group if one.pid is not None), None)
         if pid is not None and _life(group) is not False:
             owners[group[0].cli, pid] = name
-    for one in nameless:
-        found.setdefault(owners.get((one.cli, one.pid), (one.cli, None, one.pid)), []).append(one)
-    return found
+    return owners
 
 
 def _read_again(group: Sequence[Sighting]) -> bool:

@@ -37,9 +37,9 @@ class _Told:
     folders: frozenset[str] = frozenset()
     broken: str | None = None
 
-    def concerning(self, touched: frozenset[str]) -> frozenset[str]:
-        """What of it lies in the folders of this reader."""
-        return frozenset(path for path in touched if os.path.dirname(path) in self.folders or path in self.folders)
+    def concerning(self, touched: Sequence[tuple[str, str]]) -> frozenset[str]:
+        """Which of these paths, each with its folder, lie in the folders of this reader."""
+        return frozenset(path for path, folder in touched if folder in self.folders or path in self.folders)
 
     @property
     def unread(self) -> bool:
@@ -87,8 +87,9 @@ class Looks:
         if touched is None:
             self._roots = {}
         world = World(time.time(), paths.home(), self._env, roots, processes, self._roots)
+        where = [(path, os.path.dirname(path)) for path in touched or ()]
         for told in self._told:
-            concerning = None if touched is None else told.concerning(touched)
+            concerning = None if touched is None else told.concerning(where)
             if ticked or concerning or told.unread:
                 told.ask(world, concerning)
             else:

@@ -73,9 +73,8 @@ class Household:
         wanted = [self.places.sessions, self.places.projects, *self._jobs.folders()]
         wanted += [f"{self.places.projects}/{name}" for name in watched.slugs]
         for session in self.sessions.values():
-            if session.transcript is not None and session.life.alive is not False and session.subagents is not None:
-                below = session.subagents.folder
-                wanted += [os.path.dirname(session.transcript.path), os.path.dirname(below), below]
+            if session.life.alive is not False:
+                wanted += session.folders
         there = self._there.of(dict.fromkeys(wanted))
         return there if self.places.projects in there and self.places.sessions in there else [self.places.home, *there]
 
@@ -166,8 +165,9 @@ class Household:
 
     def _read(self, touched: frozenset[str] | None) -> None:
         older = None
+        concerned = _stems(touched or ())
         for session in self.sessions.values():
-            if touched is None or touched or session.behind:
+            if touched is None or session.stem in concerned or session.behind:
                 session.read(touched)
             if session.transcript is not None and session.transcript.has_older and self._to_the_beginning(session):
                 older = session
@@ -184,6 +184,15 @@ class Household:
         for ident in [one.ident for one in self.sessions.values() if one.life.alive is not True]:
             if not _recent(self.sessions[ident].last_at, now):
                 del self.sessions[ident]
+
+
+def _stems(touched: Iterable[str]) -> set[str]:
+    """The sessions, by how the names of their files begin, that these files may be of."""
+    found = set()
+    for path in touched:
+        found.add(path.removesuffix(".jsonl"))
+        found.add(path.rpartition("/subagents")[0])
+    return found
 
 
 class _There:

@@ -15,6 +15,8 @@ from imi_monitor.sources.agents.claude.household import Household
 from imi_monitor.sources.agents.claude.places import Watched, places
 from imi_monitor.sources.agents.claude.startup import sighting, unlisted
 
+_MOVES_IN = 1.0  # seconds between two questions for configuration folders that were not there
+
 
 def make() -> Reader:
     return ClaudeReader()
@@ -27,11 +29,11 @@ class ClaudeReader:
         self.unread = False
         self._houses: dict[str, Household] = {}
         self._watched: Watched | None = None
+        self._moved_in_at = 0.0
 
     def look(self, world: World, touched: frozenset[str] | None) -> Sequence[Sighting]:
-        for place in places(world):
-            if place.home not in self._houses:
-                self._houses[place.home] = Household(place)
+        if touched is None or not 0 <= world.now - self._moved_in_at < _MOVES_IN:
+            self._move_in(world)
         if self._watched is None or self._watched.roots != world.roots:
             touched = None
         if touched is None or self._watched is None:
@@ -41,6 +43,12 @@ class ClaudeReader:
         nameless = self._unlisted(world)
         self.unread = any(house.unread for house in self._houses.values())
         return [*(one for house in self._houses.values() for one in house.sightings(self._watched)), *nameless]
+
+    def _move_in(self, world: World) -> None:
+        self._moved_in_at = world.now
+        for place in places(world):
+            if place.home not in self._houses:
+                self._houses[place.home] = Household(place)
 
     def folders(self, world: World) -> Sequence[str]:
         watched = self._watched or Watched(world)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import replace
 
@@ -30,6 +31,8 @@ class Session:
         self.job: Job | None = None
         self.transcript: Transcript | None = None
         self.subagents: Subagents | None = None
+        self.stem = ""  # with which the names of its files begin
+        self.folders: tuple[str, ...] = ()  # in which they lie
         self._news: list[Happened] = []
         self._key: tuple[object, ...] = ()
         self._sighting: Sighting | None = None
@@ -42,6 +45,9 @@ class Session:
             self.transcript.path != path and (marks.moved_at(path) or 0) > (marks.moved_at(self.transcript.path) or 0)
         ):
             self.transcript, self.subagents = Transcript(path), Subagents(path)
+            below = self.subagents.folder
+            self.stem = path.removesuffix(".jsonl")
+            self.folders = (os.path.dirname(path), os.path.dirname(below), below)
 
     def read(self, touched: frozenset[str] | None) -> None:
         """What was appended; with `touched`, only if that is about this session."""
