@@ -140,11 +140,11 @@ def tree_glyph(tree: Worktree, agents: Sequence[Agent]) -> Content:
     return glyph(first) if first is not None and not tree.missing and _matters(first) else cells.glyph(tree)
 
 
-def tree_doing(tree: Worktree, agents: Sequence[Agent], now: datetime) -> Content:
+def tree_doing(tree: Worktree, agents: Sequence[Agent]) -> Content:
     """Who asks or intrudes first, then what is wrong with the worktree, then what its agent does, then what changed there."""
     first = next(iter(agents), None)
     if first is None or tree.missing or not _matters(first):
-        return cells.doing(tree, now)
+        return cells.doing(tree)
     if attention.standing(first) in (ASKS, INTRUDES):
         return doing(first, short=True)
     wrong = cells.note(tree)

@@ -195,6 +195,11 @@ class ImiApp(Doing):
         if len(self.screen_stack) > 1:
             self._draw_views(snapshot, now)
 
+    def _is_due(self) -> bool:
+        """Whether something reads otherwise by now though nothing happened; views on top are asked each time."""
+        now, shown = times.now(), (panel.until for panel in self.panels if panel.display)
+        return len(self.screen_stack) > 1 or not self._headed_at <= now < min((self._head_lasts, *shown))
+
     def _draw_views(self, snapshot: Snapshot, now: datetime) -> None:
         from imi_monitor.ui.views import View
 
@@ -245,7 +250,9 @@ class ImiApp(Doing):
             paused=self._paused, read_only=self._read_only, interval=self._interval, marked=len(self._marks),
             plain_interval=self._preferences.interval,
         )  # fmt: skip
-        line = header.line(self._facts, badges, width, times.now())
+        self._headed_at = times.now()
+        line = header.line(self._facts, badges, width, self._headed_at)
+        self._head_lasts = header.lasts_until(self._facts, self._headed_at)
         if not line.is_same(self._head_shown):
             self._head_shown = line
             self.home.query_one("#header", Static).update(line, layout=False)

@@ -110,7 +110,7 @@ def note(worktree: Worktree, *, short: bool = False) -> Content:
     return Content("")
 
 
-def doing(worktree: Worktree, now: datetime) -> Content:
+def doing(worktree: Worktree) -> Content:
     """What goes on there: what is wrong, else the claim's task, else the file that changed last."""
     special = note(worktree, short=True)
     if special.plain:

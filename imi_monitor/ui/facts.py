@@ -76,8 +76,17 @@ class Facts:
         return tree.claim.state if tree.claim else "free"
 
     def busy(self, tree: Worktree) -> bool:
+        return self._busy_for(tree) > 0
+
+    def _busy_for(self, tree: Worktree) -> float:
+        """For how many seconds more, if no other file changes there."""
         changed = moment(tree.last_change.at) if tree.last_change else None
-        return changed is not None and (self.now - changed).total_seconds() < BUSY_SECONDS
+        return 0.0 if changed is None else BUSY_SECONDS - (self.now - changed).total_seconds()
+
+    @cached_property
+    def busy_ends(self) -> list[float]:
+        """Of all that are busy: in how many seconds they are not any more."""
+        return [left for left in map(self._busy_for, self.snapshot.worktrees) if left > 0]
 
     def needs_somebody(self, tree: Worktree) -> bool:
         """Whether a person has to look: an agent that asks, broke or intrudes, a lost claim, a conflict, a collision, or
@@ -85,8 +94,8 @@ class Facts:
         return bool(
             tree.missing
             or tree.failure is not None
-            or self.claim_state(tree) in ("dead", "stale")
-            or any(map(attention.needs_somebody, self.agents_in(tree)))
-            or (tree.git and tree.git.conflicted)
-            or self.hits_of(tree)
+            or (tree.claim is not None and tree.claim.state in ("dead", "stale"))
+            or (tree.git is not None and tree.git.conflicted)
+            or (self.hits and self.hits_of(tree))
+            or (self.agents and any(map(attention.needs_somebody, self.agents_in(tree))))
         )

@@ -53,6 +53,8 @@ class Filter:
 
     def apply(self, facts: Facts, trees: Sequence[Worktree]) -> list[Worktree]:
         """The worktrees that fit, in the order given."""
+        if not self:
+            return list(trees)
         kept = [tree for tree in trees if all(test(facts, tree) != inverted for inverted, test in self._tests)]
         exact = [tree for tree in kept if all(_holds(tree, word) for word in self._plain)]
         return exact or [tree for tree in kept if all(_resembles(tree, word) for word in self._plain)]

@@ -5,7 +5,7 @@ Every badge can be clicked; what it stands for is also on a key.
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from textual.content import Content
 from textual.style import Style
@@ -16,7 +16,7 @@ from imi_monitor.model.records import dataclass
 from imi_monitor.model.snapshot import Snapshot, Worktree
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells
-from imi_monitor.ui.facts import Facts
+from imi_monitor.ui.facts import Facts, moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,16 @@ def line(facts: Facts | None, badges: Badges, width: int, now: datetime) -> Cont
     right = Content("").join(_right(facts, badges, width, now))
     left = _left(facts, max(6, width - right.cell_length - 1))
     return left.pad_right(max(0, width - left.cell_length - right.cell_length)).append(right)
+
+
+def lasts_until(facts: Facts | None, now: datetime) -> datetime:
+    """When the line, or the one about troubles below it, reads otherwise though nothing happened."""
+    ends = [now.replace(second=0, microsecond=0) + timedelta(minutes=1)]  # the clock
+    if facts is not None:
+        troubled = (moment(since) for since, _, _ in troubles(facts))
+        ends += [now + timedelta(seconds=times.age_lasts((now - at).total_seconds())) for at in troubled if at]
+        ends += [facts.now + timedelta(seconds=min(facts.busy_ends))] if facts.busy_ends else []
+    return min(ends)
 
 
 def _left(facts: Facts | None, room: int) -> Content:
@@ -65,7 +75,7 @@ def _counts(facts: Facts) -> list[tuple[str, str, str]]:
     )
     working = sum(one.state in WORKING for found in facts.agents.values() for one in found)
     missing = sum(tree.missing for tree in trees)
-    busy = 0 if working else sum(map(facts.busy, trees))
+    busy = 0 if working else len(facts.busy_ends)
     claimed = len(trees) - states.count("free")
     told = [
         (len(trees), count(len(trees), "worktree"), "", ""),

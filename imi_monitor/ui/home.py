@@ -27,7 +27,7 @@ from imi_monitor.ui.filtering import Filter
 from imi_monitor.ui.guarded import GuardedApp
 from imi_monitor.ui.ordering import GROUPS, SORTS, Order
 from imi_monitor.ui.panels import PANELS, Panel
-from imi_monitor.ui.panels.base import TABS
+from imi_monitor.ui.panels.base import FOREVER, TABS
 from imi_monitor.ui.panels.changes import ChangesPanel
 from imi_monitor.ui.panels.events import EventsPanel
 from imi_monitor.ui.panels.worktrees import WorktreesPanel, group_of, key_of
@@ -127,6 +127,7 @@ class Home(GuardedApp):
         self._pending: Timer | None = None
         self._complained = False
         self._head_shown = Content("")
+        self._headed_at = self._head_lasts = FOREVER  # between these moments the top line reads the same
         self._trouble_shown = Content("")
 
     def get_default_screen(self) -> Screen[None]:
@@ -141,9 +142,12 @@ class Home(GuardedApp):
             self._tick()
 
     def _tick(self) -> None:
-        """Only what looks different is painted."""
-        if self._snapshot is not None and not self._paused:
+        """An age goes on, or the clock: before the first of them does, there is nothing to draw."""
+        if self._snapshot is not None and not self._paused and self._is_due():
             self._draw()
+
+    def _is_due(self) -> bool:
+        raise NotImplementedError
 
     def _remember(self) -> None:
         raise NotImplementedError

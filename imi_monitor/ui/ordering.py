@@ -76,12 +76,10 @@ class Order:
 
     def sorted(self, facts: Facts, trees: Sequence[Worktree]) -> list[Worktree]:
         rank = SORTS[self.sort][1]
-        named = sorted(trees, key=lambda tree: (tree.key.repo, tree.key.worktree.lower()), reverse=self._by_name_down)
-        return sorted(named, key=lambda tree: rank(facts, tree), reverse=self.backwards)
-
-    @property
-    def _by_name_down(self) -> bool:
-        return self.backwards and self.sort == "name"
+        if not self.backwards:
+            return sorted(trees, key=lambda tree: (rank(facts, tree), tree.key.repo, tree.key.worktree.lower()))
+        named = sorted(trees, key=lambda tree: (tree.key.repo, tree.key.worktree.lower()), reverse=self.sort == "name")
+        return sorted(named, key=lambda tree: rank(facts, tree), reverse=True)
 
     def arranged(
         self, facts: Facts, trees: Sequence[Worktree], folded: Collection[str] = ()

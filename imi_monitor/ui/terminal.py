@@ -6,6 +6,7 @@ ctrl-z where no shell could continue it, and takes a SIGCONT nobody asked for as
 
 from __future__ import annotations
 
+import codecs
 import os
 import select
 import signal
@@ -15,12 +16,16 @@ from contextlib import suppress
 from types import FrameType
 from typing import IO, TYPE_CHECKING, Any, cast
 
+from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
 
 from imi_monitor.terminal import MODES_OFF
 
 if TYPE_CHECKING:
     from textual.app import App
+
+
+_HALF_A_KEY = 0.02  # seconds between two looks whether the rest of a sequence still comes
 
 
 class Tolerant:
@@ -68,6 +73,7 @@ class TerminalDriver(LinuxDriver):
         self._attributes: list[Any] | None = None
         self._shown = False
         self._ended = threading.Event()
+        self._enough: tuple[int, int] | None = None  # the two ends of what tells the reader to stop
 
     def _get_terminal_size(self) -> tuple[int, int]:
         """Its own word first: COLUMNS and LINES may be those of another terminal, exported by whoever started us."""
@@ -81,6 +87,8 @@ class TerminalDriver(LinuxDriver):
     # -- on and off -------------------------------------------------------------------------------------------------
 
     def start_application_mode(self) -> None:
+        self._close_pipe()
+        self._enough = os.pipe()
         super().start_application_mode()  # type: ignore[no-untyped-call]
         self._shown = self._writer_thread is not None
         if self._attributes is None:
@@ -95,6 +103,12 @@ class TerminalDriver(LinuxDriver):
         # also the modes that Textual switches on and forgets
         self.write(MODES_OFF + getattr(self._app, "farewell", ""))
         super().stop_application_mode()
+        self._close_pipe()
+
+    def _close_pipe(self) -> None:
+        ends, self._enough = self._enough or (), None
+        for fd in ends:
+            os.close(fd)
 
     def close(self) -> None:
         super().close()
@@ -142,11 +156,39 @@ class TerminalDriver(LinuxDriver):
         self._ended.set()
         end(self._app, signal.SIGHUP)
 
+    # -- what is typed ----------------------------------------------------------------------------------------------
+
     def _run_input_thread(self) -> None:
         try:
             self.run_input_thread()
         except (OSError, ValueError):
             self._vanished()
+
+    def run_input_thread(self) -> None:
+        """Hand on what comes, until told that it is enough. Textual's own looks ten times a second whether it is, which at
+        rest costs more than all the rest of the dashboard."""
+        assert self._enough is not None
+        enough, decode = self._enough[0], codecs.getincrementaldecoder("utf-8")("replace").decode
+        parser = XTermParser(self._debug)
+        while True:
+            # half a sequence may be all that comes, as when escape alone is pressed
+            patience = _HALF_A_KEY if parser._timeout_time is not None else None
+            ready = select.select((self.fileno, enough), (), (), patience)[0]
+            if enough in ready:
+                return
+            if ready:
+                data = os.read(self.fileno, 4096)
+                if not data:
+                    return  # nothing will ever come; whether the terminal is gone, `_watch` tells
+                for event in parser.feed(decode(data)):
+                    self.process_message(event)
+            for event in parser.tick():
+                self.process_message(event)
+
+    def disable_input(self) -> None:
+        if self._enough is not None:
+            os.write(self._enough[1], b".")
+        super().disable_input()
 
 
 def _nothing(_number: int, _frame: FrameType | None) -> None:

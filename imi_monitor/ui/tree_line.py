@@ -108,9 +108,10 @@ def head(plan: Plan) -> Content:
     return Content.styled("".join(parts) + " " + cells.fit("last", plan.age, right=True), "$text-disabled")
 
 
-def one_line(start: Content, age: str, plan: Plan) -> Content:
-    """All of a worktree in a line; how long ago it changed is at its end, as that alone is new every few seconds."""
-    return start.append(Content(" ")).append(cells.text(age, plan.age, cells.MUTED, right=True)).truncate(plan.room)
+@lru_cache(256)
+def end(age: str, width: int) -> Content:
+    """What stands behind the start of a line: how long ago it changed, as that alone is new every few seconds."""
+    return Content(" ").append(cells.text(age, width, cells.MUTED, right=True))
 
 
 def start(part: Part, plan: Plan) -> Content:
@@ -120,7 +121,7 @@ def start(part: Part, plan: Plan) -> Content:
     upstream = (state.ahead, state.behind) if state and state.upstream else (None, None)
     trunk = (state.trunk_ahead, state.trunk_behind) if state and not tree.is_main else (None, None)
     name = cells.text(safe(_name(tree, plan.several)), plan.name, "bold" if not tree.is_main else "")
-    doing = cells.padded(agent_cells.tree_doing(tree, part.agents, part.now), plan.doing) if plan.doing else None
+    doing = cells.padded(agent_cells.tree_doing(tree, part.agents), plan.doing) if plan.doing else None
     fields = [
         name,
         _owner_text(part, plan.owner) if plan.owner else None,

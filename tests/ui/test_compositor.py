@@ -1,66 +1,149 @@
-"""Painting a few changes: what is written is the same as if every widget had been asked."""
+"""Painting a few changes: what is written is what the whole screen would show there, and nothing else is written or drawn."""
 
 from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import pytest
-from textual._compositor import Compositor
+from rich.cells import cell_len
+from rich.segment import Segment
+from textual._compositor import ChopsUpdate
 from textual.geometry import Region
+from textual.pilot import Pilot
 
 from imi_monitor.ui.app import ImiApp
-from imi_monitor.ui.compositor import ChangedOnly
+from imi_monitor.ui.compositor import ChangedOnly, Pieces
 from tests.ui import worlds
 from tests.ui.snapshot_kit import no_surroundings
 
+Play = Callable[[ImiApp, ChangedOnly], None]
 
-@pytest.mark.parametrize("size", [(140, 40), (100, 30), (60, 20)], ids=str)
-def test_what_is_written_is_what_changed_whoever_is_asked(size: tuple[int, int]) -> None:
-    dice = random.Random(7)
 
-    def somewhere() -> Region:
-        x, y = dice.randrange(size[0]), dice.randrange(size[1])
-        return Region(x, y, dice.randint(1, size[0] - x), dice.randint(1, size[1] - y))
-
+def painted(size: tuple[int, int], play: Play) -> None:
     async def main() -> None:
         app = ImiApp(worlds.live(worlds.busy()), no_surroundings)
         async with app.run_test(size=size) as pilot:
             await pilot.pause(0.3)
             compositor = app.home._compositor
             assert isinstance(compositor, ChangedOnly)
-            for number in range(60):
-                changed = {somewhere() for _ in range(1 + number % 30)}
-                written = []
-                for paint in (compositor.render_partial_update, lambda: Compositor.render_partial_update(compositor)):
-                    compositor._dirty_regions = set(changed)
-                    update = paint()
-                    assert update is not None
-                    written.append(update.render_segments(app.console))
-                assert written[0] == written[1], changed
-            assert compositor.render_partial_update() is None, "nothing is left to paint"
+            play(app, compositor)
 
     asyncio.run(main())
 
 
-def test_only_who_changed_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def update(compositor: ChangedOnly, changed: set[Region]) -> Pieces | ChopsUpdate:
+    compositor._dirty_regions = set(changed)
+    made = compositor.render_partial_update()
+    assert made is not None and compositor.render_partial_update() is None, "nothing is left to paint"
+    return made
+
+
+def cells(segments: Iterable[Segment]) -> list[tuple[str, object]]:
+    """One entry a cell; a wide character is blank twice, as half of it is when the edge goes through."""
+    return [
+        (char if cell_len(char) == 1 else " ", segment.style)
+        for segment in segments
+        for char in segment.text
+        for _ in range(cell_len(char))
+    ]
+
+
+@pytest.mark.parametrize("size", [(140, 40), (100, 30), (60, 20)], ids=str)
+def test_what_is_written_is_what_the_whole_screen_shows_there(size: tuple[int, int]) -> None:
+    dice = random.Random(7)
+
+    def within(region: Region) -> Region:
+        x, y = dice.randrange(region.width), dice.randrange(region.height)
+        return Region(region.x + x, region.y + y, dice.randint(1, region.width - x), dice.randint(1, region.height - y))
+
+    def play(app: ImiApp, compositor: ChangedOnly) -> None:
+        whole = [cells(strip) for strip in compositor.render_strips()]
+        shown = [panel.lines.region for panel in app.panels if panel.display]
+        for number in range(60):
+            changed = {within(dice.choice(shown)) for _ in range(1 + number % 12)}
+            made = update(compositor, changed)
+            assert isinstance(made, Pieces)
+            written = set()
+            for x, y, strip in made.pieces:
+                assert cells(strip) == whole[y][x : x + strip.cell_length], (x, y)
+                written |= {(x + cell, y) for cell in range(strip.cell_length)}
+            assert written == {(x, y) for one in changed for x in range(*one.column_span) for y in one.line_range}
+            text = made.render_segments(app.console)
+            assert text.startswith(f"\x1b[{made.pieces[0].y + 1};{made.pieces[0].x + 1}H") and "\n" not in text
+
+    painted(size, play)
+
+
+def test_what_reaches_over_an_edge_is_textuals() -> None:
+    def play(app: ImiApp, compositor: ChangedOnly) -> None:
+        edge = app.panel(1).region.right
+        over = Region(edge - 5, 5, 10, 2)
+        assert isinstance(update(compositor, {over}), ChopsUpdate)
+        assert isinstance(update(compositor, {over, Region(0, 0, 10, 1)}), ChopsUpdate)
+        assert isinstance(update(compositor, {Region(0, 0, 10, 1)}), Pieces)
+
+    painted((140, 40), play)
+
+
+def test_a_line_of_what_is_painted_as_a_whole_is_not_painted_again() -> None:
+    def play(app: ImiApp, compositor: ChangedOnly) -> None:
+        lines = app.panel(1).lines.region
+        made = update(compositor, {lines, Region(lines.x + 3, lines.y + 1, 4, 1)})
+        assert isinstance(made, Pieces) and len(made.pieces) == lines.height
+
+    painted((140, 40), play)
+
+
+def test_only_who_changed_is_asked_and_only_for_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    def play(app: ImiApp, compositor: ChangedOnly) -> None:
+        asked: list[tuple[str, Region]] = []
+
+        def ask(real: Callable[[Region], Any], name: str, crop: Region) -> Any:
+            asked.append((name, crop))
+            return real(crop)
+
+        for panel in app.panels:
+            real, name = panel.lines.render_lines, panel.name_shown
+            monkeypatch.setattr(panel.lines, "render_lines", lambda crop, real=real, name=name: ask(real, name, crop))
+        top, bottom = app.panel(1).lines.region, app.panel(3).lines.region
+        changed = {Region(0, 0, 140, 1), Region(top.x, top.y, 20, 1), Region(bottom.x, bottom.bottom - 1, 20, 1)}
+        update(compositor, changed)
+        assert sorted(asked) == [
+            ("Agents", Region(0, bottom.height - 1, 20, 1)), ("Worktrees", Region(0, 0, 20, 1)),
+        ]  # fmt: skip
+
+    painted((140, 40), play)
+
+
+def test_an_age_that_goes_on_is_a_few_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a second of nothing but time writes: the ages, not their lines."""
+    from datetime import timedelta
+
+    from imi_monitor.model import times
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        app._timer.stop()  # type: ignore[union-attr]
+        now = times.now()
+        monkeypatch.setattr(times, "now", lambda: now + timedelta(hours=20))
+        written: list[Pieces] = []
+        real = ChangedOnly.render_partial_update
+        monkeypatch.setattr(
+            ChangedOnly, "render_partial_update", lambda self: written.append(real(self)) or written[-1]
+        )
+        app._tick()
+        await pilot.pause(0.3)
+        pieces = [piece for one in written if one is not None for piece in one.pieces]
+        worktrees = app.worktrees.lines.region
+        ours = [one for one in pieces if one.y in worktrees.line_range and one.x in range(*worktrees.column_span)]
+        assert ours and all(one.strip.cell_length <= 5 for one in ours), ours
+
     async def main() -> None:
         app = ImiApp(worlds.live(worlds.busy()), no_surroundings)
         async with app.run_test(size=(140, 40)) as pilot:
             await pilot.pause(0.3)
-            asked: list[str] = []
-            for panel in app.panels:
-                real = panel.lines.render_lines
-                monkeypatch.setattr(
-                    panel.lines,
-                    "render_lines",
-                    lambda crop, real=real, name=panel.name_shown: asked.append(name) or real(crop),
-                )
-            top, bottom = app.panel(1).lines.region, app.panel(3).lines.region
-            app.home._compositor._dirty_regions = {
-                Region(0, 0, 140, 1), Region(top.x, top.y, 20, 1), Region(bottom.x, bottom.bottom - 1, 20, 1),
-            }  # fmt: skip
-            app.home._compositor.render_update()
-            assert sorted(asked) == ["Agents", "Worktrees"]
+            await play(app, pilot)
 
     asyncio.run(main())

@@ -140,7 +140,7 @@ def test_every_row_is_as_wide_as_its_room(room: int) -> None:
 
 
 def in_one_line(part: tree_line.Part, plan: tree_line.Plan) -> Content:
-    return tree_line.one_line(tree_line.start(part, plan), part.age, plan)
+    return tree_line.start(part, plan).append(tree_line.end(part.age, plan.age))
 
 
 def all_rows_fit(room: int, trees: list[Worktree], agents: dict[Key, tuple[Agent, ...]]) -> None:
@@ -229,7 +229,7 @@ def test_a_row_whose_age_alone_is_new_is_new_in_its_age_alone(monkeypatch: pytes
         moment = times.parse(times.stamp(now + timedelta(seconds=after)))
         monkeypatch.setattr(times, "now", lambda: moment)
         app._draw()
-        return [row.lines[0].plain.split()[-1] for row in app.worktrees.lines.rows]
+        return [row.end.plain.strip() for row in app.worktrees.lines.rows if row.end is not None]
 
     async def play(app: ImiApp, pilot: Pilot[Any], engine: Fed) -> None:
         app._timer.stop()  # type: ignore[union-attr]
@@ -258,6 +258,46 @@ def test_nothing_is_written_while_nothing_changes(monkeypatch: pytest.MonkeyPatc
         assert written == []
 
     fed(play, made.world(made.tree("feat-a", by="x", changed=3), made.tree("main")))
+
+
+def test_time_alone_draws_when_something_reads_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = times.now().replace(second=2, microsecond=0)
+    moment = [start]
+    monkeypatch.setattr(times, "now", lambda: moment[0])
+
+    def changed(name: str, seconds: float) -> Worktree:
+        at = times.stamp(start - timedelta(seconds=seconds))
+        return replace(made.tree(name, by="x"), last_change=Change("app", name, "modified", "f", at))
+
+    async def play(app: ImiApp, pilot: Pilot[Any], engine: Fed) -> None:
+        app._timer.stop()  # type: ignore[union-attr]
+        drawn: list[float] = []
+        real = app._draw
+        monkeypatch.setattr(app, "_draw", lambda: drawn.append((moment[0] - start).total_seconds()) or real())
+
+        def ticks(*seconds: float) -> list[float]:
+            drawn.clear()
+            for second in seconds:
+                moment[0] = start + timedelta(seconds=second)
+                app._tick()
+            return drawn
+
+        assert ticks(1, 2, 4, 5, 6, 14, 15, 16) == [5.0, 15.0], "the ages of both, and one more"
+        assert ticks(57, 58, 59) == [58.0], "the clock of the top line"
+        assert ticks(10) == [10.0], "the clock was put back"
+        engine.publish(replace(made.world(changed("a", 0.5), changed("b", 3000)), seq=2))
+        moment[0] = start
+        await pilot.pause(0.2)
+        assert ticks(0.2, 0.4, 0.5, 0.6, 1.4, 1.5) == [0.5, 1.5], "seconds, below ten of them"
+
+    fed(play, made.world(changed("a", 55), changed("b", 45)))
+
+
+def test_who_is_busy_is_counted_until_it_ends() -> None:
+    at = times.stamp(made.NOW - timedelta(seconds=50))
+    facts = made.facts(replace(made.tree("a"), last_change=Change("app", "a", "modified", "f", at)))
+    assert header.lasts_until(facts, made.NOW) == made.NOW + timedelta(seconds=10)
+    assert header.lasts_until(None, made.NOW).second == 0
 
 
 def test_the_facts_of_one_snapshot_are_worked_out_once() -> None:

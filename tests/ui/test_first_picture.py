@@ -17,6 +17,7 @@ from textual.geometry import Region
 
 from imi_monitor import engine, paths
 from imi_monitor.engine import Engine
+from imi_monitor.model import times
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.sources import glance
 from imi_monitor.ui.ahead import Ahead
@@ -112,6 +113,9 @@ def test_a_beat_behind_a_snapshot_draws_nothing_a_later_one_does() -> None:
             app._beat()
             assert drawn == []
             app._news_at = time.monotonic() - app._interval
+            app._beat()
+            assert drawn == [], "nothing reads otherwise yet"
+            app._head_lasts = times.now()
             app._beat()
             assert drawn == [1]
 

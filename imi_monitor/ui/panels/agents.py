@@ -30,6 +30,10 @@ class AgentsPanel(Panel):
 
     _stacked = False
 
+    def drawn_of(self, snapshot: Snapshot, selected: Key | None) -> tuple[object, ...]:
+        several = len(snapshot.repositories) > 1
+        return (snapshot.agents, _unseen(snapshot), snapshot.waiting, several, snapshot.sees_agents)
+
     def rows(self, snapshot: Snapshot, selected: Key | None, now: datetime) -> Sequence[Row]:
         agents = attention.ordered(snapshot.agents)
         claims = sorted(_unseen(snapshot), key=_rank)
@@ -38,18 +42,21 @@ class AgentsPanel(Panel):
         plan = agent_line.plan(self.room, names, keys, several=len(snapshot.repositories) > 1)
         self._stacked = plan.stacked
         rows = [
-            self.row(_AGENT + one.id, (one, plan, agent_cells.span(one, now)),
+            self.row(_AGENT + one.id, (one, plan, self.age(one.truth.since, now) if one.truth.since else ""),
                      lambda one=one: agent_line.lines(one, plan, now))  # type: ignore[misc]
             for one in agents
         ]  # fmt: skip
         rows += [
-            self.row(f"{one.key.repo}\0{one.key.worktree}", (one, plan, _ages(one, now)),
-                     lambda one=one: _claim(one, plan, now))  # type: ignore[misc]
-            for one in claims
+            self.row(f"{one.key.repo}\0{one.key.worktree}", (one, plan, ages),
+                     lambda one=one, ages=ages: _claim(one, plan, ages))  # type: ignore[misc]
+            for one, ages in ((one, self._ages(one, now)) for one in claims)
         ]  # fmt: skip
         return rows + [
             Row(f"wait {one.key.repo} {one.key.worktree} {one.place}", _in_line(one)) for one in snapshot.waiting
         ]
+
+    def _ages(self, one: ClaimState, now: datetime) -> tuple[str, str]:
+        return self.age(one.claimed_at, now), self.age(one.heartbeat_at, now) if one.heartbeat_at else ""
 
     def empty_text(self, snapshot: Snapshot) -> str:
         return f"{agent_cells.nobody(snapshot)}; no claims: c claims the selected worktree"
@@ -69,10 +76,10 @@ def _unseen(snapshot: Snapshot) -> list[ClaimState]:
     return [tree.claim for tree in snapshot.worktrees if tree.claim and (tree.key, tree.claim.agent) not in seen]
 
 
-def _claim(one: ClaimState, plan: agent_line.Plan, now: datetime) -> tuple[Content, ...]:
+def _claim(one: ClaimState, plan: agent_line.Plan, ages: tuple[str, str]) -> tuple[Content, ...]:
     """Who, where, since when; its process and its task."""
     glyph, style, word = _CLAIMS.get(one.state, ("?", cells.MUTED, safe(one.state, 12)))
-    since, beat = _ages(one, now)
+    since, beat = ages
     state = agent_line.state(word, since, style)
     head = agent_line.head(Content.styled(glyph, style), one.agent, one.key, state, plan)
     process = f"{safe(one.process, 60)} " if one.process else ""
@@ -90,10 +97,6 @@ def _claim(one: ClaimState, plan: agent_line.Plan, now: datetime) -> tuple[Conte
 def _in_line(one: Waiting) -> tuple[Content, ...]:
     text = f"… {safe(one.agent, 60)} waits for {safe(one.key.worktree, 60)}, {_place(one.place)} in line"
     return (Content.styled(text, cells.MUTED),)
-
-
-def _ages(one: ClaimState, now: datetime) -> tuple[str, str]:
-    return cells.age(one.claimed_at, now), cells.age(one.heartbeat_at, now) if one.heartbeat_at else ""
 
 
 def _rank(one: ClaimState) -> tuple[int, str, Key]:

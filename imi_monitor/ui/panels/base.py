@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 from textual.app import ComposeResult
 from textual.containers import Container
@@ -12,9 +12,12 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.style import Style
 
-from imi_monitor.model.snapshot import Key, Snapshot, Worktree
+from imi_monitor.model import times
+from imi_monitor.model.snapshot import Key, Snapshot
+from imi_monitor.ui.facts import moment
 from imi_monitor.ui.widgets.lines import Lines, Row
 
+FOREVER = datetime.max.replace(tzinfo=UTC)
 TABS = (2, 3, 4, 5)  # the panels that share one place where there is room for a list and one detail
 
 
@@ -33,6 +36,9 @@ class Panel(Container):
         self.lines = Lines(follow_end=self.follows_end)
         self.tabs: tuple[tuple[int, str], ...] = ()  # the panels that share its place now
         self._made: dict[str, tuple[Hashable, Row]] = {}
+        self._before: dict[str, tuple[Hashable, Row]] = {}
+        self._drawn_of: tuple[object, ...] | None = None
+        self._since = self.until = FOREVER  # between these moments what was drawn reads the same
         self._titled: tuple[object, ...] = ()
 
     def compose(self) -> ComposeResult:
@@ -47,18 +53,30 @@ class Panel(Container):
         """Draw the snapshot, if this panel can be seen at all."""
         if not self.display or not self.lines.size.width:
             return
-        if self.same(snapshot):
-            self._draw_title()
-            return
-        before, self._made = self._made, {}
-        self._before = before
-        rows = self.rows(snapshot, selected, now)
+        of = (self.is_known(snapshot), self.room, *self.drawn_of(snapshot, selected))
+        if of != self._drawn_of or not self._since <= now < self.until:
+            self._drawn_of, self._since, self.until = of, now, FOREVER
+            self._before, self._made = self._made, {}
+            rows = self.rows(snapshot, selected, now)
+            self.lines.show(rows or (self._empty_row(snapshot),), self.height_of_row())
         self._draw_title()
-        self.lines.show(rows or (self._empty_row(snapshot),), self.height_of_row())
 
-    def same(self, snapshot: Snapshot) -> bool:
-        """Whether nothing can look different since the last time; ages alone make most panels new every second."""
-        return False
+    def drawn_of(self, snapshot: Snapshot, selected: Key | None) -> tuple[object, ...]:
+        """What the rows are made from: as long as that is the same, and no age in them goes on, they are not made anew."""
+        return (Same(snapshot), selected)
+
+    def age(self, at: str | None, now: datetime) -> str:
+        """The age of a stored moment; when it goes on, the rows are made anew."""
+        then = moment(at)
+        if then is None:
+            return times.age(None)
+        seconds = (now - then).total_seconds()
+        self.lasts_until(now + timedelta(seconds=times.age_lasts(seconds)))
+        return times.age(seconds)
+
+    def lasts_until(self, end: datetime) -> None:
+        """What is drawn now will look different then."""
+        self.until = min(self.until, end)
 
     def row(self, key: str, signature: Hashable, make: Callable[[], tuple[Content, ...]]) -> Row:
         """The row made before if its signature is the same, else a new one: most rows of most snapshots are not new."""
@@ -66,8 +84,6 @@ class Panel(Container):
         row = known[1] if known is not None and known[0] == signature else Row(key, make)
         self._made[key] = (signature, row)
         return row
-
-    _before: dict[str, tuple[Hashable, Row]] = {}
 
     def _empty_row(self, snapshot: Snapshot) -> Row:
         text = self.empty_text(snapshot) if self.is_known(snapshot) else "looking…"
@@ -151,18 +167,18 @@ class Panel(Container):
 
 
 class Same:
-    """Equal to the very same worktree only: comparing two of them field by field costs more than drawing one."""
+    """Equal to the very same thing only: comparing two worktrees field by field costs more than drawing one."""
 
-    __slots__ = ("tree",)
+    __slots__ = ("thing",)
 
-    def __init__(self, tree: Worktree) -> None:
-        self.tree = tree
+    def __init__(self, thing: object) -> None:
+        self.thing = thing
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and self.tree is other.tree
+        return isinstance(other, Same) and self.thing is other.thing
 
     def __hash__(self) -> int:
-        return id(self.tree)
+        return id(self.thing)
 
 
 def _tab(number: int, label: str) -> Content:

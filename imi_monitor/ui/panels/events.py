@@ -21,12 +21,9 @@ class EventsPanel(Panel):
     follows_end = True
     only: Key | None = None  # of this worktree; None: of all
 
-    _known: tuple[object, ...] = ()
-
-    def same(self, snapshot: Snapshot) -> bool:
+    def drawn_of(self, snapshot: Snapshot, selected: Key | None) -> tuple[object, ...]:
         """Its moments are clock times: it is new when there is a new line."""
-        before, self._known = self._known, (snapshot.events, self.is_known(snapshot), self.only, self.room)
-        return before == self._known
+        return (snapshot.events, self.only)
 
     def subject(self) -> str:
         return safe(self.only.worktree, 30) if self.only else ""

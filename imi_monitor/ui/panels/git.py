@@ -26,6 +26,10 @@ class GitPanel(Panel):
     def subject(self) -> str:
         return safe(self._about.worktree, 40) if self._about else ""
 
+    def drawn_of(self, snapshot: Snapshot, selected: Key | None) -> tuple[object, ...]:
+        tree = snapshot.worktree(selected) if selected else None
+        return (selected, Same(tree), snapshot.collisions)
+
     def rows(self, snapshot: Snapshot, selected: Key | None, now: datetime) -> Sequence[Row]:
         tree = snapshot.worktree(selected) if selected else None
         self._about = tree.key if tree else None
@@ -44,7 +48,7 @@ class GitPanel(Panel):
     def _top(self, tree: Worktree, now: datetime) -> list[Row]:
         """What stands above the files; made anew when something of it is another."""
         commit = tree.git.last_commit if tree.git else None
-        signature = (Same(tree), self.room, times.age_of(commit.at, now) if commit else "")
+        signature = (Same(tree), self.room, self.age(commit.at, now) if commit else "")
         if signature != self._top_made[0]:
             lines = self._head(tree, now)
             self._top_made = (signature, tuple(Row(f"head {index}", (line,)) for index, line in enumerate(lines)))

@@ -19,7 +19,7 @@ from imi_monitor.ui import agent_cells, cells, tree_line
 from imi_monitor.ui.facts import Facts, moment
 from imi_monitor.ui.filtering import Filter
 from imi_monitor.ui.ordering import Heading, Order
-from imi_monitor.ui.panels.base import Panel
+from imi_monitor.ui.panels.base import FOREVER, Panel, Same
 from imi_monitor.ui.widgets.lines import Row
 
 NARROW = 44  # below this many cells a worktree takes two lines
@@ -55,6 +55,7 @@ class WorktreesPanel(Panel):
         self._plan: tree_line.Plan | None = None
         self._drawn: dict[int, Drawn] = {}  # the same few hundred, of which hardly any has changed a second later
         self._drawn_as: tuple[object, ...] = ()
+        self._around: tuple[object, ...] = ()  # what the rows tell that is not their worktree's own
         self._measured: tuple[Snapshot | None, tree_line.Plan] = (None, tree_line.Plan(0, False))
 
     def compose(self) -> ComposeResult:
@@ -92,12 +93,28 @@ class WorktreesPanel(Panel):
         self.stacked = self.room < NARROW or self.screen.has_class("-narrow")
         plan = self._planned(facts)
         self._head(plan)
+        if self.filter:
+            self.lasts_until(now + timedelta(seconds=1))  # `is:busy` ends by itself
         before, self._drawn = self._drawn if self._drawn_as == (plan, self.stacked) else {}, {}
-        self._drawn_as = (plan, self.stacked)
-        return [
-            self._heading(one) if isinstance(one, Heading) else self._tree(facts, one, plan, now, before.get(id(one)))
-            for one in arranged
-        ]
+        around = (facts.hits, facts.agents, self.marks)
+        quiet, self._drawn_as, self._around = self._around == around, (plan, self.stacked), around
+        rows = []
+        for one in arranged:
+            if isinstance(one, Heading):
+                rows.append(self._heading(one))
+                continue
+            known = before.get(id(one))
+            if not (quiet and known is not None and known.tree is one and known.since <= now < known.until):
+                known = self._drawn_anew(facts, one, plan, now, known)
+            self._drawn[id(one)] = known
+            rows.append(known.row)
+        self.lasts_until(min((known.until for known in self._drawn.values()), default=FOREVER))
+        return rows
+
+    def drawn_of(self, snapshot: Snapshot, selected: Key | None) -> tuple[object, ...]:
+        me = self.facts.me if self.facts else ""
+        narrow = self.screen.has_class("-narrow")
+        return (Same(snapshot), Same(self.filter), self.order, self.folded, self.marks, me, narrow)
 
     def _planned(self, facts: Facts) -> tree_line.Plan:
         """The columns' widths, which only another snapshot or another width can change."""
@@ -115,7 +132,10 @@ class WorktreesPanel(Panel):
             self._plan = plan
             head.update(tree_line.head(plan), layout=False)
 
-    def _tree(self, facts: Facts, tree: Worktree, plan: tree_line.Plan, now: datetime, known: Drawn | None) -> Row:
+    def _drawn_anew(
+        self, facts: Facts, tree: Worktree, plan: tree_line.Plan, now: datetime, known: Drawn | None
+    ) -> Drawn:
+        """The row of a worktree in which something changed, or with which only time went on."""
         hits, marked = facts.hits_of(tree), bool(self.marks) and tree.key in self.marks
         agents = facts.agents_in(tree)
         spans = agent_cells.span(agents[0], now) if agents and self.stacked else ""
@@ -123,17 +143,21 @@ class WorktreesPanel(Panel):
         about = (hits, marked, agents, spans, minute)
         # the very same worktree only: comparing two of them field by field costs more than drawing one
         same = known is not None and known.tree is tree and known.about == about
-        if known is None or not same or not known.since <= now < known.until:
-            at = _changed_at(tree)
-            part = tree_line.Part(tree, cells.age(at, now) if at else "", hits, marked, now, agents)
-            start = known.start if known is not None and same else cache(partial(tree_line.start, part, plan))
-            row = Row(key_of(tree), partial(self._lines, start, part, plan))
-            known = Drawn(row, tree, about, now, _until(at, now), start)
-        self._drawn[id(tree)] = known
-        return known.row
+        if known is not None and same and known.since <= now < known.until:
+            return known
+        at = _changed_at(tree)
+        part = tree_line.Part(tree, cells.age(at, now) if at else "", hits, marked, now, agents)
+        start = known.start if known is not None and same else cache(partial(tree_line.start, part, plan))
+        ends = [_until(at, now)]
+        ends += [now.replace(second=0, microsecond=0) + timedelta(minutes=1)] if minute else []
+        ends += [_until(agents[0].truth.since, now)] if spans else []
+        return Drawn(self._row(start, part, plan), tree, about, now, min(ends), start)
 
-    def _lines(self, start: Callable[[], Content], part: tree_line.Part, plan: tree_line.Plan) -> tuple[Content, ...]:
-        return tree_line.stacked(part, plan) if self.stacked else (tree_line.one_line(start(), part.age, plan),)
+    def _row(self, start: Callable[[], Content], part: tree_line.Part, plan: tree_line.Plan) -> Row:
+        key = key_of(part.tree)
+        if self.stacked:
+            return Row(key, partial(tree_line.stacked, part, plan))
+        return Row(key, lambda: (start(),), end=tree_line.end(part.age, plan.age))
 
     def _heading(self, one: Heading) -> Row:
         sign = "▸" if one.folded else "▾"

@@ -18,21 +18,23 @@ from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
+from textual.style import Style
 
 Make = Callable[[], tuple[Content, ...]]
 
 
 class Row:
-    """One entry; its lines are drawn one below the other. Two equal rows look the same, colours included.
+    """One entry; its lines are drawn one below the other. They may be a function that makes them: rows that nobody sees are
+    never made."""
 
-    The lines may be a function that makes them: rows that nobody sees are never made.
-    """
+    __slots__ = ("_lines", "_make", "end", "heading", "key")
 
-    __slots__ = ("_lines", "_make", "heading", "key")
-
-    def __init__(self, key: str, lines: tuple[Content, ...] | Make, *, heading: bool = False) -> None:
+    def __init__(
+        self, key: str, lines: tuple[Content, ...] | Make, *, heading: bool = False, end: Content | None = None
+    ) -> None:
         self.key = key
         self.heading = heading  # stands above others; the cursor goes there only when it is led
+        self.end = end  # behind the first line: what is new so often that it is drawn without the rest of it
         self._make = lines if callable(lines) else None
         self._lines = None if callable(lines) else lines
 
@@ -43,16 +45,10 @@ class Row:
             self._lines = self._make()
         return self._lines
 
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        if not isinstance(other, Row) or self.key != other.key or len(self.lines) != len(other.lines):
-            return False
-        # `Content == Content` looks at the text alone
-        return all(mine.is_same(theirs) for mine, theirs in zip(self.lines, other.lines, strict=True))
-
-    def __hash__(self) -> int:
-        return hash((self.key, self.lines))
+    def looks_like(self, other: Row) -> bool:
+        """Colours included: `Content == Content` would look at the text alone."""
+        mine, theirs = (*self.lines, self.end), (*other.lines, other.end)
+        return len(mine) == len(theirs) and all(map(_same, mine, theirs))
 
 
 class Lines(ScrollView, can_focus=True):
@@ -100,7 +96,8 @@ class Lines(ScrollView, can_focus=True):
         self._follow_end = follow_end
         self._stuck = True  # its end is what is seen, and stays so when there is less room
         self._steered = False  # until somebody moves it, the cursor stays on the first row, whichever that is
-        self._strips: LRUCache[tuple[Row | None, int, bool, int], Strip] = LRUCache(600)
+        self._strips: LRUCache[tuple[Row, int, bool, int], Strip] = LRUCache(600)
+        self._starts: LRUCache[tuple[int, bool], tuple[Content, list[Segment]]] = LRUCache(600)
 
     @property
     def cursor(self) -> str | None:
@@ -124,21 +121,37 @@ class Lines(ScrollView, can_focus=True):
         before, at_end, anchor = self._rows, self._at_end(), self._anchor()
         old_place = self._places.get(self._cursor or "", 0)
         self._rows, self._height = rows, height or self._height
+        if not taller and [row.key for row in before] == [row.key for row in rows]:
+            self._repaint(before)
+            return
         self._places = {row.key: index for index, row in enumerate(rows)}
         if not self._steered and not self._follow_end and rows:
             self._set_cursor(next((row.key for row in rows if not row.heading), rows[0].key), scroll=False)
         elif self._cursor not in self._places:
             self._set_cursor(rows[min(old_place, len(rows) - 1)].key if rows else None, scroll=False)
-        if taller or [row.key for row in before] != [row.key for row in rows]:
-            self._strips.clear()
-            self._reflow(anchor, to_end=self._follow_end and at_end)
-            if taller and self._steered:
-                self._show_cursor()
-            return
-        top = self.scroll_offset.y // self._height
-        for index in range(top, min(len(rows), top + self.size.height // self._height + 2)):
-            if before[index] != rows[index]:
-                self._refresh_row(index)
+        self._reflow(anchor, to_end=self._follow_end and at_end)
+        if taller and self._steered:
+            self._show_cursor()
+
+    def _repaint(self, before: Sequence[Row]) -> None:
+        """The same rows at the same places: paint the cells that look different."""
+        rows, top, (width, height) = list(self._rows), self.scroll_offset.y, self.size
+        first = top // self._height
+        for index in range(first, min(len(rows), first + height // self._height + 2)):
+            old, new = before[index], rows[index]
+            if old is new:
+                continue
+            if new.looks_like(old):
+                rows[index] = old  # its strips are kept
+                continue
+            on_cursor, y = new.key == self._cursor, index * self._height - top
+            for part in range(self._height):
+                if 0 <= y + part < height:
+                    was, becomes = (self._strip(row, part, on_cursor, width) for row in (old, new))
+                    left, right = different(was, becomes)
+                    if left < right:
+                        self.refresh(Region(left, y + part, right - left, 1))
+        self._rows = tuple(rows)
 
     def _anchor(self) -> tuple[str, int] | None:
         """A row that must not move on the screen, and where it is: the cursor's if it can be seen, else the topmost."""
@@ -203,7 +216,12 @@ class Lines(ScrollView, can_focus=True):
     def _refresh_row(self, index: int) -> None:
         top = index * self._height - self.scroll_offset.y
         if -self._height < top < self.size.height:
-            self.refresh(Region(0, top, self.size.width, self._height))
+            self.refresh(Region(0, top, self._painted, self._height))
+
+    @property
+    def _painted(self) -> int:
+        """Cells of a line that are its own: the scroll bar paints itself."""
+        return max(1, self.size.width - self.scrollbar_size_vertical)
 
     def on_resize(self, _event: events.Resize) -> None:
         self.virtual_size = Size(self.size.width, len(self._rows) * self._height)
@@ -239,7 +257,7 @@ class Lines(ScrollView, can_focus=True):
             self.post_message(self.Chosen(self, self._cursor))
 
     def notify_style_update(self) -> None:
-        self._strips.clear()
+        self._forget_strips()
         super().notify_style_update()
 
     def on_focus(self) -> None:
@@ -248,35 +266,74 @@ class Lines(ScrollView, can_focus=True):
     def on_blur(self) -> None:
         self._repaint_cursor()
 
-    def _repaint_cursor(self) -> None:
+    def _forget_strips(self) -> None:
         self._strips.clear()
+        self._starts.clear()
+
+    def _repaint_cursor(self) -> None:
+        self._forget_strips()
         if self._cursor in self._places:
             self._refresh_row(self._places[self._cursor])
 
     def render_line(self, y: int) -> Strip:
-        line = y + self.scroll_offset.y
-        index, part = divmod(line, self._height)
+        index, part = divmod(y + self.scroll_offset.y, self._height)
         width = self.size.width
-        row = self._rows[index] if index < len(self._rows) else None
-        on_cursor = row is not None and row.key == self._cursor
+        if index >= len(self._rows):
+            return Strip.blank(width, self.rich_style)
+        row = self._rows[index]
+        return self._strip(row, part, row.key == self._cursor, width)
+
+    def _strip(self, row: Row, part: int, on_cursor: bool, width: int) -> Strip:
         key = (row, part, on_cursor, width)
         strip = self._strips.get(key)
         if strip is None:
             strip = self._strips[key] = self._drawn(row, part, on_cursor, width)
         return strip
 
-    def _drawn(self, row: Row | None, part: int, on_cursor: bool, width: int) -> Strip:
-        if row is None:
-            return Strip.blank(width, self.rich_style)
-        return self._draw(row.lines[part] if part < len(row.lines) else Content(""), on_cursor, width)
-
-    def _draw(self, content: Content, on_cursor: bool, width: int) -> Strip:
+    def _drawn(self, row: Row, part: int, on_cursor: bool, width: int) -> Strip:
         base = self.get_visual_style("lines--cursor") if on_cursor else self.visual_style
-        if (
-            on_cursor and self.has_focus and self.app.native_ansi_color
-        ):  # of sixteen colours too few can be read on the cursor's
-            content = Content(content.plain)
-        shown = content.truncate(self.room, ellipsis=True)
+        content = row.lines[part] if part < len(row.lines) else Content("")
+        room = self.room
+        if row.end is None or part:
+            segments, cells = self._segments(content, room, on_cursor, base), min(content.cell_length, room)
+        elif (cells := content.cell_length + row.end.cell_length) <= room:
+            segments = [*self._start(content, on_cursor, base), *self._segments(row.end, room, on_cursor, base)]
+        else:
+            segments, cells = self._segments(content.append(row.end), room, on_cursor, base), room
+        return Strip(segments, cells).adjust_cell_length(width, base.rich_style)
+
+    def _start(self, content: Content, on_cursor: bool, base: Style) -> list[Segment]:
+        """What stands in front of an end is kept as long as it is the very same."""
+        key = (id(content), on_cursor)
+        kept = self._starts.get(key)
+        if kept is None or kept[0] is not content:
+            kept = self._starts[key] = content, self._segments(content, content.cell_length, on_cursor, base)
+        return kept[1]
+
+    def _segments(self, content: Content, room: int, on_cursor: bool, base: Style) -> list[Segment]:
+        if on_cursor and self.has_focus and self.app.native_ansi_color:
+            content = Content(content.plain)  # of sixteen colours too few can be read on the cursor's
+        shown = content.truncate(room, ellipsis=True)
         # one line that fits: without Textual's way to wrap, align and mark it, which takes three times as long
-        segments = [Segment(text, (base + style).rich_style) for text, style in shown.render(base, "", self._get_style)]
-        return Strip(segments, shown.cell_length).adjust_cell_length(width, base.rich_style)
+        return [Segment(text, (base + style).rich_style) for text, style in shown.render(base, "", self._get_style)]
+
+
+def different(one: Strip, other: Strip) -> tuple[int, int]:
+    """From which cell on and up to which one two lines of the same width differ; the same number twice if they do not."""
+    first, second = one._segments, other._segments
+    left = start = 0
+    for mine, theirs in zip(first, second, strict=False):
+        if mine != theirs:
+            break
+        left += mine.cell_length
+        start += 1
+    right = one.cell_length
+    for mine, theirs in zip(reversed(first[start:]), reversed(second[start:]), strict=False):
+        if mine != theirs:
+            break
+        right -= mine.cell_length
+    return left, max(left, right)
+
+
+def _same(one: Content | None, other: Content | None) -> bool:
+    return one is other or (one is not None and other is not None and one.is_same(other))
