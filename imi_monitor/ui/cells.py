@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import lru_cache
 
 from textual.content import Content
 
@@ -31,6 +32,7 @@ def fit(text: str, width: int, *, right: bool = False) -> str:
     return columns.pad(columns.clip(text, width), width, right=right)
 
 
+@lru_cache(2048)  # the same few names and ages, every second
 def text(value: str, width: int, style: str = "", *, right: bool = False) -> Content:
     return Content.styled(fit(value, width, right=right), style) if style else Content(fit(value, width, right=right))
 
@@ -47,6 +49,7 @@ CLAIM_STYLES = {"": MUTED, "held": "$accent", "stale": "$warning", "dead": "$err
 CLAIM_WORDS = {"stale": "◌ silent", "dead": "✗ dead"}
 
 
+@lru_cache(1024)
 def arrows(ahead: int | None, behind: int | None, width: int, *, known: bool = True) -> Content:
     """`↑3 ↓1`; nothing when level, `–` when there is nothing to compare with, `?` when nobody knows."""
     if ahead is None or behind is None:
@@ -75,8 +78,17 @@ def counts(state: GitState | None, width: int) -> Content:
     """`●2 ✎1 +3`: staged, changed, new; conflicts first and loud."""
     if state is None:
         return text("?", width, MUTED)
-    told = [("✗", state.conflicted, "$error bold"), ("●", state.staged, "$success"), ("✎", state.unstaged, "$warning"),
-            ("+", state.untracked, MUTED)]  # fmt: skip
+    return _counts(state.conflicted, state.staged, state.unstaged, state.untracked, width)
+
+
+@lru_cache(1024)
+def _counts(conflicted: int, staged: int, unstaged: int, untracked: int, width: int) -> Content:
+    told = [
+        ("✗", conflicted, "$error bold"),
+        ("●", staged, "$success"),
+        ("✎", unstaged, "$warning"),
+        ("+", untracked, MUTED),
+    ]
     parts = [Content.styled(f"{sign}{short(number)}", style) for sign, number, style in told if number]
     joined = Content(" ").join(parts)
     return padded(joined if joined.cell_length <= width else Content("").join(parts), width)

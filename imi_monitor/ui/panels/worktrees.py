@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
-from functools import cache, partial
+from functools import partial
 from typing import NamedTuple
 
 from textual.app import ComposeResult
@@ -26,6 +26,21 @@ NARROW = 44  # below this many cells a worktree takes two lines
 _GROUP = "group\0"
 
 
+class Start:
+    """All of a line but its age: made when it is seen, and then kept."""
+
+    __slots__ = ("_content", "_part", "_plan")
+
+    def __init__(self, part: tree_line.Part, plan: tree_line.Plan) -> None:
+        self._part, self._plan = part, plan
+        self._content: Content | None = None
+
+    def __call__(self) -> Content:
+        if self._content is None:
+            self._content = tree_line.start(self._part, self._plan)
+        return self._content
+
+
 class Drawn(NamedTuple):
     """A worktree's row, and for how long it looks like this if nothing happens there."""
 
@@ -34,7 +49,7 @@ class Drawn(NamedTuple):
     about: tuple[object, ...]  # what is not the worktree's own
     since: datetime
     until: datetime
-    start: Callable[[], Content]  # all but its age
+    start: Start
 
 
 class WorktreesPanel(Panel):
@@ -88,7 +103,6 @@ class WorktreesPanel(Panel):
         facts = self.facts or Facts(snapshot, now)
         kept = self.filter.apply(facts, snapshot.worktrees)
         arranged = self.order.arranged(facts, kept, self.folded)
-        self.listed = tuple(one for one in arranged if isinstance(one, Worktree))
         self.total = len(snapshot.worktrees)
         self.stacked = self.room < NARROW or self.screen.has_class("-narrow")
         plan = self._planned(facts)
@@ -98,16 +112,18 @@ class WorktreesPanel(Panel):
         before, self._drawn = self._drawn if self._drawn_as == (plan, self.stacked) else {}, {}
         around = (facts.hits, facts.agents, self.marks)
         quiet, self._drawn_as, self._around = self._around == around, (plan, self.stacked), around
-        rows = []
+        rows, listed = [], []
         for one in arranged:
             if isinstance(one, Heading):
                 rows.append(self._heading(one))
                 continue
+            listed.append(one)
             known = before.get(id(one))
             if not (quiet and known is not None and known.tree is one and known.since <= now < known.until):
                 known = self._drawn_anew(facts, one, plan, now, known)
             self._drawn[id(one)] = known
             rows.append(known.row)
+        self.listed = tuple(listed)
         self.lasts_until(min((known.until for known in self._drawn.values()), default=FOREVER))
         return rows
 
@@ -147,13 +163,13 @@ class WorktreesPanel(Panel):
             return known
         at = _changed_at(tree)
         part = tree_line.Part(tree, cells.age(at, now) if at else "", hits, marked, now, agents)
-        start = known.start if known is not None and same else cache(partial(tree_line.start, part, plan))
+        start = known.start if known is not None and same else Start(part, plan)
         ends = [_until(at, now)]
         ends += [now.replace(second=0, microsecond=0) + timedelta(minutes=1)] if minute else []
         ends += [_until(agents[0].truth.since, now)] if spans else []
         return Drawn(self._row(start, part, plan), tree, about, now, min(ends), start)
 
-    def _row(self, start: Callable[[], Content], part: tree_line.Part, plan: tree_line.Plan) -> Row:
+    def _row(self, start: Start, part: tree_line.Part, plan: tree_line.Plan) -> Row:
         key = key_of(part.tree)
         if self.stacked:
             return Row(key, partial(tree_line.stacked, part, plan))

@@ -6,10 +6,12 @@ DataTable paints everything when one cell changes (33 ms, 32 kB); this paints th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 from operator import is_
 
 from rich.segment import Segment
+from rich.style import Style as RichStyle
 from textual import events
 from textual.binding import Binding
 from textual.cache import LRUCache
@@ -97,6 +99,7 @@ class Lines(ScrollView, can_focus=True):
         self._stuck = True  # its end is what is seen, and stays so when there is less room
         self._steered = False  # until somebody moves it, the cursor stays on the first row, whichever that is
         self._strips: LRUCache[tuple[Row, int, bool, int], Strip] = LRUCache(600)
+        self._inks: dict[Style, dict[Style | str, RichStyle]] = {}
         self._starts: LRUCache[tuple[int, bool], tuple[Content, list[Segment]]] = LRUCache(600)
 
     @property
@@ -110,7 +113,10 @@ class Lines(ScrollView, can_focus=True):
     @property
     def room(self) -> int:
         """Cells a row may take: the scroll bar's place is kept free, so that nothing moves when it comes."""
-        return max(1, self.size.width - self.styles.scrollbar_size_vertical)
+        return self._room(self.size.width)
+
+    def _room(self, width: int) -> int:
+        return max(1, width - self.styles.scrollbar_size_vertical)
 
     def show(self, rows: Sequence[Row], height: int | None = None) -> None:
         """Draw these rows from now on; what looks the same is not painted again."""
@@ -137,6 +143,7 @@ class Lines(ScrollView, can_focus=True):
         """The same rows at the same places: paint the cells that look different."""
         rows, top, (width, height) = list(self._rows), self.scroll_offset.y, self.size
         first = top // self._height
+        changed: list[tuple[int, int, int]] = []  # y, from which cell on, up to which one
         for index in range(first, min(len(rows), first + height // self._height + 2)):
             old, new = before[index], rows[index]
             if old is new:
@@ -147,11 +154,10 @@ class Lines(ScrollView, can_focus=True):
             on_cursor, y = new.key == self._cursor, index * self._height - top
             for part in range(self._height):
                 if 0 <= y + part < height:
-                    was, becomes = (self._strip(row, part, on_cursor, width) for row in (old, new))
-                    left, right = different(was, becomes)
-                    if left < right:
-                        self.refresh(Region(left, y + part, right - left, 1))
+                    was, becomes = self._strip(old, part, on_cursor, width), self._strip(new, part, on_cursor, width)
+                    changed.append((y + part, *different(was, becomes)))
         self._rows = tuple(rows)
+        self.refresh(*_regions(changed)) if changed else None
 
     def _anchor(self) -> tuple[str, int] | None:
         """A row that must not move on the screen, and where it is: the cursor's if it can be seen, else the topmost."""
@@ -267,6 +273,7 @@ class Lines(ScrollView, can_focus=True):
         self._repaint_cursor()
 
     def _forget_strips(self) -> None:
+        self._inks.clear()
         self._strips.clear()
         self._starts.clear()
 
@@ -293,7 +300,7 @@ class Lines(ScrollView, can_focus=True):
     def _drawn(self, row: Row, part: int, on_cursor: bool, width: int) -> Strip:
         base = self.get_visual_style("lines--cursor") if on_cursor else self.visual_style
         content = row.lines[part] if part < len(row.lines) else Content("")
-        room = self.room
+        room = self._room(width)
         if row.end is None or part:
             segments, cells = self._segments(content, room, on_cursor, base), min(content.cell_length, room)
         elif (cells := content.cell_length + row.end.cell_length) <= room:
@@ -315,7 +322,27 @@ class Lines(ScrollView, can_focus=True):
             content = Content(content.plain)  # of sixteen colours too few can be read on the cursor's
         shown = content.truncate(room, ellipsis=True)
         # one line that fits: without Textual's way to wrap, align and mark it, which takes three times as long
-        return [Segment(text, (base + style).rich_style) for text, style in shown.render(base, "", self._get_style)]
+        return self._side_by_side(shown, base) or [
+            Segment(text, (base + style).rich_style) for text, style in shown.render(base, "", self._get_style)
+        ]
+
+    def _side_by_side(self, content: Content, base: Style) -> list[Segment]:
+        """Most lines are pieces of one style each: drawn without sorting them. Nothing, when some lie over others."""
+        inks = self._inks.setdefault(base, {})
+        text, at, segments = content.plain, 0, []
+        for start, end, style in content.spans:
+            if start < at or end == start:
+                return []
+            if start > at:
+                segments.append(Segment(text[at:start], base.rich_style))
+            ink = inks.get(style)
+            if ink is None:
+                ink = inks[style] = (base + self._get_style(style)).rich_style
+            segments.append(Segment(text[start:end], ink))
+            at = end
+        if at < len(text):
+            segments.append(Segment(text[at:], base.rich_style))
+        return segments
 
 
 def different(one: Strip, other: Strip) -> tuple[int, int]:
@@ -333,6 +360,14 @@ def different(one: Strip, other: Strip) -> tuple[int, int]:
             break
         right -= mine.cell_length
     return left, max(left, right)
+
+
+def _regions(changed: Iterable[tuple[int, int, int]]) -> Iterator[Region]:
+    """The same cells of lines below each other are one rectangle; lines that look the same are none."""
+    for (_, left, right), lines in groupby(enumerate(changed), lambda one: (one[1][0] - one[0], *one[1][1:])):
+        rows = [y for _, (y, _, _) in lines]
+        if left < right:
+            yield Region(left, rows[0], right - left, len(rows))
 
 
 def _same(one: Content | None, other: Content | None) -> bool:
