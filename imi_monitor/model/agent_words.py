@@ -25,6 +25,7 @@ from imi_monitor.model.agent import (
     Evidence,
     Truth,
 )
+from imi_monitor.model.attention import SUSPENDED
 from imi_monitor.model.text import count, safe
 
 WORDS = {
@@ -41,7 +42,18 @@ _SURE = {LIKELY: "likely", GUESS: "a guess"}
 
 
 def doing(agent: Agent, limit: int = 120) -> str:
-    """What it does, without since when: `asks: permission prompt (Bash pytest)`, `Edit src/api.ts`, `done`."""
+    """What it does, without since when: `asks: permission prompt (Bash pytest)`, `Edit src/api.ts`, `done`; while its
+    process is stopped that is what it will go on with: `suspended: Edit src/api.ts`."""
+    told = _doing(agent, limit)
+    return f"{SUSPENDED}: {told}" if agent.suspended else told
+
+
+def since(agent: Agent, now: datetime) -> str:
+    """For how long; empty while it is suspended, as nobody told since when."""
+    return "" if agent.suspended else times.age_of(agent.truth.since, now)
+
+
+def _doing(agent: Agent, limit: int) -> str:
     truth = agent.truth
     word = WORDS.get(agent.state, agent.state)
     tool = safe(str(truth.tool), limit) if truth.tool else ""
@@ -90,7 +102,7 @@ def table(agents: Iterable[Agent], now: datetime) -> list[str]:
 def _columns(one: Agent, now: datetime) -> tuple[str, ...]:
     used = attention.tokens(one)
     return (
-        safe(one.name, 30), where(one), doing(one, 60), times.age_of(one.truth.since, now),
+        safe(one.name, 30), where(one), doing(one, 60), since(one, now),
         f"{tokens(used)} tok" if used is not None else "", source(one),
         f"works where {safe(one.claimed_by or '?', 40)} holds the claim!" if one.intruder else "",
     )  # fmt: skip
@@ -108,6 +120,11 @@ def explanation(agent: Agent, now: datetime) -> list[str]:
     truth = agent.truth
     lines = [
         f"{safe(agent.name, 60)} in {where(agent)}: {doing(agent)}, since {times.age_of(truth.since, now)}",
+        *(
+            ["its process is suspended (ctrl-z, SIGSTOP): nothing goes on until it is continued"]
+            if agent.suspended
+            else []
+        ),
         f"learnt from: {source(agent)}",
         "",
         "this decided:" if truth.used else "nothing tells what it does",
@@ -133,7 +150,7 @@ def known(agent: Agent, now: datetime) -> Sequence[tuple[str, str]]:
     window = f" of {tokens(facts.context_size)}" if facts.context_size else ""
     pairs = (
         ("session", agent.session),
-        ("process", str(agent.pid) if agent.pid is not None else None),
+        ("process", f"{agent.pid}{', suspended' if agent.suspended else ''}" if agent.pid is not None else None),
         ("folder", agent.cwd),
         ("program", f"{agent.cli} {facts.version or ''}".strip()),
         ("model", facts.model),
@@ -176,7 +193,7 @@ def data(agent: Agent) -> dict[str, object]:
         "id": agent.id, "cli": agent.cli, "name": agent.name,
         "host": agent.key.host if agent.key else None, "repo": agent.key.repo if agent.key else None,
         "worktree": agent.key.worktree if agent.key else None,
-        "state": agent.state, "since": truth.since, "detail": truth.detail,
+        "state": agent.state, "suspended": agent.suspended, "since": truth.since, "detail": truth.detail,
         "tool": asdict(truth.tool) if truth.tool else None, "source": truth.source, "confidence": truth.confidence,
         "seen_at": agent.seen_at, "ended": truth.ended, "group": attention.group(agent), "session": agent.session,
         "pid": agent.pid, "cwd": agent.cwd, "claim": agent.claim, "claimed_by": agent.claimed_by,

@@ -15,17 +15,18 @@ ASKS: Final = "asks"
 INTRUDES: Final = "intrudes"
 FAILS: Final = "failed"
 DIED: Final = "dead"
+SUSPENDED: Final = "suspended"  # its process is stopped: nothing goes on until a person continues it
 WORKS: Final = "works"
 UNCLEAR: Final = "unknown"
 IDLE: Final = "idle"  # it is there, and its turn is over
 ENDED: Final = "ended"
 
-STANDINGS: Final = (ASKS, INTRUDES, FAILS, DIED, WORKS, UNCLEAR, IDLE, ENDED)
+STANDINGS: Final = (ASKS, INTRUDES, FAILS, DIED, SUSPENDED, WORKS, UNCLEAR, IDLE, ENDED)
 """In the order in which they want a person."""
 
 GROUPS: Final = ("Needs you", "Working", "Unknown", "Idle", "Done", "Dead")
-_GROUP_OF: Final = {ASKS: "Needs you", INTRUDES: "Needs you", FAILS: "Needs you", DIED: "Dead", WORKS: "Working",
-                    UNCLEAR: "Unknown", IDLE: "Idle", ENDED: "Done"}  # fmt: skip
+_GROUP_OF: Final = {ASKS: "Needs you", INTRUDES: "Needs you", FAILS: "Needs you", DIED: "Dead", SUSPENDED: "Idle",
+                    WORKS: "Working", UNCLEAR: "Unknown", IDLE: "Idle", ENDED: "Done"}  # fmt: skip
 
 
 def over(agent: Agent) -> bool:
@@ -43,6 +44,8 @@ def standing(agent: Agent) -> str:
         return ASKS
     if agent.intruder:
         return INTRUDES
+    if agent.suspended:
+        return SUSPENDED
     if agent.state in WORKING:
         return WORKS
     return IDLE if agent.state in (COMPLETED, CANCELLED) else UNCLEAR

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -173,7 +174,13 @@ def test_a_zombie_is_gone_and_a_stopped_one_is_there(here: Here) -> None:
         one = here.one()
         os.kill(process.pid, signal.SIGSTOP)
         soon(lambda: host.suspended(process.pid))
-        assert here.agents() == [one]
+        assert here.agents() == [replace(one, suspended=True)]
+        sighting = bare.make().look(World(0.0, str(here.tmp), {}, (str(here.cwd),), tuple(here.agents())), None)[0]
+        assert "claude process is suspended (ctrl-z, SIGSTOP)" in sighting.evidence[0].says
+        here.grow_old(process.pid)
+        assert here.agents()[0].suspended
+        os.kill(process.pid, signal.SIGCONT)
+        soon(lambda: here.agents() == [one])
         here.grow_old(process.pid)
         os.kill(process.pid, signal.SIGKILL)
         soon(lambda: host.start_time(process.pid) is None)
