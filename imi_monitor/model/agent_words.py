@@ -5,11 +5,11 @@ The same words stand on the dashboard, in `imi agents` and in notifications, so 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 
-from imi_monitor.model import attention, times
+from imi_monitor.model import attention, columns, times
 from imi_monitor.model.agent import (
     CANCELLED,
     COMPLETED,
@@ -92,17 +92,18 @@ def tokens(number: int | None) -> str:
     return f"{number / 1_000_000:.1f}M"
 
 
-def table(agents: Iterable[Agent], now: datetime) -> list[str]:
-    """One line an agent, in columns."""
-    rows = [_columns(one, now) for one in attention.ordered(agents)]
-    widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))] if rows else []
-    return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+def table(agents: Iterable[Agent], now: datetime, beside: Mapping[str, str] | None = None) -> list[str]:
+    """One line an agent, in columns; `beside` is what stands behind some names."""
+    rows = [_columns(one, now, (beside or {}).get(one.name, "")) for one in attention.ordered(agents)]
+    widths = [max(columns.cells(row[index]) for row in rows) for index in range(len(rows[0]))] if rows else []
+    padded = ([columns.pad(text, width) for text, width in zip(row, widths, strict=True)] for row in rows)
+    return ["  ".join(row).rstrip() for row in padded]
 
 
-def _columns(one: Agent, now: datetime) -> tuple[str, ...]:
+def _columns(one: Agent, now: datetime, beside: str) -> tuple[str, ...]:
     used = attention.tokens(one)
     return (
-        safe(one.name, 30), where(one), doing(one, 60), since(one, now),
+        f"{safe(one.name, 30)} {beside}".rstrip(), where(one), doing(one, 60), since(one, now),
         f"{tokens(used)} tok" if used is not None else "", source(one),
         f"works where {safe(one.claimed_by or '?', 40)} holds the claim!" if one.intruder else "",
     )  # fmt: skip

@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from imi_monitor import host
 from imi_monitor.model import times
-from imi_monitor.store import agents
+from imi_monitor.store import agents, task_reading
 
 KEEP_DAYS = 30
 MOST_LINES = 200_000  # of all streams together
@@ -30,6 +30,7 @@ def tidy(connection: sqlite3.Connection, keep_days: int = KEEP_DAYS) -> int:
     if victim is None:
         return 0
     seq, ident, agent = victim
+    task_reading.settle(connection, seq)
     gone = 0
     for table in ("session_events", "tool_calls", "artifacts"):
         gone += connection.execute(
