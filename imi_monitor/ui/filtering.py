@@ -28,7 +28,6 @@ STATES: dict[str, tuple[str, Test]] = {
     "asking": ("an agent waits for you there", lambda facts, tree: facts.stands(tree, attention.ASKS)),
     "working": ("an agent works there", lambda facts, tree: any(one.state in WORKING and not one.suspended
                                                                 for one in facts.agents_in(tree))),
-    "suspended": ("the process of an agent there is stopped", lambda facts, tree: facts.stands(tree, attention.SUSPENDED)),
     "intruded": ("an agent is where another holds the claim", lambda facts, tree: any(map(_intrudes, facts.agents_in(tree)))),
     "failed": ("an agent failed there", lambda facts, tree: facts.stands(tree, attention.FAILS)),
     "dead": ("its holder or an agent there is dead", lambda facts, tree: facts.claim_state(tree) == "dead"

@@ -76,7 +76,7 @@ def _counts(facts: Facts) -> list[tuple[str, str, str]]:
         (agents[attention.FAILS], f"{agents[attention.FAILS]} failed", "$error", "is:failed"),
         (dead, f"{dead} dead", "$error", "is:dead"),
         (states.count("stale"), f"{states.count('stale')} stale", "$warning", "is:stale"),
-        (suspended, f"{suspended} suspended", "$warning", "is:suspended"),
+        (suspended, f"{suspended} suspended", "$warning", ""),
         (missing, f"{missing} missing", "$error", "is:missing"),
         (working, f"{working} working", "$accent", "is:working"),
         (busy, f"{busy} busy", "$accent", "is:busy"),

@@ -263,11 +263,15 @@ def test_psutil_finds_the_same(here: Here) -> None:
     node = named(here.tmp / "n", "node", SHELL)
     codex = named(here.tmp / "vendor", "codex")
     wrapper = script(here.tmp / "node_modules/@openai/codex/bin/codex.js", f"{codex} 60\nexit $?\n")
-    with running([node, wrapper], here.cwd), running([named(here.tmp, "claude"), "60"], here.cwd):
+    with running([node, wrapper], here.cwd), running([named(here.tmp, "claude"), "60"], here.cwd) as process:
         soon(lambda: len(here.agents()) == 2 and all(one.argv[-1] == "60" for one in here.agents()))
         theirs = [one for one in processes_psutil.scan() if one.cwd == str(here.cwd)]
         assert [_without_moment(one) for one in theirs] == [_without_moment(one) for one in here.agents()]
         assert all(abs(left.began_at - right.began_at) < 5 for left, right in zip(theirs, here.agents(), strict=True))
+        assert not any(one.suspended for one in theirs)
+        os.kill(process.pid, signal.SIGSTOP)
+        soon(lambda: host.suspended(process.pid))
+        assert {one.pid for one in processes_psutil.scan() if one.suspended} == {process.pid}
     assert [one for one in processes_psutil.scan() if one.cwd == str(here.cwd)] == []
 
 
