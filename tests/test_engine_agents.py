@@ -122,7 +122,13 @@ def test_a_life_is_seen_and_kept(repo: Repo, home: Path) -> None:  # S2.14, S2.2
             claude.do("prompt and now die")
             await until(made, lambda one: one.state == "running")
             claude.do("crash")
-            await until(made, lambda one: one.state == "dead")
+            (dead,) = (await until(made, lambda one: one.state == "dead")).agents
+            assert attention.needs_somebody(dead)
+            made.looked_at(dead)
+            seen = await until(made, lambda one: one.looked_at)
+            assert (seen.agents[0].state, attention.standing(seen.agents[0])) == ("dead", "ended")
+            assert not attention.needs_somebody(seen.agents[0])
+            assert news.between(snapshot_then(seen, looked_at=False), seen) == []
 
     try:
         asyncio.run(work())

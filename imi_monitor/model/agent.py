@@ -168,6 +168,8 @@ class Agent:
     claimed_by: str | None = None
     suspended: bool = False  # its process is stopped (ctrl-z, SIGSTOP): its state is what it will be in when it goes on
 
+    looked_at: bool = False  # a person here has looked at it as it stands now
+
     @property
     def state(self) -> str:
         return self.truth.state

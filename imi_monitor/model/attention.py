@@ -35,8 +35,8 @@ def over(agent: Agent) -> bool:
 
 
 def standing(agent: Agent) -> str:
-    """One of STANDINGS. What nobody can tell is unclear, never idle."""
-    if agent.state in (DEAD, FAILED):
+    """One of STANDINGS. What nobody can tell is unclear, never idle; who broke and is over has ended, once it was looked at."""
+    if agent.state in (DEAD, FAILED) and not (agent.looked_at and over(agent)):
         return DIED if agent.state == DEAD else FAILS
     if over(agent):
         return ENDED

@@ -111,3 +111,19 @@ def test_who_is_suspended_is_said_to_be_and_keeps_what_needs_a_person(agent: Age
         assert "suspended" in (row if short else f"{agent_cells.word(stopped)} {row}")
         assert "suspended" not in agent_cells.doing(agent, short=short).plain
     assert agent_words.data(stopped)["suspended"] is True and agent_words.data(agent)["suspended"] is False
+
+
+@pytest.mark.parametrize(
+    ("agent", "stands", "group"),
+    [
+        (one(states.DEAD, ended=True), "ended", "Done"),
+        (one(states.FAILED, ended=True), "ended", "Done"),
+        (one(states.FAILED), "failed", "Needs you"),  # it is there still, and goes no further
+        (one(states.WAITING), "asks", "Needs you"),
+        (one(states.RUNNING, claim="other"), "intrudes", "Needs you"),
+    ],
+)
+def test_who_broke_and_is_over_goes_down_once_it_was_looked_at(agent: Agent, stands: str, group: str) -> None:
+    seen = replace(agent, looked_at=True)
+    assert (attention.standing(seen), attention.group(seen)) == (stands, group)
+    assert attention.needs_somebody(agent) and attention.needs_somebody(seen) == (stands != "ended")

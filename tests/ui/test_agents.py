@@ -547,3 +547,23 @@ def test_a_suspended_agent_is_called_so_everywhere(tmp_path: Path, width: int) -
     assert "suspended: Edit" in told and "suspended" not in "\n".join(
         line.plain for line in explained(made.EDITS, worlds.NOW, 100)
     )
+
+
+@pytest.mark.parametrize("key", ["space", "E"])
+def test_who_died_stays_on_top_until_it_was_looked_at(tmp_path: Path, key: str) -> None:
+    dead = replace(made.DEAD, key=made.key("devops-ci"))
+    world = made.with_agents(worlds.busy(), dead, made.EDITS)
+
+    async def play(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
+        await until(pilot, lambda: selected(app) == "devops-ci" and "1 dead" in screen(app))
+        for wanted, looked_at in ((made.EDITS, []), (dead, [dead.id])):
+            await pilot.press("home", *([] if wanted is dead else ["down"]), key)
+            await until(pilot, lambda: isinstance(app.screen, Peek | ExplainView))
+            assert app.screen.agent_id == wanted.id  # type: ignore[attr-defined]
+            await pilot.press("escape")
+            await until(pilot, lambda: len(app.screen_stack) == 1)
+            assert feed.looked_at_them == looked_at, "who works needs no looking at"
+        feed.publish(made.with_agents(worlds.busy(), replace(dead, looked_at=True), made.EDITS))
+        await until(pilot, lambda: "1 dead" not in screen(app) and app.worktrees.listed[0].key.worktree == "feat-api")
+
+    played(play, world, str(tmp_path / "iMi.db"))
