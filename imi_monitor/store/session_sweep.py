@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from imi_monitor import host
 from imi_monitor.model import times
-from imi_monitor.store import agents, task_reading
+from imi_monitor.store import agents
 
 KEEP_DAYS = 30
 MOST_LINES = 200_000  # of all streams together
@@ -29,6 +29,8 @@ def tidy(connection: sqlite3.Connection, keep_days: int = KEEP_DAYS) -> int:
     victim = _victim(connection, keep_days)
     if victim is None:
         return 0
+    from imi_monitor.store import task_reading  # only now: every command asks whether something is due
+
     seq, ident, agent = victim
     task_reading.settle(connection, seq)
     gone = 0
