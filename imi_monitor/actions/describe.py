@@ -69,7 +69,7 @@ def _nobody(context: Context, name: str) -> Refused:
 
     known = [one.name for one in db.reading(context.connection, agents.known)]
     near = get_close_matches(name, known, 1)
-    hint = f"did you mean {safe(near[0], 60)}?" if near else "it is known from its first claim or session on"
+    hint = f"did you mean {safe(near[0], 60)}?" if near else "one is known from its first claim or session on"
     return Refused(f"no agent is called {safe(name, 60)!r}: {hint}", code="no-agent")
 
 

@@ -125,7 +125,8 @@ class _Reader:
 
         repo, worktree, agent, where = str(row[1]), str(row[2]), str(row[4]), str(row[5])
         begun, ended_at = str(row[6]), text(7) or text(8)
-        ended = model.NEXT_TASK if row[7] is not None else text(9)
+        # who ended the claim, and why, is no matter of a task that it had gone on from
+        ended, by, why = (model.NEXT_TASK, None, None) if row[7] is not None else (text(9), text(10), text(11))
         dead = ended_at is None and _is_dead(row[14:18])
         there = self._within(repo, worktree, agent, where, begun, ended_at)
         known, source = text(12), text(13)
@@ -134,7 +135,7 @@ class _Reader:
             source = SESSIONS if known not in (model.OPEN, UNKNOWN) else None
         return Task(
             str(row[0]), repo, worktree, int(str(row[3])), agent, agents.kind_of(agent), where,
-            self._described.get(agent, agents.NOT_DESCRIBED), begun, ended_at, ended, text(10), text(11), known, source,
+            self._described.get(agent, agents.NOT_DESCRIBED), begun, ended_at, ended, by, why, known, source,
             tuple(there),
         )  # fmt: skip
 

@@ -144,8 +144,10 @@ def test_a_claim_goes_on_to_its_next_task(registry: sqlite3.Connection, repo: Re
     assert [one["ended"] for one in tasks(repo)] == [None, "next_task"]
     claim(repo, "feat-x", "claude-1", "T-1")
     assert sorted(ids(repo, "--state", "open")) == [("T-1", "open")], "it was taken up again"
-    release(repo, "feat-x", "claude-1", "--outcome", "completed")
-    assert dict(ids(repo))["T-1"] == "completed"
+    release(repo, "feat-x", "claude-1", "--outcome", "completed", "--reason", "merged")
+    told = {one["task_id"]: (one["outcome"], one["ended"], one["reason"]) for one in tasks(repo)}
+    assert told["T-1"] == ("completed", "released", "merged")
+    assert told["T-2"] == ("unknown", "next_task", None), "what is said of the last one is not said of those before"
 
 
 def test_what_ends_a_claim_from_outside_is_said(registry: sqlite3.Connection, repo: Repo) -> None:
