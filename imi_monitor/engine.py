@@ -74,6 +74,7 @@ class Engine:
         self._agents: tuple[Agent, ...] = ()
         self._named: tuple[tuple[Agent, ...], dict[Key, ClaimState], tuple[Agent, ...]] | None = None
         self._known_agents: Named = {}
+        self._looked_at: set[tuple[str, str | None]] = set()  # who, since when it stood so
         self._health: dict[str, Health] = {}
         self._waiting: tuple[Waiting, ...] = ()
         self._changed = asyncio.Event()
@@ -116,6 +117,13 @@ class Engine:
         """Somebody wants to be sure: look at everything again now, whether or not anything seems to have changed."""
         if self._on_refresh is not None:
             self._on_refresh()
+
+    def looked_at(self, agent: Agent) -> None:
+        """A person has looked at this agent as it stands: until it stands otherwise nobody is needed for that any more."""
+        self._looked_at.add((agent.id, agent.truth.since))
+        self._named = None
+        self._urgent.set()
+        self._changed.set()
 
     # -- what sources say -------------------------------------------------------------------------------------------
 
@@ -229,8 +237,12 @@ class Engine:
         """With their claims' names; thought about only when agents or claims are others than before."""
         claims = {key: tree.claim for key, tree in self._worktrees.items() if tree.claim}
         if self._named is None or self._named[0] is not self._agents or self._named[1] != claims:
-            self._named = self._agents, claims, named(self._agents, claims, self._known_agents)
+            found = named(self._agents, claims, self._known_agents)
+            self._named = self._agents, claims, tuple(map(self._as_looked_at, found))
         return self._named[2]
+
+    def _as_looked_at(self, one: Agent) -> Agent:
+        return replace(one, looked_at=True) if (one.id, one.truth.since) in self._looked_at else one
 
     async def _publish(self) -> None:
         """What a person waits for (a file, a claim, a worktree) goes out at once; the rest goes with it, or soon after."""

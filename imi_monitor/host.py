@@ -10,6 +10,7 @@ import sys
 import time
 
 _LINUX = sys.platform.startswith("linux")
+STOPPED = ("T", "t")  # states of a process that does nothing until somebody continues it: ctrl-z, SIGSTOP, a debugger
 _this_boot: list[str] = []
 
 
@@ -59,6 +60,12 @@ def start_time(pid: int) -> str | None:
     return None if state in ("", "Z", "X") else started
 
 
+def life(pid: int) -> tuple[str | None, bool]:
+    """(start time as above, whether it is suspended) of a process, by one look."""
+    state, started = _look(pid)
+    return None if state in ("", "Z", "X") else started, state in STOPPED
+
+
 def process(pid: int | None) -> Process:
     """The identity of `pid`, or of nothing but this boot when there is no pid to watch."""
     return Process(hostname(), boot(), pid, start_time(pid) if pid else None)
@@ -84,7 +91,7 @@ def alive(host: str | None, boot_then: str | None, pid: int | None, started: str
 
 def suspended(pid: int) -> bool:
     """Whether the process exists but is stopped (SIGSTOP, a debugger)."""
-    return _look(pid)[0] in ("T", "t")
+    return _look(pid)[0] in STOPPED
 
 
 def command(pid: int) -> str | None:

@@ -9,12 +9,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from imi_monitor import config, engine, paths
 from imi_monitor.engine import Engine
+from imi_monitor.model import attention, news
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.snapshot import NOT_LOOKED_FOR, Snapshot
 from imi_monitor.store import db
@@ -70,6 +72,11 @@ async def until(made: Engine, true: Callable[[Agent], object], seconds: float = 
     raise AssertionError
 
 
+def snapshot_then(snapshot: Snapshot, **before: bool) -> Snapshot:
+    """The same picture when its only agent was otherwise."""
+    return replace(snapshot, agents=(replace(snapshot.agents[0], **before),))
+
+
 def live(repo: Repo, settings: config.Settings | None = None) -> object:
     return engine.live(paths.default_database(), [str(repo.path / ".git")], settings=settings)
 
@@ -97,16 +104,31 @@ def test_a_life_is_seen_and_kept(repo: Repo, home: Path) -> None:  # S2.14, S2.2
             claude.do("register busy")
             await until(made, lambda one: one.state == "running")
             claude.process.send_signal(signal.SIGSTOP)
-            await asyncio.sleep(1.2)
-            assert made.snapshot.agents[0].state == "running", "suspended is not dead"
+            stopped = await until(made, lambda one: one.suspended)
+            assert stopped.agents[0].state == "running", "suspended is not dead"
+            assert attention.standing(stopped.agents[0]) == "suspended"
+            assert news.between(snapshot_then(stopped, suspended=False), stopped) == [], "nobody is called for it"
+            (told,) = imi("agents", "--json", cwd=repo.path).data["agents"]
+            assert (told["state"], told["suspended"], told["pid"]) == ("running", True, claude.process.pid)
+            assert "feat-a  suspended: " in imi("agents", cwd=repo.path).out
+            assert "its process is suspended (ctrl-z" in imi("agents", "explain", "feat-a", cwd=repo.path).out
             claude.process.send_signal(signal.SIGCONT)
+            going_on = await until(made, lambda one: not one.suspended)
+            assert (going_on.agents[0].state, going_on.agents[0].truth.ended) == ("running", False)
+            assert "suspended" not in imi("agents", cwd=repo.path).out
             claude.do("result")
             claude.do("finish it is fast now")
             await until(made, lambda one: one.state == "completed")
             claude.do("prompt and now die")
             await until(made, lambda one: one.state == "running")
             claude.do("crash")
-            await until(made, lambda one: one.state == "dead")
+            (dead,) = (await until(made, lambda one: one.state == "dead")).agents
+            assert attention.needs_somebody(dead)
+            made.looked_at(dead)
+            seen = await until(made, lambda one: one.looked_at)
+            assert (seen.agents[0].state, attention.standing(seen.agents[0])) == ("dead", "ended")
+            assert not attention.needs_somebody(seen.agents[0])
+            assert news.between(snapshot_then(seen, looked_at=False), seen) == []
 
     try:
         asyncio.run(work())

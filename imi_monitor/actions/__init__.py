@@ -36,6 +36,8 @@ MODULES: dict[str, tuple[str, ...]] = {
     "events": ("events",),
     "sessions": ("sessions", "session show"),
     "stats": ("stats",),
+    "tasks": ("tasks",),
+    "describe": ("agents describe",),
     "doctor": ("doctor",),
     "settings": ("paths", "config"),
     "shell": ("shell-init", "completion"),

@@ -10,7 +10,9 @@ import os
 
 from imi_monitor.actions.base import Action, Option, Outcome
 from imi_monitor.actions.claiming import claim_request
-from imi_monitor.model.errors import GitError
+from imi_monitor.model.errors import GitError, UsageError
+from imi_monitor.model.text import safe
+from imi_monitor.store.tasks import TELLABLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ class ReleaseAction(Action):
     more = (
         "Only the owner can, and only while the tree has nothing uncommitted (--dirty-ok: leave it as it is for the"
         " next). --force skips that check; it also takes the claim from another owner, who is told why (--reason)."
+        " --outcome says what came of the task that it was claimed for (`imi tasks`); with `failed`, --reason says why."
     )
     key = "R"
     arguments = (claim_request.NAME,)
@@ -39,6 +42,7 @@ class ReleaseAction(Action):
         Option("dirty-ok", "even with uncommitted changes, which stay as they are", against=("dirty", "dirty-unknown")),
         Option("force", "even with uncommitted changes; another's claim too (needs --reason)", against=("not-owner",)),
         Option("reason", "why, for the owner and the log", value="TEXT", goes_with=("force",)),
+        Option("outcome", f"what came of its task: {', '.join(TELLABLE)}", value="OUTCOME"),
     )
     asks = ("dirty-ok", "force", "reason")
     hot = True
@@ -47,6 +51,11 @@ class ReleaseAction(Action):
         claim_request.agent(context, request)
         claim_request.epoch(request)
         claim_request.short_text(request, "reason")
+        outcome = request.text("outcome")
+        if outcome is not None and outcome not in TELLABLE:
+            raise UsageError(
+                f"--outcome {safe(outcome, 60)!r} is none: use one of {', '.join(TELLABLE)}", code="bad-option"
+            )
 
     def consequences(self, context: Context, request: Request) -> list[str]:
         from imi_monitor.actions.claiming import foresight, releasing

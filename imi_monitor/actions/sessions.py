@@ -13,7 +13,7 @@ from imi_monitor.model.agent import WAITING
 from imi_monitor.model.columns import Column, table
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.text import safe
-from imi_monitor.store import db, events, session_reading, session_stream
+from imi_monitor.store import claim_history, db, events, session_reading, session_stream
 from imi_monitor.store.session_reading import STATES_ASKED, Filter, Session
 
 if TYPE_CHECKING:
@@ -116,10 +116,11 @@ def _print(context: Context, line: lines.Line) -> None:
     context.emit("\n".join(lines.shown(line)), lines.data(line))
 
 
-def _worktree_name(context: Context, name: str, repo: str | None) -> str:
-    """The name that a person means, among those that sessions were in; it need not exist any more."""
+def worktree_name(context: Context, name: str, repo: str | None) -> str:
+    """The name that a person means, among those that sessions were in or claims were on; it need not exist any more."""
     for candidate in names.candidates(name, target.prefixes(context)):
-        if session_reading.found(context.connection, Filter(repo, candidate), 1):
+        kept = session_reading.found(context.connection, Filter(repo, candidate), 1)
+        if kept or claim_history.history(context.connection, repo, candidate, 1):
             return candidate
     return name
 
@@ -133,7 +134,7 @@ def asked(context: Context, request: Request) -> Filter:
         raise UsageError(f"--state {safe(state)!r} is none: use one of {', '.join(STATES_ASKED)}", code="bad-option")
     worktree = request.text("worktree")
     if worktree is not None:
-        worktree = _worktree_name(context, worktree, repo)
+        worktree = worktree_name(context, worktree, repo)
     return Filter(repo, worktree, request.text("agent"), state, moments.since(request.text("since")))
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -11,11 +12,14 @@ from imi_monitor.actions import sessions as asking
 from imi_monitor.actions.base import Action, Option, Outcome
 from imi_monitor.actions.session_commits import Commits
 from imi_monitor.model import times
+from imi_monitor.model.agent import COMPLETED, FAILED
 from imi_monitor.model.columns import Column, table
+from imi_monitor.model.errors import UsageError
 from imi_monitor.model.session_time import Spent, added, spent
 from imi_monitor.model.sessions import INTERRUPTED
+from imi_monitor.model.tasks import OUTCOMES
 from imi_monitor.model.text import safe
-from imi_monitor.store import db, session_reading
+from imi_monitor.store import agents, db, session_reading, task_reading
 
 if TYPE_CHECKING:
     import sqlite3
@@ -26,9 +30,12 @@ if TYPE_CHECKING:
     from imi_monitor.store.session_reading import Filter, Session
 
 _DAYS = 7
+_BY = ("agent", "team", "worktree")
 _COLUMNS = (
-    Column("Agent", least=6), Column("Worktree", least=8), Column("Sessions", right=True),
-    Column("Turns", right=True, rank=3), Column("Working", right=True), Column("Waiting", right=True),
+    Column("Agent", least=6), Column("Team", least=4, rank=8), Column("Worktree", least=8), Column("Tasks"),
+    Column("Done", right=True),
+    Column("Sessions", right=True), Column("Turns", right=True, rank=3), Column("Working", right=True),
+    Column("Waiting", right=True),
     Column("Idle", right=True, rank=4), Column("Failed", right=True), Column("Stopped", right=True, rank=6),
     Column("Tools", right=True, rank=5), Column("Tokens", right=True, rank=1), Column("Cost", right=True, rank=2),
     Column("Files", right=True, rank=2), Column("Commits", right=True, rank=1),
@@ -38,12 +45,14 @@ _COLUMNS = (
 
 @dataclass(slots=True)
 class Group:
-    """What one agent did in one worktree, or all together. None is not known."""
+    """What one agent did in one worktree, or all together. None is not known, or several."""
 
     agent: str | None
     cli: str | None
     repo_name: str | None
     worktree_name: str | None
+    team: str | None = None
+    tasks: Counter[str] = field(default_factory=Counter)  # by outcome
     sessions: int = 0
     live: int = 0
     interrupted: int = 0
@@ -62,32 +71,42 @@ class Group:
 class Stats(Action):
     words = ("stats",)
     label = "Statistics"
-    help = "per agent and worktree: sessions, time, failures, tokens, files, commits"
-    more = """The last 7 days if --since is not given. Waiting is for a person; idle is between two turns. Tokens are those of all
-    sessions that were there in this time, from their beginning. Commits are those of the worktree's branch made while the
-    agent held its claim. What is not known is a dash, and null with --json."""
+    help = "per agent and worktree: tasks, sessions, time, failures, tokens, files, commits"
+    more = """The last 7 days if --since is not given. Tasks are those of `imi tasks`. Waiting is for a person; idle is
+    between two turns. Tokens are those of all sessions that were there in this time, from their beginning. Commits are those
+    of the worktree's branch made while the agent held its claim. What is not known is a dash, and null with --json."""
     options = (
         Option("since", "from then on: 7d (if not given), 2h, a date and time", value="WHEN"),
         asking.WORKTREE,
         asking.AGENT,
+        Option("by", f"one line for each {' or '.join(_BY)} instead", value="WHAT"),
     )
     changes = False
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
+        by = request.text("by")
+        if by is not None and by not in _BY:
+            raise UsageError(f"--by {safe(by)!r} is none: use one of {', '.join(_BY)}", code="bad-option")
         wanted = asking.asked(context, request)
         since = wanted.since or times.stamp(times.now() - timedelta(days=_DAYS))
         wanted = type(wanted)(wanted.repo_name, wanted.worktree_name, wanted.agent, None, since)
-        groups = db.reading(context.connection, _groups, wanted, since)
+        groups = db.reading(context.connection, _with_tasks, wanted, since)
         commits = Commits(context, since)
         for group in groups:
             group.commits = commits.made(group.repo_name, group.worktree_name, group.agent or "")
         total = _total(groups)
+        if by is not None:
+            groups = _by(groups, by)
         many = len({group.repo_name for group in groups}) > 1
         rows = [_row(group, many) for group in groups]
         if len(groups) > 1:
             rows.append(_row(total, many))
-        told = table(_COLUMNS, rows, listing.width()) if rows else ["no sessions are kept from this time"]
+        told = (
+            table(_columns(by), rows, listing.width())
+            if rows
+            else ["no sessions are kept from this time, and no tasks"]
+        )
         return Outcome(told, {"since": since, "groups": [_data(group) for group in groups], "total": _data(total)})
 
 
@@ -108,6 +127,29 @@ def _groups(connection: sqlite3.Connection, wanted: Filter, since: str) -> list[
     return sorted(found.values(), key=lambda group: (-(group.spent.working or 0.0), group.agent or ""))
 
 
+def _with_tasks(connection: sqlite3.Connection, wanted: Filter, since: str) -> list[Group]:
+    """The same with the tasks of this time: also those of agents of whom no session is kept."""
+    found = {(group.agent, group.repo_name, group.worktree_name): group for group in _groups(connection, wanted, since)}
+    asked = task_reading.Filter(wanted.repo_name, wanted.worktree_name, wanted.agent, since=since)
+    for task in task_reading.found(connection, asked):
+        where = (task.repo_name, task.worktree_name)
+        group = found.setdefault((task.agent_id, *where), Group(task.agent_id, None, *where))
+        group.tasks[task.outcome] += 1
+    described = agents.described(connection)
+    for group in found.values():
+        group.team = described.get(group.agent or "", agents.NOT_DESCRIBED).team
+    return list(found.values())
+
+
+def _by(groups: list[Group], what: str) -> list[Group]:
+    """One group for each agent, worktree or team; what differs among those in it is nobody's own and left out."""
+    found: dict[object, list[Group]] = {}
+    for group in groups:
+        keys = {"agent": group.agent, "team": group.team, "worktree": (group.repo_name, group.worktree_name)}
+        found.setdefault(keys[what], []).append(group)
+    return [_total(members, alike=("agent", "cli", "repo_name", "worktree_name", "team")) for members in found.values()]
+
+
 def _add(connection: sqlite3.Connection, group: Group, one: Session, since: str) -> None:
     begin, end = _moment(since), _moment(one.ended_at or one.seen_at)
     told = [(each.at, each.status) for each in session_reading.moments(connection, [one.seq])]
@@ -124,9 +166,14 @@ def _add(connection: sqlite3.Connection, group: Group, one: Session, since: str)
         setattr(group, name, added(getattr(group, name), getattr(one, name)))
 
 
-def _total(groups: list[Group]) -> Group:
+def _total(groups: list[Group], *, alike: tuple[str, ...] = ()) -> Group:
+    """All in one. What is the same of all and named in `alike` it keeps."""
     total = Group(None, None, None, None)
+    for name in alike:
+        values = {getattr(group, name) for group in groups}
+        setattr(total, name, values.pop() if len(values) == 1 else None)
     for group in groups:
+        total.tasks += group.tasks
         total.spent += group.spent
         total.files |= {f"{group.repo_name}/{group.worktree_name}/{path}" for path in group.files}
         for name in ("sessions", "live", "interrupted", "turns", "tools", "tools_failed"):
@@ -136,15 +183,29 @@ def _total(groups: list[Group]) -> Group:
     return total
 
 
+def _columns(by: str | None) -> list[Column]:
+    """What the lines stand for is never left out for want of room."""
+    return [replace(one, rank=0) if by is not None and one.title == by.capitalize() else one for one in _COLUMNS]
+
+
 def _row(group: Group, many: bool) -> list[str]:
     time, tokens = group.spent, added(group.tokens_in, group.tokens_out)
     return [
-        safe(group.agent or "all", 40), safe(group.worktree_name or "", 60), str(group.sessions), str(group.turns),
+        safe(group.agent or ("" if group.team or group.worktree_name else "all"), 40), safe(group.team or "", 40),
+        safe(group.worktree_name or "", 60), *_tasks(group.tasks), str(group.sessions), str(group.turns),
         moments.span(time.working), moments.span(time.waiting), moments.span(time.idle),
         str(time.failed + group.interrupted), str(time.cancelled), str(group.tools), _number(tokens),
         "" if group.cost_usd is None else f"${group.cost_usd:.2f}", str(len(group.files)), _number(group.commits),
         safe(group.repo_name or "", 60) if many else "",
     ]  # fmt: skip
+
+
+def _tasks(outcomes: Counter[str]) -> tuple[str, str]:
+    """(`5, 1 failed`, how many were completed); nothing where there were none."""
+    if not outcomes.total():
+        return "", ""
+    failed = f", {outcomes[FAILED]} failed" if outcomes[FAILED] else ""
+    return f"{outcomes.total()}{failed}", str(outcomes[COMPLETED])
 
 
 def _number(value: float | None) -> str:
@@ -155,6 +216,7 @@ def _data(group: Group) -> dict[str, object]:
     time = group.spent
     return {
         "agent_id": group.agent, "cli": group.cli, "repo_name": group.repo_name, "worktree_name": group.worktree_name,
+        "team": group.team, "tasks": group.tasks.total(), **{f"tasks_{word}": group.tasks[word] for word in OUTCOMES},
         "sessions": group.sessions, "live": group.live, "turns": group.turns, "turns_completed": time.completed,
         "turns_failed": time.failed, "turns_cancelled": time.cancelled, "interrupted": group.interrupted,
         "working_seconds": time.working, "waiting_seconds": time.waiting, "idle_seconds": time.idle,

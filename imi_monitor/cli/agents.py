@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from imi_monitor.actions import describe
 from imi_monitor.actions.base import Outcome
 from imi_monitor.actions.context import Context
 from imi_monitor.cli import out
@@ -12,26 +13,45 @@ from imi_monitor.model import agent_words, times
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
+from imi_monitor.store import agents as store
 from imi_monitor.store import db
+from imi_monitor.store.agents import NOT_DESCRIBED, Description
 
 if TYPE_CHECKING:
     from imi_monitor.cli.args import Parsed
 
+_NOBODY = "no agent works in these worktrees, as far as can be seen"
+
 
 def show(parsed: Parsed) -> int:
-    agents, broken = _look(parsed)
+    agents, described, broken = _look(parsed)
     if parsed.request.verb == "agents explain":
         found = _meant(agents, parsed.request.text("name") or "")
-        outcome = Outcome(agent_words.explanation(found, times.now()), {"agent": agent_words.data(found)})
+        said = described.get(found.name, NOT_DESCRIBED)
+        lines = [*agent_words.explanation(found, times.now()), *_said(said)]
+        outcome = Outcome(lines, {"agent": {**agent_words.data(found), **said.data()}})
     else:
-        lines = agent_words.table(agents, times.now()) or ["no agent works in these worktrees, as far as can be seen"]
-        outcome = Outcome(lines, {"agents": [agent_words.data(one) for one in agents], "count": len(agents)})
+        known = {name: beside(said) for name, said in described.items()}
+        lines = agent_words.table(agents, times.now(), known) or [_NOBODY]
+        rows = [{**agent_words.data(one), **described.get(one.name, NOT_DESCRIBED).data()} for one in agents]
+        outcome = Outcome(lines, {"agents": rows, "count": len(agents)})
     outcome.warnings.extend(safe(text, 300) for text in broken)
     out.outcome(outcome, as_json=parsed.flag("json"))
     return 0
 
 
-def _look(parsed: Parsed) -> tuple[tuple[Agent, ...], list[str]]:
+def beside(said: Description) -> str:
+    """What stands behind the name: `🦊 (web)`."""
+    team = f"({safe(said.team, 20)})" if said.team else ""
+    return " ".join(filter(None, (safe(said.emoji or "", 8), team)))
+
+
+def _said(said: Description) -> list[str]:
+    told = describe.sentence(said)
+    return [f"  described as: {told}"] if told else []
+
+
+def _look(parsed: Parsed) -> tuple[tuple[Agent, ...], dict[str, Description], list[str]]:
     from imi_monitor.sources.agents import once
     from imi_monitor.sources.registry import read_picture
     from imi_monitor.sources.worktrees import Scope, read_roster
@@ -41,7 +61,9 @@ def _look(parsed: Parsed) -> tuple[tuple[Agent, ...], list[str]]:
         scope = Scope(None if dirs is None else tuple(dirs))
         entries, _ = db.reading(context.connection, read_roster, scope, context.database)
         picture = db.reading(context.connection, read_picture, 0)
-    return once.look(entries, picture.claims)
+        described = db.reading(context.connection, store.described)
+    found, broken = once.look(entries, picture.claims)
+    return found, described, broken
 
 
 def _meant(agents: tuple[Agent, ...], name: str) -> Agent:

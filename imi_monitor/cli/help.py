@@ -15,7 +15,7 @@ _GROUPS = (
         ("monitor", "list", "status", "diff", "log", "collisions", "agents", "agents explain", "watch", "demo"),
     ),
     ("Claims", ("claim", "heartbeat", "verify-lock", "release", "claims", "queue")),
-    ("Agents", ("sessions", "session show", "stats")),
+    ("Agents", ("sessions", "session show", "tasks", "stats", "agents describe")),
     ("Ending", ("merge", "close", "remove", "undo", "trash list", "prune", "rename", "repair")),
     ("Agents", ("hooks status", "hooks install", "hooks uninstall")),
     ("Around", ("sync", "trust", "events", "doctor", "config", "paths", "shell-init", "completion", "reset-terminal")),

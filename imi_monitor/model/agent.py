@@ -166,6 +166,9 @@ class Agent:
     seen_at: str | None = None  # the newest sign of life
     claim: str | None = None  # mine, other, none; None: its worktree is not known
     claimed_by: str | None = None
+    suspended: bool = False  # its process is stopped (ctrl-z, SIGSTOP): its state is what it will be in when it goes on
+
+    looked_at: bool = False  # a person here has looked at it as it stands now
 
     @property
     def state(self) -> str:

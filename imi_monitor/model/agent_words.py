@@ -5,11 +5,11 @@ The same words stand on the dashboard, in `imi agents` and in notifications, so 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 
-from imi_monitor.model import attention, times
+from imi_monitor.model import attention, columns, times
 from imi_monitor.model.agent import (
     CANCELLED,
     COMPLETED,
@@ -25,6 +25,7 @@ from imi_monitor.model.agent import (
     Evidence,
     Truth,
 )
+from imi_monitor.model.attention import SUSPENDED
 from imi_monitor.model.text import count, safe
 
 WORDS = {
@@ -41,7 +42,18 @@ _SURE = {LIKELY: "likely", GUESS: "a guess"}
 
 
 def doing(agent: Agent, limit: int = 120) -> str:
-    """What it does, without since when: `asks: permission prompt (Bash pytest)`, `Edit src/api.ts`, `done`."""
+    """What it does, without since when: `asks: permission prompt (Bash pytest)`, `Edit src/api.ts`, `done`; while its
+    process is stopped that is what it will go on with: `suspended: Edit src/api.ts`."""
+    told = _doing(agent, limit)
+    return f"{SUSPENDED}: {told}" if agent.suspended else told
+
+
+def since(agent: Agent, now: datetime) -> str:
+    """For how long; empty while it is suspended, as nobody told since when."""
+    return "" if agent.suspended else times.age_of(agent.truth.since, now)
+
+
+def _doing(agent: Agent, limit: int) -> str:
     truth = agent.truth
     word = WORDS.get(agent.state, agent.state)
     tool = safe(str(truth.tool), limit) if truth.tool else ""
@@ -80,17 +92,18 @@ def tokens(number: int | None) -> str:
     return f"{number / 1_000_000:.1f}M"
 
 
-def table(agents: Iterable[Agent], now: datetime) -> list[str]:
-    """One line an agent, in columns."""
-    rows = [_columns(one, now) for one in attention.ordered(agents)]
-    widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))] if rows else []
-    return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+def table(agents: Iterable[Agent], now: datetime, beside: Mapping[str, str] | None = None) -> list[str]:
+    """One line an agent, in columns; `beside` is what stands behind some names."""
+    rows = [_columns(one, now, (beside or {}).get(one.name, "")) for one in attention.ordered(agents)]
+    widths = [max(columns.cells(row[index]) for row in rows) for index in range(len(rows[0]))] if rows else []
+    padded = ([columns.pad(text, width) for text, width in zip(row, widths, strict=True)] for row in rows)
+    return ["  ".join(row).rstrip() for row in padded]
 
 
-def _columns(one: Agent, now: datetime) -> tuple[str, ...]:
+def _columns(one: Agent, now: datetime, beside: str) -> tuple[str, ...]:
     used = attention.tokens(one)
     return (
-        safe(one.name, 30), where(one), doing(one, 60), times.age_of(one.truth.since, now),
+        f"{safe(one.name, 30)} {beside}".rstrip(), where(one), doing(one, 60), since(one, now),
         f"{tokens(used)} tok" if used is not None else "", source(one),
         f"works where {safe(one.claimed_by or '?', 40)} holds the claim!" if one.intruder else "",
     )  # fmt: skip
@@ -108,6 +121,11 @@ def explanation(agent: Agent, now: datetime) -> list[str]:
     truth = agent.truth
     lines = [
         f"{safe(agent.name, 60)} in {where(agent)}: {doing(agent)}, since {times.age_of(truth.since, now)}",
+        *(
+            ["its process is suspended (ctrl-z, SIGSTOP): nothing goes on until it is continued"]
+            if agent.suspended
+            else []
+        ),
         f"learnt from: {source(agent)}",
         "",
         "this decided:" if truth.used else "nothing tells what it does",
@@ -133,7 +151,7 @@ def known(agent: Agent, now: datetime) -> Sequence[tuple[str, str]]:
     window = f" of {tokens(facts.context_size)}" if facts.context_size else ""
     pairs = (
         ("session", agent.session),
-        ("process", str(agent.pid) if agent.pid is not None else None),
+        ("process", f"{agent.pid}{', suspended' if agent.suspended else ''}" if agent.pid is not None else None),
         ("folder", agent.cwd),
         ("program", f"{agent.cli} {facts.version or ''}".strip()),
         ("model", facts.model),
@@ -176,7 +194,7 @@ def data(agent: Agent) -> dict[str, object]:
         "id": agent.id, "cli": agent.cli, "name": agent.name,
         "host": agent.key.host if agent.key else None, "repo": agent.key.repo if agent.key else None,
         "worktree": agent.key.worktree if agent.key else None,
-        "state": agent.state, "since": truth.since, "detail": truth.detail,
+        "state": agent.state, "suspended": agent.suspended, "since": truth.since, "detail": truth.detail,
         "tool": asdict(truth.tool) if truth.tool else None, "source": truth.source, "confidence": truth.confidence,
         "seen_at": agent.seen_at, "ended": truth.ended, "group": attention.group(agent), "session": agent.session,
         "pid": agent.pid, "cwd": agent.cwd, "claim": agent.claim, "claimed_by": agent.claimed_by,

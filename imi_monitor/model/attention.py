@@ -15,17 +15,18 @@ ASKS: Final = "asks"
 INTRUDES: Final = "intrudes"
 FAILS: Final = "failed"
 DIED: Final = "dead"
+SUSPENDED: Final = "suspended"  # its process is stopped: nothing goes on until a person continues it
 WORKS: Final = "works"
 UNCLEAR: Final = "unknown"
 IDLE: Final = "idle"  # it is there, and its turn is over
 ENDED: Final = "ended"
 
-STANDINGS: Final = (ASKS, INTRUDES, FAILS, DIED, WORKS, UNCLEAR, IDLE, ENDED)
+STANDINGS: Final = (ASKS, INTRUDES, FAILS, DIED, SUSPENDED, WORKS, UNCLEAR, IDLE, ENDED)
 """In the order in which they want a person."""
 
 GROUPS: Final = ("Needs you", "Working", "Unknown", "Idle", "Done", "Dead")
-_GROUP_OF: Final = {ASKS: "Needs you", INTRUDES: "Needs you", FAILS: "Needs you", DIED: "Dead", WORKS: "Working",
-                    UNCLEAR: "Unknown", IDLE: "Idle", ENDED: "Done"}  # fmt: skip
+_GROUP_OF: Final = {ASKS: "Needs you", INTRUDES: "Needs you", FAILS: "Needs you", DIED: "Dead", SUSPENDED: "Idle",
+                    WORKS: "Working", UNCLEAR: "Unknown", IDLE: "Idle", ENDED: "Done"}  # fmt: skip
 
 
 def over(agent: Agent) -> bool:
@@ -34,8 +35,8 @@ def over(agent: Agent) -> bool:
 
 
 def standing(agent: Agent) -> str:
-    """One of STANDINGS. What nobody can tell is unclear, never idle."""
-    if agent.state in (DEAD, FAILED):
+    """One of STANDINGS. What nobody can tell is unclear, never idle; who broke and is over has ended, once it was looked at."""
+    if agent.state in (DEAD, FAILED) and not (agent.looked_at and over(agent)):
         return DIED if agent.state == DEAD else FAILS
     if over(agent):
         return ENDED
@@ -43,6 +44,8 @@ def standing(agent: Agent) -> str:
         return ASKS
     if agent.intruder:
         return INTRUDES
+    if agent.suspended:
+        return SUSPENDED
     if agent.state in WORKING:
         return WORKS
     return IDLE if agent.state in (COMPLETED, CANCELLED) else UNCLEAR

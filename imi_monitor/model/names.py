@@ -70,6 +70,30 @@ def agent_problem(agent: str) -> str | None:
     return None
 
 
+def label_problem(text: str, most: int = 40) -> str | None:
+    """What is wrong with a role or a team: one short line that is shown in tables."""
+    if not text.isprintable():
+        return "holds control or invisible characters"
+    return f"is {len(text)} characters long: at most {most}" if len(text) > most else None
+
+
+def emoji_problem(text: str) -> str | None:
+    """What is wrong with an agent's sign: every terminal has to agree how wide it is."""
+    from imi_monitor.model.columns import cells
+
+    if "\u200d" in text:
+        return "is put together of several, whose width no two terminals agree about: use a single one"
+    if not text.isprintable() or text.isspace():
+        return "holds control or invisible characters"
+    wide = cells(text)
+    return None if 0 < wide <= 2 and len(text) <= 4 else f"is {wide} columns wide: at most two, as one emoji is"
+
+
+def plain_emoji(text: str) -> str:
+    """Without the mark that asks for colours, as some terminals make it wider for that and some do not."""
+    return text.replace("\ufe0f", "")
+
+
 def directory_name(prefix: str, name: str) -> str:
     """`feat-` and `user-auth` -> `feat-user-auth`; a name that already has the prefix keeps it once."""
     return name if name.startswith(prefix) else prefix + name

@@ -1,6 +1,8 @@
-"""Agents we have met: who, of what kind, on which machine, when first and last."""
+"""Agents we have met: who, of what kind, on which machine, when first and last; and what a person says of them."""
 
 from __future__ import annotations
+
+from imi_monitor.store import events
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,6 +16,23 @@ class Agent:
 
     def __init__(self, row: tuple[object, ...]) -> None:
         self.name, self.kind, self.host, self.status, self.first_seen_at, self.last_seen_at = map(str, row)
+
+
+class Description:
+    """What a person says of an agent; None was not said. Foreign text, as others write into the registry too."""
+
+    __slots__ = ("emoji", "role", "team")
+
+    def __init__(self, emoji: str | None = None, role: str | None = None, team: str | None = None) -> None:
+        self.emoji = emoji
+        self.role = role
+        self.team = team
+
+    def data(self) -> dict[str, object]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+NOT_DESCRIBED = Description()
 
 
 def kind_of(agent: str) -> str:
@@ -55,3 +74,26 @@ def released(connection: sqlite3.Connection, agent: str) -> None:
         "UPDATE agents SET status = 'idle' WHERE name = ? AND NOT EXISTS (SELECT 1 FROM claims WHERE agent_id = ?)",
         (agent, agent),
     )
+
+
+def described(connection: sqlite3.Connection) -> dict[str, Description]:
+    """What is said of each agent of whom anything is."""
+    rows = connection.execute(
+        "SELECT name, emoji, role, team FROM agents WHERE coalesce(emoji, role, team) IS NOT NULL"
+    )
+    return {str(name): Description(*said) for name, *said in rows}
+
+
+def describe(connection: sqlite3.Connection, name: str, said: dict[str, str | None]) -> Description | None:
+    """Note what is said of an agent, None taking it back; gives all that is said now, None when nobody is called so."""
+    wanted = {column: said[column] for column in Description.__slots__ if column in said}
+    row = connection.execute("SELECT emoji, role, team FROM agents WHERE name = ?", (name,)).fetchone()
+    if row is None:
+        return None
+    now = Description(**{**dict(zip(Description.__slots__, row, strict=True)), **wanted})
+    if now.data() != Description(*row).data():
+        connection.execute(
+            "UPDATE agents SET emoji = ?, role = ?, team = ? WHERE name = ?", (now.emoji, now.role, now.team, name)
+        )
+        events.record(connection, "agent.described", agent_id=name, data=now.data())
+    return now

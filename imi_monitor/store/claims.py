@@ -12,7 +12,7 @@ from imi_monitor import host
 from imi_monitor.model import names
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
-from imi_monitor.store import granting
+from imi_monitor.store import granting, tasks
 from imi_monitor.store.granting import Wish
 
 TYPE_CHECKING = False
@@ -140,6 +140,7 @@ def hand_back(connection: sqlite3.Connection, before: Claim, reserved_epoch: int
     )  # fmt: skip
     if epoch is None:
         raise _changed(reserved)
+    tasks.go_along(connection, (before.repo_name, before.worktree_name), before.epoch, epoch)
     connection.execute(
         f"UPDATE claims SET claimed_at = ?, heartbeat_at = ?, heartbeat_uptime = ?, boot = ? {_KEY}",
         (
@@ -170,7 +171,7 @@ def rename(connection: sqlite3.Connection, repo_name: str, old: str, new: str) -
     ).fetchone()[0]
     connection.execute(f"DELETE FROM claims {_KEY} AND agent_id IS NULL", (repo_name, new))
     connection.execute(f"DELETE FROM automatic_claims {_KEY}", (repo_name, new))
-    for table in ("claims", "claim_history", "automatic_claims"):
+    for table in ("claims", "claim_history", "automatic_claims", "tasks"):
         connection.execute(
             f"UPDATE {table} SET worktree_name = ?, epoch = epoch + ? {_KEY}", (new, base or 0, repo_name, old)
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from imi_monitor import host
 from imi_monitor.model import times
 from imi_monitor.model.names import OURS
-from imi_monitor.store import agents, events
+from imi_monitor.store import agents, events, tasks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -144,6 +144,8 @@ def _opened(connection: sqlite3.Connection, key: tuple[str, str], wish: Wish, at
         (wish.agent, at, *key),
     )
     if not is_ours(wish.agent):
+        if wish.task is not None:
+            tasks.begin(connection, key, epoch, wish.task, at)
         agents.seen(connection, wish.agent, wish.process.host, at)
         data: dict[str, object] = {"epoch": epoch, "task": wish.task, **about}
         events.record(connection, "worktree.claimed", *key, agent_id=wish.agent, epoch=epoch, data=data)

@@ -36,4 +36,9 @@ def tidy(connection: sqlite3.Connection) -> int:
         " FROM claim_history WHERE released_at IS NOT NULL ORDER BY claimed_at LIMIT ?)",
         (max(0, min(_BITE, surplus)),),
     ).rowcount
+    if grants:
+        connection.execute(
+            "DELETE FROM tasks WHERE NOT EXISTS (SELECT 1 FROM claim_history AS g WHERE g.repo_name = tasks.repo_name"
+            " AND g.worktree_name = tasks.worktree_name AND g.epoch = tasks.epoch)"
+        )
     return int(events + grants)

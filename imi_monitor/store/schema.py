@@ -307,8 +307,36 @@ DROP INDEX IF EXISTS events_by_type;
 DROP INDEX IF EXISTS events_unpublished;
 """
 
+# Version 4: tasks, one row for each that a claim named, as a claim that is renewed may go on to another; who had it and how
+# the claim ended stands in its grant. And what a person says of an agent.
+_TASKS = """
+CREATE TABLE tasks (
+    repo_name TEXT NOT NULL,
+    worktree_name TEXT NOT NULL,
+    epoch INTEGER NOT NULL,
+    task_id TEXT NOT NULL,
+    started_at TEXT NOT NULL,
+    ended_at TEXT,
+    outcome TEXT,
+    outcome_from TEXT,
+    PRIMARY KEY (repo_name, worktree_name, epoch, task_id)
+) WITHOUT ROWID;
+INSERT OR IGNORE INTO tasks (repo_name, worktree_name, epoch, task_id, started_at)
+    SELECT repo_name, worktree_name, epoch, task_id, claimed_at FROM claim_history WHERE task_id IS NOT NULL;
+INSERT OR IGNORE INTO tasks (repo_name, worktree_name, epoch, task_id, started_at)
+    SELECT repo_name, worktree_name, epoch, task_id, claimed_at FROM claims
+    WHERE agent_id IS NOT NULL AND task_id IS NOT NULL AND claimed_at IS NOT NULL;
+UPDATE tasks SET ended_at = (
+    SELECT c.heartbeat_at FROM claims AS c WHERE c.repo_name = tasks.repo_name
+    AND c.worktree_name = tasks.worktree_name AND c.epoch = tasks.epoch AND c.task_id <> tasks.task_id
+);
+ALTER TABLE agents ADD COLUMN emoji TEXT;
+ALTER TABLE agents ADD COLUMN role TEXT;
+ALTER TABLE agents ADD COLUMN team TEXT;
+"""
+
 # Index + 1 is the version that a migration leads to. Never edit one that was released: add another.
-MIGRATIONS: tuple[str, ...] = (_IMI_TABLES + _IMI_COLUMNS + _OUR_TABLES, _SESSIONS, _LEANER)
+MIGRATIONS: tuple[str, ...] = (_IMI_TABLES + _IMI_COLUMNS + _OUR_TABLES, _SESSIONS, _LEANER, _TASKS)
 
 VERSION = len(MIGRATIONS)
 # "iMi+" in `PRAGMA application_id`: version 1 alone could be any program's file.

@@ -29,7 +29,10 @@ def tidy(connection: sqlite3.Connection, keep_days: int = KEEP_DAYS) -> int:
     victim = _victim(connection, keep_days)
     if victim is None:
         return 0
+    from imi_monitor.store import task_reading  # only now: every command asks whether something is due
+
     seq, ident, agent = victim
+    task_reading.settle(connection, seq)
     gone = 0
     for table in ("session_events", "tool_calls", "artifacts"):
         gone += connection.execute(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from imi_monitor import host
 from imi_monitor.model import times
 from imi_monitor.model.errors import RegistryError
-from imi_monitor.store import agents, claims, db, granting, queue
+from imi_monitor.store import agents, claims, db, granting, queue, tasks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -187,6 +187,8 @@ def _renew(connection: sqlite3.Connection, claim: Claim, wish: Wish) -> bool:
         ),
     ).rowcount  # fmt: skip
     if changed == 1:
+        if wish.task is not None and wish.task != claim.task_id:
+            tasks.begin(connection, (claim.repo_name, claim.worktree_name), claim.epoch, wish.task, at)
         _sign_of_life(connection, claim, process.host, at)
     return changed == 1
 
@@ -222,8 +224,12 @@ def release(
     *,
     force: bool = False,
     reason: str | None = None,
+    outcome: str | None = None,
 ) -> tuple[bool, Claim]:
-    """Give the claim of this epoch back, or with `force` take it from whoever has it; (whether, the claim before)."""
+    """Give the claim of this epoch back, or with `force` take it from whoever has it; (whether, the claim before).
+
+    `outcome` is what came of its task, by whoever gives it back.
+    """
     claim = claims.current(connection, repo_name, worktree_name)
     if claim.agent_id is None:
         return False, claim
@@ -232,6 +238,8 @@ def release(
     freed = granting.vacate(connection, claim, how, by=agent, reason=reason, holder=holder, epoch=epoch)
     if freed:
         queue.strike_out_gone(connection, repo_name, worktree_name)
+        if outcome is not None:
+            tasks.tell(connection, claim, outcome)
     return freed, claim
 
 

@@ -11,16 +11,17 @@ from datetime import datetime
 from textual.content import Content
 
 from imi_monitor.model import agent_words, attention, columns
-from imi_monitor.model.agent import EXACT, GUESS, Agent, Truth
-from imi_monitor.model.attention import ASKS, DIED, ENDED, FAILS, IDLE, INTRUDES, UNCLEAR, WORKS
+from imi_monitor.model.agent import EXACT, GUESS, WORKING, Agent, Truth
+from imi_monitor.model.attention import ASKS, DIED, ENDED, FAILS, IDLE, INTRUDES, SUSPENDED, UNCLEAR, WORKS
 from imi_monitor.model.snapshot import NOT_LOOKED_FOR, Snapshot, Worktree
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells
 from imi_monitor.ui.cells import MUTED
 
 SIGNS = {ASKS: ("◆", "$warning"), INTRUDES: ("⚠", "$error"), FAILS: ("!", "$error"), DIED: ("✗", "$error"),
-         WORKS: ("▸", "$accent"), UNCLEAR: ("?", MUTED), IDLE: ("✓", "$success"), ENDED: ("·", MUTED)}  # fmt: skip
-_CERTAIN = (INTRUDES, ENDED, UNCLEAR)  # no guess, whatever its state is
+         SUSPENDED: ("‖", "$warning"), WORKS: ("▸", "$accent"), UNCLEAR: ("?", MUTED), IDLE: ("✓", "$success"),
+         ENDED: ("·", MUTED)}  # fmt: skip
+_CERTAIN = (INTRUDES, SUSPENDED, ENDED, UNCLEAR)  # no guess, whatever its state is
 _LONGEST = 300
 
 
@@ -41,13 +42,17 @@ def glyph(agent: Agent) -> Content:
 def word(agent: Agent) -> str:
     """How it stands in one word; a guess is marked as one."""
     stands = attention.standing(agent)
-    told = stands if stands in (INTRUDES, ENDED) else agent_words.WORDS.get(agent.state, safe(agent.state, 20))
+    told = (
+        stands if stands in (INTRUDES, SUSPENDED, ENDED) else agent_words.WORDS.get(agent.state, safe(agent.state, 20))
+    )
     return f"~{told}" if agent.truth.confidence == GUESS and stands not in _CERTAIN else told
 
 
 def span(agent: Agent, now: datetime) -> str:
     """For how long it stands so; nothing when nobody knows since when."""
-    return cells.age(agent.truth.since, now) if agent.truth.since else ""
+    if agent.truth.since is None or attention.standing(agent) == SUSPENDED:  # when it was stopped nobody told
+        return ""
+    return cells.age(agent.truth.since, now)
 
 
 def source(truth: Truth) -> str:
@@ -64,6 +69,13 @@ def token_count(number: int | None) -> str:
 
 def doing(agent: Agent, *, short: bool = False) -> Content:
     """What it does, waits for, or came to. In `short`, with its state in front, for rows that have no column for that."""
+    told = _doing(agent, short=short)
+    if not agent.suspended or (not short and attention.standing(agent) == SUSPENDED):
+        return told
+    return Content.styled(f"{SUSPENDED}: " if told.plain else SUSPENDED, "$warning").append(told)
+
+
+def _doing(agent: Agent, *, short: bool) -> Content:
     stands = attention.standing(agent)
     if stands == ASKS:
         return _headed("asks", "$warning bold", waits_for(agent, short=short), "", short=short)
@@ -73,12 +85,13 @@ def doing(agent: Agent, *, short: bool = False) -> Content:
         return _headed("failed", "$error", agent.truth.detail or "why is not known", "", short=short)
     if stands == DIED:
         return _headed("dead", "$error", _last_words(agent), MUTED, short=short)
-    if stands == WORKS:
+    if stands == WORKS or (stands == SUSPENDED and agent.state in WORKING):
         return _working(agent, short=short)
     detail = agent.truth.detail or agent.facts.last_message or ""
     if stands == UNCLEAR and agent.facts.format_note:  # `unknown (format) claude 9.9.9: …`
         detail = agent.facts.format_note.removeprefix("unknown ")
-    return _headed(word(agent), style(agent), detail, MUTED, short=short)
+    head = agent_words.WORDS.get(agent.state, safe(agent.state, 20)) if stands == SUSPENDED else word(agent)
+    return _headed(head, style(agent), detail, MUTED, short=short)
 
 
 def waits_for(agent: Agent, *, short: bool = False) -> str:

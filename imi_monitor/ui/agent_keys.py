@@ -98,6 +98,7 @@ class AgentKeys(Home):
         """Its own pane, where that is known; else its worktree in the list."""
         from imi_monitor.ui import opening
 
+        self._looked_at(agent)
         tree, around = self.tree_of(agent.key), opening.multiplexer()
         if tree is None:
             self.say("it works in none of the worktrees shown here", bad=True)
@@ -113,6 +114,16 @@ class AgentKeys(Home):
         if agent is not None:
             self.go_to_agent(agent)
 
+    def looked_at(self, screen: object) -> None:
+        """A screen was left: if it was about one agent alone, that one was looked at."""
+        if getattr(screen, "about_one_agent", False):
+            self._looked_at(self.agent(getattr(screen, "agent_id", None)))
+
+    def _looked_at(self, agent: Agent | None) -> None:
+        """Who died or failed and is over stays on top until then, and no longer."""
+        if agent is not None and self._engine is not None and attention.over(agent) and attention.needs_somebody(agent):
+            self._engine.looked_at(agent)
+
     # -- a peek -----------------------------------------------------------------------------------------------------
 
     def do_peek(self) -> None:
@@ -125,5 +136,5 @@ class AgentKeys(Home):
         if agent is not None:
             peek = Peek(agent.key, self._surroundings)
             peek.agent_id = agent.id
-            self.push_screen(peek)
+            self.push_screen(peek, lambda _: self.looked_at(peek))
             self.call_after_refresh(self._draw)

@@ -80,7 +80,7 @@ class Doing(AgentKeys):
             return
         made = view(self._selected, self._surroundings)
         made.agent_id = agent.id if agent is not None else None
-        self.push_screen(made)
+        self.push_screen(made, lambda _: self.looked_at(made))
         self.call_after_refresh(self._draw)
 
     def action_act(self, word: str) -> None:

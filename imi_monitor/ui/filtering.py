@@ -26,7 +26,8 @@ STATES: dict[str, tuple[str, Test]] = {
     "mine": ("you hold it", lambda facts, tree: tree.claim is not None and tree.claim.agent == facts.me),
     "stale": ("its holder is silent", lambda facts, tree: facts.claim_state(tree) == "stale"),
     "asking": ("an agent waits for you there", lambda facts, tree: facts.stands(tree, attention.ASKS)),
-    "working": ("an agent works there", lambda facts, tree: any(one.state in WORKING for one in facts.agents_in(tree))),
+    "working": ("an agent works there", lambda facts, tree: any(one.state in WORKING and not one.suspended
+                                                                for one in facts.agents_in(tree))),
     "intruded": ("an agent is where another holds the claim", lambda facts, tree: any(map(_intrudes, facts.agents_in(tree)))),
     "failed": ("an agent failed there", lambda facts, tree: facts.stands(tree, attention.FAILS)),
     "dead": ("its holder or an agent there is dead", lambda facts, tree: facts.claim_state(tree) == "dead"

@@ -73,7 +73,8 @@ def _counts(facts: Facts) -> list[tuple[str, str, str]]:
     dead = agents[attention.DIED] + sum(
         state == "dead" and not _death_seen(facts, tree) for state, tree in zip(states, trees, strict=True)
     )
-    working = sum(one.state in WORKING for found in facts.agents.values() for one in found)
+    working = sum(one.state in WORKING and not one.suspended for found in facts.agents.values() for one in found)
+    suspended = agents[attention.SUSPENDED]
     missing = sum(tree.missing for tree in trees)
     busy = 0 if working else len(facts.busy_ends)
     claimed = len(trees) - states.count("free")
@@ -85,6 +86,7 @@ def _counts(facts: Facts) -> list[tuple[str, str, str]]:
         (agents[attention.FAILS], f"{agents[attention.FAILS]} failed", "$error", "is:failed"),
         (dead, f"{dead} dead", "$error", "is:dead"),
         (states.count("stale"), f"{states.count('stale')} stale", "$warning", "is:stale"),
+        (suspended, f"{suspended} suspended", "$warning", ""),
         (missing, f"{missing} missing", "$error", "is:missing"),
         (working, f"{working} working", "$accent", "is:working"),
         (busy, f"{busy} busy", "$accent", "is:busy"),

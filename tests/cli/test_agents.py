@@ -53,3 +53,12 @@ def test_an_agents_claim_names_it(codex: Repo, repo: Repo) -> None:
     (one,) = imi("agents", "--json", cwd=repo.path).data["agents"]
     assert (one["name"], one["claim"]) == ("codex", "other")
     assert "works where claude-1 holds the claim!" in imi("agents", cwd=repo.path).out
+
+
+def test_what_is_said_of_an_agent_stands_beside_its_name(codex: Repo, repo: Repo) -> None:
+    assert imi("claim", "feat-a", "--agent", "codex-9", cwd=repo.path).code == 0
+    assert imi("agents", "describe", "codex-9", "--emoji", "🦊", "--team", "web", cwd=repo.path).code == 0
+    (one,) = imi("agents", "--json", cwd=repo.path).data["agents"]
+    assert (one["emoji"], one["team"], one["role"]) == ("🦊", "web", None)
+    assert "codex-9 🦊 (web)  feat-a  unknown" in imi("agents", cwd=repo.path).out
+    assert "described as: 🦊 team web" in imi("agents", "explain", "codex-9", cwd=repo.path).out

@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from imi_monitor.model import agent as states
-from imi_monitor.model import attention
+from imi_monitor.model import agent_words, attention
 from imi_monitor.model.agent import Agent, Facts
+from imi_monitor.ui import agent_cells
 from tests.ui import agent_worlds as made
 from tests.ui.worlds import ago
 
@@ -88,3 +89,41 @@ def test_numbers_that_nobody_told_are_not_zero() -> None:
     assert attention.context(one(states.RUNNING, facts=Facts(context_used=5))) is None
     for size, share in ((0, None), (-3, None), (10, 0.5), (4, 1.0)):
         assert attention.context(one(states.RUNNING, facts=Facts(context_used=5, context_size=size))) == share
+
+
+@pytest.mark.parametrize(
+    ("agent", "stands", "told"),
+    [
+        (one(states.RUNNING), "suspended", "suspended: "),
+        (one(states.COMPLETED), "suspended", "suspended: done"),
+        (one(states.UNKNOWN), "suspended", "suspended: unknown"),
+        (one(states.WAITING), "asks", "suspended: asks"),
+        (one(states.FAILED), "failed", "suspended: failed"),
+        (one(states.RUNNING, claim="other"), "intrudes", "suspended: "),
+    ],
+)
+def test_who_is_suspended_is_said_to_be_and_keeps_what_needs_a_person(agent: Agent, stands: str, told: str) -> None:
+    stopped = replace(agent, suspended=True)
+    assert attention.standing(stopped) == stands
+    assert agent_words.doing(stopped).startswith(told)
+    for short in (True, False):
+        row = agent_cells.doing(stopped, short=short).plain
+        assert "suspended" in (row if short else f"{agent_cells.word(stopped)} {row}")
+        assert "suspended" not in agent_cells.doing(agent, short=short).plain
+    assert agent_words.data(stopped)["suspended"] is True and agent_words.data(agent)["suspended"] is False
+
+
+@pytest.mark.parametrize(
+    ("agent", "stands", "group"),
+    [
+        (one(states.DEAD, ended=True), "ended", "Done"),
+        (one(states.FAILED, ended=True), "ended", "Done"),
+        (one(states.FAILED), "failed", "Needs you"),  # it is there still, and goes no further
+        (one(states.WAITING), "asks", "Needs you"),
+        (one(states.RUNNING, claim="other"), "intrudes", "Needs you"),
+    ],
+)
+def test_who_broke_and_is_over_goes_down_once_it_was_looked_at(agent: Agent, stands: str, group: str) -> None:
+    seen = replace(agent, looked_at=True)
+    assert (attention.standing(seen), attention.group(seen)) == (stands, group)
+    assert attention.needs_somebody(agent) and attention.needs_somebody(seen) == (stands != "ended")

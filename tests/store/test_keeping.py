@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from imi_monitor.store import db, events, keeping
+from imi_monitor.store import db, events, keeping, tasks
 
 
 @pytest.fixture
@@ -68,6 +68,17 @@ def test_a_claim_that_is_held_is_never_forgotten(registry: sqlite3.Connection) -
         pass
     assert registry.execute("SELECT count(*) FROM claim_history WHERE released_at IS NULL").fetchone() == (60,)
     assert count(registry, "claim_history") == 60
+
+
+def test_tasks_go_with_the_claims_that_they_were_of(registry: sqlite3.Connection) -> None:
+    db.transact(registry, grant, 60, True)
+    for epoch in range(60):
+        db.transact(registry, tasks.begin, ("app", "feat"), epoch, f"T-{epoch}", "2026")
+    while db.transact(registry, keeping.tidy):
+        pass
+    kept = [row[0] for row in registry.execute("SELECT epoch FROM tasks ORDER BY epoch")]
+    assert kept == [row[0] for row in registry.execute("SELECT epoch FROM claim_history ORDER BY epoch")]
+    assert kept == list(range(10, 60))
 
 
 def test_a_sequence_is_never_used_twice(registry: sqlite3.Connection) -> None:

@@ -73,7 +73,7 @@ def test_our_tables_are_keyed_by_names_and_iMis_keep_their_shape(whole: dict[str
     ours = whole["columns"].keys() - imi_file.COLUMNS.keys() - {"sqlite_sequence"}
     assert ours == {
         "agents", "artifacts", "automatic_claims", "claim_history", "claim_queue", "claims", "events", "operations",
-        "places", "session_events", "sessions", "tool_calls", "trash", "trust",
+        "places", "session_events", "sessions", "tasks", "tool_calls", "trash", "trust",
     }  # fmt: skip
     for table in ("claims", "claim_history", "claim_queue", "trash", "operations"):
         assert {"repo_name", "worktree_name"} <= {column[0] for column in whole["columns"][table]}
@@ -82,6 +82,7 @@ def test_our_tables_are_keyed_by_names_and_iMis_keep_their_shape(whole: dict[str
 RELEASED = (
     "08b47568c74aafa2c7479690773161c081f82715b0c891bd7f643df79c19fb7f",
     "703b86b961f019b0649a448bb4efe485e6c8e7afad3c88805a5d5e04f8edadfa",
+    "55986194aa04f0a14ff7d226760722b92bba5ca1b57ba71f5b24940067cbf4f1",
 )
 
 
@@ -108,9 +109,38 @@ def test_a_registry_of_version_1_is_brought_here_with_all_that_is_in_it(
     with closing(db.connect(str(path))) as connection:
         for name, kept in rows.items():
             if name != "sqlite_sequence":
-                assert connection.execute(f"SELECT * FROM {name}").fetchall() == kept, name
+                now = connection.execute(f"SELECT * FROM {name}").fetchall()
+                assert [row[: len(old)] for row, old in zip(now, kept, strict=True)] == kept, name
+                assert not any(any(row[len(old) :]) for row, old in zip(now, kept, strict=True)), "what is new is empty"
         renewed = db.transact(connection, taking.take, "coolcode", "pr-123", wish("claude-1", os.getpid()))
         assert renewed.how == "renewed"
+
+
+def test_the_tasks_of_earlier_claims_are_there_after_version_4(
+    tmp_path: Path, whole: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "iMi.db"
+    imi_file.make(path)
+    with monkeypatch.context() as then:
+        then.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:3])
+        then.setattr(schema, "VERSION", 3)
+        with closing(db.connect(str(path))) as connection:
+            connection.executescript("""
+            INSERT INTO claim_history (repo_name, worktree_name, epoch, agent_id, task_id, host, claimed_at, released_at,
+            ended) VALUES ('app', 'x', 1, 'a', 'T-1', 'h', '1', '2', 'released'), ('app', 'x', 2, 'a', NULL, 'h', '3', '4',
+            'released'), ('app', 'x', 3, 'a', 'T-3', 'h', '5', NULL, NULL), ('app', 'y', 1, 'b', 'T-4', 'h', '6', NULL, NULL);
+            INSERT INTO claims (repo_name, worktree_name, agent_id, epoch, task_id, claimed_at, heartbeat_at)
+            VALUES ('app', 'x', 'a', 3, 'T-5', '5', '8'), ('app', 'y', 'b', 1, 'T-4', '6', '9');
+            """)
+    assert opened(path) == whole
+    with closing(db.connect(str(path))) as connection:
+        kept = connection.execute(
+            "SELECT worktree_name, epoch, task_id, started_at, ended_at, outcome FROM tasks"
+        ).fetchall()
+    assert kept == [
+        ("x", 1, "T-1", "1", None, None), ("x", 3, "T-3", "5", "8", None), ("x", 3, "T-5", "5", None, None),
+        ("y", 1, "T-4", "6", None, None),
+    ], "a claim that was renewed for another task has ended the first"  # fmt: skip
 
 
 def test_an_older_release_of_ours_goes_through_what_it_misses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

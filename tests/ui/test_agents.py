@@ -420,6 +420,7 @@ def test_the_leads_keys(tmp_path: Path) -> None:
         ("is:dead", {"opencode"}),
         ("is:done", {"gemini"}),
         ("is:unknown", {"aider"}),
+        ("is:suspended", set()),
         ("!is:asks !is:works @c !is:intrudes", {"claude", "opencode", "copilot"}),
         ("opus", {"claude-1"}),
         ("feat-api", {"claude-1", "codex 2"}),
@@ -518,3 +519,51 @@ asyncio.run(main())
 def test_the_first_picture_waits_for_no_view() -> None:
     done = subprocess.run([sys.executable, "-c", _LOADED], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "[]", done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("width", [140, 100, 60])
+def test_a_suspended_agent_is_called_so_everywhere(tmp_path: Path, width: int) -> None:
+    stopped = replace(made.EDITS, suspended=True)
+    going_on = made.with_agents(worlds.busy(), made.EDITS)
+    world = made.with_agents(worlds.busy(), stopped)
+
+    async def play(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
+        told = {140: "suspended: Edit", 100: "1 suspended", 60: "suspended: Edit"}[
+            width
+        ]  # at 100 a row has no such column
+        await until(pilot, lambda: told in screen(app) and "‖" in screen(app) and "working" not in screen(app))
+        feed.publish(going_on)
+        await until(pilot, lambda: app._shown is going_on and "suspended" not in screen(app) and "‖" not in screen(app))
+        feed.publish(world)
+        await until(pilot, lambda: told in screen(app))
+        assert not app._notifications, "nobody is called for it"
+
+    played(play, world, str(tmp_path / "iMi.db"), (width, 40))
+    (row,) = agent_line.lines(stopped, agent_line.plan(120, [stopped.name], [stopped.key], several=False), worlds.NOW)[
+        :1
+    ]
+    assert "‖" in row.plain and " suspended " in row.plain and "src/api" in row.plain
+    told = "\n".join(line.plain for line in explained(stopped, worlds.NOW, 100))
+    assert "suspended: Edit" in told and "suspended" not in "\n".join(
+        line.plain for line in explained(made.EDITS, worlds.NOW, 100)
+    )
+
+
+@pytest.mark.parametrize("key", ["space", "E"])
+def test_who_died_stays_on_top_until_it_was_looked_at(tmp_path: Path, key: str) -> None:
+    dead = replace(made.DEAD, key=made.key("devops-ci"))
+    world = made.with_agents(worlds.busy(), dead, made.EDITS)
+
+    async def play(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
+        await until(pilot, lambda: selected(app) == "devops-ci" and "1 dead" in screen(app))
+        for wanted, looked_at in ((made.EDITS, []), (dead, [dead.id])):
+            await pilot.press("home", *([] if wanted is dead else ["down"]), key)
+            await until(pilot, lambda: isinstance(app.screen, Peek | ExplainView))
+            assert app.screen.agent_id == wanted.id  # type: ignore[attr-defined]
+            await pilot.press("escape")
+            await until(pilot, lambda: len(app.screen_stack) == 1)
+            assert feed.looked_at_them == looked_at, "who works needs no looking at"
+        feed.publish(made.with_agents(worlds.busy(), replace(dead, looked_at=True), made.EDITS))
+        await until(pilot, lambda: "1 dead" not in screen(app) and app.worktrees.listed[0].key.worktree == "feat-api")
+
+    played(play, world, str(tmp_path / "iMi.db"))

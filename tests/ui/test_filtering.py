@@ -95,3 +95,5 @@ def test_states_of_agents() -> None:
     assert those("@codex") == {"feat-api", "fix-bug", "review-123"}
     died = made.facts(DIRTY, agents=(replace(agent_worlds.DEAD, key=DIRTY.key),))
     assert [tree.key for tree in Filter("is:dead").apply(died, [DIRTY])] == [DIRTY.key]
+    stopped = made.facts(DIRTY, agents=(replace(agent_worlds.EDITS, key=DIRTY.key, suspended=True),))
+    assert Filter("is:working").apply(stopped, [DIRTY]) == [], "who is suspended works at nothing"

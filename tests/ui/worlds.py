@@ -43,10 +43,14 @@ class Feed:
     def __init__(self, *snapshots: Snapshot) -> None:
         self._given = list(snapshots)
         self._more = asyncio.Event()
+        self.looked_at_them: list[str] = []
 
     def publish(self, snapshot: Snapshot) -> None:
         self._given.append(snapshot)
         self._more.set()
+
+    def looked_at(self, agent: Agent) -> None:
+        self.looked_at_them.append(agent.id)
 
     @property
     def snapshot(self) -> Snapshot:

@@ -29,6 +29,7 @@ def release(context: Context, request: Request, found: Target, claim: Claim | No
     released, before = db.transact_lightly(
         context.connection, taking.release, claim.repo_name, found.name, who,
         claim.epoch if number is None else number, force=request.flag("force"), reason=request.text("reason"),
+        outcome=request.text("outcome"),
     )  # fmt: skip
     if not released:
         raise ownership.not_yours(context, found, before, who, number)
@@ -41,6 +42,11 @@ def refuse(context: Context, request: Request, found: Target, claim: Claim | Non
         who, number = claim_request.agent(context, request), claim_request.epoch(request)
         raise ownership.not_yours(context, found, claim, who, number)
     _refuse_others(context, request, found, claim)
+    if request.text("outcome") is not None and claim.task_id is None:
+        raise UsageError(
+            f"--outcome is of a task, and {safe(found.name)} was claimed without one: `imi claim --task TASK` names it",
+            code="bad-option",
+        )
     if not (request.flag("dirty-ok") or request.flag("force") or found.missing):
         _refuse_dirty(context, found, dirty)
     return claim
@@ -93,6 +99,7 @@ def _outcome(context: Context, request: Request, found: Target, before: Claim, w
         "released_by": who,
         "how": "forced" if forced else "released",
         "reason": request.text("reason"),
+        "outcome": request.text("outcome"),
     }
     line = f"{safe(found.name)} is free: {safe(before.agent_id or '')} gave it back"
     if forced:

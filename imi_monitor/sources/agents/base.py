@@ -29,6 +29,7 @@ class AgentProcess:
     family: frozenset[int] = frozenset()  # pids of its wrappers and children of the same program
     ancestors: tuple[int, ...] = ()  # its parents up to init, nearest first
     tty: str | None = None
+    suspended: bool = False  # it does nothing until somebody continues it
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,7 @@ class Sighting:
     evidence: tuple[Evidence, ...] = ()
     facts: Facts = field(default_factory=Facts)
     news: tuple[Happened, ...] = ()  # what was read since the last look, oldest first
+    suspended: bool = False  # its process is stopped: asked for all readers in one place
 
 
 class Reader(Protocol):

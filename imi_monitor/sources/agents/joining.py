@@ -91,7 +91,7 @@ def as_agent(one: Sighting, key: Key | None, now: datetime) -> Seen:
     agent = Agent(
         id=f"{one.cli}:{ident}", cli=one.cli, name=one.cli, key=key, cwd=one.cwd, session=one.session, pid=one.pid,
         pid_started=one.pid_started, truth=truth, facts=one.facts,
-        seen_at=max((each.at for each in one.evidence), default=None),
+        seen_at=max((each.at for each in one.evidence), default=None), suspended=one.suspended and not truth.ended,
     )  # fmt: skip
     return Seen(agent, one.news)
 
@@ -111,6 +111,7 @@ def _merge(group: Sequence[Sighting]) -> Sighting:
         evidence=tuple(each for one in group for each in one.evidence),
         facts=reduce(_facts, (one.facts for one in group)),
         news=tuple(each for one in group for each in one.news),
+        suspended=any(one.suspended for one in group),
     )
 
 

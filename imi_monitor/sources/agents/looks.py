@@ -45,14 +45,14 @@ class _Told:
     def unread(self) -> bool:
         return bool(getattr(self.reader, "unread", False))
 
-    def ask(self, world: World, touched: frozenset[str] | None) -> None:
+    def ask(self, world: World, touched: frozenset[str] | None, stopped: Mapping[int, bool]) -> None:
         try:
-            self.sightings = tuple(_with_life(one) for one in self.reader.look(world, touched))
+            self.sightings = tuple(_with_life(one, stopped) for one in self.reader.look(world, touched))
             self.folders = frozenset(self.reader.folders(world))
             self.broken = None
         except Exception as error:  # noqa: BLE001  a format that changed must not blind us to the other agents
             self.again()  # what it said last stays, as far as its processes do
-            self.sightings = tuple(_with_life(replace(one, alive=None)) for one in self.sightings)
+            self.sightings = tuple(_with_life(replace(one, alive=None), stopped) for one in self.sightings)
             self.broken = _sentence(self.reader.cli, error)
 
     def again(self) -> None:
@@ -87,11 +87,12 @@ class Looks:
         if touched is None:
             self._roots = {}
         world = World(time.time(), paths.home(), self._env, roots, processes, self._roots)
+        stopped = {one.pid: one.suspended for one in processes}
         where = [(path, os.path.dirname(path)) for path in touched or ()]
         for told in self._told:
             concerning = None if touched is None else told.concerning(where)
             if ticked or concerning or told.unread:
-                told.ask(world, concerning)
+                told.ask(world, concerning, stopped)
             else:
                 told.again()
         found = self._joined.join(one for told in self._told for one in told.sightings)
@@ -109,7 +110,7 @@ class Looks:
             self._scanned_at = now
             self._processes = self._scanned()
         elif now - self._ticked_at >= TICK * 0.9:
-            self._processes = tuple(one for one in self._processes if host.start_time(one.pid) == one.started)
+            self._processes = tuple(again for one in self._processes if (again := _again(one)) is not None)
         return self._processes
 
     def _scanned(self) -> tuple[AgentProcess, ...]:
@@ -122,12 +123,27 @@ class Looks:
             return self._processes
 
 
+def _again(one: AgentProcess) -> AgentProcess | None:
+    """The same process a little later; None when it has ended."""
+    started, suspended = host.life(one.pid)
+    if started != one.started:
+        return None
+    return one if suspended == one.suspended else replace(one, suspended=suspended)
+
+
 def _sentence(who: str, error: Exception) -> str:
     return f"{who} cannot be read: {type(error).__name__}: {error}"
 
 
-def _with_life(one: Sighting) -> Sighting:
-    """Who names a process but could not say whether it lives is asked about here, once for all."""
-    if one.alive is None and one.pid is not None and one.pid_started is not None:
-        return replace(one, alive=host.start_time(one.pid) == one.pid_started)
-    return one
+def _with_life(one: Sighting, stopped: Mapping[int, bool]) -> Sighting:
+    """Who names a process but could not say whether it lives is asked about here, once for all; and whether it is suspended
+    if it is none of the agent processes that were looked at."""
+    if one.pid is None or one.alive is False or (one.alive is None and one.pid_started is None):
+        return one
+    if one.alive and one.pid in stopped:
+        alive, suspended = True, stopped[one.pid]
+    else:
+        started, suspended = host.life(one.pid)
+        alive = one.alive or started == one.pid_started
+    told = alive, alive and suspended
+    return one if told == (one.alive, one.suspended) else replace(one, alive=told[0], suspended=told[1])

@@ -19,6 +19,8 @@ WAITING = Binding("w", "waiting", "Next waiting")
 class OfAgentView(View):
     """`agent_id` is given by whoever opens it; where there is none, the view says so."""
 
+    about_one_agent = True  # who leaves it has looked at that one
+
     @property
     def agents(self) -> tuple[Agent, ...]:
         return attention.ordered(self.snapshot.agents) if self.snapshot is not None else ()

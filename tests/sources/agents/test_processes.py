@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -173,7 +174,13 @@ def test_a_zombie_is_gone_and_a_stopped_one_is_there(here: Here) -> None:
         one = here.one()
         os.kill(process.pid, signal.SIGSTOP)
         soon(lambda: host.suspended(process.pid))
-        assert here.agents() == [one]
+        assert here.agents() == [replace(one, suspended=True)]
+        sighting = bare.make().look(World(0.0, str(here.tmp), {}, (str(here.cwd),), tuple(here.agents())), None)[0]
+        assert "claude process is suspended (ctrl-z, SIGSTOP)" in sighting.evidence[0].says
+        here.grow_old(process.pid)
+        assert here.agents()[0].suspended
+        os.kill(process.pid, signal.SIGCONT)
+        soon(lambda: here.agents() == [one])
         here.grow_old(process.pid)
         os.kill(process.pid, signal.SIGKILL)
         soon(lambda: host.start_time(process.pid) is None)
@@ -256,11 +263,15 @@ def test_psutil_finds_the_same(here: Here) -> None:
     node = named(here.tmp / "n", "node", SHELL)
     codex = named(here.tmp / "vendor", "codex")
     wrapper = script(here.tmp / "node_modules/@openai/codex/bin/codex.js", f"{codex} 60\nexit $?\n")
-    with running([node, wrapper], here.cwd), running([named(here.tmp, "claude"), "60"], here.cwd):
+    with running([node, wrapper], here.cwd), running([named(here.tmp, "claude"), "60"], here.cwd) as process:
         soon(lambda: len(here.agents()) == 2 and all(one.argv[-1] == "60" for one in here.agents()))
         theirs = [one for one in processes_psutil.scan() if one.cwd == str(here.cwd)]
         assert [_without_moment(one) for one in theirs] == [_without_moment(one) for one in here.agents()]
         assert all(abs(left.began_at - right.began_at) < 5 for left, right in zip(theirs, here.agents(), strict=True))
+        assert not any(one.suspended for one in theirs)
+        os.kill(process.pid, signal.SIGSTOP)
+        soon(lambda: host.suspended(process.pid))
+        assert {one.pid for one in processes_psutil.scan() if one.suspended} == {process.pid}
     assert [one for one in processes_psutil.scan() if one.cwd == str(here.cwd)] == []
 
 

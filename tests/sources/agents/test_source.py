@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -210,6 +211,37 @@ def test_a_process_that_ends_is_dead_within_moments_though_no_file_tells(tmp_pat
     try:
         play(tmp_path, [Processes()], work, [process])
     finally:
+        child.wait()
+
+
+@pytest.mark.parametrize("scanned", [True, False])
+def test_a_process_that_is_stopped_is_suspended_until_it_is_continued(tmp_path: Path, scanned: bool) -> None:
+    """Whether its program is recognised among all processes, or only named by its session."""
+    child = subprocess.Popen(["sleep", "60"])
+    started = host.start_time(child.pid)
+    assert started is not None
+
+    class Records(Broken):
+        cli = "fake"
+
+        def look(self, world: World, touched: frozenset[str] | None) -> Sequence[Sighting]:
+            evidence = (Evidence("registry", "running", at, "it says so", standing=True),)
+            return [Sighting("fake", "s", str(tmp_path / "feat-a"), child.pid, started, True, evidence=evidence)]
+
+    async def work(_: AgentsSource, notes: Notes) -> None:
+        await notes.until(lambda: notes.seen and not notes.seen[0].suspended)
+        child.send_signal(signal.SIGSTOP)
+        await notes.until(lambda: notes.seen[0].suspended)
+        assert (notes.seen[0].state, notes.seen[0].truth.ended) == ("running", False)
+        child.send_signal(signal.SIGCONT)
+        await notes.until(lambda: not notes.seen[0].suspended)
+
+    at = times.stamp()
+    process = AgentProcess("fake", child.pid, started, str(tmp_path / "feat-a"), ("sleep",), 0.0)
+    try:
+        play(tmp_path, [Records()], work, [process] if scanned else [])
+    finally:
+        child.kill()
         child.wait()
 
 

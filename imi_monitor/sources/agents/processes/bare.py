@@ -30,7 +30,8 @@ class Bare:
 
 def _sighting(one: AgentProcess) -> Sighting:
     began = times.stamp(datetime.fromtimestamp(one.began_at, UTC))
-    says = f"a {one.cli} process is there (pid {one.pid}); nothing tells what it does"
+    what = "suspended (ctrl-z, SIGSTOP): nothing goes on until it is continued" if one.suspended else "there"
+    says = f"a {one.cli} process is {what} (pid {one.pid}); nothing tells what it does"
     return Sighting(
         cli=one.cli, session=None, cwd=one.cwd, pid=one.pid, pid_started=one.started, alive=True,
         evidence=(Evidence(source="process", state=UNKNOWN, at=began, says=says, standing=True),),

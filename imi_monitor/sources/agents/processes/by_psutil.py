@@ -14,6 +14,7 @@ from imi_monitor.sources.agents.processes.folding import Found
 from imi_monitor.sources.agents.processes.procfs import Stat
 from imi_monitor.sources.agents.processes.programs import Named, name
 
+_STOPPED = (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
 _started: dict[tuple[int, float], str | None] = {}  # (pid, began) -> as host tells it: that costs a `ps`
 
 
@@ -51,7 +52,8 @@ def _found(process: psutil.Process, named: Named, argv: tuple[str, ...]) -> Foun
     if started is None:
         return None
     where = cwd_of(process.pid)
-    stat = Stat(process.pid, process.info["name"], "S", process.info["ppid"] or 0, started, _terminal(process))
+    state = "T" if process.info["status"] in _STOPPED else "S"
+    stat = Stat(process.pid, process.info["name"], state, process.info["ppid"] or 0, started, _terminal(process))
     return Found(stat, named, argv, where, where, began)
 
 

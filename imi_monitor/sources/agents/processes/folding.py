@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from imi_monitor import host
 from imi_monitor.sources.agents.base import AgentProcess
 from imi_monitor.sources.agents.processes.procfs import Stat
 from imi_monitor.sources.agents.processes.programs import Named
@@ -63,6 +64,7 @@ def _agent(
     return AgentProcess(
         cli=one.named.cli, pid=head, started=one.stat.started, cwd=cwd, argv=one.argv, began_at=one.began_at,
         family=frozenset(_tree(top, children)) - {head}, ancestors=ancestors, tty=one.stat.tty,
+        suspended=one.stat.state in host.STOPPED,
     )  # fmt: skip
 
 

@@ -1,0 +1,141 @@
+"""`imi tasks`: what was worked on under claims, by whom, in which sessions, and what came of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from imi_monitor.actions import listing, moments
+from imi_monitor.actions import sessions as asking
+from imi_monitor.actions.base import Action, Option, Outcome
+from imi_monitor.actions.claims import ENDINGS
+from imi_monitor.model import tasks as model
+from imi_monitor.model import times
+from imi_monitor.model.agent import FAILED
+from imi_monitor.model.columns import Column, table
+from imi_monitor.model.errors import UsageError
+from imi_monitor.model.text import safe
+from imi_monitor.store import db, task_reading
+from imi_monitor.store.task_reading import Filter, Task
+
+if TYPE_CHECKING:
+    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.context import Context
+    from imi_monitor.store.agents import Description
+    from imi_monitor.store.session_reading import Session
+
+_USUAL = 50
+_SHORT = 8
+_ENDS = {
+    model.NEXT_TASK: "went on to the next",
+    "worktree_removed": "worktree removed",
+    "worktree_missing": "worktree gone",
+}
+_COLUMNS = (
+    Column("Task", least=10), Column("Agent", least=14), Column("Role", least=4, rank=4), Column("Team", least=4, rank=3),
+    Column("Worktree", least=8), Column("Outcome"), Column("For", right=True), Column("Began", rank=1),
+    Column("Ended", least=10, rank=2), Column("Sessions", least=8, rank=5), Column("Repository", least=6, rank=6),
+)  # fmt: skip
+
+
+class Tasks(Action):
+    words = ("tasks",)
+    label = "Tasks"
+    help = "what agents worked on: one line for each task of `imi claim --task`, the last one first"
+    more = f"""Outcomes: {", ".join(model.OUTCOMES)}. It is what `imi release --outcome` said, else how the turn ended in
+    which the claim was given back, or the last one before; without a session that tells it is unknown. For how many each
+    agent completed: `imi stats --by agent`."""
+    options = (
+        asking.AGENT,
+        Option("team", "only of agents in this team (`imi agents describe`)", value="TEAM"),
+        Option("session", "only those that this session worked on: the beginning of its id", value="ID"),
+        asking.WORKTREE,
+        Option("failed", "only those that failed"),
+        Option("state", "only with this outcome", value="OUTCOME", aliases=("outcome",)),
+        Option("since", "still going on since: 10m, 2h, 7d ago, a date and time", value="WHEN"),
+        Option("limit", f"at most so many ({_USUAL} if neither this nor --since is given)", value="N", number=True,
+               aliases=("n",)),
+    )  # fmt: skip
+    changes = False
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        self.refuse(context, request)
+        wanted = _asked(context, request)
+        limit = request.whole("limit")
+        if limit is None and wanted.since is None:
+            limit = _USUAL
+        found = db.reading(context.connection, task_reading.found, wanted, limit)
+        many = wanted.repo_name is None and len({one.repo_name for one in found}) > 1
+        told = table(_COLUMNS, [_row(one, many) for one in found], listing.width()) if found else [_none(request)]
+        return Outcome(told, {"tasks": [data(one) for one in found], "count": len(found)})
+
+
+def named(agent: str, said: Description) -> str:
+    """`claude-1 🦊`: the emoji behind the name, so that names stand below each other."""
+    return " ".join(filter(None, (safe(agent, 40), safe(said.emoji or "", 8))))
+
+
+def data(one: Task) -> dict[str, object]:
+    """A task for `--json`; what is not known is null."""
+    return {
+        "task_id": one.task_id, "repo_name": one.repo_name, "worktree_name": one.worktree_name, "epoch": one.epoch,
+        "agent": {"name": one.agent_id, "kind": one.kind, "host": one.host, **one.described.data()},
+        "started_at": one.started_at, "ended_at": one.ended_at, "seconds": _seconds(one), "ended": one.ended,
+        "taken_by": one.taken_by, "reason": one.reason, "outcome": one.outcome, "outcome_from": one.outcome_from,
+        "sessions": [_session(each) for each in one.sessions],
+    }  # fmt: skip
+
+
+def _asked(context: Context, request: Request) -> Filter:
+    """What the options mean."""
+    outcome = request.text("state")
+    if request.flag("failed"):
+        if outcome not in (None, FAILED):
+            raise UsageError("--failed and --state exclude each other: give one of them", code="bad-option")
+        outcome = FAILED
+    if outcome is not None and outcome not in model.OUTCOMES:
+        raise UsageError(
+            f"--state {safe(outcome)!r} is none: use one of {', '.join(model.OUTCOMES)}", code="bad-option"
+        )
+    repo = context.repo_name(context.repository()) or "" if context.explicit_repo else None
+    worktree, session = request.text("worktree"), request.text("session")
+    return Filter(
+        repo, None if worktree is None else asking.worktree_name(context, worktree, repo), request.text("agent"),
+        request.text("team"), outcome, None if session is None else asking.find(context, session),
+        moments.since(request.text("since")),
+    )  # fmt: skip
+
+
+def _row(one: Task, many: bool) -> list[str]:
+    said = one.described
+    return [
+        safe(one.task_id, 60), named(one.agent_id, said), safe(said.role or "", 40), safe(said.team or "", 40),
+        safe(one.worktree_name, 60), one.outcome, moments.span(_seconds(one)), moments.clock(one.started_at), _ending(one),
+        " ".join(safe(each.own_id[:_SHORT]) for each in one.sessions[-3:]), safe(one.repo_name, 60) if many else "",
+    ]  # fmt: skip
+
+
+def _ending(one: Task) -> str:
+    """How it ended and why, as far as somebody said so; nothing while it is open."""
+    if one.ended is None:
+        return ""
+    how = ENDINGS.get(one.ended) or _ENDS.get(one.ended) or safe(one.ended, 40)
+    by = f" by {safe(one.taken_by, 40)}" if one.taken_by else ""
+    return f"{how}{by}{f': {safe(one.reason, 80)}' if one.reason else ''}"
+
+
+def _seconds(one: Task) -> float | None:
+    begun, ended = times.parse(one.started_at), times.parse(one.ended_at)
+    if begun is None or (ended is None and one.ended_at is not None):
+        return None
+    return max(0.0, ((ended or times.now()) - begun).total_seconds())
+
+
+def _session(one: Session) -> dict[str, object]:
+    return {"id": one.id, "cli": one.cli, "state": one.state, "began_at": one.began_at, "ended_at": one.ended_at}
+
+
+def _none(request: Request) -> str:
+    return "no tasks of that kind" if request.values else "no tasks yet: `imi claim NAME --task TASK` begins one"
+
+
+ACTIONS = (Tasks(),)

@@ -1,0 +1,178 @@
+"""Reading tasks: each with its grant, its agent, the sessions of that agent in that worktree within its time, its outcome."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from imi_monitor import host
+from imi_monitor.model import sessions as life
+from imi_monitor.model import tasks as model
+from imi_monitor.model.agent import UNKNOWN
+from imi_monitor.store import agents, session_reading
+from imi_monitor.store.agents import Description
+from imi_monitor.store.session_reading import Session
+
+SESSIONS = "sessions"  # where an outcome is from that was found out
+_COLUMNS = (
+    "t.task_id, t.repo_name, t.worktree_name, t.epoch, g.agent_id, g.host, t.started_at, t.ended_at, g.released_at,"
+    # a claim that imi took for an act of its own ended with that act
+    " CASE WHEN g.ended = 'reserved' THEN coalesce(n.ended, g.ended) ELSE g.ended END, g.taken_by, g.reason,"
+    " t.outcome, t.outcome_from, c.host, c.boot, c.pid, c.pid_started"
+)
+_SAME = "{0}.repo_name = t.repo_name AND {0}.worktree_name = t.worktree_name AND {0}.epoch = t.epoch"
+_FROM = (
+    f"FROM tasks AS t JOIN claim_history AS g ON {_SAME.format('g')} LEFT JOIN claims AS c ON {_SAME.format('c')}"
+    f" LEFT JOIN claim_history AS n ON {_SAME.format('n')} + 1"
+)
+_END = "coalesce(t.ended_at, g.released_at)"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One task of one claim. What nobody can tell is None; `outcome` is a word of `model.tasks.OUTCOMES`."""
+
+    task_id: str
+    repo_name: str
+    worktree_name: str
+    epoch: int
+    agent_id: str
+    kind: str
+    host: str
+    described: Description
+    started_at: str
+    ended_at: str | None
+    ended: str | None
+    taken_by: str | None
+    reason: str | None
+    outcome: str
+    outcome_from: str | None
+    sessions: tuple[Session, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which tasks are meant; None is all. `agent` is a name or a program, `session` a session that worked on it."""
+
+    repo_name: str | None = None
+    worktree_name: str | None = None
+    agent: str | None = None
+    team: str | None = None
+    outcome: str | None = None
+    session: Session | None = None
+    since: str | None = None  # still going on then
+
+    def where(self) -> tuple[str, list[object]]:
+        asked: list[tuple[str, list[str | None]]] = [
+            ("t.repo_name = ?", [self.repo_name]),
+            ("t.worktree_name = ?", [self.worktree_name]),
+            ("g.agent_id = ? OR g.agent_id IN (SELECT name FROM agents WHERE kind = ?)", [self.agent, self.agent]),
+            ("g.agent_id IN (SELECT name FROM agents WHERE team = ?)", [self.team]),
+            (f"{_END} IS NULL OR {_END} >= ?", [self.since]),
+        ]
+        if self.session is not None:
+            one = self.session
+            asked.append(("g.agent_id = ? AND g.host = ?", [one.agent_id, one.host]))
+            asked.append(("t.repo_name = ? AND t.worktree_name = ?", [one.repo_name or "", one.worktree_name or ""]))
+        given = [(sql, values) for sql, values in asked if values[0] is not None]
+        return " AND ".join(f"({sql})" for sql, _ in given) or "1", [each for _, values in given for each in values]
+
+
+def found(connection: sqlite3.Connection, wanted: Filter, limit: int | None = None) -> list[Task]:
+    """Those that are meant, the one that was begun last first."""
+    where, values = wanted.where()
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} {_FROM} WHERE {where} ORDER BY t.started_at DESC, t.epoch DESC", values
+    )
+    reader = _Reader(connection)
+    hits: list[Task] = []
+    for row in rows.fetchall():
+        task = reader.task(row)
+        if _is_meant(task, wanted):
+            hits.append(task)
+            if limit is not None and len(hits) >= limit:
+                break
+    return hits
+
+
+def settle(connection: sqlite3.Connection, session: int) -> None:
+    """Write down what came of the tasks of a session that is about to be forgotten: later nobody could tell."""
+    one = session_reading.by_seq(connection, session)
+    if one is None:
+        return
+    for task in found(connection, Filter(session=one)):
+        if task.ended_at is not None:
+            connection.execute(
+                "UPDATE tasks SET outcome = ?, outcome_from = ? WHERE repo_name = ? AND worktree_name = ? AND epoch = ?"
+                " AND task_id = ? AND outcome IS NULL",
+                (task.outcome, task.outcome_from, task.repo_name, task.worktree_name, task.epoch, task.task_id),
+            )
+
+
+class _Reader:
+    """Makes tasks of rows; what was asked about agents and sessions it remembers for the next row."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._described = agents.described(connection)
+        self._sessions: dict[tuple[str, str, str], list[Session]] = {}
+        self._marks: dict[int, list[tuple[str, str]]] = {}
+
+    def task(self, row: Sequence[object]) -> Task:
+        def text(index: int) -> str | None:
+            return None if row[index] is None else str(row[index])
+
+        repo, worktree, agent, where = str(row[1]), str(row[2]), str(row[4]), str(row[5])
+        begun, ended_at = str(row[6]), text(7) or text(8)
+        # who ended the claim, and why, is no matter of a task that it had gone on from
+        ended, by, why = (model.NEXT_TASK, None, None) if row[7] is not None else (text(9), text(10), text(11))
+        dead = ended_at is None and _is_dead(row[14:18])
+        there = self._within(repo, worktree, agent, where, begun, ended_at)
+        known, source = text(12), text(13)
+        if known is None:
+            known = model.outcome(model.Span(begun, ended_at, ended, dead), [self._told(one) for one in there])
+            source = SESSIONS if known not in (model.OPEN, UNKNOWN) else None
+        return Task(
+            str(row[0]), repo, worktree, int(str(row[3])), agent, agents.kind_of(agent), where,
+            self._described.get(agent, agents.NOT_DESCRIBED), begun, ended_at, ended, by, why, known, source,
+            tuple(there),
+        )  # fmt: skip
+
+    def _within(self, repo: str, worktree: str, agent: str, where: str, begun: str, ended: str | None) -> list[Session]:
+        """The sessions of this agent, in this worktree, that were there within this time; the first one first."""
+        key = (repo, worktree, agent)
+        if key not in self._sessions:
+            meant = session_reading.Filter(repo, worktree, agent)
+            self._sessions[key] = [
+                one for one in session_reading.found(self._connection, meant) if one.agent_id == agent
+            ]
+        inside = [
+            one for one in self._sessions[key]
+            if one.host == where and (one.ended_at or one.seen_at) >= begun and (ended is None or one.began_at <= ended)
+        ]  # fmt: skip
+        return sorted(inside, key=lambda one: one.began_at)
+
+    def _told(self, one: Session) -> list[tuple[str, str]]:
+        """Everything that its stream says of its status, and that its process died if that is seen only now."""
+        if one.seq not in self._marks:
+            marks = [(each.at, each.status) for each in session_reading.moments(self._connection, [one.seq])]
+            if one.state == life.INTERRUPTED and (not marks or marks[-1][1] != life.INTERRUPTED):
+                marks.append((max([one.seen_at, *(at for at, _ in marks[-1:])]), life.INTERRUPTED))
+            self._marks[one.seq] = marks
+        return self._marks[one.seq]
+
+
+def _is_dead(holder: Sequence[object]) -> bool:
+    """Whether the process that a standing claim names is proven gone."""
+    where, boot, pid, started = holder
+    number = None if pid is None else int(str(pid))
+    texts = [None if each is None else str(each) for each in (where, boot, started)]
+    return host.alive(texts[0], texts[1], number, texts[2]) is False
+
+
+def _is_meant(task: Task, wanted: Filter) -> bool:
+    """Asked of each, as it is found out and not kept."""
+    if wanted.session is not None and all(one.seq != wanted.session.seq for one in task.sessions):
+        return False
+    return wanted.outcome is None or task.outcome == wanted.outcome
