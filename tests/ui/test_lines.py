@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
+from operator import is_
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from textual.app import App, ComposeResult
 from textual.content import Content
+from textual.geometry import Region
+from textual.style import Style
 
 from imi_monitor.ui.widgets.lines import Lines, Row
 
@@ -78,6 +84,64 @@ def test_only_changed_rows_are_painted() -> None:
         assert [region.y for region in painted] == [3]
 
     played(play)
+
+
+def test_only_cells_that_look_different_are_painted() -> None:
+    async def play(lines: Lines, pilot) -> None:  # type: ignore[no-untyped-def]
+        starts = [Content.styled(f"feat-{n}  ", "green") for n in range(6)]
+
+        def rows(*ends: str) -> list[Row]:
+            return [Row(str(n), (starts[n],), end=Content.styled(end, "red")) for n, end in enumerate(ends)]
+
+        lines.show(rows("1s", "2s", "3s", "4s", "5s", "6s"))
+        await pilot.pause()
+        painted: list[Region] = []
+        real = lines.refresh
+        lines.refresh = lambda *regions, **options: painted.extend(regions) or real(*regions, **options)  # type: ignore[method-assign,assignment]
+        lines.show(rows("1s", "3s", "4s", "4s", "6s", "6s"))
+        assert painted == [Region(8, 1, 2, 2), Region(8, 4, 2, 1)], "lines below each other are one rectangle"
+        assert lines.render_line(1).text.startswith("feat-1  3s ")
+        painted.clear()
+        kept = lines.rows
+        lines.show(rows("1s", "3s", "4s", "4s", "6s", "6s"))
+        assert painted == [] and all(map(is_, kept, lines.rows)), "what looks the same stays the row it was"
+
+    played(play)
+
+
+def test_an_end_without_room_goes_before_the_line_breaks() -> None:
+    async def play(lines: Lines, pilot) -> None:  # type: ignore[no-untyped-def]
+        lines.show([Row("a", (Content("x" * 38),), end=Content(" 59m"))])
+        await pilot.pause()
+        assert lines.render_line(0).cell_length == 40
+        assert lines.render_line(0).text == "x" * 38 + "… "
+
+    played(play)
+
+
+_pieces = st.lists(
+    st.tuples(st.text("ab日⚡ ", max_size=6), st.sampled_from(["", "red", "bold", "green on blue"])), max_size=6
+)
+_over = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20), st.sampled_from(["italic", "blue"])), max_size=2)
+
+
+@given(_pieces, _over)
+@settings(max_examples=200, deadline=None)
+def test_pieces_side_by_side_look_as_if_textual_had_drawn_them(
+    pieces: list[tuple[str, str]], over: list[tuple[int, int, str]]
+) -> None:
+    content = Content("").join([Content.styled(text, style) if style else Content(text) for text, style in pieces])
+    for start, end, style in over:
+        content = content.stylize(style, start, end)
+    base, lines = Style(), Lines()
+
+    def cells(segments: Iterable[tuple[str, object]]) -> list[tuple[str, object]]:
+        return [(char, style) for text, style in segments for char in text]
+
+    ours = lines._segments(content, 200, False, base)
+    theirs = [(text, (base + style).rich_style) for text, style in content.render(base, "", lines._get_style)]
+    assert cells((one.text, one.style) for one in ours) == cells(theirs)
+    assert "" not in [one.text for one in lines._side_by_side(content, base)]
 
 
 def test_hostile_text_is_drawn_harmlessly() -> None:  # T2
