@@ -34,7 +34,7 @@ class Assembly:
         self._worktrees = WorktreesSource(
             registry, Scope(None if common_dirs is None else tuple(common_dirs)), database
         )
-        self._claims = RegistrySource(registry)
+        self._claims = RegistrySource(registry, database)
         self._status = StatusSource(_trunk(settings))
         self.collisions = CollisionsSource()
         self._changes = ChangesSource(events.part("work"), self._listeners(), database, global_excludes(None))

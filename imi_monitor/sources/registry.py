@@ -1,12 +1,16 @@
 """The registry as the engine sees it: claims, the line in front of them, who held what, and the log.
 
-Told by a watcher that the database's write-ahead log changed, it confirms by `PRAGMA data_version` and reads; a slow
-tick is the safety net for changes nobody announced, and notices holders that died, which writes nothing anywhere.
+Told by a watcher that the database's write-ahead log changed, it confirms by `PRAGMA data_version` and reads. A slow
+tick is the safety net for changes nobody announced: it looks when the files were written, which costs no thread its sleep,
+and asks the registry itself as long as there are holders, who may die, which writes nothing anywhere.
 """
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from imi_monitor import host
@@ -19,6 +23,8 @@ if TYPE_CHECKING:
     from imi_monitor.store.aio import Registry
 
 _TICK = 1.0
+_SURE = 10.0  # seconds until it is asked whatever its files look like
+_GRAIN = 50_000_000  # nanoseconds: what was written so short a time ago may be written again without a new mark
 _MOST_EVENTS = 500
 _MOST_GRANTS = 2000
 
@@ -28,10 +34,13 @@ class RegistrySource:
 
     name = "registry"
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, database: str) -> None:
         from imi_monitor.sources.pace import Pace  # not for those who only read: it brings asyncio along
 
         self._registry = registry
+        self._files = (database, f"{database}-wal")
+        self._marks: tuple[object, ...] | None = None  # when they were written, before the registry was asked
+        self._asked_at = 0.0
         self._pace = Pace(_TICK)
         self._version: tuple[int, int] | None = None
         self._seq: int | None = None
@@ -43,15 +52,23 @@ class RegistrySource:
     async def run(self, board: Board) -> None:
         while True:
             await self._turn(board)
-            await self._pace.next()
+            await self._pace.next(self._may_differ)
+
+    def _may_differ(self) -> bool:
+        """Whether anything may have been committed, or a holder may have died, since the registry was asked."""
+        if self._states or self._marks is None or time.monotonic() - self._asked_at >= _SURE:
+            return True
+        return _marks(self._files) != self._marks
 
     async def _turn(self, board: Board) -> None:
+        self._marks, self._asked_at = _marks(self._files), time.monotonic()
         try:
             version = await self._registry.read(_version)
             if version == self._version and not await self._somebody_died():
                 return
             picture = await self._registry.read(read_picture, self._seq)
         except ImiError as error:
+            self._marks = None
             self._pace.failed()
             board.fail(self.name, "the registry", error.sentence)
             return
@@ -67,6 +84,22 @@ class RegistrySource:
         if not self._states:
             return False
         return await self._registry.read(_states) != self._states
+
+
+def _marks(files: Sequence[str]) -> tuple[object, ...] | None:
+    """What changes with every commit; None while the next one may look the same."""
+    found: list[object] = []
+    newest = time.time_ns() - _GRAIN
+    for path in files:
+        try:
+            info = os.stat(path)
+        except OSError:
+            found.append(None)
+            continue
+        if info.st_mtime_ns > newest:
+            return None
+        found.append((info.st_mtime_ns, info.st_size, info.st_ino))
+    return tuple(found)
 
 
 def read_picture(connection: sqlite3.Connection, since: int | None) -> RegistryPicture:

@@ -21,6 +21,7 @@ from imi_monitor.git.run import Git
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import GitState, Key
 from imi_monitor.sources.base import Board, Entry
+from imi_monitor.sources.pace import nap
 
 _SHORTEST = 0.5  # seconds between two questions about one worktree
 _SHARE = 0.1  # of a core, for one busy worktree
@@ -218,7 +219,7 @@ class StatusSource:
         """Look again at one worktree after the other, so slowly that it costs nothing."""
         next_at = 0.0
         for turn in itertools.count():
-            await asyncio.sleep(_SWEEP_SHORTEST)
+            await nap(_SWEEP_SHORTEST)
             idle = [tree for tree in self._trees.values() if not tree.running and not tree.wanted]
             first = turn * _GLANCED_AT % max(1, len(idle))
             self._glance(idle[first : first + _GLANCED_AT])
