@@ -51,7 +51,9 @@ class Assembly:
                 steward.saw([one.agent for one in seen])
             return await keeper.keep(seen)
 
-        self._agents = AgentsSource(events.part("agents"), readers.all_readers, readers.scan, keep)
+        self._agents = AgentsSource(
+            events.part("agents"), readers.all_readers, readers.scan, keep, stirred=lambda: events.told
+        )
         self.sources += [self._agents, *([steward] if steward is not None else [])]
 
     def _listeners(self) -> Listeners:
