@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 
 from imi_monitor.auto_claim import AutoClaim
 from imi_monitor.config import Settings
@@ -15,13 +16,16 @@ from imi_monitor.sources.agents.source import AgentsSource
 from imi_monitor.sources.base import Board, Entry, Source
 from imi_monitor.sources.changes import ChangesSource, Listeners
 from imi_monitor.sources.collisions import CollisionsSource
-from imi_monitor.sources.files.choose import choose
+from imi_monitor.sources.files.choose import begins_slowly, choose
 from imi_monitor.sources.files.ignore import global_excludes
 from imi_monitor.sources.files.shared import Shared
 from imi_monitor.sources.registry import RegistrySource
 from imi_monitor.sources.status import StatusSource, TrunkSettings
 from imi_monitor.sources.worktrees import Scope, WorktreesSource
 from imi_monitor.store.aio import Registry
+
+
+_PATIENCE = 5.0  # seconds at most that following files waits for the first picture
 
 
 class Assembly:
@@ -37,7 +41,10 @@ class Assembly:
         self._claims = RegistrySource(registry, database)
         self._status = StatusSource(_trunk(settings))
         self.collisions = CollisionsSource()
-        self._changes = ChangesSource(events.part("work"), self._listeners(), database, global_excludes(None))
+        self._changes = ChangesSource(
+            events.part("work"), self._listeners(), database, global_excludes(None),
+            first=partial(self._status.all_asked, _PATIENCE) if begins_slowly(events.events) else None,
+        )  # fmt: skip
         self.sources: list[Source] = [self._worktrees, self._claims, self._status, self._changes, self.collisions]
         self._agents: AgentsSource | None = None
         if settings.flag("monitoring_settings.track_agent_activity"):
