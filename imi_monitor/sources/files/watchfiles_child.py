@@ -173,6 +173,11 @@ class Child:
         if self._wanted.pop(name, None) is not None:
             self.rebuild()
 
+    def merge(self) -> None:
+        """Nothing is added any more: as few watchers as can be."""
+        if len(self._watchers) > 2:
+            self.rebuild()
+
     def rebuild(self) -> None:
         """New watchers first, then the old ones go: nothing is missed in between."""
         made = self._build(self._wanted)
