@@ -24,7 +24,6 @@ from imi_monitor.sources.status import StatusSource, TrunkSettings
 from imi_monitor.sources.worktrees import Scope, WorktreesSource
 from imi_monitor.store.aio import Registry
 
-
 _PATIENCE = 5.0  # seconds at most that following files waits for the first picture
 
 

@@ -1,0 +1,115 @@
+"""The registry is asked when it was written, by whomever, also where no watcher tells; and hardly ever when it was not."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from imi_monitor.sources import registry as module
+from imi_monitor.sources.base import RegistryPicture
+from imi_monitor.sources.registry import RegistrySource
+from imi_monitor.store import aio, db, events
+from imi_monitor.store.aio import Registry
+from tests.sources.test_changes import until
+
+
+class Board:
+    """As much of one as this source speaks to."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+
+    def registry(self, picture: RegistryPicture) -> None:
+        self.events += [line.type for line in picture.events]
+
+    def well(self, source: str, note: str | None = None) -> None:
+        pass
+
+
+class Counted:
+    """A registry that counts how often it is asked."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self.asked = 0
+
+    async def read(self, work: object, *args: object) -> object:
+        self.asked += 1
+        return await self._registry.read(work, *args)  # type: ignore[arg-type]
+
+
+def write(path: str, name: str) -> None:
+    """As another program does it."""
+    with closing(db.connect(path)) as connection:
+        db.transact(connection, events.record, name)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    made = str(tmp_path / "iMi.db")
+    db.connect(made).close()
+    return made
+
+
+def followed(path: str, work: Callable[[Counted, Board], object]) -> None:
+    async def main() -> None:
+        async with aio.open(path) as opened:
+            registry, board = Counted(opened), Board()
+            source = RegistrySource(registry, path)  # type: ignore[arg-type]
+            running = asyncio.ensure_future(source.run(board))  # type: ignore[arg-type]
+            try:
+                await work(registry, board)  # type: ignore[misc]
+            finally:
+                running.cancel()
+                await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(main())
+
+
+@pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_TICK", 0.01)
+    monkeypatch.setattr(module, "_SURE", 3600.0)
+
+
+def test_what_nobody_announced_is_found(path: str, often: None) -> None:
+    async def work(_: Counted, board: Board) -> None:
+        for number in range(30):
+            await asyncio.to_thread(write, path, f"event.{number}")
+            await until(lambda: board.events and board.events[-1] == f"event.{number}")  # noqa: B023
+        assert board.events == [f"event.{number}" for number in range(30)]
+
+    followed(path, work)
+
+
+def test_who_was_not_written_to_is_not_asked(path: str, often: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work(registry: Counted, board: Board) -> None:
+        await asyncio.to_thread(write, path, "event")
+        await until(lambda: board.events)
+        await asyncio.sleep(0.3)  # until its files are so old that another commit would give them a new mark
+        asked = registry.asked
+        await asyncio.sleep(0.3)
+        assert registry.asked == asked
+        monkeypatch.setattr(module, "_SURE", 0.0)
+        await until(lambda: registry.asked > asked)
+
+    followed(path, work)
+
+
+def test_a_mark_that_the_next_commit_may_leave_as_it_is_is_none(tmp_path: Path) -> None:
+    files = [str(tmp_path / "db"), str(tmp_path / "db-wal")]
+    Path(files[0]).touch()
+    assert module._marks(files) is None, "it was written just now"
+    then = time.time() - 5
+    os.utime(files[0], (then, then))
+    before = module._marks(files)
+    assert before is not None
+    Path(files[1]).touch()
+    os.utime(files[1], (then, then))
+    assert module._marks(files) not in (None, before), "a log appeared"
