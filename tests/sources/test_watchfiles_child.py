@@ -80,3 +80,16 @@ def test_a_watcher_that_breaks_is_told_once_and_let_go(tmp_path: Path) -> None:
     assert until(lambda: child.look_once() or told[-1] == ("events", [(1, str(tmp_path / "afterwards"))]))
     for watcher in child._watchers:
         watcher.close()
+
+
+def test_more_at_once_than_can_be_believed_is_told_as_a_loss(tmp_path: Path) -> None:
+    child, told = Heard(), []
+    child.tell = told.append  # type: ignore[method-assign]
+    child.add({"root": ([str(tmp_path)], [])})
+    for number in range(40):
+        (tmp_path / f"{number}").touch()
+    time.sleep(0.2)  # until it has seen all of them
+    assert child.look_once(most=10)
+    assert [message[0] for message in told] == ["ready", "events", "lost"]
+    for watcher in child._watchers:
+        watcher.close()

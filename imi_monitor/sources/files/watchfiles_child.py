@@ -15,11 +15,12 @@ import time
 from typing import Any, BinaryIO
 
 STEP = 0.01  # seconds between two looks while something happens
-_IDLE_STEP = 0.06  # while nothing does: the looks themselves are all that idling costs
+_IDLE_STEP = 0.05  # while nothing does: the looks themselves are all that idling costs
 _IDLE_AFTER = 10.0  # seconds
 _LAST_WORDS = 0.1  # seconds in which a watcher that is not wanted any more still tells what it has seen
 _LATE = 0.5  # seconds beyond its pause after which a look may have missed something
-_MOST_AT_ONCE = 4000  # changes in one look: the kernel's queue may have been full
+_MOST_AT_ONCE = 4000  # changes in one look, and
+_MOST_A_SECOND = 100_000  # so many of each second since the last: the kernel's queue may have been full
 _MERGE_ABOVE = 24  # watchers beside the first pair; the parent has them merged as soon as nothing is added any more
 
 
@@ -109,13 +110,14 @@ class Child:
             pause = STEP if before - busy_at < _IDLE_AFTER else _IDLE_STEP
             time.sleep(pause)
             # building a watcher lets nobody else run, which is no reason to think that the kernel's queue was full
-            if time.monotonic() - before > pause + _LATE and self._built_at < before:
+            slept = time.monotonic() - before
+            if slept > pause + _LATE and self._built_at < before:
                 self.tell(("lost", "we did not run for a while"))
-            if self.look_once():
+            if self.look_once(min(_MOST_AT_ONCE, slept * _MOST_A_SECOND)):
                 busy_at = time.monotonic()
 
-    def look_once(self) -> bool:
-        """Whether any of them saw something."""
+    def look_once(self, most: float = _MOST_AT_ONCE) -> bool:
+        """Whether any of them saw something; `most` is how much may be believed to be all that happened."""
         with self._changing:
             watchers = [*self._watchers, *self._retired]
         busy = False
@@ -131,7 +133,7 @@ class Child:
             if found:
                 busy = True
                 self.tell(("events", [(int(kind), path) for kind, path in found]))
-                if len(found) >= _MOST_AT_ONCE:
+                if len(found) >= most:
                     self.tell(("lost", "more happened at once than is kept"))
             if over:
                 self._let_go(watcher)
