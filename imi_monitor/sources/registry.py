@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 _TICK = 1.0
 _SURE = 10.0  # seconds until it is asked whatever its files look like
-_GRAIN = 50_000_000  # nanoseconds: what was written so short a time ago may be written again without a new mark
+_UNSETTLED = 10.0  # seconds after a write in which it is asked every time: it is seen only after the disk has it
+_COMING = 0.01  # seconds until what was written and cannot be seen yet is looked for again, then twice that, and so on
+_COMES_WITHIN = 0.1  # seconds after a write; later the tick finds it
 _MOST_EVENTS = 500
 _MOST_GRANTS = 2000
 
@@ -43,6 +45,7 @@ class RegistrySource:
         self._asked_at = 0.0
         self._pace = Pace(_TICK)
         self._version: tuple[int, int] | None = None
+        self._own = 0  # changes that we ourselves had made when it was asked
         self._seq: int | None = None
         self._states: tuple[str, ...] = ()
 
@@ -63,8 +66,10 @@ class RegistrySource:
     async def _turn(self, board: Board) -> None:
         self._marks, self._asked_at = _marks(self._files), time.monotonic()
         try:
-            version = await self._registry.read(_version)
+            version, own = await self._registry.read(_version)
+            ours, self._own = own != self._own, own
             if version == self._version and not await self._somebody_died():
+                self._wait_for_more(ours)
                 return
             picture = await self._registry.read(read_picture, self._seq)
         except ImiError as error:
@@ -79,6 +84,13 @@ class RegistrySource:
         board.registry(picture)
         board.well(self.name)
 
+    def _wait_for_more(self, ours: bool) -> None:
+        """Nothing is new. A commit is written, which is what watchers tell, and can be seen some milliseconds later."""
+        if not ours and _written_within(self._files, _COMES_WITHIN):
+            self._pace.soon(_COMING)
+        else:
+            self._pace.worked()
+
     async def _somebody_died(self) -> bool:
         """Whether a holder's state changed without a write: a process ended, or was silent past its ttl."""
         if not self._states:
@@ -87,19 +99,26 @@ class RegistrySource:
 
 
 def _marks(files: Sequence[str]) -> tuple[object, ...] | None:
-    """What changes with every commit; None while the next one may look the same."""
-    found: list[object] = []
-    newest = time.time_ns() - _GRAIN
-    for path in files:
-        try:
-            info = os.stat(path)
-        except OSError:
-            found.append(None)
-            continue
-        if info.st_mtime_ns > newest:
-            return None
-        found.append((info.st_mtime_ns, info.st_size, info.st_ino))
-    return tuple(found)
+    """What changes with every commit; None while one may be under way, or the next look the same."""
+    found = tuple(_mark(path) for path in files)
+    return None if _young(found, _UNSETTLED) else found
+
+
+def _written_within(files: Sequence[str], seconds: float) -> bool:
+    return _young([_mark(path) for path in files], seconds)
+
+
+def _young(marks: Sequence[tuple[int, int, int] | None], seconds: float) -> bool:
+    newest = max((mark[0] for mark in marks if mark is not None), default=0)
+    return newest > time.time_ns() - seconds * 1e9
+
+
+def _mark(path: str) -> tuple[int, int, int] | None:
+    try:
+        info = os.stat(path)
+    except OSError:
+        return None
+    return info.st_mtime_ns, info.st_size, info.st_ino
 
 
 def read_picture(connection: sqlite3.Connection, since: int | None) -> RegistryPicture:
@@ -124,9 +143,10 @@ def read_claims(connection: sqlite3.Connection) -> RegistryPicture:
     return RegistryPicture(tuple(map(_claim, claims.held(connection))), tuple(_waiting(connection)), (), ())
 
 
-def _version(connection: sqlite3.Connection) -> tuple[int, int]:
-    """Moves when another process commits anything, or we ourselves an event, which the first number does not tell."""
-    return queue.change_counter(connection), events.last_seq(connection)
+def _version(connection: sqlite3.Connection) -> tuple[tuple[int, int], int]:
+    """What moves when another process commits anything, or we ourselves an event, which the first number does not tell;
+    and how much we ourselves have changed."""
+    return (queue.change_counter(connection), events.last_seq(connection)), connection.total_changes
 
 
 def _states(connection: sqlite3.Connection) -> tuple[str, ...]:

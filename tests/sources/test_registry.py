@@ -57,14 +57,14 @@ def path(tmp_path: Path) -> str:
     return made
 
 
-def followed(path: str, work: Callable[[Counted, Board], object]) -> None:
+def followed(path: str, work: Callable[[Counted, Board, RegistrySource], object]) -> None:
     async def main() -> None:
         async with aio.open(path) as opened:
             registry, board = Counted(opened), Board()
             source = RegistrySource(registry, path)  # type: ignore[arg-type]
             running = asyncio.ensure_future(source.run(board))  # type: ignore[arg-type]
             try:
-                await work(registry, board)  # type: ignore[misc]
+                await work(registry, board, source)  # type: ignore[misc]
             finally:
                 running.cancel()
                 await asyncio.gather(running, return_exceptions=True)
@@ -76,10 +76,11 @@ def followed(path: str, work: Callable[[Counted, Board], object]) -> None:
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_TICK", 0.01)
     monkeypatch.setattr(module, "_SURE", 3600.0)
+    monkeypatch.setattr(module, "_UNSETTLED", 0.1)
 
 
 def test_what_nobody_announced_is_found(path: str, often: None) -> None:
-    async def work(_: Counted, board: Board) -> None:
+    async def work(_: Counted, board: Board, __: RegistrySource) -> None:
         for number in range(30):
             await asyncio.to_thread(write, path, f"event.{number}")
             await until(lambda: board.events and board.events[-1] == f"event.{number}")  # noqa: B023
@@ -89,7 +90,7 @@ def test_what_nobody_announced_is_found(path: str, often: None) -> None:
 
 
 def test_who_was_not_written_to_is_not_asked(path: str, often: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def work(registry: Counted, board: Board) -> None:
+    async def work(registry: Counted, board: Board, _: RegistrySource) -> None:
         await asyncio.to_thread(write, path, "event")
         await until(lambda: board.events)
         await asyncio.sleep(0.3)  # until its files are so old that another commit would give them a new mark
@@ -102,11 +103,28 @@ def test_who_was_not_written_to_is_not_asked(path: str, often: None, monkeypatch
     followed(path, work)
 
 
+def test_a_commit_that_is_told_before_it_can_be_seen_is_looked_for(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its pages are written, which is what a watcher tells; then the disk is waited for, and only then it counts."""
+    monkeypatch.setattr(module, "_TICK", 3600.0)
+    monkeypatch.setattr(module, "_COMES_WITHIN", 3600.0)
+
+    async def work(registry: Counted, board: Board, source: RegistrySource) -> None:
+        await until(lambda: registry.asked >= 2)
+        os.utime(path)
+        source.look()
+        asked = registry.asked
+        await until(lambda: registry.asked > asked)
+        await asyncio.to_thread(write, path, "late")
+        await until(lambda: board.events == ["late"])
+
+    followed(path, work)
+
+
 def test_a_mark_that_the_next_commit_may_leave_as_it_is_is_none(tmp_path: Path) -> None:
     files = [str(tmp_path / "db"), str(tmp_path / "db-wal")]
     Path(files[0]).touch()
     assert module._marks(files) is None, "it was written just now"
-    then = time.time() - 5
+    then = time.time() - 60
     os.utime(files[0], (then, then))
     before = module._marks(files)
     assert before is not None
