@@ -37,7 +37,7 @@ class Assembly:
         self._worktrees = WorktreesSource(
             registry, Scope(None if common_dirs is None else tuple(common_dirs)), database
         )
-        self._claims = RegistrySource(registry, database)
+        self._claims = RegistrySource(registry, database, self._worktrees.registry_changed)
         self._status = StatusSource(_trunk(settings))
         self.collisions = CollisionsSource()
         self._changes = ChangesSource(
@@ -69,7 +69,7 @@ class Assembly:
             refs=self._status.refs_changed,
             glance=self._status.glance,
             roster=self._worktrees.look,
-            registry=self._registry_changed,
+            registry=self._claims.look,
         )
 
     def follow(self, entries: tuple[Entry, ...]) -> None:
@@ -87,10 +87,6 @@ class Assembly:
         self._status.look_again()
         if self._agents is not None:
             self._agents.look_again()
-
-    def _registry_changed(self) -> None:
-        self._claims.look()
-        self._worktrees.registry_changed()
 
     def _touched(self, key: Key, paths: frozenset[str] | None) -> None:
         self.collisions.touched(key, paths)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from imi_monitor import host
@@ -36,10 +36,12 @@ class RegistrySource:
 
     name = "registry"
 
-    def __init__(self, registry: Registry, database: str) -> None:
+    def __init__(self, registry: Registry, database: str, news: Callable[[], None] = lambda: None) -> None:
+        """`news` is called whenever something is new there."""
         from imi_monitor.sources.pace import Pace  # not for those who only read: it brings asyncio along
 
         self._registry = registry
+        self._news = news
         self._files = (database, f"{database}-wal")
         self._marks: tuple[object, ...] | None = None  # when they were written, before the registry was asked
         self._asked_at = 0.0
@@ -81,6 +83,7 @@ class RegistrySource:
         self._version = version
         self._seq = max([self._seq or 0, *(line.seq for line in picture.events)])
         self._states = tuple(claim.state for claim in picture.claims)
+        self._news()
         board.registry(picture)
         board.well(self.name)
 

@@ -61,7 +61,7 @@ def followed(path: str, work: Callable[[Counted, Board, RegistrySource], object]
     async def main() -> None:
         async with aio.open(path) as opened:
             registry, board = Counted(opened), Board()
-            source = RegistrySource(registry, path)  # type: ignore[arg-type]
+            source = RegistrySource(registry, path, lambda: board.events.append("news"))  # type: ignore[arg-type]
             running = asyncio.ensure_future(source.run(board))  # type: ignore[arg-type]
             try:
                 await work(registry, board, source)  # type: ignore[misc]
@@ -84,7 +84,7 @@ def test_what_nobody_announced_is_found(path: str, often: None) -> None:
         for number in range(30):
             await asyncio.to_thread(write, path, f"event.{number}")
             await until(lambda: board.events and board.events[-1] == f"event.{number}")  # noqa: B023
-        assert board.events == [f"event.{number}" for number in range(30)]
+        assert board.events == ["news", *(each for number in range(30) for each in ("news", f"event.{number}"))]
 
     followed(path, work)
 
@@ -92,7 +92,7 @@ def test_what_nobody_announced_is_found(path: str, often: None) -> None:
 def test_who_was_not_written_to_is_not_asked(path: str, often: None, monkeypatch: pytest.MonkeyPatch) -> None:
     async def work(registry: Counted, board: Board, _: RegistrySource) -> None:
         await asyncio.to_thread(write, path, "event")
-        await until(lambda: board.events)
+        await until(lambda: "event" in board.events)
         await asyncio.sleep(0.3)  # until its files are so old that another commit would give them a new mark
         asked = registry.asked
         await asyncio.sleep(0.3)
@@ -115,7 +115,7 @@ def test_a_commit_that_is_told_before_it_can_be_seen_is_looked_for(path: str, mo
         asked = registry.asked
         await until(lambda: registry.asked > asked)
         await asyncio.to_thread(write, path, "late")
-        await until(lambda: board.events == ["late"])
+        await until(lambda: board.events == ["news", "news", "late"])
 
     followed(path, work)
 
