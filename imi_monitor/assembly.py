@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 
 from imi_monitor.auto_claim import AutoClaim
 from imi_monitor.config import Settings
@@ -15,13 +16,15 @@ from imi_monitor.sources.agents.source import AgentsSource
 from imi_monitor.sources.base import Board, Entry, Source
 from imi_monitor.sources.changes import ChangesSource, Listeners
 from imi_monitor.sources.collisions import CollisionsSource
-from imi_monitor.sources.files.choose import choose
+from imi_monitor.sources.files.choose import begins_slowly, choose
 from imi_monitor.sources.files.ignore import global_excludes
 from imi_monitor.sources.files.shared import Shared
 from imi_monitor.sources.registry import RegistrySource
 from imi_monitor.sources.status import StatusSource, TrunkSettings
 from imi_monitor.sources.worktrees import Scope, WorktreesSource
 from imi_monitor.store.aio import Registry
+
+_PATIENCE = 5.0  # seconds at most that following files waits for the first picture
 
 
 class Assembly:
@@ -34,10 +37,13 @@ class Assembly:
         self._worktrees = WorktreesSource(
             registry, Scope(None if common_dirs is None else tuple(common_dirs)), database
         )
-        self._claims = RegistrySource(registry)
+        self._claims = RegistrySource(registry, database, self._worktrees.registry_changed)
         self._status = StatusSource(_trunk(settings))
         self.collisions = CollisionsSource()
-        self._changes = ChangesSource(events.part("work"), self._listeners(), database, global_excludes(None))
+        self._changes = ChangesSource(
+            events.part("work"), self._listeners(), database, global_excludes(None),
+            first=partial(self._status.all_asked, _PATIENCE) if begins_slowly(events.events) else None,
+        )  # fmt: skip
         self.sources: list[Source] = [self._worktrees, self._claims, self._status, self._changes, self.collisions]
         self._agents: AgentsSource | None = None
         if settings.flag("monitoring_settings.track_agent_activity"):
@@ -51,7 +57,9 @@ class Assembly:
                 steward.saw([one.agent for one in seen])
             return await keeper.keep(seen)
 
-        self._agents = AgentsSource(events.part("agents"), readers.all_readers, readers.scan, keep)
+        self._agents = AgentsSource(
+            events.part("agents"), readers.all_readers, readers.scan, keep, stirred=lambda: events.told
+        )
         self.sources += [self._agents, *([steward] if steward is not None else [])]
 
     def _listeners(self) -> Listeners:
@@ -61,7 +69,7 @@ class Assembly:
             refs=self._status.refs_changed,
             glance=self._status.glance,
             roster=self._worktrees.look,
-            registry=self._registry_changed,
+            registry=self._claims.look,
         )
 
     def follow(self, entries: tuple[Entry, ...]) -> None:
@@ -79,10 +87,6 @@ class Assembly:
         self._status.look_again()
         if self._agents is not None:
             self._agents.look_again()
-
-    def _registry_changed(self) -> None:
-        self._claims.look()
-        self._worktrees.registry_changed()
 
     def _touched(self, key: Key, paths: frozenset[str] | None) -> None:
         self.collisions.touched(key, paths)

@@ -24,6 +24,7 @@ from imi_monitor.model import times
 from imi_monitor.model.change import Change
 from imi_monitor.model.snapshot import GitState, Key, Snapshot
 from imi_monitor.sources.base import Board, Entry, RegistryPicture
+from imi_monitor.sources.status import StatusSource
 from tests.helpers import Repo, fill, git
 
 WITHIN = 2.0
@@ -232,6 +233,36 @@ def test_a_repository_deleted_and_made_again(repo: Repo) -> None:
             again = await asyncio.to_thread(Repo.create, repo.path)
             again.write("README.md", "a new life\n")
             await agree(made, again, "the new start", 15)
+
+    asyncio.run(asyncio.wait_for(play(), 60))
+
+
+def test_what_happens_between_the_first_picture_and_following_is_seen(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With watchfiles the one comes before the other."""
+    monkeypatch.setenv("IMI_WATCHER", "watchfiles")
+    feat = repo.worktree("feat-a")
+    first = StatusSource.all_asked
+
+    async def play() -> None:
+        release = asyncio.Event()
+
+        async def later(self: StatusSource, at_most: float) -> None:
+            await first(self, at_most)
+            await release.wait()
+
+        monkeypatch.setattr(StatusSource, "all_asked", later)
+        async with engine.live(paths.default_database(), [str(repo.path / ".git")]) as made:
+            await agree(made, repo, "the start", 15)
+            assert all(tree.watched == "starting" for tree in made.snapshot.worktrees)
+            feat.write("src/api.py", "x = 1\n")
+            feat.git("switch", "-q", "-c", "other")
+            repo.write("new/file", "x")
+            release.set()
+            await agree(made, repo, "what nobody followed", 15)
+            feat.write("later", "x")
+            await agree(made, repo, "what is followed", 15)
 
     asyncio.run(asyncio.wait_for(play(), 60))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from imi_monitor.git import layout
 from imi_monitor.model import times
@@ -52,11 +52,20 @@ class ChangesSource:
 
     name = "files"
 
-    def __init__(self, events: FileEvents, listeners: Listeners, database: str, excludes: str | None = None) -> None:
+    def __init__(
+        self,
+        events: FileEvents,
+        listeners: Listeners,
+        database: str,
+        excludes: str | None = None,
+        first: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """`first` is waited for before worktrees are followed: what happens meanwhile is looked at when that begins."""
         self._events = events
         self._tell = listeners
         self._database = database
         self._excludes = excludes
+        self._first = first
         self._board: Board | None = None
         self._entries: dict[str, Entry] = {}  # root name -> worktree
         self._repositories: dict[str, tuple[str, ...]] = {}  # common dir -> admin dirs
@@ -79,6 +88,9 @@ class ChangesSource:
             board.well(self.name)
             while True:
                 entries = await self._wanted.get()
+                if self._first is not None:
+                    await self._first()
+                    self._first = None
                 while not self._wanted.empty():
                     entries = self._wanted.get_nowait()
                 await self._follow(entries)

@@ -1,12 +1,16 @@
 """The registry as the engine sees it: claims, the line in front of them, who held what, and the log.
 
-Told by a watcher that the database's write-ahead log changed, it confirms by `PRAGMA data_version` and reads; a slow
-tick is the safety net for changes nobody announced, and notices holders that died, which writes nothing anywhere.
+Told by a watcher that the database's write-ahead log changed, it confirms by `PRAGMA data_version` and reads. A slow
+tick is the safety net for changes nobody announced: it looks when the files were written, which costs no thread its sleep,
+and asks the registry itself as long as there are holders, who may die, which writes nothing anywhere.
 """
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import time
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from imi_monitor import host
@@ -19,6 +23,10 @@ if TYPE_CHECKING:
     from imi_monitor.store.aio import Registry
 
 _TICK = 1.0
+_SURE = 10.0  # seconds until it is asked whatever its files look like
+_UNSETTLED = 10.0  # seconds after a write in which it is asked every time: it is seen only after the disk has it
+_COMING = 0.01  # seconds until what was written and cannot be seen yet is looked for again, then twice that, and so on
+_COMES_WITHIN = 0.1  # seconds after a write; later the tick finds it
 _MOST_EVENTS = 500
 _MOST_GRANTS = 2000
 
@@ -28,12 +36,18 @@ class RegistrySource:
 
     name = "registry"
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, database: str, news: Callable[[], None] = lambda: None) -> None:
+        """`news` is called whenever something is new there."""
         from imi_monitor.sources.pace import Pace  # not for those who only read: it brings asyncio along
 
         self._registry = registry
+        self._news = news
+        self._files = (database, f"{database}-wal")
+        self._marks: tuple[object, ...] | None = None  # when they were written, before the registry was asked
+        self._asked_at = 0.0
         self._pace = Pace(_TICK)
         self._version: tuple[int, int] | None = None
+        self._own = 0  # changes that we ourselves had made when it was asked
         self._seq: int | None = None
         self._states: tuple[str, ...] = ()
 
@@ -43,15 +57,25 @@ class RegistrySource:
     async def run(self, board: Board) -> None:
         while True:
             await self._turn(board)
-            await self._pace.next()
+            await self._pace.next(self._may_differ)
+
+    def _may_differ(self) -> bool:
+        """Whether anything may have been committed, or a holder may have died, since the registry was asked."""
+        if self._states or self._marks is None or time.monotonic() - self._asked_at >= _SURE:
+            return True
+        return _marks(self._files) != self._marks
 
     async def _turn(self, board: Board) -> None:
+        self._marks, self._asked_at = _marks(self._files), time.monotonic()
         try:
-            version = await self._registry.read(_version)
+            version, own = await self._registry.read(_version)
+            ours, self._own = own != self._own, own
             if version == self._version and not await self._somebody_died():
+                self._wait_for_more(ours)
                 return
             picture = await self._registry.read(read_picture, self._seq)
         except ImiError as error:
+            self._marks = None
             self._pace.failed()
             board.fail(self.name, "the registry", error.sentence)
             return
@@ -59,14 +83,45 @@ class RegistrySource:
         self._version = version
         self._seq = max([self._seq or 0, *(line.seq for line in picture.events)])
         self._states = tuple(claim.state for claim in picture.claims)
+        self._news()
         board.registry(picture)
         board.well(self.name)
+
+    def _wait_for_more(self, ours: bool) -> None:
+        """Nothing is new. A commit is written, which is what watchers tell, and can be seen some milliseconds later."""
+        if not ours and _written_within(self._files, _COMES_WITHIN):
+            self._pace.soon(_COMING)
+        else:
+            self._pace.worked()
 
     async def _somebody_died(self) -> bool:
         """Whether a holder's state changed without a write: a process ended, or was silent past its ttl."""
         if not self._states:
             return False
         return await self._registry.read(_states) != self._states
+
+
+def _marks(files: Sequence[str]) -> tuple[object, ...] | None:
+    """What changes with every commit; None while one may be under way, or the next look the same."""
+    found = tuple(_mark(path) for path in files)
+    return None if _young(found, _UNSETTLED) else found
+
+
+def _written_within(files: Sequence[str], seconds: float) -> bool:
+    return _young([_mark(path) for path in files], seconds)
+
+
+def _young(marks: Sequence[tuple[int, int, int] | None], seconds: float) -> bool:
+    newest = max((mark[0] for mark in marks if mark is not None), default=0)
+    return newest > time.time_ns() - seconds * 1e9
+
+
+def _mark(path: str) -> tuple[int, int, int] | None:
+    try:
+        info = os.stat(path)
+    except OSError:
+        return None
+    return info.st_mtime_ns, info.st_size, info.st_ino
 
 
 def read_picture(connection: sqlite3.Connection, since: int | None) -> RegistryPicture:
@@ -91,9 +146,10 @@ def read_claims(connection: sqlite3.Connection) -> RegistryPicture:
     return RegistryPicture(tuple(map(_claim, claims.held(connection))), tuple(_waiting(connection)), (), ())
 
 
-def _version(connection: sqlite3.Connection) -> tuple[int, int]:
-    """Moves when another process commits anything, or we ourselves an event, which the first number does not tell."""
-    return queue.change_counter(connection), events.last_seq(connection)
+def _version(connection: sqlite3.Connection) -> tuple[tuple[int, int], int]:
+    """What moves when another process commits anything, or we ourselves an event, which the first number does not tell;
+    and how much we ourselves have changed."""
+    return (queue.change_counter(connection), events.last_seq(connection)), connection.total_changes
 
 
 def _states(connection: sqlite3.Connection) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from imi_monitor.git import picture, refs, spawn
@@ -21,6 +22,7 @@ from imi_monitor.git.run import Git
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import GitState, Key
 from imi_monitor.sources.base import Board, Entry
+from imi_monitor.sources.pace import nap
 
 _SHORTEST = 0.5  # seconds between two questions about one worktree
 _SHARE = 0.1  # of a core, for one busy worktree
@@ -70,6 +72,8 @@ class StatusSource:
         self._refs_timers: dict[str, asyncio.TimerHandle] = {}
         self._board: Board | None = None
         self._queue: asyncio.Queue[Key] = asyncio.Queue()
+        self._unasked: set[Key] = set()  # no answer about them yet, good or bad
+        self._all_asked = asyncio.Event()
         self._stopping = False
         self._pool = ThreadPoolExecutor(max_workers=os.cpu_count() or 2, thread_name_prefix="git")
 
@@ -80,12 +84,14 @@ class StatusSource:
         current = {entry.key: entry for entry in entries if not entry.missing and entry.admin_dir}
         for key in [key for key in self._trees if key not in current]:
             self._cancel(self._trees.pop(key))
+            self._answered(key)
         standing = {entry.common_dir for entry in current.values()}
         self._trunks = {common: trunk for common, trunk in self._trunks.items() if common in standing}
         for key, entry in current.items():
             tree = self._trees.get(key)
             if tree is None or tree.entry.path != entry.path or tree.entry.admin_dir != entry.admin_dir:
                 self._trees[key] = _Tree(entry)
+                self._unasked.add(key)
                 self._queue.put_nowait(key)
             else:
                 moved = (tree.entry.branch, tree.entry.head, tree.entry.trusted) != (
@@ -94,6 +100,19 @@ class StatusSource:
                 tree.entry = entry
                 if moved:
                     self.touched(key, None)
+
+    async def all_asked(self, at_most: float) -> None:
+        """Wait until each worktree was asked once, but no longer than so many seconds."""
+        if self._unasked:
+            self._all_asked.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(at_most):
+                    await self._all_asked.wait()
+
+    def _answered(self, key: Key) -> None:
+        self._unasked.discard(key)
+        if not self._unasked:
+            self._all_asked.set()
 
     def touched(self, key: Key, paths: frozenset[str] | None) -> None:
         """Files changed there; None: nobody knows which."""
@@ -173,6 +192,7 @@ class StatusSource:
                 self._board.git(key, state)
         finally:
             self.asked += 1
+            self._answered(key)
             tree.running = False
             tree.asked_at = time.monotonic()
         self._afterwards(tree)
@@ -218,7 +238,7 @@ class StatusSource:
         """Look again at one worktree after the other, so slowly that it costs nothing."""
         next_at = 0.0
         for turn in itertools.count():
-            await asyncio.sleep(_SWEEP_SHORTEST)
+            await nap(_SWEEP_SHORTEST)
             idle = [tree for tree in self._trees.values() if not tree.running and not tree.wanted]
             first = turn * _GLANCED_AT % max(1, len(idle))
             self._glance(idle[first : first + _GLANCED_AT])

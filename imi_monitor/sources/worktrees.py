@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 _UNFINISHED = 0.05  # seconds until a worktree that is just being made is looked at again
 _GLANCE = 1.0  # seconds between two looks at git's lists
-_LAP = 10  # of those looks, until every folder was looked at: whoever follows its files tells sooner that it is gone
+_FOLDERS = 5  # of those looks until some of the worktrees' folders are looked at, too
+_LAP = 2  # of these, until that was every one: whoever follows its files tells sooner that it is gone
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +68,12 @@ class WorktreesSource:
     async def run(self, board: Board) -> None:
         asked = False
         while True:
-            if self._sure or not self._whole or self._differs() or (asked and await self._others_wrote()):
+            if not asked or self._may_differ() or await self._others_wrote():
                 await self._read(board)
-            asked = await self._pace.next()
+            asked = await self._pace.next(self._may_differ)
+
+    def _may_differ(self) -> bool:
+        return self._sure or not self._whole or self._differs()
 
     async def _others_wrote(self) -> bool:
         try:
@@ -101,8 +105,9 @@ class WorktreesSource:
 
     def _differs(self) -> bool:
         """Whether git's lists have changed, or a folder came or went; of the folders only some are looked at each time."""
-        self._turn = (self._turn + 1) % _LAP
-        some = self._seen[self._turn :: _LAP]
+        self._turn += 1
+        lap, rest = divmod(self._turn, _FOLDERS)
+        some = () if rest else self._seen[lap % _LAP :: _LAP]
         return _lists(self._homes) != self._lists or any(_stands(entry) != self._stands[entry.path] for entry in some)
 
 

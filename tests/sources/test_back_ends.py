@@ -385,6 +385,39 @@ def test_a_folder_that_appears_while_watchfiles_is_being_started_is_followed(
     following(Slow, root, play)
 
 
+def test_roots_that_are_added_one_after_the_other_are_sent_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each addition builds watchers, which cost as much each time as all before them when they are merged."""
+    sent: list[str] = []
+
+    class Told(Watchfiles):
+        def _send(self, message: tuple[object, ...]) -> None:
+            sent.append(str(message[0]))
+            super()._send(message)
+
+    async def play(events: FileEvents, ear: Ear) -> None:
+        assert isinstance(events, Told)
+        monkeypatch.setattr(watched, "_GATHER", 3600.0)  # from here on the test says when it is over
+        sent.clear()
+        for name in ("a", "b"):
+            (tmp_path / name).mkdir()
+            await events.add(Root(name, (str(tmp_path / name),)))
+        events._send_pending()
+        assert not sent, "while one comes after the other, there may be more"
+        events._send_pending()
+        await ear.until(lambda: ear.modes["a"][0] == ear.modes["b"][0] == "live")
+        monkeypatch.setattr(watched, "_MOST_GATHERED", 0.0)
+        for name in ("c", "d"):
+            (tmp_path / name).mkdir()
+            await events.add(Root(name, (str(tmp_path / name),)))
+        events._send_pending()  # but it does not go on for ever
+        await ear.until(lambda: ear.modes["c"][0] == ear.modes["d"][0] == "live")
+        assert sent == ["add", "add"]
+
+    following(Told, Root("first", (str(tmp_path),)), play)
+
+
 def test_the_back_end_is_chosen_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     from imi_monitor.model.errors import UsageError
 

@@ -58,7 +58,7 @@ class Board:
 Play = Callable[[ChangesSource, Followed, list[tuple[Any, ...]], Board], Awaitable[None]]
 
 
-def played(tmp_path: Path, play: Play) -> None:
+def played(tmp_path: Path, play: Play, first: Callable[[], Awaitable[None]] | None = None) -> None:
     async def main() -> None:
         told: list[tuple[Any, ...]] = []
         listeners = Listeners(
@@ -70,7 +70,7 @@ def played(tmp_path: Path, play: Play) -> None:
             registry=lambda: told.append(("registry",)),
         )  # fmt: skip
         events, board = Followed(), Board()
-        source = ChangesSource(events, listeners, str(tmp_path / "state" / "registry.db"))
+        source = ChangesSource(events, listeners, str(tmp_path / "state" / "registry.db"), first=first)
         running = asyncio.ensure_future(source.run(board))  # type: ignore[arg-type]
         try:
             await play(source, events, told, board)
@@ -188,3 +188,32 @@ def test_what_may_have_been_missed_is_glanced_at(tmp_path: Path) -> None:
         assert told == [("glance", None)]
 
     played(tmp_path, play)
+
+
+def test_worktrees_are_followed_after_the_first_picture_where_that_is_asked_for(tmp_path: Path) -> None:
+    """The registry at once; of the worktrees the roster that counts is the one of the moment when following begins."""
+    waits = 0
+
+    async def first() -> None:
+        nonlocal waits
+        waits += 1
+        await done.wait()
+
+    async def play(source: ChangesSource, events: Followed, told: list[tuple[Any, ...]], _: Board) -> None:
+        source.follow((entry(tmp_path, "app", is_main=True), entry(tmp_path, "old")))
+        await until(lambda: waits)
+        source.follow((entry(tmp_path, "app", is_main=True), entry(tmp_path, "feat")))
+        await asyncio.sleep(0.05)
+        assert events.added == ["registry"]
+        done.set()
+        await until(lambda: "worktree app feat" in events.added)
+        assert "worktree app old" not in events.added
+        assert not told
+        events.sink.mode("worktree app feat", "live", None)
+        assert told == [("touched", "feat", None)], "what happened before it was followed is looked at"
+        source.follow((entry(tmp_path, "app", is_main=True), entry(tmp_path, "feat"), entry(tmp_path, "late")))
+        await until(lambda: "worktree app late" in events.added)
+        assert waits == 1
+
+    done = asyncio.Event()
+    played(tmp_path, play, first)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from imi_monitor.sources.pace import Pace
+from imi_monitor.sources.pace import Pace, due
 
 
 def test_asked_or_over() -> None:
@@ -42,3 +42,29 @@ def test_who_has_nothing_to_do_rests_until_somebody_asks() -> None:
         return asked, await pace.next()
 
     assert asyncio.run(asyncio.wait_for(play(), 30)) == (True, False)
+
+
+def test_who_asks_what_is_new_is_not_woken_for_nothing() -> None:
+    async def play() -> tuple[bool, int, bool]:
+        pace, asked = Pace(0.001), 0
+
+        def news() -> bool:
+            nonlocal asked
+            asked += 1
+            return asked == 3
+
+        told = await pace.next(news)
+        times = asked
+        asyncio.get_running_loop().call_later(0.01, pace.poke)
+        return told, times, await pace.next(lambda: False)
+
+    assert asyncio.run(asyncio.wait_for(play(), 30)) == (False, 3, True)
+
+
+def test_pauses_of_seconds_are_over_together_and_never_late() -> None:
+    assert {due(now, pause) for now in (7.0, 7.001, 7.4, 7.999) for pause in (1.0, 1.2)} == {8.0, 9.0}
+    assert due(7.4, 5.0) == due(11.9, 1.0) == 12.0
+    assert due(7.25, 0.5) == 7.75
+    for now in (0.0, 3.3, 1e6 + 0.7):
+        for pause in (0.05, 1.0, 2.5, 60.0):
+            assert now < due(now, pause) <= now + pause

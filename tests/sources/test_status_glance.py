@@ -53,3 +53,33 @@ def test_a_glance_finds_where_git_wrote(repo: Repo) -> None:
             await asyncio.gather(running, return_exceptions=True)
 
     asyncio.run(main())
+
+
+def test_the_first_round_is_over_when_each_was_asked_whatever_came_of_it(repo: Repo) -> None:
+    repo.worktree("feat")
+    home = repo.path.parent
+    broken = entry(home, "broken")  # an empty folder: git refuses
+    entries = (entry(home, repo.path.name, is_main=True), entry(home, "feat"), broken)
+
+    class Failing(Board):
+        def git_failed(self, key: Key, why: str) -> None:
+            self.told.append(f"{key.worktree} failed")
+
+    async def main() -> None:
+        source, board = StatusSource(), Failing()
+        await source.all_asked(60.0)  # nobody is there to wait for
+        source.follow(entries)
+        await source.all_asked(0.01)
+        assert not board.told, "it is not waited for any longer than that"
+        running = asyncio.ensure_future(source.run(board))  # type: ignore[arg-type]
+        try:
+            await source.all_asked(60.0)
+            assert sorted(board.told) == ["app", "broken failed", "feat"]
+            source.follow((*entries, gone := entry(home, "gone")))
+            source.follow(entries)
+            assert gone.key not in source._unasked
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(asyncio.wait_for(main(), 50))

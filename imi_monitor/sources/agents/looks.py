@@ -78,10 +78,11 @@ class Looks:
         """Whether a reader has more to read, which nobody waits for."""
         return any(told.unread for told in self._told)
 
-    def look(self, touched: frozenset[str] | None, roots: tuple[str, ...]) -> Look:
+    def look(self, touched: frozenset[str] | None, roots: tuple[str, ...], *, calm: bool = False) -> Look:
+        """`calm`: nobody was there, and no file moved that anybody follows; then only processes can tell who comes."""
         before, processes = self._processes, self._running(touched)
         now = time.monotonic()
-        ticked = touched is None or processes != before or now - self._ticked_at >= TICK * 0.9
+        ticked = touched is None or processes != before or (not calm and now - self._ticked_at >= TICK * 0.9)
         if ticked:
             self._ticked_at = now
         if touched is None:

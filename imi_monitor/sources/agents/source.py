@@ -46,11 +46,15 @@ class AgentsSource:
         scan: Callable[[], Scan],
         keep: Keep | None = None,
         env: Mapping[str, str] | None = None,
+        stirred: Callable[[], object] = object,
     ) -> None:
+        """What `stirred` gives is the same as long as no file moved in any folder that is followed, by whomever."""
         self._events = events
         self._make = lambda: Looks(list(readers()), scan(), os.environ if env is None else env)
         self._looks: Looks | None = None
         self._keep = keep
+        self._stirred = stirred
+        self._calm: object = None  # what it gave at the last look, if nobody was there
         self._pace = Pace(TICK)
         self._touched: set[str] | None = None  # None: anything may have changed
         self._roots: dict[str, Key] = {}  # as the roster has them
@@ -99,8 +103,10 @@ class AgentsSource:
             board.agents(())
             return
         wanted = None if touched is None else frozenset(touched)
-        look = await asyncio.to_thread(looks.look, wanted, tuple(places))
+        stirred = self._stirred()
+        look = await asyncio.to_thread(looks.look, wanted, tuple(places), calm=stirred == self._calm)
         seen = self._seen(look, places)
+        self._calm = None if seen or look.broken else stirred
         if seen:
             self._pace.worked()
         else:

@@ -14,6 +14,11 @@ VARIABLE = "IMI_WATCHER"
 CHOICES = ("auto", "inotify", "watchfiles", "polling")
 
 
+def begins_slowly(events: FileEvents) -> bool:
+    """Whether to begin following takes so much of the machine that a first picture had better come before."""
+    return events.name == "watchfiles"
+
+
 def choose(wanted: str | None = None) -> FileEvents:
     """The back end asked for by name or by the environment, else the best there is."""
     name = wanted or os.environ.get(VARIABLE) or "auto"

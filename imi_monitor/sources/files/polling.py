@@ -32,6 +32,7 @@ class Polling:
         self._seen: dict[str, dict[str, Mark]] = {}
         self._sink: Sink | None = None
         self._task: asyncio.Task[None] | None = None
+        self._wanted = asyncio.Event()  # whether there are any
 
     async def start(self, sink: Sink) -> None:
         self._sink = sink
@@ -45,15 +46,19 @@ class Polling:
     async def add(self, root: Root) -> None:
         self._roots[root.name] = root
         self._seen.pop(root.name, None)
+        self._wanted.set()
 
     def remove(self, name: str) -> None:
         self._roots.pop(name, None)
         self._seen.pop(name, None)
+        if not self._roots:
+            self._wanted.clear()
 
     async def _visit(self) -> None:
         """One root after the other, with a rest after each: never seconds of work on end."""
         loop = asyncio.get_running_loop()
         while True:
+            await self._wanted.wait()
             started = loop.time()
             for root in list(self._roots.values()):
                 cost = await self._look(root)

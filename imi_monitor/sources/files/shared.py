@@ -16,6 +16,7 @@ class Shared:
     def __init__(self, events: FileEvents) -> None:
         self.events = events
         self._sinks: dict[str, Sink] = {}
+        self.told = 0  # how often something was: as long as it is the same, no file has moved
 
     def part(self, name: str) -> Part:
         return Part(self, name)
@@ -33,11 +34,13 @@ class Shared:
     # -- the sink of the real one -----------------------------------------------------------------------------------
 
     def touched(self, root: str, batch: Sequence[Touched]) -> None:
+        self.told += 1
         part, _, name = root.partition(_BETWEEN)
         if part in self._sinks:
             self._sinks[part].touched(name, batch)
 
     def lost(self, root: str | None, why: str) -> None:
+        self.told += 1
         part, _, name = (root or "").partition(_BETWEEN)
         for each, sink in list(self._sinks.items()):
             if root is None or each == part:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from imi_monitor import host
+from imi_monitor.sources.pace import due
 
 _EVERY = 5.0
 _LATE = 3.0
@@ -33,7 +34,8 @@ class Stall:
 
     def _next(self) -> None:
         self._expected = host.uptime() + _EVERY
-        self._handle = asyncio.get_running_loop().call_later(_EVERY, self._tick)
+        loop = asyncio.get_running_loop()
+        self._handle = loop.call_at(due(loop.time(), _EVERY), self._tick)
 
     def _tick(self) -> None:
         self._look()

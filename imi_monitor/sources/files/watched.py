@@ -21,6 +21,7 @@ from imi_monitor.sources.files.stall import Stall
 from imi_monitor.sources.files.walk import listed, plan
 
 _GATHER = 0.05  # seconds in which folders to add are collected: each addition builds watchers anew
+_MOST_GATHERED = 1.0  # seconds that this goes on for while roots are added one after the other
 _DOUBT = 0.5  # seconds after an event until it is doubted that it was the only one
 _MERGE = 2.0  # seconds of quiet after which the watchers are merged
 _AGAIN = (0.05, 0.5)  # when a new folder is listed once more
@@ -45,6 +46,8 @@ class Watchfiles:
         self._number = 0  # of the additions sent
         self._latest: dict[str, int] = {}  # root -> the one that follows it as it is wanted now
         self._gather: asyncio.TimerHandle | None = None
+        self._gathers_until = 0.0
+        self._grown = False  # whether another root was added while it gathers
         self._merge: asyncio.TimerHandle | None = None
         self._doubt: asyncio.TimerHandle | None = None
         self._stall = Stall()
@@ -75,8 +78,8 @@ class Watchfiles:
         folders = await asyncio.to_thread(_split, root)
         if self._roots.get(root.name) is root:
             self._plans[root.name] = self._pending[root.name] = folders
-            if self._gather is None:
-                self._gather = asyncio.get_running_loop().call_later(_GATHER, self._send_pending)
+            self._grown = self._gather is not None
+            self._begin_to_gather()
 
     def remove(self, name: str) -> None:
         self._roots.pop(name, None)
@@ -85,7 +88,18 @@ class Watchfiles:
         if self._plans.pop(name, None) is not None:
             self._send(("drop", name))
 
+    def _begin_to_gather(self) -> None:
+        if self._gather is None:
+            loop = asyncio.get_running_loop()
+            self._gathers_until = loop.time() + _MOST_GATHERED
+            self._gather = loop.call_later(_GATHER, self._send_pending)
+
     def _send_pending(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._grown and loop.time() < self._gathers_until:
+            self._grown = False
+            self._gather = loop.call_later(_GATHER, self._send_pending)
+            return
         self._gather = None
         if self._pending:
             self._send_add(self._pending)
@@ -96,7 +110,7 @@ class Watchfiles:
         if self._merge is not None:
             self._merge.cancel()
         # many small watchers cost more at rest than two large ones: build those once nothing more is added
-        self._merge = asyncio.get_running_loop().call_later(_MERGE, self._send, ("rebuild",))
+        self._merge = loop.call_later(_MERGE, self._send, ("merge",))
 
     def _send_add(self, plans: dict[str, tuple[list[str], list[str]]]) -> None:
         self._number += 1
@@ -204,7 +218,7 @@ class Watchfiles:
         below the folders that are followed with all in them, watchfiles finds it by itself."""
         for name in names:
             root, followed = self._roots.get(name), self._plans.get(name)
-            if root is None or followed is None or not root.deep:
+            if root is None or followed is None or not root.deep or not followed[1]:
                 continue
             for folder in await asyncio.to_thread(_missed, root, *followed):
                 if self._roots.get(name) is root:
@@ -222,8 +236,7 @@ class Watchfiles:
             self._plans[name] = (followed[0] + deep, followed[1] + flat)
             before = self._more.get(name, ([], []))
             self._more[name] = (before[0] + deep, before[1] + flat)
-            if self._gather is None:
-                self._gather = asyncio.get_running_loop().call_later(_GATHER, self._send_pending)
+            self._begin_to_gather()
         loop = asyncio.get_running_loop()
         loop.call_soon(self._list, name, folder)
         for pause in _AGAIN:
