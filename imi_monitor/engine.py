@@ -19,7 +19,7 @@ from imi_monitor.config import Settings
 from imi_monitor.model import times
 from imi_monitor.model.activity import MINUTES, Activity
 from imi_monitor.model.agent import Agent
-from imi_monitor.model.agent_claims import Named, named
+from imi_monitor.model.agent_claims import Names
 from imi_monitor.model.attribution import by_key, holder_at
 from imi_monitor.model.change import Change
 from imi_monitor.model.snapshot import (
@@ -72,8 +72,7 @@ class Engine:
         self._activity: dict[Key, Activity] = {}
         self._collisions: tuple[Collision, ...] = ()
         self._agents: tuple[Agent, ...] = ()
-        self._named: tuple[tuple[Agent, ...], dict[Key, ClaimState], tuple[Agent, ...]] | None = None
-        self._known_agents: Named = {}
+        self._names = Names()
         self._health: dict[str, Health] = {}
         self._waiting: tuple[Waiting, ...] = ()
         self._changed = asyncio.Event()
@@ -183,7 +182,7 @@ class Engine:
 
     def agents(self, seen: tuple[Agent, ...]) -> None:
         if seen != self._agents:
-            if _states(seen) != _states(self._agents):
+            if _other_state(self._agents, seen):
                 self._waited_for.set()
             self._agents = seen
             self._urgent.set()
@@ -226,11 +225,8 @@ class Engine:
             self._changed.set()
 
     def _named_agents(self) -> tuple[Agent, ...]:
-        """With their claims' names; thought about only when agents or claims are others than before."""
-        claims = {key: tree.claim for key, tree in self._worktrees.items() if tree.claim}
-        if self._named is None or self._named[0] is not self._agents or self._named[1] != claims:
-            self._named = self._agents, claims, named(self._agents, claims, self._known_agents)
-        return self._named[2]
+        """With their claims' names."""
+        return self._names.of(self._agents, {key: tree.claim for key, tree in self._worktrees.items() if tree.claim})
 
     async def _publish(self) -> None:
         """What a person waits for (a file, a claim, a worktree) goes out at once; the rest goes with it, or soon after."""
@@ -303,8 +299,12 @@ class Allowance:
         return min(float(AT_ONCE), self._left + (now - self._at) * _A_SECOND)
 
 
-def _states(agents: Sequence[Agent]) -> list[tuple[str, str]]:
-    return [(one.id, one.state) for one in agents]
+def _other_state(before: Sequence[Agent], now: Sequence[Agent]) -> bool:
+    """Whether somebody came or went, or does something else."""
+    if len(before) != len(now):
+        return True
+    pairs = zip(before, now, strict=True)
+    return any((one.id, one.state) != (other.id, other.state) for one, other in pairs if one is not other)
 
 
 def _same(left: Snapshot, right: Snapshot) -> bool:

@@ -43,6 +43,7 @@ class World:
     known_roots: dict[str, str | None] = field(
         default_factory=dict, compare=False, repr=False
     )  # as they were asked for
+    starts: dict[int, str | None] | None = field(default=None, compare=False, repr=False)  # the same, in this look
 
     def watched(self, cwd: str | None) -> bool:
         """Whether it lies in one of the worktrees. `cwd` may be as recorded, with links in it or gone by now."""
@@ -64,11 +65,19 @@ class World:
     def processes_of(self, cli: str) -> tuple[AgentProcess, ...]:
         return tuple(process for process in self.processes if process.cli == cli)
 
+    def start_time(self, pid: int) -> str | None:
+        """As `host.start_time` tells it; several readers ask for the same process in one look."""
+        if self.starts is None:
+            return host.start_time(pid)
+        if pid not in self.starts:
+            self.starts[pid] = host.start_time(pid)
+        return self.starts[pid]
+
     def alive(self, pid: int | None, started: str | None) -> bool | None:
         """True: it runs, and is the same one. False: proven gone. None: nobody knows the pid."""
         if pid is None:
             return None
-        now = host.start_time(pid)
+        now = self.start_time(pid)
         return now is not None and (started is None or now == started)
 
 

@@ -15,8 +15,9 @@ from datetime import datetime
 from imi_monitor.model import times
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.snapshot import Key
+from imi_monitor.model.truth import rests
 from imi_monitor.sources.agents.base import Reader, Sighting
-from imi_monitor.sources.agents.joining import Seen, as_agent
+from imi_monitor.sources.agents.joining import Seen, as_agent, says_the_same
 from imi_monitor.sources.agents.looks import TICK, Look, Looks, Scan
 from imi_monitor.sources.base import Board, Entry
 from imi_monitor.sources.files.port import FileEvents, Root, Touched
@@ -58,7 +59,8 @@ class AgentsSource:
         self._places: dict[str, Key] = {}  # the same by their real paths
         self._followed: dict[str, frozenset[str]] = {}
         self._told: dict[str, str] = {}
-        self._made: dict[int, tuple[Sighting, Seen]] = {}
+        self._made: dict[object, tuple[Sighting, Seen]] = {}  # by session, or process
+        self._all: tuple[object, list[Seen]] = None, []  # of one look, and of those after it in which nothing moved
 
     def follow(self, entries: Sequence[Entry]) -> None:
         before, self._unresolved = self._roots, True
@@ -124,23 +126,30 @@ class AgentsSource:
             self._unresolved = False
             places = await asyncio.to_thread(_real, self._roots)
             if places != self._places:
-                self._places, self._made, self._touched = places, {}, None
+                self._places, self._made, self._all, self._touched = places, {}, (None, []), None
 
     def _seen(self, look: Look, places: Mapping[str, Key]) -> list[Seen]:
         """The agents. Who looks as before is not thought about again until a second has passed."""
+        if look.found is self._all[0] and not look.ticked:
+            return self._all[1]
         now, before, self._made = times.now(), self._made, {}
         for one, root in look.found:
-            known = before.get(id(one))
-            if known is None or known[0] is not one:
+            name = one.cli, one.session or one.pid
+            known = before.get(name)
+            if known is None or (known[0] is not one and not says_the_same(known[0], one)):
                 known = one, as_agent(one, places.get(root or ""), now)
             elif look.ticked and _may_change(one, known[1].agent, now):
                 known = one, as_agent(one, known[1].agent.key, now)
-            self._made[id(one)] = known
-        return [seen for _, seen in self._made.values()]
+            elif known[0] is not one:
+                known = one, Seen(known[1].agent, one.news)
+            self._made[name] = known
+        self._all = look.found, [seen for _, seen in self._made.values()]
+        return self._all[1]
 
     async def _follow_folders(self, folders: dict[str, frozenset[str]]) -> None:
         for name, wanted in folders.items():
-            if self._followed.get(name) != wanted:
+            known = self._followed.get(name)
+            if known is not wanted and known != wanted:
                 self._followed[name] = wanted
                 await self._events.add(Root(name=name, folders=tuple(sorted(wanted))))
 
@@ -175,6 +184,9 @@ def _real(roots: Mapping[str, Key]) -> dict[str, Key]:
 
 
 def _may_change(one: Sighting, agent: Agent, now: datetime) -> bool:
-    """Whether time alone may change what is thought of it: soon after something was heard, or while nobody knows its life."""
+    """Whether time alone may change what is thought of it: while nobody knows its life, or soon after something was
+    heard of one whose turn may be over."""
+    if one.alive is not None and not rests(one.evidence):
+        return False
     heard = times.parse(agent.seen_at)
     return one.alive is None or heard is None or (now - heard).total_seconds() < _SETTLED

@@ -17,6 +17,7 @@ from imi_monitor.sources.agents.processes.folding import Found
 from imi_monitor.sources.agents.processes.programs import name
 
 _AT_MOST_EVERY = 0.5  # seconds: files move far more often than processes come and go
+_ALL = 2.0  # seconds between two looks at the agents that are known; before, only who is new is looked at
 _YOUNG = 10.0  # seconds in which a new process is looked at again and again
 _IN_TURN = 32  # in so many scans each old process is looked at once
 
@@ -53,17 +54,33 @@ class _Linux:
         self._parents: dict[int, int] = {}
         self._found: dict[int, Found] = {}
         self._turn = 0
+        self._all_at = float("-inf")
+        self._folded: tuple[object, Sequence[AgentProcess]] = None, ()
 
     def __call__(self) -> Sequence[AgentProcess]:
         self._follow(procfs.pids())
+        for pid in list(self._young):
+            self._examine(pid)
+        if self._clock() - self._all_at >= _ALL:
+            self._all_at = self._clock()
+            self._look_at_the_old()
+        self._grow_old()
+        return self._fold()
+
+    def _look_at_the_old(self) -> None:
         self._turn = (self._turn + 1) % _IN_TURN
-        in_turn = {pid for pid in self._known if pid % _IN_TURN == self._turn}
-        for pid in in_turn | self._young.keys():
+        in_turn = {pid for pid in self._known if pid % _IN_TURN == self._turn} - self._young.keys()
+        for pid in in_turn:
             self._examine(pid)
         for pid in self._found.keys() - in_turn - self._young.keys():
             self._glance(pid)
-        self._grow_old()
-        return folding.fold(self._found, self._parents, procfs.cwd)
+
+    def _fold(self) -> Sequence[AgentProcess]:
+        """Anew only when something is otherwise, or somebody's folder is asked of others."""
+        now = dict(self._found), dict(self._parents)
+        if now != self._folded[0] or any(one.cwd is None for one in self._found.values()):
+            self._folded = now, folding.fold(self._found, self._parents, procfs.cwd)
+        return self._folded[1]
 
     def _follow(self, now: dict[int, int]) -> None:
         """Forget who is gone, and whose pid is another's now; note who is new."""
