@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 PER_SECOND = 10  # snapshots at most
 AT_ONCE = 2  # of them without any pause, so that a single change is never kept waiting
 _A_SECOND = PER_SECOND - AT_ONCE
-_SPARE = 0.5  # of one is left to what somebody waits for
+_SPARE = 0.5  # of one is left to what somebody waits for,
+_PATIENCE = 0.135  # but nothing waits for longer than that since the last one, as soon as there is a whole one
 CALM = 0.3  # seconds that what nobody waits for may go with the next one
 MOST_CHANGES = 2000
 MOST_EVENTS = 500
@@ -289,8 +290,11 @@ class Allowance:
         self._left, self._at = float(AT_ONCE), time.monotonic()
 
     def wait(self, now: float, *, spare: float = 0.0) -> float:
-        """Seconds until the next snapshot may go out, and so many more could."""
-        return max(0.0, (1.0 + spare - self._earned(now)) / _A_SECOND)
+        """Seconds until the next snapshot may go out, and so much more could: that is not insisted upon for ever."""
+        earned = self._earned(now)
+        needed = max(0.0, (1.0 - earned) / _A_SECOND)
+        wanted = max(0.0, (1.0 + spare - earned) / _A_SECOND)
+        return min(wanted, max(needed, self._at + _PATIENCE - now))
 
     def spend(self, now: float) -> None:
         self._left, self._at = self._earned(now) - 1.0, now

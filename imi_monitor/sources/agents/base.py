@@ -43,7 +43,7 @@ class World:
     known_roots: dict[str, str | None] = field(
         default_factory=dict, compare=False, repr=False
     )  # as they were asked for
-    starts: dict[int, str | None] | None = field(default=None, compare=False, repr=False)  # the same, in this look
+    starts: dict[int, str | None] | None = field(default=None, compare=False, repr=False)  # the same, lately
 
     def watched(self, cwd: str | None) -> bool:
         """Whether it lies in one of the worktrees. `cwd` may be as recorded, with links in it or gone by now."""
@@ -66,7 +66,7 @@ class World:
         return tuple(process for process in self.processes if process.cli == cli)
 
     def start_time(self, pid: int) -> str | None:
-        """As `host.start_time` tells it; several readers ask for the same process in one look."""
+        """As `host.start_time` tells it; several readers ask for the same process, and once a second is enough."""
         if self.starts is None:
             return host.start_time(pid)
         if pid not in self.starts:

@@ -192,19 +192,20 @@ class Keeper:
         asked = [(one.noted.ident, session_records.event_ids(one.news)) for one in taken if one.news]
         known = await self._registry.read(sessions.known, host.hostname(), asked) if asked else set()
         fresh = [(one.agent, _unknown(one, known), one.due) for one in taken]
-        records = await asyncio.to_thread(self._prepared, [(agent, news) for agent, news, due in fresh if news or due])
+        records = await asyncio.to_thread(self._prepared, [one for one in fresh if one[1] or one[2]])
         if records:
             await self._registry.write_lightly(sessions.keep, records)  # it can all be read again
         await self._sweep(time.monotonic())
 
-    def _prepared(self, wanted: Sequence[tuple[Agent, Sequence[Happened]]]) -> list[Record]:
+    def _prepared(self, wanted: Sequence[tuple[Agent, Sequence[Happened], bool]]) -> list[Record]:
         """In a thread, before the registry is asked to hold still: cleaning texts and looking at files takes its time."""
         now, here, boot = times.now(), host.hostname(), host.boot()
         made: list[Record] = []
-        for agent, news in wanted:
+        for agent, news, due in wanted:
             try:
                 seen = session_records.now_of(agent, here, boot, now)
-                made.append(session_records.record(seen, self._roots.of(agent.cwd), news, now, written.size))
+                root = self._roots.of(agent.cwd)
+                made.append(session_records.record(seen, root, news, now, written.size, only_acts=not due))
             except Exception as error:  # noqa: BLE001  what one agent's records hold must not end the record of the others
                 self._lost += len(news)
                 self._odd = f"{safe(agent.id, 60)} is not kept: {type(error).__name__}: {safe(str(error), 120)}"

@@ -80,6 +80,7 @@ class Looks:
         self._scanned_at = -_SCAN
         self._ticked_at = -TICK
         self._known: set[str] = set()  # files that moved, and who was there then is there still
+        self._starts: dict[int, str | None] = {}  # what is known of the lives of processes, asked anew with every tick
         self._roots: dict[str, str | None] = {}  # folder -> the worktree it lies in
         self._placed: tuple[object, Sequence[tuple[Sighting, str | None]]] = None, ()
         self._blind: str | None = None  # why processes cannot be seen
@@ -92,13 +93,15 @@ class Looks:
     def look(self, touched: frozenset[str] | None, roots: tuple[str, ...]) -> Look:
         if touched is None:
             self._roots, self._placed = {}, (None, ())
-        starts: dict[int, str | None] = {}
-        before, processes = self._processes, self._running(touched, starts)
         now = time.monotonic()
-        ticked = touched is None or processes != before or now - self._ticked_at >= TICK * 0.9
+        due = touched is None or now - self._ticked_at >= TICK * 0.9
+        if due:
+            self._starts = {}
+        before, processes = self._processes, self._running(touched, now, due)
+        ticked = due or processes != before
         if ticked:
             self._ticked_at = now
-        world = World(time.time(), paths.home(), self._env, roots, processes, self._roots, starts)
+        world = World(time.time(), paths.home(), self._env, roots, processes, self._roots, self._starts)
         where = [(path, os.path.dirname(path)) for path in touched or ()]
         for told in self._told:
             concerning = None if touched is None else told.concerning(where)
@@ -120,15 +123,14 @@ class Looks:
             self._placed = joined, placed
         return self._placed[1]
 
-    def _running(self, touched: frozenset[str] | None, starts: dict[int, str | None]) -> tuple[AgentProcess, ...]:
+    def _running(self, touched: frozenset[str] | None, now: float, due: bool) -> tuple[AgentProcess, ...]:
         """All agent processes, looked for anew when something new happened or some seconds are over."""
-        now = time.monotonic()
         if touched is None or self._has_new(touched) or now - self._scanned_at >= _SCAN:
             self._scanned_at = now
             self._processes = self._scanned()
-        elif now - self._ticked_at >= TICK * 0.9:
-            starts.update((one.pid, host.start_time(one.pid)) for one in self._processes)
-            left = tuple(one for one in self._processes if starts[one.pid] == one.started)
+        elif due:
+            self._starts = {one.pid: host.start_time(one.pid) for one in self._processes}
+            left = tuple(one for one in self._processes if self._starts[one.pid] == one.started)
             if len(left) != len(self._processes):  # somebody else may go on with what it did
                 self._processes, self._known = left, set()
         return self._processes

@@ -23,7 +23,7 @@ from imi_monitor.sources.base import Board, Entry
 from imi_monitor.sources.files.port import FileEvents, Root, Touched
 from imi_monitor.sources.pace import Pace
 
-_GATHER = 0.015  # seconds to wait for what comes together: a record is written in several pieces
+_GATHER = 0.01  # seconds to wait for what comes together: a record is written in several pieces
 _WHOLE = 60.0  # every so often everything is looked at anew, whatever was said to have changed
 _NOBODY = (
     5.0  # seconds between two looks where no agent is: most write something when they start, which is told at once
