@@ -74,6 +74,7 @@ class Engine:
         self._collisions: tuple[Collision, ...] = ()
         self._agents: tuple[Agent, ...] = ()
         self._names = Names()
+        self._repositories: tuple[tuple[Worktree, ...], tuple[str, ...]] = (), ()
         self._health: dict[str, Health] = {}
         self._waiting: tuple[Waiting, ...] = ()
         self._changed = asyncio.Event()
@@ -164,16 +165,18 @@ class Engine:
         self._update(key, watched=how, watched_why=why)
 
     def registry(self, picture: RegistryPicture) -> None:
+        claims = {claim.key: claim for claim in picture.claims}
+        if (picture.waiting, claims) != (self._waiting, self._claims):
+            self._urgent.set()  # a line of the log alone goes with the next
         self._waiting = picture.waiting
         self._grants = by_key(picture.grants)
-        self._claims = {claim.key: claim for claim in picture.claims}
+        self._claims = claims
         self._events.extend(picture.events)
         for key, entry in self._entries.items():
             worktree, claim = self._worktrees[key], entry.claim(self._claims)
             if worktree.claim != claim:
                 self._worktrees[key] = replace(worktree, claim=claim)
                 self._waited_for.set()
-        self._urgent.set()
         self._changed.set()
 
     def collisions(self, found: tuple[Collision, ...]) -> None:
@@ -262,6 +265,8 @@ class Engine:
 
     def _fold(self) -> Snapshot:
         worktrees = tuple(self._worktrees.values())
+        if worktrees != self._repositories[0]:
+            self._repositories = worktrees, tuple(dict.fromkeys([key.repo for key in self._worktrees]))
         return Snapshot(
             seq=self._snapshot.seq + 1,
             taken_at=times.stamp(),
@@ -275,7 +280,7 @@ class Engine:
             health=tuple(self._health[name] for name in sorted(self._health)),
             complete="worktrees" in self._health
             and all(tree.missing or tree.git is not None or tree.failure is not None for tree in worktrees),
-            repositories=tuple(dict.fromkeys(key.repo for key in self._worktrees)),
+            repositories=self._repositories[1],
         )
 
 

@@ -119,7 +119,8 @@ class Looks:
     def _found(self, world: World) -> Sequence[tuple[Sighting, str | None]]:
         joined = self._joined.join(*(told.sightings for told in self._told))
         if joined is not self._placed[0]:
-            placed = [(one, None if one.cwd is None else world.root_of(one.cwd)) for one in joined]
+            before = {id(pair[0]): pair for pair in self._placed[1]}
+            placed = [before.get(id(one)) or (one, _root(one, world)) for one in joined]
             self._placed = joined, placed
         return self._placed[1]
 
@@ -153,6 +154,10 @@ class Looks:
         except Exception as error:  # noqa: BLE001  records tell most of it; without processes they still do
             self._blind = _sentence("processes", error)
             return self._processes
+
+
+def _root(one: Sighting, world: World) -> str | None:
+    return None if one.cwd is None else world.root_of(one.cwd)
 
 
 def _sentence(who: str, error: Exception) -> str:

@@ -19,6 +19,7 @@ from imi_monitor.model.truth import rests
 from imi_monitor.sources.agents.base import Reader, Sighting
 from imi_monitor.sources.agents.joining import Seen, as_agent, says_the_same
 from imi_monitor.sources.agents.looks import TICK, Look, Looks, Scan
+from imi_monitor.sources.agents.worker import Worker
 from imi_monitor.sources.base import Board, Entry
 from imi_monitor.sources.files.port import FileEvents, Root, Touched
 from imi_monitor.sources.pace import Pace
@@ -53,6 +54,7 @@ class AgentsSource:
         self._looks: Looks | None = None
         self._keep = keep
         self._pace = Pace(TICK)
+        self._gathering: asyncio.TimerHandle | None = None
         self._touched: set[str] | None = None  # None: anything may have changed
         self._roots: dict[str, Key] = {}  # as the roster has them
         self._unresolved = False  # whether it may have others by now
@@ -77,23 +79,26 @@ class AgentsSource:
 
     async def run(self, board: Board) -> None:
         await self._events.start(self)
+        worker = Worker("agents")
         try:
-            self._looks = await asyncio.to_thread(self._make)  # which imports them: the first paint comes before
+            self._looks = await worker.run(self._make)  # which imports them: the first paint comes before
             whole_at = 0.0
             while True:
                 if time.monotonic() - whole_at > _WHOLE:
                     whole_at, self._touched = time.monotonic(), None
                 started = time.monotonic()
-                await self._turn(board, self._looks)
+                await self._turn(board, self._looks, worker)
                 if self._looks.unread:
                     pause = min(TICK, (time.monotonic() - started) / _SHARE)
                     asyncio.get_running_loop().call_later(pause, self._pace.poke)
-                if await self._pace.next():
-                    await asyncio.sleep(_GATHER)
+                await self._pace.next()
         finally:
+            worker.close()
+            if self._gathering is not None:
+                self._gathering.cancel()
             await self._events.close()
 
-    async def _turn(self, board: Board, looks: Looks) -> None:
+    async def _turn(self, board: Board, looks: Looks, worker: Worker) -> None:
         await self._resolve()
         touched, self._touched = self._touched, set()
         places = self._places
@@ -101,13 +106,13 @@ class AgentsSource:
             board.agents(())
             return
         wanted = None if touched is None else frozenset(touched)
-        look = await asyncio.to_thread(looks.look, wanted, tuple(places))
+        look = await worker.run(looks.look, wanted, tuple(places))
         seen = self._seen(look, places)
         if seen:
             self._pace.worked()
         else:
             self._pace.rest(_NOBODY)  # nobody is there who could end: it is enough to notice who comes
-        board.agents(tuple(one.agent for one in seen))
+        board.agents(tuple([one.agent for one in seen]))
         if look.broken:
             board.fail(self.name, "agents", "; ".join(look.broken))
         else:
@@ -157,7 +162,12 @@ class AgentsSource:
 
     def touched(self, root: str, batch: Sequence[Touched]) -> None:
         if self._touched is not None:
-            self._touched.update(one.path for one in batch)
+            self._touched.update([one.path for one in batch])
+        if self._gathering is None:
+            self._gathering = asyncio.get_running_loop().call_later(_GATHER, self._gathered)
+
+    def _gathered(self) -> None:
+        self._gathering = None
         self._pace.poke()
 
     def lost(self, root: str | None, why: str) -> None:

@@ -77,7 +77,8 @@ class _Linux:
 
     def _fold(self) -> Sequence[AgentProcess]:
         """Anew only when something is otherwise, or somebody's folder is asked of others."""
-        now = dict(self._found), dict(self._parents)
+        families = {pid for one in self._folded[1] for pid in (one.pid, *one.family, *one.ancestors)}
+        now = dict(self._found), {pid: self._parents.get(pid) for pid in families}
         if now != self._folded[0] or any(one.cwd is None for one in self._found.values()):
             self._folded = now, folding.fold(self._found, self._parents, procfs.cwd)
         return self._folded[1]
