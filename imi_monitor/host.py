@@ -156,7 +156,9 @@ def _look(pid: int) -> tuple[str, str | None]:
 
 def _read(path: str) -> str:
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # not `open`: asked forty times a second, that costs twice as much
+        handle = os.open(
+            path, os.O_RDONLY | os.O_CLOEXEC
+        )  # not `open`: asked forty times a second, that costs twice as much
     except OSError:
         return ""
     try:

@@ -142,8 +142,8 @@ class Keeper:
             noted.due = True
         elif age >= _FACTS:
             heartbeat = age >= _HEARTBEAT and not one.agent.truth.ended
-            noted.due = noted.due or heartbeat or (
-                one.agent.facts is not noted.facts and one.agent.facts != noted.facts
+            noted.due = (
+                noted.due or heartbeat or (one.agent.facts is not noted.facts and one.agent.facts != noted.facts)
             )
 
     def _drop_oldest(self) -> None:

@@ -47,7 +47,10 @@ class Worker:
 
 
 def _tell(
-    loop: asyncio.AbstractEventLoop, done: asyncio.Future[T], result: T | None = None, error: BaseException | None = None
+    loop: asyncio.AbstractEventLoop,
+    done: asyncio.Future[T],
+    result: T | None = None,
+    error: BaseException | None = None,
 ) -> None:
     try:
         loop.call_soon_threadsafe(_settle, done, result, error)

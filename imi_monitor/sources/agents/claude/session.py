@@ -16,6 +16,7 @@ from imi_monitor.sources.agents.claude.registry import Entry
 from imi_monitor.sources.agents.claude.says import by_registry, cut_off, waits_for, went_on
 from imi_monitor.sources.agents.claude.subagents import Subagents
 from imi_monitor.sources.agents.claude.transcript import Transcript
+from imi_monitor.sources.agents.claude.usage import Ledger
 
 _VERSION = re.compile(r"([0-9]+)\.([0-9]+)\.([0-9]+)")
 _REGISTERS = (2, 1, 197)  # the oldest version of which we know that it lists itself
@@ -32,6 +33,7 @@ class Session:
         self.transcript: Transcript | None = None
         self.subagents: Subagents | None = None
         self.stem = ""  # with which the names of its files begin
+        self._ledger = Ledger()
         self.folders: tuple[str, ...] = ()  # in which they lie
         self.moved = True  # since it was last told, as far as anybody knows
         self.behind = False  # not read to its end
@@ -47,7 +49,8 @@ class Session:
         if self.transcript is None or (
             self.transcript.path != path and (marks.moved_at(path) or 0) > (marks.moved_at(self.transcript.path) or 0)
         ):
-            self.transcript, self.subagents = Transcript(path), Subagents(path)
+            self._ledger = Ledger()
+            self.transcript, self.subagents = Transcript(path, ledger=self._ledger), Subagents(path, self._ledger)
             below = self.subagents.folder
             self.stem = path.removesuffix(".jsonl")
             self.folders = (os.path.dirname(path), os.path.dirname(below), below)
@@ -64,14 +67,18 @@ class Session:
         self._moved()
 
     def read_before(self) -> None:
-        if self.transcript is not None:
+        if self.transcript is not None and self.transcript.has_older:
             self._news = [*self.transcript.before(), *self._news]
+        elif self.subagents is not None:
+            self._news = [*self.subagents.read_before(), *self._news]
         self._moved()
 
     def _moved(self) -> None:
         self.moved = True
         self.behind = self.transcript is not None and self.transcript.behind
         self.has_older = self.transcript is not None and self.transcript.has_older
+        if self.subagents is not None and self.subagents.has_older:
+            self.has_older = True
 
     def listed_as(self, entry: Entry, alive: bool | None, now: str) -> None:
         self.moved = True
@@ -202,8 +209,9 @@ class Session:
 
     def _with_talk(self, facts: Facts) -> Facts:
         assert self.transcript is not None
-        talk, tokens = self.transcript.talk, self.transcript.tokens
-        fresh, out, cached = tokens or (None, None, None)
+        talk = self.transcript.talk
+        unknown = self.has_older or self.transcript.tokens is None  # too few would be a lie
+        fresh, out, cached = (None, None, None) if unknown else self._ledger.counted
         below = self.subagents.files if self.subagents else ()
         files = tuple(dict.fromkeys((*below, *self.transcript.files)))[-_MOST_FILES:]
         return replace(
