@@ -52,7 +52,7 @@ class _Told:
         try:
             said = self.reader.look(world, touched)
             self.sightings = tuple([one if one.alive is not None else _with_life(one, world) for one in said])
-            self.fresh = any([one.news for one in self.sightings])
+            self.fresh = any(one.news for one in self.sightings)
             listed = self.reader.folders(world)
             if listed is not self.listed:
                 self.folders, self.listed = frozenset(listed), listed
