@@ -119,8 +119,8 @@ class Looks:
     def _found(self, world: World) -> Sequence[tuple[Sighting, str | None]]:
         joined = self._joined.join(*(told.sightings for told in self._told))
         if joined is not self._placed[0]:
-            before = {id(pair[0]): pair for pair in self._placed[1]}
-            placed = [before.get(id(one)) or (one, _root(one, world)) for one in joined]
+            roots = self._roots
+            placed = [(one, roots[one.cwd] if one.cwd in roots else _root(one, world)) for one in joined]
             self._placed = joined, placed
         return self._placed[1]
 

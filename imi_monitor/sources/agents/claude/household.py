@@ -15,9 +15,9 @@ from imi_monitor.sources.agents.claude.registry import Entry, Registry, lives
 from imi_monitor.sources.agents.claude.search import DAY, Search
 from imi_monitor.sources.agents.claude.session import Session
 
-_MISSED = 5.0  # seconds until a folder that was not there is asked for again, though nobody told of it
+_MISSED = 4.0  # seconds until a folder that was not there is asked for again, though nobody told of it
 _ASK = 0.8  # seconds between two questions to the system for everybody's life
-_FOLDERS = 1.0  # the same for folders that come and go without a word
+_FOLDERS = 2.0  # the same for folders that come and go without a word
 _SEARCHED = 4  # sessions whose transcript is looked for everywhere, in one look
 _SMALL = 8 << 20  # an ended session is read from its beginning only if it is no longer than that
 

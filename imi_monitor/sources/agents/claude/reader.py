@@ -46,7 +46,10 @@ class ClaudeReader:
             house.look(world, self._watched, touched)
         nameless = self._unlisted(world)
         self.unread = any(house.unread for house in self._houses.values())
-        return [*(one for house in self._houses.values() for one in house.sightings(self._watched)), *nameless]
+        made: list[Sighting] = []
+        for house in self._houses.values():
+            made += house.sightings(self._watched)
+        return made + nameless
 
     def _move_in(self, world: World, anew: bool) -> None:
         """Into those that were not there before, or into all that there are now by their names."""

@@ -51,6 +51,7 @@ class _Linux:
         self._user = os.getuid()
         self._known: dict[int, int] = {}  # pid -> the number that changes when it is used again
         self._young: dict[int, float] = {}  # pid -> until when it is young
+        self._none: dict[int, tuple[str, bytes]] = {}  # the young that are no agents, by what they are called
         self._parents: dict[int, int] = {}
         self._found: dict[int, Found] = {}
         self._turn = 0
@@ -90,7 +91,7 @@ class _Linux:
             return
         new = [pid for pid, number in now.items() if before.get(pid) != number]
         for pid in (*(before.keys() - now.keys()), *new):
-            for of_one in (self._parents, self._young, self._found):
+            for of_one in (self._parents, self._young, self._found, self._none):
                 of_one.pop(pid, None)
         self._young.update(dict.fromkeys(new, self._clock() + _YOUNG))
 
@@ -98,6 +99,7 @@ class _Linux:
         now = self._clock()
         for pid in [pid for pid, until in self._young.items() if until <= now]:
             del self._young[pid]
+            self._none.pop(pid, None)
 
     def _examine(self, pid: int) -> None:
         """What it is, from the beginning."""
@@ -106,7 +108,10 @@ class _Linux:
             self._found.pop(pid, None)
             return
         self._parents[pid] = stat.parent
-        argv = procfs.argv(pid)
+        line = stat.comm, procfs.command_line(pid)
+        if pid not in self._found and self._none.get(pid) == line:
+            return  # looked at before, and no agent
+        argv = procfs.argv(line[1])
         before = self._found.get(pid)
         if before is not None and (before.stat.comm, before.argv) == (stat.comm, argv):
             self._found[pid] = before.again(stat, procfs.raw_cwd(pid), procfs.cwd)
@@ -115,6 +120,8 @@ class _Linux:
         named = name(stat.comm, argv, procfs.exe(pid) if "." in stat.comm else None)
         if named is not None and procfs.owner(pid) == self._user:
             self._found[pid] = Found(stat, named, argv, procfs.raw_cwd(pid), procfs.cwd(pid), stat.began_at)
+        elif pid in self._young:
+            self._none[pid] = line
 
     def _glance(self, pid: int) -> None:
         """Whether a known agent lives, and where; all else of it stays."""
