@@ -40,9 +40,8 @@ if TYPE_CHECKING:
 
 PER_SECOND = 10  # snapshots at most
 AT_ONCE = 2  # of them without any pause, so that a single change is never kept waiting
-_A_SECOND = PER_SECOND - AT_ONCE
-_SPARE = 0.5  # of one is left to what somebody waits for,
-_PATIENCE = 0.135  # but nothing waits for longer than that since the last one, as soon as there is a whole one
+_A_SECOND = 7.5  # the usual share of them: so many then, on and on
+_WAITED_FOR = 2.0  # what somebody waits for has a share of its own
 CALM = 0.3  # seconds that what nobody waits for may go with the next one
 MOST_CHANGES = 2000
 MOST_EVENTS = 500
@@ -242,26 +241,26 @@ class Engine:
                     async with asyncio.timeout(max(0.0, last + CALM - time.monotonic())):
                         await self._urgent.wait()
             await self._turn_of(allowance)
+            waited_for = self._waited_for.is_set()
             self._changed.clear()
             self._urgent.clear()
             self._waited_for.clear()
             made = self._fold()
             if not _same(made, self._snapshot):
                 last = time.monotonic()
-                allowance.spend(last)
+                allowance.spend(last, waited_for=waited_for)
                 self._snapshot = made
                 async with self._published:
                     self._published.notify_all()
 
     async def _turn_of(self, allowance: Allowance) -> None:
-        """Until the next snapshot may go out. What somebody waits for (who asks, who holds what) need not wait for a
-        whole share; the rest leaves something to it."""
+        """Until the next snapshot may go out. What somebody waits for (who asks, who holds what) has a share of its own."""
         if not self._waited_for.is_set():
             with suppress(TimeoutError):
-                async with asyncio.timeout(allowance.wait(time.monotonic(), spare=_SPARE)):
+                async with asyncio.timeout(allowance.wait(time.monotonic())):
                     await self._waited_for.wait()
         if self._waited_for.is_set():
-            await asyncio.sleep(allowance.wait(time.monotonic()))
+            await asyncio.sleep(allowance.wait(time.monotonic(), waited_for=True))
 
     def _fold(self) -> Snapshot:
         worktrees = tuple(self._worktrees.values())
@@ -285,27 +284,46 @@ class Engine:
 
 
 class Allowance:
-    """Saved up while nothing is published: at most AT_ONCE without a pause, at most PER_SECOND in any second.
+    """At most PER_SECOND in any second. There are two shares of it: one for what somebody waits for, and the usual one, so
+    that a crowd of small news holds up nobody who asks, and is itself told evenly.
 
-    What is spent a moment ago costs nothing as long as something is left: a change right behind a reading of git is not
-    kept waiting, as a fixed pause between two would.
+    A share is saved up while nothing is published: what is spent a moment ago costs nothing as long as something is left,
+    and a change right behind a reading of git is not kept waiting, as a fixed pause between two would.
     """
 
     def __init__(self) -> None:
+        self._usual, self._waited_for = _Share(_A_SECOND), _Share(_WAITED_FOR)
+        self._sent: deque[float] = deque(maxlen=PER_SECOND)
+
+    def wait(self, now: float, *, waited_for: bool = False) -> float:
+        """Seconds until the next snapshot may go out."""
+        share = self._usual.wait(now)
+        if waited_for:
+            share = min(share, self._waited_for.wait(now))
+        full = self._sent[0] + 1.0 - now if len(self._sent) == PER_SECOND else 0.0
+        return max(0.0, full, share)
+
+    def spend(self, now: float, *, waited_for: bool = False) -> None:
+        self._sent.append(now)
+        of = self._waited_for if waited_for and self._waited_for.wait(now) <= self._usual.wait(now) else self._usual
+        of.spend(now)
+
+
+class _Share:
+    """So many a second, and AT_ONCE of them that are saved up."""
+
+    def __init__(self, a_second: float) -> None:
+        self._a_second = a_second
         self._left, self._at = float(AT_ONCE), time.monotonic()
 
-    def wait(self, now: float, *, spare: float = 0.0) -> float:
-        """Seconds until the next snapshot may go out, and so much more could: that is not insisted upon for ever."""
-        earned = self._earned(now)
-        needed = max(0.0, (1.0 - earned) / _A_SECOND)
-        wanted = max(0.0, (1.0 + spare - earned) / _A_SECOND)
-        return min(wanted, max(needed, self._at + _PATIENCE - now))
+    def wait(self, now: float) -> float:
+        return max(0.0, (1.0 - self._earned(now)) / self._a_second)
 
     def spend(self, now: float) -> None:
         self._left, self._at = self._earned(now) - 1.0, now
 
     def _earned(self, now: float) -> float:
-        return min(float(AT_ONCE), self._left + (now - self._at) * _A_SECOND)
+        return min(float(AT_ONCE), self._left + (now - self._at) * self._a_second)
 
 
 def _other_state(before: Sequence[Agent], now: Sequence[Agent]) -> bool:
