@@ -214,7 +214,7 @@ def test_a_change_right_behind_another_snapshot_does_not_wait() -> None:
 
 def test_who_asks_is_told_at_once_in_a_crowd_of_small_news() -> None:
     made, now = engine.Allowance(), time.monotonic() + 10
-    for asks in range(10):
+    for asks in range(5):
         for _ in range(3):
             now += made.wait(now)
             made.spend(now)
