@@ -221,7 +221,7 @@ def test_who_asks_is_told_at_once_in_a_crowd_of_small_news() -> None:
         assert made.wait(now) > 0, "as much goes out as may"
         assert made.wait(now, waited_for=True) == 0, asks
         made.spend(now, waited_for=True)
-        now += 0.25
+        now += 0.5
 
 
 def test_worktrees_come_and_go(repo: Repo, back_end: str) -> None:
