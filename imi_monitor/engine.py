@@ -19,7 +19,7 @@ from imi_monitor.config import Settings
 from imi_monitor.model import times
 from imi_monitor.model.activity import MINUTES, Activity
 from imi_monitor.model.agent import Agent
-from imi_monitor.model.agent_claims import Named, named
+from imi_monitor.model.agent_claims import Names
 from imi_monitor.model.attribution import by_key, holder_at
 from imi_monitor.model.change import Change
 from imi_monitor.model.snapshot import (
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 PER_SECOND = 10  # snapshots at most
 AT_ONCE = 2  # of them without any pause, so that a single change is never kept waiting
-_A_SECOND = PER_SECOND - AT_ONCE
-_SPARE = 0.5  # of one is left to what somebody waits for
+_A_SECOND = 7.5  # the usual share of them: so many then, on and on
+_WAITED_FOR = 2.0  # what somebody waits for has a share of its own
 CALM = 0.3  # seconds that what nobody waits for may go with the next one
 MOST_CHANGES = 2000
 MOST_EVENTS = 500
@@ -72,9 +72,9 @@ class Engine:
         self._activity: dict[Key, Activity] = {}
         self._collisions: tuple[Collision, ...] = ()
         self._agents: tuple[Agent, ...] = ()
-        self._named: tuple[tuple[Agent, ...], dict[Key, ClaimState], tuple[Agent, ...]] | None = None
-        self._known_agents: Named = {}
+        self._names = Names()
         self._looked_at: set[tuple[str, str | None]] = set()  # who, since when it stood so
+        self._repositories: tuple[tuple[Worktree, ...], tuple[str, ...]] = (), ()
         self._health: dict[str, Health] = {}
         self._waiting: tuple[Waiting, ...] = ()
         self._changed = asyncio.Event()
@@ -172,16 +172,18 @@ class Engine:
         self._update(key, watched=how, watched_why=why)
 
     def registry(self, picture: RegistryPicture) -> None:
+        claims = {claim.key: claim for claim in picture.claims}
+        if (picture.waiting, claims) != (self._waiting, self._claims):
+            self._urgent.set()  # a line of the log alone goes with the next
         self._waiting = picture.waiting
         self._grants = by_key(picture.grants)
-        self._claims = {claim.key: claim for claim in picture.claims}
+        self._claims = claims
         self._events.extend(picture.events)
         for key, entry in self._entries.items():
             worktree, claim = self._worktrees[key], entry.claim(self._claims)
             if worktree.claim != claim:
                 self._worktrees[key] = replace(worktree, claim=claim)
                 self._waited_for.set()
-        self._urgent.set()
         self._changed.set()
 
     def collisions(self, found: tuple[Collision, ...]) -> None:
@@ -191,7 +193,7 @@ class Engine:
 
     def agents(self, seen: tuple[Agent, ...]) -> None:
         if seen != self._agents:
-            if _states(seen) != _states(self._agents):
+            if _other_state(self._agents, seen):
                 self._waited_for.set()
             self._agents = seen
             self._urgent.set()
@@ -234,12 +236,9 @@ class Engine:
             self._changed.set()
 
     def _named_agents(self) -> tuple[Agent, ...]:
-        """With their claims' names; thought about only when agents or claims are others than before."""
-        claims = {key: tree.claim for key, tree in self._worktrees.items() if tree.claim}
-        if self._named is None or self._named[0] is not self._agents or self._named[1] != claims:
-            found = named(self._agents, claims, self._known_agents)
-            self._named = self._agents, claims, tuple(map(self._as_looked_at, found))
-        return self._named[2]
+        """With their claims' names, and whether a person has looked at them as they stand."""
+        named = self._names.of(self._agents, {key: tree.claim for key, tree in self._worktrees.items() if tree.claim})
+        return tuple(map(self._as_looked_at, named)) if self._looked_at else named
 
     def _as_looked_at(self, one: Agent) -> Agent:
         return replace(one, looked_at=True) if (one.id, one.truth.since) in self._looked_at else one
@@ -254,29 +253,31 @@ class Engine:
                     async with asyncio.timeout(max(0.0, last + CALM - time.monotonic())):
                         await self._urgent.wait()
             await self._turn_of(allowance)
+            waited_for = self._waited_for.is_set()
             self._changed.clear()
             self._urgent.clear()
             self._waited_for.clear()
             made = self._fold()
             if not _same(made, self._snapshot):
                 last = time.monotonic()
-                allowance.spend(last)
+                allowance.spend(last, waited_for=waited_for)
                 self._snapshot = made
                 async with self._published:
                     self._published.notify_all()
 
     async def _turn_of(self, allowance: Allowance) -> None:
-        """Until the next snapshot may go out. What somebody waits for (who asks, who holds what) need not wait for a
-        whole share; the rest leaves something to it."""
+        """Until the next snapshot may go out. What somebody waits for (who asks, who holds what) has a share of its own."""
         if not self._waited_for.is_set():
             with suppress(TimeoutError):
-                async with asyncio.timeout(allowance.wait(time.monotonic(), spare=_SPARE)):
+                async with asyncio.timeout(allowance.wait(time.monotonic())):
                     await self._waited_for.wait()
         if self._waited_for.is_set():
-            await asyncio.sleep(allowance.wait(time.monotonic()))
+            await asyncio.sleep(allowance.wait(time.monotonic(), waited_for=True))
 
     def _fold(self) -> Snapshot:
         worktrees = tuple(self._worktrees.values())
+        if worktrees != self._repositories[0]:
+            self._repositories = worktrees, tuple(dict.fromkeys([key.repo for key in self._worktrees]))
         return Snapshot(
             seq=self._snapshot.seq + 1,
             taken_at=times.stamp(),
@@ -290,33 +291,59 @@ class Engine:
             health=tuple(self._health[name] for name in sorted(self._health)),
             complete="worktrees" in self._health
             and all(tree.missing or tree.git is not None or tree.failure is not None for tree in worktrees),
-            repositories=tuple(dict.fromkeys(key.repo for key in self._worktrees)),
+            repositories=self._repositories[1],
         )
 
 
 class Allowance:
-    """Saved up while nothing is published: at most AT_ONCE without a pause, at most PER_SECOND in any second.
+    """At most PER_SECOND in any second. There are two shares of it: one for what somebody waits for, and the usual one, so
+    that a crowd of small news holds up nobody who asks, and is itself told evenly.
 
-    What is spent a moment ago costs nothing as long as something is left: a change right behind a reading of git is not
-    kept waiting, as a fixed pause between two would.
+    A share is saved up while nothing is published: what is spent a moment ago costs nothing as long as something is left,
+    and a change right behind a reading of git is not kept waiting, as a fixed pause between two would.
     """
 
     def __init__(self) -> None:
+        self._usual, self._waited_for = _Share(_A_SECOND), _Share(_WAITED_FOR)
+        self._sent: deque[float] = deque(maxlen=PER_SECOND)
+
+    def wait(self, now: float, *, waited_for: bool = False) -> float:
+        """Seconds until the next snapshot may go out."""
+        share = self._usual.wait(now)
+        if waited_for:
+            share = min(share, self._waited_for.wait(now))
+        full = self._sent[0] + 1.0 - now if len(self._sent) == PER_SECOND else 0.0
+        return max(0.0, full, share)
+
+    def spend(self, now: float, *, waited_for: bool = False) -> None:
+        self._sent.append(now)
+        of = self._waited_for if waited_for and self._waited_for.wait(now) <= self._usual.wait(now) else self._usual
+        of.spend(now)
+
+
+class _Share:
+    """So many a second, and AT_ONCE of them that are saved up."""
+
+    def __init__(self, a_second: float) -> None:
+        self._a_second = a_second
         self._left, self._at = float(AT_ONCE), time.monotonic()
 
-    def wait(self, now: float, *, spare: float = 0.0) -> float:
-        """Seconds until the next snapshot may go out, and so many more could."""
-        return max(0.0, (1.0 + spare - self._earned(now)) / _A_SECOND)
+    def wait(self, now: float) -> float:
+        return max(0.0, (1.0 - self._earned(now)) / self._a_second)
 
     def spend(self, now: float) -> None:
         self._left, self._at = self._earned(now) - 1.0, now
 
     def _earned(self, now: float) -> float:
-        return min(float(AT_ONCE), self._left + (now - self._at) * _A_SECOND)
+        return min(float(AT_ONCE), self._left + (now - self._at) * self._a_second)
 
 
-def _states(agents: Sequence[Agent]) -> list[tuple[str, str]]:
-    return [(one.id, one.state) for one in agents]
+def _other_state(before: Sequence[Agent], now: Sequence[Agent]) -> bool:
+    """Whether somebody came or went, or does something else."""
+    if len(before) != len(now):
+        return True
+    pairs = zip(before, now, strict=True)
+    return any((one.id, one.state) != (other.id, other.state) for one, other in pairs if one is not other)
 
 
 def _same(left: Snapshot, right: Snapshot) -> bool:

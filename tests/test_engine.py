@@ -212,6 +212,18 @@ def test_a_change_right_behind_another_snapshot_does_not_wait() -> None:
             made.spend(now + moment * 0.35 + behind)
 
 
+def test_who_asks_is_told_at_once_in_a_crowd_of_small_news() -> None:
+    made, now = engine.Allowance(), time.monotonic() + 10
+    for asks in range(5):
+        for _ in range(3):
+            now += made.wait(now)
+            made.spend(now)
+        assert made.wait(now) > 0, "as much goes out as may"
+        assert made.wait(now, waited_for=True) == 0, asks
+        made.spend(now, waited_for=True)
+        now += 0.5
+
+
 def test_worktrees_come_and_go(repo: Repo, back_end: str) -> None:
     async def work() -> None:
         async with live(repo) as made:

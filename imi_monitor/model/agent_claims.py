@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from imi_monitor.model.agent import Agent
@@ -12,12 +13,49 @@ if TYPE_CHECKING:
     from imi_monitor.model.snapshot import ClaimState, Key
 
 
-Named = dict[str, tuple[Agent, Agent]]  # by its id: the agent as it was seen, and the same with its name
+class Names:
+    """Names agents again and again: only when somebody came, went, moved or ended is it thought about who is called what,
+    and who is the same as before is not made anew."""
+
+    def __init__(self) -> None:
+        self._agents: Sequence[Agent] = ()
+        self._claims: Mapping[Key, ClaimState] = {}
+        self._made: tuple[Agent, ...] = ()
+        self._known: dict[object, tuple[Agent, Agent]] = {}  # each as it was seen, and the same with its name
+
+    def of(self, agents: Sequence[Agent], claims: Mapping[Key, ClaimState]) -> tuple[Agent, ...]:
+        same = claims == self._claims
+        if same and agents is self._agents:
+            return self._made
+        if same and list(map(_decides, agents)) == list(map(_decides, self._agents)):
+            for agent in agents:
+                seen, made = self._known[_who(agent)]
+                if seen is not agent:
+                    self._known[_who(agent)] = agent, _called(agent, made.name, made.claim, made.claimed_by)
+        else:
+            self._think_anew(agents, claims)
+        self._agents, self._claims = agents, claims
+        self._made = tuple([made for _, made in self._known.values()])
+        return self._made
+
+    def _think_anew(self, agents: Sequence[Agent], claims: Mapping[Key, ClaimState]) -> None:
+        before, seen = self._known, {_who(agent): agent for agent in agents}
+        self._known = {}
+        for made in named(agents, claims):
+            who = _who(made)
+            known = before.get(who)
+            same = known is not None and known[0] is seen[who] and known[1] == made
+            self._known[who] = known if known is not None and same else (seen[who], made)
 
 
-def named(agents: Iterable[Agent], claims: Mapping[Key, ClaimState], known: Named | None = None) -> tuple[Agent, ...]:
-    """Each agent with its name and how it stands to the claim of its worktree; a claim has one agent at most. `known` is
-    kept from one time to the next: who is the same as before is not made anew.
+_who = attrgetter("id", "session")  # a session may be called like a process without one
+
+# All of an agent that decides what it is called, and what others are.
+_decides = attrgetter("id", "cli", "key", "pid", "truth.ended", "facts.started_at")
+
+
+def named(agents: Iterable[Agent], claims: Mapping[Key, ClaimState]) -> tuple[Agent, ...]:
+    """Each agent with its name and how it stands to the claim of its worktree; a claim has one agent at most.
 
     The claim's own process is its agent, else the oldest living one of the kind that the claimer's name tells. Work
     under a person's claim is that person's own doing.
@@ -30,20 +68,12 @@ def named(agents: Iterable[Agent], claims: Mapping[Key, ClaimState], known: Name
         claim = claims.get(agent.key) if agent.key is not None else None
         mine = claim is not None and holders.get(claim.key) == agent.id
         name = claim.agent if claim is not None and mine else _numbered(agent.cli, taken)
-        stands, holder = _standing(agent, claim, mine), claim.agent if claim else None
-        before = known.get(agent.id) if known is not None else None
-        if before is not None and before[0] is agent and _told(before[1]) == (name, stands, holder):
-            made.append(before[1])
-        else:
-            made.append(replace(agent, name=name, claim=stands, claimed_by=holder))
-    if known is not None:
-        known.clear()
-        known.update((agent.id, (agent, one)) for agent, one in zip(ordered, made, strict=True))
+        made.append(_called(agent, name, _standing(agent, claim, mine), claim.agent if claim else None))
     return tuple(made)
 
 
-def _told(agent: Agent) -> tuple[str, str | None, str | None]:
-    return agent.name, agent.claim, agent.claimed_by
+def _called(agent: Agent, name: str, claim: str | None, claimed_by: str | None) -> Agent:
+    return replace(agent, name=name, claim=claim, claimed_by=claimed_by)
 
 
 def _holders(agents: list[Agent], claims: Mapping[Key, ClaimState]) -> dict[Key, str]:

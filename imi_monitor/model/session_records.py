@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import lru_cache
 from hashlib import sha256
 
 from imi_monitor.model import sessions, times
@@ -107,6 +108,7 @@ class Record:
     told: tuple[Told, ...] = ()
     calls: tuple[Call, ...] = ()
     files: tuple[Written, ...] = ()
+    only_acts: bool = False  # of the session itself nothing is new, where it is kept already
 
 
 def kept_text(text: str | None, most: int = MOST_BYTES) -> str | None:
@@ -138,6 +140,12 @@ def session_id(agent: Agent) -> str:
     return identity(agent.id)
 
 
+@lru_cache(maxsize=512)
+def _kept_again(text: str) -> str | None:
+    """`kept_text` of what is the same most of the time: a folder, a model, what was asked."""
+    return kept_text(text)
+
+
 def moment(at: str | None, now: datetime) -> str:
     """A moment from outside in our spelling; one that cannot be read, or lies in the future, is now."""
     known = times.parse(at)
@@ -165,13 +173,20 @@ def now_of(agent: Agent, host: str, boot: str, now: datetime) -> SessionNow:
         ended_at=moment(facts.ended_at or truth.since, now) if over else None, seen_at=times.stamp(now),
         repo_name=agent.key.repo if agent.key else None, worktree_name=agent.key.worktree if agent.key else None,
         pid=_pid(agent.pid), pid_started=agent.pid_started, boot=boot if agent.pid is not None else None,
-        texts={**{name: kept_text(text) for name, text in texts.items()}, "started_at": started},
+        texts={**{name: text and _kept_again(text) for name, text in texts.items()}, "started_at": started},
         numbers={name: _number(value) for name, value in numbers.items()},
         metadata={name: safe(value) for name, value in about.items() if value is not None},
     )  # fmt: skip
 
 
-def record(session: SessionNow, root: str | None, news: Iterable[Happened], now: datetime, measured: Measure) -> Record:
+def record(
+    session: SessionNow,
+    root: str | None,
+    news: Iterable[Happened],
+    now: datetime,
+    measured: Measure,
+    only_acts: bool = False,
+) -> Record:
     """Everything new of a session: the lines of its stream, its calls and its files."""
     told: list[Told] = []
     calls: list[Call] = []
@@ -184,7 +199,7 @@ def record(session: SessionNow, root: str | None, news: Iterable[Happened], now:
             wrote = [_written(path, root, one, now, measured) for path in one.files]
             files.update((each.path, each) for each in wrote)
             told.append(_diff(one, [each.path for each in wrote], now))
-    return Record(session, tuple(told), tuple(calls), tuple(files.values()))
+    return Record(session, tuple(told), tuple(calls), tuple(files.values()), only_acts)
 
 
 def event_ids(news: Sequence[Happened]) -> list[str]:

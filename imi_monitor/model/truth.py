@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 from imi_monitor.model import times
 from imi_monitor.model.agent import (
@@ -49,6 +50,11 @@ def decide(evidence: Iterable[Evidence], alive: bool | None, now: datetime, *, l
     if authority is not None:
         return _by_authority(authority, ordered, happened, now)
     return _by_what_happened(ordered, happened, alive, now)
+
+
+def rests(evidence: Iterable[Evidence]) -> bool:
+    """Whether somebody who knows says that its turn is over: its records may follow, so what is so may change with time."""
+    return any(one.standing and one.state in RESTING for one in evidence)
 
 
 def _after_the_end(ordered: Sequence[Evidence], happened: Sequence[Evidence], last_alive: str | None) -> Truth:
@@ -201,5 +207,6 @@ def _rank(one: Evidence) -> int:
     return SOURCES.index(one.source) if one.source in SOURCES else len(SOURCES)
 
 
+@lru_cache(maxsize=1024)  # the same few moments are compared with each other again and again
 def _moment(at: str) -> datetime:
     return times.parse(at) or datetime.fromtimestamp(0, tz=times.now().tzinfo)

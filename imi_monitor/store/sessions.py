@@ -63,6 +63,9 @@ def known(
 def _keep(connection: sqlite3.Connection, record: Record) -> None:
     now = record.session
     row = _row(connection, now)
+    if record.only_acts and row is not None:
+        session_stream.add(connection, row.seq, record)
+        return
     fresh = row is None
     if row is None:
         row = _begin(connection, now)

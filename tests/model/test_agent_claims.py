@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from imi_monitor.model.agent import Agent, Facts, Truth
-from imi_monitor.model.agent_claims import named
+from imi_monitor.model.agent_claims import Names, named
 from imi_monitor.model.snapshot import ClaimState, Key
 
 HERE, THERE = Key("h", "app", "feat-a"), Key("h", "app", "feat-b")
@@ -61,3 +63,17 @@ def test_a_dead_claim_is_nobodys() -> None:
 def test_a_claim_elsewhere_says_nothing_here() -> None:
     assert told(named([agent("1")], claim("claude-7", THERE))) == [("claude", "none")]
     assert told(named([agent("1", key=None)], claim("claude-7"))) == [("claude", None)]
+
+
+def test_names_are_the_same_from_one_time_to_the_next() -> None:
+    names, first, second = Names(), agent("1"), agent("2", pid=2)
+    both = first, second
+    before = names.of(both, {})
+    assert names.of(both, {}) is before
+    moved = replace(second, seen_at="now")
+    now = names.of((first, moved), {})
+    assert now[0] is before[0]
+    assert (now[1].name, now[1].seen_at) == ("claude 2", "now")
+    assert told(names.of((first, moved), claim("claude-7", pid=2))) == [("claude", "other"), ("claude-7", "mine")]
+    over = replace(first, truth=replace(first.truth, ended=True))
+    assert told(names.of((over, moved), {})) == told(named((over, moved), {}))

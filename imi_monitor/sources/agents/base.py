@@ -44,6 +44,9 @@ class World:
     known_roots: dict[str, str | None] = field(
         default_factory=dict, compare=False, repr=False
     )  # as they were asked for
+    lives: dict[int, tuple[str | None, bool]] | None = field(
+        default=None, compare=False, repr=False
+    )  # the same, lately
 
     def watched(self, cwd: str | None) -> bool:
         """Whether it lies in one of the worktrees. `cwd` may be as recorded, with links in it or gone by now."""
@@ -65,11 +68,22 @@ class World:
     def processes_of(self, cli: str) -> tuple[AgentProcess, ...]:
         return tuple(process for process in self.processes if process.cli == cli)
 
+    def life(self, pid: int) -> tuple[str | None, bool]:
+        """As `host.life` tells it; several readers ask for the same process, and once a second is enough."""
+        if self.lives is None:
+            return host.life(pid)
+        if pid not in self.lives:
+            self.lives[pid] = host.life(pid)
+        return self.lives[pid]
+
+    def start_time(self, pid: int) -> str | None:
+        return self.life(pid)[0]
+
     def alive(self, pid: int | None, started: str | None) -> bool | None:
         """True: it runs, and is the same one. False: proven gone. None: nobody knows the pid."""
         if pid is None:
             return None
-        now = host.start_time(pid)
+        now = self.start_time(pid)
         return now is not None and (started is None or now == started)
 
 

@@ -14,6 +14,8 @@ from imi_monitor.model.snapshot import Key
 from imi_monitor.model.truth import decide
 from imi_monitor.sources.agents.base import Sighting
 
+Owners = dict[tuple[str, int | None], object]  # (program, pid) -> the group of the session that it works on
+
 _MOST_FILES = 200
 
 
@@ -26,30 +28,77 @@ class Seen:
 
 
 class Joined:
-    """Puts them together, and remembers how: a group that is the same again is the very same sighting again."""
+    """Puts them together, and remembers how: only groups of which somebody says something else are put together anew."""
 
     def __init__(self) -> None:
-        self._known: dict[object, tuple[list[Sighting], Sighting]] = {}
+        self._parts: tuple[Sequence[Sighting], ...] = ()
+        self._groups: dict[object, list[Sighting]] = {}
+        self._owners: Owners = {}
+        self._merged: dict[object, Sighting] = {}
+        self._all: list[Sighting] = []
 
-    def join(self, sightings: Iterable[Sighting]) -> list[Sighting]:
-        """One sighting an agent."""
-        before, self._known = self._known, {}
-        made = []
-        for name, group in _groups(sightings).items():
-            known = before.get(name)
-            if known is None or known[0] != group or _read_again(group):
-                known = group, _merge(group)
-            self._known[name] = known
-            made.append(known[1])
-        return made
+    def join(self, *parts: Sequence[Sighting]) -> list[Sighting]:
+        """One sighting an agent; the very same list while all say the same. Each part is what one reader says."""
+        moved = _moved(self._parts, parts)
+        self._parts = parts
+        if moved is None:
+            self._anew([one for part in parts for one in part])
+        elif moved:
+            self._again(moved)
+        return self._all
+
+    def _anew(self, sightings: Iterable[Sighting]) -> None:
+        before, merged = self._groups, self._merged
+        self._groups, self._owners = _groups(sightings)
+        self._merged = {
+            name: merged[name] if before.get(name) == group and not _read_again(group) else _merge(group)
+            for name, group in self._groups.items()
+        }
+        self._all = list(self._merged.values())
+
+    def _again(self, moved: Iterable[tuple[Sighting, Sighting]]) -> None:
+        """Who is whose stays as it is."""
+        names = set()
+        for before, now in moved:
+            name = _name(now, self._owners)
+            group = self._groups[name]
+            group[next(place for place, one in enumerate(group) if one is before)] = now
+            if before != now or _read_again((now,)):
+                names.add(name)
+        for name in names:
+            self._merged[name] = _merge(self._groups[name])
+        if names:
+            self._all = list(self._merged.values())
 
 
-def join(sightings: Iterable[Sighting]) -> list[Sighting]:
+def join(sightings: Sequence[Sighting]) -> list[Sighting]:
     """The same for once."""
     return Joined().join(sightings)
 
 
-def _groups(sightings: Iterable[Sighting]) -> dict[object, list[Sighting]]:
+def _moved(
+    before: Sequence[Sequence[Sighting]], now: Sequence[Sequence[Sighting]]
+) -> list[tuple[Sighting, Sighting]] | None:
+    """Whose word was replaced by which; None when others are there than before, or it may be others' now."""
+    if list(map(len, before)) != list(map(len, now)):
+        return None
+    found = []
+    for old, new in zip(before, now, strict=True):
+        if old is not new:
+            found += [(one, other) for one, other in zip(old, new, strict=True) if one is not other]
+    return found if all(_who(one) == _who(other) for one, other in found) else None
+
+
+_who = attrgetter("cli", "session", "pid", "alive")  # all that decides which words are about the same agent
+
+
+def _name(one: Sighting, owners: Owners) -> object:
+    if one.session is not None:
+        return one.cli, one.session
+    return owners.get((one.cli, one.pid), (one.cli, None, one.pid))
+
+
+def _groups(sightings: Iterable[Sighting]) -> tuple[dict[object, list[Sighting]], Owners]:
     """A process without a session belongs to the session that names its pid and lives, or is an agent by itself."""
     found: dict[object, list[Sighting]] = {}
     nameless: list[Sighting] = []
@@ -60,13 +109,13 @@ def _groups(sightings: Iterable[Sighting]) -> dict[object, list[Sighting]]:
             found.setdefault((one.cli, one.session), []).append(one)
     owners = _owners(found) if nameless else {}
     for one in nameless:
-        found.setdefault(owners.get((one.cli, one.pid), (one.cli, None, one.pid)), []).append(one)
-    return found
+        found.setdefault(_name(one, owners), []).append(one)
+    return found, owners
 
 
-def _owners(found: dict[object, list[Sighting]]) -> dict[tuple[str, int | None], object]:
+def _owners(found: dict[object, list[Sighting]]) -> Owners:
     """Whose each process is."""
-    owners: dict[tuple[str, int | None], object] = {}
+    owners: Owners = {}
     for name, group in found.items():
         pid = next((one.pid for one in group if one.pid is not None), None)
         if pid is not None and _life(group) is not False:
@@ -94,6 +143,14 @@ def as_agent(one: Sighting, key: Key | None, now: datetime) -> Seen:
         seen_at=max((each.at for each in one.evidence), default=None), suspended=one.suspended and not truth.ended,
     )  # fmt: skip
     return Seen(agent, one.news)
+
+
+def says_the_same(one: Sighting, other: Sighting) -> bool:
+    """But for what is new."""
+    return _all_but_news(one) == _all_but_news(other)
+
+
+_all_but_news = attrgetter(*(each.name for each in fields(Sighting) if each.name != "news"))
 
 
 def _merge(group: Sequence[Sighting]) -> Sighting:

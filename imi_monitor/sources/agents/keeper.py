@@ -40,6 +40,7 @@ class _Noted:
     """What is to be written of one agent, and what was written last."""
 
     agent: Agent
+    ident: str  # under which it is kept
     news: dict[str, Happened] = field(default_factory=dict)
     due: bool = False
     state: tuple[object, ...] | None = None
@@ -63,7 +64,7 @@ class Keeper:
     def __init__(self, registry: Registry, keep_days: int = session_sweep.KEEP_DAYS) -> None:
         self._registry = registry
         self._keep_days = keep_days
-        self._noted: dict[str, _Noted] = {}
+        self._noted: dict[str, _Noted] = {}  # by the agent's own id
         self._waiting = 0
         self._lost = 0
         self._odd: str | None = None
@@ -86,11 +87,17 @@ class Keeper:
         if not self._keep_days:
             return None
         now = time.monotonic()
+        sessions = 0
         for one in seen:
-            if one.agent.session is not None:
-                self._note(one, now)
-        self._forget_the_gone({session_records.session_id(one.agent) for one in seen})
-        if self._due() and (self._task is None or self._task.done()):
+            agent = one.agent
+            if agent.session is not None:
+                sessions += 1
+                noted = self._noted.get(agent.id)
+                if noted is None or noted.agent is not agent or one.news or now - noted.at >= _FACTS:
+                    self._note(one, now)
+        if sessions != len(self._noted):
+            self._forget_the_gone({one.agent.id for one in seen})
+        if (self._task is None or self._task.done()) and self._due():
             self._task = asyncio.create_task(self._write_until_done(), name="keep sessions")
         if self._waiting > _CROWDED and self._trouble is None:
             self._room.clear()
@@ -120,13 +127,10 @@ class Keeper:
     # -- noting -----------------------------------------------------------------------------------------------------
 
     def _note(self, one: Seen, now: float) -> None:
-        ident = session_records.session_id(one.agent)
-        noted = self._noted.get(ident)
+        noted = self._noted.get(one.agent.id)
         if noted is None:
-            noted = self._noted[ident] = _Noted(one.agent)
+            noted = self._noted[one.agent.id] = _Noted(one.agent, session_records.session_id(one.agent))
         age = now - noted.at
-        if noted.agent is one.agent and not one.news and age < _FACTS:
-            return
         noted.agent = one.agent
         for act in one.news:
             if act.id not in noted.news:
@@ -138,7 +142,9 @@ class Keeper:
             noted.due = True
         elif age >= _FACTS:
             heartbeat = age >= _HEARTBEAT and not one.agent.truth.ended
-            noted.due = noted.due or heartbeat or one.agent.facts != noted.facts
+            noted.due = (
+                noted.due or heartbeat or (one.agent.facts is not noted.facts and one.agent.facts != noted.facts)
+            )
 
     def _drop_oldest(self) -> None:
         fullest = max(self._noted.values(), key=lambda one: len(one.news))
@@ -183,24 +189,23 @@ class Keeper:
                 self._room.set()
 
     async def _write_these(self, taken: Sequence[_Taken]) -> None:
-        asked = [
-            (session_records.session_id(one.agent), session_records.event_ids(one.news)) for one in taken if one.news
-        ]
+        asked = [(one.noted.ident, session_records.event_ids(one.news)) for one in taken if one.news]
         known = await self._registry.read(sessions.known, host.hostname(), asked) if asked else set()
         fresh = [(one.agent, _unknown(one, known), one.due) for one in taken]
-        records = await asyncio.to_thread(self._prepared, [(agent, news) for agent, news, due in fresh if news or due])
+        records = await asyncio.to_thread(self._prepared, [one for one in fresh if one[1] or one[2]])
         if records:
             await self._registry.write_lightly(sessions.keep, records)  # it can all be read again
         await self._sweep(time.monotonic())
 
-    def _prepared(self, wanted: Sequence[tuple[Agent, Sequence[Happened]]]) -> list[Record]:
+    def _prepared(self, wanted: Sequence[tuple[Agent, Sequence[Happened], bool]]) -> list[Record]:
         """In a thread, before the registry is asked to hold still: cleaning texts and looking at files takes its time."""
         now, here, boot = times.now(), host.hostname(), host.boot()
         made: list[Record] = []
-        for agent, news in wanted:
+        for agent, news, due in wanted:
             try:
                 seen = session_records.now_of(agent, here, boot, now)
-                made.append(session_records.record(seen, self._roots.of(agent.cwd), news, now, written.size))
+                root = self._roots.of(agent.cwd)
+                made.append(session_records.record(seen, root, news, now, written.size, only_acts=not due))
             except Exception as error:  # noqa: BLE001  what one agent's records hold must not end the record of the others
                 self._lost += len(news)
                 self._odd = f"{safe(agent.id, 60)} is not kept: {type(error).__name__}: {safe(str(error), 120)}"
@@ -229,7 +234,7 @@ class Keeper:
             one.noted.news = {**{act.id: act for act in one.news}, **one.noted.news}
             self._waiting += len(one.noted.news) - before
             one.noted.due = one.noted.due or one.due
-            self._noted.setdefault(session_records.session_id(one.agent), one.noted)
+            self._noted.setdefault(one.agent.id, one.noted)
 
     async def _sweep(self, now: float) -> None:
         """A bite of what is too old, every so often; the rest of it with the next write."""
@@ -249,6 +254,5 @@ def _state(agent: Agent) -> tuple[object, ...]:
 
 
 def _unknown(one: _Taken, known: set[tuple[str, str]]) -> list[Happened]:
-    ident = session_records.session_id(one.agent)
     ids = session_records.event_ids(one.news)
-    return [act for act, event in zip(one.news, ids, strict=True) if (ident, event) not in known]
+    return [act for act, event in zip(one.news, ids, strict=True) if (one.noted.ident, event) not in known]

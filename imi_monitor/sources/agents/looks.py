@@ -18,11 +18,12 @@ from imi_monitor.sources.agents.joining import Joined
 Scan = Callable[[], Sequence[AgentProcess]]
 
 TICK = 1.0  # seconds between two questions for what no file tells
-_SCAN = 2.5  # between two looks at all processes while nothing happens; those that are known are asked every time
+_SCAN = 2.5  # between two looks at all processes while nothing new happens; those that are known are asked every time
+_MOST_KNOWN = 10_000  # files that are known to be written by somebody who is known
 
 
 class Look(NamedTuple):
-    found: list[tuple[Sighting, str | None]]  # each with the worktree it is in
+    found: Sequence[tuple[Sighting, str | None]]  # each with the worktree it is in; the very same when nothing moved
     folders: dict[str, frozenset[str]]  # which are to be followed, for each reader
     broken: list[str]
     ticked: bool  # whether all were asked
@@ -36,29 +37,37 @@ class _Told:
     sightings: tuple[Sighting, ...] = ()
     folders: frozenset[str] = frozenset()
     broken: str | None = None
+    fresh: bool = False  # there are news among it
+    listed: Sequence[str] | None = None  # its folders, as it gave them
 
     def concerning(self, touched: Sequence[tuple[str, str]]) -> frozenset[str]:
         """Which of these paths, each with its folder, lie in the folders of this reader."""
-        return frozenset(path for path, folder in touched if folder in self.folders or path in self.folders)
+        return frozenset([path for path, folder in touched if folder in self.folders or path in self.folders])
 
     @property
     def unread(self) -> bool:
         return bool(getattr(self.reader, "unread", False))
 
-    def ask(self, world: World, touched: frozenset[str] | None, stopped: Mapping[int, bool]) -> None:
+    def ask(self, world: World, touched: frozenset[str] | None) -> None:
         try:
-            self.sightings = tuple(_with_life(one, stopped) for one in self.reader.look(world, touched))
-            self.folders = frozenset(self.reader.folders(world))
+            said = self.reader.look(world, touched)
+            self.sightings = tuple([_with_life(one, world) for one in said])
+            self.fresh = any(one.news for one in self.sightings)
+            listed = self.reader.folders(world)
+            if listed is not self.listed:
+                self.folders, self.listed = frozenset(listed), listed
             self.broken = None
         except Exception as error:  # noqa: BLE001  a format that changed must not blind us to the other agents
+            self.fresh = True
             self.again()  # what it said last stays, as far as its processes do
-            self.sightings = tuple(_with_life(replace(one, alive=None), stopped) for one in self.sightings)
+            self.sightings = tuple(_with_life(replace(one, alive=None), world) for one in self.sightings)
             self.broken = _sentence(self.reader.cli, error)
 
     def again(self) -> None:
         """It is not asked: what was new is no news any more."""
-        if any(one.news for one in self.sightings):
-            self.sightings = tuple(replace(one, news=()) if one.news else one for one in self.sightings)
+        if self.fresh:
+            self.sightings = tuple([replace(one, news=()) if one.news else one for one in self.sightings])
+            self.fresh = False
 
 
 class Looks:
@@ -70,7 +79,12 @@ class Looks:
         self._processes: tuple[AgentProcess, ...] = ()
         self._scanned_at = -_SCAN
         self._ticked_at = -TICK
+        self._known: set[str] = set()  # files that moved, and who was there then is there still
+        self._lives: dict[
+            int, tuple[str | None, bool]
+        ] = {}  # what is known of the lives of processes, asked anew with every tick
         self._roots: dict[str, str | None] = {}  # folder -> the worktree it lies in
+        self._placed: tuple[object, Sequence[tuple[Sighting, str | None]]] = None, ()
         self._blind: str | None = None  # why processes cannot be seen
 
     @property
@@ -80,39 +94,61 @@ class Looks:
 
     def look(self, touched: frozenset[str] | None, roots: tuple[str, ...], *, calm: bool = False) -> Look:
         """`calm`: nobody was there, and no file moved that anybody follows; then only processes can tell who comes."""
-        before, processes = self._processes, self._running(touched)
+        if touched is None:
+            self._roots, self._placed = {}, (None, ())
         now = time.monotonic()
-        ticked = touched is None or processes != before or (not calm and now - self._ticked_at >= TICK * 0.9)
+        due = touched is None or now - self._ticked_at >= TICK * 0.9
+        if due:
+            self._lives = {}
+        before, processes = self._processes, self._running(touched, now, due)
+        ticked = touched is None or processes != before or (due and not calm)
         if ticked:
             self._ticked_at = now
-        if touched is None:
-            self._roots = {}
-        world = World(time.time(), paths.home(), self._env, roots, processes, self._roots)
-        stopped = {one.pid: one.suspended for one in processes}
+        world = World(time.time(), paths.home(), self._env, roots, processes, self._roots, self._lives)
         where = [(path, os.path.dirname(path)) for path in touched or ()]
         for told in self._told:
             concerning = None if touched is None else told.concerning(where)
             if ticked or concerning or told.unread:
-                told.ask(world, concerning, stopped)
+                told.ask(world, concerning)
             else:
                 told.again()
-        found = self._joined.join(one for told in self._told for one in told.sightings)
         return Look(
-            [(one, None if one.cwd is None else world.root_of(one.cwd)) for one in found],
+            self._found(world),
             {told.reader.cli: told.folders for told in self._told},
             [why for why in (self._blind, *(told.broken for told in self._told)) if why is not None],
             ticked,
         )
 
-    def _running(self, touched: frozenset[str] | None) -> tuple[AgentProcess, ...]:
-        """All agent processes, looked for anew when something happened or some seconds are over."""
-        now = time.monotonic()
-        if touched is None or touched or now - self._scanned_at >= _SCAN:
+    def _found(self, world: World) -> Sequence[tuple[Sighting, str | None]]:
+        joined = self._joined.join(*(told.sightings for told in self._told))
+        if joined is not self._placed[0]:
+            roots = self._roots
+            placed = [(one, roots[one.cwd] if one.cwd in roots else _root(one, world)) for one in joined]
+            self._placed = joined, placed
+        return self._placed[1]
+
+    def _running(self, touched: frozenset[str] | None, now: float, due: bool) -> tuple[AgentProcess, ...]:
+        """All agent processes, looked for anew when something new happened or some seconds are over."""
+        if touched is None or self._has_new(touched) or now - self._scanned_at >= _SCAN:
             self._scanned_at = now
             self._processes = self._scanned()
-        elif now - self._ticked_at >= TICK * 0.9:
-            self._processes = tuple(again for one in self._processes if (again := _again(one)) is not None)
+        elif due:
+            self._lives = {one.pid: host.life(one.pid) for one in self._processes}
+            left = tuple(again for one in self._processes if (again := _again(one, self._lives[one.pid])) is not None)
+            if len(left) != len(self._processes):
+                self._known = set()  # somebody else may go on with what it did
+            self._processes = left
         return self._processes
+
+    def _has_new(self, touched: frozenset[str]) -> bool:
+        """Whether a file moved that did not move before: somebody new may have written it. Where it did, those who write
+        it were looked for, and are there still."""
+        if touched <= self._known:
+            return False
+        if len(self._known) > _MOST_KNOWN:
+            self._known.clear()
+        self._known |= touched
+        return True
 
     def _scanned(self) -> tuple[AgentProcess, ...]:
         try:
@@ -124,27 +160,28 @@ class Looks:
             return self._processes
 
 
-def _again(one: AgentProcess) -> AgentProcess | None:
+def _again(one: AgentProcess, life: tuple[str | None, bool]) -> AgentProcess | None:
     """The same process a little later; None when it has ended."""
-    started, suspended = host.life(one.pid)
+    started, suspended = life
     if started != one.started:
         return None
     return one if suspended == one.suspended else replace(one, suspended=suspended)
+
+
+def _root(one: Sighting, world: World) -> str | None:
+    return None if one.cwd is None else world.root_of(one.cwd)
 
 
 def _sentence(who: str, error: Exception) -> str:
     return f"{who} cannot be read: {type(error).__name__}: {error}"
 
 
-def _with_life(one: Sighting, stopped: Mapping[int, bool]) -> Sighting:
-    """Who names a process but could not say whether it lives is asked about here, once for all; and whether it is suspended
-    if it is none of the agent processes that were looked at."""
+def _with_life(one: Sighting, world: World) -> Sighting:
+    """Who names a process but could not say whether it lives is asked about here, once for all; and whether it is
+    suspended."""
     if one.pid is None or one.alive is False or (one.alive is None and one.pid_started is None):
         return one
-    if one.alive and one.pid in stopped:
-        alive, suspended = True, stopped[one.pid]
-    else:
-        started, suspended = host.life(one.pid)
-        alive = one.alive or started == one.pid_started
+    started, suspended = world.life(one.pid)
+    alive = one.alive or started == one.pid_started
     told = alive, alive and suspended
     return one if told == (one.alive, one.suspended) else replace(one, alive=told[0], suspended=told[1])

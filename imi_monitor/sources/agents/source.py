@@ -15,14 +15,16 @@ from datetime import datetime
 from imi_monitor.model import times
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.snapshot import Key
+from imi_monitor.model.truth import rests
 from imi_monitor.sources.agents.base import Reader, Sighting
-from imi_monitor.sources.agents.joining import Seen, as_agent
+from imi_monitor.sources.agents.joining import Seen, as_agent, says_the_same
 from imi_monitor.sources.agents.looks import TICK, Look, Looks, Scan
+from imi_monitor.sources.agents.worker import Worker
 from imi_monitor.sources.base import Board, Entry
 from imi_monitor.sources.files.port import FileEvents, Root, Touched
 from imi_monitor.sources.pace import Pace
 
-_GATHER = 0.015  # seconds to wait for what comes together: a record is written in several pieces
+_GATHER = 0.01  # seconds to wait for what comes together: a record is written in several pieces
 _WHOLE = 60.0  # every so often everything is looked at anew, whatever was said to have changed
 _NOBODY = (
     5.0  # seconds between two looks where no agent is: most write something when they start, which is told at once
@@ -56,13 +58,15 @@ class AgentsSource:
         self._stirred = stirred
         self._calm: object = None  # what it gave at the last look, if nobody was there
         self._pace = Pace(TICK)
+        self._gathering: asyncio.TimerHandle | None = None
         self._touched: set[str] | None = None  # None: anything may have changed
         self._roots: dict[str, Key] = {}  # as the roster has them
         self._unresolved = False  # whether it may have others by now
         self._places: dict[str, Key] = {}  # the same by their real paths
         self._followed: dict[str, frozenset[str]] = {}
         self._told: dict[str, str] = {}
-        self._made: dict[int, tuple[Sighting, Seen]] = {}
+        self._made: dict[object, tuple[Sighting, Seen]] = {}  # by session, or process
+        self._all: tuple[object, list[Seen]] = None, []  # of one look, and of those after it in which nothing moved
 
     def follow(self, entries: Sequence[Entry]) -> None:
         before, self._unresolved = self._roots, True
@@ -79,23 +83,26 @@ class AgentsSource:
 
     async def run(self, board: Board) -> None:
         await self._events.start(self)
+        worker = Worker("agents")
         try:
-            self._looks = await asyncio.to_thread(self._make)  # which imports them: the first paint comes before
+            self._looks = await worker.run(self._make)  # which imports them: the first paint comes before
             whole_at = 0.0
             while True:
                 if time.monotonic() - whole_at > _WHOLE:
                     whole_at, self._touched = time.monotonic(), None
                 started = time.monotonic()
-                await self._turn(board, self._looks)
+                await self._turn(board, self._looks, worker)
                 if self._looks.unread:
                     pause = min(TICK, (time.monotonic() - started) / _SHARE)
                     asyncio.get_running_loop().call_later(pause, self._pace.poke)
-                if await self._pace.next():
-                    await asyncio.sleep(_GATHER)
+                await self._pace.next()
         finally:
+            worker.close()
+            if self._gathering is not None:
+                self._gathering.cancel()
             await self._events.close()
 
-    async def _turn(self, board: Board, looks: Looks) -> None:
+    async def _turn(self, board: Board, looks: Looks, worker: Worker) -> None:
         await self._resolve()
         touched, self._touched = self._touched, set()
         places = self._places
@@ -104,14 +111,14 @@ class AgentsSource:
             return
         wanted = None if touched is None else frozenset(touched)
         stirred = self._stirred()
-        look = await asyncio.to_thread(looks.look, wanted, tuple(places), calm=stirred == self._calm)
+        look = await worker.run(looks.look, wanted, tuple(places), calm=stirred == self._calm)
         seen = self._seen(look, places)
         self._calm = None if seen or look.broken else stirred
         if seen:
             self._pace.worked()
         else:
             self._pace.rest(_NOBODY)  # nobody is there who could end: it is enough to notice who comes
-        board.agents(tuple(one.agent for one in seen))
+        board.agents(tuple([one.agent for one in seen]))
         if look.broken:
             board.fail(self.name, "agents", "; ".join(look.broken))
         else:
@@ -130,23 +137,30 @@ class AgentsSource:
             self._unresolved = False
             places = await asyncio.to_thread(_real, self._roots)
             if places != self._places:
-                self._places, self._made, self._touched = places, {}, None
+                self._places, self._made, self._all, self._touched = places, {}, (None, []), None
 
     def _seen(self, look: Look, places: Mapping[str, Key]) -> list[Seen]:
         """The agents. Who looks as before is not thought about again until a second has passed."""
+        if look.found is self._all[0] and not look.ticked:
+            return self._all[1]
         now, before, self._made = times.now(), self._made, {}
         for one, root in look.found:
-            known = before.get(id(one))
-            if known is None or known[0] is not one:
+            name = one.cli, one.session or one.pid
+            known = before.get(name)
+            if known is None or (known[0] is not one and not says_the_same(known[0], one)):
                 known = one, as_agent(one, places.get(root or ""), now)
             elif look.ticked and _may_change(one, known[1].agent, now):
                 known = one, as_agent(one, known[1].agent.key, now)
-            self._made[id(one)] = known
-        return [seen for _, seen in self._made.values()]
+            elif known[0] is not one:
+                known = one, Seen(known[1].agent, one.news)
+            self._made[name] = known
+        self._all = look.found, [seen for _, seen in self._made.values()]
+        return self._all[1]
 
     async def _follow_folders(self, folders: dict[str, frozenset[str]]) -> None:
         for name, wanted in folders.items():
-            if self._followed.get(name) != wanted:
+            known = self._followed.get(name)
+            if known is not wanted and known != wanted:
                 self._followed[name] = wanted
                 await self._events.add(Root(name=name, folders=tuple(sorted(wanted))))
 
@@ -154,7 +168,12 @@ class AgentsSource:
 
     def touched(self, root: str, batch: Sequence[Touched]) -> None:
         if self._touched is not None:
-            self._touched.update(one.path for one in batch)
+            self._touched.update([one.path for one in batch])
+        if self._gathering is None:
+            self._gathering = asyncio.get_running_loop().call_later(_GATHER, self._gathered)
+
+    def _gathered(self) -> None:
+        self._gathering = None
         self._pace.poke()
 
     def lost(self, root: str | None, why: str) -> None:
@@ -181,6 +200,9 @@ def _real(roots: Mapping[str, Key]) -> dict[str, Key]:
 
 
 def _may_change(one: Sighting, agent: Agent, now: datetime) -> bool:
-    """Whether time alone may change what is thought of it: soon after something was heard, or while nobody knows its life."""
+    """Whether time alone may change what is thought of it: while nobody knows its life, or soon after something was
+    heard of one whose turn may be over."""
+    if one.alive is not None and not rests(one.evidence):
+        return False
     heard = times.parse(agent.seen_at)
     return one.alive is None or heard is None or (now - heard).total_seconds() < _SETTLED

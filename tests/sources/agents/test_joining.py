@@ -78,3 +78,23 @@ def test_a_title_that_was_read_again_is_believed_again() -> None:
     joined.join([title("2026-01-01T00:00:01+00:00")])
     (later,) = joined.join([title("2026-01-01T00:00:09+00:00")])
     assert later.evidence[0].read_at == "2026-01-01T00:00:09+00:00"
+
+
+def test_only_who_says_something_else_is_put_together_anew() -> None:
+    joined = Joined()
+    sessions = [Sighting("claude", name, "/a", pid=pid, alive=True) for name, pid in (("s", 7), ("t", 8))]
+    bare = [Sighting("claude", None, "/a", pid=pid, alive=True, evidence=said("process")) for pid in (7, 8)]
+    before = joined.join(sessions, bare)
+    assert joined.join(list(sessions), bare) is before, "nobody says anything else"
+    other = Sighting("claude", "t", "/a", pid=8, alive=True, facts=Facts(model="m"))
+    after = joined.join([sessions[0], other], bare)
+    assert after[0] is before[0]
+    assert (after[1].facts.model, [each.source for each in after[1].evidence]) == ("m", ["process"])
+
+
+def test_a_process_that_works_on_another_session_now_is_joined_to_that() -> None:
+    joined = Joined()
+    bare = [Sighting("claude", None, "/a", pid=7, alive=True, evidence=said("process"))]
+    for mine, pids in (("s", (7, 8)), ("t", (8, 7))):
+        found = joined.join([Sighting("claude", one, "/a", pid=pid) for one, pid in zip("st", pids, strict=True)], bare)
+        assert [one.session for one in found if one.evidence] == [mine]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from imi_monitor.model import times
@@ -15,8 +15,9 @@ from imi_monitor.sources.agents.claude.registry import Entry, Registry, lives
 from imi_monitor.sources.agents.claude.search import DAY, Search
 from imi_monitor.sources.agents.claude.session import Session
 
-_MISSED = 5.0  # seconds until a folder that was not there is asked for again, though nobody told of it
-_ASK = 0.5  # seconds between two questions to the system for everybody's life
+_MISSED = 4.0  # seconds until a folder that was not there is asked for again, though nobody told of it
+_ASK = 0.8  # seconds between two questions to the system for everybody's life
+_FOLDERS = 2.0  # the same for folders that come and go without a word
 _SEARCHED = 4  # sessions whose transcript is looked for everywhere, in one look
 _SMALL = 8 << 20  # an ended session is read from its beginning only if it is no longer than that
 
@@ -34,7 +35,12 @@ class Household:
         self._wholes = 0
         self._known: tuple[object, ...] = ()
         self._asked_at = 0.0
+        self._lives: dict[str, tuple[Entry, bool | None]] = {}  # by the entry's path, as it was asked last
+        self._told: dict[str, Sighting | None] = {}
+        self._told_at = -1
         self._there = _There()
+        self._followed: tuple[object, list[str]] = None, []
+        self._followed_at = 0.0
 
     def look(self, world: World, watched: Watched, touched: frozenset[str] | None) -> None:
         now = times.stamp(datetime.fromtimestamp(world.now, UTC))
@@ -42,39 +48,54 @@ class Household:
         self._jobs.look(touched)
         if touched is None:
             self._wholes += 1
-            self._there = _There()
+            self._there, self._followed = _There(), (None, [])
             self._search.everywhere(watched, world.now)
         elif touched:
-            self._search.among(touched, watched, world.now)
+            self._search.among([path for path in touched if not self._is_read(path)], watched, world.now)
         self._open_found()
         self._list(world, watched, now)
-        if touched:
-            self._there.expect(touched)
+        if touched and self._there.expect(touched):
+            self._followed = None, []
         if touched is None or touched:
             self._open_listed(touched is None)
         self._read(touched)
         self._forget(world.now)
 
     def sightings(self, watched: Watched) -> list[Sighting]:
-        made = []
-        for session in self.sessions.values():
-            cwd = next((cwd for cwd in session.cwds if watched.inside(cwd)), None)
-            if cwd is None:
-                session.forget_news()
-            else:
-                made.append(session.sighting(cwd, self._wholes))
-        return made
+        """Those that did not move are not even asked."""
+        before, self._told = self._told, {}
+        whole, self._told_at = self._told_at != self._wholes, self._wholes
+        for ident, session in self.sessions.items():
+            known = not whole and not session.moved and ident in before
+            self._told[ident] = before[ident] if known else self._sighting(session, watched)
+        return [one for one in self._told.values() if one is not None]
+
+    def _sighting(self, session: Session, watched: Watched) -> Sighting | None:
+        cwd = next((cwd for cwd in session.cwds if watched.inside(cwd)), None)
+        if cwd is None:
+            session.forget_news()
+            return None
+        return session.sighting(cwd, self._wholes)
 
     def listed(self) -> set[int]:
         return {entry.pid for entry in self.registry.entries.values()}
 
     def folders(self, watched: Watched) -> list[str]:
         """The registry, where new sessions appear, and the files of those that live."""
+        living = [session.folders for session in self.sessions.values() if session.life.alive is not False]
+        known, now = (watched, self._jobs.readings, living), time.monotonic()
+        if known != self._followed[0] or now - self._followed_at >= _FOLDERS:
+            folders = self._there_now(watched, living)
+            # the very same where nothing is otherwise: that is seen at a glance
+            self._followed = known, self._followed[1] if folders == self._followed[1] else folders
+            self._followed_at = now
+        return self._followed[1]
+
+    def _there_now(self, watched: Watched, living: Iterable[Sequence[str]]) -> list[str]:
         wanted = [self.places.sessions, self.places.projects, *self._jobs.folders()]
         wanted += [f"{self.places.projects}/{name}" for name in watched.slugs]
-        for session in self.sessions.values():
-            if session.life.alive is not False:
-                wanted += session.folders
+        for folders in living:
+            wanted += folders
         there = self._there.of(dict.fromkeys(wanted))
         return there if self.places.projects in there and self.places.sessions in there else [self.places.home, *there]
 
@@ -83,21 +104,30 @@ class Household:
     def _list(self, world: World, watched: Watched, now: str) -> None:
         """Who is listed, and who of them lives; asked again when something was read, or a while is over."""
         known = (watched, self.registry.readings, self._jobs.readings, len(self.sessions))
-        if known == self._known and 0 <= world.now - self._asked_at < _ASK:
+        just_asked = 0 <= world.now - self._asked_at < _ASK
+        if known == self._known and just_asked:
             return
-        self._known, self._asked_at = known, world.now
+        if not just_asked:
+            self._lives, self._asked_at = {}, world.now
+        self._known = known
         best: dict[str, tuple[Entry, bool | None]] = {}
-        for entry in self.registry.entries.values():
+        for path, entry in self.registry.entries.items():
             if entry.session in self.sessions or watched.inside(entry.cwd):
-                alive = lives(entry, world, self._proven)
+                asked = self._lives.get(path)
+                if asked is None or asked[0] is not entry:
+                    asked = self._lives[path] = entry, lives(entry, world, self._proven)
+                alive = asked[1]
                 if entry.session not in best or alive or _begins_later(entry, alive, *best[entry.session]):
                     best[entry.session] = (entry, alive)
         for ident, (entry, alive) in best.items():
+            session = self.sessions.get(ident)
+            if session is not None and session.life.is_so(entry, alive):
+                continue
             if alive is not False or ident in self.sessions or _recent(entry.at or entry.started_at, world.now):
                 self._listed(entry, alive, now)
         for job in self._jobs.by_session.values():
             if watched.inside(job.cwd) and (job.session in self.sessions or _recent(job.at, world.now)):
-                self._session(job.session).job = job
+                self._session(job.session).works_on(job)
         for ident in self.sessions.keys() - best.keys():
             self._unlisted(self.sessions[ident], world, now)
 
@@ -143,6 +173,11 @@ class Household:
     def _session(self, ident: str) -> Session:
         return self.sessions.setdefault(ident, Session(ident))
 
+    def _is_read(self, path: str) -> bool:
+        """Whether it is the transcript of a session that is known."""
+        session = self.sessions.get(session_of(path) or "")
+        return session is not None and session.transcript is not None and session.transcript.path == path
+
     def _open_found(self) -> None:
         for path in self._search.next():
             session = self._session(session_of(path) or path)
@@ -164,16 +199,16 @@ class Household:
                     session.read(None)
 
     def _read(self, touched: frozenset[str] | None) -> None:
-        older = None
+        older, behind = None, False
         concerned = _stems(touched or ())
         for session in self.sessions.values():
             if touched is None or session.stem in concerned or session.behind:
                 session.read(touched)
-            if session.transcript is not None and session.transcript.has_older and self._to_the_beginning(session):
+                behind = behind or session.behind
+            if session.has_older and self._to_the_beginning(session):
                 older = session
         if older is not None and touched is not None:
             older.read_before()
-        behind = any(session.behind for session in self.sessions.values())
         self.unread = older is not None or behind or self._search.waiting
 
     def _to_the_beginning(self, session: Session) -> bool:
@@ -203,11 +238,12 @@ class _There:
         self._found: set[str] = set()
         self._missed: dict[str, float] = {}
 
-    def expect(self, touched: Iterable[str]) -> None:
-        """Something came there: it is asked for again, with what may have come inside."""
+    def expect(self, touched: Iterable[str]) -> bool:
+        """Something may have come there: it is asked for again, with what may have come inside."""
         came = tuple(f"{path}/" for path in touched if path in self._missed)
         if came:
             self._missed = {folder: at for folder, at in self._missed.items() if not f"{folder}/".startswith(came)}
+        return bool(came)
 
     def of(self, wanted: Iterable[str]) -> list[str]:
         now = time.monotonic()

@@ -21,6 +21,10 @@ class Life:
     pid_started: str | None = None
     went_on_at: str | None = None  # when its process went on to another session
 
+    def is_so(self, entry: Entry, alive: bool | None) -> bool:
+        """Whether all of this is known."""
+        return self.entry is entry and self.alive is alive and self.listed and self.went_on_at is None
+
     def listed_as(self, entry: Entry, alive: bool | None, now: str) -> list[Happened]:
         """The registry has it."""
         another = (entry.pid, entry.proc_start) != (self.pid, self.pid_started)

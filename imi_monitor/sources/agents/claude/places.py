@@ -39,12 +39,11 @@ class Places:
         return f"{self.projects}/{slug(real(cwd) or '')}/{session}.jsonl"
 
 
-def places(world: World) -> list[Places]:
-    """Every configuration folder that exists. The named one does not hide the usual ones: agents may run without it."""
+def usual(world: World) -> list[str]:
+    """Where configuration folders may be. The named one does not hide the usual ones: agents may run without it."""
     config = world.env.get("XDG_CONFIG_HOME") or f"{world.home}/.config"
     wanted = (world.env.get("CLAUDE_CONFIG_DIR"), f"{world.home}/.claude", f"{config}/claude")
-    real = dict.fromkeys(os.path.realpath(path) for path in wanted if path)
-    return [Places(path) for path in real if os.path.isdir(path)]
+    return [path for path in wanted if path]
 
 
 def real(cwd: str) -> str | None:

@@ -128,7 +128,7 @@ def lives(entry: Entry, world: World, proven: set[str]) -> bool | None:
 
     `proven`: domains in which a process of ours was found, and so are ours however they are written.
     """
-    now = host.start_time(entry.pid)
+    now = world.start_time(entry.pid)
     if now is not None and (entry.proc_start == now if _LINUX and entry.proc_start else _known(entry, world)):
         proven.update((entry.domain,) if entry.domain else ())
         return True

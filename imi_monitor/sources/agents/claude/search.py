@@ -7,6 +7,7 @@ that moved in the last day are opened, and few at a time: those that live were s
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 from imi_monitor.sources.agents.claude.places import Places, Watched, session_of
 
@@ -29,7 +30,7 @@ class Search:
             if watched.may_hold(folder):
                 self._list(folder, now)
 
-    def among(self, touched: frozenset[str], watched: Watched, now: float) -> None:
+    def among(self, touched: Iterable[str], watched: Watched, now: float) -> None:
         for path in touched:
             folder = os.path.dirname(path)
             if folder == self._projects and watched.may_hold(path):

@@ -16,6 +16,7 @@ from imi_monitor.sources.agents.claude.registry import Entry
 from imi_monitor.sources.agents.claude.says import by_registry, cut_off, waits_for, went_on
 from imi_monitor.sources.agents.claude.subagents import Subagents
 from imi_monitor.sources.agents.claude.transcript import Transcript
+from imi_monitor.sources.agents.claude.usage import Ledger
 
 _VERSION = re.compile(r"([0-9]+)\.([0-9]+)\.([0-9]+)")
 _REGISTERS = (2, 1, 197)  # the oldest version of which we know that it lists itself
@@ -32,7 +33,11 @@ class Session:
         self.transcript: Transcript | None = None
         self.subagents: Subagents | None = None
         self.stem = ""  # with which the names of its files begin
+        self._ledger = Ledger()
         self.folders: tuple[str, ...] = ()  # in which they lie
+        self.moved = True  # since it was last told, as far as anybody knows
+        self.behind = False  # not read to its end
+        self.has_older = False  # not read from its beginning
         self._news: list[Happened] = []
         self._key: tuple[object, ...] = ()
         self._sighting: Sighting | None = None
@@ -44,10 +49,12 @@ class Session:
         if self.transcript is None or (
             self.transcript.path != path and (marks.moved_at(path) or 0) > (marks.moved_at(self.transcript.path) or 0)
         ):
-            self.transcript, self.subagents = Transcript(path), Subagents(path)
+            self._ledger = Ledger()
+            self.transcript, self.subagents = Transcript(path, ledger=self._ledger), Subagents(path, self._ledger)
             below = self.subagents.folder
             self.stem = path.removesuffix(".jsonl")
             self.folders = (os.path.dirname(path), os.path.dirname(below), below)
+            self._moved()
 
     def read(self, touched: frozenset[str] | None) -> None:
         """What was appended; with `touched`, only if that is about this session."""
@@ -57,22 +64,36 @@ class Session:
             self._news += self.transcript.read()
         if self.life.alive is not False:
             self._news += self.subagents.look(touched)
-
-    @property
-    def behind(self) -> bool:
-        return self.transcript is not None and self.transcript.behind
+        self._moved()
 
     def read_before(self) -> None:
-        if self.transcript is not None:
+        if self.transcript is not None and self.transcript.has_older:
             self._news = [*self.transcript.before(), *self._news]
+        elif self.subagents is not None:
+            self._news = [*self.subagents.read_before(), *self._news]
+        self._moved()
+
+    def _moved(self) -> None:
+        self.moved = True
+        self.behind = self.transcript is not None and self.transcript.behind
+        self.has_older = self.transcript is not None and self.transcript.has_older
+        if self.subagents is not None and self.subagents.has_older:
+            self.has_older = True
 
     def listed_as(self, entry: Entry, alive: bool | None, now: str) -> None:
+        self.moved = True
         before = self.life.entry if self.life.listed else None
         self._news += self.life.listed_as(entry, alive, now)
         if alive is not False and entry != before:
             self._news += self._waits(before, entry)
 
+    def works_on(self, job: Job) -> None:
+        if self.job is not job:
+            self.job, self.moved = job, True
+
     def happened(self, news: list[Happened]) -> None:
+        """Something became of its life."""
+        self.moved = True
         self._news += news
 
     def _waits(self, before: Entry | None, now: Entry) -> list[Happened]:
@@ -119,7 +140,8 @@ class Session:
         self._news.clear()
 
     def sighting(self, cwd: str, seen: object) -> Sighting:
-        """What is so, made anew when something changed or `seen` did; its news are told once."""
+        """What is so, made anew when something changed or `seen` did; its news are told once. Nothing of it is otherwise
+        as long as it is not `moved`."""
         entry, life = self.life.entry, self.life
         key = (cwd, seen, entry, life.listed, life.alive, life.last_alive, life.pid, self.job,
                self.transcript and self.transcript.readings, self.subagents and self.subagents.readings)  # fmt: skip
@@ -127,6 +149,7 @@ class Session:
             self._key = key
             self._sighting = self._made(cwd)
         news, self._news = tuple(self._news), []
+        self.moved = bool(news)  # told again, without them
         return replace(self._sighting, news=news) if news else self._sighting
 
     def _made(self, cwd: str) -> Sighting:
@@ -186,8 +209,9 @@ class Session:
 
     def _with_talk(self, facts: Facts) -> Facts:
         assert self.transcript is not None
-        talk, tokens = self.transcript.talk, self.transcript.tokens
-        fresh, out, cached = tokens or (None, None, None)
+        talk = self.transcript.talk
+        unknown = self.has_older or self.transcript.tokens is None  # too few would be a lie
+        fresh, out, cached = (None, None, None) if unknown else self._ledger.counted
         below = self.subagents.files if self.subagents else ()
         files = tuple(dict.fromkeys((*below, *self.transcript.files)))[-_MOST_FILES:]
         return replace(

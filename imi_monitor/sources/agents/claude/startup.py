@@ -6,7 +6,7 @@ still did not after two seconds, shows something that a person must answer.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Set
 from datetime import UTC, datetime
 
 from imi_monitor.model import times
@@ -23,12 +23,12 @@ _PRINTS = frozenset({"-p", "--print"})
 _ANSWERS = frozenset({"-v", "--version", "-h", "--help"})
 
 
-def unlisted(world: World, listed: Collection[int]) -> list[AgentProcess]:
+def unlisted(world: World, listed: Set[int]) -> list[AgentProcess]:
     """Processes in the worktrees that are sessions, and that no entry names."""
     return [
         one
         for one in world.processes_of("claude")
-        if not ({one.pid, *one.family} & set(listed)) and _is_session(one.argv) and world.watched(one.cwd)
+        if one.pid not in listed and listed.isdisjoint(one.family) and _is_session(one.argv) and world.watched(one.cwd)
     ]
 
 

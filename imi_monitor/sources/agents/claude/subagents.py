@@ -14,6 +14,7 @@ from imi_monitor.model.agent import Evidence, Happened
 from imi_monitor.sources.agents import loose
 from imi_monitor.sources.agents.claude.calls import Call
 from imi_monitor.sources.agents.claude.transcript import Transcript
+from imi_monitor.sources.agents.claude.usage import Ledger
 
 _MOST = 32  # the last ones of a session are followed
 _WINDOW = 64 << 10
@@ -21,8 +22,8 @@ _SMALL = 64 << 10
 
 
 class Subagent:
-    def __init__(self, path: str) -> None:
-        self.transcript = Transcript(path, aside=True, window=_WINDOW)
+    def __init__(self, path: str, ledger: Ledger) -> None:
+        self.transcript = Transcript(path, aside=True, window=_WINDOW, ledger=ledger)
         self._meta = path.removesuffix(".jsonl") + ".meta.json"
         self.name = os.path.basename(path).removesuffix(".jsonl")
         self.finished = False
@@ -42,16 +43,27 @@ class Subagent:
         return not self.finished and self.transcript.talk.working
 
     def read(self) -> list[Happened]:
-        return [replace(one, subagent=self.name) for one in self.transcript.read() if one.tool is not None]
+        return self._told(self.transcript.read())
+
+    def read_before(self) -> list[Happened]:
+        return self._told(self.transcript.before())
+
+    def _told(self, news: list[Happened]) -> list[Happened]:
+        return [replace(one, subagent=self.name) for one in news if one.tool is not None]
 
 
 class Subagents:
-    """Those of one session, found by its transcript's path."""
+    """Those of one session, found by its transcript's path. What they used is counted with it, also that of those who
+    ended long ago."""
 
-    def __init__(self, transcript: str) -> None:
+    def __init__(self, transcript: str, ledger: Ledger) -> None:
         self.folder = f"{transcript.removesuffix('.jsonl')}/subagents"
         self.readings = 0
+        self._ledger = ledger
         self._found: dict[str, Subagent] = {}
+        self._to_count: list[str] = []  # of those who ended long ago
+        self._counted: set[str] = set()
+        self._counting: Transcript | None = None
 
     def look(self, touched: frozenset[str] | None) -> list[Happened]:
         if touched is None:
@@ -64,13 +76,39 @@ class Subagents:
         return [happened for path in sorted(paths) for happened in self._read(path)]
 
     def _list(self) -> set[str]:
-        """Their conversations, the last ones only: one that is old and unknown has ended long ago."""
+        """Their conversations, the last ones only: one that is old and unknown has ended long ago, and is only counted."""
         try:
             with os.scandir(self.folder) as found:
                 dated = [(one.stat().st_mtime, one.path) for one in found if one.name.endswith(".jsonl")]
         except OSError:
             return set()
-        return {path for _, path in sorted(dated)[-_MOST:]}
+        paths = [path for _, path in sorted(dated)]
+        known = self._counted | {one.transcript.path for one in self._found.values()}
+        self._to_count = [path for path in paths[:-_MOST] if path not in known]
+        return set(paths[-_MOST:])
+
+    @property
+    def has_older(self) -> bool:
+        """Whether something is not counted yet."""
+        waits = self._counting is not None or bool(self._to_count)
+        return waits or any(one.transcript.has_older for one in self._found.values())
+
+    def read_before(self) -> list[Happened]:
+        """Another piece of what was not read yet."""
+        self.readings += 1
+        for one in self._found.values():
+            if one.transcript.has_older:
+                return one.read_before()
+        if self._counting is not None:
+            self._counting.before()
+        elif self._to_count:
+            path = self._to_count.pop()
+            self._counted.add(path)
+            self._counting = Transcript(path, aside=True, window=_WINDOW, ledger=self._ledger)
+            self._counting.read()
+        if self._counting is not None and not self._counting.has_older:
+            self._counting = None
+        return []
 
     def _read(self, path: str) -> list[Happened]:
         self.readings += 1
@@ -83,14 +121,14 @@ class Subagents:
         if not path.endswith(".jsonl"):
             return []
         if known is None:
-            known = self._found[stem] = Subagent(path)
+            known = self._found[stem] = Subagent(path, self._ledger)
             self._forget()
         return known.read()
 
     def _forget(self) -> None:
-        over = [stem for stem, one in self._found.items() if not one.working]
+        over = [stem for stem, one in self._found.items() if not one.working and not one.transcript.has_older]
         for stem in over[: max(0, len(self._found) - 2 * _MOST)]:
-            del self._found[stem]
+            self._counted.add(self._found.pop(stem).transcript.path)
 
     @property
     def at_work(self) -> int:

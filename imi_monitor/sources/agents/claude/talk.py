@@ -24,7 +24,7 @@ from imi_monitor.sources.agents import loose
 from imi_monitor.sources.agents.claude.calls import Call, Calls
 from imi_monitor.sources.agents.claude.records import Record, rows, said
 from imi_monitor.sources.agents.claude.tools import ENTER_PLAN, PLAN
-from imi_monitor.sources.agents.claude.usage import Usage
+from imi_monitor.sources.agents.claude.usage import Key, Ledger, Usage
 
 _INTERRUPTED: Final = "[Request interrupted by user"
 _NOT_ASKED: Final = ("<command-name>", "<local-command-", "<bash-", "<system-reminder>")  # the program's own commands
@@ -57,10 +57,10 @@ _CONVERSATION: Final = ("user", "assistant", "system")
 class Talk:
     """`take` one record after the other; the attributes then say what is so."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, ledger: Ledger | None = None) -> None:
         self.name = name  # of the file, for people
         self.calls = Calls()
-        self.usage = Usage()
+        self.usage = Usage(ledger)
         self.version: str | None = None
         self.model: str | None = None
         self.branch: str | None = None
@@ -102,6 +102,7 @@ class Talk:
             return self._unknown(kind, record)
         if kind in _CONVERSATION:
             if (record.get("isSidechain") is True) != aside:
+                self._count(record, aside=True)  # an older version's subagents stand in its own file
                 return []
             self._common(record)
         return taker(record)
@@ -244,10 +245,15 @@ class Talk:
         if model == _SYNTHETIC:
             return []  # a stand-in that the program wrote, such as "No response requested."
         self.model = model or self.model
+        return self._blocks(record, message, ":".join(self._count(record)))
+
+    def _count(self, record: Record, *, aside: bool = False) -> Key:
+        """What the message used; gives its name."""
+        message = loose.table(record.get("message"))
         ident = loose.text(message.get("id"), 200) or self._ident(record, "message")
         request = loose.text(record.get("requestId"), 200) or loose.text(record.get("requestRef"), 200) or ""
-        self.usage.take((ident, request), loose.table(message.get("usage")))
-        return self._blocks(record, message, f"{ident}:{request}")
+        self.usage.take((ident, request), loose.table(message.get("usage")), aside=aside)
+        return ident, request
 
     def _failed(self, record: Record, words: str | None) -> list[Happened]:
         self.calls.open.clear()

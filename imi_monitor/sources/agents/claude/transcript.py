@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from imi_monitor.model.agent import Happened
 from imi_monitor.sources.agents.claude.records import matters, parse
 from imi_monitor.sources.agents.claude.talk import Talk
-from imi_monitor.sources.agents.claude.usage import Counts
+from imi_monitor.sources.agents.claude.usage import Counts, Ledger
 from imi_monitor.sources.agents.tail import Tail
 
 _WINDOW = 192 << 10
@@ -24,20 +24,26 @@ _FEW = 2  # lines torn by a crash or two are no sign of a new format
 class Transcript:
     """`read` gives what happened since the last time; `before` another piece of what lies in front of it."""
 
-    def __init__(self, path: str, *, aside: bool = False, window: int = _WINDOW) -> None:
+    def __init__(self, path: str, *, aside: bool = False, window: int = _WINDOW, ledger: Ledger | None = None) -> None:
         self.path = path
         self.readings = 0  # grows when something new is known
         self._aside = aside
         self._window = window
         self._tail = Tail(path, window)
-        self._begin()
+        self._ledger = ledger or Ledger()
+        self._make()
 
-    def _begin(self) -> None:
+    def _make(self) -> None:
         name = os.path.basename(self.path)
-        self.talk = Talk(name)
-        self._earlier = Talk(name)
+        self.talk = Talk(name, self._ledger)
+        self._earlier = Talk(name, self._ledger)
         self._unreadable = 0
         self._opened = False
+
+    def _begin(self) -> None:
+        for talk in (self.talk, self._earlier):
+            self._ledger.leave(talk.usage)
+        self._make()
 
     @property
     def behind(self) -> bool:
@@ -64,11 +70,8 @@ class Transcript:
         lines = self._tail.new()
         if self._tail.begun_anew:
             self._begin()
-        made = self._take(self.talk, lines)
-        if lines and not self._opened:
-            self._opened = True
-            self._earlier.usage.elsewhere = self.talk.usage.recent
-        return made
+        self._opened = self._opened or bool(lines)
+        return self._take(self.talk, lines)
 
     def before(self) -> list[Happened]:
         """What happened in the next piece of the part before the end."""
@@ -80,6 +83,7 @@ class Transcript:
 
     @property
     def tokens(self) -> Counts | None:
+        """That are counted in this file."""
         if self.has_older or not self._opened:
             return None
         earlier, now = self._earlier.usage.counted, self.talk.usage.counted

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from imi_monitor import host
 from imi_monitor.model.agent import Facts, Happened
 from imi_monitor.sources.agents.base import AgentProcess, Sighting, World
 from imi_monitor.sources.agents.hooks.course import Course
@@ -75,7 +74,7 @@ def _process(records: Sequence[Record], world: World) -> tuple[int | None, str |
     for process in world.processes_of(last.cli):
         if last.pid == process.pid or last.pid in process.family:
             return _if_older(process, last)
-    if last.cli == "claude" and host.start_time(last.pid) is None:
+    if last.cli == "claude" and world.start_time(last.pid) is None:
         return last.pid, None, False
     return None, None, None
 

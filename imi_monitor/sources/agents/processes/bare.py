@@ -19,13 +19,21 @@ def make() -> Reader:
 
 
 class Bare:
+    """Says the very same of a process for as long as that is as it was."""
+
     cli = "processes"
+
+    def __init__(self) -> None:
+        self._known: dict[AgentProcess, Sighting] = {}
 
     def folders(self, world: World) -> Sequence[str]:
         return ()
 
     def look(self, world: World, touched: frozenset[str] | None) -> Sequence[Sighting]:
-        return [_sighting(one) for one in world.processes if world.root_of_real(one.cwd)]
+        before, here = self._known, [one for one in world.processes if world.root_of_real(one.cwd)]
+        if here != list(before):
+            self._known = {one: before.get(one) or _sighting(one) for one in here}
+        return list(self._known.values())
 
 
 def _sighting(one: AgentProcess) -> Sighting:

@@ -48,8 +48,12 @@ def stat(pid: int) -> Stat | None:
     return Stat(pid, comm, fields[0].decode(), int(fields[1]), fields[19].decode(), _terminal(int(fields[4])))
 
 
-def argv(pid: int) -> tuple[str, ...]:
-    words = _read(f"/proc/{pid}/cmdline", _MOST).rstrip(b"\0")
+def command_line(pid: int) -> bytes:
+    return _read(f"/proc/{pid}/cmdline", _MOST)
+
+
+def argv(line: bytes) -> tuple[str, ...]:
+    words = line.rstrip(b"\0")
     return tuple(os.fsdecode(word) for word in words.split(b"\0")) if words else ()
 
 

@@ -17,6 +17,7 @@ from imi_monitor.sources.agents.processes.folding import Found
 from imi_monitor.sources.agents.processes.programs import name
 
 _AT_MOST_EVERY = 0.5  # seconds: files move far more often than processes come and go
+_ALL = 2.0  # seconds between two looks at the agents that are known; before, only who is new is looked at
 _YOUNG = 10.0  # seconds in which a new process is looked at again and again
 _IN_TURN = 32  # in so many scans each old process is looked at once
 
@@ -50,20 +51,38 @@ class _Linux:
         self._user = os.getuid()
         self._known: dict[int, int] = {}  # pid -> the number that changes when it is used again
         self._young: dict[int, float] = {}  # pid -> until when it is young
+        self._none: dict[int, tuple[str, bytes]] = {}  # the young that are no agents, by what they are called
         self._parents: dict[int, int] = {}
         self._found: dict[int, Found] = {}
         self._turn = 0
+        self._all_at = float("-inf")
+        self._folded: tuple[object, Sequence[AgentProcess]] = None, ()
 
     def __call__(self) -> Sequence[AgentProcess]:
         self._follow(procfs.pids())
+        for pid in list(self._young):
+            self._examine(pid)
+        if self._clock() - self._all_at >= _ALL:
+            self._all_at = self._clock()
+            self._look_at_the_old()
+        self._grow_old()
+        return self._fold()
+
+    def _look_at_the_old(self) -> None:
         self._turn = (self._turn + 1) % _IN_TURN
-        in_turn = {pid for pid in self._known if pid % _IN_TURN == self._turn}
-        for pid in in_turn | self._young.keys():
+        in_turn = {pid for pid in self._known if pid % _IN_TURN == self._turn} - self._young.keys()
+        for pid in in_turn:
             self._examine(pid)
         for pid in self._found.keys() - in_turn - self._young.keys():
             self._glance(pid)
-        self._grow_old()
-        return folding.fold(self._found, self._parents, procfs.cwd)
+
+    def _fold(self) -> Sequence[AgentProcess]:
+        """Anew only when something is otherwise, or somebody's folder is asked of others."""
+        families = {pid for one in self._folded[1] for pid in (one.pid, *one.family, *one.ancestors)}
+        now = dict(self._found), {pid: self._parents.get(pid) for pid in families}
+        if now != self._folded[0] or any(one.cwd is None for one in self._found.values()):
+            self._folded = now, folding.fold(self._found, self._parents, procfs.cwd)
+        return self._folded[1]
 
     def _follow(self, now: dict[int, int]) -> None:
         """Forget who is gone, and whose pid is another's now; note who is new."""
@@ -72,7 +91,7 @@ class _Linux:
             return
         new = [pid for pid, number in now.items() if before.get(pid) != number]
         for pid in (*(before.keys() - now.keys()), *new):
-            for of_one in (self._parents, self._young, self._found):
+            for of_one in (self._parents, self._young, self._found, self._none):
                 of_one.pop(pid, None)
         self._young.update(dict.fromkeys(new, self._clock() + _YOUNG))
 
@@ -80,6 +99,7 @@ class _Linux:
         now = self._clock()
         for pid in [pid for pid, until in self._young.items() if until <= now]:
             del self._young[pid]
+            self._none.pop(pid, None)
 
     def _examine(self, pid: int) -> None:
         """What it is, from the beginning."""
@@ -88,7 +108,10 @@ class _Linux:
             self._found.pop(pid, None)
             return
         self._parents[pid] = stat.parent
-        argv = procfs.argv(pid)
+        line = stat.comm, procfs.command_line(pid)
+        if pid not in self._found and self._none.get(pid) == line:
+            return  # looked at before, and no agent
+        argv = procfs.argv(line[1])
         before = self._found.get(pid)
         if before is not None and (before.stat.comm, before.argv) == (stat.comm, argv):
             self._found[pid] = before.again(stat, procfs.raw_cwd(pid), procfs.cwd)
@@ -97,6 +120,8 @@ class _Linux:
         named = name(stat.comm, argv, procfs.exe(pid) if "." in stat.comm else None)
         if named is not None and procfs.owner(pid) == self._user:
             self._found[pid] = Found(stat, named, argv, procfs.raw_cwd(pid), procfs.cwd(pid), stat.began_at)
+        elif pid in self._young:
+            self._none[pid] = line
 
     def _glance(self, pid: int) -> None:
         """Whether a known agent lives, and where; all else of it stays."""
