@@ -77,6 +77,8 @@ class ImiApp(Doing):
         self._surroundings = surroundings
         self._read_only = read_only
         self._preferences = preferences or Preferences()
+        others = self._preferences.keymap or {}
+        self._keymap = {one.word: one.key for one in self.commands if one.key and one.word in others}
         self._interval = self._preferences.interval
         self._plain = glyphs.Plain(enabled=self._preferences.ascii_only)
         self._dress(self._preferences.theme or themes.default())

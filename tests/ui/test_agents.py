@@ -22,6 +22,7 @@ from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.ui import agent_cells, agent_filter, agent_line, opening
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.panels.agents import agent_of
+from imi_monitor.ui.preferences import Preferences
 from imi_monitor.ui.views.agents import AgentsView
 from imi_monitor.ui.views.explain import ExplainView, explained
 from imi_monitor.ui.views.peek import Peek, drawn_line
@@ -42,11 +43,14 @@ def still(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def played(play: Play, world: Snapshot, database: str | None = None, size: tuple[int, int] = (140, 40)) -> None:
+def played(
+    play: Play, world: Snapshot, database: str | None = None, size: tuple[int, int] = (140, 40),
+    preferences: Preferences | None = None,
+) -> None:  # fmt: skip
     feed = worlds.Feed(world)
 
     async def main() -> None:
-        app = ImiApp(worlds.live_from(feed), lambda _where: Context(database=database))
+        app = ImiApp(worlds.live_from(feed), lambda _where: Context(database=database), preferences=preferences)
         app.animation_level = "none"
         async with app.run_test(size=size, notifications=True) as pilot:
             await until(pilot, lambda: app._shown is world)
@@ -177,6 +181,27 @@ def test_a_tick_that_changes_nothing_makes_no_row_anew(monkeypatch: pytest.Monke
         assert drawn == []
 
     played(play, made.at_work())
+
+
+def test_other_keys_from_the_settings_hold_in_the_views_of_agents_too() -> None:
+    def chosen(app: ImiApp) -> object:
+        return getattr(app.screen, "agent_id", None)
+
+    async def play(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
+        await pilot.press("A")
+        await until(pilot, lambda: isinstance(app.screen, AgentsView) and chosen(app) == "codex:asks")
+        await pilot.press("w", "space")
+        await pilot.pause(0.1)
+        assert isinstance(app.screen, AgentsView) and chosen(app) == "codex:asks", "these keys are others now"
+        assert "B Peek" in screen(app).splitlines()[-1], "the key that is shown is the one that does it"
+        await pilot.press("W")
+        await until(pilot, lambda: chosen(app) == made.ASKS.id)
+        await pilot.press("B")
+        await until(pilot, lambda: isinstance(app.screen, Peek))
+        await pilot.press("B")
+        await until(pilot, lambda: isinstance(app.screen, AgentsView))
+
+    played(play, made.trouble(), preferences=Preferences(keymap={"next": "W", "peek": "B"}))
 
 
 # -- w --------------------------------------------------------------------------------------------------------------

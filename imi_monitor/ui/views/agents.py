@@ -39,8 +39,8 @@ class AgentsView(FilteredView, OfAgentView):
     help = "the lead's view: every agent by who needs you, works, is idle, done or dead"
     BINDINGS = [
         Binding("enter", "go", "Go there", key_display="⏎", priority=True),
-        Binding("space", "peek", "Peek"),
-        Binding("E", "app.do('explain')", "Explain"),
+        Binding("space", "peek", "Peek", id="peek"),
+        Binding("E", "app.do('explain')", "Explain", id="explain"),
         WAITING,
         FILTER,
     ]

@@ -32,6 +32,7 @@ class View(Screen[None]):
     needs_worktree = False
     agent_id: str | None = None  # the agent that it is about, or that is chosen in it
 
+    # a binding that does what a command does has that command's word as its id: then `[ui.keymap]` holds for it, too
     BINDINGS = [("escape,q", "leave", "Back")]
 
     def __init__(self, key: Key | None, surroundings: Surroundings) -> None:

@@ -11,7 +11,7 @@ from imi_monitor.ui.form import Line
 from imi_monitor.ui.views.base import View
 from imi_monitor.ui.widgets.lines import Lines
 
-FILTER = Binding("slash", "filter", "Filter", key_display="/")
+FILTER = Binding("slash", "filter", "Filter", key_display="/", id="filter")
 
 
 class FilteredView(View):

@@ -13,7 +13,7 @@ OTHERS = (
     Binding("left,h", "other(-1)", "Previous", key_display="←"),
     Binding("right,l", "other(1)", "Next", key_display="→"),
 )
-WAITING = Binding("w", "waiting", "Next waiting")
+WAITING = Binding("w", "waiting", "Next waiting", id="next")
 
 
 class OfAgentView(View):

@@ -59,7 +59,8 @@ class Told:
 
 
 class Peek(OfAgentView, ModalScreen[None]):
-    BINDINGS = [*OTHERS, WAITING, Binding("space", "leave", "Close"), Binding("E", "explain", "Explain")]
+    BINDINGS = [*OTHERS, WAITING, Binding("space", "leave", "Close", id="peek"),
+                Binding("E", "explain", "Explain", id="explain")]  # fmt: skip
 
     def compose(self) -> ComposeResult:
         with Vertical(id="peek-window"):
