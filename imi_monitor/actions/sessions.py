@@ -26,6 +26,9 @@ _POLL_SECONDS = 0.1
 _SHORT = 8
 _STATES = {"waiting": WAITING, "asks": WAITING, "asking": WAITING}
 WORKTREE = Option("worktree", "only in this worktree, removed ones too", value="NAME", aliases=("w",))
+LIMIT = Option(
+    "limit", f"at most so many ({_USUAL} if neither this nor --since is given)", value="N", number=True, aliases=("n",)
+)
 AGENT = Option("agent", "only of this agent, or this program: claude-1, codex", value="NAME")
 _COLUMNS = (
     Column("Id"), Column("Agent", least=6), Column("Worktree", least=8), Column("State"), Column("For", right=True),
@@ -45,18 +48,14 @@ class Sessions(Action):
         Option("since", "still there since: 10m, 2h, 3d ago, a date and time", value="WHEN"),
         AGENT,
         Option("state", "only in this state, such as failed, live or waiting", value="STATE"),
-        Option("limit", f"at most so many ({_USUAL} if neither this nor --since is given)", value="N", number=True,
-               aliases=("n",)),
+        LIMIT,
     )  # fmt: skip
     changes = False
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
-        limit = request.whole("limit")
-        if limit is None and request.text("since") is None:
-            limit = _USUAL
         wanted = asked(context, request)
-        found = db.reading(context.connection, session_reading.found, wanted, limit)
+        found = db.reading(context.connection, session_reading.found, wanted, at_most(request))
         many = wanted.repo_name is None and len({one.repo_name for one in found}) > 1
         rows = [_row(one, many) for one in found]
         told = table(_COLUMNS, rows, listing.width()) if rows else ["no sessions are kept" + _of_these(request)]
@@ -114,6 +113,12 @@ def _follow(context: Context, session: int) -> None:
 
 def _print(context: Context, line: lines.Line) -> None:
     context.emit("\n".join(lines.shown(line)), lines.data(line))
+
+
+def at_most(request: Request) -> int | None:
+    """How many are wanted at most; all of a time that was named."""
+    wanted = request.whole("limit")
+    return _USUAL if wanted is None and request.text("since") is None else wanted
 
 
 def worktree_name(context: Context, name: str, repo: str | None) -> str:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from imi_monitor.store.agents import Description
     from imi_monitor.store.session_reading import Session
 
-_USUAL = 50
 _SHORT = 8
 _ENDS = {
     model.NEXT_TASK: "went on to the next",
@@ -52,18 +51,14 @@ class Tasks(Action):
         Option("failed", "only those that failed"),
         Option("state", "only with this outcome", value="OUTCOME", aliases=("outcome",)),
         Option("since", "still going on since: 10m, 2h, 7d ago, a date and time", value="WHEN"),
-        Option("limit", f"at most so many ({_USUAL} if neither this nor --since is given)", value="N", number=True,
-               aliases=("n",)),
+        asking.LIMIT,
     )  # fmt: skip
     changes = False
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
         wanted = _asked(context, request)
-        limit = request.whole("limit")
-        if limit is None and wanted.since is None:
-            limit = _USUAL
-        found = db.reading(context.connection, task_reading.found, wanted, limit)
+        found = db.reading(context.connection, task_reading.found, wanted, asking.at_most(request))
         many = wanted.repo_name is None and len({one.repo_name for one in found}) > 1
         told = table(_COLUMNS, [_row(one, many) for one in found], listing.width()) if found else [_none(request)]
         return Outcome(told, {"tasks": [data(one) for one in found], "count": len(found)})
