@@ -224,12 +224,18 @@ def test_to_the_shell_and_back(repo: Repo, how: str) -> None:  # T1
         assert terminal.modes_left() == set()
 
 
+def stop_and_go(terminal: Terminal) -> None:
+    """ctrl-z, until all is painted again. What is typed before it stops goes with the stop, as everywhere; and what is
+    painted before that is no sign that it goes on."""
+    seen = len(terminal.output)
+    terminal.send(b"\x1a")
+    terminal.until(lambda: b"human" in terminal.output[seen:].partition(b"\x1b[?1049h")[2])
+
+
 def test_no_shell_to_go_to(repo: Repo) -> None:
     """In a pane of its own nobody could continue it: ctrl-z must not freeze it for ever."""
     with opened(repo) as terminal:
-        terminal.send(b"\x1a")
-        seen = len(terminal.output)
-        terminal.until(lambda: b"human" in terminal.output[seen:])
+        stop_and_go(terminal)
         terminal.send(b"q")
         assert terminal.ended() == 0
         assert_clean(terminal)
@@ -365,9 +371,7 @@ def end_it(terminal: Terminal, how: str) -> None:
     elif how == "closed":
         terminal.close()
     elif how == "stop and go":  # no shell could continue it here: it goes on by itself
-        seen = len(terminal.output)
-        terminal.send(b"\x1a")
-        terminal.until(lambda: b"human" in terminal.output[seen:])
+        stop_and_go(terminal)
         terminal.send(b"q")
     else:  # while a claim is written
         seen = len(terminal.output)
