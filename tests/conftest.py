@@ -20,13 +20,14 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The long forms run only when asked for by `-m soak`."""
+    """The long forms run only when asked for by `-m soak`. They are left out and not skipped: what is skipped lacks
+    something, and its reason is told."""
     if "soak" in (config.option.markexpr or ""):
         return
-    long = pytest.mark.skip(reason="long form: run `make soak`")
-    for item in items:
-        if "soak" in item.keywords:
-            item.add_marker(long)
+    long = [item for item in items if "soak" in item.keywords]
+    if long:
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if "soak" not in item.keywords]
 
 
 @pytest.fixture(scope="session")
