@@ -34,9 +34,11 @@ from imi_monitor.ui import commands, glyphs, header, remembered, themes
 from imi_monitor.ui.doing import Doing
 from imi_monitor.ui.facts import Facts
 from imi_monitor.ui.home import Body, HomeScreen
+from imi_monitor.ui.panels import Panel
 from imi_monitor.ui.panels.worktrees import WorktreesPanel, key_of
 from imi_monitor.ui.preferences import Preferences
 from imi_monitor.ui.widgets.keybar import Bar, Hint, KeyBar
+from imi_monitor.ui.widgets.lines import Lines
 
 if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
@@ -281,11 +283,22 @@ class ImiApp(Doing):
         ]
         self.home.query_one(KeyBar).show(hints, self.size.width)
 
+    @on(Lines.Moved)
+    @on(events.DescendantFocus)
+    def _about_another(self) -> None:
+        """What the keys are about may be somebody else now."""
+        if self._facts is not None and self.screen is self.home and self._stands():
+            self._draw_keys()
+
     def on_resize(self) -> None:
         self.call_after_refresh(self._relaid)
 
     def _relaid(self) -> None:
         self._lay_out()
+        self._draw()
+
+    @on(Panel.OtherRoom)
+    def _has_other_room(self) -> None:
         self._draw()
 
     # -- what is remembered -------------------------------------------------------------------------------------------

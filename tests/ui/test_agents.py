@@ -26,6 +26,7 @@ from imi_monitor.ui.preferences import Preferences
 from imi_monitor.ui.views.agents import AgentsView
 from imi_monitor.ui.views.explain import ExplainView, explained
 from imi_monitor.ui.views.peek import Peek, drawn_line
+from imi_monitor.ui.widgets.keybar import KeyBar
 from tests.helpers import ROOT
 from tests.ui import agent_worlds as made
 from tests.ui import worlds
@@ -179,6 +180,24 @@ def test_a_tick_that_changes_nothing_makes_no_row_anew(monkeypatch: pytest.Monke
         feed.publish(replace(made.at_work(), seq=2))  # other objects, the same agents
         await until(pilot, lambda: app._shown is not None and app._shown.seq == 2)
         assert drawn == []
+
+    played(play, made.at_work())
+
+
+def test_the_key_bar_follows_whom_the_keys_are_about() -> None:
+    """At once, and not with the next second: nothing else has to happen."""
+
+    async def play(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
+        def can_peek() -> bool:
+            return next(hint for hint in app.query_one(KeyBar)._shown[1:] if hint.label == "Peek").enabled  # type: ignore[attr-defined]
+
+        app._timer.stop()  # type: ignore[union-attr]
+        await pilot.press("end")
+        await until(pilot, lambda: not can_peek())
+        app.panel(3).lines.focus()
+        await until(pilot, can_peek)
+        app.worktrees.lines.focus()
+        await until(pilot, lambda: not can_peek())
 
     played(play, made.at_work())
 

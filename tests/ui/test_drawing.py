@@ -293,6 +293,30 @@ def test_time_alone_draws_when_something_reads_otherwise(monkeypatch: pytest.Mon
     fed(play, made.world(changed("a", 55), changed("b", 45)))
 
 
+@pytest.mark.parametrize("paused", [False, True])
+def test_there_and_back_again_looks_as_before(monkeypatch: pytest.MonkeyPatch, paused: bool) -> None:
+    """Another size is drawn at once: no second has to pass, and no age to go on."""
+
+    async def play(app: ImiApp, pilot: Pilot[Any], engine: Fed) -> None:
+        app._timer.stop()  # type: ignore[union-attr]
+        stop_the_clock(monkeypatch)
+        if paused:
+            await pilot.press("p")
+        await pilot.pause(0.2)
+        before = screen(app)
+        for size in ((120, 40), (100, 30), (60, 20), (140, 15), (140, 40)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause(0.2)
+            tall = app.worktrees.size.height > 8
+            assert app.worktrees.query_one("#columns").display == (tall and size[0] > 60), size
+            for panel in app.panels:
+                if panel.display and panel.lines.size.width:
+                    assert panel._drawn_of is not None and panel._drawn_of[1] == panel.room, (size, panel.number)
+        assert screen(app) == before
+
+    fed(play, made.world(*(made.tree(f"feat-{n}", by="claude-1", changed=n) for n in range(9))))
+
+
 def test_who_is_busy_is_counted_until_it_ends() -> None:
     at = times.stamp(made.NOW - timedelta(seconds=50))
     facts = made.facts(replace(made.tree("a"), last_change=Change("app", "a", "modified", "f", at)))

@@ -9,6 +9,7 @@ from textual.app import ComposeResult
 from textual.containers import Container
 from textual.content import Content
 from textual.geometry import Region
+from textual.message import Message
 from textual.strip import Strip
 from textual.style import Style
 
@@ -23,6 +24,9 @@ TABS = (2, 3, 4, 5)  # the panels that share one place where there is room for a
 
 class Panel(Container):
     """One panel. Subclasses say what it is called and which rows a snapshot gives."""
+
+    class OtherRoom(Message):
+        """It was drawn for another size than it has now."""
 
     name_shown = ""
     number = 0
@@ -125,6 +129,8 @@ class Panel(Container):
 
     def on_resize(self) -> None:
         self._draw_title()
+        if self._drawn_of is not None:
+            self.post_message(self.OtherRoom())
 
     def _draw_title(self) -> None:
         corner, subject = self.corner(), "" if self.tabs else self.subject()

@@ -129,8 +129,13 @@ class WorktreesPanel(Panel):
 
     def drawn_of(self, snapshot: Snapshot, selected: Key | None) -> tuple[object, ...]:
         me = self.facts.me if self.facts else ""
-        narrow = self.screen.has_class("-narrow")
-        return (Same(snapshot), Same(self.filter), self.order, self.folded, self.marks, me, narrow)
+        shape = self.screen.has_class("-narrow"), self._is_tall
+        return (Same(snapshot), Same(self.filter), self.order, self.folded, self.marks, me, shape)
+
+    @property
+    def _is_tall(self) -> bool:
+        """Whether there is room for the columns' names."""
+        return self.size.height > 8
 
     def _planned(self, facts: Facts) -> tree_line.Plan:
         """The columns' widths, which only another snapshot or another width can change."""
@@ -143,7 +148,7 @@ class WorktreesPanel(Panel):
 
     def _head(self, plan: tree_line.Plan) -> None:
         head = self.query_one("#columns", Static)
-        head.display = not self.stacked and self.size.height > 8
+        head.display = not self.stacked and self._is_tall
         if head.display and plan != self._plan:
             self._plan = plan
             head.update(tree_line.head(plan), layout=False)
