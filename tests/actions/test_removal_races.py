@@ -331,21 +331,19 @@ def git_cleaning(repo: Repo, tree: Repo, command: list[str], rounds: int) -> Non
     repo.git("config", "gc.auto", "1")
     repo.git("reflog", "expire", "--expire=never", "--expire-unreachable=never", "--all")
     before = fingerprint(repo, tree.path)
-    stop = threading.Event()
-
-    def clean() -> None:
-        while not stop.is_set():
-            git(*command, cwd=repo.path, check=False)
-
-    thread = threading.Thread(target=clean)
-    thread.start()
+    # a process of its own: one that we start ourselves is for a moment our copy, with what we have open in the worktree
+    cleaner = subprocess.Popen(
+        ["sh", "-c", 'while [ ! -e stop ]; do git "$@"; done', "sh", *command], cwd=repo.path,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
     try:
         for _ in range(rounds):
             remove(repo, "feat-x", force=True)
             undo(repo)
     finally:
-        stop.set()
-        thread.join()
+        (repo.path / "stop").touch()
+        cleaner.wait()
+        (repo.path / "stop").unlink()
     assert_same(fingerprint(repo, tree.path), before)
 
 
