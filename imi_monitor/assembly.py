@@ -41,9 +41,12 @@ class Assembly:
         self._status = StatusSource(_trunk(settings))
         self.collisions = CollisionsSource()
         self._changes = ChangesSource(
-            events.part("work"), self._listeners(), database, global_excludes(None),
+            events.part("work"),
+            self._listeners(),
+            database,
+            global_excludes(None),
             first=partial(self._status.all_asked, _PATIENCE) if begins_slowly(events.events) else None,
-        )  # fmt: skip
+        )
         self.sources: list[Source] = [self._worktrees, self._claims, self._status, self._changes, self.collisions]
         self._agents: AgentsSource | None = None
         if settings.flag("monitoring_settings.track_agent_activity"):

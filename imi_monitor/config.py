@@ -68,9 +68,14 @@ REPOSITORY_KEYS = ("post_create", "pre_remove")
 # A cluster's own file may not say who somebody is, nor where things are sent: it lies where agents write.
 # And it must not let an agent make what it did be forgotten.
 USER_KEYS = (
-    "ui.keymap", "claims.agent", "claims.auto", "sessions.keep_days", "servers.redis_url", "servers.amqp_url",
+    "ui.keymap",
+    "claims.agent",
+    "claims.auto",
+    "sessions.keep_days",
+    "servers.redis_url",
+    "servers.amqp_url",
     "servers.postgres_url",
-)  # fmt: skip
+)
 _ALIASES = {"auto_claim": "claims.auto"}
 _CHOICES = {
     "worktrees.branch_style": ("slash", "dash"),
@@ -146,8 +151,13 @@ class Settings:
         self._repositories[name] = commands
 
 
-_TYPE_NAMES: dict[type, str] = {str: "a text", int: "a number", bool: "true or false", list: "a list of texts",
-                                dict: "a table of texts"}  # fmt: skip
+_TYPE_NAMES: dict[type, str] = {
+    str: "a text",
+    int: "a number",
+    bool: "true or false",
+    list: "a list of texts",
+    dict: "a table of texts",
+}
 
 
 def load(extra_file: str | None = None) -> Settings:

@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from imi_monitor import host
 from imi_monitor.config import Settings
@@ -35,6 +34,7 @@ from imi_monitor.model.snapshot import (
     Worktree,
 )
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.sources.base import Entry, Grant, RegistryPicture, Source
 
@@ -220,9 +220,15 @@ class Engine:
         known = self._worktrees.get(entry.key)
         if known is not None and known.path == entry.path:
             listed = replace(
-                known, type=entry.type, branch=entry.branch, is_main=entry.is_main, missing=entry.missing,
-                locked=entry.locked, pr=entry.pr, claim=entry.claim(self._claims),
-            )  # fmt: skip
+                known,
+                type=entry.type,
+                branch=entry.branch,
+                is_main=entry.is_main,
+                missing=entry.missing,
+                locked=entry.locked,
+                pr=entry.pr,
+                claim=entry.claim(self._claims),
+            )
             return known if listed == known else listed  # the very same one need not be drawn again
         return entry.worktree(self._claims)
 

@@ -17,9 +17,13 @@ if TYPE_CHECKING:
     from imi_monitor.store.queue import Waiter
 
 ENDINGS = {
-    "died": "died", "forced": "taken by force", "given_back": "given back", "released": "released",
-    "reserved": "ended by imi", "taken_over": "taken over",
-}  # fmt: skip
+    "died": "died",
+    "forced": "taken by force",
+    "given_back": "given back",
+    "released": "released",
+    "reserved": "ended by imi",
+    "taken_over": "taken over",
+}
 
 
 class ClaimsAction(Action):
@@ -124,9 +128,15 @@ def _waiter_columns(waiter: Waiter, place: int, holder: Claim | None) -> list[st
     suspended = "" if waiter.ready else "suspended"
     behind = f"{safe(holder.agent_id or '?')} has it for {times.age_of(holder.claimed_at)}" if holder else "it is free"
     return [
-        safe(waiter.worktree_name), str(place), safe(waiter.agent_id), f"waits {times.age_of(waiter.enqueued_at)}",
-        suspended, behind, safe(waiter.task_id or "", 40), safe(waiter.repo_name),
-    ]  # fmt: skip
+        safe(waiter.worktree_name),
+        str(place),
+        safe(waiter.agent_id),
+        f"waits {times.age_of(waiter.enqueued_at)}",
+        suspended,
+        behind,
+        safe(waiter.task_id or "", 40),
+        safe(waiter.repo_name),
+    ]
 
 
 def _waiter_data(waiter: Waiter, place: int, holder: Claim | None) -> dict[str, object]:
@@ -150,9 +160,17 @@ def _grant_columns(grant: Grant) -> list[str]:
     by = f"by {safe(grant.taken_by)}" if grant.taken_by else ""
     begun = grant.claimed_at[:19].replace("T", " ")
     return [
-        safe(grant.worktree_name), str(grant.epoch), safe(grant.agent_id), begun, times.age(_held_seconds(grant)), ended,
-        by, safe(grant.reason or "", 80), safe(grant.task_id or "", 40), safe(grant.repo_name),
-    ]  # fmt: skip
+        safe(grant.worktree_name),
+        str(grant.epoch),
+        safe(grant.agent_id),
+        begun,
+        times.age(_held_seconds(grant)),
+        ended,
+        by,
+        safe(grant.reason or "", 80),
+        safe(grant.task_id or "", 40),
+        safe(grant.repo_name),
+    ]
 
 
 def _grant_data(grant: Grant) -> dict[str, object]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from imi_monitor.actions.base import Action, Argument, Option, Outcome
 from imi_monitor.model import names
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.text import safe
 from imi_monitor.store import agents, db
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.base import Request
     from imi_monitor.actions.context import Context

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from imi_monitor.actions import looking
 from imi_monitor.actions.base import Action, Argument, Option, Outcome
 from imi_monitor.git import diff as diffs
@@ -12,6 +10,7 @@ from imi_monitor.model.diff import ONE_FILE, ONLY_COUNTS, USUAL, Diff
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.text import safe
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -83,10 +82,16 @@ def of_commit(context: Context, one: Target, sha: str, on_part: Callable[[Diff],
 
 def _data(one: Target, kind: Kind, found: Diff, *, stat: bool) -> dict[str, object]:
     return {
-        "repo": one.repo_name, "worktree_name": one.name, "kind": kind, "base": found.base,
-        "added": found.added, "removed": found.removed, "omitted": found.omitted, "unfinished": found.unfinished,
+        "repo": one.repo_name,
+        "worktree_name": one.name,
+        "kind": kind,
+        "base": found.base,
+        "added": found.added,
+        "removed": found.removed,
+        "omitted": found.omitted,
+        "unfinished": found.unfinished,
         "files": [file.data(lines=not stat) for file in found.files],
-    }  # fmt: skip
+    }
 
 
 ACTIONS = (ShowDiff(),)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from imi_monitor.actions.base import Action, Outcome
 from imi_monitor.actions.reviews import gh
@@ -17,6 +16,7 @@ from imi_monitor.model.errors import ImiError
 from imi_monitor.model.text import count, safe
 from imi_monitor.store import health
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.base import Request
     from imi_monitor.actions.context import Context
@@ -52,8 +52,10 @@ class Doctor(Action):
         warned = sum(check.state == "warn" for check in checks)
         summary = f"{count(failed, 'failure')}, {count(warned, 'warning')}" if failed or warned else "all is well"
         data: dict[str, object] = {
-            "checks": [check.data() for check in checks], "failures": failed, "warnings_count": warned,
-        }  # fmt: skip
+            "checks": [check.data() for check in checks],
+            "failures": failed,
+            "warnings_count": warned,
+        }
         return Outcome([*(check.line() for check in checks), summary], data, exit_status=1 if failed else 0)
 
 

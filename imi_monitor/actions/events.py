@@ -157,10 +157,17 @@ def _print(context: Context, page: list[Event], many: bool) -> int:
 def entry(event: Event) -> dict[str, object]:
     """One event as an object of the NDJSON stream."""
     return {
-        "seq": event.seq, "id": event.id, "type": event.type, "occurred_at": event.occurred_at, "host": event.host,
-        "repo_name": event.repo_name, "worktree_name": event.worktree_name, "agent_id": event.agent_id,
-        "epoch": event.epoch, "data": _data(event),
-    }  # fmt: skip
+        "seq": event.seq,
+        "id": event.id,
+        "type": event.type,
+        "occurred_at": event.occurred_at,
+        "host": event.host,
+        "repo_name": event.repo_name,
+        "worktree_name": event.worktree_name,
+        "agent_id": event.agent_id,
+        "epoch": event.epoch,
+        "data": _data(event),
+    }
 
 
 def line(event: Event, *, with_repo: bool = False) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from imi_monitor.actions import target
 from imi_monitor.actions.base import Action, Argument, Option, Outcome
@@ -11,6 +10,7 @@ from imi_monitor.model.errors import Refused
 from imi_monitor.model.fuzzy import Match, match
 from imi_monitor.model.text import safe
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.base import Request
     from imi_monitor.actions.context import Context

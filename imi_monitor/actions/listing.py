@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
 
 from imi_monitor.actions import survey, target
 from imi_monitor.actions.base import Action, Argument, Option, Outcome
@@ -13,6 +12,7 @@ from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
 from imi_monitor.store import worktrees
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.base import Request
     from imi_monitor.actions.context import Context

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from imi_monitor.actions import listing, looking
 from imi_monitor.actions.base import Action, Argument, Option, Outcome
@@ -15,6 +14,7 @@ from imi_monitor.model.graph import Graph
 from imi_monitor.model.snapshot import Key
 from imi_monitor.model.text import safe
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.base import Request
     from imi_monitor.actions.context import Context
@@ -24,9 +24,12 @@ if TYPE_CHECKING:
 _USUAL = 20
 _MOST = 100_000
 _COLUMNS = (
-    Column("Graph", least=2), Column("Commit"), Column("Subject", least=20), Column("Who", least=8, rank=1),
+    Column("Graph", least=2),
+    Column("Commit"),
+    Column("Subject", least=20),
+    Column("Who", least=8, rank=1),
     Column("Age", right=True),
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +48,7 @@ class Log(Action):
     Who is the agent that held the worktree's claim when the commit was made, else the commit's author.
     """
     arguments = (Argument("name", "the worktree; without it the one you stand in", optional=True),)
-    options = (
-        Option("number", f"so many commits ({_USUAL} if not given)", value="N", aliases=("n",), number=True),
-    )  # fmt: skip
+    options = (Option("number", f"so many commits ({_USUAL} if not given)", value="N", aliases=("n",), number=True),)
     changes = False
 
     def run(self, context: Context, request: Request) -> Outcome:
@@ -73,8 +74,12 @@ def _attributed(context: Context, one: Target, entries: tuple[Entry, ...]) -> tu
 
     given = db.reading(context.connection, claim_history.history, one.repo_name, one.name, 1000)
     key = Key("", one.repo_name, one.name)
-    held = {key: sorted((_Held(key, grant.agent_id, grant.claimed_at, grant.released_at) for grant in given),
-                        key=lambda grant: grant.since)}  # fmt: skip
+    held = {
+        key: sorted(
+            (_Held(key, grant.agent_id, grant.claimed_at, grant.released_at) for grant in given),
+            key=lambda grant: grant.since,
+        )
+    }
     return tuple(
         replace(entry, by=holder_at(held, key, entry.at, grain=1.0)) if entry.own and entry.at else entry
         for entry in entries
@@ -103,9 +108,13 @@ def _subject(entry: Entry) -> str:
 
 def _data(one: Target, found: Page) -> dict[str, object]:
     return {
-        "repo": one.repo_name, "worktree_name": one.name, "trunk": found.trunk, "more": found.more,
-        "own": sum(entry.own for entry in found.entries), "commits": [entry.data() for entry in found.entries],
-    }  # fmt: skip
+        "repo": one.repo_name,
+        "worktree_name": one.name,
+        "trunk": found.trunk,
+        "more": found.more,
+        "own": sum(entry.own for entry in found.entries),
+        "commits": [entry.data() for entry in found.entries],
+    }
 
 
 ACTIONS = (Log(),)

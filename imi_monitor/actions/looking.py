@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from imi_monitor.actions import target
 from imi_monitor.git import layout
 from imi_monitor.model.errors import GitError, Refused
 from imi_monitor.model.text import safe
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.base import Request
     from imi_monitor.actions.context import Context

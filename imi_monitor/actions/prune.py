@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
 from imi_monitor import presence
 from imi_monitor.actions import target as targets
@@ -21,6 +20,7 @@ from imi_monitor.model.errors import GitError, ImiError
 from imi_monitor.model.text import count, safe
 from imi_monitor.store import claims, db, events, worktrees
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from imi_monitor.actions import target as targets
 from imi_monitor.actions.base import Action, Argument, Foresight, Option, Outcome
@@ -14,6 +13,7 @@ from imi_monitor.model.errors import ImiError, Refused, UsageError
 from imi_monitor.model.text import safe
 from imi_monitor.model.verdict import NEVER, YES_REALLY, Overrides
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.base import Request
     from imi_monitor.actions.context import Context

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
 
 from imi_monitor.actions import create, target
 from imi_monitor.actions.base import Action, Argument, Option
@@ -16,6 +15,7 @@ from imi_monitor.model.names import REVIEW_PREFIXES
 from imi_monitor.model.pull_request import Mention, parse
 from imi_monitor.model.text import safe
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.base import Outcome, Request
     from imi_monitor.actions.context import Context

@@ -7,13 +7,13 @@ by now, nobody can tell which commits were its own.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from imi_monitor.git import history
 from imi_monitor.model import times
 from imi_monitor.model.errors import ImiError
 from imi_monitor.store import claim_history, db, worktrees
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
     from imi_monitor.git.commits import Commit

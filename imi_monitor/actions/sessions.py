@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 from imi_monitor.actions import listing, moments, target
 from imi_monitor.actions import timeline as lines
@@ -16,6 +15,7 @@ from imi_monitor.model.text import safe
 from imi_monitor.store import claim_history, db, events, session_reading, session_stream
 from imi_monitor.store.session_reading import STATES_ASKED, Filter, Session
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.base import Request
     from imi_monitor.actions.context import Context
@@ -31,10 +31,16 @@ LIMIT = Option(
 )
 AGENT = Option("agent", "only of this agent, or this program: claude-1, codex", value="NAME")
 _COLUMNS = (
-    Column("Id"), Column("Agent", least=6), Column("Worktree", least=8), Column("State"), Column("For", right=True),
-    Column("Began", rank=2), Column("Tokens", right=True, rank=3), Column("Prompt", least=16, rank=1),
+    Column("Id"),
+    Column("Agent", least=6),
+    Column("Worktree", least=8),
+    Column("State"),
+    Column("For", right=True),
+    Column("Began", rank=2),
+    Column("Tokens", right=True, rank=3),
+    Column("Prompt", least=16, rank=1),
     Column("Repository", least=6, rank=4),
-)  # fmt: skip
+)
 
 
 class Sessions(Action):
@@ -49,7 +55,7 @@ class Sessions(Action):
         AGENT,
         Option("state", "only in this state, such as failed, live or waiting", value="STATE"),
         LIMIT,
-    )  # fmt: skip
+    )
     changes = False
 
     def run(self, context: Context, request: Request) -> Outcome:
@@ -172,10 +178,16 @@ def _row(one: Session, many: bool) -> list[str]:
     known = one.tokens_in is not None or one.tokens_out is not None
     text = (one.prompt or one.title or "").split("\n")[0]
     return [
-        safe(one.own_id[:_SHORT]), safe(who(one), 40), safe(one.worktree_name or "", 60), _state(one),
-        times.age_of(one.ended_at or one.status_at), times.age_of(one.began_at), f"{tokens:,}" if known else "–",
-        safe(text, 200), safe(one.repo_name or "", 60) if many else "",
-    ]  # fmt: skip
+        safe(one.own_id[:_SHORT]),
+        safe(who(one), 40),
+        safe(one.worktree_name or "", 60),
+        _state(one),
+        times.age_of(one.ended_at or one.status_at),
+        times.age_of(one.began_at),
+        f"{tokens:,}" if known else "–",
+        safe(text, 200),
+        safe(one.repo_name or "", 60) if many else "",
+    ]
 
 
 def _state(one: Session) -> str:
@@ -189,18 +201,22 @@ def _of_these(request: Request) -> str:
 
 def _head(one: Session, files: list[str]) -> list[str]:
     tokens = ", ".join(
-        f"{number:,} {word}" for word, number in
-        (("in", one.tokens_in), ("out", one.tokens_out), ("cached", one.tokens_cached)) if number is not None
-    )  # fmt: skip
+        f"{number:,} {word}"
+        for word, number in (("in", one.tokens_in), ("out", one.tokens_out), ("cached", one.tokens_cached))
+        if number is not None
+    )
     cost = f", ${one.cost_usd:.2f}" if one.cost_usd is not None else ""
     facts = [
-        ("session", one.id), ("agent", _agent(one)),
+        ("session", one.id),
+        ("agent", _agent(one)),
         ("where", " of ".join(filter(None, (one.worktree_name, one.repo_name))) or one.cwd or "?"),
         ("state", f"{_state(one)}{': ' + one.detail if one.detail else ''}, since {moments.clock(one.status_at)}"),
-        ("model", one.model or "–"), ("began", moments.clock(one.began_at)),
-        ("ended", moments.clock(one.ended_at) if one.ended_at else "–"), ("tokens", (tokens or "–") + cost),
+        ("model", one.model or "–"),
+        ("began", moments.clock(one.began_at)),
+        ("ended", moments.clock(one.ended_at) if one.ended_at else "–"),
+        ("tokens", (tokens or "–") + cost),
         ("files", f"{len(files)}: {', '.join(files[-5:])}" if files else "–"),
-    ]  # fmt: skip
+    ]
     return [*(f"{name:<8}  {safe(text, 300)}" for name, text in facts), ""]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from imi_monitor import config, paths
 from imi_monitor.actions.base import Action, Argument, Outcome
@@ -12,6 +11,7 @@ from imi_monitor.model.errors import UsageError
 from imi_monitor.model.redact import redact
 from imi_monitor.model.text import safe
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.base import Request
     from imi_monitor.actions.context import Context

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from imi_monitor.actions import listing, moments
 from imi_monitor.actions import sessions as asking
@@ -21,6 +20,7 @@ from imi_monitor.model.tasks import OUTCOMES
 from imi_monitor.model.text import safe
 from imi_monitor.store import agents, db, session_reading, task_reading
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
     from datetime import datetime
@@ -32,15 +32,25 @@ if TYPE_CHECKING:
 _DAYS = 7
 _BY = ("agent", "team", "worktree")
 _COLUMNS = (
-    Column("Agent", least=6), Column("Team", least=4, rank=8), Column("Worktree", least=8), Column("Tasks"),
+    Column("Agent", least=6),
+    Column("Team", least=4, rank=8),
+    Column("Worktree", least=8),
+    Column("Tasks"),
     Column("Done", right=True),
-    Column("Sessions", right=True), Column("Turns", right=True, rank=3), Column("Working", right=True),
+    Column("Sessions", right=True),
+    Column("Turns", right=True, rank=3),
+    Column("Working", right=True),
     Column("Waiting", right=True),
-    Column("Idle", right=True, rank=4), Column("Failed", right=True), Column("Stopped", right=True, rank=6),
-    Column("Tools", right=True, rank=5), Column("Tokens", right=True, rank=1), Column("Cost", right=True, rank=2),
-    Column("Files", right=True, rank=2), Column("Commits", right=True, rank=1),
+    Column("Idle", right=True, rank=4),
+    Column("Failed", right=True),
+    Column("Stopped", right=True, rank=6),
+    Column("Tools", right=True, rank=5),
+    Column("Tokens", right=True, rank=1),
+    Column("Cost", right=True, rank=2),
+    Column("Files", right=True, rank=2),
+    Column("Commits", right=True, rank=1),
     Column("Repository", least=6, rank=7),
-)  # fmt: skip
+)
 
 
 @dataclass(slots=True)
@@ -191,13 +201,24 @@ def _columns(by: str | None) -> list[Column]:
 def _row(group: Group, many: bool) -> list[str]:
     time, tokens = group.spent, added(group.tokens_in, group.tokens_out)
     return [
-        safe(group.agent or ("" if group.team or group.worktree_name else "all"), 40), safe(group.team or "", 40),
-        safe(group.worktree_name or "", 60), *_tasks(group.tasks), str(group.sessions), str(group.turns),
-        moments.span(time.working), moments.span(time.waiting), moments.span(time.idle),
-        str(time.failed + group.interrupted), str(time.cancelled), str(group.tools), _number(tokens),
-        "" if group.cost_usd is None else f"${group.cost_usd:.2f}", str(len(group.files)), _number(group.commits),
+        safe(group.agent or ("" if group.team or group.worktree_name else "all"), 40),
+        safe(group.team or "", 40),
+        safe(group.worktree_name or "", 60),
+        *_tasks(group.tasks),
+        str(group.sessions),
+        str(group.turns),
+        moments.span(time.working),
+        moments.span(time.waiting),
+        moments.span(time.idle),
+        str(time.failed + group.interrupted),
+        str(time.cancelled),
+        str(group.tools),
+        _number(tokens),
+        "" if group.cost_usd is None else f"${group.cost_usd:.2f}",
+        str(len(group.files)),
+        _number(group.commits),
         safe(group.repo_name or "", 60) if many else "",
-    ]  # fmt: skip
+    ]
 
 
 def _tasks(outcomes: Counter[str]) -> tuple[str, str]:
@@ -215,15 +236,32 @@ def _number(value: float | None) -> str:
 def _data(group: Group) -> dict[str, object]:
     time = group.spent
     return {
-        "agent_id": group.agent, "cli": group.cli, "repo_name": group.repo_name, "worktree_name": group.worktree_name,
-        "team": group.team, "tasks": group.tasks.total(), **{f"tasks_{word}": group.tasks[word] for word in OUTCOMES},
-        "sessions": group.sessions, "live": group.live, "turns": group.turns, "turns_completed": time.completed,
-        "turns_failed": time.failed, "turns_cancelled": time.cancelled, "interrupted": group.interrupted,
-        "working_seconds": time.working, "waiting_seconds": time.waiting, "idle_seconds": time.idle,
-        "tools": group.tools, "tools_failed": group.tools_failed, "tokens_in": group.tokens_in,
-        "tokens_out": group.tokens_out, "tokens_cached": group.tokens_cached, "cost_usd": group.cost_usd,
-        "files": len(group.files), "commits": group.commits,
-    }  # fmt: skip
+        "agent_id": group.agent,
+        "cli": group.cli,
+        "repo_name": group.repo_name,
+        "worktree_name": group.worktree_name,
+        "team": group.team,
+        "tasks": group.tasks.total(),
+        **{f"tasks_{word}": group.tasks[word] for word in OUTCOMES},
+        "sessions": group.sessions,
+        "live": group.live,
+        "turns": group.turns,
+        "turns_completed": time.completed,
+        "turns_failed": time.failed,
+        "turns_cancelled": time.cancelled,
+        "interrupted": group.interrupted,
+        "working_seconds": time.working,
+        "waiting_seconds": time.waiting,
+        "idle_seconds": time.idle,
+        "tools": group.tools,
+        "tools_failed": group.tools_failed,
+        "tokens_in": group.tokens_in,
+        "tokens_out": group.tokens_out,
+        "tokens_cached": group.tokens_cached,
+        "cost_usd": group.cost_usd,
+        "files": len(group.files),
+        "commits": group.commits,
+    }
 
 
 def _moment(text: str) -> datetime:

@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Event
-from typing import TYPE_CHECKING
 
 from imi_monitor.actions import target
 from imi_monitor.git import layout
 from imi_monitor.model.errors import GitError, ImiError
 from imi_monitor.model.reading import Known, Reading
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.target import Target

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from imi_monitor.actions import listing, moments
 from imi_monitor.actions import sessions as asking
 from imi_monitor.actions.base import Action, Option, Outcome
@@ -17,6 +15,7 @@ from imi_monitor.model.text import safe
 from imi_monitor.store import db, task_reading
 from imi_monitor.store.task_reading import Filter, Task
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.base import Request
     from imi_monitor.actions.context import Context
@@ -30,10 +29,18 @@ _ENDS = {
     "worktree_missing": "worktree gone",
 }
 _COLUMNS = (
-    Column("Task", least=10), Column("Agent", least=14), Column("Role", least=4, rank=4), Column("Team", least=4, rank=3),
-    Column("Worktree", least=8), Column("Outcome"), Column("For", right=True), Column("Began", rank=1),
-    Column("Ended", least=10, rank=2), Column("Sessions", least=8, rank=5), Column("Repository", least=6, rank=6),
-)  # fmt: skip
+    Column("Task", least=10),
+    Column("Agent", least=14),
+    Column("Role", least=4, rank=4),
+    Column("Team", least=4, rank=3),
+    Column("Worktree", least=8),
+    Column("Outcome"),
+    Column("For", right=True),
+    Column("Began", rank=1),
+    Column("Ended", least=10, rank=2),
+    Column("Sessions", least=8, rank=5),
+    Column("Repository", least=6, rank=6),
+)
 
 
 class Tasks(Action):
@@ -52,7 +59,7 @@ class Tasks(Action):
         Option("state", "only with this outcome", value="OUTCOME", aliases=("outcome",)),
         Option("since", "still going on since: 10m, 2h, 7d ago, a date and time", value="WHEN"),
         asking.LIMIT,
-    )  # fmt: skip
+    )
     changes = False
 
     def run(self, context: Context, request: Request) -> Outcome:
@@ -72,12 +79,21 @@ def named(agent: str, said: Description) -> str:
 def data(one: Task) -> dict[str, object]:
     """A task for `--json`; what is not known is null."""
     return {
-        "task_id": one.task_id, "repo_name": one.repo_name, "worktree_name": one.worktree_name, "epoch": one.epoch,
+        "task_id": one.task_id,
+        "repo_name": one.repo_name,
+        "worktree_name": one.worktree_name,
+        "epoch": one.epoch,
         "agent": {"name": one.agent_id, "kind": one.kind, "host": one.host, **one.described.data()},
-        "started_at": one.started_at, "ended_at": one.ended_at, "seconds": _seconds(one), "ended": one.ended,
-        "taken_by": one.taken_by, "reason": one.reason, "outcome": one.outcome, "outcome_from": one.outcome_from,
+        "started_at": one.started_at,
+        "ended_at": one.ended_at,
+        "seconds": _seconds(one),
+        "ended": one.ended,
+        "taken_by": one.taken_by,
+        "reason": one.reason,
+        "outcome": one.outcome,
+        "outcome_from": one.outcome_from,
         "sessions": [_session(each) for each in one.sessions],
-    }  # fmt: skip
+    }
 
 
 def _asked(context: Context, request: Request) -> Filter:
@@ -94,19 +110,31 @@ def _asked(context: Context, request: Request) -> Filter:
     repo = context.repo_name(context.repository()) or "" if context.explicit_repo else None
     worktree, session = request.text("worktree"), request.text("session")
     return Filter(
-        repo, None if worktree is None else asking.worktree_name(context, worktree, repo), request.text("agent"),
-        request.text("team"), outcome, None if session is None else asking.find(context, session),
+        repo,
+        None if worktree is None else asking.worktree_name(context, worktree, repo),
+        request.text("agent"),
+        request.text("team"),
+        outcome,
+        None if session is None else asking.find(context, session),
         moments.since(request.text("since")),
-    )  # fmt: skip
+    )
 
 
 def _row(one: Task, many: bool) -> list[str]:
     said = one.described
     return [
-        safe(one.task_id, 60), named(one.agent_id, said), safe(said.role or "", 40), safe(said.team or "", 40),
-        safe(one.worktree_name, 60), one.outcome, moments.span(_seconds(one)), moments.clock(one.started_at), _ending(one),
-        " ".join(safe(each.own_id[:_SHORT]) for each in one.sessions[-3:]), safe(one.repo_name, 60) if many else "",
-    ]  # fmt: skip
+        safe(one.task_id, 60),
+        named(one.agent_id, said),
+        safe(said.role or "", 40),
+        safe(said.team or "", 40),
+        safe(one.worktree_name, 60),
+        one.outcome,
+        moments.span(_seconds(one)),
+        moments.clock(one.started_at),
+        _ending(one),
+        " ".join(safe(each.own_id[:_SHORT]) for each in one.sessions[-3:]),
+        safe(one.repo_name, 60) if many else "",
+    ]
 
 
 def _ending(one: Task) -> str:

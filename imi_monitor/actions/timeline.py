@@ -4,28 +4,46 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from imi_monitor.actions import moments
 from imi_monitor.model import times
 from imi_monitor.model.text import safe
 from imi_monitor.store import session_stream
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Sequence
     from datetime import datetime
 
 _WORDS = {
-    "started": "started", "prompt": "prompt", "message": "says", "plan": "plan", "tool_started": "tool",
-    "tool_finished": "tool", "waits": "asks", "answered": "answer", "failed": "failed", "cancelled": "stopped",
-    "completed": "done", "compacted": "compacted", "ended": "ended", "diff": "wrote", "gone": "process gone",
-    "resumed": "resumed", "interrupted": "interrupted", "unknown": "unknown",
-}  # fmt: skip
-_STATUS_WORDS = {
-    "planning": "plans", "running": "works", "waiting_for_input": "asks", "completed": "done", "failed": "failed",
+    "started": "started",
+    "prompt": "prompt",
+    "message": "says",
+    "plan": "plan",
+    "tool_started": "tool",
+    "tool_finished": "tool",
+    "waits": "asks",
+    "answered": "answer",
+    "failed": "failed",
     "cancelled": "stopped",
-}  # fmt: skip
+    "completed": "done",
+    "compacted": "compacted",
+    "ended": "ended",
+    "diff": "wrote",
+    "gone": "process gone",
+    "resumed": "resumed",
+    "interrupted": "interrupted",
+    "unknown": "unknown",
+}
+_STATUS_WORDS = {
+    "planning": "plans",
+    "running": "works",
+    "waiting_for_input": "asks",
+    "completed": "done",
+    "failed": "failed",
+    "cancelled": "stopped",
+}
 _SAME = timedelta(seconds=2)  # an act and a status of one meaning so near to each other are one thing told twice
 MOST = 1000
 
@@ -106,9 +124,13 @@ def _call(made: Line, row: session_stream.Line, whole: bool) -> Line:
     took = ((ended if over else times.now()) or begun) if begun is not None else None
     seconds = max(0.0, (took - begun).total_seconds()) if took is not None and begun is not None else None
     return replace(
-        made, at=(row.started_at if whole else None) or row.at, text=f"{row.tool or '?'} {row.input or ''}".strip(),
-        outcome=row.call_status, seconds=None if over and ended is None else seconds, output=row.output,
-    )  # fmt: skip
+        made,
+        at=(row.started_at if whole else None) or row.at,
+        text=f"{row.tool or '?'} {row.input or ''}".strip(),
+        outcome=row.call_status,
+        seconds=None if over and ended is None else seconds,
+        output=row.output,
+    )
 
 
 def _outcome(line: Line) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from imi_monitor.actions import undo
 from imi_monitor.actions.base import Action, Argument, Option, Outcome
 from imi_monitor.actions.claiming import ownership
@@ -13,6 +11,7 @@ from imi_monitor.model.errors import ImiError, UsageError
 from imi_monitor.model.text import count, safe
 from imi_monitor.store import operations, trash
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.base import Request
     from imi_monitor.actions.context import Context

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from imi_monitor.actions import target
 from imi_monitor.actions.base import Action, Argument, Option, Outcome
 from imi_monitor.actions.claiming import ownership
@@ -14,6 +12,7 @@ from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
 from imi_monitor.store import trash
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.base import Request
     from imi_monitor.actions.context import Context

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from imi_monitor.actions import describe
 from imi_monitor.actions.base import Outcome
 from imi_monitor.actions.context import Context
@@ -17,6 +15,7 @@ from imi_monitor.store import agents as store
 from imi_monitor.store import db
 from imi_monitor.store.agents import NOT_DESCRIBED, Description
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.cli.args import Parsed
 

@@ -18,9 +18,21 @@ _SECRET_NAMES = ("TOKEN", "SECRET", "PASSW", "APIKEY", "API_KEY", "ACCESS_KEY", 
 _SHORTEST_SECRET = 6
 # What is wrong with the machine and not with imi: nobody should report a full disk.
 _SYSTEM = {
-    errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE,
-    errno.ENOMEM, errno.ENAMETOOLONG, errno.EFBIG, errno.EBUSY, errno.ESTALE, errno.EAGAIN,
-}  # fmt: skip
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EIO,
+    errno.EROFS,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ENOMEM,
+    errno.ENAMETOOLONG,
+    errno.EFBIG,
+    errno.EBUSY,
+    errno.ESTALE,
+    errno.EAGAIN,
+}
 
 
 def recorded(error: BaseException) -> ImiError:

@@ -8,12 +8,12 @@ import signal
 import sys
 import tempfile
 from types import FrameType
-from typing import TYPE_CHECKING
 
 from imi_monitor.cli import args, out
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.text import safe
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.cli.args import Parsed
     from imi_monitor.cli.demo_world import World

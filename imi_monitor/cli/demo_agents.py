@@ -112,10 +112,19 @@ class Claude(Pen):
     def _status(self, status: str, **more: object) -> None:
         now = int(time.time() * 1000)
         entry = {
-            "pid": self.process.pid, "sessionId": self.session, "cwd": self.cwd, "startedAt": now, "version": "2.1.326",
-            "procStart": host.start_time(self.process.pid), "kind": "interactive", "entrypoint": "cli", "status": status,
-            "updatedAt": now, "statusUpdatedAt": now, **more,
-        }  # fmt: skip
+            "pid": self.process.pid,
+            "sessionId": self.session,
+            "cwd": self.cwd,
+            "startedAt": now,
+            "version": "2.1.326",
+            "procStart": host.start_time(self.process.pid),
+            "kind": "interactive",
+            "entrypoint": "cli",
+            "status": status,
+            "updatedAt": now,
+            "statusUpdatedAt": now,
+            **more,
+        }
         os.makedirs(os.path.dirname(self._registry), exist_ok=True)
         with open(self._registry + ".tmp", "w", encoding="utf-8") as file:
             json.dump(entry, file)
@@ -124,25 +133,52 @@ class Claude(Pen):
     def _answer(self, block: Record, stop: str) -> None:
         usage = {"input_tokens": self.rng.randint(200, 4000), "output_tokens": self.rng.randint(40, 900)}
         usage |= {"cache_read_input_tokens": 20_000 + 700 * self.calls, "cache_creation_input_tokens": 0}
-        self._say("assistant", {
-            "id": f"msg-{uuid.uuid4().hex[:12]}", "role": "assistant", "model": "claude-demo", "content": [block],
-            "stop_reason": stop, "usage": usage,
-        })  # fmt: skip
+        self._say(
+            "assistant",
+            {
+                "id": f"msg-{uuid.uuid4().hex[:12]}",
+                "role": "assistant",
+                "model": "claude-demo",
+                "content": [block],
+                "stop_reason": stop,
+                "usage": usage,
+            },
+        )
 
     def _say(self, kind: str, message: Record, **more: object) -> None:
         path = os.path.join(self.home, "claude", "projects", "demo", f"{self.session}.jsonl")
-        self.write(path, {
-            "type": kind, "uuid": str(uuid.uuid4()), "timestamp": times.stamp(), "cwd": self.cwd, "sessionId": self.session,
-            "version": "2.1.326", "isSidechain": False, "userType": "external", "message": message, **more,
-        })  # fmt: skip
+        self.write(
+            path,
+            {
+                "type": kind,
+                "uuid": str(uuid.uuid4()),
+                "timestamp": times.stamp(),
+                "cwd": self.cwd,
+                "sessionId": self.session,
+                "version": "2.1.326",
+                "isSidechain": False,
+                "userType": "external",
+                "message": message,
+                **more,
+            },
+        )
 
 
 class Codex(Pen):
     cli = "codex"
 
     def begin(self) -> None:
-        self._record("session_meta", {"session_id": self.session, "id": self.session, "cwd": self.cwd, "source": "cli",
-                                      "originator": "codex-tui", "cli_version": "0.169.0"})  # fmt: skip
+        self._record(
+            "session_meta",
+            {
+                "session_id": self.session,
+                "id": self.session,
+                "cwd": self.cwd,
+                "source": "cli",
+                "originator": "codex-tui",
+                "cli_version": "0.169.0",
+            },
+        )
 
     def prompt(self, text: str) -> None:
         self.turn = str(uuid.uuid4())
@@ -162,8 +198,10 @@ class Codex(Pen):
             self._record("response_item", {"type": "function_call", "call_id": self.call(), **wanted})
         else:
             patch = f"*** Begin Patch\n*** Update File: {target}\n@@\n*** End Patch\n"
-            self._record("response_item", {"type": "custom_tool_call", "call_id": self.call(), "name": "apply_patch",
-                                           "input": patch})  # fmt: skip
+            self._record(
+                "response_item",
+                {"type": "custom_tool_call", "call_id": self.call(), "name": "apply_patch", "input": patch},
+            )
         self._patching = name != "Bash"
 
     def done(self) -> None:
@@ -215,8 +253,17 @@ class Gemini(Pen):
     def _said(self, text: str, **more: object) -> None:
         used = {"input": 4000, "output": self.rng.randint(40, 400), "cached": 3000, "thoughts": 0, "tool": 0}
         tokens = {**used, "total": used["input"] + used["output"]}
-        self._write({"id": str(uuid.uuid4()), "timestamp": times.stamp(), "type": "gemini", "content": text,
-                     "tokens": tokens, "model": "gemini-demo", **more})  # fmt: skip
+        self._write(
+            {
+                "id": str(uuid.uuid4()),
+                "timestamp": times.stamp(),
+                "type": "gemini",
+                "content": text,
+                "tokens": tokens,
+                "model": "gemini-demo",
+                **more,
+            }
+        )
 
     def _write(self, record: Record) -> None:
         name = f"session-2026-01-01T00-00-{self.session[:8]}.jsonl"
@@ -229,5 +276,7 @@ PENS: dict[str, Callable[[str, str, random.Random], Pen]] = {"claude": Claude, "
 def environment(home: str) -> dict[str, str]:
     """Where the programs would keep their records: what the readers look at instead of the person's own."""
     return {
-        "CLAUDE_CONFIG_DIR": os.path.join(home, "claude"), "CODEX_HOME": os.path.join(home, "codex"), "GEMINI_CLI_HOME": home,
-    }  # fmt: skip
+        "CLAUDE_CONFIG_DIR": os.path.join(home, "claude"),
+        "CODEX_HOME": os.path.join(home, "codex"),
+        "GEMINI_CLI_HOME": home,
+    }

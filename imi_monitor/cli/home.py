@@ -73,9 +73,7 @@ def _print(parsed: Parsed) -> int:
     as_json = parsed.flag("json")
     quiet = as_json or parsed.flag("quiet")
     context = Context(
-        database=parsed.option("db"),
-        repo=parsed.option("repo"),
-        progress=(lambda _: None) if quiet else out.progress,
+        database=parsed.option("db"), repo=parsed.option("repo"), progress=(lambda _: None) if quiet else out.progress
     )
     with context:
         outcome = _outcome(context, parsed.words)

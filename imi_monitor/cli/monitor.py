@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 from imi_monitor.cli import home
 from imi_monitor.model.errors import Refused
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.cli.args import Parsed
 

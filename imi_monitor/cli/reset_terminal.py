@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from imi_monitor import terminal
 from imi_monitor.cli import out
 from imi_monitor.model.errors import Refused
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.cli.args import Parsed
 

@@ -8,13 +8,13 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
-from typing import TYPE_CHECKING
 
 from imi_monitor.actions.context import Context
 from imi_monitor.cli import out
 from imi_monitor.cli.scope import common_dirs_of
 from imi_monitor.model.snapshot import Snapshot
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.cli.args import Parsed
     from imi_monitor.config import Settings

@@ -4,22 +4,25 @@ is now, nothing happens. No branch is ever touched while a worktree has it check
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from imi_monitor.git.refs import branch_sha, branches, check_branch_name, check_commit_id
 from imi_monitor.git.remotes import ONLY_ALLOWED, check_remote, explained
 from imi_monitor.git.worktrees import branch_users
 from imi_monitor.model.errors import GitError, Refused
 from imi_monitor.model.text import safe
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.git.run import Git
 
 # What a push could start or send along besides the one deletion.
 _BARE_PUSH = (
-    "--porcelain", "--no-verify", "--no-follow-tags", "--no-signed", "--recurse-submodules=no",
+    "--porcelain",
+    "--no-verify",
+    "--no-follow-tags",
+    "--no-signed",
+    "--recurse-submodules=no",
     "--receive-pack=git-receive-pack",
-)  # fmt: skip
+)
 
 
 def create_branch(git: Git, name: str, sha: str) -> None:
@@ -50,9 +53,16 @@ def delete_remote_branch(git: Git, remote: str, branch: str, expected_sha: str, 
     check_remote(git, remote, push=True)
     try:
         git.run(
-            "push", *_BARE_PUSH, f"--force-with-lease={ref}:{expected}", "--delete", "--", remote, ref,
-            timeout=timeout, env=ONLY_ALLOWED,
-        )  # fmt: skip
+            "push",
+            *_BARE_PUSH,
+            f"--force-with-lease={ref}:{expected}",
+            "--delete",
+            "--",
+            remote,
+            ref,
+            timeout=timeout,
+            env=ONLY_ALLOWED,
+        )
     except GitError as problem:
         if "failed to push" not in problem.stderr:
             raise explained(problem, remote) from problem

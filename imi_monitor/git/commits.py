@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from imi_monitor.model import times
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -47,9 +47,17 @@ def moment(seconds: int) -> str:
 def log(git: Git, *revisions: str, options: Sequence[str] = (), limit: int = MOST) -> list[Commit]:
     """The commits that `revisions` (full ids, `^` in front to leave out) and `options` select, newest first."""
     text = git.text(
-        "rev-list", "--no-commit-header", f"--format={_FORMAT}", "--encoding=UTF-8", f"--max-count={limit}", *options,
-        "--end-of-options", *revisions, "--", env=HONEST,
-    )  # fmt: skip
+        "rev-list",
+        "--no-commit-header",
+        f"--format={_FORMAT}",
+        "--encoding=UTF-8",
+        f"--max-count={limit}",
+        *options,
+        "--end-of-options",
+        *revisions,
+        "--",
+        env=HONEST,
+    )
     # A subject never holds a newline, but it may hold other characters that str.splitlines would split at.
     return [_commit(line) for line in text.split("\n") if line]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from imi_monitor.git import untracked
 from imi_monitor.git.commits import HONEST
@@ -18,6 +18,7 @@ from imi_monitor.model.errors import GitError, Refused
 from imi_monitor.model.patch import Reader
 from imi_monitor.model.text import safe
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -30,9 +31,19 @@ _MOST_BYTES = 1 << 30
 _BETWEEN_PARTS = 0.15  # seconds between two looks at what has come so far
 # no programs of a repository's choice, trusted or not: what they print is no patch
 _OPTIONS = (
-    "--no-ext-diff", "--no-textconv", "--patch", "--no-color", "--src-prefix=a/", "--dst-prefix=b/", "--find-renames",
-    "--unified=3", "--inter-hunk-context=0", "--submodule=short", "--no-relative", "-O/dev/null",
-)  # fmt: skip
+    "--no-ext-diff",
+    "--no-textconv",
+    "--patch",
+    "--no-color",
+    "--src-prefix=a/",
+    "--dst-prefix=b/",
+    "--find-renames",
+    "--unified=3",
+    "--inter-hunk-context=0",
+    "--submodule=short",
+    "--no-relative",
+    "-O/dev/null",
+)
 _NAMES_AS_THEY_ARE = [("core.quotePath", "false")]
 _STOPPED = {
     "git-timeout": f"git took longer than {_TIMEOUT:g} s: this is not all",
@@ -133,9 +144,7 @@ def _streamed(git: Git, words: tuple[str, ...], limits: Limits, on_part: Callabl
             on_part(reader.diff)
 
     try:
-        git.run(
-            *words, timeout=_TIMEOUT, cap=_MOST_BYTES, on_stdout=arrived, env=HONEST, settings=_NAMES_AS_THEY_ARE
-        )  # fmt: skip
+        git.run(*words, timeout=_TIMEOUT, cap=_MOST_BYTES, on_stdout=arrived, env=HONEST, settings=_NAMES_AS_THEY_ARE)
     except GitError as error:
         if error.code not in _STOPPED:
             raise

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from imi_monitor.git.refs import check_remote_name, check_revision, resolve
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.git.run import Git
 

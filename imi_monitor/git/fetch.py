@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from imi_monitor.git.refs import check_ref, check_remote_name
 from imi_monitor.git.remotes import ONLY_ALLOWED, check_remote, explained
 from imi_monitor.model.errors import GitError, UsageError
 from imi_monitor.model.text import safe
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -17,9 +16,17 @@ if TYPE_CHECKING:
 # Nothing but the refs asked for may change: no tags, no pruning, and an empty --refmap, because the configured refspecs
 # of a repository may say `+refs/heads/*:refs/heads/*`, which throws local commits away.
 _ONLY_WHAT_WAS_ASKED = (
-    "--refmap=", "--no-tags", "--no-prune", "--no-prune-tags", "--no-recurse-submodules", "--no-auto-maintenance",
-    "--no-write-fetch-head", "--no-write-commit-graph", "--upload-pack=git-upload-pack", "--progress",
-)  # fmt: skip
+    "--refmap=",
+    "--no-tags",
+    "--no-prune",
+    "--no-prune-tags",
+    "--no-recurse-submodules",
+    "--no-auto-maintenance",
+    "--no-write-fetch-head",
+    "--no-write-commit-graph",
+    "--upload-pack=git-upload-pack",
+    "--progress",
+)
 
 
 def fetch(
@@ -37,9 +44,16 @@ def fetch(
     check_remote(git, remote)
     try:
         git.run(
-            "fetch", *_ONLY_WHAT_WAS_ASKED, "--", remote, *wanted,
-            timeout=timeout, env=ONLY_ALLOWED, on_progress=on_progress, cancelled=cancelled,
-        )  # fmt: skip
+            "fetch",
+            *_ONLY_WHAT_WAS_ASKED,
+            "--",
+            remote,
+            *wanted,
+            timeout=timeout,
+            env=ONLY_ALLOWED,
+            on_progress=on_progress,
+            cancelled=cancelled,
+        )
     except GitError as problem:
         raise explained(problem, remote) from problem
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import TYPE_CHECKING
 
 from imi_monitor.git import commits
 from imi_monitor.git.commits import HONEST, Commit
@@ -22,6 +21,7 @@ from imi_monitor.model.errors import GitError
 from imi_monitor.model.names import is_commit_id
 from imi_monitor.model.text import safe
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from imi_monitor.git.commits import log
 from imi_monitor.git.layout import read_small
 from imi_monitor.git.refs import check_ref
 from imi_monitor.model.names import is_commit_id
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from imi_monitor.git.commits import HONEST, moment
 from imi_monitor.git.diff import short
@@ -17,6 +16,7 @@ from imi_monitor.model.errors import GitError
 from imi_monitor.model.log import Entry, Page
 from imi_monitor.model.names import is_commit_id
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.git.run import Git
 
@@ -83,9 +83,20 @@ def page(git: Git, tips: Tips, seen: tuple[int, int], size: int) -> Page:
 def _entries(git: Git, revisions: list[str], skip: int, most: int, *, own: bool) -> list[Entry]:
     lines = _Lines()
     git.run(
-        "rev-list", "--no-commit-header", _FORMAT, "--encoding=UTF-8", f"--max-count={most}", f"--skip={skip}",
-        "--end-of-options", *revisions, "--", timeout=_TIMEOUT, cap=_MOST_BYTES, on_stdout=lines.feed, env=HONEST,
-    )  # fmt: skip
+        "rev-list",
+        "--no-commit-header",
+        _FORMAT,
+        "--encoding=UTF-8",
+        f"--max-count={most}",
+        f"--skip={skip}",
+        "--end-of-options",
+        *revisions,
+        "--",
+        timeout=_TIMEOUT,
+        cap=_MOST_BYTES,
+        on_stdout=lines.feed,
+        env=HONEST,
+    )
     return [entry for line in lines.close() if (entry := _entry(line, own)) is not None]
 
 

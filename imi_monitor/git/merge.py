@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from imi_monitor.git.layout import read_head
 from imi_monitor.git.refs import check_commit_id, check_revision, resolve
@@ -14,6 +13,7 @@ from imi_monitor.git.run import git_version
 from imi_monitor.model.errors import GitError, Refused
 from imi_monitor.model.text import safe
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -45,9 +45,17 @@ def preview(git: Git, ours: str, theirs: str, *, env: dict[str, str] | None = No
     sides = [check_commit_id(ours), check_commit_id(theirs)] if env else [_commit(git, ours), _commit(git, theirs)]
     try:
         done = git.run(
-            "merge-tree", "--write-tree", "-z", "--name-only", "--messages", "--end-of-options", *sides,
-            ok=(0, 1), timeout=60.0, env=env,
-        )  # fmt: skip
+            "merge-tree",
+            "--write-tree",
+            "-z",
+            "--name-only",
+            "--messages",
+            "--end-of-options",
+            *sides,
+            ok=(0, 1),
+            timeout=60.0,
+            env=env,
+        )
     except GitError as problem:
         if "refusing to merge unrelated histories" in problem.stderr:
             sentence = f"{safe(ours)} and {safe(theirs)} have no common history"
@@ -62,9 +70,16 @@ def merge_commit(git: Git, tree: str, parents: Sequence[str], message: str) -> s
     arguments = [word for parent in parents for word in ("-p", check_commit_id(parent))]
     try:
         made = git.text(
-            "commit-tree", "--no-gpg-sign", *arguments, "-F", "-", "--end-of-options", check_commit_id(tree),
-            stdin=message.encode("utf-8", "surrogateescape"), settings=_committing(),
-        )  # fmt: skip
+            "commit-tree",
+            "--no-gpg-sign",
+            *arguments,
+            "-F",
+            "-",
+            "--end-of-options",
+            check_commit_id(tree),
+            stdin=message.encode("utf-8", "surrogateescape"),
+            settings=_committing(),
+        )
     except GitError as problem:
         if any(mark in problem.stderr for mark in ("tell me who you are", "auto-detection is disabled", "empty ident")):
             raise GitError(
@@ -88,9 +103,17 @@ def fast_forward(git: Git, sha: str, *, timeout: float = 120.0) -> None:
     try:
         # Ignored files count as somebody's work too, so a file in the way stops it instead of being overwritten.
         git.run(
-            "merge", "--ff-only", "--no-overwrite-ignore", "--no-autostash", "--no-stat", "--no-verify-signatures",
-            "--end-of-options", check_commit_id(sha), timeout=timeout, settings=_no_options(git),
-        )  # fmt: skip
+            "merge",
+            "--ff-only",
+            "--no-overwrite-ignore",
+            "--no-autostash",
+            "--no-stat",
+            "--no-verify-signatures",
+            "--end-of-options",
+            check_commit_id(sha),
+            timeout=timeout,
+            settings=_no_options(git),
+        )
     except GitError as problem:
         raise _not_forward(git, sha, problem) from problem
     if resolve(git, "HEAD") != sha and not _has(git, sha):

@@ -12,12 +12,12 @@ import os
 import stat
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from imi_monitor.git.busy import told
 from imi_monitor.model.errors import GitError, Refused
 from imi_monitor.model.text import safe
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.git.run import Git
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from imi_monitor.git.commits import HONEST
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -19,9 +19,20 @@ if TYPE_CHECKING:
 
 # Every setting that shapes a patch is given, so that both sides of a comparison are made the same way.
 _AS_PATCH = (
-    "--root", "--always", "-p", "--no-ext-diff", "--no-textconv", "--no-renames", "--full-index", "--no-color",
-    "--unified=3", "--diff-algorithm=myers", "--ignore-submodules=none", "--submodule=short", "--no-prefix",
-)  # fmt: skip
+    "--root",
+    "--always",
+    "-p",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-renames",
+    "--full-index",
+    "--no-color",
+    "--unified=3",
+    "--diff-algorithm=myers",
+    "--ignore-submodules=none",
+    "--submodule=short",
+    "--no-prefix",
+)
 _HUNK = re.compile(rb"^@@ [^@]* @@.*$")
 _TITLE = re.compile(rb"^(?:[0-9a-f]{40}|[0-9a-f]{64})$")
 

@@ -46,8 +46,10 @@ def read(git: Git, trunk: Trunk, before: GitState | None, paths: Sequence[str] |
     status = read_status(git, untracked="normal", paths=paths if partial and paths else ())
     files = _merged(before, status, paths) if partial and before and paths else _files(status)
     lines = _lines(git, status, paths if partial else None)
-    files = tuple(replace(file, added=lines[file.path][0], removed=lines[file.path][1]) if file.path in lines else file
-                  for file in files)  # fmt: skip
+    files = tuple(
+        replace(file, added=lines[file.path][0], removed=lines[file.path][1]) if file.path in lines else file
+        for file in files
+    )
     return _state(git, trunk, before, status, files, partial=partial)
 
 

@@ -8,7 +8,6 @@ whatever happened to them afterwards, because nothing can be lost.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from imi_monitor.git.commits import HONEST
 from imi_monitor.git.patches import patches, whole_patch
@@ -17,6 +16,7 @@ from imi_monitor.git.reverts import not_reverted, touching
 from imi_monitor.git.run import git_version
 from imi_monitor.model.errors import GitError
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -100,9 +100,16 @@ def _contained(git: Git, tip: str, base: str, files: Sequence[str]) -> bool:
     if git_version() < _MERGE_TREE_SINCE:
         return False
     done = git.run(
-        "merge-tree", "--write-tree", "--no-messages", "--end-of-options", base, tip,
-        ok=(0, 1), env=HONEST, settings=_PLAIN_MERGE,
-    )  # fmt: skip
+        "merge-tree",
+        "--write-tree",
+        "--no-messages",
+        "--end-of-options",
+        base,
+        tip,
+        ok=(0, 1),
+        env=HONEST,
+        settings=_PLAIN_MERGE,
+    )
     if done.returncode:
         return False  # conflicts
     merged = done.stdout.decode("ascii").strip()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
 
 from imi_monitor.git.fetch import check_refspec, fetch
 from imi_monitor.git.refs import check_branch_name, check_ref, check_remote_name
@@ -19,6 +18,7 @@ from imi_monitor.model.names import is_commit_id
 from imi_monitor.model.redact import redact
 from imi_monitor.model.text import safe
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -65,10 +65,22 @@ def fetch_from(
     check_url(git, where)
     try:
         git.run(
-            "fetch", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance", "--no-write-fetch-head",
-            "--no-write-commit-graph", _UPLOAD_PACK, "--progress", "--", where, *map(check_refspec, refspecs),
-            timeout=timeout, env=ONLY_ALLOWED, on_progress=on_progress, cancelled=cancelled,
-        )  # fmt: skip
+            "fetch",
+            "--no-tags",
+            "--no-recurse-submodules",
+            "--no-auto-maintenance",
+            "--no-write-fetch-head",
+            "--no-write-commit-graph",
+            _UPLOAD_PACK,
+            "--progress",
+            "--",
+            where,
+            *map(check_refspec, refspecs),
+            timeout=timeout,
+            env=ONLY_ALLOWED,
+            on_progress=on_progress,
+            cancelled=cancelled,
+        )
     except GitError as problem:
         raise explained(problem, redact(where)) from problem
     return None

@@ -7,13 +7,13 @@ option, no tag of the same name and no `@{-1}`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from imi_monitor.git.commits import MOST, log
 from imi_monitor.model.errors import GitError, UsageError
 from imi_monitor.model.names import branch_problem, is_commit_id
 from imi_monitor.model.text import safe
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.git.run import Git
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from imi_monitor.git.refs import check_remote_name
 from imi_monitor.git.urls import SCHEMES, url_problem
 from imi_monitor.model.errors import GitError, Refused
 from imi_monitor.model.text import safe
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.git.run import Git
 
@@ -18,18 +17,42 @@ ONLY_ALLOWED = {"GIT_ALLOW_PROTOCOL": ":".join(SCHEMES)}
 # git's own words, in the order of asking: "could not read from remote" follows a refused key as well as a dead host.
 _MEANINGS = (
     ("no-ref", ("couldn't find remote ref", "could not find remote ref", "remote ref does not exist")),
-    ("auth", (
-        "Permission denied", "Authentication failed", "could not read Username", "could not read Password",
-        "Host key verification failed", "terminal prompts disabled", "returned error: 401", "returned error: 403",
-    )),
-    ("offline", (
-        "Could not resolve host", "Could not resolve proxy", "unable to access", "unable to connect",
-        "unable to look up", "Connection refused", "Connection timed out", "Connection reset",
-        "Network is unreachable", "No route to host",
-        "Could not read from remote repository", "does not appear to be a git repository", "does not exist",
-        "remote end hung up", "early EOF", "Operation timed out", "Temporary failure in name resolution",
-    )),
-)  # fmt: skip
+    (
+        "auth",
+        (
+            "Permission denied",
+            "Authentication failed",
+            "could not read Username",
+            "could not read Password",
+            "Host key verification failed",
+            "terminal prompts disabled",
+            "returned error: 401",
+            "returned error: 403",
+        ),
+    ),
+    (
+        "offline",
+        (
+            "Could not resolve host",
+            "Could not resolve proxy",
+            "unable to access",
+            "unable to connect",
+            "unable to look up",
+            "Connection refused",
+            "Connection timed out",
+            "Connection reset",
+            "Network is unreachable",
+            "No route to host",
+            "Could not read from remote repository",
+            "does not appear to be a git repository",
+            "does not exist",
+            "remote end hung up",
+            "early EOF",
+            "Operation timed out",
+            "Temporary failure in name resolution",
+        ),
+    ),
+)
 
 
 def remotes(git: Git) -> dict[str, str]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from imi_monitor.git.commits import HONEST
 from imi_monitor.git.patches import patches
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -34,10 +34,21 @@ def touching(git: Git, tip: str, base: str, files: Sequence[str]) -> list[Landed
     """The commits of `base` that `tip` does not have and that change one of `files`, newest first."""
     paths = [f":(top,literal){name}" for name in files[:_MOST_FILES]]
     output = git.text(
-        "rev-list", "--no-commit-header", "--format=%H %ct%n%B%x00", "--encoding=UTF-8", "--full-history",
-        "--topo-order", "--no-merges", f"--max-count={_MOST_COMMITS}", "--end-of-options", base, f"^{tip}", "--",
-        *paths, env=HONEST,
-    )  # fmt: skip
+        "rev-list",
+        "--no-commit-header",
+        "--format=%H %ct%n%B%x00",
+        "--encoding=UTF-8",
+        "--full-history",
+        "--topo-order",
+        "--no-merges",
+        f"--max-count={_MOST_COMMITS}",
+        "--end-of-options",
+        base,
+        f"^{tip}",
+        "--",
+        *paths,
+        env=HONEST,
+    )
     return [_landed(record.lstrip("\n")) for record in output.split("\0") if record.strip()]
 
 

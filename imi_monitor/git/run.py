@@ -56,11 +56,34 @@ _NETWORK = frozenset(("fetch", "ls-remote", "push"))
 # Only reads, so that no hook can fire; every other verb gets the thorough look at the configuration.
 _READING = frozenset(
     (
-        "blame", "cat-file", "check-attr", "check-ignore", "check-ref-format", "cherry", "config", "diff", "diff-files",
-        "diff-index", "diff-tree", "for-each-ref", "log", "ls-files", "ls-tree", "merge-base", "merge-tree", "patch-id",
-        "rev-list", "rev-parse", "show", "show-ref", "status", "symbolic-ref", "var", "version",
+        "blame",
+        "cat-file",
+        "check-attr",
+        "check-ignore",
+        "check-ref-format",
+        "cherry",
+        "config",
+        "diff",
+        "diff-files",
+        "diff-index",
+        "diff-tree",
+        "for-each-ref",
+        "log",
+        "ls-files",
+        "ls-tree",
+        "merge-base",
+        "merge-tree",
+        "patch-id",
+        "rev-list",
+        "rev-parse",
+        "show",
+        "show-ref",
+        "status",
+        "symbolic-ref",
+        "var",
+        "version",
     )
-)  # fmt: skip
+)
 # Look at files and so start git in nested repositories, which no argument of theirs prevents.
 _ENTERING = frozenset(("add", "checkout", "commit", "merge", "read-tree", "reset", "restore", "rm", "stash", "switch"))
 # What this product must not do to anybody's work (safety rules 2 and 8), or could not fence: no caller gets it past here.
@@ -142,9 +165,15 @@ class Git:
         for pause in (*_PAUSES, None):
             try:
                 done = spawn(
-                    self._argv(verb, args), env=full, stdin=stdin, timeout=timeout, cap=cap, on_stderr=on_stderr,
-                    on_stdout=on_stdout, cancelled=cancelled or self.cancelled,
-                )  # fmt: skip
+                    self._argv(verb, args),
+                    env=full,
+                    stdin=stdin,
+                    timeout=timeout,
+                    cap=cap,
+                    on_stderr=on_stderr,
+                    on_stdout=on_stdout,
+                    cancelled=cancelled or self.cancelled,
+                )
             except (OSError, ValueError) as error:
                 raise _not_started(verb, error) from error
             if pause is None or verb != "worktree" or not _met_a_beginning(done):

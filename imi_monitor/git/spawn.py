@@ -19,16 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 try:  # what `signal` is made of: that one brings enum and would cost the hot commands 2.7 ms
-    from _signal import (  # type: ignore[import-not-found]
-        SIG_BLOCK,
-        SIG_SETMASK,
-        SIGINT,
-        SIGKILL,
-        SIGPIPE,
-        SIGTERM,
-        SIGXFSZ,
-        pthread_sigmask,
-    )
+    from _signal import SIG_BLOCK, SIG_SETMASK, SIGINT, SIGKILL, SIGPIPE, SIGTERM, SIGXFSZ, pthread_sigmask  # type: ignore[import-not-found]
 except ImportError:  # another Python than CPython
     from signal import SIG_BLOCK, SIG_SETMASK, SIGINT, SIGKILL, SIGPIPE, SIGTERM, SIGXFSZ, pthread_sigmask
 

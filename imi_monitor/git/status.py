@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from imi_monitor.git.layout import read_small
 from imi_monitor.model.errors import GitError
 from imi_monitor.model.text import safe
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -78,11 +78,19 @@ def read_status(
     if git.work_tree is None:
         raise GitError(f"{safe(git.common_dir)} is bare here: it has no files to look at", code="bare")
     output = git.run(
-        "status", "--porcelain=v2", "--branch", "-z", f"--untracked-files={untracked}",
-        "--ignore-submodules=dirty", f"--ignored={'matching' if ignored else 'no'}", "--find-renames",
-        "--end-of-options", *(["--", *(f":(top,literal){path}" for path in paths)] if paths else []), timeout=60.0,
+        "status",
+        "--porcelain=v2",
+        "--branch",
+        "-z",
+        f"--untracked-files={untracked}",
+        "--ignore-submodules=dirty",
+        f"--ignored={'matching' if ignored else 'no'}",
+        "--find-renames",
+        "--end-of-options",
+        *(["--", *(f":(top,literal){path}" for path in paths)] if paths else []),
+        timeout=60.0,
         cancelled=cancelled,
-    ).stdout  # fmt: skip
+    ).stdout
     return _parse(os.fsdecode(output).split("\0"))
 
 

@@ -21,9 +21,13 @@ from imi_monitor.model.errors import GitError
 
 # Whoever makes the trial commit does not matter, and must not: the same content has to give the same commit.
 _NOBODY = {
-    "GIT_AUTHOR_NAME": "imi", "GIT_AUTHOR_EMAIL": "imi@localhost", "GIT_AUTHOR_DATE": "@0 +0000",
-    "GIT_COMMITTER_NAME": "imi", "GIT_COMMITTER_EMAIL": "imi@localhost", "GIT_COMMITTER_DATE": "@0 +0000",
-}  # fmt: skip
+    "GIT_AUTHOR_NAME": "imi",
+    "GIT_AUTHOR_EMAIL": "imi@localhost",
+    "GIT_AUTHOR_DATE": "@0 +0000",
+    "GIT_COMMITTER_NAME": "imi",
+    "GIT_COMMITTER_EMAIL": "imi@localhost",
+    "GIT_COMMITTER_DATE": "@0 +0000",
+}
 _MOST_EDITS = 2000
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from imi_monitor import host
 from imi_monitor.git.busy import told
@@ -17,6 +16,7 @@ from imi_monitor.git.refs import resolve
 from imi_monitor.model.errors import GitError
 from imi_monitor.model.text import count, safe
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.git.run import Git
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import TYPE_CHECKING
 
 from imi_monitor.model.diff import ADDED, NOTE, Diff, FileDiff, Hunk, Limits, Line
 from imi_monitor.model.errors import GitError
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -56,9 +56,17 @@ def _names(git: Git, paths: Sequence[str]) -> tuple[list[str], bool]:
     capped = False
     try:
         git.run(
-            "ls-files", "--others", "--exclude-standard", "--full-name", "-z", "--", *only, timeout=_TIMEOUT,
-            cap=_MOST_NAMES, on_stdout=kept.extend,
-        )  # fmt: skip
+            "ls-files",
+            "--others",
+            "--exclude-standard",
+            "--full-name",
+            "-z",
+            "--",
+            *only,
+            timeout=_TIMEOUT,
+            cap=_MOST_NAMES,
+            on_stdout=kept.extend,
+        )
     except GitError as error:
         if error.code not in ("git-too-much", "git-timeout"):
             raise
@@ -113,10 +121,15 @@ def _added(name: str, data: bytes, mode: str, limits: Limits, room: int, unread:
     if not complete and not unread and lines and keep == len(texts) and mode != "120000":
         lines.append(Line(NOTE, _NO_END))
     return FileDiff(
-        name, "?", new_mode=mode, added=None if unread else len(texts), removed=0,
-        hunks=(Hunk(0, 1, "", tuple(lines)),) if lines else (), cut=len(texts) - keep,
+        name,
+        "?",
+        new_mode=mode,
+        added=None if unread else len(texts),
+        removed=0,
+        hunks=(Hunk(0, 1, "", tuple(lines)),) if lines else (),
+        cut=len(texts) - keep,
         note=f"and {_size(unread)} that were not read" if unread else None,
-    )  # fmt: skip
+    )
 
 
 def _line(number: int, raw: bytes, most: int) -> Line:

@@ -81,9 +81,18 @@ def add_worktree(
     folder = _first_missing(os.path.dirname(path))
     try:
         git.run(
-            "worktree", "add", *options, "--", path, commit, timeout=timeout, on_progress=on_progress,
-            cancelled=cancelled, env={"GIT_PROGRESS_DELAY": "0"}, settings=_settings(),
-        )  # fmt: skip
+            "worktree",
+            "add",
+            *options,
+            "--",
+            path,
+            commit,
+            timeout=timeout,
+            on_progress=on_progress,
+            cancelled=cancelled,
+            env={"GIT_PROGRESS_DELAY": "0"},
+            settings=_settings(),
+        )
     except GitError as problem:
         codes = [code for words, code in _MEANINGS if words in problem.stderr and problem.code == "git"]
         raise AddFailed(problem, [*codes, problem.code][0], _left(git, path, folder, new_branch, sha)) from problem

@@ -6,10 +6,11 @@ and evidence always names its source and its moment.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from imi_monitor.model.records import dataclass, field
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.model.snapshot import Key
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
-from typing import TYPE_CHECKING
 
 from imi_monitor.model.agent import Agent
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.model.snapshot import ClaimState, Key
 

@@ -103,10 +103,14 @@ def table(agents: Iterable[Agent], now: datetime, beside: Mapping[str, str] | No
 def _columns(one: Agent, now: datetime, beside: str) -> tuple[str, ...]:
     used = attention.tokens(one)
     return (
-        f"{safe(one.name, 30)} {beside}".rstrip(), where(one), doing(one, 60), since(one, now),
-        f"{tokens(used)} tok" if used is not None else "", source(one),
+        f"{safe(one.name, 30)} {beside}".rstrip(),
+        where(one),
+        doing(one, 60),
+        since(one, now),
+        f"{tokens(used)} tok" if used is not None else "",
+        source(one),
         f"works where {safe(one.claimed_by or '?', 40)} holds the claim!" if one.intruder else "",
-    )  # fmt: skip
+    )
 
 
 def source(agent: Agent) -> str:
@@ -191,17 +195,31 @@ def data(agent: Agent) -> dict[str, object]:
     """All of it, flat where scripts look first; unknown is null."""
     truth = agent.truth
     return {
-        "id": agent.id, "cli": agent.cli, "name": agent.name,
-        "host": agent.key.host if agent.key else None, "repo": agent.key.repo if agent.key else None,
+        "id": agent.id,
+        "cli": agent.cli,
+        "name": agent.name,
+        "host": agent.key.host if agent.key else None,
+        "repo": agent.key.repo if agent.key else None,
         "worktree": agent.key.worktree if agent.key else None,
-        "state": agent.state, "suspended": agent.suspended, "since": truth.since, "detail": truth.detail,
-        "tool": asdict(truth.tool) if truth.tool else None, "source": truth.source, "confidence": truth.confidence,
-        "seen_at": agent.seen_at, "ended": truth.ended, "group": attention.group(agent), "session": agent.session,
-        "pid": agent.pid, "cwd": agent.cwd, "claim": agent.claim, "claimed_by": agent.claimed_by,
+        "state": agent.state,
+        "suspended": agent.suspended,
+        "since": truth.since,
+        "detail": truth.detail,
+        "tool": asdict(truth.tool) if truth.tool else None,
+        "source": truth.source,
+        "confidence": truth.confidence,
+        "seen_at": agent.seen_at,
+        "ended": truth.ended,
+        "group": attention.group(agent),
+        "session": agent.session,
+        "pid": agent.pid,
+        "cwd": agent.cwd,
+        "claim": agent.claim,
+        "claimed_by": agent.claimed_by,
         "facts": {**asdict(agent.facts), "files": list(agent.facts.files)},
         "used": [_evidence(one) for one in truth.used],
         "rejected": [{**_evidence(one.evidence), "why": one.why} for one in truth.rejected],
-    }  # fmt: skip
+    }
 
 
 def _evidence(one: Evidence) -> dict[str, object]:

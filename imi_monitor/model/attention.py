@@ -25,8 +25,17 @@ STANDINGS: Final = (ASKS, INTRUDES, FAILS, DIED, SUSPENDED, WORKS, UNCLEAR, IDLE
 """In the order in which they want a person."""
 
 GROUPS: Final = ("Needs you", "Working", "Unknown", "Idle", "Done", "Dead")
-_GROUP_OF: Final = {ASKS: "Needs you", INTRUDES: "Needs you", FAILS: "Needs you", DIED: "Dead", SUSPENDED: "Idle",
-                    WORKS: "Working", UNCLEAR: "Unknown", IDLE: "Idle", ENDED: "Done"}  # fmt: skip
+_GROUP_OF: Final = {
+    ASKS: "Needs you",
+    INTRUDES: "Needs you",
+    FAILS: "Needs you",
+    DIED: "Dead",
+    SUSPENDED: "Idle",
+    WORKS: "Working",
+    UNCLEAR: "Unknown",
+    IDLE: "Idle",
+    ENDED: "Done",
+}
 
 
 def over(agent: Agent) -> bool:

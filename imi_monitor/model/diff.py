@@ -69,10 +69,18 @@ class FileDiff:
 
     def data(self, *, lines: bool = True) -> dict[str, object]:
         fields: dict[str, object] = {
-            "path": self.path, "state": self.state, "origin": self.origin, "old_mode": self.old_mode,
-            "new_mode": self.new_mode, "binary": self.binary, "added": self.added, "removed": self.removed,
-            "submodule": self.submodule, "cut": self.cut, "note": self.note,
-        }  # fmt: skip
+            "path": self.path,
+            "state": self.state,
+            "origin": self.origin,
+            "old_mode": self.old_mode,
+            "new_mode": self.new_mode,
+            "binary": self.binary,
+            "added": self.added,
+            "removed": self.removed,
+            "submodule": self.submodule,
+            "cut": self.cut,
+            "note": self.note,
+        }
         return {**fields, "hunks": [hunk.data() for hunk in self.hunks]} if lines else fields
 
 
@@ -96,9 +104,11 @@ class Diff:
     def joined(self, more: Diff) -> Diff:
         """This and what comes after it."""
         return replace(
-            self, files=self.files + more.files, omitted=self.omitted + more.omitted,
+            self,
+            files=self.files + more.files,
+            omitted=self.omitted + more.omitted,
             unfinished=self.unfinished or more.unfinished,
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True, slots=True)

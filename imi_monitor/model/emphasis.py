@@ -21,8 +21,11 @@ def changed_words(old: str, new: str) -> tuple[Spans, Spans]:
     same = sum(len("".join(left[block.a : block.a + block.size])) for block in matcher.get_matching_blocks())
     if 2 * same < _ALIKE * (len(old) + len(new)):
         return (), ()
-    places = [(_at(left, i1), _at(left, i2), _at(right, j1), _at(right, j2))
-              for tag, i1, i2, j1, j2 in matcher.get_opcodes() if tag != "equal"]  # fmt: skip
+    places = [
+        (_at(left, i1), _at(left, i2), _at(right, j1), _at(right, j2))
+        for tag, i1, i2, j1, j2 in matcher.get_opcodes()
+        if tag != "equal"
+    ]
     return (
         tuple((start, end) for start, end, _, _ in places if start < end),
         tuple((start, end) for _, _, start, end in places if start < end),

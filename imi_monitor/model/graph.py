@@ -12,10 +12,18 @@ MOST_LANES = 8  # drawn beside each other; what is further right is only remembe
 COMMIT, MERGE, PAST, OVER = "●", "◉", "│", "─"
 _LEFT, _RIGHT, _UP, _DOWN = 1, 2, 4, 8
 _SHAPES = {
-    _LEFT | _RIGHT: "─", _UP | _DOWN: "│", _LEFT | _UP: "╯", _LEFT | _DOWN: "╮", _LEFT | _RIGHT | _UP: "┴",
-    _LEFT | _RIGHT | _DOWN: "┬", _LEFT | _UP | _DOWN: "┤", _LEFT | _RIGHT | _UP | _DOWN: "┼", _RIGHT | _UP: "╰",
-    _RIGHT | _DOWN: "╭", _RIGHT | _UP | _DOWN: "├",
-}  # fmt: skip
+    _LEFT | _RIGHT: "─",
+    _UP | _DOWN: "│",
+    _LEFT | _UP: "╯",
+    _LEFT | _DOWN: "╮",
+    _LEFT | _RIGHT | _UP: "┴",
+    _LEFT | _RIGHT | _DOWN: "┬",
+    _LEFT | _UP | _DOWN: "┤",
+    _LEFT | _RIGHT | _UP | _DOWN: "┼",
+    _RIGHT | _UP: "╰",
+    _RIGHT | _DOWN: "╭",
+    _RIGHT | _UP | _DOWN: "├",
+}
 
 
 class Graph:

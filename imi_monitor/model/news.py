@@ -59,8 +59,12 @@ def _of_agent(then: Agent | None, now: Agent, after: Snapshot) -> list[News]:
         holder = safe(now.claimed_by or "another", 60)
         found.append(News("intruder", about, f"{who} works in {where}, which {holder} has claimed"))
     kind = _came_to(then, now, after)
-    words = {"asking": f"asks in {where}{_detail(now)}", "failed": f"failed in {where}{_detail(now)}",
-             "dead": f"died at work in {where}", "finished": f"is done in {where}"}  # fmt: skip
+    words = {
+        "asking": f"asks in {where}{_detail(now)}",
+        "failed": f"failed in {where}{_detail(now)}",
+        "dead": f"died at work in {where}",
+        "finished": f"is done in {where}",
+    }
     return [*found, News(kind, about, f"{who} {words[kind]}")] if kind else found
 
 
@@ -133,23 +137,31 @@ def _died(before: Snapshot, after: Snapshot) -> list[News]:
     """Holders that were alive, and are proven dead now."""
     alive = {tree.key: tree.claim for tree in before.worktrees if tree.claim and tree.claim.state != "dead"}
     return [
-        News("claim_lost", (*_key(tree.key), str(tree.claim.epoch)),
-             f"{safe(tree.claim.agent, 60)} died holding {safe(tree.key.worktree, 60)}")
+        News(
+            "claim_lost",
+            (*_key(tree.key), str(tree.claim.epoch)),
+            f"{safe(tree.claim.agent, 60)} died holding {safe(tree.key.worktree, 60)}",
+        )
         for tree in after.worktrees
-        if tree.claim and tree.claim.state == "dead" and (then := alive.get(tree.key)) is not None
+        if tree.claim
+        and tree.claim.state == "dead"
+        and (then := alive.get(tree.key)) is not None
         and then.epoch == tree.claim.epoch
-    ]  # fmt: skip
+    ]
 
 
 def _collided(before: Snapshot, after: Snapshot) -> list[News]:
     """Pairs of worktrees that a trial merge found in conflict, and that it did not before."""
     known = {_pair(one) for one in before.collisions if one.conflicts}
     return [
-        News("collision", _pair(one),
-             f"{safe(one.left.worktree, 60)} and {safe(one.right.worktree, 60)} conflict in {_files(one)}")
+        News(
+            "collision",
+            _pair(one),
+            f"{safe(one.left.worktree, 60)} and {safe(one.right.worktree, 60)} conflict in {_files(one)}",
+        )
         for one in after.collisions
         if one.conflicts and one.right is not None and _pair(one) not in known
-    ]  # fmt: skip
+    ]
 
 
 def _files(one: Collision) -> str:

@@ -92,14 +92,25 @@ def _of(worktree: Worktree) -> Reading:
     if git is None:
         return Reading(known, error=worktree.failure.why if worktree.failure else "not asked yet")
     return Reading(
-        known, head=git.head, upstream=git.upstream, ahead=git.ahead, behind=git.behind, trunk=git.trunk,
-        trunk_ahead=git.trunk_ahead, trunk_behind=git.trunk_behind, staged=git.staged, unstaged=git.unstaged,
-        untracked=git.untracked, conflicted=git.conflicted, uncommitted=git.uncommitted, operation=git.operation,
+        known,
+        head=git.head,
+        upstream=git.upstream,
+        ahead=git.ahead,
+        behind=git.behind,
+        trunk=git.trunk,
+        trunk_ahead=git.trunk_ahead,
+        trunk_behind=git.trunk_behind,
+        staged=git.staged,
+        unstaged=git.unstaged,
+        untracked=git.untracked,
+        conflicted=git.conflicted,
+        uncommitted=git.uncommitted,
+        operation=git.operation,
         last_commit_at=git.last_commit.at if git.last_commit else None,
         last_change_at=change.at if change else None,
         last_change_path=change.path if change else None,
         error=worktree.failure.why if worktree.failure else None,
-    )  # fmt: skip
+    )
 
 
 def listing(worktrees: Sequence[Known], width: int | None) -> list[str]:

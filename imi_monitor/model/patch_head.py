@@ -61,9 +61,17 @@ class OpenFile:
         if not path or not says:
             return None
         return FileDiff(
-            path, self.state, origin, self.old_mode, self.new_mode, self.binary, tuple(hunks),
-            None if self.binary else self.added, None if self.binary else self.removed, self.cut,
-        )  # fmt: skip
+            path,
+            self.state,
+            origin,
+            self.old_mode,
+            self.new_mode,
+            self.binary,
+            tuple(hunks),
+            None if self.binary else self.added,
+            None if self.binary else self.removed,
+            self.cut,
+        )
 
 
 def opened(line: bytes) -> OpenFile:
@@ -138,11 +146,20 @@ def _binary(one: OpenFile, rest: bytes) -> None:
 
 
 _HEADERS: tuple[tuple[bytes, Callable[[OpenFile, bytes], None]], ...] = (
-    (b"--- ", _old_name), (b"+++ ", _new_name), (b"index ", _indexed), (b"old mode ", _old_mode),
-    (b"new mode ", _new_mode), (b"new file mode ", _created), (b"deleted file mode ", _deleted),
-    (b"rename from ", _renamed), (b"rename to ", _moved_to), (b"copy from ", _copied), (b"copy to ", _moved_to),
-    (b"Binary files ", _binary), (b"GIT binary patch", _binary),
-)  # fmt: skip
+    (b"--- ", _old_name),
+    (b"+++ ", _new_name),
+    (b"index ", _indexed),
+    (b"old mode ", _old_mode),
+    (b"new mode ", _new_mode),
+    (b"new file mode ", _created),
+    (b"deleted file mode ", _deleted),
+    (b"rename from ", _renamed),
+    (b"rename to ", _moved_to),
+    (b"copy from ", _copied),
+    (b"copy to ", _moved_to),
+    (b"Binary files ", _binary),
+    (b"GIT binary patch", _binary),
+)
 
 
 def _side(text: bytes) -> str | None:

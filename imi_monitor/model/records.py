@@ -11,10 +11,11 @@ import operator
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, field
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 __all__ = ["dataclass", "field"]
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dataclasses import dataclass
 else:

@@ -19,9 +19,14 @@ _START = r"(?:\b|(?<=\dm))"
 # How a secret is called where it is set.
 _NAMES = r"(?:token|secret|passw(?:or)?d|passphrase|api[_-]?key|access[_-]?key|private[_-]?key|credentials?)"
 _CALLED = (
-    "token", "secret", "passw", "passphrase", "credential", "signature",
+    "token",
+    "secret",
+    "passw",
+    "passphrase",
+    "credential",
+    "signature",
     *(f"{word}{sign}key" for word in ("api", "access", "private") for sign in ("", "_", "-")),
-)  # fmt: skip
+)
 _PREFIXES = ("ghp", "gho", "ghu", "ghs", "ghr", "github_pat", "glpat", "glptt", "sk", "npm", "pypi", "dckr_pat")
 
 # (what the text must hold for the rule to be worth trying, folded; the rule; what stands for what it finds). The first
@@ -48,33 +53,17 @@ _RULES: tuple[tuple[tuple[str, ...], str, str], ...] = (
         rf"\1{_MASK}",
     ),
     (("bearer",), rf"(?i){_START}(bearer\s{{1,8}})[A-Za-z0-9._~+/=\-]{{12,2048}}", rf"\1{_MASK}"),
-    (
-        _CALLED,
-        r"(?i)((?:token|secret|password|passwd|api[_-]?key|signature)=)[^&\s'\"]{1,2048}",
-        rf"\1{_MASK}",
-    ),
+    (_CALLED, r"(?i)((?:token|secret|password|passwd|api[_-]?key|signature)=)[^&\s'\"]{1,2048}", rf"\1{_MASK}"),
     # What agents hand to their tools: JSON, YAML, settings with spaces around the sign, options, whole keys.
     (_CALLED, rf"(?i)({_NAMES}\\?['\"]\s{{0,8}}:\s{{0,8}}\\?['\"])[^'\"\\]{{1,2048}}", rf"\1{_MASK}"),
-    (
-        _CALLED,
-        rf"(?i)({_NAMES}(?:\s{{0,4}}=\s{{0,4}}|\s{{0,4}}:\s{{1,4}})['\"]?)[^\s'\",;&]{{1,2048}}",
-        rf"\1{_MASK}",
-    ),
+    (_CALLED, rf"(?i)({_NAMES}(?:\s{{0,4}}=\s{{0,4}}|\s{{0,4}}:\s{{1,4}})['\"]?)[^\s'\",;&]{{1,2048}}", rf"\1{_MASK}"),
     (
         _CALLED,
         rf"(?i)((?<![\w-])--?(?:[a-z]{{1,20}}-){{0,3}}{_NAMES}\s{{1,4}})[^\s'\"-][^\s'\"]{{0,2047}}",
         rf"\1{_MASK}",
     ),
-    (
-        ("private key",),
-        r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----)[A-Za-z0-9+/=\s\\,:-]{0,16384}",
-        rf"\1{_MASK}",
-    ),
-    (
-        ("eyj",),
-        rf"{_START}eyJ[A-Za-z0-9_-]{{8,4096}}\.[A-Za-z0-9_-]{{4,8192}}(?:\.[A-Za-z0-9_-]{{0,4096}})?",
-        _MASK,
-    ),
+    (("private key",), r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----)[A-Za-z0-9+/=\s\\,:-]{0,16384}", rf"\1{_MASK}"),
+    (("eyj",), rf"{_START}eyJ[A-Za-z0-9_-]{{8,4096}}\.[A-Za-z0-9_-]{{4,8192}}(?:\.[A-Za-z0-9_-]{{0,4096}})?", _MASK),
     (("aiza",), rf"{_START}(AIza)[A-Za-z0-9_-]{{30,60}}", rf"\1{_MASK}"),
     (
         ("hf_", "k_live_", "sq0", "sg."),

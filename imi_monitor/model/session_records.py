@@ -24,9 +24,16 @@ _LONGEST_ID = 120
 _LONGEST_PATH = 1000
 
 # S3.5: which kind of stream event an act is; all others are of the log.
-_TYPES = {"plan": "plan_update", "tool_started": "tool_started", "tool_finished": "tool_finished",
-          "completed": "status_change", "failed": "status_change", "cancelled": "status_change",
-          "waits": "status_change", "answered": "status_change"}  # fmt: skip
+_TYPES = {
+    "plan": "plan_update",
+    "tool_started": "tool_started",
+    "tool_finished": "tool_finished",
+    "completed": "status_change",
+    "failed": "status_change",
+    "cancelled": "status_change",
+    "waits": "status_change",
+    "answered": "status_change",
+}
 Measure = Callable[
     [str, str | None], int | None
 ]  # a file and its worktree -> how large it is, as far as that can be told
@@ -157,26 +164,45 @@ def now_of(agent: Agent, host: str, boot: str, now: datetime) -> SessionNow:
     facts, truth = agent.facts, agent.truth
     over = truth.ended or facts.ended_at is not None
     texts = {
-        "cwd": agent.cwd, "branch": facts.branch, "parent_id": facts.parent,
-        "title": facts.title, "prompt": facts.prompt, "last_message": facts.last_message, "model": facts.model,
+        "cwd": agent.cwd,
+        "branch": facts.branch,
+        "parent_id": facts.parent,
+        "title": facts.title,
+        "prompt": facts.prompt,
+        "last_message": facts.last_message,
+        "model": facts.model,
         "version": facts.version,
-    }  # fmt: skip
+    }
     numbers: dict[str, float | None] = {
-        "tokens_in": facts.tokens_in, "tokens_out": facts.tokens_out, "tokens_cached": facts.tokens_cached,
-        "cost_usd": facts.cost_usd, "context_used": facts.context_used, "context_size": facts.context_size,
-    }  # fmt: skip
+        "tokens_in": facts.tokens_in,
+        "tokens_out": facts.tokens_out,
+        "tokens_cached": facts.tokens_cached,
+        "cost_usd": facts.cost_usd,
+        "context_used": facts.context_used,
+        "context_size": facts.context_size,
+    }
     about = {"source": truth.source, "confidence": truth.confidence, "format_note": facts.format_note}
     started = moment(facts.started_at, now) if times.parse(facts.started_at) is not None else None
     return SessionNow(
-        id=session_id(agent), host=host, cli=safe(agent.cli, 40), state=truth.state, since=moment(truth.since, now),
-        detail=kept_text(truth.detail), ended=over, gone=truth.ended and facts.ended_at is None,
-        ended_at=moment(facts.ended_at or truth.since, now) if over else None, seen_at=times.stamp(now),
-        repo_name=agent.key.repo if agent.key else None, worktree_name=agent.key.worktree if agent.key else None,
-        pid=_pid(agent.pid), pid_started=agent.pid_started, boot=boot if agent.pid is not None else None,
+        id=session_id(agent),
+        host=host,
+        cli=safe(agent.cli, 40),
+        state=truth.state,
+        since=moment(truth.since, now),
+        detail=kept_text(truth.detail),
+        ended=over,
+        gone=truth.ended and facts.ended_at is None,
+        ended_at=moment(facts.ended_at or truth.since, now) if over else None,
+        seen_at=times.stamp(now),
+        repo_name=agent.key.repo if agent.key else None,
+        worktree_name=agent.key.worktree if agent.key else None,
+        pid=_pid(agent.pid),
+        pid_started=agent.pid_started,
+        boot=boot if agent.pid is not None else None,
         texts={**{name: text and _kept_again(text) for name, text in texts.items()}, "started_at": started},
         numbers={name: _number(value) for name, value in numbers.items()},
         metadata={name: safe(value) for name, value in about.items() if value is not None},
-    )  # fmt: skip
+    )
 
 
 def record(
@@ -237,10 +263,15 @@ def _told(one: Happened, now: datetime) -> Told:
     if one.tool is not None and not in_call:
         data["tool"] = kept_text(str(one.tool), 300)
     return Told(
-        id=_event_id(one), type=_TYPES.get(one.kind, "log"), kind=safe(one.kind, 40), at=moment(one.at, now),
-        status=sessions.implied(one.kind) if one.subagent is None else None, call=call,
-        text=None if in_call else kept_text(one.text), data=data,
-    )  # fmt: skip
+        id=_event_id(one),
+        type=_TYPES.get(one.kind, "log"),
+        kind=safe(one.kind, 40),
+        at=moment(one.at, now),
+        status=sessions.implied(one.kind) if one.subagent is None else None,
+        call=call,
+        text=None if in_call else kept_text(one.text),
+        data=data,
+    )
 
 
 def _diff(one: Happened, files: list[str], now: datetime) -> Told:

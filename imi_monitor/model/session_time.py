@@ -27,9 +27,13 @@ class Spent:
 
     def __add__(self, other: Spent) -> Spent:
         return Spent(
-            added(self.working, other.working), added(self.waiting, other.waiting), added(self.idle, other.idle),
-            self.completed + other.completed, self.failed + other.failed, self.cancelled + other.cancelled,
-        )  # fmt: skip
+            added(self.working, other.working),
+            added(self.waiting, other.waiting),
+            added(self.idle, other.idle),
+            self.completed + other.completed,
+            self.failed + other.failed,
+            self.cancelled + other.cancelled,
+        )
 
 
 def added(left: float | None, right: float | None) -> float | None:

@@ -43,15 +43,27 @@ _FIRST: Final = frozenset({PLANNING, RUNNING})  # how a turn begins
 
 # How the registry's entry of an agent mirrors its newest session.
 _ENTRY: Final = {
-    PLANNING: "active", RUNNING: "active", WAITING: "paused", COMPLETED: "completed", CANCELLED: "completed",
-    FAILED: "error", INTERRUPTED: "error", UNKNOWN: "active",
-}  # fmt: skip
+    PLANNING: "active",
+    RUNNING: "active",
+    WAITING: "paused",
+    COMPLETED: "completed",
+    CANCELLED: "completed",
+    FAILED: "error",
+    INTERRUPTED: "error",
+    UNKNOWN: "active",
+}
 
 # What a recorded act says about the status from then on; acts that are not here say nothing about it.
 _IMPLIED: Final = {
-    "prompt": RUNNING, "tool_started": RUNNING, "tool_finished": RUNNING, "answered": RUNNING, "waits": WAITING,
-    "completed": COMPLETED, "failed": FAILED, "cancelled": CANCELLED,
-}  # fmt: skip
+    "prompt": RUNNING,
+    "tool_started": RUNNING,
+    "tool_finished": RUNNING,
+    "answered": RUNNING,
+    "waits": WAITING,
+    "completed": COMPLETED,
+    "failed": FAILED,
+    "cancelled": CANCELLED,
+}
 
 
 def allowed(before: str, after: str) -> bool:

@@ -67,8 +67,16 @@ def _after_the_end(ordered: Sequence[Evidence], happened: Sequence[Evidence], la
     since = last_alive or (witness.at if witness else None)
     why = "the process is gone: what it did last is over"
     rejected = tuple(Rejected(one, why) for one in ordered)
-    return Truth(DEAD, since, "process", EXACT, "its process is gone", witness.tool if witness else None,
-                 rejected=rejected, ended=True)  # fmt: skip
+    return Truth(
+        DEAD,
+        since,
+        "process",
+        EXACT,
+        "its process is gone",
+        witness.tool if witness else None,
+        rejected=rejected,
+        ended=True,
+    )
 
 
 def _by_authority(

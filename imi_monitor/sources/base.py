@@ -40,17 +40,34 @@ class Entry:
         if claim is not None or self.held_by is None:
             return claim
         return ClaimState(
-            self.key, self.held_by, "held", 0, self.held_since, None, None, None,
+            self.key,
+            self.held_by,
+            "held",
+            0,
+            self.held_since,
+            None,
+            None,
+            None,
             process="another program (presence lock)",
-        )  # fmt: skip
+        )
 
     def worktree(self, claims: Mapping[Key, ClaimState]) -> Worktree:
         """What is known of it before git was asked."""
         return Worktree(
-            key=self.key, path=self.path, type=self.type, branch=self.branch, is_main=self.is_main,
-            missing=self.missing, locked=self.locked, pr=self.pr, claim=self.claim(claims), git=None,
-            failure=None, watched="starting", watched_why=None,
-        )  # fmt: skip
+            key=self.key,
+            path=self.path,
+            type=self.type,
+            branch=self.branch,
+            is_main=self.is_main,
+            missing=self.missing,
+            locked=self.locked,
+            pr=self.pr,
+            claim=self.claim(claims),
+            git=None,
+            failure=None,
+            watched="starting",
+            watched_why=None,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,10 @@ def _look(connection: sqlite3.Connection, scope: Scope, database: str) -> Snapsh
     picture = registry.read_claims(connection)
     claims = {claim.key: claim for claim in picture.claims}
     return Snapshot(
-        1, times.stamp(), host.hostname(), tuple(entry.worktree(claims) for entry in entries), waiting=picture.waiting,
+        1,
+        times.stamp(),
+        host.hostname(),
+        tuple(entry.worktree(claims) for entry in entries),
+        waiting=picture.waiting,
         repositories=tuple(dict.fromkeys(entry.key.repo for entry in entries)),
-    )  # fmt: skip
+    )

@@ -11,7 +11,6 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from imi_monitor import host
 from imi_monitor.model.errors import ImiError
@@ -19,6 +18,7 @@ from imi_monitor.model.snapshot import ClaimState, EventLine, Key, Waiting
 from imi_monitor.sources.base import Board, Grant, RegistryPicture
 from imi_monitor.store import claim_history, claims, events, queue
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.store.aio import Registry
 

@@ -95,8 +95,10 @@ class StatusSource:
                 self._queue.put_nowait(key)
             else:
                 moved = (tree.entry.branch, tree.entry.head, tree.entry.trusted) != (
-                    entry.branch, entry.head, entry.trusted,
-                )  # fmt: skip
+                    entry.branch,
+                    entry.head,
+                    entry.trusted,
+                )
                 tree.entry = entry
                 if moved:
                     self.touched(key, None)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from imi_monitor import host, presence, roster
 from imi_monitor.git import layout, safety
@@ -19,6 +18,7 @@ from imi_monitor.model.snapshot import Key
 from imi_monitor.sources.base import Board, Entry
 from imi_monitor.store import queue, trust, worktrees
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.store.aio import Registry
 

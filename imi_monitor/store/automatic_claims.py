@@ -7,8 +7,8 @@ that fits no standing claim any more, and then means nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
 

@@ -13,9 +13,18 @@ class Grant:
     """One grant; `released_at` None still stands. `taken_by` and `reason` say who ended it if it was not the owner."""
 
     __slots__ = (
-        "agent_id", "claimed_at", "ended", "epoch", "host", "reason", "released_at", "repo_name", "taken_by", "task_id",
+        "agent_id",
+        "claimed_at",
+        "ended",
+        "epoch",
+        "host",
+        "reason",
+        "released_at",
+        "repo_name",
+        "taken_by",
+        "task_id",
         "worktree_name",
-    )  # fmt: skip
+    )
 
     def __init__(self, row: tuple[object, ...]) -> None:
         def text(value: object) -> str | None:

@@ -30,9 +30,21 @@ class Claim:
     """One worktree's slot. `agent_id` None is free; `foreign` is an owner whom only iMi's own column names."""
 
     __slots__ = (
-        "agent_id", "boot", "claimed_at", "epoch", "foreign", "heartbeat_at", "heartbeat_uptime", "host", "pid",
-        "pid_started", "repo_name", "task_id", "ttl_seconds", "worktree_name",
-    )  # fmt: skip
+        "agent_id",
+        "boot",
+        "claimed_at",
+        "epoch",
+        "foreign",
+        "heartbeat_at",
+        "heartbeat_uptime",
+        "host",
+        "pid",
+        "pid_started",
+        "repo_name",
+        "task_id",
+        "ttl_seconds",
+        "worktree_name",
+    )
 
     def __init__(self, row: tuple[object, ...], *, foreign: bool = False) -> None:
         self.repo_name = str(row[0])
@@ -135,19 +147,28 @@ def hand_back(connection: sqlite3.Connection, before: Claim, reserved_epoch: int
     process = host.Process(before.host or host.hostname(), before.boot or "", before.pid, before.pid_started)
     wish = Wish(before.agent_id, process, task=before.task_id, ttl=before.ttl_seconds)
     epoch = granting.seize(
-        connection, before.repo_name, before.worktree_name, wish, instead_of=reserved, ended="given_back",
+        connection,
+        before.repo_name,
+        before.worktree_name,
+        wish,
+        instead_of=reserved,
+        ended="given_back",
         about={"how": "given_back"},
-    )  # fmt: skip
+    )
     if epoch is None:
         raise _changed(reserved)
     tasks.go_along(connection, (before.repo_name, before.worktree_name), before.epoch, epoch)
     connection.execute(
         f"UPDATE claims SET claimed_at = ?, heartbeat_at = ?, heartbeat_uptime = ?, boot = ? {_KEY}",
         (
-            before.claimed_at, before.heartbeat_at, before.heartbeat_uptime, before.boot,
-            before.repo_name, before.worktree_name,
+            before.claimed_at,
+            before.heartbeat_at,
+            before.heartbeat_uptime,
+            before.boot,
+            before.repo_name,
+            before.worktree_name,
         ),
-    )  # fmt: skip
+    )
     return epoch
 
 

@@ -27,9 +27,21 @@ if TYPE_CHECKING:
     Failure = sqlite3.Error | UnicodeEncodeError
 
 __all__ = [
-    "BUSY_SECONDS", "SAFE_CHECKPOINT", "Error", "checkpoint_if_due", "connect", "explain", "filesystem_of",
-    "lay_ballast_again", "leave", "needs_single_checkpointer", "reading", "settle", "transact", "transact_lightly",
-]  # fmt: skip
+    "BUSY_SECONDS",
+    "SAFE_CHECKPOINT",
+    "Error",
+    "checkpoint_if_due",
+    "connect",
+    "explain",
+    "filesystem_of",
+    "lay_ballast_again",
+    "leave",
+    "needs_single_checkpointer",
+    "reading",
+    "settle",
+    "transact",
+    "transact_lightly",
+]
 
 # What SQLite and the module in front of it raise; the second for a name that is not UTF-8, which it cannot keep.
 Error = (sqlite3.Error, UnicodeEncodeError)

@@ -86,9 +86,18 @@ def seize(
     """
     at, process, key = times.stamp(), wish.process, (repo_name, worktree_name)
     values = (
-        wish.agent, wish.task, at, at, host.uptime(), wish.ttl, process.host, process.boot, process.pid,
-        process.started, *key,
-    )  # fmt: skip
+        wish.agent,
+        wish.task,
+        at,
+        at,
+        host.uptime(),
+        wish.ttl,
+        process.host,
+        process.boot,
+        process.pid,
+        process.started,
+        *key,
+    )
     connection.execute("INSERT OR IGNORE INTO claims (repo_name, worktree_name) VALUES (?, ?)", key)
     if instead_of is None:
         changed = connection.execute(_SEIZE + _IF_FREE, (*values, wish.agent)).rowcount
@@ -168,6 +177,4 @@ def _closed(
     agents.released(connection, claim.agent_id)
     data: dict[str, object] = {"epoch": claim.epoch, "how": how, "task": claim.task_id}
     data.update((name, value) for name, value in (("by", other), ("reason", reason)) if value is not None)
-    events.record(
-        connection, "worktree.released", *key, agent_id=claim.agent_id, epoch=claim.epoch, data=data
-    )  # fmt: skip
+    events.record(connection, "worktree.released", *key, agent_id=claim.agent_id, epoch=claim.epoch, data=data)

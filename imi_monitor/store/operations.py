@@ -54,10 +54,18 @@ def begin(
     connection.execute(
         f"INSERT INTO operations ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
-            identity, kind, repo_name, worktree_name, me.host, me.boot, me.pid, me.started, times.stamp(),
+            identity,
+            kind,
+            repo_name,
+            worktree_name,
+            me.host,
+            me.boot,
+            me.pid,
+            me.started,
+            times.stamp(),
             jsontext.dumps(data),
         ),
-    )  # fmt: skip
+    )
     return identity
 
 

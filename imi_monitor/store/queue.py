@@ -21,9 +21,18 @@ _KEY = "WHERE repo_name = ? AND worktree_name = ?"
 
 class Waiter:
     __slots__ = (
-        "agent_id", "boot", "enqueued_at", "gives_up_uptime", "host", "pid", "pid_started", "repo_name", "seq",
-        "task_id", "worktree_name",
-    )  # fmt: skip
+        "agent_id",
+        "boot",
+        "enqueued_at",
+        "gives_up_uptime",
+        "host",
+        "pid",
+        "pid_started",
+        "repo_name",
+        "seq",
+        "task_id",
+        "worktree_name",
+    )
 
     def __init__(self, row: tuple[object, ...]) -> None:
         self.seq = int(str(row[0]))
@@ -74,10 +83,18 @@ def join(
         "INSERT INTO claim_queue (repo_name, worktree_name, agent_id, task_id, host, boot, pid, pid_started,"
         " enqueued_at, gives_up_uptime) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
-            repo_name, worktree_name, agent, task, process.host, process.boot, process.pid, process.started,
-            times.stamp(), host.uptime() + seconds,
+            repo_name,
+            worktree_name,
+            agent,
+            task,
+            process.host,
+            process.boot,
+            process.pid,
+            process.started,
+            times.stamp(),
+            host.uptime() + seconds,
         ),
-    )  # fmt: skip
+    )
     return int(made.lastrowid or 0)
 
 

@@ -60,9 +60,17 @@ _LINE = (
 def add(connection: sqlite3.Connection, session: int, record: Record) -> None:
     for told in record.told:
         insert(
-            connection, session, told.id, told.type, told.kind, told.at, status=told.status, call=told.call,
-            text=told.text, data=told.data,
-        )  # fmt: skip
+            connection,
+            session,
+            told.id,
+            told.type,
+            told.kind,
+            told.at,
+            status=told.status,
+            call=told.call,
+            text=told.text,
+            data=told.data,
+        )
     for call in record.calls:
         _add_call(connection, session, call)
     for file in record.files:
@@ -153,10 +161,18 @@ def _add_call(connection: sqlite3.Connection, session: int, call: Call) -> None:
         " status = CASE WHEN excluded.status <> 'running' AND status IN ('running', 'cancelled')"
         " THEN excluded.status ELSE status END",
         (
-            session, call.id, call.name, call.input, call.input_sha256, call.output, call.status, call.subagent,
-            call.started_at, call.finished_at,
+            session,
+            call.id,
+            call.name,
+            call.input,
+            call.input_sha256,
+            call.output,
+            call.status,
+            call.subagent,
+            call.started_at,
+            call.finished_at,
         ),
-    )  # fmt: skip
+    )
 
 
 def _add_file(connection: sqlite3.Connection, session: int, file: Written) -> None:
@@ -165,7 +181,5 @@ def _add_file(connection: sqlite3.Connection, session: int, file: Written) -> No
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (session, path) DO UPDATE SET"
         " size = CASE WHEN excluded.updated_at >= updated_at THEN excluded.size ELSE size END,"
         " created_at = min(created_at, excluded.created_at), updated_at = max(updated_at, excluded.updated_at)",
-        (
-            new_id(), session, file.path, file.kind, file.size, file.subagent, file.at, file.at,
-        ),
-    )  # fmt: skip
+        (new_id(), session, file.path, file.kind, file.size, file.subagent, file.at, file.at),
+    )

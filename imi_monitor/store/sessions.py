@@ -110,10 +110,19 @@ def _begin(connection: sqlite3.Connection, now: SessionNow) -> _Row:
         "INSERT INTO sessions (id, host, cli, agent_id, status, status_at, seen_at, created_at, updated_at, repo_name,"
         " worktree_name) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
-            now.id, now.host, now.cli, name, PLANNING, began, now.seen_at, now.seen_at, now.seen_at, now.repo_name,
+            now.id,
+            now.host,
+            now.cli,
+            name,
+            PLANNING,
+            began,
+            now.seen_at,
+            now.seen_at,
+            now.seen_at,
+            now.repo_name,
             now.worktree_name,
         ),
-    )  # fmt: skip
+    )
     row = _row(connection, now)
     assert row is not None
     row.late = now.ended and _seconds(now.ended_at, now.seen_at) > _LATE
@@ -192,9 +201,14 @@ def _end(connection: sqlite3.Connection, row: _Row, now: SessionNow) -> None:
 def _facts(connection: sqlite3.Connection, row: _Row, now: SessionNow) -> None:
     """What is known beside the status; what is not known now takes nothing away."""
     values: dict[str, object] = {
-        **now.texts, **now.numbers, "repo_name": now.repo_name, "worktree_name": now.worktree_name, "boot": now.boot,
-        "pid": now.pid, "pid_started": now.pid_started,
-    }  # fmt: skip
+        **now.texts,
+        **now.numbers,
+        "repo_name": now.repo_name,
+        "worktree_name": now.worktree_name,
+        "boot": now.boot,
+        "pid": now.pid,
+        "pid_started": now.pid_started,
+    }
     sets = [
         f"{column} = {f'max(coalesce(?, {column}), coalesce({column}, ?))' if column in _GROWING else f'coalesce(?, {column})'}"
         for column in values
@@ -258,8 +272,11 @@ def _tell(connection: sqlite3.Connection, row: _Row, kind: str, data: dict[str, 
     if row.late:
         return
     about: dict[str, object] = {
-        "session": row.id, "cli": row.cli, "status": sessions.shown(row.status, row.lost), **data,
-    }  # fmt: skip
+        "session": row.id,
+        "cli": row.cli,
+        "status": sessions.shown(row.status, row.lost),
+        **data,
+    }
     who = row.cli if row.agent_id == row.id else row.agent_id
     events.record(connection, kind, row.repo_name, row.worktree_name, agent_id=who, data=about)
 

@@ -182,10 +182,20 @@ def _renew(connection: sqlite3.Connection, claim: Claim, wish: Wish) -> bool:
         "UPDATE claims SET task_id = ?, ttl_seconds = ?, heartbeat_at = ?, heartbeat_uptime = ?, host = ?, boot = ?,"
         f" pid = ?, pid_started = ? {_KEY} AND agent_id = ? AND epoch = ?",
         (
-            wish.task or claim.task_id, claim.ttl_seconds if wish.ttl is None else wish.ttl, at, host.uptime(),
-            process.host, process.boot, pid, started, claim.repo_name, claim.worktree_name, claim.agent_id, claim.epoch,
+            wish.task or claim.task_id,
+            claim.ttl_seconds if wish.ttl is None else wish.ttl,
+            at,
+            host.uptime(),
+            process.host,
+            process.boot,
+            pid,
+            started,
+            claim.repo_name,
+            claim.worktree_name,
+            claim.agent_id,
+            claim.epoch,
         ),
-    ).rowcount  # fmt: skip
+    ).rowcount
     if changed == 1:
         if wish.task is not None and wish.task != claim.task_id:
             tasks.begin(connection, (claim.repo_name, claim.worktree_name), claim.epoch, wish.task, at)

@@ -134,10 +134,23 @@ class _Reader:
             known = model.outcome(model.Span(begun, ended_at, ended, dead), [self._told(one) for one in there])
             source = SESSIONS if known not in (model.OPEN, UNKNOWN) else None
         return Task(
-            str(row[0]), repo, worktree, int(str(row[3])), agent, agents.kind_of(agent), where,
-            self._described.get(agent, agents.NOT_DESCRIBED), begun, ended_at, ended, by, why, known, source,
+            str(row[0]),
+            repo,
+            worktree,
+            int(str(row[3])),
+            agent,
+            agents.kind_of(agent),
+            where,
+            self._described.get(agent, agents.NOT_DESCRIBED),
+            begun,
+            ended_at,
+            ended,
+            by,
+            why,
+            known,
+            source,
             tuple(there),
-        )  # fmt: skip
+        )
 
     def _within(self, repo: str, worktree: str, agent: str, where: str, begun: str, ended: str | None) -> list[Session]:
         """The sessions of this agent, in this worktree, that were there within this time; the first one first."""
@@ -148,9 +161,10 @@ class _Reader:
                 one for one in session_reading.found(self._connection, meant) if one.agent_id == agent
             ]
         inside = [
-            one for one in self._sessions[key]
+            one
+            for one in self._sessions[key]
             if one.host == where and (one.ended_at or one.seen_at) >= begun and (ended is None or one.began_at <= ended)
-        ]  # fmt: skip
+        ]
         return sorted(inside, key=lambda one: one.began_at)
 
     def _told(self, one: Session) -> list[tuple[str, str]]:

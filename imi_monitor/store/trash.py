@@ -19,9 +19,19 @@ class Entry:
     """One removal. `data` is the parcel as it was written into the intent, and how long the entry has been seen to live."""
 
     __slots__ = (
-        "data", "host", "how", "id", "path", "purged_at", "removed_at", "removed_by", "repo_name", "restored_at",
-        "trash_path", "worktree_name",
-    )  # fmt: skip
+        "data",
+        "host",
+        "how",
+        "id",
+        "path",
+        "purged_at",
+        "removed_at",
+        "removed_by",
+        "repo_name",
+        "restored_at",
+        "trash_path",
+        "worktree_name",
+    )
 
     def __init__(self, row: tuple[object, ...]) -> None:
         import json
@@ -59,10 +69,18 @@ def put(
     connection.execute(
         f"INSERT INTO trash ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL)",
         (
-            identity, repo_name, worktree_name, host.hostname(), _storable(path), _storable(trash_path), times.stamp(),
-            by, how, jsontext.dumps(data),
+            identity,
+            repo_name,
+            worktree_name,
+            host.hostname(),
+            _storable(path),
+            _storable(trash_path),
+            times.stamp(),
+            by,
+            how,
+            jsontext.dumps(data),
         ),
-    )  # fmt: skip
+    )
 
 
 def get(connection: sqlite3.Connection, identity: str) -> Entry | None:

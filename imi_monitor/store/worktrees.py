@@ -32,9 +32,21 @@ class WorktreeRow:
     """A row of `worktrees`; `branch` is without `refs/heads/`, whichever way it was written."""
 
     __slots__ = (
-        "active", "agent_id", "base_branch", "branch", "claimed_at", "closed_how", "created_at", "name", "path",
-        "pr_number", "released_at", "repo_name", "type", "updated_at",
-    )  # fmt: skip
+        "active",
+        "agent_id",
+        "base_branch",
+        "branch",
+        "claimed_at",
+        "closed_how",
+        "created_at",
+        "name",
+        "path",
+        "pr_number",
+        "released_at",
+        "repo_name",
+        "type",
+        "updated_at",
+    )
 
     def __init__(self, row: tuple[object, ...]) -> None:
         def text(value: object) -> str | None:

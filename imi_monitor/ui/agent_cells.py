@@ -18,9 +18,17 @@ from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells
 from imi_monitor.ui.cells import MUTED
 
-SIGNS = {ASKS: ("◆", "$warning"), INTRUDES: ("⚠", "$error"), FAILS: ("!", "$error"), DIED: ("✗", "$error"),
-         SUSPENDED: ("‖", "$warning"), WORKS: ("▸", "$accent"), UNCLEAR: ("?", MUTED), IDLE: ("✓", "$success"),
-         ENDED: ("·", MUTED)}  # fmt: skip
+SIGNS = {
+    ASKS: ("◆", "$warning"),
+    INTRUDES: ("⚠", "$error"),
+    FAILS: ("!", "$error"),
+    DIED: ("✗", "$error"),
+    SUSPENDED: ("‖", "$warning"),
+    WORKS: ("▸", "$accent"),
+    UNCLEAR: ("?", MUTED),
+    IDLE: ("✓", "$success"),
+    ENDED: ("·", MUTED),
+}
 _CERTAIN = (INTRUDES, SUSPENDED, ENDED, UNCLEAR)  # no guess, whatever its state is
 _LONGEST = 300
 

@@ -10,8 +10,14 @@ from imi_monitor.model import attention
 from imi_monitor.model.agent import Agent
 
 # other words for the same, as they stand in headings and in the filter of worktrees
-_SAME = {"asking": attention.ASKS, "waiting": attention.ASKS, "working": attention.WORKS, "done": attention.ENDED,
-         "intruder": attention.INTRUDES, "intruded": attention.INTRUDES}  # fmt: skip
+_SAME = {
+    "asking": attention.ASKS,
+    "waiting": attention.ASKS,
+    "working": attention.WORKS,
+    "done": attention.ENDED,
+    "intruder": attention.INTRUDES,
+    "intruded": attention.INTRUDES,
+}
 
 
 def matches(agent: Agent, wanted: str) -> bool:

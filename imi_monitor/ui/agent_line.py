@@ -64,8 +64,15 @@ def place(key: Key | None, several: bool) -> str:
 
 def head(glyph: Content, name: str, key: Key | None, state: Content, plan: Plan) -> Content:
     """Who, where, how it stands: the same columns for agents and for claims."""
-    parts = [glyph, Content(" "), cells.text(safe(name, 40), plan.name, "bold"), Content(" "),
-             cells.text(place(key, plan.several), plan.tree), Content(" "), state]  # fmt: skip
+    parts = [
+        glyph,
+        Content(" "),
+        cells.text(safe(name, 40), plan.name, "bold"),
+        Content(" "),
+        cells.text(place(key, plan.several), plan.tree),
+        Content(" "),
+        state,
+    ]
     return Content("").join(parts)
 
 

@@ -14,7 +14,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from textual import events, on, work
 from textual.app import App, ComposeResult
@@ -40,6 +40,7 @@ from imi_monitor.ui.preferences import Preferences
 from imi_monitor.ui.widgets.keybar import Bar, Hint, KeyBar
 from imi_monitor.ui.widgets.lines import Lines
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
     from imi_monitor.engine import Engine
@@ -70,9 +71,14 @@ class ImiApp(Doing):
     _is_dressed = False
 
     def __init__(
-        self, live: Live, surroundings: Callable[[str | None], Context], *, read_only: bool = False,
-        preferences: Preferences | None = None, first: Snapshot | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        live: Live,
+        surroundings: Callable[[str | None], Context],
+        *,
+        read_only: bool = False,
+        preferences: Preferences | None = None,
+        first: Snapshot | None = None,
+    ) -> None:
         super().__init__(commands.table(preferences.keymap if preferences else None, read_only=read_only))
         self._live = live
         self._snapshot = first  # known before the engine runs
@@ -87,8 +93,13 @@ class ImiApp(Doing):
         for command in self.commands:
             if command.key and command.key != "enter":  # enter is the list's own: it says which row was meant
                 shown = command.word in ("help", "quit")
-                self.bind(command.key, f"do('{command.word}')", description=command.label, show=shown,
-                          key_display=command.key_shown)  # fmt: skip
+                self.bind(
+                    command.key,
+                    f"do('{command.word}')",
+                    description=command.label,
+                    show=shown,
+                    key_display=command.key_shown,
+                )
 
     def _dress(self, theme: str) -> None:
         """Put a theme on before anything is styled; as a change of theme it would parse and apply all styles twice."""
@@ -251,9 +262,12 @@ class ImiApp(Doing):
     def _header(self) -> None:
         width = self.size.width
         badges = header.Badges(
-            paused=self._paused, read_only=self._read_only, interval=self._interval, marked=len(self._marks),
+            paused=self._paused,
+            read_only=self._read_only,
+            interval=self._interval,
+            marked=len(self._marks),
             plain_interval=self._preferences.interval,
-        )  # fmt: skip
+        )
         self._headed_at = times.now()
         line = header.line(self._facts, badges, width, self._headed_at)
         self._head_lasts = header.lasts_until(self._facts, self._headed_at)
@@ -328,10 +342,16 @@ class ImiApp(Doing):
         theme = "" if self.theme == (self._preferences.theme or themes.default()) else self.theme
         interval = 0.0 if self._interval == self._preferences.interval else self._interval
         return remembered.Remembered(
-            sort=panel.order.sort, backwards=panel.order.backwards, group=panel.order.group,
-            folded=tuple(sorted(panel.folded)), filter=panel.filter.text, theme=theme, detail=self._detail,
-            only=self._only, interval=interval,
-        )  # fmt: skip
+            sort=panel.order.sort,
+            backwards=panel.order.backwards,
+            group=panel.order.group,
+            folded=tuple(sorted(panel.folded)),
+            filter=panel.filter.text,
+            theme=theme,
+            detail=self._detail,
+            only=self._only,
+            interval=interval,
+        )
 
     @on(Input.Changed, "#filter")
     def _filtered(self, event: Input.Changed) -> None:

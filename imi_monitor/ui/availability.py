@@ -42,9 +42,17 @@ def _no_agent(facts: Facts, tree: Worktree) -> str:
 
 
 RULES: dict[str, Rule] = {
-    "claim": _gone, "release": _unclaimed, "remove": _main, "open": _gone, "open_with": _gone,
-    "lazygit": _no_lazygit, "pr": _no_pr, "shell": _gone, "peek": _no_agent, "explain": _no_agent,
-}  # fmt: skip
+    "claim": _gone,
+    "release": _unclaimed,
+    "remove": _main,
+    "open": _gone,
+    "open_with": _gone,
+    "lazygit": _no_lazygit,
+    "pr": _no_pr,
+    "shell": _gone,
+    "peek": _no_agent,
+    "explain": _no_agent,
+}
 
 OF_AGENT = ("peek", "explain")  # about an agent, which need not be one of the selected worktree
 

@@ -21,8 +21,12 @@ from imi_monitor.ui.facts import moment
 
 # Terminals without Unicode get each glyph's twin from `glyphs.TWINS`, which a test holds complete.
 TYPE_GLYPHS = {"feat": "▫", "fix": "✚", "review": "◇", "trunk": "▪", "aiops": "⚙", "devops": "⚒"}
-CHANGE_GLYPHS = {"created": ("+", "$success"), "modified": ("~", "$accent"), "deleted": ("−", "$error"),
-                 "renamed": ("→", "$accent")}  # fmt: skip
+CHANGE_GLYPHS = {
+    "created": ("+", "$success"),
+    "modified": ("~", "$accent"),
+    "deleted": ("−", "$error"),
+    "renamed": ("→", "$accent"),
+}
 BARS = " ▁▂▃▄▅▆▇█"
 MUTED = "$foreground 60%"  # not $text-muted: inside a Content its `auto` comes out brighter than plain text
 
@@ -54,8 +58,10 @@ def arrows(ahead: int | None, behind: int | None, width: int, *, known: bool = T
     """`↑3 ↓1`; nothing when level, `–` when there is nothing to compare with, `?` when nobody knows."""
     if ahead is None or behind is None:
         return text("–" if known else "?", width, MUTED)
-    parts = [Content.styled(f"↑{short(ahead)}", "$success") if ahead else None,
-             Content.styled(f"↓{short(behind)}", "$warning") if behind else None]  # fmt: skip
+    parts = [
+        Content.styled(f"↑{short(ahead)}", "$success") if ahead else None,
+        Content.styled(f"↓{short(behind)}", "$warning") if behind else None,
+    ]
     shown = [part for part in parts if part is not None]
     apart = Content(" ").join(shown)
     return padded(apart if apart.cell_length <= width else Content("").join(shown), width)
@@ -171,8 +177,12 @@ def change(line: Change, width: int) -> Content:
     room = max(6, width - 9 - tree - 3 - (len(by) + 1 if by else 0))
     more = f" and {line.count - 1} more" if line.count > 1 else ""
     name = tail(safe(line.path), max(6, room - len(more))) + more
-    parts = [text(clock(line.at), 9, MUTED), text(safe(line.worktree), tree), Content.styled(f" {sign} ", style),
-             text(name, room)]  # fmt: skip
+    parts = [
+        text(clock(line.at), 9, MUTED),
+        text(safe(line.worktree), tree),
+        Content.styled(f" {sign} ", style),
+        text(name, room),
+    ]
     if by:
         parts.append(Content.styled(f" {by}", MUTED))
     return Content("").join(parts)
@@ -189,8 +199,15 @@ def clock(at: str) -> str:
     return then.astimezone().strftime("%H:%M:%S") if then else "??:??:??"
 
 
-_EVENT_STYLES = (("fail", "$error"), ("lost", "$error"), ("removed", "$warning"), ("released", "$text-muted"),
-                 ("claimed", "$accent"), ("created", "$success"), ("restored", "$success"))  # fmt: skip
+_EVENT_STYLES = (
+    ("fail", "$error"),
+    ("lost", "$error"),
+    ("removed", "$warning"),
+    ("released", "$text-muted"),
+    ("claimed", "$accent"),
+    ("created", "$success"),
+    ("restored", "$success"),
+)
 
 
 def event_style(kind: str) -> str:

@@ -43,8 +43,30 @@ class Command:
 
 SHOWN = {"enter": "⏎", "plus": "+", "minus": "-", "colon": ":", "left_square_bracket": "[", "right_square_bracket": "]"}
 
-_FIXED = ("1", "2", "3", "4", "5", "tab", "shift+tab", "escape", "j", "k", "up", "down", "pageup", "pagedown", "home", "end",
-          "G", "left", "right", "h", "l", "ctrl+c")  # fmt: skip
+_FIXED = (
+    "1",
+    "2",
+    "3",
+    "4",
+    "5",
+    "tab",
+    "shift+tab",
+    "escape",
+    "j",
+    "k",
+    "up",
+    "down",
+    "pageup",
+    "pagedown",
+    "home",
+    "end",
+    "G",
+    "left",
+    "right",
+    "h",
+    "l",
+    "ctrl+c",
+)
 """Keys that no command may take: moving about."""
 
 
@@ -58,47 +80,124 @@ def _view(word: str, key: str, label: str, help: str, weight: int = 0, *, about_
 
 ACTS = (
     _act("add", "n", "New worktree", "Make a worktree of any type, or go to it.", 75),
-    _act("review", "v", "Review a pull request",
-         "Put a pull request into a worktree of its own, or bring that up to date.", 70),
+    _act(
+        "review",
+        "v",
+        "Review a pull request",
+        "Put a pull request into a worktree of its own, or bring that up to date.",
+        70,
+    ),
     _act("claim", "c", "Claim", "Claim a worktree for one agent alone.", 90, about_one=True),
     _act("release", "R", "Release", "Give a claimed worktree back.", 85, about_one=True),
-    _act("remove", "D", "Remove", "move a worktree into the trash, after looking whether anything would be missed", 80,
-         about_one=True),
+    _act(
+        "remove",
+        "D",
+        "Remove",
+        "move a worktree into the trash, after looking whether anything would be missed",
+        80,
+        about_one=True,
+    ),
     _act("undo", "U", "Undo", "bring back the worktree that was removed last, with everything in it", 30),
-    _act("merge", "i", "Merge", "merge a worktree's branch into its base, after showing whether it conflicts",
-         about_one=True),
-    _act("rename", "N", "Rename",
-         "give a worktree another name: its folder and, if it follows the naming, its branch", about_one=True),
-    _act("prune", "P", "Prune",
-         "forget missing worktrees, put merged and clean ones into the trash, name orphaned folders"),
+    _act(
+        "merge",
+        "i",
+        "Merge",
+        "merge a worktree's branch into its base, after showing whether it conflicts",
+        about_one=True,
+    ),
+    _act(
+        "rename",
+        "N",
+        "Rename",
+        "give a worktree another name: its folder and, if it follows the naming, its branch",
+        about_one=True,
+    ),
+    _act(
+        "prune",
+        "P",
+        "Prune",
+        "forget missing worktrees, put merged and clean ones into the trash, name orphaned folders",
+    ),
     _act("repair", "Z", "Repair", "find worktrees and repositories that were moved, and mend what points at them"),
-    _act("sync", "Y", "Sync",
-         "link the shared files of sync/ into every worktree, and take away links whose file is gone"),
-)  # fmt: skip
+    _act(
+        "sync",
+        "Y",
+        "Sync",
+        "link the shared files of sync/ into every worktree, and take away links whose file is gone",
+    ),
+)
 VIEWS = (
     _view("agents", "A", "Agents", "the lead's view: every agent by who needs you, works, is idle, done or dead", 45),
-    _view("explain", "E", "Explain", "how imi knows what the agent does: evidence used and set aside, tokens, files",
-          about_one=True),
-    _view("diff", "d", "Diff", "what the selected worktree changed, staged, unstaged or against the trunk", 35,
-          about_one=True),
-    _view("files", "f", "Files",
-          "the files the selected worktree changed: lines, age, who, and who else touches them", about_one=True),
-    _view("log", "L", "Log",
-          "the commits of the selected worktree's branch, its own first, then those of the trunk", about_one=True),
+    _view(
+        "explain",
+        "E",
+        "Explain",
+        "how imi knows what the agent does: evidence used and set aside, tokens, files",
+        about_one=True,
+    ),
+    _view(
+        "diff",
+        "d",
+        "Diff",
+        "what the selected worktree changed, staged, unstaged or against the trunk",
+        35,
+        about_one=True,
+    ),
+    _view(
+        "files",
+        "f",
+        "Files",
+        "the files the selected worktree changed: lines, age, who, and who else touches them",
+        about_one=True,
+    ),
+    _view(
+        "log",
+        "L",
+        "Log",
+        "the commits of the selected worktree's branch, its own first, then those of the trunk",
+        about_one=True,
+    ),
     _view("collisions", "x", "Collisions", "which worktrees touch the same files, and in which lines they conflict"),
-    _view("history", "H", "Claim history", "who held the selected worktree, for how long, and how it ended", about_one=True),
+    _view(
+        "history",
+        "H",
+        "Claim history",
+        "who held the selected worktree, for how long, and how it ended",
+        about_one=True,
+    ),
     _view("queue", "Q", "Queue", "everybody who waits for a worktree, and who has it"),
     _view("events", "t", "Events", "the log of everything that happened, with a filter"),
     _view("commands", "at", "Command log", "everything this dashboard did, as command lines"),
-)  # fmt: skip
+)
 
 _LOOK, _LIST, _TREE, _APP = "Looking", "The list", "The worktree", "The dashboard"
 OWN = (
-    Command("open", "enter", "Open", "its agent's own pane, else a shell there: a tab or window, or the one already open",
-            _TREE, about_one=True, weight=95),
-    Command("open_with", "O", "Open with…", "a shell, the editor, an agent or lazygit in the worktree", _TREE, about_one=True),
-    Command("peek", "space", "Peek", "what its agent says and does, live: the last messages and tools", _TREE, about_one=True,
-            weight=65),
+    Command(
+        "open",
+        "enter",
+        "Open",
+        "its agent's own pane, else a shell there: a tab or window, or the one already open",
+        _TREE,
+        about_one=True,
+        weight=95,
+    ),
+    Command(
+        "open_with",
+        "O",
+        "Open with…",
+        "a shell, the editor, an agent or lazygit in the worktree",
+        _TREE,
+        about_one=True,
+    ),
+    Command(
+        "peek",
+        "space",
+        "Peek",
+        "what its agent says and does, live: the last messages and tools",
+        _TREE,
+        about_one=True,
+        weight=65,
+    ),
     Command("menu", "a", "Actions…", "everything that can be done with the worktree", _TREE, about_one=True),
     Command("shell", "", "Shell", "a shell in the worktree, also when its agent has a pane", _TREE, about_one=True),
     Command("lazygit", "g", "lazygit", "lazygit in the worktree (or tig)", _TREE, about_one=True),
@@ -111,8 +210,14 @@ OWN = (
     Command("backwards", "S", "Backwards", "the order the other way round", _LIST),
     Command("group", "b", "Group", "in groups: by repository, type or owner", _LIST),
     Command("fold", "", "Fold", "fold all groups, or unfold them", _LIST),
-    Command("next", "w", "Next", "the next agent that waits for you, the most patient first; then what else needs you", _LIST,
-            weight=55),
+    Command(
+        "next",
+        "w",
+        "Next",
+        "the next agent that waits for you, the most patient first; then what else needs you",
+        _LIST,
+        weight=55,
+    ),
     Command("only", "F", "Only this", "changes and events of the selected worktree only, or of all", _LOOK),
     Command("zoom", "z", "Zoom", "one panel on the whole screen, and back", _LOOK),
     Command("refresh", "r", "Refresh", "look at everything again now", _LOOK, everywhere=True),
@@ -124,7 +229,7 @@ OWN = (
     Command("palette", "colon", "Palette", "search for anything that can be done", _APP, everywhere=True),
     Command("help", "question_mark", "Help", "the keys of where you are", _APP, everywhere=True, weight=50),
     Command("quit", "q", "Quit", "leave; nothing is stopped by it", _APP, everywhere=True, weight=40),
-)  # fmt: skip
+)
 
 
 def table(keymap: Mapping[str, str] | None = None, *, read_only: bool = False) -> tuple[Command, ...]:

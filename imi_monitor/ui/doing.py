@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from textual import on, work
 from textual.app import SuspendNotSupported
@@ -27,6 +26,7 @@ from imi_monitor.ui.panels.agents import agent_of
 from imi_monitor.ui.panels.worktrees import group_of
 from imi_monitor.ui.widgets.lines import Lines
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.base import Action, Outcome
     from imi_monitor.actions.context import Context

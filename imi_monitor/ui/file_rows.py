@@ -50,12 +50,17 @@ def rows(snapshot: Snapshot, tree: Worktree, details: Details | None) -> list[Fi
             at = times.stamp(datetime.fromtimestamp(seconds, UTC))
         state = known.get(path)
         return FileRow(
-            path, letters, origin,
+            path,
+            letters,
+            origin,
             counted.added if counted else state.added if state else None,
             counted.removed if counted else state.removed if state else None,
             counted.binary if counted else False,
-            None if committed else at, None if committed else by or _holder(tree, at), meets.get(path, ()), committed,
-        )  # fmt: skip
+            None if committed else at,
+            None if committed else by or _holder(tree, at),
+            meets.get(path, ()),
+            committed,
+        )
 
     folders = tuple(path for path in known if path.endswith("/"))
     inside = [path for path in lines if path not in known and path.startswith(folders)] if folders else []

@@ -26,16 +26,23 @@ STATES: dict[str, tuple[str, Test]] = {
     "mine": ("you hold it", lambda facts, tree: tree.claim is not None and tree.claim.agent == facts.me),
     "stale": ("its holder is silent", lambda facts, tree: facts.claim_state(tree) == "stale"),
     "asking": ("an agent waits for you there", lambda facts, tree: facts.stands(tree, attention.ASKS)),
-    "working": ("an agent works there", lambda facts, tree: any(one.state in WORKING and not one.suspended
-                                                                for one in facts.agents_in(tree))),
-    "intruded": ("an agent is where another holds the claim", lambda facts, tree: any(map(_intrudes, facts.agents_in(tree)))),
+    "working": (
+        "an agent works there",
+        lambda facts, tree: any(one.state in WORKING and not one.suspended for one in facts.agents_in(tree)),
+    ),
+    "intruded": (
+        "an agent is where another holds the claim",
+        lambda facts, tree: any(map(_intrudes, facts.agents_in(tree))),
+    ),
     "failed": ("an agent failed there", lambda facts, tree: facts.stands(tree, attention.FAILS)),
-    "dead": ("its holder or an agent there is dead", lambda facts, tree: facts.claim_state(tree) == "dead"
-             or facts.stands(tree, attention.DIED)),
+    "dead": (
+        "its holder or an agent there is dead",
+        lambda facts, tree: facts.claim_state(tree) == "dead" or facts.stands(tree, attention.DIED),
+    ),
     "busy": ("a file changed within a minute", lambda facts, tree: facts.busy(tree)),
     "collides": ("conflicts with another", lambda facts, tree: bool(facts.hits.get(tree.key))),
     "missing": ("its folder is gone", lambda facts, tree: tree.missing),
-}  # fmt: skip
+}
 
 
 class Filter:

@@ -9,7 +9,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from textual.app import App
 from textual.binding import Binding
@@ -18,6 +18,7 @@ from textual.driver import Driver
 from imi_monitor.ui import runs
 from imi_monitor.ui.terminal import TerminalDriver
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.ui.notices import Notifier
 

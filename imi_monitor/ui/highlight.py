@@ -12,31 +12,80 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from textual.content import Span
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pygments.lexer import Lexer
 
 _LONGEST_LINE = 400  # characters; beyond that it is data, not code
 _ENDINGS = {
-    "py": "python", "pyi": "python", "js": "javascript", "mjs": "javascript", "cjs": "javascript", "jsx": "jsx",
-    "ts": "typescript", "tsx": "tsx", "rs": "rust", "go": "go", "c": "c", "h": "c", "cc": "cpp", "cpp": "cpp",
-    "hpp": "cpp", "cxx": "cpp", "java": "java", "kt": "kotlin", "swift": "swift", "rb": "ruby", "php": "php",
-    "cs": "csharp", "scala": "scala", "lua": "lua", "sh": "bash", "bash": "bash", "zsh": "bash", "fish": "fish",
-    "sql": "sql", "html": "html", "css": "css", "scss": "scss", "tcss": "scss", "json": "json", "yaml": "yaml",
-    "yml": "yaml", "toml": "toml", "ini": "ini", "cfg": "ini", "xml": "xml", "svg": "xml", "md": "markdown",
-    "ex": "elixir", "exs": "elixir", "hs": "haskell", "dart": "dart", "zig": "zig", "proto": "protobuf", "tf": "terraform",
-}  # fmt: skip
+    "py": "python",
+    "pyi": "python",
+    "js": "javascript",
+    "mjs": "javascript",
+    "cjs": "javascript",
+    "jsx": "jsx",
+    "ts": "typescript",
+    "tsx": "tsx",
+    "rs": "rust",
+    "go": "go",
+    "c": "c",
+    "h": "c",
+    "cc": "cpp",
+    "cpp": "cpp",
+    "hpp": "cpp",
+    "cxx": "cpp",
+    "java": "java",
+    "kt": "kotlin",
+    "swift": "swift",
+    "rb": "ruby",
+    "php": "php",
+    "cs": "csharp",
+    "scala": "scala",
+    "lua": "lua",
+    "sh": "bash",
+    "bash": "bash",
+    "zsh": "bash",
+    "fish": "fish",
+    "sql": "sql",
+    "html": "html",
+    "css": "css",
+    "scss": "scss",
+    "tcss": "scss",
+    "json": "json",
+    "yaml": "yaml",
+    "yml": "yaml",
+    "toml": "toml",
+    "ini": "ini",
+    "cfg": "ini",
+    "xml": "xml",
+    "svg": "xml",
+    "md": "markdown",
+    "ex": "elixir",
+    "exs": "elixir",
+    "hs": "haskell",
+    "dart": "dart",
+    "zig": "zig",
+    "proto": "protobuf",
+    "tf": "terraform",
+}
 _NAMES = {"makefile": "make", "dockerfile": "docker"}
 # the beginning of a token's name in Pygments, and how it looks
 _STYLES = (
-    ("Token.Comment", "$foreground-muted italic"), ("Token.Keyword", "$text-primary"), ("Token.Operator.Word", "$text-primary"),
-    ("Token.Literal.String", "$text-secondary"), ("Token.Literal.Number", "$text-secondary"),
-    ("Token.Name.Function", "bold"), ("Token.Name.Class", "bold"), ("Token.Name.Tag", "$text-primary"),
-    ("Token.Name.Decorator", "$text-secondary"), ("Token.Name.Attribute", "$text-secondary"),
-)  # fmt: skip
+    ("Token.Comment", "$foreground-muted italic"),
+    ("Token.Keyword", "$text-primary"),
+    ("Token.Operator.Word", "$text-primary"),
+    ("Token.Literal.String", "$text-secondary"),
+    ("Token.Literal.Number", "$text-secondary"),
+    ("Token.Name.Function", "bold"),
+    ("Token.Name.Class", "bold"),
+    ("Token.Name.Tag", "$text-primary"),
+    ("Token.Name.Decorator", "$text-secondary"),
+    ("Token.Name.Attribute", "$text-secondary"),
+)
 # what a lexer may stumble over in text that is no code of its language; colours are an extra, the text is what matters
 _STUMBLES = (ValueError, LookupError, TypeError, AttributeError, RecursionError, re.error)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from textual import events, on
 from textual.actions import SkipAction
@@ -34,6 +34,7 @@ from imi_monitor.ui.panels.worktrees import WorktreesPanel, group_of, key_of
 from imi_monitor.ui.remembered import Remembered
 from imi_monitor.ui.widgets.lines import Lines
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
     from imi_monitor.engine import Engine

@@ -7,10 +7,10 @@ so that it is on the very first picture; everything that watches, asks or runs s
 from __future__ import annotations
 
 import gc
-from typing import TYPE_CHECKING
 
 from imi_monitor.ui.ahead import Ahead
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
@@ -52,13 +52,7 @@ def run(
 
         return Context(database=database, repo=repo)
 
-    app = ImiApp(
-        live,
-        surroundings,
-        read_only=read_only,
-        preferences=chosen,
-        first=first,
-    )
+    app = ImiApp(live, surroundings, read_only=read_only, preferences=chosen, first=first)
     app.painted = _collect_again
     return shown(app, recorded)
 

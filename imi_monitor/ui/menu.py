@@ -57,9 +57,14 @@ class Menu(ModalScreen[str | None]):
     ]
 
     def __init__(
-        self, title: str, entries: Sequence[Entry], *, search: bool = True, at: str = "",
+        self,
+        title: str,
+        entries: Sequence[Entry],
+        *,
+        search: bool = True,
+        at: str = "",
         peek: Callable[[str], None] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         self._title = title
         self._entries = tuple(entries)
@@ -104,8 +109,10 @@ class Menu(ModalScreen[str | None]):
 
     def _show(self, wanted: str) -> None:
         found = _found(self._entries, wanted)
-        self.lines.show([Row(entry.value or f"-{n}", (self._line(entry),)) for n, entry in enumerate(found)]
-                        or [Row("", (Content.styled("nothing is called that", cells.MUTED),))])  # fmt: skip
+        self.lines.show(
+            [Row(entry.value or f"-{n}", (self._line(entry),)) for n, entry in enumerate(found)]
+            or [Row("", (Content.styled("nothing is called that", cells.MUTED),))]
+        )
         first = self._at or next((entry.value for entry in found if entry.value), "")
         if first and (wanted or self.lines.cursor is None or not self._entry(self.lines.cursor)):
             self.lines.select(first)

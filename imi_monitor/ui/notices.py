@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import TYPE_CHECKING
 
 from imi_monitor import config
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.model.text import safe
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.model.news import News
     from imi_monitor.ui.guarded import GuardedApp

@@ -73,8 +73,9 @@ def _tmux(path: str, name: str, command: Sequence[str]) -> str:
         _show_pane(pane)
         return f"{safe(name)}: the pane that is already open there"
     # tmux expands formats in both, and `#(…)` there is a shell command
-    made = _run("tmux", "new-window", "-P", "-F", "#{pane_id}", "-n", _literal(safe(name, 40)), "-c", _literal(path),
-                *command).strip()  # fmt: skip
+    made = _run(
+        "tmux", "new-window", "-P", "-F", "#{pane_id}", "-n", _literal(safe(name, 40)), "-c", _literal(path), *command
+    ).strip()
     if not command:
         _run("tmux", "set-option", "-p", "-t", made, "@imi", path)
     return f"{safe(name)}: a new tmux window"
@@ -129,8 +130,13 @@ def _tmux_pane_of(path: str) -> str | None:
 
 def _follow(pane: str) -> None:
     """Bring a client along that looks at another session; without any client there is nobody to bring."""
-    subprocess.run(["tmux", "switch-client", "-t", pane], capture_output=True, timeout=_TIMEOUT,
-                   stdin=subprocess.DEVNULL, check=False)  # fmt: skip
+    subprocess.run(
+        ["tmux", "switch-client", "-t", pane],
+        capture_output=True,
+        timeout=_TIMEOUT,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
 
 
 # -- neither --------------------------------------------------------------------------------------------------------

@@ -64,9 +64,13 @@ class Sentry:
             try:
                 self._posted = subprocess.Popen(
                     ["sh", "-c", _SCRIPT, _for_stty(kept.attributes), LEAVE.replace("\x1b", "\\0033")],
-                    stdin=subprocess.PIPE, stdout=screen, stderr=subprocess.DEVNULL, bufsize=0, cwd="/",
+                    stdin=subprocess.PIPE,
+                    stdout=screen,
+                    stderr=subprocess.DEVNULL,
+                    bufsize=0,
+                    cwd="/",
                     start_new_session=True,
-                )  # fmt: skip
+                )
             finally:
                 os.close(screen)
 

@@ -14,13 +14,14 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, Any, cast
 
 from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
 
 from imi_monitor.terminal import MODES_OFF
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from textual.app import App
 
@@ -61,12 +62,7 @@ class TerminalDriver(LinuxDriver):
     """Textual's driver, with the ends it does not know of."""
 
     def __init__(
-        self,
-        app: App[Any],
-        *,
-        debug: bool = False,
-        mouse: bool = True,
-        size: tuple[int, int] | None = None,
+        self, app: App[Any], *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None
     ) -> None:
         super().__init__(app, debug=debug, mouse=mouse, size=size)
         self._file = cast("Any", Tolerant(cast("IO[str]", self._file), self._vanished))

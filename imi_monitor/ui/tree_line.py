@@ -99,8 +99,15 @@ def _plan(room: int, several: bool, names: int, owners: int, upstream: bool, inh
 def head(plan: Plan) -> Content:
     """The columns' names: the whole word, or a shorter one, but never a part of one."""
     parts = ["  ", cells.fit(" name", plan.name + 1)]
-    titles = (("owner", plan.owner), ("doing", plan.doing), ("", plan.hits), ("upstream,up", plan.upstream),
-              ("trunk", plan.trunk), ("changes", plan.counts), ("activity", plan.spark))  # fmt: skip
+    titles = (
+        ("owner", plan.owner),
+        ("doing", plan.doing),
+        ("", plan.hits),
+        ("upstream,up", plan.upstream),
+        ("trunk", plan.trunk),
+        ("changes", plan.counts),
+        ("activity", plan.spark),
+    )
     for names, width in titles:
         if width:
             title = next((name for name in names.split(",") if len(name) <= width), "")

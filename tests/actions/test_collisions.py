@@ -123,10 +123,7 @@ def test_what_makes_no_sense_is_refused(repo: Repo, trees: tuple[Repo, Repo, Rep
 
 
 def test_it_can_be_cancelled(repo: Repo, trees: tuple[Repo, Repo, Repo]) -> None:
-    with (
-        Context(str(repo.path), cancelled=lambda: True) as context,
-        pytest.raises(Refused, match="cancelled"),
-    ):
+    with Context(str(repo.path), cancelled=lambda: True) as context, pytest.raises(Refused, match="cancelled"):
         collisions.ACTIONS[0].run(context, Request("collisions", {}))
 
 

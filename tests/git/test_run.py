@@ -454,10 +454,7 @@ def test_cancelled(repo: Repo, shim: Callable[[str], Path]) -> None:
 
 @pytest.mark.parametrize(
     ("script", "code"),
-    [
-        ("exec head -c 1073741824 /dev/zero", "git-too-much"),
-        ("exec head -c 300000000 /dev/zero >&2", None),
-    ],
+    [("exec head -c 1073741824 /dev/zero", "git-too-much"), ("exec head -c 300000000 /dev/zero >&2", None)],
 )
 def test_a_flood_stays_small_in_memory(script: str, code: str | None, repo: Repo, shim: Callable[[str], Path]) -> None:
     # G5: 1 GB on stdout is cut at the cap, any amount on stderr is thrown away but for its end

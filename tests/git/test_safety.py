@@ -383,8 +383,7 @@ def test_nothing_that_trust_would_run_is_left_out_of_the_list(key: str, value: s
 
 
 @pytest.mark.parametrize(
-    "change",
-    ["new program", "other program", "new hook", "hook content", "hook mode", "hook elsewhere", "include"],
+    "change", ["new program", "other program", "new hook", "hook content", "hook mode", "hook elsewhere", "include"]
 )
 def test_trust_is_lost_when_what_would_run_changes(change: str, repo: Repo, tmp_path: Path) -> None:
     hook = repo.path / ".git" / "hooks" / "post-checkout"

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from imi_monitor import host, presence
 from imi_monitor.actions import claim, target
@@ -26,6 +26,7 @@ from imi_monitor.store import automatic_claims, claim_history, claims, db, takin
 from imi_monitor.store.automatic_claims import Mark
 from imi_monitor.store.granting import Wish
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
 

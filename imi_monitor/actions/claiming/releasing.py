@@ -27,10 +27,16 @@ def release(context: Context, request: Request, found: Target, claim: Claim | No
     who, number = claim_request.agent(context, request), claim_request.epoch(request)
     claim = refuse(context, request, found, claim, dirty)
     released, before = db.transact_lightly(
-        context.connection, taking.release, claim.repo_name, found.name, who,
-        claim.epoch if number is None else number, force=request.flag("force"), reason=request.text("reason"),
+        context.connection,
+        taking.release,
+        claim.repo_name,
+        found.name,
+        who,
+        claim.epoch if number is None else number,
+        force=request.flag("force"),
+        reason=request.text("reason"),
         outcome=request.text("outcome"),
-    )  # fmt: skip
+    )
     if not released:
         raise ownership.not_yours(context, found, before, who, number)
     return _outcome(context, request, found, before, who)

@@ -22,14 +22,33 @@ PROJECT: Final = "project"
 
 # Since which version Claude knows an event.
 _CLAUDE: Final = {
-    "SessionStart": (1, 0, 62), "UserPromptSubmit": (1, 0, 54), "PreToolUse": (1, 0, 38), "PermissionRequest": (2, 0, 45),
-    "PostToolUse": (1, 0, 38), "PostToolUseFailure": (2, 1, 197), "Notification": (1, 0, 38), "Stop": (1, 0, 38),
-    "StopFailure": (2, 1, 197), "SubagentStart": (2, 1, 197), "SubagentStop": (1, 0, 41), "PreCompact": (1, 0, 48),
-    "PostCompact": (2, 1, 197), "SessionEnd": (1, 0, 85),
-}  # fmt: skip
+    "SessionStart": (1, 0, 62),
+    "UserPromptSubmit": (1, 0, 54),
+    "PreToolUse": (1, 0, 38),
+    "PermissionRequest": (2, 0, 45),
+    "PostToolUse": (1, 0, 38),
+    "PostToolUseFailure": (2, 1, 197),
+    "Notification": (1, 0, 38),
+    "Stop": (1, 0, 38),
+    "StopFailure": (2, 1, 197),
+    "SubagentStart": (2, 1, 197),
+    "SubagentStop": (1, 0, 41),
+    "PreCompact": (1, 0, 48),
+    "PostCompact": (2, 1, 197),
+    "SessionEnd": (1, 0, 85),
+}
 _CLAUDE_WITH_MATCHER: Final = frozenset({"PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure"})
-_CODEX: Final = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PermissionRequest", "PostToolUse", "SubagentStart",
-                 "SubagentStop", "Stop", "SessionEnd")  # fmt: skip
+_CODEX: Final = (
+    "SessionStart",
+    "UserPromptSubmit",
+    "PreToolUse",
+    "PermissionRequest",
+    "PostToolUse",
+    "SubagentStart",
+    "SubagentStop",
+    "Stop",
+    "SessionEnd",
+)
 _GEMINI: Final = ("SessionStart", "BeforeAgent", "BeforeTool", "AfterTool", "Notification", "AfterAgent", "SessionEnd")
 
 
@@ -179,8 +198,9 @@ def _say(argv: Sequence[str]) -> str:
     import subprocess
 
     try:
-        done = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=10, check=False,
-                              stdin=subprocess.DEVNULL)  # fmt: skip
+        done = subprocess.run(
+            argv, capture_output=True, text=True, errors="replace", timeout=10, check=False, stdin=subprocess.DEVNULL
+        )
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout if done.returncode == 0 else ""

@@ -7,11 +7,11 @@ between stays, and `imi undo` makes a deleted one again at the commit it had.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from imi_monitor.model.errors import ImiError, Refused
 from imi_monitor.model.text import safe
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.removals.inspection import Look
     from imi_monitor.git.run import Git

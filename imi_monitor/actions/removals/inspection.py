@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from imi_monitor import host
 from imi_monitor.actions.removals import ignored, own_commits, placement
@@ -18,6 +17,7 @@ from imi_monitor.model.text import count, safe
 from imi_monitor.model.verdict import FORCE, NEVER, NOTE, SHOWN_NAMES, YES_REALLY, Reason, Verdict
 from imi_monitor.store import claims
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import TypeVar

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import TYPE_CHECKING
 
 from imi_monitor.actions.removals import placement
 from imi_monitor.model.errors import GitError
 from imi_monitor.model.text import count, safe
 from imi_monitor.model.verdict import NOTE
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict, dataclass, fields, replace
-from typing import TYPE_CHECKING
 
 from imi_monitor.actions.removals.trash_place import GITFILE
 from imi_monitor.git import parking
 from imi_monitor.model.errors import Refused, RegistryError
 from imi_monitor.model.text import safe
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.git.run import Git
 

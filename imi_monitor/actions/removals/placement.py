@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
 
 from imi_monitor import host, paths
 from imi_monitor.git import layout
@@ -15,6 +14,7 @@ from imi_monitor.model import names
 from imi_monitor.model.text import safe
 from imi_monitor.model.verdict import NEVER, Reason
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 

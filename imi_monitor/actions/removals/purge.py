@@ -11,7 +11,6 @@ import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from imi_monitor import host
 from imi_monitor.actions.removals import grace, restore, trash_place
@@ -21,6 +20,7 @@ from imi_monitor.model.errors import ImiError, Refused, RegistryError
 from imi_monitor.model.text import safe
 from imi_monitor.store import db, events, operations, trash
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
 
@@ -79,9 +79,14 @@ def delete_in_background(context: Context, purged: list[str]) -> None:
     # It leaves a child behind and returns at once, so that nobody has to wait for it or to bury it.
     with suppress(OSError, subprocess.SubprocessError):  # then the next command's recovery starts it
         subprocess.run(
-            argv, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=20,
+            argv,
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=20,
             check=False,
-        )  # fmt: skip
+        )
 
 
 def delete_now(connection: sqlite3.Connection, operation: operations.Operation) -> None:

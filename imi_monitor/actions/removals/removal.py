@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from imi_monitor import host
 from imi_monitor.actions.base import Request
@@ -21,6 +20,7 @@ from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
 from imi_monitor.model.verdict import Overrides, Reason, Verdict
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.removals.inspection import Look

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from imi_monitor import presence
 from imi_monitor.actions.removals import inspection, parcel, trash_place
@@ -17,6 +16,7 @@ from imi_monitor.model.errors import GitError, ImiError, Refused, RegistryError
 from imi_monitor.model.text import safe
 from imi_monitor.store import claims, db, events, operations, trash, worktrees
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
 
@@ -58,8 +58,13 @@ def _look_again(context: Context, look: Look, packed: Parcel, epoch: int, overri
         now = inspection.status_of(look.git, with_ignored=False)
         then = look.status
         same = (now.oid, now.branch, now.staged, now.unstaged, now.untracked, now.conflicted) == (
-            then.oid, then.branch, then.staged, then.unstaged, then.untracked, then.conflicted
-        )  # fmt: skip
+            then.oid,
+            then.branch,
+            then.staged,
+            then.unstaged,
+            then.untracked,
+            then.conflicted,
+        )
         if not same:
             raise Refused(
                 f"{safe(found.name)} changed while it was being looked at: look again and repeat", code="changed"
@@ -88,9 +93,16 @@ def _make_true(connection: sqlite3.Connection, packed: Parcel, operation: str, e
         worktrees.close_worktree(connection, packed.repo_name, packed.name, packed.how)
     claims.end(connection, packed.repo_name, packed.name, epoch=epoch, how="worktree_removed", by=packed.agent)
     trash.put(
-        connection, packed.id, packed.repo_name, packed.name,
-        path=packed.path, trash_path=packed.folder, by=packed.agent, how=packed.how, data=packed.data(),
-    )  # fmt: skip
+        connection,
+        packed.id,
+        packed.repo_name,
+        packed.name,
+        path=packed.path,
+        trash_path=packed.folder,
+        by=packed.agent,
+        how=packed.how,
+        data=packed.data(),
+    )
     about: dict[str, object] = {
         "path": packed.path,
         "branch": packed.branch,
@@ -173,9 +185,20 @@ def _before(operation: operations.Operation) -> claims.Claim:
     kept = operation.data["before"]
     assert isinstance(kept, dict)
     order = (
-        "repo_name", "worktree_name", "agent_id", "epoch", "task_id", "claimed_at", "heartbeat_at", "heartbeat_uptime",
-        "ttl_seconds", "host", "boot", "pid", "pid_started",
-    )  # fmt: skip
+        "repo_name",
+        "worktree_name",
+        "agent_id",
+        "epoch",
+        "task_id",
+        "claimed_at",
+        "heartbeat_at",
+        "heartbeat_uptime",
+        "ttl_seconds",
+        "host",
+        "boot",
+        "pid",
+        "pid_started",
+    )
     return claims.Claim(tuple(kept[name] for name in order), foreign=bool(kept["foreign"]))
 
 

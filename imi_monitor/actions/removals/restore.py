@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from imi_monitor.actions.removals import parcel, trash_place
 from imi_monitor.actions.removals.parcel import Parcel
@@ -20,6 +19,7 @@ from imi_monitor.model.errors import ImiError, Refused, RegistryError
 from imi_monitor.model.text import safe
 from imi_monitor.store import db, events, operations, trash, worktrees
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
 

@@ -9,8 +9,8 @@ import os
 import shutil
 import stat
 import sys
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from imi_monitor.git import layout
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.target import Target
 

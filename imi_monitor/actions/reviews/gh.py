@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
 
 from imi_monitor.git.environ import environment, search_path
 from imi_monitor.git.spawn import spawn
@@ -13,6 +12,7 @@ from imi_monitor.model.names import branch_problem
 from imi_monitor.model.pull_request import MERGE, Mention, PullRequest, is_owner
 from imi_monitor.model.redact import shown
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 

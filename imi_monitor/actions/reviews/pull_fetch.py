@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from imi_monitor.actions.reviews.located import Located, Tracking
 from imi_monitor.model import address
@@ -12,6 +11,7 @@ from imi_monitor.model.pull_request import PullRequest
 from imi_monitor.model.redact import redact
 from imi_monitor.model.text import safe
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.reviews.located import Offer

@@ -7,7 +7,6 @@ without it, on any forge, and from any fork.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from imi_monitor.actions import target
 from imi_monitor.actions.reviews import gh, pull_fetch
@@ -17,6 +16,7 @@ from imi_monitor.model.errors import GitError, Refused
 from imi_monitor.model.pull_request import Mention, PullRequest
 from imi_monitor.model.text import safe
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.reviews.located import Located

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import TYPE_CHECKING
 
 from imi_monitor.model.errors import GitError, Refused
 from imi_monitor.model.names import branch_problem
 from imi_monitor.model.text import safe
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 

@@ -6,8 +6,6 @@ post_create commands (`npm install`) run only if it comes from the repository it
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from imi_monitor.actions import target
 from imi_monitor.actions.creation import creating, existing
 from imi_monitor.actions.creation.plan import Plan
@@ -16,6 +14,7 @@ from imi_monitor.actions.reviews.located import strangers_git
 from imi_monitor.git import layout
 from imi_monitor.model.errors import Refused
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.base import Outcome
     from imi_monitor.actions.context import Context

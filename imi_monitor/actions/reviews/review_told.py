@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from imi_monitor.actions.base import Outcome
 from imi_monitor.actions.reviews import review_branch
 from imi_monitor.model.redact import redact
 from imi_monitor.model.text import count, safe
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.creation.plan import Plan
     from imi_monitor.actions.reviews.located import Located

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from imi_monitor.actions.claiming import ownership
 from imi_monitor.actions.reviews.located import strangers_git
@@ -13,6 +12,7 @@ from imi_monitor.model.errors import GitError, Refused
 from imi_monitor.model.text import count, safe
 from imi_monitor.store import claims, db, events, worktrees
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
 
@@ -127,12 +127,7 @@ def _refuse_dirty(git: Git, found: Target, head: str, sha: str) -> None:
 
 
 def _cannot(
-    found: Target,
-    why: str,
-    *,
-    code: str,
-    details: tuple[str, ...] = (),
-    data: dict[str, object] | None = None,
+    found: Target, why: str, *, code: str, details: tuple[str, ...] = (), data: dict[str, object] | None = None
 ) -> Refused:
     return Refused(
         f"{safe(found.name)} stays as it is, {why}",

@@ -112,10 +112,19 @@ def _environment(worktree_path: str, worktree_name: str, repo_name: str) -> dict
 
 _MISLEADING = frozenset(
     (
-        "GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX",
-        "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_CEILING_DIRECTORIES", "IMI_CD_FILE", "IMI_SHELL",
+        "GIT_DIR",
+        "GIT_WORK_TREE",
+        "GIT_COMMON_DIR",
+        "GIT_INDEX_FILE",
+        "GIT_OBJECT_DIRECTORY",
+        "GIT_PREFIX",
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+        "GIT_NAMESPACE",
+        "GIT_CEILING_DIRECTORIES",
+        "IMI_CD_FILE",
+        "IMI_SHELL",
     )
-)  # fmt: skip
+)
 
 
 class _Tail:

@@ -6,12 +6,12 @@ Names of worktrees are asked for while a person types (`imi completion names`); 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from imi_monitor import actions
 from imi_monitor.actions.base import GLOBALS, Option
 from imi_monitor.actions.fronts import FRONTS
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.base import Action
 

@@ -7,10 +7,32 @@ from __future__ import annotations
 
 # Asked by agents all day and never giving a path: they are spared the temporary file.
 WITHOUT_PATH = (
-    "claim", "heartbeat", "verify-lock", "check-lock", "release", "claims", "queue", "list", "ls", "status", "events", "diff",
-    "log", "collisions", "reset-terminal",
-    "sync", "trust", "doctor", "paths", "config", "shell-init", "completion", "types", "help", "watch",
-)  # fmt: skip
+    "claim",
+    "heartbeat",
+    "verify-lock",
+    "check-lock",
+    "release",
+    "claims",
+    "queue",
+    "list",
+    "ls",
+    "status",
+    "events",
+    "diff",
+    "log",
+    "collisions",
+    "reset-terminal",
+    "sync",
+    "trust",
+    "doctor",
+    "paths",
+    "config",
+    "shell-init",
+    "completion",
+    "types",
+    "help",
+    "watch",
+)
 
 # IMI_SHELL tells `imi doctor` that it was called by the function; not exported, or whatever is started from that shell would
 # say so too. `command` and `builtin` because people alias rm and cd; no `local x=$(…)`, which would hide a failure; `|| :` and

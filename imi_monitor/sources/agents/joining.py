@@ -138,10 +138,19 @@ def as_agent(one: Sighting, key: Key | None, now: datetime) -> Seen:
     truth = decide(one.evidence, one.alive, now, last_alive=one.last_alive)
     ident = one.session if one.session is not None else f"pid:{one.pid}"
     agent = Agent(
-        id=f"{one.cli}:{ident}", cli=one.cli, name=one.cli, key=key, cwd=one.cwd, session=one.session, pid=one.pid,
-        pid_started=one.pid_started, truth=truth, facts=one.facts,
-        seen_at=max((each.at for each in one.evidence), default=None), suspended=one.suspended and not truth.ended,
-    )  # fmt: skip
+        id=f"{one.cli}:{ident}",
+        cli=one.cli,
+        name=one.cli,
+        key=key,
+        cwd=one.cwd,
+        session=one.session,
+        pid=one.pid,
+        pid_started=one.pid_started,
+        truth=truth,
+        facts=one.facts,
+        seen_at=max((each.at for each in one.evidence), default=None),
+        suspended=one.suspended and not truth.ended,
+    )
     return Seen(agent, one.news)
 
 

@@ -11,10 +11,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 _POSIX = {
-    "alpha": "a-zA-Z", "digit": "0-9", "alnum": "a-zA-Z0-9", "upper": "A-Z", "lower": "a-z", "space": r"\s",
-    "xdigit": "0-9a-fA-F", "word": r"\w", "punct": r"!-/:-@\[-`{-~", "blank": r" \t", "cntrl": r"\x00-\x1f\x7f",
-    "graph": "!-~", "print": " -~",
-}  # fmt: skip
+    "alpha": "a-zA-Z",
+    "digit": "0-9",
+    "alnum": "a-zA-Z0-9",
+    "upper": "A-Z",
+    "lower": "a-z",
+    "space": r"\s",
+    "xdigit": "0-9a-fA-F",
+    "word": r"\w",
+    "punct": r"!-/:-@\[-`{-~",
+    "blank": r" \t",
+    "cntrl": r"\x00-\x1f\x7f",
+    "graph": "!-~",
+    "print": " -~",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,10 +133,15 @@ class Watchfiles:
         turn = 0
         while True:
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "imi_monitor.sources.files.watchfiles_child",
-                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
-                start_new_session=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-            )  # fmt: skip
+                sys.executable,
+                "-m",
+                "imi_monitor.sources.files.watchfiles_child",
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL,
+                start_new_session=True,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            )
             if self._plans:
                 self._send_add(self._plans)
                 self._pending = {}

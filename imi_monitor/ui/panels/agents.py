@@ -17,11 +17,7 @@ from imi_monitor.ui.widgets.lines import Row
 _AGENT = "agent\0"
 
 # state of a claim -> glyph, colour, the word, in the order in which they need a person
-_CLAIMS = {
-    "dead": ("✗", "$error", "dead"),
-    "stale": ("◌", "$warning", "silent"),
-    "held": ("·", cells.MUTED, "holds"),
-}
+_CLAIMS = {"dead": ("✗", "$error", "dead"), "stale": ("◌", "$warning", "silent"), "held": ("·", cells.MUTED, "holds")}
 
 
 class AgentsPanel(Panel):
@@ -42,15 +38,21 @@ class AgentsPanel(Panel):
         plan = agent_line.plan(self.room, names, keys, several=len(snapshot.repositories) > 1)
         self._stacked = plan.stacked
         rows = [
-            self.row(_AGENT + one.id, (one, plan, self.age(one.truth.since, now) if one.truth.since else ""),
-                     lambda one=one: agent_line.lines(one, plan, now))  # type: ignore[misc]
+            self.row(
+                _AGENT + one.id,
+                (one, plan, self.age(one.truth.since, now) if one.truth.since else ""),
+                lambda one=one: agent_line.lines(one, plan, now),  # type: ignore[misc]
+            )
             for one in agents
-        ]  # fmt: skip
+        ]
         rows += [
-            self.row(f"{one.key.repo}\0{one.key.worktree}", (one, plan, ages),
-                     lambda one=one, ages=ages: _claim(one, plan, ages))  # type: ignore[misc]
+            self.row(
+                f"{one.key.repo}\0{one.key.worktree}",
+                (one, plan, ages),
+                lambda one=one, ages=ages: _claim(one, plan, ages),  # type: ignore[misc]
+            )
             for one, ages in ((one, self._ages(one, now)) for one in claims)
-        ]  # fmt: skip
+        ]
         return rows + [
             Row(f"wait {one.key.repo} {one.key.worktree} {one.place}", _in_line(one)) for one in snapshot.waiting
         ]

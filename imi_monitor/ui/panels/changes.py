@@ -34,10 +34,13 @@ class ChangesPanel(Panel):
             lines = tuple(c for c in lines if (c.repo, c.worktree) == (self.only.repo, self.only.worktree))
         room = self.room
         return [
-            self.row(f"{line.at} {line.worktree} {line.path} {line.kind}", (line, room),
-                     lambda line=line: (cells.change(line, room),))  # type: ignore[misc]
+            self.row(
+                f"{line.at} {line.worktree} {line.path} {line.kind}",
+                (line, room),
+                lambda line=line: (cells.change(line, room),),  # type: ignore[misc]
+            )
             for line in lines[-_SHOWN:]
-        ]  # fmt: skip
+        ]
 
     def empty_text(self, snapshot: Snapshot) -> str:
         return f"no file of {safe(self.only.worktree)} has changed since the start" if self.only else self.empty

@@ -91,10 +91,13 @@ class GitPanel(Panel):
             return [Row("clean", (_clean(tree),))]
         room, beside = self.room, cells.beside(shared, state.files)
         return [
-            self.row(f"file {entry.path}", (entry, room, beside, shared.get(entry.path)),
-                     lambda entry=entry: (cells.file(entry, room, shared.get(entry.path), beside),))  # type: ignore[misc]
+            self.row(
+                f"file {entry.path}",
+                (entry, room, beside, shared.get(entry.path)),
+                lambda entry=entry: (cells.file(entry, room, shared.get(entry.path), beside),),  # type: ignore[misc]
+            )
             for entry in state.files
-        ]  # fmt: skip
+        ]
 
 
 def _clean(tree: Worktree) -> Content:

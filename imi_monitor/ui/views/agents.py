@@ -75,9 +75,12 @@ class AgentsView(FilteredView, OfAgentView):
         found = [agent for agent in self.agents if agent_filter.matches(agent, self.wanted)]
         lines = self.query_one(Lines)
         plan = agent_line.plan(
-            max(20, lines.room), [one.name for one in found], [one.key for one in found],
-            several=len(snapshot.repositories) > 1, lead=True,
-        )  # fmt: skip
+            max(20, lines.room),
+            [one.name for one in found],
+            [one.key for one in found],
+            several=len(snapshot.repositories) > 1,
+            lead=True,
+        )
         trees = {tree.key: tree for tree in snapshot.worktrees}
         rows = list(_rows(found, trees, plan, now))
         self.set_title(self._title(found, snapshot))

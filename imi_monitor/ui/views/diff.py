@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Event
-from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
@@ -25,6 +24,7 @@ from imi_monitor.ui.diff_rows import Rows
 from imi_monitor.ui.views.sheets import SheetView
 from imi_monitor.ui.widgets.sheet import Sheet
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.target import Target

@@ -44,10 +44,7 @@ class EventsView(FilteredView):
     key_shown = "t"
     label = "Events"
     help = "the log of everything that happened, with a filter"
-    BINDINGS = [
-        FILTER,
-        Binding("f", "only_this", "Only the selected"),
-    ]
+    BINDINGS = [FILTER, Binding("f", "only_this", "Only the selected")]
 
     def on_mount(self) -> None:
         self._asking: Asking[Page] = Asking(self, self._read)

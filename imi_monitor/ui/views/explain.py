@@ -64,9 +64,14 @@ def title(agent: Agent, now: datetime) -> Content:
     """`◆ gemini-2 · feat-ui  waits 2m`."""
     where = f" · {safe(agent.key.worktree, 40)}" if agent.key else ""
     span = agent_cells.span(agent, now)
-    parts = [agent_cells.glyph(agent), Content.styled(f" {safe(agent.name, 40)}", "bold"), Content(where), Content("  "),
-             Content.styled(agent_cells.word(agent), agent_cells.style(agent)),
-             Content.styled(f" {span}" if span else "", MUTED)]  # fmt: skip
+    parts = [
+        agent_cells.glyph(agent),
+        Content.styled(f" {safe(agent.name, 40)}", "bold"),
+        Content(where),
+        Content("  "),
+        Content.styled(agent_cells.word(agent), agent_cells.style(agent)),
+        Content.styled(f" {span}" if span else "", MUTED),
+    ]
     return Content("").join(parts)
 
 
@@ -129,8 +134,14 @@ def _evidence(one: Evidence, now: datetime, width: int, style: str = "") -> Iter
     others = "/".join(sorted(_word(state) for state in one.or_else))
     state = _word(one.state) + (f" or {others}" if others else "")
     age = "now" if one.standing else cells.age(one.at, now)
-    head = [Content("  "), cells.text(safe(one.source, 20), _SOURCE, style or "bold"), Content(" "),
-            cells.text(state, _STATE, style), cells.text(age, _AGE, MUTED, right=True), Content("  ")]  # fmt: skip
+    head = [
+        Content("  "),
+        cells.text(safe(one.source, 20), _SOURCE, style or "bold"),
+        Content(" "),
+        cells.text(state, _STATE, style),
+        cells.text(age, _AGE, MUTED, right=True),
+        Content("  "),
+    ]
     tool = f" ({one.tool})" if one.tool else ""
     detail = f": {one.detail}" if one.detail and one.detail not in one.says else ""
     says = safe(f"{one.says}{detail}{tool}", 600)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from threading import Event
-from typing import TYPE_CHECKING
 
 from textual.binding import Binding
 from textual.content import Content
@@ -20,6 +19,7 @@ from imi_monitor.ui.file_rows import Details, FileRow, rows
 from imi_monitor.ui.views.diff import DiffView
 from imi_monitor.ui.views.sheets import ThingsView
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.target import Target
@@ -36,10 +36,7 @@ class FilesView(ThingsView[Details, FileRow]):
     label = "Files"
     help = "the files the selected worktree changed: lines, age, who, and who else touches them"
 
-    BINDINGS = [
-        Binding("enter", "choose", "Diff"),
-        Binding("e", "edit", "Editor"),
-    ]
+    BINDINGS = [Binding("enter", "choose", "Diff"), Binding("e", "edit", "Editor")]
 
     def __init__(self, key: Key | None, surroundings: Surroundings) -> None:
         super().__init__(key, surroundings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from threading import Event
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from textual import on
 from textual.binding import Binding
@@ -21,6 +21,7 @@ from imi_monitor.ui.views.diff import DiffView, OfCommit
 from imi_monitor.ui.views.sheets import ThingsView
 from imi_monitor.ui.widgets.sheet import Sheet
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.target import Target
@@ -55,9 +56,7 @@ class LogView(ThingsView[Piece, Drawn]):
     label = "Log"
     help = "the commits of the selected worktree's branch, its own first, then those of the trunk"
 
-    BINDINGS = [
-        Binding("enter", "choose", "What it did"),
-    ]
+    BINDINGS = [Binding("enter", "choose", "What it did")]
 
     def __init__(self, key: Key | None, surroundings: Surroundings) -> None:
         super().__init__(key, surroundings)

@@ -37,8 +37,16 @@ from imi_monitor.ui.widgets.lines import Lines, Row
 MOST = 300  # lines held; all of it is told by `imi session show`
 _EVERY = 0.4  # seconds between two looks at the registry, one small question each
 _MOST_TEXT = 4  # lines that one message takes
-_STYLES = {"prompt": "bold $primary", "asks": "bold $warning", "failed": "$error", "tool": "$accent", "done": "$success",
-           "wrote": "$success", "process gone": "$error", "interrupted": "$error"}  # fmt: skip
+_STYLES = {
+    "prompt": "bold $primary",
+    "asks": "bold $warning",
+    "failed": "$error",
+    "tool": "$accent",
+    "done": "$success",
+    "wrote": "$success",
+    "process gone": "$error",
+    "interrupted": "$error",
+}
 _OUTCOMES = {
     "failure": ("✗", "$error"),
     "cancelled": ("–", MUTED),
@@ -59,8 +67,12 @@ class Told:
 
 
 class Peek(OfAgentView, ModalScreen[None]):
-    BINDINGS = [*OTHERS, WAITING, Binding("space", "leave", "Close", id="peek"),
-                Binding("E", "explain", "Explain", id="explain")]  # fmt: skip
+    BINDINGS = [
+        *OTHERS,
+        WAITING,
+        Binding("space", "leave", "Close", id="peek"),
+        Binding("E", "explain", "Explain", id="explain"),
+    ]
 
     def compose(self) -> ComposeResult:
         with Vertical(id="peek-window"):

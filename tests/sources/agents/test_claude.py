@@ -11,16 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from imi_monitor.model.agent import (
-    CANCELLED,
-    COMPLETED,
-    FAILED,
-    PLANNING,
-    RUNNING,
-    UNKNOWN,
-    WAITING,
-    Agent,
-)
+from imi_monitor.model.agent import CANCELLED, COMPLETED, FAILED, PLANNING, RUNNING, UNKNOWN, WAITING, Agent
 from tests.sources.agents.claude_kit import Scene
 from tests.sources.agents.fakes.claude import Claude
 

@@ -434,8 +434,7 @@ def test_questions_to_us_are_left_alone(server: Callable[[str], Server], tmp_pat
 
 
 @pytest.mark.parametrize(
-    "status",
-    [None, 3, [], "idle", {}, {"type": "dancing"}, {"type": ["idle"]}, {"type": "notLoaded"}],
+    "status", [None, 3, [], "idle", {}, {"type": "dancing"}, {"type": ["idle"]}, {"type": "notLoaded"}]
 )
 def test_an_unknown_status_says_nothing(server: Callable[[str], Server], tmp_path: Path, status: object) -> None:
     theirs = server("")

@@ -21,18 +21,7 @@ from imi_monitor.sources.agents.base import Sighting
 from imi_monitor.sources.agents.copilot import reader as copilot
 from imi_monitor.sources.agents.processes.scan import Scan
 from tests.sources.agents.running import SHELL, named, script, soon
-from tests.sources.agents.seen import (
-    FAKES,
-    FIXTURES,
-    Driven,
-    driven,
-    look_twice,
-    process,
-    python,
-    steps,
-    truth,
-    world,
-)
+from tests.sources.agents.seen import FAKES, FIXTURES, Driven, driven, look_twice, process, python, steps, truth, world
 
 SCENARIOS = sorted(path.stem for path in (FIXTURES / "copilot").glob("*.jsonl"))
 SESSION = "20c1825b-1a19-4e40-b339-6b0d3bc410fd"

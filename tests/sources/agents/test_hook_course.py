@@ -10,14 +10,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from imi_monitor.model.agent import (
-    CANCELLED,
-    COMPLETED,
-    FAILED,
-    PLANNING,
-    RUNNING,
-    WAITING,
-)
+from imi_monitor.model.agent import CANCELLED, COMPLETED, FAILED, PLANNING, RUNNING, WAITING
 from imi_monitor.sources.agents.hooks.course import Course
 from imi_monitor.sources.agents.hooks.evidence import evidence_of
 from imi_monitor.sources.agents.hooks.records import Record

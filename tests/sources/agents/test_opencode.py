@@ -25,18 +25,7 @@ from imi_monitor.sources.agents.opencode import reader as opencode
 from imi_monitor.sources.agents.processes.scan import Scan
 from tests.sources.agents.fakes.opencode import open_book, put
 from tests.sources.agents.running import named, soon
-from tests.sources.agents.seen import (
-    FAKES,
-    FIXTURES,
-    Driven,
-    driven,
-    look_twice,
-    process,
-    python,
-    steps,
-    truth,
-    world,
-)
+from tests.sources.agents.seen import FAKES, FIXTURES, Driven, driven, look_twice, process, python, steps, truth, world
 
 SCENARIOS = sorted(path.stem for path in (FIXTURES / "opencode").glob("*.jsonl"))
 

@@ -138,24 +138,35 @@ class History:
             self._news.append(Happened("completed", turn, at))
         news, self._news = tuple(self._news), []
         return Sighting(
-            cli="aider", session=self.session, cwd=life.process.cwd if life.process else self.root,
+            cli="aider",
+            session=self.session,
+            cwd=life.process.cwd if life.process else self.root,
             pid=life.process.pid if life.process else None,
             pid_started=life.process.started if life.process else None,
-            alive=life.alive, last_alive=None if life.until is None else loose.at(life.until),
-            evidence=(told,), facts=self._facts(course), news=news,
-        )  # fmt: skip
+            alive=life.alive,
+            last_alive=None if life.until is None else loose.at(life.until),
+            evidence=(told,),
+            facts=self._facts(course),
+            news=news,
+        )
 
     def _facts(self, course: Course) -> Facts:
         tokens = course.tokens
         sent = tokens.get("sent")
         return Facts(
-            version=course.version, model=course.model, started_at=course.started_at,
-            ended_at=loose.at(self.moved_at) if course.left else None, turn_at=self._turn_at, prompt=course.prompt,
+            version=course.version,
+            model=course.model,
+            started_at=course.started_at,
+            ended_at=loose.at(self.moved_at) if course.left else None,
+            turn_at=self._turn_at,
+            prompt=course.prompt,
             last_message=course.last_message,
             tokens_in=None if sent is None else max(0, sent - tokens.get("cache hit", 0)),
-            tokens_out=tokens.get("received"), tokens_cached=tokens.get("cache hit"), cost_usd=course.cost,
+            tokens_out=tokens.get("received"),
+            tokens_cached=tokens.get("cache hit"),
+            cost_usd=course.cost,
             files=tuple(course.files),
-        )  # fmt: skip
+        )
 
 
 def _name(path: str, started: str) -> str:

@@ -159,9 +159,8 @@ class Household:
         fitting = [
             one
             for one in self.sessions.values()
-            if one.life.entry is None and not one.registers and one.last_at >= began
-            and there in map(real, one.cwds)
-        ]  # fmt: skip
+            if one.life.entry is None and not one.registers and one.last_at >= began and there in map(real, one.cwds)
+        ]
         if not fitting:
             return False
         session = max(fitting, key=lambda one: one.last_at)

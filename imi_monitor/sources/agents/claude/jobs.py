@@ -93,7 +93,13 @@ def _job(ident: str, found: object, mark: int) -> Job | None:
     if session is None:
         return None
     return Job(
-        ident, session, loose.path(told.get("cwd")), loose.text(told.get("state"), 40), loose.text(told.get("detail"), 300),
-        loose.text(told.get("needs"), 300), loose.text(told.get("name"), 200), loose.text(told.get("cliVersion"), 40),
+        ident,
+        session,
+        loose.path(told.get("cwd")),
+        loose.text(told.get("state"), 40),
+        loose.text(told.get("detail"), 300),
+        loose.text(told.get("needs"), 300),
+        loose.text(told.get("name"), 200),
+        loose.text(told.get("cliVersion"), 40),
         loose.moment(told.get("updatedAt")) or times.stamp(datetime.fromtimestamp(mark / 1e9, UTC)),
-    )  # fmt: skip
+    )

@@ -112,15 +112,24 @@ def entry_of(file: str, found: object) -> Entry | None:
     status = told.get("status")
     pane = _PANE.search(loose.text(told.get("tmux"), 200) or "")
     return Entry(
-        file=f"sessions/{file}", pid=pid, session=session, cwd=cwd,
-        proc_start=loose.text(told.get("procStart"), 100), started_at=loose.moment(told.get("startedAt")),
-        status=loose.text(status, 40), status_known=status is None or status in ("busy", "waiting", "shell", "idle"),
+        file=f"sessions/{file}",
+        pid=pid,
+        session=session,
+        cwd=cwd,
+        proc_start=loose.text(told.get("procStart"), 100),
+        started_at=loose.moment(told.get("startedAt")),
+        status=loose.text(status, 40),
+        status_known=status is None or status in ("busy", "waiting", "shell", "idle"),
         waiting_for=loose.text(told.get("waitingFor"), 100),
         at=loose.moment(told.get("statusUpdatedAt")) or loose.moment(told.get("updatedAt")),
-        version=loose.text(told.get("version"), 40), kind=loose.text(told.get("kind"), 40),
-        entrypoint=loose.text(told.get("entrypoint"), 40), domain=loose.text(told.get("pidDomain"), 300),
-        pane=pane[0] if pane else None, name=loose.text(told.get("name"), 200), job=loose.text(told.get("jobId"), 100),
-    )  # fmt: skip
+        version=loose.text(told.get("version"), 40),
+        kind=loose.text(told.get("kind"), 40),
+        entrypoint=loose.text(told.get("entrypoint"), 40),
+        domain=loose.text(told.get("pidDomain"), 300),
+        pane=pane[0] if pane else None,
+        name=loose.text(told.get("name"), 200),
+        job=loose.text(told.get("jobId"), 100),
+    )
 
 
 def lives(entry: Entry, world: World, proven: set[str]) -> bool | None:

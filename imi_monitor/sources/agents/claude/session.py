@@ -143,8 +143,18 @@ class Session:
         """What is so, made anew when something changed or `seen` did; its news are told once. Nothing of it is otherwise
         as long as it is not `moved`."""
         entry, life = self.life.entry, self.life
-        key = (cwd, seen, entry, life.listed, life.alive, life.last_alive, life.pid, self.job,
-               self.transcript and self.transcript.readings, self.subagents and self.subagents.readings)  # fmt: skip
+        key = (
+            cwd,
+            seen,
+            entry,
+            life.listed,
+            life.alive,
+            life.last_alive,
+            life.pid,
+            self.job,
+            self.transcript and self.transcript.readings,
+            self.subagents and self.subagents.readings,
+        )
         if self._sighting is None or key != self._key or self._news:
             self._key = key
             self._sighting = self._made(cwd)
@@ -155,9 +165,16 @@ class Session:
     def _made(self, cwd: str) -> Sighting:
         life = self.life
         return Sighting(
-            "claude", self.ident, cwd, life.pid, life.pid_started, life.alive, life.last_alive,
-            tuple(self._evidence()), self._facts(),
-        )  # fmt: skip
+            "claude",
+            self.ident,
+            cwd,
+            life.pid,
+            life.pid_started,
+            life.alive,
+            life.last_alive,
+            tuple(self._evidence()),
+            self._facts(),
+        )
 
     # -- what it says -------------------------------------------------------------------------------------------------
 
@@ -203,8 +220,14 @@ class Session:
     def _facts(self) -> Facts:
         entry, talk = self.life.entry, self.transcript.talk if self.transcript else None
         named = (talk and talk.title) or (self.job and self.job.name) or (entry and entry.name) or None
-        facts = Facts(version=self.version, title=named, started_at=entry.started_at if entry else None,
-                      tmux=entry.pane if entry else None, subagents=self._at_work(), format_note=self._note())  # fmt: skip
+        facts = Facts(
+            version=self.version,
+            title=named,
+            started_at=entry.started_at if entry else None,
+            tmux=entry.pane if entry else None,
+            subagents=self._at_work(),
+            format_note=self._note(),
+        )
         return self._with_talk(facts) if self.transcript else facts
 
     def _with_talk(self, facts: Facts) -> Facts:
@@ -215,11 +238,20 @@ class Session:
         below = self.subagents.files if self.subagents else ()
         files = tuple(dict.fromkeys((*below, *self.transcript.files)))[-_MOST_FILES:]
         return replace(
-            facts, model=talk.model, branch=talk.branch, turn_at=talk.turn_at, prompt=talk.prompt,
-            last_message=talk.last_message, tokens_in=fresh, tokens_out=out, tokens_cached=cached, cost_usd=talk.cost,
-            context_used=talk.usage.context, files=files,
+            facts,
+            model=talk.model,
+            branch=talk.branch,
+            turn_at=talk.turn_at,
+            prompt=talk.prompt,
+            last_message=talk.last_message,
+            tokens_in=fresh,
+            tokens_out=out,
+            tokens_cached=cached,
+            cost_usd=talk.cost,
+            context_used=talk.usage.context,
+            files=files,
             ended_at=None if self.life.alive else self.life.went_on_at or talk.ended_at,
-        )  # fmt: skip
+        )
 
     def _at_work(self) -> int | None:
         if self.subagents is None:

@@ -16,9 +16,22 @@ from imi_monitor.sources.agents.base import AgentProcess, Sighting, World
 _PATIENCE = 2.0
 _HELPERS = frozenset({"bg-pty-host", "bg-spare", "daemon"})
 _NO_AGENTS = _HELPERS | {  # commands that are no session of their own
-    "agents", "attach", "auth", "config", "doctor", "install", "logs", "mcp", "migrate-installer", "plugin", "rm",
-    "setup-token", "stop", "update", "upgrade",
-}  # fmt: skip
+    "agents",
+    "attach",
+    "auth",
+    "config",
+    "doctor",
+    "install",
+    "logs",
+    "mcp",
+    "migrate-installer",
+    "plugin",
+    "rm",
+    "setup-token",
+    "stop",
+    "update",
+    "upgrade",
+}
 _PRINTS = frozenset({"-p", "--print"})
 _ANSWERS = frozenset({"-v", "--version", "-h", "--help"})
 

@@ -123,8 +123,11 @@ class Talk:
                 setattr(self, name, getattr(earlier, name))
         if self._state is None:
             self._state, self._since, self._says, self._detail = (
-                earlier._state, earlier._since, earlier._says, earlier._detail,
-            )  # fmt: skip
+                earlier._state,
+                earlier._since,
+                earlier._says,
+                earlier._detail,
+            )
             self.calls.open, self._unanswered = earlier.calls.open, earlier._unanswered
         self.calls.background = earlier.calls.background | self.calls.background
 

@@ -261,12 +261,24 @@ class Course:
     def facts(self, title: str | None) -> Facts:
         context, usage = self.context, self.usage
         return Facts(
-            version=context.version, model=context.model, title=title, branch=context.branch,
-            started_at=context.started_at, ended_at=self.ended_at, turn_at=self.turn_at, prompt=self.prompt,
-            last_message=self.message, tokens_in=usage.fresh, tokens_out=usage.out, tokens_cached=usage.cached,
-            context_used=usage.context, context_size=usage.window, files=tuple(self.files), parent=context.parent,
+            version=context.version,
+            model=context.model,
+            title=title,
+            branch=context.branch,
+            started_at=context.started_at,
+            ended_at=self.ended_at,
+            turn_at=self.turn_at,
+            prompt=self.prompt,
+            last_message=self.message,
+            tokens_in=usage.fresh,
+            tokens_out=usage.out,
+            tokens_cached=usage.cached,
+            context_used=usage.context,
+            context_size=usage.window,
+            files=tuple(self.files),
+            parent=context.parent,
             format_note=self._note(),
-        )  # fmt: skip
+        )
 
     def _note(self) -> str | None:
         if not self.strange:

@@ -22,9 +22,15 @@ _TIMEOUT = 0.25  # of one question; it answers in less than a millisecond
 _FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 60.0
 _MOST_READ = 60  # threads of one look
 _NOISE = (
-    "thread/started", "thread/closed", "thread/name/updated", "account/rateLimits/updated", "skills/changed",
-    "configWarning", "remoteControl/status/changed", "mcpServer/startupStatus/updated",
-)  # fmt: skip
+    "thread/started",
+    "thread/closed",
+    "thread/name/updated",
+    "account/rateLimits/updated",
+    "skills/changed",
+    "configWarning",
+    "remoteControl/status/changed",
+    "mcpServer/startupStatus/updated",
+)
 _WAITS = {"waitingOnApproval": "approval", "waitingOnUserInput": "an answer"}
 
 

@@ -58,9 +58,12 @@ def _listed(row: dict[str, object]) -> Listed | None:
     if ident is None:
         return None
     return Listed(
-        ident, loose.path(row.get("rollout_path")), loose.path(row.get("cwd")),
-        loose.one_line(loose.text(row.get("name")) or loose.text(row.get("title"))), bool(row.get("archived")),
-    )  # fmt: skip
+        ident,
+        loose.path(row.get("rollout_path")),
+        loose.path(row.get("cwd")),
+        loose.one_line(loose.text(row.get("name")) or loose.text(row.get("title"))),
+        bool(row.get("archived")),
+    )
 
 
 def _newest(home: str, name: str) -> str | None:

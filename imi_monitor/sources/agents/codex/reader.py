@@ -159,8 +159,14 @@ class CodexReader:
         status = self._daemon.statuses.get(thread.id)
         working = thread.course.working or (status is not None and status.state not in RESTING)
         terminal = bool(_TERMINALS.search(thread.course.context.originator or ""))
-        return Candidate(thread.id, self._place(thread.cwd, world) or "", thread.heard_at, working, terminal,
-                         thread.unseen.left_by(thread.heard_at))  # fmt: skip
+        return Candidate(
+            thread.id,
+            self._place(thread.cwd, world) or "",
+            thread.heard_at,
+            working,
+            terminal,
+            thread.unseen.left_by(thread.heard_at),
+        )
 
     # -- the daemon ---------------------------------------------------------------------------------------------------
 
@@ -229,10 +235,17 @@ class CodexReader:
             format_note=facts.format_note or self._daemon.note,
         )
         return Sighting(
-            cli=self.cli, session=thread.id, cwd=thread.cwd, pid=life.pid, pid_started=life.started, alive=life.alive,
+            cli=self.cli,
+            session=thread.id,
+            cwd=thread.cwd,
+            pid=life.pid,
+            pid_started=life.started,
+            alive=life.alive,
             last_alive=loose.at(thread.heard_at) if life.alive is False and thread.heard_at else None,
-            evidence=tuple(self._evidence(thread, helpers, world)), facts=facts, news=thread.take_news(),
-        )  # fmt: skip
+            evidence=tuple(self._evidence(thread, helpers, world)),
+            facts=facts,
+            news=thread.take_news(),
+        )
 
     def _helpers(self, threads: Iterable[Thread], lives: Mapping[str, Life]) -> dict[str, list[Thread]]:
         """Living subagents by the thread that they work for."""

@@ -17,14 +17,31 @@ from imi_monitor.sources.agents.codex.items import Context, Item, Payload, Stran
 # The types come first in a line, before anything long: what cannot matter is not parsed.
 _HEAD = re.compile(rb'"type":\s*"(\w+)"(?:,\s*"payload":\s*\{\s*"type":\s*"(\w+)")?')
 _IDLE = frozenset({b"world_state", b"retained_context", b"inter_agent_communication", b"compacted_history"})
-_IDLE_INSIDE = frozenset({
-    b"thread_settings_applied", b"reasoning", b"agent_reasoning", b"agent_reasoning_raw_content", b"ghost_snapshot",
-    b"turn_diff", b"agent_message_delta", b"exec_command_output_delta",
-})  # fmt: skip
-_KNOWN = frozenset({
-    "session_meta", "turn_context", "world_state", "response_item", "event_msg", "token_usage_record", "compacted",
-    "retained_context", "inter_agent_communication",
-})  # fmt: skip
+_IDLE_INSIDE = frozenset(
+    {
+        b"thread_settings_applied",
+        b"reasoning",
+        b"agent_reasoning",
+        b"agent_reasoning_raw_content",
+        b"ghost_snapshot",
+        b"turn_diff",
+        b"agent_message_delta",
+        b"exec_command_output_delta",
+    }
+)
+_KNOWN = frozenset(
+    {
+        "session_meta",
+        "turn_context",
+        "world_state",
+        "response_item",
+        "event_msg",
+        "token_usage_record",
+        "compacted",
+        "retained_context",
+        "inter_agent_communication",
+    }
+)
 _CWD = re.compile(r"<cwd>([^<]+)</cwd>|Current working directory: (\S+)")
 
 
@@ -106,8 +123,13 @@ def _turn_context(payload: Payload) -> Context:
 
 def _bare(whole: Payload, kind: object, at: str, line: bytes) -> list[Item]:
     if kind is None and loose.text(whole.get("id")) and whole.get("record_type") is None:
-        return [Context(id=loose.text(whole.get("id")), started_at=loose.moment(whole.get("timestamp")),
-                        branch=loose.text(loose.table(whole.get("git")).get("branch"), 250))]  # fmt: skip
+        return [
+            Context(
+                id=loose.text(whole.get("id")),
+                started_at=loose.moment(whole.get("timestamp")),
+                branch=loose.text(loose.table(whole.get("git")).get("branch"), 250),
+            )
+        ]
     if kind is None and "record_type" in whole:
         return []
     if kind == "message":

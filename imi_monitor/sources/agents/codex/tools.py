@@ -10,9 +10,14 @@ from imi_monitor.sources.agents import loose
 
 _SHELLS = frozenset({"exec_command", "shell", "shell_command", "local_shell", "container.exec", "unified_exec"})
 _NAMES = {
-    "apply_patch": "Edit", "update_plan": "Plan", "request_user_input": "Question", "view_image": "View",
-    "web_search": "WebSearch", "write_stdin": "Bash", "spawn_agent": "Agent",
-}  # fmt: skip
+    "apply_patch": "Edit",
+    "update_plan": "Plan",
+    "request_user_input": "Question",
+    "view_image": "View",
+    "web_search": "WebSearch",
+    "write_stdin": "Bash",
+    "spawn_agent": "Agent",
+}
 _PATCHED = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.+)$|^\*\*\* (Move) to: (.+)$", re.MULTILINE)
 _LOGIN_SHELL = re.compile(r"(^|/)(ba|z|da|fi)?sh$")
 

@@ -11,17 +11,7 @@ import posixpath
 from collections.abc import Iterator
 from typing import Any
 
-from imi_monitor.model.agent import (
-    CANCELLED,
-    COMPLETED,
-    FAILED,
-    PLANNING,
-    RUNNING,
-    WAITING,
-    Evidence,
-    Happened,
-    Tool,
-)
+from imi_monitor.model.agent import CANCELLED, COMPLETED, FAILED, PLANNING, RUNNING, WAITING, Evidence, Happened, Tool
 from imi_monitor.sources.agents import loose
 
 _ASKING = {"ask_user": "question", "exit_plan_mode": "plan"}  # tools that are themselves a dialog
@@ -356,8 +346,14 @@ _HANDLERS = {
     "subagent.failed": Course._sub_ended,
     "abort": Course._aborted,
 }
-_OF_ALL = {"tool.execution_start", "tool.execution_complete", "session.usage_record", "subagent.started",
-           "subagent.completed", "subagent.failed"}  # fmt: skip
+_OF_ALL = {
+    "tool.execution_start",
+    "tool.execution_complete",
+    "session.usage_record",
+    "subagent.started",
+    "subagent.completed",
+    "subagent.failed",
+}
 
 
 def _said(state: str, at: str, kind: str, detail: str | None = None, tool: Tool | None = None) -> Evidence:

@@ -116,11 +116,17 @@ class Session:
             self._last_alive = world.now if process is not None else self._written_at()
         told = self._course.evidence()
         return Sighting(
-            cli="copilot", session=self.id, cwd=self.where(), pid=process.pid if process else None,
-            pid_started=process.started if process else None, alive=alive,
+            cli="copilot",
+            session=self.id,
+            cwd=self.where(),
+            pid=process.pid if process else None,
+            pid_started=process.started if process else None,
+            alive=alive,
             last_alive=loose.at(self._last_alive) if alive is False and self._last_alive else None,
-            evidence=() if told is None else (told,), facts=self._facts(), news=tuple(news),
-        )  # fmt: skip
+            evidence=() if told is None else (told,),
+            facts=self._facts(),
+            news=tuple(news),
+        )
 
     # -- its process --------------------------------------------------------------------------------------------------
 
@@ -174,16 +180,24 @@ class Session:
         if self._tail.has_older:  # a part of the sum would be taken for all of it
             tokens = [None, None, None]
         return Facts(
-            version=now.version or old.version, model=now.model or old.model, title=self._yaml.get("name"),
+            version=now.version or old.version,
+            model=now.model or old.model,
+            title=self._yaml.get("name"),
             branch=now.branch or old.branch or self._yaml.get("branch"),
             started_at=old.started_at or now.started_at or loose.moment(self._yaml.get("created_at")),
-            ended_at=now.ended_at, turn_at=now.turn_at or old.turn_at, prompt=now.prompt or old.prompt,
+            ended_at=now.ended_at,
+            turn_at=now.turn_at or old.turn_at,
+            prompt=now.prompt or old.prompt,
             last_message=now.last_message or old.last_message,
-            tokens_in=tokens[0], tokens_out=tokens[1], tokens_cached=tokens[2],
-            context_used=now.context_used or old.context_used, context_size=now.context_size or old.context_size,
-            files=tuple({**old.files, **now.files}), subagents=len(now.subagents),
+            tokens_in=tokens[0],
+            tokens_out=tokens[1],
+            tokens_cached=tokens[2],
+            context_used=now.context_used or old.context_used,
+            context_size=now.context_size or old.context_size,
+            files=tuple({**old.files, **now.files}),
+            subagents=len(now.subagents),
             format_note=now.format_note() if self._mark and self._mark.size else None,
-        )  # fmt: skip
+        )
 
 
 def _taken(course: Course, lines: Sequence[bytes]) -> list[Happened]:

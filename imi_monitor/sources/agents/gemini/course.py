@@ -29,11 +29,22 @@ from imi_monitor.sources.agents import loose
 _MOST_FILES = 200
 _MOST_NEWS = 5000
 _NAMES = {
-    "run_shell_command": "Bash", "write_file": "Write", "replace": "Edit", "read_file": "Read", "read_many_files": "Read",
-    "list_directory": "List", "glob": "Glob", "search_file_content": "Grep", "grep_search": "Grep",
-    "google_web_search": "WebSearch", "web_fetch": "WebFetch", "save_memory": "Memory", "write_todos": "Plan",
-    "ask_user": "Question", "exit_plan_mode": "Plan",
-}  # fmt: skip
+    "run_shell_command": "Bash",
+    "write_file": "Write",
+    "replace": "Edit",
+    "read_file": "Read",
+    "read_many_files": "Read",
+    "list_directory": "List",
+    "glob": "Glob",
+    "search_file_content": "Grep",
+    "grep_search": "Grep",
+    "google_web_search": "WebSearch",
+    "web_fetch": "WebFetch",
+    "save_memory": "Memory",
+    "write_todos": "Plan",
+    "ask_user": "Question",
+    "exit_plan_mode": "Plan",
+}
 _TARGETS = ("command", "file_path", "absolute_path", "path", "pattern", "query", "url", "prompt")
 _WRITERS = frozenset({"write_file", "replace"})
 _OVER = frozenset({"success", "error", "cancelled"})
@@ -174,8 +185,13 @@ class Course:
         if calls:
             self._called(calls, at)
         elif said:
-            self._is(UNKNOWN, at, "the model said something; whether a tool follows is not recorded",
-                     "answered, or a tool is running or asked for", or_else=_SAYS_NOTHING)  # fmt: skip
+            self._is(
+                UNKNOWN,
+                at,
+                "the model said something; whether a tool follows is not recorded",
+                "answered, or a tool is running or asked for",
+                or_else=_SAYS_NOTHING,
+            )
             self._words = True
         else:
             self._is(RUNNING, at, "the model said nothing: a tool is called", or_else=frozenset({WAITING}))
@@ -202,8 +218,9 @@ class Course:
         if waits:
             self._tell(Happened("waits", f"{tool.id}:waits", at, f"permission for {tool}", tool))
         self._tell(Happened("tool_started", f"{tool.id}:started", at, tool=tool))
-        self._is(WAITING if waits else RUNNING, at, f"{tool.name} is {_status(call)}",
-                 "permission" if waits else None, tool)  # fmt: skip
+        self._is(
+            WAITING if waits else RUNNING, at, f"{tool.name} is {_status(call)}", "permission" if waits else None, tool
+        )
 
     def _finished(self, call: dict[str, Any], tool: Tool, at: str) -> None:
         status = _status(call)
@@ -238,8 +255,15 @@ class Course:
         elif "compress" in low and kind == "info":
             self._tell(Happened("compacted", f"{ident}:compacted", at, said))
 
-    def _is(self, state: str, at: str, what: str, detail: str | None = None, tool: Tool | None = None,
-            or_else: frozenset[str] = frozenset()) -> None:  # fmt: skip
+    def _is(
+        self,
+        state: str,
+        at: str,
+        what: str,
+        detail: str | None = None,
+        tool: Tool | None = None,
+        or_else: frozenset[str] = frozenset(),
+    ) -> None:
         self._words = False
         if state != FAILED:
             self._error = None
@@ -287,13 +311,23 @@ class Course:
         return replace(last, state=state, detail=None, or_else=frozenset({other}))
 
     def facts(self, title: str | None = None) -> Facts:
-        fresh, out, cached = (sum(column) for column in zip(*self._tokens.values(), strict=True)) if self._tokens else (
-            None, None, None)  # fmt: skip
+        fresh, out, cached = (
+            (sum(column) for column in zip(*self._tokens.values(), strict=True)) if self._tokens else (None, None, None)
+        )
         return Facts(
-            model=self.model, title=self.title or title, started_at=self.started_at, turn_at=self.turn_at,
-            prompt=self.prompt, last_message=self.message, tokens_in=fresh, tokens_out=out, tokens_cached=cached,
-            context_used=self._context, files=tuple(self.files), format_note=self._note(),
-        )  # fmt: skip
+            model=self.model,
+            title=self.title or title,
+            started_at=self.started_at,
+            turn_at=self.turn_at,
+            prompt=self.prompt,
+            last_message=self.message,
+            tokens_in=fresh,
+            tokens_out=out,
+            tokens_cached=cached,
+            context_used=self._context,
+            files=tuple(self.files),
+            format_note=self._note(),
+        )
 
     def _note(self) -> str | None:
         return f"unknown (format) gemini: {', '.join(list(self.strange)[:3])}" if self.strange else None

@@ -138,8 +138,11 @@ class GeminiReader:
     def _tells_places(self, path: str) -> bool:
         """A new project, or the first chat of one."""
         above = os.path.dirname(path)
-        return path == os.path.join(self._home, "projects.json") or os.path.basename(path) == "chats" or (
-            above == os.path.join(self._home, "tmp"))  # fmt: skip
+        return (
+            path == os.path.join(self._home, "projects.json")
+            or os.path.basename(path) == "chats"
+            or (above == os.path.join(self._home, "tmp"))
+        )
 
     def _find(self, world: World, touched: frozenset[str] | None) -> None:
         if touched is None or any(path in self._places or self._tells_places(path) for path in touched):
@@ -178,11 +181,17 @@ class GeminiReader:
             chat.manner, chat.alive_at = _manner(owner), world.now
         evidence = chat.course.evidence(chat.manner, alive, world.now if alive is not False else chat.alive_at)
         return Sighting(
-            cli=self.cli, session=chat.id, cwd=chat.cwd, pid=owner.pid if owner else None,
-            pid_started=owner.started if owner else None, alive=alive,
-            last_alive=None if alive is not False else loose.at(chat.heard_at), evidence=(evidence,) if evidence else (),
-            facts=chat.course.facts(), news=chat.take_news(),
-        )  # fmt: skip
+            cli=self.cli,
+            session=chat.id,
+            cwd=chat.cwd,
+            pid=owner.pid if owner else None,
+            pid_started=owner.started if owner else None,
+            alive=alive,
+            last_alive=None if alive is not False else loose.at(chat.heard_at),
+            evidence=(evidence,) if evidence else (),
+            facts=chat.course.facts(),
+            news=chat.take_news(),
+        )
 
 
 def _held(chat: Chat) -> Held:

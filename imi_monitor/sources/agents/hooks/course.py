@@ -11,10 +11,20 @@ from dataclasses import dataclass, field
 from imi_monitor.sources.agents.hooks import records as kinds
 from imi_monitor.sources.agents.hooks.records import Record
 
-_SETS = frozenset({
-    kinds.STARTED, kinds.PROMPT, kinds.BUSY, kinds.BEFORE, kinds.AFTER, kinds.ANSWERED, kinds.OVER, kinds.FAILED,
-    kinds.CANCELLED, kinds.COMPACTS,
-})  # fmt: skip
+_SETS = frozenset(
+    {
+        kinds.STARTED,
+        kinds.PROMPT,
+        kinds.BUSY,
+        kinds.BEFORE,
+        kinds.AFTER,
+        kinds.ANSWERED,
+        kinds.OVER,
+        kinds.FAILED,
+        kinds.CANCELLED,
+        kinds.COMPACTS,
+    }
+)
 ENDS_TURN = frozenset({kinds.STARTED, kinds.OVER, kinds.FAILED, kinds.CANCELLED})
 
 
@@ -53,8 +63,17 @@ class Course:
 
     def needed(self) -> set[str]:
         """Names of the records without which it would not be what it is."""
-        single = (self.anchor, self.before_compaction, self.closed, self.started, self.prompt, self.said, self.idle, self.ended,
-                  self.latest)  # fmt: skip
+        single = (
+            self.anchor,
+            self.before_compaction,
+            self.closed,
+            self.started,
+            self.prompt,
+            self.said,
+            self.idle,
+            self.ended,
+            self.latest,
+        )
         many = (*self.calls.values(), *self.asks.values(), *self.helpers.values())
         return {one.name for one in (*single, *many) if one is not None}
 

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from imi_monitor.model.agent import (
-    CANCELLED,
-    COMPLETED,
-    FAILED,
-    PLANNING,
-    RUNNING,
-    WAITING,
-    Evidence,
-    Tool,
-)
+from imi_monitor.model.agent import CANCELLED, COMPLETED, FAILED, PLANNING, RUNNING, WAITING, Evidence, Tool
 from imi_monitor.sources.agents.hooks import records as kinds
 from imi_monitor.sources.agents.hooks.course import ENDS_TURN, Course
 from imi_monitor.sources.agents.hooks.records import Record

@@ -16,18 +16,44 @@ from imi_monitor.model import times
 from imi_monitor.model.agent import Tool
 from imi_monitor.sources.agents import loose
 
-_AIMS: Final = ("file_path", "notebook_path", "filePath", "absolute_path", "path", "command", "pattern", "query", "url",
-                "description", "prompt")  # fmt: skip
+_AIMS: Final = (
+    "file_path",
+    "notebook_path",
+    "filePath",
+    "absolute_path",
+    "path",
+    "command",
+    "pattern",
+    "query",
+    "url",
+    "description",
+    "prompt",
+)
 _PATHS: Final = frozenset(_AIMS[:5])
 _WRITES: Final = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit", "write_file", "replace", "write", "edit"})
 
 # What a record does to the course of its session.
 STARTED, PROMPT, BUSY, BEFORE, AFTER, ASKS, ANSWERED, OVER, FAILED, CANCELLED, IDLE = (
-    "started", "prompt", "busy", "before", "after", "asks", "answered", "over", "failed", "cancelled", "idle",
-)  # fmt: skip
+    "started",
+    "prompt",
+    "busy",
+    "before",
+    "after",
+    "asks",
+    "answered",
+    "over",
+    "failed",
+    "cancelled",
+    "idle",
+)
 HELPER_STARTED, HELPER_OVER, COMPACTS, COMPACTED, ENDED, OTHER = (
-    "helper started", "helper over", "compacts", "compacted", "ended", "other",
-)  # fmt: skip
+    "helper started",
+    "helper over",
+    "compacts",
+    "compacted",
+    "ended",
+    "other",
+)
 
 
 @dataclass(frozen=True, slots=True)

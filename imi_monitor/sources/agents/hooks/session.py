@@ -60,10 +60,17 @@ def sighting_of(session: HookSession, world: World) -> Sighting | None:
         return None
     pid, started, alive = (None, None, False) if course.ended else _process(session.records, world)
     return Sighting(
-        latest.cli, latest.session, cwd, pid, started, alive,
+        latest.cli,
+        latest.session,
+        cwd,
+        pid,
+        started,
+        alive,
         last_alive=latest.at if alive is False else None,
-        evidence=evidence_of(course), facts=session.facts, news=news,
-    )  # fmt: skip
+        evidence=evidence_of(course),
+        facts=session.facts,
+        news=news,
+    )
 
 
 def _process(records: Sequence[Record], world: World) -> tuple[int | None, str | None, bool | None]:

@@ -62,12 +62,20 @@ def parse(name: str, ns: int, data: bytes) -> Record | None:
     parent_pid = number(words[3]) if len(words) > 3 else None
     pane = env.get("ZELLIJ_PANE_ID")
     raw = Record(
-        name, ns, words[2], loose.text(payload.get("hook_event_name"), 80) or "?", session, cwd=loose.path(payload.get("cwd")),
-        pid=(number(env.get("CLAUDE_PID")) if words[2] == "claude" else parent_pid), host=env.get("host", ""),
-        helper=loose.text(payload.get("agent_id"), 200), model=loose.text(payload.get("model"), 100),
-        planning=payload.get("permission_mode") == "plan", tmux=env.get("TMUX_PANE") or None,
+        name,
+        ns,
+        words[2],
+        loose.text(payload.get("hook_event_name"), 80) or "?",
+        session,
+        cwd=loose.path(payload.get("cwd")),
+        pid=(number(env.get("CLAUDE_PID")) if words[2] == "claude" else parent_pid),
+        host=env.get("host", ""),
+        helper=loose.text(payload.get("agent_id"), 200),
+        model=loose.text(payload.get("model"), 100),
+        planning=payload.get("permission_mode") == "plan",
+        tmux=env.get("TMUX_PANE") or None,
         zellij=f"{env.get('ZELLIJ_SESSION_NAME', '')}:{pane}" if pane else None,
-    )  # fmt: skip
+    )
     return translate(raw, payload)
 
 
@@ -211,15 +219,28 @@ def _gemini_after(made: Record, payload: Mapping[str, Any]) -> Record:
 # -- opencode, by our own plugin --------------------------------------------------------------------------------------
 
 _OPENCODE_KINDS: Final = {
-    "session.created": STARTED, "busy": BUSY, "retry": BUSY, "idle": OVER, "session.error": FAILED, "session.deleted": ENDED,
-    "permission.asked": ASKS, "permission.replied": ANSWERED, "tool.before": BEFORE, "tool.after": AFTER,
-}  # fmt: skip
+    "session.created": STARTED,
+    "busy": BUSY,
+    "retry": BUSY,
+    "idle": OVER,
+    "session.error": FAILED,
+    "session.deleted": ENDED,
+    "permission.asked": ASKS,
+    "permission.replied": ANSWERED,
+    "tool.before": BEFORE,
+    "tool.after": AFTER,
+}
 
 
 def _opencode(raw: Record, payload: Mapping[str, Any]) -> Record:
-    made = replace(with_tool(raw, payload), kind=_OPENCODE_KINDS.get(raw.event, OTHER), ask=loose.text(payload.get("ask"), 200),
-                   text=loose.text(payload.get("text")), title=loose.text(payload.get("title"), 200),
-                   parent=loose.text(payload.get("parent"), 200))  # fmt: skip
+    made = replace(
+        with_tool(raw, payload),
+        kind=_OPENCODE_KINDS.get(raw.event, OTHER),
+        ask=loose.text(payload.get("ask"), 200),
+        text=loose.text(payload.get("text")),
+        title=loose.text(payload.get("title"), 200),
+        parent=loose.text(payload.get("parent"), 200),
+    )
     if made.kind == FAILED and payload.get("error") == "MessageAbortedError":
         return replace(made, kind=CANCELLED, text="stopped by a person")
     if made.kind == AFTER:
@@ -230,5 +251,8 @@ def _opencode(raw: Record, payload: Mapping[str, Any]) -> Record:
 
 
 _CLIS: Final[Mapping[str, Callable[[Record, Mapping[str, Any]], Record]]] = {
-    "claude": _claude, "codex": _claude, "gemini": _gemini, "opencode": _opencode,
-}  # fmt: skip
+    "claude": _claude,
+    "codex": _claude,
+    "gemini": _gemini,
+    "opencode": _opencode,
+}

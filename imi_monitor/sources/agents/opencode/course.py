@@ -110,7 +110,7 @@ def facts(row: Row, messages: Sequence[Message]) -> Facts:
         context_used=next((used for one in reversed(answers) for used in [_context(one)] if used), None),
         files=_files(messages),
         subagents=_subagents(answers[-1]) if answers else None,
-    )  # fmt: skip
+    )
 
 
 def happened(messages: Sequence[Message]) -> Iterator[Happened]:

@@ -176,12 +176,17 @@ class Book:
             note = f"unknown (format) opencode {known.version}: a message of no role that is known"
             known = replace(known, format_note=note)
         return Sighting(
-            cli="opencode", session=session, cwd=loose.path(row.get("directory")),
+            cli="opencode",
+            session=session,
+            cwd=loose.path(row.get("directory")),
             pid=life.process.pid if life.process else None,
             pid_started=life.process.started if life.process else None,
-            alive=life.alive, last_alive=None if life.until is None else loose.at(life.until),
-            evidence=tuple(one for one in (own, said) if one is not None), facts=known, news=self._fresh.get(session, ()),
-        )  # fmt: skip
+            alive=life.alive,
+            last_alive=None if life.until is None else loose.at(life.until),
+            evidence=tuple(one for one in (own, said) if one is not None),
+            facts=known,
+            news=self._fresh.get(session, ()),
+        )
 
 
 def _itself(session: str, answer: Answers, said: Evidence) -> Evidence:

@@ -14,9 +14,22 @@ from imi_monitor.sources.agents.foreign_db import Database, Row, Unreadable, pla
 
 NEEDED = frozenset({"id", "directory", "time_updated"})
 _WANTED = (
-    "id", "parent_id", "directory", "title", "version", "agent", "model", "cost", "tokens_input", "tokens_output",
-    "tokens_cache_read", "time_created", "time_updated", "time_compacting", "time_archived",
-)  # fmt: skip
+    "id",
+    "parent_id",
+    "directory",
+    "title",
+    "version",
+    "agent",
+    "model",
+    "cost",
+    "tokens_input",
+    "tokens_output",
+    "tokens_cache_read",
+    "time_created",
+    "time_updated",
+    "time_compacting",
+    "time_archived",
+)
 _RECENT = 12  # messages that are kept; in so many steps a session is known
 _MOVING = 3  # the last messages: older ones do not change any more
 _MOST = 200

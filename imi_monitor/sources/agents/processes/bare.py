@@ -41,6 +41,11 @@ def _sighting(one: AgentProcess) -> Sighting:
     what = "suspended (ctrl-z, SIGSTOP): nothing goes on until it is continued" if one.suspended else "there"
     says = f"a {one.cli} process is {what} (pid {one.pid}); nothing tells what it does"
     return Sighting(
-        cli=one.cli, session=None, cwd=one.cwd, pid=one.pid, pid_started=one.started, alive=True,
+        cli=one.cli,
+        session=None,
+        cwd=one.cwd,
+        pid=one.pid,
+        pid_started=one.started,
+        alive=True,
         evidence=(Evidence(source="process", state=UNKNOWN, at=began, says=says, standing=True),),
-    )  # fmt: skip
+    )

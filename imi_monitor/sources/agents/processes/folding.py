@@ -62,10 +62,17 @@ def _agent(
     if cwd is None:
         return None
     return AgentProcess(
-        cli=one.named.cli, pid=head, started=one.stat.started, cwd=cwd, argv=one.argv, began_at=one.began_at,
-        family=frozenset(_tree(top, children)) - {head}, ancestors=ancestors, tty=one.stat.tty,
+        cli=one.named.cli,
+        pid=head,
+        started=one.stat.started,
+        cwd=cwd,
+        argv=one.argv,
+        began_at=one.began_at,
+        family=frozenset(_tree(top, children)) - {head},
+        ancestors=ancestors,
+        tty=one.stat.tty,
         suspended=one.stat.state in host.STOPPED,
-    )  # fmt: skip
+    )
 
 
 def _head(top: int, agents: Mapping[int, Found], children: Mapping[int, list[int]]) -> int:

@@ -98,10 +98,14 @@ class Zellij:
         if not inside:  # nobody to be asked about
             return []
         titles = self._titles(env)
-        return None if titles is None else [
-            Pane("zellij", place, titles.get(place.rpartition(":")[2], ""), pids=frozenset(pids))
-            for place, pids in inside.items()
-        ]  # fmt: skip
+        return (
+            None
+            if titles is None
+            else [
+                Pane("zellij", place, titles.get(place.rpartition(":")[2], ""), pids=frozenset(pids))
+                for place, pids in inside.items()
+            ]
+        )
 
     def _titles(self, env: Mapping[str, str]) -> dict[str, str] | None:
         program = shutil.which("zellij", path=env.get("PATH"))

@@ -119,8 +119,16 @@ class Titles:
         facts = Facts(tmux=pane.name) if pane.kind == "tmux" else Facts(zellij=pane.name)
         alone = sum(one.cli == process.cli and _is_in(one, pane) for one in here) == 1
         evidence = self._evidence(process, pane, read_at) if alone else None  # of two in one pane, whose title is it?
-        return Sighting(process.cli, None, process.cwd, process.pid, process.started, True,
-                        evidence=(evidence,) if evidence else (), facts=facts)  # fmt: skip
+        return Sighting(
+            process.cli,
+            None,
+            process.cwd,
+            process.pid,
+            process.started,
+            True,
+            evidence=(evidence,) if evidence else (),
+            facts=facts,
+        )
 
     def _evidence(self, process: AgentProcess, pane: Pane, read_at: float) -> Evidence | None:
         state = state_of(process.cli, pane.title, process.cwd) if process.cli in _TALKATIVE else None
