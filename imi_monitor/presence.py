@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from imi_monitor import host
-from imi_monitor.model import jsontext
+from imi_monitor.fast import json_writer
 from imi_monitor.model.text import safe
 from imi_monitor.store import claims
 
@@ -97,7 +97,7 @@ def _write(path: str, claim: Claim, database: str) -> None:
     temporary = f"{path}.{os.getpid()}~"
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     try:
-        os.write(handle, f"{jsontext.dumps(content, 2)}\n".encode())
+        os.write(handle, f"{json_writer.dumps(content, 2)}\n".encode())
         os.fsync(handle)
     finally:
         os.close(handle)
@@ -124,7 +124,7 @@ def _read(path: str) -> bytes:
 def _is_echo(raw: bytes, database: str) -> bool:
     """Whether this registry wrote it; told by our own spelling, so that no JSON parser need be imported."""
     marks = {"registry": database, "hostname": host.hostname()}
-    return all(f'"{key}": {jsontext.dumps(value)}'.encode() in raw for key, value in marks.items())
+    return all(f'"{key}": {json_writer.dumps(value)}'.encode() in raw for key, value in marks.items())
 
 
 def _owner(raw: bytes) -> Owner:

@@ -9,7 +9,8 @@ import time
 
 from imi_monitor.actions import moments, target
 from imi_monitor.actions.base import Action, Option, Outcome
-from imi_monitor.model import jsontext, names
+from imi_monitor.fast import json_writer
+from imi_monitor.model import names
 from imi_monitor.model.text import safe
 from imi_monitor.store import db, events, worktrees
 
@@ -192,7 +193,7 @@ def _details(data: object) -> list[str]:
 
 def _short(value: object) -> str:
     plain = isinstance(value, str) and value.isprintable() and " " not in value
-    text = str(value) if plain else jsontext.dumps(value)
+    text = str(value) if plain else json_writer.dumps(value)
     return safe(text, _LONGEST_VALUE)
 
 

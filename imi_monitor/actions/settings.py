@@ -6,7 +6,7 @@ import os
 
 from imi_monitor import config, paths
 from imi_monitor.actions.base import Action, Argument, Outcome
-from imi_monitor.model import jsontext
+from imi_monitor.fast import json_writer
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.redact import redact
 from imi_monitor.model.text import safe
@@ -88,4 +88,4 @@ def _registry(context: Context, value: object, origin: str) -> tuple[object, str
 
 
 def _shown(value: object) -> str:
-    return safe(value) if isinstance(value, str) and value else jsontext.dumps(value)
+    return safe(value) if isinstance(value, str) and value else json_writer.dumps(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from imi_monitor.model import jsontext
+from imi_monitor.fast import json_writer
 from imi_monitor.model.text import safe
 
 TYPE_CHECKING = False
@@ -78,12 +78,12 @@ def envelope(success: bool, data: object, error: str | None, code: str | None = 
     tree: dict[str, object] = {"schema": SCHEMA, "success": success, "data": data, "error": error}
     if code is not None:
         tree["code"] = code
-    _print(jsontext.dumps(tree, 2 if sys.stdout.isatty() else 0))
+    _print(json_writer.dumps(tree, 2 if sys.stdout.isatty() else 0))
 
 
 def entry(data: dict[str, object]) -> None:
     """One object of a stream, on its own line, at once."""
-    _print(jsontext.dumps(data), at_once=True)
+    _print(json_writer.dumps(data), at_once=True)
 
 
 def page(lines: list[str], *, clear: bool) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from imi_monitor.model.records import dataclass, field
+from imi_monitor.fast.frozen_dataclass import dataclass, field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

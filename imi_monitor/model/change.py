@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from imi_monitor.model.records import dataclass
+from imi_monitor.fast.frozen_dataclass import dataclass
 
 Kind = Literal["created", "modified", "deleted", "renamed"]
 

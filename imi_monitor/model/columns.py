@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from unicodedata import category, east_asian_width
 
-from imi_monitor.model.records import dataclass
+from imi_monitor.fast.frozen_dataclass import dataclass
 
 GAP = 2
 _ELLIPSIS = "…"

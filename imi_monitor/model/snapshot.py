@@ -6,9 +6,9 @@ ages are computed when they are drawn.
 
 from __future__ import annotations
 
+from imi_monitor.fast.frozen_dataclass import dataclass, field
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.change import Change
-from imi_monitor.model.records import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.change import Change
-from imi_monitor.model.records import dataclass
 from imi_monitor.model.snapshot import ClaimState, Collision, EventLine, GitState, Key, Waiting, Worktree
 
 

@@ -11,9 +11,9 @@ import sqlite3
 from collections.abc import Iterable
 
 from imi_monitor import host, presence, roster
+from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.git import layout, safety
 from imi_monitor.model.errors import ImiError
-from imi_monitor.model.records import dataclass
 from imi_monitor.model.snapshot import Key
 from imi_monitor.sources.base import Board, Entry
 from imi_monitor.store import queue, trust, worktrees

@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import time
 
+from imi_monitor.fast.lean_sqlite import sqlite3
 from imi_monitor.store import disk, schema
 from imi_monitor.store.disk import filesystem_of
-from imi_monitor.store.sqlite import sqlite3
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from imi_monitor import host
-from imi_monitor.model import jsontext, times
-from imi_monitor.store.ids import new_id
+from imi_monitor.fast import json_writer
+from imi_monitor.fast.random_uuid import new_id
+from imi_monitor.model import times
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def record(
             worktree_name,
             agent_id,
             epoch,
-            jsontext.dumps(data or {}),
+            json_writer.dumps(data or {}),
             times.stamp(),
         ),
     )

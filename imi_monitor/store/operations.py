@@ -7,10 +7,11 @@ whose process is dead is a crash in the middle: `actions/recovery.py` looks at t
 from __future__ import annotations
 
 from imi_monitor import host
-from imi_monitor.model import jsontext, times
+from imi_monitor.fast import json_writer
+from imi_monitor.fast.random_uuid import new_id
+from imi_monitor.model import times
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
-from imi_monitor.store.ids import new_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def begin(
             me.pid,
             me.started,
             times.stamp(),
-            jsontext.dumps(data),
+            json_writer.dumps(data),
         ),
     )
     return identity
@@ -81,7 +82,7 @@ def refuse_if_busy(connection: sqlite3.Connection, repo_name: str, worktree_name
 
 
 def update(connection: sqlite3.Connection, identity: str, data: dict[str, object]) -> None:
-    connection.execute("UPDATE operations SET data = ? WHERE id = ?", (jsontext.dumps(data), identity))
+    connection.execute("UPDATE operations SET data = ? WHERE id = ?", (json_writer.dumps(data), identity))
 
 
 def adopt(connection: sqlite3.Connection, operation: Operation) -> bool:

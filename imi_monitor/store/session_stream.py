@@ -10,9 +10,9 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from imi_monitor.model import jsontext
+from imi_monitor.fast import json_writer
+from imi_monitor.fast.random_uuid import new_id
 from imi_monitor.model.session_records import Call, Record, Written
-from imi_monitor.store.ids import new_id
 
 _ASK_AT_ONCE = 500  # values in one question
 
@@ -94,7 +94,7 @@ def insert(
     connection.execute(
         "INSERT OR IGNORE INTO session_events (session, id, type, kind, at, status, call, text, data)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (session, ident, type, kind, at, status, call, text, jsontext.dumps(data or {})),
+        (session, ident, type, kind, at, status, call, text, json_writer.dumps(data or {})),
     )
 
 

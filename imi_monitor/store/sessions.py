@@ -11,11 +11,12 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from imi_monitor.model import jsontext, sessions, times
+from imi_monitor.fast import json_writer
+from imi_monitor.fast.random_uuid import new_id
+from imi_monitor.model import sessions, times
 from imi_monitor.model.agent import CANCELLED, FAILED, PLANNING, RESTING
 from imi_monitor.model.session_records import Record, SessionNow
 from imi_monitor.store import agents, events, session_stream
-from imi_monitor.store.ids import new_id
 
 _COLUMNS = "seq, status, status_at, lost, ended_at, pid, pid_started, agent_id, repo_name, worktree_name, host, cli, id"
 _GROWING = ("tokens_in", "tokens_out", "tokens_cached", "cost_usd")  # a second reader may have read less of it so far
@@ -218,7 +219,7 @@ def _facts(connection: sqlite3.Connection, row: _Row, now: SessionNow) -> None:
         given += [value, value] if column in _GROWING else [value]
     connection.execute(
         f"UPDATE sessions SET {', '.join(sets)}, metadata = ?, seen_at = max(seen_at, ?), updated_at = ? WHERE seq = ?",
-        (*given, jsontext.dumps(now.metadata), now.seen_at, times.stamp(), row.seq),
+        (*given, json_writer.dumps(now.metadata), now.seen_at, times.stamp(), row.seq),
     )
 
 

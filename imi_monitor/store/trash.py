@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from imi_monitor import host
-from imi_monitor.model import jsontext, times
+from imi_monitor.fast import json_writer
+from imi_monitor.model import times
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def put(
             times.stamp(),
             by,
             how,
-            jsontext.dumps(data),
+            json_writer.dumps(data),
         ),
     )
 
@@ -109,7 +110,7 @@ def mark_purged(connection: sqlite3.Connection, identity: str) -> bool:
 
 
 def set_data(connection: sqlite3.Connection, identity: str, data: dict[str, object]) -> None:
-    connection.execute("UPDATE trash SET data = ? WHERE id = ?", (jsontext.dumps(data), identity))
+    connection.execute("UPDATE trash SET data = ? WHERE id = ?", (json_writer.dumps(data), identity))
 
 
 def _mark(connection: sqlite3.Connection, column: str, identity: str) -> bool:

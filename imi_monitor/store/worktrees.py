@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 
 from imi_monitor import host
+from imi_monitor.fast.random_uuid import new_id
 from imi_monitor.model import times
-from imi_monitor.store.ids import new_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

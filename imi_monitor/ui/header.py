@@ -10,9 +10,9 @@ from datetime import datetime, timedelta
 from textual.content import Content
 from textual.style import Style
 
+from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.model import attention, times
 from imi_monitor.model.agent import WORKING
-from imi_monitor.model.records import dataclass
 from imi_monitor.model.snapshot import Snapshot, Worktree
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells

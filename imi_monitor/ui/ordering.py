@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.model import attention
-from imi_monitor.model.records import dataclass
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.ui.facts import Facts
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from textual.theme import BUILTIN_THEMES
 
 from imi_monitor.config import Settings
+from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.model.errors import UsageError
-from imi_monitor.model.records import dataclass
 from imi_monitor.model.text import safe
 from imi_monitor.ui import commands, glyphs, themes
 

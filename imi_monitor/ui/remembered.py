@@ -10,7 +10,7 @@ from dataclasses import asdict, fields, replace
 from typing import Any
 
 from imi_monitor import paths
-from imi_monitor.model.records import dataclass
+from imi_monitor.fast.frozen_dataclass import dataclass
 
 _MOST_BYTES = 64 * 1024
 

@@ -7,7 +7,8 @@ import os
 from typing import Any
 
 from imi_monitor import host, paths
-from imi_monitor.model import jsontext, times
+from imi_monitor.fast import json_writer
+from imi_monitor.model import times
 from imi_monitor.model.text import safe
 
 _MOST_TOLD = 3
@@ -56,7 +57,7 @@ class Note:
             os.makedirs(_folder(), mode=0o700, exist_ok=True)
             handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             with open(handle, "w", encoding="utf-8") as file:
-                file.write(jsontext.dumps(content))
+                file.write(json_writer.dumps(content))
 
 
 def _names() -> list[str]:

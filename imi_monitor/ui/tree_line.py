@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from textual.content import Content
 
+from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.model import attention, columns
 from imi_monitor.model.agent import Agent
-from imi_monitor.model.records import dataclass
 from imi_monitor.model.snapshot import Key, Worktree
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import agent_cells, cells

@@ -14,7 +14,7 @@ from imi_monitor.actions.context import Context
 from imi_monitor.actions.sharing import repository_commands
 from imi_monitor.actions.sharing.repository_commands import CommandReport
 from imi_monitor.actions.trust import Trust
-from imi_monitor.model import jsontext
+from imi_monitor.fast import json_writer
 from imi_monitor.model.errors import ImiError, Refused
 from tests.helpers import Repo
 
@@ -34,7 +34,7 @@ def run(repo: Repo, own_home: Path, progress: list[str]) -> Run:
     def go(*commands: str, moment: str = "post_create", trusted: bool = True, **more: object) -> CommandReport | None:
         folder = own_home / ".config" / "iMi"
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "config.toml").write_text(f"[repositories.app]\n{moment} = {jsontext.dumps(list(commands))}\n")
+        (folder / "config.toml").write_text(f"[repositories.app]\n{moment} = {json_writer.dumps(list(commands))}\n")
         cancelled = more.pop("cancelled", lambda: False)
         with Context(str(repo.path), progress=progress.append, cancelled=cancelled) as context:  # type: ignore[arg-type]
             if trusted:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from imi_monitor.model import jsontext
+from imi_monitor.fast import json_writer
 from imi_monitor.model.text import count, safe, safe_lines
 
 HOSTILE = [
@@ -94,20 +94,20 @@ VALUES = st.recursive(
 @settings(max_examples=500, deadline=None)
 @given(VALUES, st.sampled_from([0, 2]))
 def test_our_json_is_json(value: object, indent: int) -> None:
-    text = jsontext.dumps(value, indent)
+    text = json_writer.dumps(value, indent)
     assert json.loads(text) == value
     assert text.isascii()
     assert harmless(text.replace("\n", ""))
 
 
 def test_what_is_no_number_is_unknown() -> None:
-    assert jsontext.dumps([float("nan"), float("inf")]) == "[null, null]"
+    assert json_writer.dumps([float("nan"), float("inf")]) == "[null, null]"
 
 
 def test_stray_bytes_survive_json() -> None:
-    assert json.loads(jsontext.dumps("\udcff")) == "\udcff"
+    assert json.loads(json_writer.dumps("\udcff")) == "\udcff"
 
 
 def test_other_types_are_refused() -> None:
     with pytest.raises(TypeError):
-        jsontext.dumps(object())
+        json_writer.dumps(object())

@@ -10,7 +10,7 @@ from tests.helpers import ROOT
 _LEAN = """
 import sys
 assert "functools" not in sys.modules, "this interpreter has it loaded from the start: nothing to see"
-from imi_monitor.store.sqlite import sqlite3 as lean
+from imi_monitor.fast.lean_sqlite import sqlite3 as lean
 assert lean.__name__ == "_sqlite3" and "functools" not in sys.modules and "sqlite3" not in sys.modules
 connection = lean.connect(":memory:", cached_statements=2)
 for number in range(50):
@@ -38,6 +38,6 @@ def test_the_c_half_alone_is_the_same_sqlite() -> None:
 def test_where_sqlite3_is_loaded_already_it_is_that_one() -> None:
     import sqlite3
 
-    from imi_monitor.store import sqlite
+    from imi_monitor.fast import lean_sqlite
 
-    assert sqlite.sqlite3.Connection is sqlite3.Connection
+    assert lean_sqlite.sqlite3.Connection is sqlite3.Connection

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from imi_monitor.model import records
+from imi_monitor.fast import frozen_dataclass
 from imi_monitor.model.snapshot import Key, Waiting
 
 
@@ -19,16 +19,16 @@ class Standard:
 
     name: str
     size: int = 3
-    tags: tuple[str, ...] = records.field(default=())
+    tags: tuple[str, ...] = frozen_dataclass.field(default=())
 
 
-@records.dataclass(frozen=True, slots=True, order=True)
+@frozen_dataclass.dataclass(frozen=True, slots=True, order=True)
 class Ours:
     """The same."""
 
     name: str
     size: int = 3
-    tags: tuple[str, ...] = records.field(default=())
+    tags: tuple[str, ...] = frozen_dataclass.field(default=())
 
     def double(self) -> int:
         return self.size * 2
@@ -96,10 +96,10 @@ def test_another_kind_with_the_same_values_is_another() -> None:
 
 
 def test_what_does_not_count_makes_no_difference() -> None:
-    @records.dataclass(frozen=True, slots=True, order=True)
+    @frozen_dataclass.dataclass(frozen=True, slots=True, order=True)
     class Read:
         value: int
-        at: str | None = records.field(default=None, compare=False)
+        at: str | None = frozen_dataclass.field(default=None, compare=False)
 
     assert Read(1, "now") == Read(1, "then")
     assert hash(Read(1, "now")) == hash(Read(1, "then"))
