@@ -1,4 +1,4 @@
-"""Claims: what an agent waits for on each `imi claim`, in-process claims, and many processes at once."""
+"""Claims: what an agent waits for on each `imi claim`, in-process claims, and many processes at once. # S2.56"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Making a worktree by `imi feat` against what it cannot do without: `git worktree add` and the start of a process."""
+"""Making a worktree by `imi feat` against what it cannot do without: `git worktree add` and the start of a process. # S2.52"""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def run(work: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(work())  # type: ignore[arg-type]
 
 
-def test_a_write_is_seen_with_its_git_state(repo: Repo, back_end: str) -> None:  # S2.34-S2.36, S2.54
+def test_a_write_is_seen_with_its_git_state(repo: Repo, back_end: str) -> None:  # S2.34 S2.35 S2.36 S2.54
     other = repo.worktree("feat-a")
 
     async def work() -> None:

@@ -259,7 +259,7 @@ def settle_logs(repo: Repo) -> None:
 
 
 @pytest.mark.parametrize("name", STATES)
-def test_comes_back_byte_for_byte(repo: Repo, name: str) -> None:  # R1
+def test_comes_back_byte_for_byte(repo: Repo, name: str) -> None:  # R1 S2.49
     state, _ = STATES[name]
     tree = made(repo, state)
     before = fingerprint(repo, tree.path)

@@ -72,7 +72,7 @@ def would(repo: Repo, **values: Any) -> Any:
 class TestGrace:
     """R6."""
 
-    def test_after_thirty_days_and_not_before(self, repo: Repo, machine: Machine) -> None:
+    def test_after_thirty_days_and_not_before(self, repo: Repo, machine: Machine) -> None:  # R6
         which = removed(repo)
         machine.runs(29.99)
         assert would(repo) == []
@@ -80,7 +80,7 @@ class TestGrace:
         assert would(repo) == [which]
 
     @pytest.mark.parametrize("days", [365.0, 31.0])
-    def test_a_clock_that_jumped_ahead(self, repo: Repo, machine: Machine, days: float) -> None:
+    def test_a_clock_that_jumped_ahead(self, repo: Repo, machine: Machine, days: float) -> None:  # R6
         removed(repo)
         machine.runs(1)
         machine.clock_jumps(days)

@@ -29,7 +29,7 @@ def tree(repo: Repo) -> Repo:
     return made
 
 
-def test_the_row_the_event_and_the_claim_history_come_back(repo: Repo, tree: Repo) -> None:
+def test_the_row_the_event_and_the_claim_history_come_back(repo: Repo, tree: Repo) -> None:  # S2.43
     with Context(str(repo.path)) as context:
         from imi_monitor.git import layout
 

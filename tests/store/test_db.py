@@ -102,7 +102,7 @@ def test_a_name_that_is_not_utf8_is_refused_by_name(registry: sqlite3.Connection
     assert caught.value.code == "not-utf8"
 
 
-def test_reading_sees_one_picture_and_keeps_nothing(path: str, registry: sqlite3.Connection) -> None:
+def test_reading_sees_one_picture_and_keeps_nothing(path: str, registry: sqlite3.Connection) -> None:  # S4.9
     with closing(db.connect(path)) as other:
 
         def twice(connection: sqlite3.Connection) -> tuple[int, int]:

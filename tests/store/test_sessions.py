@@ -161,7 +161,7 @@ def test_kept_twice_is_kept_once_in_whatever_pieces(kept: sqlite3.Connection, tm
         }  # fmt: skip
 
 
-def test_the_stream_the_calls_and_the_files(kept: sqlite3.Connection) -> None:
+def test_the_stream_the_calls_and_the_files(kept: sqlite3.Connection) -> None:  # S3.4 S3.5
     keep(kept, agent(COMPLETED, 9), *ACTS)
     lines = session_stream.lines(kept, row(kept)["seq"])
     types = {line.kind: line.type for line in lines}
