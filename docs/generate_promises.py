@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ast
-import io
 import re
-import tokenize
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -22,6 +21,7 @@ def read(text: str) -> dict[str, str]:
     return {m["id"]: m["status"] for line in text.splitlines() if (m := PROMISE.match(line))}
 
 
+@cache
 def references() -> dict[str, list[str]]:
     """The tests (`tests/x.py::test_y`, or the file for an id in its docstring) that carry each id."""
     found: dict[str, list[str]] = {}
@@ -52,21 +52,19 @@ def _of_file(path: Path) -> Iterator[tuple[str, str]]:
     source = path.read_text()
     name = str(path.relative_to(ROOT))
     tree = ast.parse(source)
-    tests = [
+    tests = sorted(
         (min([node.lineno, *(d.lineno for d in node.decorator_list)]), node.end_lineno or 0, node.name)
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
-    ]
-    for identity in _ids((ast.get_docstring(tree) or "").partition("\n\n")[0]):
-        yield name, identity
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT:
-            line = token.start[0]
-            around = [test for test in tests if test[0] <= line <= test[1]] or [
-                t for t in sorted(tests) if t[0] > line
-            ][:1]
-            for identity in _ids(token.string):
-                yield (f"{name}::{around[0][2]}" if around else name), identity
+    )
+    heading = len((ast.get_docstring(tree) or "").splitlines())
+    for line, text in enumerate(source.splitlines(), 1):
+        for identity in _ids(text):
+            if line <= heading:
+                yield name, identity
+                continue
+            around = [test for test in tests if test[0] <= line <= test[1]] or [t for t in tests if t[0] > line][:1]
+            yield (f"{name}::{around[0][2]}" if around else name), identity
 
 
 def _ids(text: str) -> Iterator[str]:
