@@ -14,7 +14,7 @@ from imi_monitor.cli import crash
 from imi_monitor.engine import Engine
 from imi_monitor.model import times
 from imi_monitor.model.change import Change
-from imi_monitor.model.snapshot import ClaimState, FileState, GitState, Health, Key, Snapshot, Worktree
+from imi_monitor.model.snapshot import ClaimState, FileState, GitState, Key, Snapshot, SourceHealth, Worktree
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.ending import shown
 
@@ -32,7 +32,7 @@ class Rows:
             seq += 1
             now = times.stamp()
             yield Snapshot(
-                seq, now, "desk", tuple(self._trees), changes=(), health=(Health("worktrees", now, None),),
+                seq, now, "desk", tuple(self._trees), changes=(), health=(SourceHealth("worktrees", now, None),),
                 complete=True, repositories=("app",),
             )  # fmt: skip
             await asyncio.sleep(1.0)

@@ -16,21 +16,20 @@ from dataclasses import replace
 from imi_monitor import host
 from imi_monitor.config import Settings
 from imi_monitor.model import times
-from imi_monitor.model.activity import MINUTES, Activity
 from imi_monitor.model.agent import Agent
-from imi_monitor.model.agent_claims import Names
+from imi_monitor.model.agent_names import AgentNames
 from imi_monitor.model.attribution import by_key, holder_at
-from imi_monitor.model.change import Change
+from imi_monitor.model.change import MINUTES, Activity, Change
 from imi_monitor.model.snapshot import (
     ClaimState,
     Collision,
-    EventLine,
     Failure,
     GitState,
-    Health,
     Key,
+    RegistryEvent,
     Snapshot,
-    Waiting,
+    SourceHealth,
+    Waiter,
     Worktree,
 )
 
@@ -68,15 +67,15 @@ class Engine:
         self._claims: dict[Key, ClaimState] = {}
         self._grants: dict[Key, list[Grant]] = {}
         self._changes: deque[Change] = deque(maxlen=MOST_CHANGES)
-        self._events: deque[EventLine] = deque(maxlen=MOST_EVENTS)
+        self._events: deque[RegistryEvent] = deque(maxlen=MOST_EVENTS)
         self._activity: dict[Key, Activity] = {}
         self._collisions: tuple[Collision, ...] = ()
         self._agents: tuple[Agent, ...] = ()
-        self._names = Names()
+        self._names = AgentNames()
         self._looked_at: set[tuple[str, str | None]] = set()  # who, since when it stood so
         self._repositories: tuple[tuple[Worktree, ...], tuple[str, ...]] = (), ()
-        self._health: dict[str, Health] = {}
-        self._waiting: tuple[Waiting, ...] = ()
+        self._health: dict[str, SourceHealth] = {}
+        self._waiting: tuple[Waiter, ...] = ()
         self._changed = asyncio.Event()
         self._urgent = asyncio.Event()
         self._waited_for = asyncio.Event()
@@ -202,7 +201,7 @@ class Engine:
     def well(self, source: str, note: str | None = None) -> None:
         before = self._health.get(source)
         if before is None or before.failure is not None or before.note != note:
-            self._health[source] = Health(source, times.stamp(), None, note)
+            self._health[source] = SourceHealth(source, times.stamp(), None, note)
             self._changed.set()
 
     def fail(self, source: str, what: str, why: str) -> None:
@@ -210,7 +209,7 @@ class Engine:
         if before is not None and before.failure is not None and before.failure.why == why:
             return
         read_at = before.read_at if before else None
-        self._health[source] = Health(source, read_at, Failure(what, why, times.stamp()))
+        self._health[source] = SourceHealth(source, read_at, Failure(what, why, times.stamp()))
         self._changed.set()
 
     # -- folding ----------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import pytest
 
 from imi_monitor import config, engine, paths
 from imi_monitor.engine import Engine
-from imi_monitor.model import attention, news
+from imi_monitor.model import alert, attention
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.snapshot import NOT_LOOKED_FOR, Snapshot
 from imi_monitor.store import db
@@ -107,7 +107,7 @@ def test_a_life_is_seen_and_kept(repo: Repo, home: Path) -> None:  # S2.14, S2.2
             stopped = await until(made, lambda one: one.suspended)
             assert stopped.agents[0].state == "running", "suspended is not dead"
             assert attention.standing(stopped.agents[0]) == "suspended"
-            assert news.between(snapshot_then(stopped, suspended=False), stopped) == [], "nobody is called for it"
+            assert alert.between(snapshot_then(stopped, suspended=False), stopped) == [], "nobody is called for it"
             (told,) = imi("agents", "--json", cwd=repo.path).data["agents"]
             assert (told["state"], told["suspended"], told["pid"]) == ("running", True, claude.process.pid)
             assert "feat-a  suspended: " in imi("agents", cwd=repo.path).out
@@ -128,7 +128,7 @@ def test_a_life_is_seen_and_kept(repo: Repo, home: Path) -> None:  # S2.14, S2.2
             seen = await until(made, lambda one: one.looked_at)
             assert (seen.agents[0].state, attention.standing(seen.agents[0])) == ("dead", "ended")
             assert not attention.needs_somebody(seen.agents[0])
-            assert news.between(snapshot_then(seen, looked_at=False), seen) == []
+            assert alert.between(snapshot_then(seen, looked_at=False), seen) == []
 
     try:
         asyncio.run(work())

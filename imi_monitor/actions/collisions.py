@@ -11,8 +11,8 @@ from itertools import chain
 from imi_monitor.actions import target as targets
 from imi_monitor.actions.base import Action, Argument, Option, Outcome
 from imi_monitor.git import trial
-from imi_monitor.model import hunks
-from imi_monitor.model.collide import Pair, overlaps, with_trunk
+from imi_monitor.model import collision
+from imi_monitor.model.collision import Pair, overlaps, with_trunk
 from imi_monitor.model.errors import GitError, ImiError, Refused, UsageError
 from imi_monitor.model.snapshot import Key
 from imi_monitor.model.text import count, safe
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 TRUNK = "trunk"  # how the trunk is called where a worktree could be named
 _MOST_BYTES = 1 << 20  # of a file in conflict
 _MOST_FILES = 50  # whose hunks are shown
-_SIGNS = {hunks.OURS: "<", hunks.THEIRS: ">", hunks.BASE: "|", hunks.SAME: " ", hunks.CUT: "…"}
+_SIGNS = {collision.OURS: "<", collision.THEIRS: ">", collision.BASE: "|", collision.SAME: " ", collision.CUT: "…"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +188,7 @@ def _conflict(made: trial.Trial, mine: Part, merged: MergePreview, path: str) ->
         return {"path": path, "why": "only one side has it as a file", "hunks": []}
     if b"\0" in content:
         return {"path": path, "why": "binary", "hunks": []}
-    found = hunks.hunks(content.decode("utf-8", "surrogateescape"))
+    found = collision.conflict_hunks(content.decode("utf-8", "surrogateescape"))
     listed = [
         {"at": one.at, "lines": [{"side": line.side, "text": line.text[:2000]} for line in one.lines]} for one in found
     ]

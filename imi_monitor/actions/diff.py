@@ -5,7 +5,7 @@ from __future__ import annotations
 from imi_monitor.actions import looking
 from imi_monitor.actions.base import Action, Argument, Option, Outcome
 from imi_monitor.git import diff as diffs
-from imi_monitor.model import patch_text
+from imi_monitor.model import diff_text
 from imi_monitor.model.diff import ONE_FILE, ONLY_COUNTS, USUAL, Diff
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.text import safe
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.target import Target
     from imi_monitor.git.diff import Kind
-    from imi_monitor.model.diff import Limits
+    from imi_monitor.model.diff import DiffLimits
 
 _KINDS: tuple[Kind, ...] = ("staged", "unstaged", "trunk")
 
@@ -54,7 +54,7 @@ class ShowDiff(Action):
         stat = request.flag("stat")
         limits = ONLY_COUNTS if stat else USUAL if path is None else ONE_FILE
         found = read(context, one, kind, [path] if path is not None else [], limits)
-        shown = patch_text.summary(found) if stat else patch_text.lines(found, f"imi diff {safe(one.name)} --file")
+        shown = diff_text.summary(found) if stat else diff_text.lines(found, f"imi diff {safe(one.name)} --file")
         lines = shown or [f"{safe(path)} is unchanged" if path is not None else "nothing changed"]
         return Outcome(lines, _data(one, kind, found, stat=stat))
 
@@ -64,7 +64,7 @@ def read(
     one: Target,
     kind: Kind,
     paths: list[str],
-    limits: Limits = USUAL,
+    limits: DiffLimits = USUAL,
     on_part: Callable[[Diff], None] | None = None,
     *,
     new_files: bool = True,

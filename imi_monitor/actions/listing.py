@@ -7,7 +7,7 @@ import sys
 
 from imi_monitor.actions import survey, target
 from imi_monitor.actions.base import Action, Argument, Option, Outcome
-from imi_monitor.model import overview, times
+from imi_monitor.model import times, worktree_table
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
 from imi_monitor.store import worktrees
@@ -70,7 +70,7 @@ class List(Action):
         self.refuse(context, request)
         meant, warnings = repositories(context, request.text("repo"), request.flag("all"))
         known = [one for repository in meant for one in survey.known(context, repository)]
-        lines = overview.listing(known, width()) or [_EMPTY]
+        lines = worktree_table.listing(known, width()) or [_EMPTY]
         data: dict[str, object] = {"worktrees": [one.data() for one in known], "count": len(known)}
         return Outcome(lines, data, warnings=warnings)
 
@@ -104,7 +104,7 @@ def status(
 ) -> Outcome:
     """The state of the repositories' worktrees, or of the one called `only`."""
     readings = survey.read(context, meant, only)
-    lines = overview.statuses(readings, width(), times.now()) or [_EMPTY]
+    lines = worktree_table.statuses(readings, width(), times.now()) or [_EMPTY]
     failed = sum(reading.error is not None for reading in readings)
     data: dict[str, object] = {
         "worktrees": [reading.data() for reading in readings],

@@ -10,7 +10,7 @@ from imi_monitor.git import log
 from imi_monitor.model import times
 from imi_monitor.model.attribution import holder_at
 from imi_monitor.model.columns import Column, table
-from imi_monitor.model.graph import Graph
+from imi_monitor.model.commit_graph import CommitGraph
 from imi_monitor.model.snapshot import Key
 from imi_monitor.model.text import safe
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from imi_monitor.actions.base import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.target import Target
-    from imi_monitor.model.log import Entry, Page
+    from imi_monitor.model.commit_graph import CommitLogEntry, CommitLogPage
 
 _USUAL = 20
 _MOST = 100_000
@@ -59,14 +59,14 @@ class Log(Action):
         return Outcome(_lines(found), _data(one, found))
 
 
-def page(context: Context, one: Target, seen: tuple[int, int], size: int) -> Page:
+def page(context: Context, one: Target, seen: tuple[int, int], size: int) -> CommitLogPage:
     """The next `size` commits behind those already seen, each with who made it."""
     git = looking.git_in(context, one)
     found = log.page(git, log.tips(git, looking.trunk_of(context, one)), seen, size)
     return replace(found, entries=_attributed(context, one, found.entries))
 
 
-def _attributed(context: Context, one: Target, entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
+def _attributed(context: Context, one: Target, entries: tuple[CommitLogEntry, ...]) -> tuple[CommitLogEntry, ...]:
     """Only the branch's own commits: what is on the trunk was made elsewhere."""
     if one.repo_name is None or not any(entry.own for entry in entries):
         return entries
@@ -86,10 +86,10 @@ def _attributed(context: Context, one: Target, entries: tuple[Entry, ...]) -> tu
     )
 
 
-def _lines(found: Page) -> list[str]:
+def _lines(found: CommitLogPage) -> list[str]:
     if not found.entries:
         return ["no commits yet"]
-    graph, now = Graph(), times.now()
+    graph, now = CommitGraph(), times.now()
     rows = [
         [graph.row(one.sha, one.parents), one.sha[:8], _subject(one), safe(one.who, 40), times.age_of(one.at, now)]
         for one in found.entries
@@ -101,12 +101,12 @@ def _lines(found: Page) -> list[str]:
     return [*lines, f"… more: -n {2 * len(found.entries)}"] if found.more else lines
 
 
-def _subject(entry: Entry) -> str:
+def _subject(entry: CommitLogEntry) -> str:
     names = f"[{', '.join(safe(name, 60) for name in entry.refs[:3])}] " if entry.refs else ""
     return names + safe(entry.subject)
 
 
-def _data(one: Target, found: Page) -> dict[str, object]:
+def _data(one: Target, found: CommitLogPage) -> dict[str, object]:
     return {
         "repo": one.repo_name,
         "worktree_name": one.name,

@@ -12,7 +12,7 @@ from imi_monitor.actions.reviews import pull_requests, review_branch, review_mak
 from imi_monitor.actions.reviews.located import strangers_git
 from imi_monitor.model.errors import GitError, Refused
 from imi_monitor.model.names import REVIEW_PREFIXES
-from imi_monitor.model.pull_request import Mention, parse
+from imi_monitor.model.pull_request import PullRequestMention, parse
 from imi_monitor.model.text import safe
 
 TYPE_CHECKING = False
@@ -75,7 +75,7 @@ class Review(Action):
 ACTIONS = (Review(),)
 
 
-def find(context: Context, repository: Repository, mention: Mention) -> Target | None:
+def find(context: Context, repository: Repository, mention: PullRequestMention) -> Target | None:
     """The worktree of this pull request: the one whose row says so, or under the name that we or iMi give it."""
     number = mention.number
     names = [mention.directory] if number is None else [f"{prefix}{number}" for prefix in REVIEW_PREFIXES]

@@ -12,11 +12,10 @@ from imi_monitor.actions.base import Action, Option, Outcome
 from imi_monitor.actions.session_commits import Commits
 from imi_monitor.model import times
 from imi_monitor.model.agent import COMPLETED, FAILED
+from imi_monitor.model.attempt import OUTCOMES
 from imi_monitor.model.columns import Column, table
 from imi_monitor.model.errors import UsageError
-from imi_monitor.model.session_time import Spent, added, spent
-from imi_monitor.model.sessions import INTERRUPTED
-from imi_monitor.model.tasks import OUTCOMES
+from imi_monitor.model.session import INTERRUPTED, SessionTime, added, spent
 from imi_monitor.model.text import safe
 from imi_monitor.store import agents, db, session_reading, task_reading
 
@@ -74,7 +73,7 @@ class Group:
     tokens_cached: float | None = None
     cost_usd: float | None = None
     commits: float | None = None
-    spent: Spent = field(default_factory=Spent)
+    spent: SessionTime = field(default_factory=SessionTime)
     files: set[str] = field(default_factory=set)
 
 

@@ -15,7 +15,7 @@ from threading import Event
 from imi_monitor.actions import target
 from imi_monitor.git import layout
 from imi_monitor.model.errors import GitError, ImiError
-from imi_monitor.model.reading import Known, Reading
+from imi_monitor.model.worktree_table import ListedWorktree, WorktreeStatus
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _MOST_STATTED = 2000  # files looked at for the youngest change
 class Asked:
     """A worktree and what is needed to ask about it, gathered before the threads start: they have no registry."""
 
-    known: Known
+    known: ListedWorktree
     target: Target
     git: Git | None
     problem: str | None
@@ -39,12 +39,12 @@ class Asked:
     dates: dict[str, str]  # commit -> when it was made
 
 
-def known(context: Context, repository: layout.Repository) -> list[Known]:
+def known(context: Context, repository: layout.Repository) -> list[ListedWorktree]:
     """Every worktree of the repository, by name and the main one first, without a git process."""
     return [what for what, _ in _known(context, repository)]
 
 
-def read(context: Context, repositories: Sequence[layout.Repository], name: str | None = None) -> list[Reading]:
+def read(context: Context, repositories: Sequence[layout.Repository], name: str | None = None) -> list[WorktreeStatus]:
     """The state of every worktree (or of the one called `name`), asked concurrently."""
     asked = [one for repository in repositories for one in _asked(context, repository, name)]
     if not asked:
@@ -62,7 +62,7 @@ def read(context: Context, repositories: Sequence[layout.Repository], name: str 
         executor.shutdown(cancel_futures=True)
 
 
-def _known(context: Context, repository: layout.Repository) -> list[tuple[Known, Target]]:
+def _known(context: Context, repository: layout.Repository) -> list[tuple[ListedWorktree, Target]]:
     from imi_monitor.store import claims
 
     repo = context.repo_name(repository) or layout.repository_name(repository)
@@ -75,10 +75,10 @@ def _known(context: Context, repository: layout.Repository) -> list[tuple[Known,
     return sorted(found, key=lambda pair: (not pair[0].is_main, pair[0].worktree_name))
 
 
-def _describe(one: Target, repo: str, agent: str | None, state: str) -> Known:
+def _describe(one: Target, repo: str, agent: str | None, state: str) -> ListedWorktree:
     missing = one.missing or (one.linked is not None and one.linked.missing)
     locked = one.linked.locked if one.linked else None
-    return Known(
+    return ListedWorktree(
         worktree_name=one.name,
         repo=repo,
         path=one.path,
@@ -132,26 +132,26 @@ def _dates(git: Git, shas: set[str]) -> dict[str, str]:
     return {made.sha: made.when for made in found}
 
 
-def _reader(cancelled: Callable[[], bool]) -> Callable[[Asked], Reading]:
-    def read_one(asked: Asked) -> Reading:
+def _reader(cancelled: Callable[[], bool]) -> Callable[[Asked], WorktreeStatus]:
+    def read_one(asked: Asked) -> WorktreeStatus:
         try:
             if cancelled():
                 raise GitError("cancelled before it was asked", code="cancelled")
             return _ask(asked, cancelled)
         except ImiError as error:
-            return Reading(asked.known, error=error.sentence)
+            return WorktreeStatus(asked.known, error=error.sentence)
 
     return read_one
 
 
-def _ask(asked: Asked, cancelled: Callable[[], bool]) -> Reading:
+def _ask(asked: Asked, cancelled: Callable[[], bool]) -> WorktreeStatus:
     from imi_monitor.git.status import operation, read_status
 
     one = asked.target
     if asked.known.missing:
-        return Reading(asked.known, error=asked.known.states[0])
+        return WorktreeStatus(asked.known, error=asked.known.states[0])
     if asked.git is None or one.admin_dir is None:
-        return Reading(asked.known, error=asked.problem or "git does not list it any more")
+        return WorktreeStatus(asked.known, error=asked.problem or "git does not list it any more")
     if not one.is_main and not layout.points_back(one.admin_dir, one.path):
         raise GitError(
             "its .git file names another repository (tampered with, or a copy): nothing was asked", code="tampered"
@@ -160,10 +160,10 @@ def _ask(asked: Asked, cancelled: Callable[[], bool]) -> Reading:
     return _reading(asked, git, read_status(git, cancelled=cancelled), operation(one.admin_dir))
 
 
-def _reading(asked: Asked, git: Git, status: Status, operation: str | None) -> Reading:
+def _reading(asked: Asked, git: Git, status: Status, operation: str | None) -> WorktreeStatus:
     ahead, behind = _trunk_distance(git, status, asked.base)
     path, moment = _youngest(asked.known.path, [entry.path for entry in status.entries])
-    return Reading(
+    return WorktreeStatus(
         asked.known,
         head=status.oid,
         upstream=status.upstream,

@@ -6,7 +6,7 @@ from imi_monitor.actions import listing, moments
 from imi_monitor.actions import sessions as asking
 from imi_monitor.actions.base import Action, Option, Outcome
 from imi_monitor.actions.claims import ENDINGS
-from imi_monitor.model import tasks as model
+from imi_monitor.model import attempt as model
 from imi_monitor.model import times
 from imi_monitor.model.agent import FAILED
 from imi_monitor.model.columns import Column, table

@@ -7,7 +7,7 @@ from imi_monitor.actions.base import Outcome
 from imi_monitor.actions.context import Context
 from imi_monitor.cli import out
 from imi_monitor.cli.scope import common_dirs_of
-from imi_monitor.model import agent_words, times
+from imi_monitor.model import agent_text, times
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
@@ -27,12 +27,12 @@ def show(parsed: Parsed) -> int:
     if parsed.request.verb == "agents explain":
         found = _meant(agents, parsed.request.text("name") or "")
         said = described.get(found.name, NOT_DESCRIBED)
-        lines = [*agent_words.explanation(found, times.now()), *_said(said)]
-        outcome = Outcome(lines, {"agent": {**agent_words.data(found), **said.data()}})
+        lines = [*agent_text.explanation(found, times.now()), *_said(said)]
+        outcome = Outcome(lines, {"agent": {**agent_text.data(found), **said.data()}})
     else:
         known = {name: beside(said) for name, said in described.items()}
-        lines = agent_words.table(agents, times.now(), known) or [_NOBODY]
-        rows = [{**agent_words.data(one), **described.get(one.name, NOT_DESCRIBED).data()} for one in agents]
+        lines = agent_text.table(agents, times.now(), known) or [_NOBODY]
+        rows = [{**agent_text.data(one), **described.get(one.name, NOT_DESCRIBED).data()} for one in agents]
         outcome = Outcome(lines, {"agents": rows, "count": len(agents)})
     outcome.warnings.extend(safe(text, 300) for text in broken)
     out.outcome(outcome, as_json=parsed.flag("json"))

@@ -83,26 +83,26 @@ async def _pictures(engine: Engine, interval: float) -> AsyncIterator[Snapshot]:
 
 
 async def _stream(engine: Engine, interval: float, once: bool) -> None:
-    from imi_monitor.model import wire
+    from imi_monitor.model import snapshot_json
 
     before: Snapshot | None = None
     async for snapshot in _pictures(engine, interval):
         if before is None:
-            out.entry(wire.full(snapshot))
+            out.entry(snapshot_json.full(snapshot))
             if once:
                 return
         else:
-            for entry in wire.changes(before, snapshot):
+            for entry in snapshot_json.changes(before, snapshot):
                 out.entry(entry)
         before = snapshot
 
 
 async def _paint(engine: Engine, interval: float, once: bool) -> None:
     from imi_monitor.actions.listing import width
-    from imi_monitor.model import overview, times
+    from imi_monitor.model import times, worktree_table
 
     async for snapshot in _pictures(engine, max(interval, 0.2)):
-        lines = overview.statuses(overview.readings(snapshot), width(), times.now())
-        out.page([*lines, *overview.notes(snapshot)], clear=sys.stdout.isatty())
+        lines = worktree_table.statuses(worktree_table.readings(snapshot), width(), times.now())
+        out.page([*lines, *worktree_table.notes(snapshot)], clear=sys.stdout.isatty())
         if once:
             return

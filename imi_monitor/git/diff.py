@@ -13,9 +13,9 @@ from typing import Literal
 from imi_monitor.git import untracked
 from imi_monitor.git.commits import HONEST
 from imi_monitor.git.refs import check_commit_id, check_revision, resolve
-from imi_monitor.model.diff import USUAL, Diff, Limits
+from imi_monitor.model.diff import USUAL, Diff, DiffLimits
 from imi_monitor.model.errors import GitError, Refused
-from imi_monitor.model.patch import Reader
+from imi_monitor.model.patch_parser import PatchParser
 from imi_monitor.model.text import safe
 
 TYPE_CHECKING = False
@@ -57,7 +57,7 @@ def read(
     *,
     trunk: str | None = None,
     paths: Sequence[str] = (),
-    limits: Limits = USUAL,
+    limits: DiffLimits = USUAL,
     new_files: bool = True,
     on_part: Callable[[Diff], None] | None = None,
 ) -> Diff:
@@ -73,7 +73,7 @@ def read(
     found = replace(_streamed(git, ("diff", *_OPTIONS, *revisions, *only), limits, on_part), base=base)
     if kind == "staged" or not new_files:
         return found
-    more = Limits(limits.lines_of_file, max(0, limits.lines - _kept(found)), limits.files, limits.width)
+    more = DiffLimits(limits.lines_of_file, max(0, limits.lines - _kept(found)), limits.files, limits.width)
     return found.joined(untracked.read(git, paths, more))
 
 
@@ -82,7 +82,7 @@ def of_commit(
     sha: str,
     *,
     paths: Sequence[str] = (),
-    limits: Limits = USUAL,
+    limits: DiffLimits = USUAL,
     on_part: Callable[[Diff], None] | None = None,
 ) -> Diff:
     """What one commit did: against its first parent, or against nothing if it is the first."""
@@ -132,8 +132,8 @@ def _empty_tree(git: Git) -> str:
     return git.text("hash-object", "-t", "tree", "--stdin")
 
 
-def _streamed(git: Git, words: tuple[str, ...], limits: Limits, on_part: Callable[[Diff], None] | None) -> Diff:
-    reader = Reader(limits)
+def _streamed(git: Git, words: tuple[str, ...], limits: DiffLimits, on_part: Callable[[Diff], None] | None) -> Diff:
+    reader = PatchParser(limits)
     told = time.monotonic()
 
     def arrived(data: bytes) -> None:

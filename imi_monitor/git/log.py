@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from imi_monitor.git.commits import HONEST, moment
 from imi_monitor.git.diff import short
 from imi_monitor.git.refs import check_commit_id, check_revision, resolve
+from imi_monitor.model.commit_graph import CommitLogEntry, CommitLogPage
 from imi_monitor.model.errors import GitError
-from imi_monitor.model.log import Entry, Page
 from imi_monitor.model.names import is_commit_id
 
 TYPE_CHECKING = False
@@ -60,27 +60,27 @@ def _common(git: Git, head: str, trunk: str) -> tuple[str, ...]:
     return tuple(line for line in found.stdout.decode("ascii", "replace").split() if is_commit_id(line))
 
 
-def page(git: Git, tips: Tips, seen: tuple[int, int], size: int) -> Page:
+def page(git: Git, tips: Tips, seen: tuple[int, int], size: int) -> CommitLogPage:
     """The next `size` commits behind those already seen."""
     if tips.head is None:
-        return Page((), tips.trunk, False, seen)
+        return CommitLogPage((), tips.trunk, False, seen)
     own, older = seen
     outside = [f"^{check_commit_id(sha)}" for sha in tips.common or ()]
-    found: list[Entry] = []
+    found: list[CommitLogEntry] = []
     if not older:
         found = _entries(git, [check_commit_id(tips.head), *outside], own, size + 1, own=True)
     if len(found) > size:
-        return Page(tuple(found[:size]), tips.trunk, True, (own + size, 0))
+        return CommitLogPage(tuple(found[:size]), tips.trunk, True, (own + size, 0))
     own += len(found)
     if not tips.common:
-        return Page(tuple(found), tips.trunk, False, (own, 0))
+        return CommitLogPage(tuple(found), tips.trunk, False, (own, 0))
     left = size - len(found)
     rest = _entries(git, [check_commit_id(sha) for sha in tips.common], older, left + 1, own=False)
     kept = rest[:left]
-    return Page((*found, *kept), tips.trunk, len(rest) > left, (own, older + len(kept)))
+    return CommitLogPage((*found, *kept), tips.trunk, len(rest) > left, (own, older + len(kept)))
 
 
-def _entries(git: Git, revisions: list[str], skip: int, most: int, *, own: bool) -> list[Entry]:
+def _entries(git: Git, revisions: list[str], skip: int, most: int, *, own: bool) -> list[CommitLogEntry]:
     lines = _Lines()
     git.run(
         "rev-list",
@@ -119,7 +119,7 @@ class _Lines:
         return [*self._done, self._rest] if self._rest else self._done
 
 
-def _entry(line: bytes, own: bool) -> Entry | None:
+def _entry(line: bytes, own: bool) -> CommitLogEntry | None:
     """None for what is no commit's line."""
     fields = line.decode("utf-8", "surrogateescape").split("\0")
     if len(fields) < 6 or not is_commit_id(fields[0]):
@@ -129,4 +129,4 @@ def _entry(line: bytes, own: bool) -> Entry | None:
     names = tuple(
         name for name in refs.replace("HEAD -> ", "").split(", ") if name and name != "HEAD" and not _OURS.match(name)
     )
-    return Entry(sha, tuple(parents.split()), subject, author, when, names, own)
+    return CommitLogEntry(sha, tuple(parents.split()), subject, author, when, names, own)

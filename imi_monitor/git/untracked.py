@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
-from imi_monitor.model.diff import ADDED, NOTE, Diff, FileDiff, Hunk, Limits, Line
+from imi_monitor.model.diff import ADDED, NOTE, Diff, DiffHunk, DiffLimits, DiffLine, FileDiff
 from imi_monitor.model.errors import GitError
 
 TYPE_CHECKING = False
@@ -22,7 +22,7 @@ _LOOKED_AT = 8000  # bytes in which a NUL means binary, as for git
 _NO_END = "No newline at end of file"
 
 
-def read(git: Git, paths: Sequence[str], limits: Limits) -> Diff:
+def read(git: Git, paths: Sequence[str], limits: DiffLimits) -> Diff:
     """Every untracked file that is not ignored; beyond the limits they are only counted."""
     names, more = _names(git, paths)
     files, room, left = [], limits.lines, _MOST_ALTOGETHER
@@ -75,7 +75,7 @@ def _names(git: Git, paths: Sequence[str]) -> tuple[list[str], bool]:
     return [os.fsdecode(name) for name in names], capped
 
 
-def _file(work_tree: str, name: str, limits: Limits, room: int, most: int) -> tuple[FileDiff | None, int]:
+def _file(work_tree: str, name: str, limits: DiffLimits, room: int, most: int) -> tuple[FileDiff | None, int]:
     """The file, None when it is gone since git listed it; and how many bytes were read for it."""
     path = os.path.join(work_tree, name)
     try:
@@ -111,7 +111,7 @@ def _beginning(path: str, most: int) -> bytes:
         return file.read(most)
 
 
-def _added(name: str, data: bytes, mode: str, limits: Limits, room: int, unread: int) -> FileDiff:
+def _added(name: str, data: bytes, mode: str, limits: DiffLimits, room: int, unread: int) -> FileDiff:
     texts = data.split(b"\n")
     complete = texts[-1] == b"" and not unread
     if texts[-1] == b"":
@@ -119,22 +119,22 @@ def _added(name: str, data: bytes, mode: str, limits: Limits, room: int, unread:
     keep = max(0, min(len(texts), limits.lines_of_file, room))
     lines = [_line(number, text, limits.width) for number, text in enumerate(texts[:keep], 1)]
     if not complete and not unread and lines and keep == len(texts) and mode != "120000":
-        lines.append(Line(NOTE, _NO_END))
+        lines.append(DiffLine(NOTE, _NO_END))
     return FileDiff(
         name,
         "?",
         new_mode=mode,
         added=None if unread else len(texts),
         removed=0,
-        hunks=(Hunk(0, 1, "", tuple(lines)),) if lines else (),
+        hunks=(DiffHunk(0, 1, "", tuple(lines)),) if lines else (),
         cut=len(texts) - keep,
         note=f"and {_size(unread)} that were not read" if unread else None,
     )
 
 
-def _line(number: int, raw: bytes, most: int) -> Line:
+def _line(number: int, raw: bytes, most: int) -> DiffLine:
     text = raw[: 4 * most + 4].decode("utf-8", "surrogateescape")
-    return Line(ADDED, text[:most], None, number, "", len(text) > most or len(raw) > 4 * most + 4)
+    return DiffLine(ADDED, text[:most], None, number, "", len(text) > most or len(raw) > 4 * most + 4)
 
 
 def _size(count: int) -> str:

@@ -37,7 +37,7 @@ GUESS: Final = "guess"
 
 
 @dataclass(frozen=True, slots=True)
-class Tool:
+class ToolCall:
     """A tool that an agent uses: `Edit src/api.ts`, `Bash pytest -q`."""
 
     name: str
@@ -61,14 +61,14 @@ class Evidence:
     at: str  # since when it is so, as far as this source knows
     says: str  # one sentence for a person: what was read, and where
     detail: str | None = None  # what it waits for; why it failed; which retry
-    tool: Tool | None = None
+    tool: ToolCall | None = None
     standing: bool = False
     or_else: frozenset[str] = frozenset()
     read_at: str | None = field(default=None, compare=False)  # a standing one: when it was read; None: not asked
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class SessionFacts:
     """What is known of a session beside its state. None is unknown, never zero."""
 
     version: str | None = None
@@ -94,11 +94,11 @@ class Facts:
     format_note: str | None = None  # what in its records we could not understand, with the version
 
 
-NOTHING_KNOWN: Final = Facts()
+NOTHING_KNOWN: Final = SessionFacts()
 
 
 @dataclass(frozen=True, slots=True)
-class Happened:
+class AgentEvent:
     """One thing that an agent did, for the record. `id` is unique within its session: told twice, it is kept once.
 
     kind            text                tool          ok
@@ -121,14 +121,14 @@ class Happened:
     id: str
     at: str
     text: str | None = None
-    tool: Tool | None = None
+    tool: ToolCall | None = None
     ok: bool | None = None
     files: tuple[str, ...] = ()  # it wrote, absolute
     subagent: str | None = None  # which of its subagents did it
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
+class RejectedEvidence:
     """Evidence that did not decide, and why not."""
 
     evidence: Evidence
@@ -144,9 +144,9 @@ class Truth:
     source: str | None
     confidence: str
     detail: str | None = None
-    tool: Tool | None = None
+    tool: ToolCall | None = None
     used: tuple[Evidence, ...] = ()
-    rejected: tuple[Rejected, ...] = ()
+    rejected: tuple[RejectedEvidence, ...] = ()
     ended: bool = False  # its process is gone
 
 
@@ -163,7 +163,7 @@ class Agent:
     pid: int | None
     pid_started: str | None
     truth: Truth
-    facts: Facts = NOTHING_KNOWN
+    facts: SessionFacts = NOTHING_KNOWN
     seen_at: str | None = None  # the newest sign of life
     claim: str | None = None  # mine, other, none; None: its worktree is not known
     claimed_by: str | None = None

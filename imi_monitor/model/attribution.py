@@ -10,7 +10,7 @@ from imi_monitor.model import times
 from imi_monitor.model.snapshot import Key
 
 
-class Held(Protocol):
+class ClaimPeriod(Protocol):
     """Somebody's time with a worktree; `until` None is still."""
 
     @property
@@ -23,7 +23,7 @@ class Held(Protocol):
     def until(self) -> str | None: ...
 
 
-H = TypeVar("H", bound=Held)
+H = TypeVar("H", bound=ClaimPeriod)
 
 
 def by_key(grants: Iterable[H]) -> dict[Key, list[H]]:
@@ -36,7 +36,7 @@ def by_key(grants: Iterable[H]) -> dict[Key, list[H]]:
     return found
 
 
-def holder_at(grants: Mapping[Key, Sequence[Held]], key: Key, moment: str, *, grain: float = 0.0) -> str | None:
+def holder_at(grants: Mapping[Key, Sequence[ClaimPeriod]], key: Key, moment: str, *, grain: float = 0.0) -> str | None:
     """Who held the worktree then; None when nobody did, or when the moment cannot be read.
 
     `grain` is how many seconds the moment was cut down by: git writes down whole seconds.

@@ -12,7 +12,7 @@ ADDED, REMOVED, CONTEXT, NOTE = "+", "-", " ", "\\"
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class DiffLine:
     """One line. `sign` is +, -, a space, or a backslash for git's own remark; `marks` are git's columns of a merge."""
 
     sign: str
@@ -24,13 +24,13 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Hunk:
+class DiffHunk:
     """A run of lines with what git says it is in (`section`)."""
 
     old: int
     new: int
     section: str
-    lines: tuple[Line, ...]
+    lines: tuple[DiffLine, ...]
 
     def data(self) -> dict[str, object]:
         lines = [
@@ -53,7 +53,7 @@ class FileDiff:
     old_mode: str | None = None
     new_mode: str | None = None
     binary: bool = False
-    hunks: tuple[Hunk, ...] = ()
+    hunks: tuple[DiffHunk, ...] = ()
     added: int | None = 0
     removed: int | None = 0
     cut: int = 0
@@ -112,7 +112,7 @@ class Diff:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class DiffLimits:
     """How much of a diff is kept: what is beyond is counted."""
 
     lines_of_file: int = 3000
@@ -121,6 +121,6 @@ class Limits:
     width: int = 2000  # characters of one line
 
 
-USUAL = Limits()
-ONE_FILE = Limits(lines_of_file=100_000, lines=100_000, width=10_000)
-ONLY_COUNTS = Limits(lines_of_file=0, lines=0)
+USUAL = DiffLimits()
+ONE_FILE = DiffLimits(lines_of_file=100_000, lines=100_000, width=10_000)
+ONLY_COUNTS = DiffLimits(lines_of_file=0, lines=0)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from imi_monitor.model.address import Address, split
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.names import branch_problem
+from imi_monitor.model.remote_address import RemoteAddress, split
 from imi_monitor.model.text import safe
 
 PULL, MERGE = "pull", "merge-requests"
@@ -17,7 +17,7 @@ _PAGES = {"pull": PULL, "pulls": PULL, "merge_requests": MERGE}
 
 
 @dataclass(frozen=True, slots=True)
-class Mention:
+class PullRequestMention:
     """What a person asked for: a number (of one kind, if they said which), or a branch of somebody's fork.
 
     `project` is where it is, if that was said.
@@ -25,7 +25,7 @@ class Mention:
 
     number: int | None = None
     kind: str | None = None
-    project: Address | None = None
+    project: RemoteAddress | None = None
     owner: str | None = None
     branch: str | None = None
 
@@ -67,20 +67,20 @@ class PullRequest:
     state: str | None = None
 
 
-def parse(text: str) -> Mention:
+def parse(text: str) -> PullRequestMention:
     """`123`, `#123`, `!7`, the address of its page, or `owner:branch`; UsageError says what it may be."""
     word = text.strip()
     if "://" in word:
         return _from_url(word)
     bare = word[1:] if word[:1] in ("#", "!") else word
     if bare.isascii() and bare.isdecimal():
-        return Mention(_number(bare, word), MERGE if word.startswith("!") else None)
+        return PullRequestMention(_number(bare, word), MERGE if word.startswith("!") else None)
     owner, colon, branch = word.partition(":")
     if colon and is_owner(owner):
         problem = branch_problem(branch)
         if problem is not None:
             raise UsageError(f"the branch {safe(branch, 80) or '(empty)'} {problem}", code="bad-pr")
-        return Mention(owner=owner, branch=branch)
+        return PullRequestMention(owner=owner, branch=branch)
     raise _unclear(text)
 
 
@@ -90,7 +90,7 @@ def is_owner(text: str) -> bool:
     return plain and 0 < len(text) <= _MOST_OWNER and text[0] not in "-." and ".." not in text
 
 
-def _from_url(url: str) -> Mention:
+def _from_url(url: str) -> PullRequestMention:
     """`https://host/owner/name/pull/12/files#r1`, `https://host/group/name/-/merge_requests/7`."""
     parts = split(url)
     if parts is None or parts.scheme not in ("https", "http") or not parts.hostname or not url.isprintable():
@@ -100,8 +100,8 @@ def _from_url(url: str) -> Mention:
         number = steps[index + 1]
         if steps[index] in _PAGES and number.isascii() and number.isdecimal():
             project = [step for step in steps[:index] if step != "-"]
-            where = Address(parts.hostname, "/".join(project))
-            return Mention(_number(number, url), _PAGES[steps[index]], where)
+            where = RemoteAddress(parts.hostname, "/".join(project))
+            return PullRequestMention(_number(number, url), _PAGES[steps[index]], where)
     raise _unclear(url)
 
 

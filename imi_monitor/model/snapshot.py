@@ -89,7 +89,7 @@ class ClaimState:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiter:
     """One who stands in line for a worktree."""
 
     key: Key
@@ -99,7 +99,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class EventLine:
+class RegistryEvent:
     """One entry of the registry's log."""
 
     seq: int
@@ -162,7 +162,7 @@ NOT_LOOKED_FOR = "agents are not looked for: monitoring_settings.track_agent_act
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class SourceHealth:
     """How one source is doing. `failure` None is well."""
 
     source: str
@@ -179,12 +179,12 @@ class Snapshot:
     taken_at: str
     host: str
     worktrees: tuple[Worktree, ...] = ()
-    waiting: tuple[Waiting, ...] = ()
+    waiting: tuple[Waiter, ...] = ()
     changes: tuple[Change, ...] = ()  # newest last
-    events: tuple[EventLine, ...] = ()  # newest last
+    events: tuple[RegistryEvent, ...] = ()  # newest last
     collisions: tuple[Collision, ...] = ()
     agents: tuple[Agent, ...] = ()
-    health: tuple[Health, ...] = ()
+    health: tuple[SourceHealth, ...] = ()
     complete: bool = False  # every worktree was asked at least once
     repositories: tuple[str, ...] = field(default=())
 

@@ -28,7 +28,7 @@ from imi_monitor.model.agent import (
     WAITING,
     WORKING,
     Evidence,
-    Rejected,
+    RejectedEvidence,
     Truth,
 )
 
@@ -66,7 +66,7 @@ def _after_the_end(ordered: Sequence[Evidence], happened: Sequence[Evidence], la
     witness = last or (ordered[0] if ordered else None)
     since = last_alive or (witness.at if witness else None)
     why = "the process is gone: what it did last is over"
-    rejected = tuple(Rejected(one, why) for one in ordered)
+    rejected = tuple(RejectedEvidence(one, why) for one in ordered)
     return Truth(
         DEAD,
         since,
@@ -130,7 +130,12 @@ def _by_what_happened(
     if last.state in WORKING | {WAITING} and alive is None and now - _moment(last.at) > _SILENT:
         why = f"nothing was heard since, and no process is known: {int(_SILENT.total_seconds() // 60)} minutes are over"
         return Truth(
-            UNKNOWN, last.at, last.source, GUESS, "silent", rejected=tuple(Rejected(one, why) for one in ordered)
+            UNKNOWN,
+            last.at,
+            last.source,
+            GUESS,
+            "silent",
+            rejected=tuple(RejectedEvidence(one, why) for one in ordered),
         )
     return _truth(
         last, ordered, "something newer, or a better source, says otherwise", LIKELY if last.or_else else EXACT
@@ -194,7 +199,7 @@ def _truth(
     helpers = () if helper is None else (helper,)
     believed = (used, *helpers)
     rejected = tuple(
-        Rejected(one, "it says the same" if one.state == used.state else why_not)
+        RejectedEvidence(one, "it says the same" if one.state == used.state else why_not)
         for one in ordered
         if not any(one is other for other in believed)
     )

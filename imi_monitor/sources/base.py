@@ -12,7 +12,7 @@ from typing import Protocol
 from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.change import Change
-from imi_monitor.model.snapshot import ClaimState, Collision, EventLine, GitState, Key, Waiting, Worktree
+from imi_monitor.model.snapshot import ClaimState, Collision, GitState, Key, RegistryEvent, Waiter, Worktree
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +85,9 @@ class RegistryPicture:
     """What the registry says at one moment. `events` are only those that are new since the last picture."""
 
     claims: tuple[ClaimState, ...]
-    waiting: tuple[Waiting, ...]
+    waiting: tuple[Waiter, ...]
     grants: tuple[Grant, ...]
-    events: tuple[EventLine, ...]
+    events: tuple[RegistryEvent, ...]
 
 
 class Board(Protocol):

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from imi_monitor.git import trial
 from imi_monitor.git.run import Git
 from imi_monitor.model import times
-from imi_monitor.model.collide import Pair, overlaps, with_trunk
+from imi_monitor.model.collision import Pair, overlaps, with_trunk
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Collision, GitState, Key
 from imi_monitor.sources.base import Board, Entry

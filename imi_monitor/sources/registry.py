@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 from imi_monitor import host
 from imi_monitor.model.errors import ImiError
-from imi_monitor.model.snapshot import ClaimState, EventLine, Key, Waiting
+from imi_monitor.model.snapshot import ClaimState, Key, RegistryEvent, Waiter
 from imi_monitor.sources.base import Board, Grant, RegistryPicture
 from imi_monitor.store import claim_history, claims, events, queue
 
@@ -133,7 +133,7 @@ def read_picture(connection: sqlite3.Connection, since: int | None) -> RegistryP
         waiting=tuple(_waiting(connection)),
         grants=tuple(_grant(grant) for grant in claim_history.history(connection, limit=_MOST_GRANTS)),
         events=tuple(
-            EventLine(
+            RegistryEvent(
                 line.seq, line.type, line.occurred_at, line.repo_name, line.worktree_name, line.agent_id, line.data
             )
             for line in lines
@@ -176,13 +176,13 @@ def _process(claim: claims.Claim) -> str | None:
     return host.command(claim.pid) if alive and claim.pid is not None else None
 
 
-def _waiting(connection: sqlite3.Connection) -> list[Waiting]:
+def _waiting(connection: sqlite3.Connection) -> list[Waiter]:
     places: dict[Key, int] = {}
     found = []
     for waiter in queue.line(connection):
         key = _key(waiter.repo_name, waiter.worktree_name)
         places[key] = places.get(key, 0) + 1
-        found.append(Waiting(key, waiter.agent_id, waiter.enqueued_at, places[key]))
+        found.append(Waiter(key, waiter.agent_id, waiter.enqueued_at, places[key]))
     return found
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from imi_monitor import host
-from imi_monitor.model import sessions, times
+from imi_monitor.model import session, times
 from imi_monitor.model.agent import RESTING, UNKNOWN
 
 _COLUMNS = (
@@ -63,13 +63,13 @@ class Session:
     @property
     def state(self) -> str:
         """What is so now, as far as it can be told: nobody may have looked since it was kept."""
-        return sessions.shown(self.status, self.lost or self._lost_since())
+        return session.shown(self.status, self.lost or self._lost_since())
 
     def _lost_since(self) -> str | None:
         if self.ended_at is not None or self.status in RESTING:
             return None
         if host.alive(self.host, self.boot, self.pid, self.pid_started) is False:
-            return sessions.INTERRUPTED
+            return session.INTERRUPTED
         seen = times.parse(self.seen_at)
         return None if seen is not None and times.now() - seen < _SILENT else UNKNOWN
 
@@ -106,7 +106,7 @@ class Filter:
         return " AND ".join(f"({sql})" for sql, _ in asked) or "1", [value for _, values in asked for value in values]
 
 
-STATES_ASKED = (*sessions.SHOWN, "live", "ended")
+STATES_ASKED = (*session.SHOWN, "live", "ended")
 
 
 def found(connection: sqlite3.Connection, wanted: Filter, limit: int | None = None) -> list[Session]:
@@ -181,7 +181,7 @@ def files_written(connection: sqlite3.Connection, session: int, since: str) -> s
 def _is_in(one: Session, state: str | None) -> bool:
     """Asked of each, as what is so now is not what is kept."""
     if state == "live":
-        return one.ended_at is None and one.state != sessions.INTERRUPTED
+        return one.ended_at is None and one.state != session.INTERRUPTED
     if state == "ended":
         return one.ended_at is not None
     return state is None or one.state == state

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from imi_monitor.fast import json_writer
 from imi_monitor.fast.random_uuid import new_id
-from imi_monitor.model.session_records import Call, Record, Written
+from imi_monitor.model.session_record import SessionRecord, ToolCallRecord, WrittenFile
 
 _ASK_AT_ONCE = 500  # values in one question
 
@@ -57,7 +57,7 @@ _LINE = (
 )
 
 
-def add(connection: sqlite3.Connection, session: int, record: Record) -> None:
+def add(connection: sqlite3.Connection, session: int, record: SessionRecord) -> None:
     for told in record.told:
         insert(
             connection,
@@ -145,7 +145,7 @@ def artifacts(connection: sqlite3.Connection, session: int, limit: int = 1000) -
     return [Artifact(*row) for row in rows][::-1]
 
 
-def _add_call(connection: sqlite3.Connection, session: int, call: Call) -> None:
+def _add_call(connection: sqlite3.Connection, session: int, call: ToolCallRecord) -> None:
     """Both halves make one row. What was given is told best by the start, what came of it only by the end."""
     begins = call.status == "running"
     given = "coalesce(excluded.{0}, {0})" if begins else "coalesce({0}, excluded.{0})"
@@ -175,7 +175,7 @@ def _add_call(connection: sqlite3.Connection, session: int, call: Call) -> None:
     )
 
 
-def _add_file(connection: sqlite3.Connection, session: int, file: Written) -> None:
+def _add_file(connection: sqlite3.Connection, session: int, file: WrittenFile) -> None:
     connection.execute(
         "INSERT INTO artifacts (id, session, path, kind, size, subagent, created_at, updated_at)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (session, path) DO UPDATE SET"

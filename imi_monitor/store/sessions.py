@@ -1,7 +1,7 @@
 """Writing down what agents do. `keep` is one transaction; what was kept already is left alone, whoever keeps it again.
 
 Several monitors may look at the same agent, one a little later than another: a look that is older than what is kept does
-not turn it back. The status moves only here, and only along `model.sessions.steps`; the registry's entry of the agent
+not turn it back. The status moves only here, and only along `model.session.steps`; the registry's entry of the agent
 and the events of the outbox move in the same transaction.
 """
 
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from imi_monitor.fast import json_writer
 from imi_monitor.fast.random_uuid import new_id
-from imi_monitor.model import sessions, times
+from imi_monitor.model import session, times
 from imi_monitor.model.agent import CANCELLED, FAILED, PLANNING, RESTING
-from imi_monitor.model.session_records import Record, SessionNow
+from imi_monitor.model.session_record import SessionRecord, SessionState
 from imi_monitor.store import agents, events, session_stream
 
 _COLUMNS = "seq, status, status_at, lost, ended_at, pid, pid_started, agent_id, repo_name, worktree_name, host, cli, id"
@@ -44,7 +44,7 @@ class _Row:
     late: bool = False
 
 
-def keep(connection: sqlite3.Connection, records: Sequence[Record]) -> None:
+def keep(connection: sqlite3.Connection, records: Sequence[SessionRecord]) -> None:
     """Write down all that is new. Call it as one transaction."""
     for record in records:
         _keep(connection, record)
@@ -61,7 +61,7 @@ def known(
     }
 
 
-def _keep(connection: sqlite3.Connection, record: Record) -> None:
+def _keep(connection: sqlite3.Connection, record: SessionRecord) -> None:
     now = record.session
     row = _row(connection, now)
     if record.only_acts and row is not None:
@@ -82,13 +82,13 @@ def _keep(connection: sqlite3.Connection, record: Record) -> None:
     _mirror(connection, row, now)
 
 
-def _mirror(connection: sqlite3.Connection, row: _Row, now: SessionNow) -> None:
+def _mirror(connection: sqlite3.Connection, row: _Row, now: SessionState) -> None:
     """The registry's entry of the agent shows what its newest session does."""
     newest = connection.execute(
         "SELECT status, lost FROM sessions WHERE agent_id = ? ORDER BY ended_at IS NULL DESC, status_at DESC LIMIT 1",
         (row.agent_id,),
     ).fetchone()
-    agents.seen(connection, row.agent_id, row.host, now.seen_at, sessions.entry_status(*newest))
+    agents.seen(connection, row.agent_id, row.host, now.seen_at, session.entry_status(*newest))
 
 
 def _seq(connection: sqlite3.Connection, host: str, session: str) -> int | None:
@@ -96,14 +96,14 @@ def _seq(connection: sqlite3.Connection, host: str, session: str) -> int | None:
     return None if found is None else int(found[0])
 
 
-def _row(connection: sqlite3.Connection, now: SessionNow) -> _Row | None:
+def _row(connection: sqlite3.Connection, now: SessionState) -> _Row | None:
     found = connection.execute(
         f"SELECT {_COLUMNS} FROM sessions WHERE host = ? AND id = ?", (now.host, now.id)
     ).fetchone()
     return None if found is None else _Row(*found)
 
 
-def _begin(connection: sqlite3.Connection, now: SessionNow) -> _Row:
+def _begin(connection: sqlite3.Connection, now: SessionState) -> _Row:
     """The first look at a session. It begins as planning, from when it said that it started."""
     began = min(now.texts["started_at"] or now.since, now.since)
     name = _name(connection, now, None)
@@ -130,7 +130,7 @@ def _begin(connection: sqlite3.Connection, now: SessionNow) -> _Row:
     return row
 
 
-def _is_old(row: _Row, now: SessionNow) -> bool:
+def _is_old(row: _Row, now: SessionState) -> bool:
     """Whether somebody has kept something newer than what this look saw.
 
     Of a session that is over: unless it is proven to be another life of it (another process, or something later). Else
@@ -144,7 +144,7 @@ def _is_old(row: _Row, now: SessionNow) -> bool:
     return row.lost is None and _seconds(now.since, row.status_at) > _DISAGREE
 
 
-def _resume(connection: sqlite3.Connection, row: _Row, now: SessionNow) -> None:
+def _resume(connection: sqlite3.Connection, row: _Row, now: SessionState) -> None:
     if row.ended_at is None or now.ended:
         return
     row.ended_at, row.lost = None, None
@@ -153,13 +153,13 @@ def _resume(connection: sqlite3.Connection, row: _Row, now: SessionNow) -> None:
     _tell(connection, row, "session.started", {"how": "resumed"})
 
 
-def _advance(connection: sqlite3.Connection, row: _Row, now: SessionNow, fresh: bool) -> None:
+def _advance(connection: sqlite3.Connection, row: _Row, now: SessionState, fresh: bool) -> None:
     """Move the status to what was seen, step by step."""
-    lost, target = sessions.lost(now.state), row.status if sessions.lost(now.state) else now.state
+    lost, target = session.lost(now.state), row.status if session.lost(now.state) else now.state
     if now.ended and lost is None and target not in RESTING:
         target = CANCELLED  # it said goodbye in the middle of a turn
     before = row.status
-    passed = sessions.steps(before, target)
+    passed = session.steps(before, target)
     for step in passed:
         seen = step if step == target else None  # what was only passed through says nothing about when
         _line(connection, row, "status", now.since, seen, {"from": row.status, "to": step})
@@ -178,7 +178,7 @@ def _advance(connection: sqlite3.Connection, row: _Row, now: SessionNow, fresh: 
         _tell(connection, row, "session.progress", about)
 
 
-def _lose(connection: sqlite3.Connection, row: _Row, lost: str | None, now: SessionNow) -> None:
+def _lose(connection: sqlite3.Connection, row: _Row, lost: str | None, now: SessionState) -> None:
     if lost == row.lost:
         return
     if lost is not None:
@@ -188,7 +188,7 @@ def _lose(connection: sqlite3.Connection, row: _Row, lost: str | None, now: Sess
     row.lost = lost
 
 
-def _end(connection: sqlite3.Connection, row: _Row, now: SessionNow) -> None:
+def _end(connection: sqlite3.Connection, row: _Row, now: SessionState) -> None:
     if not now.ended or row.ended_at is not None:
         return
     row.ended_at = now.ended_at or now.since
@@ -199,7 +199,7 @@ def _end(connection: sqlite3.Connection, row: _Row, now: SessionNow) -> None:
     _tell(connection, row, "session.ended", {"ended_at": row.ended_at, "detail": now.detail})
 
 
-def _facts(connection: sqlite3.Connection, row: _Row, now: SessionNow) -> None:
+def _facts(connection: sqlite3.Connection, row: _Row, now: SessionState) -> None:
     """What is known beside the status; what is not known now takes nothing away."""
     values: dict[str, object] = {
         **now.texts,
@@ -223,7 +223,7 @@ def _facts(connection: sqlite3.Connection, row: _Row, now: SessionNow) -> None:
     )
 
 
-def _call(connection: sqlite3.Connection, row: _Row, now: SessionNow) -> None:
+def _call(connection: sqlite3.Connection, row: _Row, now: SessionState) -> None:
     """The agent may have claimed its worktree meanwhile: then the session goes by that name."""
     name = _name(connection, now, row)
     if name == row.agent_id:
@@ -234,7 +234,7 @@ def _call(connection: sqlite3.Connection, row: _Row, now: SessionNow) -> None:
     row.agent_id = name
 
 
-def _name(connection: sqlite3.Connection, now: SessionNow, row: _Row | None) -> str:
+def _name(connection: sqlite3.Connection, now: SessionState, row: _Row | None) -> str:
     """Under which name the agent holds its worktree: as its process, or as the first of its kind there. Else its own id."""
     own = row.agent_id if row is not None else now.id
     if now.worktree_name is None or now.ended:
@@ -275,7 +275,7 @@ def _tell(connection: sqlite3.Connection, row: _Row, kind: str, data: dict[str, 
     about: dict[str, object] = {
         "session": row.id,
         "cli": row.cli,
-        "status": sessions.shown(row.status, row.lost),
+        "status": session.shown(row.status, row.lost),
         **data,
     }
     who = row.cli if row.agent_id == row.id else row.agent_id

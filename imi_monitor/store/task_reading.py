@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from imi_monitor import host
-from imi_monitor.model import sessions as life
-from imi_monitor.model import tasks as model
+from imi_monitor.model import attempt as model
+from imi_monitor.model import session as life
 from imi_monitor.model.agent import UNKNOWN
 from imi_monitor.store import agents, session_reading
 from imi_monitor.store.agents import Description
@@ -31,7 +31,7 @@ _END = "coalesce(t.ended_at, g.released_at)"
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One task of one claim. What nobody can tell is None; `outcome` is a word of `model.tasks.OUTCOMES`."""
+    """One task of one claim. What nobody can tell is None; `outcome` is a word of `model.attempt.OUTCOMES`."""
 
     task_id: str
     repo_name: str
@@ -131,7 +131,7 @@ class _Reader:
         there = self._within(repo, worktree, agent, where, begun, ended_at)
         known, source = text(12), text(13)
         if known is None:
-            known = model.outcome(model.Span(begun, ended_at, ended, dead), [self._told(one) for one in there])
+            known = model.outcome(model.AttemptSpan(begun, ended_at, ended, dead), [self._told(one) for one in there])
             source = SESSIONS if known not in (model.OPEN, UNKNOWN) else None
         return Task(
             str(row[0]),

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from textual.content import Content
 
-from imi_monitor.model import agent_words, attention, columns
+from imi_monitor.model import agent_text, attention, columns
 from imi_monitor.model.agent import EXACT, GUESS, WORKING, Agent, Truth
 from imi_monitor.model.attention import ASKS, DIED, ENDED, FAILS, IDLE, INTRUDES, SUSPENDED, UNCLEAR, WORKS
 from imi_monitor.model.snapshot import NOT_LOOKED_FOR, Snapshot, Worktree
@@ -51,7 +51,7 @@ def word(agent: Agent) -> str:
     """How it stands in one word; a guess is marked as one."""
     stands = attention.standing(agent)
     told = (
-        stands if stands in (INTRUDES, SUSPENDED, ENDED) else agent_words.WORDS.get(agent.state, safe(agent.state, 20))
+        stands if stands in (INTRUDES, SUSPENDED, ENDED) else agent_text.WORDS.get(agent.state, safe(agent.state, 20))
     )
     return f"~{told}" if agent.truth.confidence == GUESS and stands not in _CERTAIN else told
 
@@ -72,7 +72,7 @@ def source(truth: Truth) -> str:
 
 def token_count(number: int | None) -> str:
     """`61k`, `1.2M`; nothing when it is not known."""
-    return "" if number is None or number < 0 else agent_words.tokens(number)
+    return "" if number is None or number < 0 else agent_text.tokens(number)
 
 
 def doing(agent: Agent, *, short: bool = False) -> Content:
@@ -98,12 +98,12 @@ def _doing(agent: Agent, *, short: bool) -> Content:
     detail = agent.truth.detail or agent.facts.last_message or ""
     if stands == UNCLEAR and agent.facts.format_note:  # `unknown (format) claude 9.9.9: …`
         detail = agent.facts.format_note.removeprefix("unknown ")
-    head = agent_words.WORDS.get(agent.state, safe(agent.state, 20)) if stands == SUSPENDED else word(agent)
+    head = agent_text.WORDS.get(agent.state, safe(agent.state, 20)) if stands == SUSPENDED else word(agent)
     return _headed(head, style(agent), detail, MUTED, short=short)
 
 
 def waits_for(agent: Agent, *, short: bool = False) -> str:
-    return agent_words.waits_for(agent.truth, tool_first=short) or "something"
+    return agent_text.waits_for(agent.truth, tool_first=short) or "something"
 
 
 def _headed(head: str, colour: str, text: str, text_style: str, *, short: bool) -> Content:

@@ -13,9 +13,8 @@ from functools import lru_cache
 from textual.content import Content
 
 from imi_monitor.model import columns, times
-from imi_monitor.model.activity import dense
-from imi_monitor.model.change import Change
-from imi_monitor.model.snapshot import Collision, EventLine, FileState, GitState, Key, Snapshot, Worktree
+from imi_monitor.model.change import Change, dense
+from imi_monitor.model.snapshot import Collision, FileState, GitState, Key, RegistryEvent, Snapshot, Worktree
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui.facts import moment
 
@@ -214,7 +213,7 @@ def event_style(kind: str) -> str:
     return next((style for word, style in _EVENT_STYLES if word in kind), "")
 
 
-def event(line: EventLine, width: int) -> Content:
+def event(line: RegistryEvent, width: int) -> Content:
     """`14:02:09 worktree.claimed feat-api  claude-1`; where that is too wide only the verb: most is about worktrees."""
     who, kind, verb = safe(line.agent or ""), safe(line.type), 18
     if width < 50:

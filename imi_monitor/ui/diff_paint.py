@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from textual.content import Content, Span
 
-from imi_monitor.model import columns, patch_text
-from imi_monitor.model.diff import ADDED, CONTEXT, NOTE, REMOVED, FileDiff, Line
-from imi_monitor.model.emphasis import changed_words
+from imi_monitor.model import columns, diff_text
+from imi_monitor.model.diff import ADDED, CONTEXT, NOTE, REMOVED, DiffLine, FileDiff
+from imi_monitor.model.diff_text import changed_words
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import diff_rows, highlight
 from imi_monitor.ui.cells import MUTED
@@ -47,7 +47,7 @@ class Painter:
         if row.kind == diff_rows.LINE:
             return self._line(file, row, width)
         if row.kind == diff_rows.CUT:
-            text = patch_text.cut_line(file, self._whole) if file.cut else f"… {safe(file.note or '')}"
+            text = diff_text.cut_line(file, self._whole) if file.cut else f"… {safe(file.note or '')}"
             return Content.styled(f"  {text}", "$text-warning")
         return Content("")
 
@@ -59,7 +59,7 @@ class Painter:
 
     def _hunk(self, file: FileDiff, row: Row, width: int) -> Content:
         hunk = file.hunks[row.hunk]
-        section = patch_text.code(hunk.section, 200, tab=_TAB)
+        section = diff_text.code(hunk.section, 200, tab=_TAB)
         gutter = " " * (self._gutter(width) - 2)
         return Content.styled(f"{gutter}⋯ {section}", f"{MUTED} italic")
 
@@ -86,13 +86,13 @@ class Painter:
             body = body.pad_right(max(0, width - len(numbers) - body.cell_length)).stylize_before(back)
         return Content.styled(numbers, MUTED).append(body)
 
-    def _text(self, file: FileDiff, row: Row, line: Line) -> Content:
+    def _text(self, file: FileDiff, row: Row, line: DiffLine) -> Content:
         text = self._block(file, row)[row.line % _BLOCK]
         lines = file.hunks[row.hunk].lines
         other = _partner(lines, row.line)
         if other is None:
             return text
-        theirs = patch_text.code(lines[other].text, tab=_TAB)
+        theirs = diff_text.code(lines[other].text, tab=_TAB)
         old, new = (text.plain, theirs) if line.sign == REMOVED else (theirs, text.plain)
         words = changed_words(old, new)[0 if line.sign == REMOVED else 1]
         return text.add_spans([Span(start, end, _WORD[line.sign]) for start, end in words])
@@ -103,7 +103,7 @@ class Painter:
         key = (row.file, row.hunk, at)
         if key not in self._blocks:
             lines = file.hunks[row.hunk].lines[at * _BLOCK : (at + 1) * _BLOCK]
-            texts = [patch_text.code(line.text, tab=_TAB) for line in lines]
+            texts = [diff_text.code(line.text, tab=_TAB) for line in lines]
             found: dict[int, list[Span]] = {}
             for signs in ((REMOVED, CONTEXT), (ADDED, CONTEXT)):
                 side = [index for index, line in enumerate(lines) if line.sign in signs]
@@ -115,14 +115,14 @@ class Painter:
 
 def head(file: FileDiff, width: int) -> Content:
     """The line above a file: its name, what happened to it, and its counts on the right."""
-    words = [word for word in patch_text.remarks(file) if word != "binary"]
+    words = [word for word in diff_text.remarks(file) if word != "binary"]
     tail = counts(file)
-    name = Content.styled(f" {patch_text.title(file)}", "bold")
+    name = Content.styled(f" {diff_text.title(file)}", "bold")
     said = Content.styled("  " + ", ".join(words), STATES.get(file.state, MUTED)) if words else Content("")
     room = max(8, width - tail.cell_length - 2)
     left = name.append(said)
     if left.cell_length > room:
-        left = Content.styled(" " + shortened(patch_text.title(file), room - 1), "bold")
+        left = Content.styled(" " + shortened(diff_text.title(file), room - 1), "bold")
     line = left.pad_right(max(0, width - left.cell_length - tail.cell_length - 1)).append(tail)
     return line.pad_right(max(0, width - line.cell_length)).stylize_before("on $panel")
 
@@ -155,7 +155,7 @@ def _last(file: FileDiff) -> int:
     return max((max(line.old or 0, line.new or 0) for line in lines), default=0)
 
 
-def _partner(lines: tuple[Line, ...], at: int) -> int | None:
+def _partner(lines: tuple[DiffLine, ...], at: int) -> int | None:
     """Of removed lines that are followed by added ones, the one that became (or was) this line."""
     sign = lines[at].sign
     if sign not in (ADDED, REMOVED):
@@ -176,5 +176,5 @@ def _partner(lines: tuple[Line, ...], at: int) -> int | None:
     return other if other < len(lines) and lines[other].sign == ADDED and _all_added(lines, end, other) else None
 
 
-def _all_added(lines: tuple[Line, ...], start: int, end: int) -> bool:
+def _all_added(lines: tuple[DiffLine, ...], start: int, end: int) -> bool:
     return all(line.sign == ADDED for line in lines[start:end])

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from imi_monitor.model.diff import Diff, Line
+from imi_monitor.model.diff import Diff, DiffLine
 
 FILE, HUNK, LINE, CUT, GAP, END = "file", "hunk", "line", "cut", "gap", "end"
 
@@ -26,7 +26,7 @@ class Anchor:
 
     path: str
     row: Row
-    line: Line | None
+    line: DiffLine | None
 
 
 class Rows:
@@ -50,7 +50,7 @@ class Rows:
     def file_at(self, row: int) -> int:
         return self.rows[row].file if 0 <= row < len(self.rows) else 0
 
-    def line_at(self, row: int) -> Line | None:
+    def line_at(self, row: int) -> DiffLine | None:
         at = self.rows[row]
         return self.diff.files[at.file].hunks[at.hunk].lines[at.line] if at.kind == LINE else None
 
@@ -81,7 +81,7 @@ class Rows:
         return near[0] if near else own.start
 
 
-def _number(line: Line | None) -> int:
+def _number(line: DiffLine | None) -> int:
     return (line.new or line.old or 0) if line else 0
 
 

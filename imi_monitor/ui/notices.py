@@ -1,6 +1,6 @@
 """Calls a person back who looks elsewhere: by the bell, the desktop and the window's title. Never while they look.
 
-What is worth it is decided in `model.news`; how often, and in which words for which terminal, here.
+What is worth it is decided in `model.alert`; how often, and in which words for which terminal, here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from imi_monitor.model.text import safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.model.news import News
+    from imi_monitor.model.alert import Alert
     from imi_monitor.ui.guarded import GuardedApp
 
 PAUSE = 10.0  # seconds between two calls: what comes meanwhile goes with the next one
@@ -30,7 +30,7 @@ class Notifier:
     def __init__(self, app: GuardedApp) -> None:
         self._app = app
         self._before: Snapshot | None = None
-        self._waiting: list[News] = []
+        self._waiting: list[Alert] = []
         self._settings: config.Settings | None = None
         self._calling = False
         self._titled = False
@@ -39,9 +39,9 @@ class Notifier:
         before, self._before = self._before, snapshot
         if before is None or before is snapshot:
             return
-        from imi_monitor.model import news  # not before there are two pictures to compare
+        from imi_monitor.model import alert  # not before there are two pictures to compare
 
-        found = news.between(before, snapshot)
+        found = alert.between(before, snapshot)
         if found:
             self._waiting += [one for one in found if one not in self._waiting]
             if not self._calling:
@@ -73,7 +73,7 @@ class Notifier:
         when = settings.text("notify.when")
         return when == "always" or (when == "unfocused" and not self._app.app_focus)
 
-    def _tell(self, wanted: list[News], settings: config.Settings) -> None:
+    def _tell(self, wanted: list[Alert], settings: config.Settings) -> None:
         text = words(wanted)
         if settings.flag("notify.bell"):
             self._write("\a")
@@ -96,7 +96,7 @@ def _settings() -> config.Settings:
         return config.Settings()
 
 
-def words(wanted: list[News]) -> str:
+def words(wanted: list[Alert]) -> str:
     """Several things in one line, the first in full."""
     more = f" (and {len(wanted) - 1} more)" if len(wanted) > 1 else ""
     return safe(wanted[0].text, _MOST) + more

@@ -17,7 +17,7 @@ import pytest
 from imi_monitor import config, host
 from imi_monitor.actions.claiming import automatic
 from imi_monitor.model import times
-from imi_monitor.model.agent import DEAD, RUNNING, Agent, Facts, Truth
+from imi_monitor.model.agent import DEAD, RUNNING, Agent, SessionFacts, Truth
 from imi_monitor.model.snapshot import Key
 from imi_monitor.store import claims, db
 from tests.helpers import ROOT, Repo, imi
@@ -62,7 +62,7 @@ def agent(tree: Repo, sleeper: Sleeper, session: str = "abcdef12-3456", **more: 
         sleeper.process.pid,
         sleeper.started,
         truth,
-        Facts(**more),
+        SessionFacts(**more),
     )
 
 

@@ -18,8 +18,19 @@ import pytest
 from imi_monitor import config, host
 from imi_monitor.actions import timeline
 from imi_monitor.actions.moments import span
-from imi_monitor.model import session_records, session_time, times
-from imi_monitor.model.agent import COMPLETED, DEAD, FAILED, RUNNING, WAITING, Agent, Facts, Happened, Tool, Truth
+from imi_monitor.model import session, session_record, times
+from imi_monitor.model.agent import (
+    COMPLETED,
+    DEAD,
+    FAILED,
+    RUNNING,
+    WAITING,
+    Agent,
+    AgentEvent,
+    SessionFacts,
+    ToolCall,
+    Truth,
+)
 from imi_monitor.model.snapshot import Key
 from imi_monitor.store import db, session_reading, sessions
 from tests.helpers import ROOT, Repo, imi, imi_argv
@@ -32,8 +43,8 @@ def at(seconds: float) -> str:
     return times.stamp(BEGAN + timedelta(seconds=seconds))
 
 
-def act(kind: str, seconds: float, text: str | None = None, tool: Tool | None = None, **more: Any) -> Happened:
-    return Happened(kind, f"{kind}-{seconds}", at(seconds), text, tool, **more)
+def act(kind: str, seconds: float, text: str | None = None, tool: ToolCall | None = None, **more: Any) -> AgentEvent:
+    return AgentEvent(kind, f"{kind}-{seconds}", at(seconds), text, tool, **more)
 
 
 @pytest.fixture
@@ -46,7 +57,7 @@ def registry(repo: Repo) -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-def keep(connection: sqlite3.Connection, repo: Repo, state: str, since: float, *acts: Happened, **more: Any) -> None:
+def keep(connection: sqlite3.Connection, repo: Repo, state: str, since: float, *acts: AgentEvent, **more: Any) -> None:
     worktree, session, cli = (
         more.pop("worktree", "feat-x"),
         more.pop("session", "abcdef12-77"),
@@ -56,21 +67,21 @@ def keep(connection: sqlite3.Connection, repo: Repo, state: str, since: float, *
     truth = Truth(state, at(since), "registry", "exact", more.pop("detail", None), ended=ended or state == DEAD)
     cwd = str(repo.path.parent / worktree)
     key = Key(host.hostname(), "app", worktree)
-    one = Agent(f"{cli}:{session}", cli, cli, key, cwd, session, None, None, truth, Facts(**more))
+    one = Agent(f"{cli}:{session}", cli, cli, key, cwd, session, None, None, truth, SessionFacts(**more))
     now = times.now()
-    seen = session_records.now_of(one, host.hostname(), host.boot(), now)
-    made = session_records.record(seen, cwd, acts, now, lambda path, root: 7)
+    seen = session_record.now_of(one, host.hostname(), host.boot(), now)
+    made = session_record.record(seen, cwd, acts, now, lambda path, root: 7)
     db.transact(connection, sessions.keep, [made])
 
 
 def a_day(connection: sqlite3.Connection, repo: Repo) -> None:
-    pytest_ = Tool("Bash", "pytest -q", "c1")
+    pytest_ = ToolCall("Bash", "pytest -q", "c1")
     keep(
         connection, repo, COMPLETED, 100,
         act("started", 0), act("prompt", 10, "make the API\nand test it"), act("tool_started", 20, "pytest -q", pytest_),
         act("waits", 30, "permission for Bash", pytest_), act("answered", 50, "yes", pytest_),
         act("tool_finished", 80, "3 passed", pytest_, ok=True),
-        act("tool_finished", 90, None, Tool("Edit", "src/api.py", "c2"), ok=True,
+        act("tool_finished", 90, None, ToolCall("Edit", "src/api.py", "c2"), ok=True,
             files=(str(repo.path.parent / "feat-x" / "src" / "api.py"),)),
         act("message", 99, HOSTILE), act("completed", 100), act("prompt", 160, "more"), act("failed", 170, "API error 529"),
         started_at=at(0), prompt="more", tokens_in=1000, tokens_out=200, model="opus", title=HOSTILE, version="2.1",
@@ -128,7 +139,7 @@ def test_one_session_is_told_from_its_beginning(registry: sqlite3.Connection, re
 
 
 def test_a_peek_gets_what_is_new_only(registry: sqlite3.Connection, repo: Repo) -> None:
-    call = Tool("Bash", "make", "c1")
+    call = ToolCall("Bash", "make", "c1")
     keep(registry, repo, RUNNING, 1, act("prompt", 1, "go"), act("tool_started", 2, "make", call))
     one = session_reading.found(registry, session_reading.Filter())[0]
     first = timeline.timeline(registry, one.seq)
@@ -207,15 +218,15 @@ def test_commits_that_cannot_be_told_are_unknown(registry: sqlite3.Connection, r
 def test_time_is_cut_at_both_ends_and_unknown_is_none() -> None:
     told = [(at(0), "running"), (at(100), "waiting_for_input"), (at(150), "unknown"), (at(200), "running")]
 
-    def spent(begin: float, end: float) -> session_time.Spent:
-        return session_time.spent(told, BEGAN + timedelta(seconds=begin), BEGAN + timedelta(seconds=end))
+    def spent(begin: float, end: float) -> session.SessionTime:
+        return session.spent(told, BEGAN + timedelta(seconds=begin), BEGAN + timedelta(seconds=end))
 
     assert (spent(0, 300).working, spent(0, 300).waiting, spent(0, 300).idle) == (200, 50, 0)
     assert (spent(90, 110).working, spent(90, 110).waiting) == (10, 10)
-    assert spent(160, 190) == session_time.Spent(0, 0, 0)
-    assert session_time.spent([], BEGAN, BEGAN) == session_time.Spent()
+    assert spent(160, 190) == session.SessionTime(0, 0, 0)
+    assert session.spent([], BEGAN, BEGAN) == session.SessionTime()
     twice = [(at(0), "running"), (at(5), "completed"), (at(6), "completed"), (at(7), "cancelled"), (at(8), "running")]
-    ends = session_time.spent(twice, BEGAN, BEGAN + timedelta(seconds=9))
+    ends = session.spent(twice, BEGAN, BEGAN + timedelta(seconds=9))
     assert (ends.completed, ends.failed, ends.cancelled) == (0, 0, 1), "one turn has one end"
 
 

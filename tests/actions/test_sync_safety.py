@@ -569,7 +569,9 @@ _GENERATED = {
 
 @settings(max_examples=40, **_GENERATED)
 @given(sources=_sources, entries=_entries)
-def test_generated_trees(world: World, sources: list[tuple[str, str, str]], entries: list[tuple[str, str]]) -> None:  # S2.50
+def test_generated_trees(
+    world: World, sources: list[tuple[str, str, str]], entries: list[tuple[str, str]]
+) -> None:  # S2.50
     _property(world, sources, entries)
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from imi_monitor import config, host
-from imi_monitor.model import session_records, times
-from imi_monitor.model.agent import COMPLETED, FAILED, RUNNING, Agent, Facts, Happened, Truth
+from imi_monitor.model import session_record, times
+from imi_monitor.model.agent import COMPLETED, FAILED, RUNNING, Agent, AgentEvent, SessionFacts, Truth
 from imi_monitor.model.snapshot import Key
 from imi_monitor.store import db, session_sweep, sessions
 from tests.helpers import Repo, imi
@@ -42,12 +42,12 @@ def turn(connection: sqlite3.Connection, repo: Repo, name: str, session: str, en
     for state in (RUNNING, ended):
         now = times.now()
         kind = {COMPLETED: "completed", FAILED: "failed", RUNNING: "prompt"}[state]
-        act = Happened(kind, f"{session}-{kind}", times.stamp(now), "x")
+        act = AgentEvent(kind, f"{session}-{kind}", times.stamp(now), "x")
         truth = Truth(state, times.stamp(now), "registry", "exact")
         one = Agent(f"{cli}:{session}", cli, cli, Key(host.hostname(), "app", name), str(repo.path.parent / name), session,
-                    None, None, truth, Facts(ended_at=None if state == RUNNING else times.stamp(now)))  # fmt: skip
-        seen = session_records.now_of(one, host.hostname(), host.boot(), now)
-        made = session_records.record(seen, None, [act], now, lambda path, root: None)
+                    None, None, truth, SessionFacts(ended_at=None if state == RUNNING else times.stamp(now)))  # fmt: skip
+        seen = session_record.now_of(one, host.hostname(), host.boot(), now)
+        made = session_record.record(seen, None, [act], now, lambda path, root: None)
         db.transact(connection, sessions.keep, [made])
 
 

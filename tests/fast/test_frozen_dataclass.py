@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from imi_monitor.fast import frozen_dataclass
-from imi_monitor.model.snapshot import Key, Waiting
+from imi_monitor.model.snapshot import Key, Waiter
 
 
 @dataclasses.dataclass(frozen=True, slots=True, order=True)
@@ -88,7 +88,7 @@ def test_they_are_replaced_copied_and_sent() -> None:
 
 def test_another_kind_with_the_same_values_is_another() -> None:
     key = Key("h", "r", "w")
-    assert Waiting(key, "a", "t", 1) != (key, "a", "t", 1)
+    assert Waiter(key, "a", "t", 1) != (key, "a", "t", 1)
     assert key != ("h", "r", "w")
     assert {key: 1}[Key("h", "r", "w")] == 1
     with pytest.raises(TypeError):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from imi_monitor.git import diff, run, untracked
 from imi_monitor.git.run import Git
-from imi_monitor.model.diff import ONLY_COUNTS, Diff, FileDiff, Limits
+from imi_monitor.model.diff import ONLY_COUNTS, Diff, DiffLimits, FileDiff
 from imi_monitor.model.errors import GitError, Refused, UsageError
 from tests.git.asking import branch_with, conflict, git_of, sha_of
 from tests.helpers import Repo, git, tree_hash
@@ -264,15 +264,15 @@ def test_a_link_put_in_a_files_place_meanwhile_is_not_followed(repo: Repo) -> No
 def test_untracked_files_are_bounded(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(20):
         repo.write(f"new/{number:02}", "line\n" * 100)
-    found = untracked.read(git_of(repo), (), Limits(lines_of_file=10, lines=25, files=15))
+    found = untracked.read(git_of(repo), (), DiffLimits(lines_of_file=10, lines=25, files=15))
     assert (len(found.files), found.omitted) == (15, 5)
     assert [file.kept for file in found.files[:4]] == [10, 10, 5, 0]
     assert all(file.kept + file.cut == 100 for file in found.files)
     monkeypatch.setattr(untracked, "_MOST_ALTOGETHER", 700)
-    notes = [file.note for file in untracked.read(git_of(repo), (), Limits()).files]
+    notes = [file.note for file in untracked.read(git_of(repo), (), DiffLimits()).files]
     assert notes[0] is None and "not read" in (notes[1] or "") and "too much" in (notes[5] or "")
     monkeypatch.setattr(untracked, "_MOST_NAMES", 20)
-    assert untracked.read(git_of(repo), (), Limits()).unfinished
+    assert untracked.read(git_of(repo), (), DiffLimits()).unfinished
 
 
 def test_bare_has_no_files(tmp_path: Path) -> None:
@@ -301,7 +301,7 @@ def test_the_numbers_are_gits_own(repo: Repo, texts: dict[str, tuple[bytes, byte
         ["git", "diff", "--numstat", "-z", "HEAD"], cwd=repo.path, capture_output=True, check=True
     ).stdout.split(b"\0")  # fmt: skip
     wanted = {tuple(line.split(b"\t", 2)) for line in told if line}
-    for limits in (Limits(), Limits(lines_of_file=1), ONLY_COUNTS):
+    for limits in (DiffLimits(), DiffLimits(lines_of_file=1), ONLY_COUNTS):
         files = diff.read(git_of(repo), "all", limits=limits).files
         assert {
             (str(file.added).encode(), str(file.removed).encode(), os.fsencode(file.path)) for file in files

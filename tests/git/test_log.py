@@ -8,16 +8,16 @@ import pytest
 
 from imi_monitor.git import log
 from imi_monitor.git.log import Tips
+from imi_monitor.model.commit_graph import CommitLogEntry
 from imi_monitor.model.errors import UsageError
-from imi_monitor.model.log import Entry
 from tests.git.asking import branch_with, git_of, on_main, sha_of
 from tests.helpers import Repo, git
 
 
-def pages(repo: Repo, trunk: str | None, size: int) -> list[Entry]:
+def pages(repo: Repo, trunk: str | None, size: int) -> list[CommitLogEntry]:
     here = git_of(repo)
     tips = log.tips(here, trunk)
-    found: list[Entry] = []
+    found: list[CommitLogEntry] = []
     seen = (0, 0)
     for _ in range(100):
         page = log.page(here, tips, seen, size)

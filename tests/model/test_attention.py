@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from imi_monitor.model import agent as states
-from imi_monitor.model import agent_words, attention
-from imi_monitor.model.agent import Agent, Facts
+from imi_monitor.model import agent_text, attention
+from imi_monitor.model.agent import Agent, SessionFacts
 from imi_monitor.ui import agent_cells
 from tests.ui import agent_worlds as made
 from tests.ui.worlds import ago
@@ -39,7 +39,7 @@ def one(state: str, name: str = "claude", *, claim: str = "none", **more: object
         (one(states.COMPLETED), "idle", "Idle"),
         (one(states.CANCELLED), "idle", "Idle"),
         (one(states.CANCELLED, ended=True), "ended", "Done"),
-        (one(states.RUNNING, facts=Facts(ended_at=ago(5))), "ended", "Done"),  # it said so itself
+        (one(states.RUNNING, facts=SessionFacts(ended_at=ago(5))), "ended", "Done"),  # it said so itself
     ],
 )
 def test_how_it_stands(agent: Agent, stands: str, group: str) -> None:
@@ -64,11 +64,11 @@ def test_who_needs_a_person_first_however_they_are_listed() -> None:
 
 
 def test_who_left_makes_room_for_who_came_after() -> None:
-    gone = one(states.DEAD, "gone", since=600, ended=True, facts=Facts(started_at=ago(900)))
-    newer = one(states.RUNNING, "newer", facts=Facts(started_at=ago(300)))
-    older = one(states.RUNNING, "older", facts=Facts(started_at=ago(900)))
-    undated = one(states.RUNNING, "undated", facts=Facts())
-    later = one(states.COMPLETED, "later", since=100, ended=True, facts=Facts(started_at=ago(500)))
+    gone = one(states.DEAD, "gone", since=600, ended=True, facts=SessionFacts(started_at=ago(900)))
+    newer = one(states.RUNNING, "newer", facts=SessionFacts(started_at=ago(300)))
+    older = one(states.RUNNING, "older", facts=SessionFacts(started_at=ago(900)))
+    undated = one(states.RUNNING, "undated", facts=SessionFacts())
+    later = one(states.COMPLETED, "later", since=100, ended=True, facts=SessionFacts(started_at=ago(500)))
 
     def left(*agents: Agent) -> list[str]:
         return [agent.name for agent in attention.present(agents)]
@@ -83,12 +83,12 @@ def test_who_left_makes_room_for_who_came_after() -> None:
 
 
 def test_numbers_that_nobody_told_are_not_zero() -> None:
-    bare = one(states.RUNNING, facts=Facts())
+    bare = one(states.RUNNING, facts=SessionFacts())
     assert attention.tokens(bare) is None and attention.context(bare) is None
-    assert attention.tokens(one(states.RUNNING, facts=Facts(tokens_out=7))) == 7
-    assert attention.context(one(states.RUNNING, facts=Facts(context_used=5))) is None
+    assert attention.tokens(one(states.RUNNING, facts=SessionFacts(tokens_out=7))) == 7
+    assert attention.context(one(states.RUNNING, facts=SessionFacts(context_used=5))) is None
     for size, share in ((0, None), (-3, None), (10, 0.5), (4, 1.0)):
-        assert attention.context(one(states.RUNNING, facts=Facts(context_used=5, context_size=size))) == share
+        assert attention.context(one(states.RUNNING, facts=SessionFacts(context_used=5, context_size=size))) == share
 
 
 @pytest.mark.parametrize(
@@ -105,12 +105,12 @@ def test_numbers_that_nobody_told_are_not_zero() -> None:
 def test_who_is_suspended_is_said_to_be_and_keeps_what_needs_a_person(agent: Agent, stands: str, told: str) -> None:
     stopped = replace(agent, suspended=True)
     assert attention.standing(stopped) == stands
-    assert agent_words.doing(stopped).startswith(told)
+    assert agent_text.doing(stopped).startswith(told)
     for short in (True, False):
         row = agent_cells.doing(stopped, short=short).plain
         assert "suspended" in (row if short else f"{agent_cells.word(stopped)} {row}")
         assert "suspended" not in agent_cells.doing(agent, short=short).plain
-    assert agent_words.data(stopped)["suspended"] is True and agent_words.data(agent)["suspended"] is False
+    assert agent_text.data(stopped)["suspended"] is True and agent_text.data(agent)["suspended"] is False
 
 
 @pytest.mark.parametrize(

@@ -6,34 +6,43 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imi_monitor.model.address import Address, address, with_project
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.names import name_problem, pull_request_of
-from imi_monitor.model.pull_request import MERGE, PULL, Mention, parse
+from imi_monitor.model.pull_request import MERGE, PULL, PullRequestMention, parse
+from imi_monitor.model.remote_address import RemoteAddress, address, with_project
 
-GITHUB = Address("github.com", "acme/app")
+GITHUB = RemoteAddress("github.com", "acme/app")
 
 
 # S2.40
 @pytest.mark.parametrize(
     ("text", "mention"),
     [
-        ("123", Mention(123)),
-        (" #123 ", Mention(123)),
-        ("!7", Mention(7, MERGE)),
-        ("https://github.com/acme/app/pull/123", Mention(123, PULL, GITHUB)),
-        ("https://github.com/acme/app/pull/123/files?w=1#diff-0", Mention(123, PULL, GITHUB)),
-        ("https://git.corp.example:8443/acme/app/pull/5/", Mention(5, PULL, Address("git.corp.example", "acme/app"))),
+        ("123", PullRequestMention(123)),
+        (" #123 ", PullRequestMention(123)),
+        ("!7", PullRequestMention(7, MERGE)),
+        ("https://github.com/acme/app/pull/123", PullRequestMention(123, PULL, GITHUB)),
+        ("https://github.com/acme/app/pull/123/files?w=1#diff-0", PullRequestMention(123, PULL, GITHUB)),
+        (
+            "https://git.corp.example:8443/acme/app/pull/5/",
+            PullRequestMention(5, PULL, RemoteAddress("git.corp.example", "acme/app")),
+        ),
         (
             "https://gitlab.com/g/sub/app/-/merge_requests/7/diffs",
-            Mention(7, MERGE, Address("gitlab.com", "g/sub/app")),
+            PullRequestMention(7, MERGE, RemoteAddress("gitlab.com", "g/sub/app")),
         ),
-        ("https://gitlab.com/g/app/merge_requests/7", Mention(7, MERGE, Address("gitlab.com", "g/app"))),
-        ("https://codeberg.org/acme/app/pulls/9", Mention(9, PULL, Address("codeberg.org", "acme/app"))),
-        ("alice:fix/login", Mention(owner="alice", branch="fix/login")),
+        (
+            "https://gitlab.com/g/app/merge_requests/7",
+            PullRequestMention(7, MERGE, RemoteAddress("gitlab.com", "g/app")),
+        ),
+        (
+            "https://codeberg.org/acme/app/pulls/9",
+            PullRequestMention(9, PULL, RemoteAddress("codeberg.org", "acme/app")),
+        ),
+        ("alice:fix/login", PullRequestMention(owner="alice", branch="fix/login")),
     ],
 )
-def test_ways_to_say_it(text: str, mention: Mention) -> None:
+def test_ways_to_say_it(text: str, mention: PullRequestMention) -> None:
     assert parse(text) == mention
 
 

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from imi_monitor.model import times
-from imi_monitor.model.agent import SOURCES, STATES, Evidence, Tool
+from imi_monitor.model.agent import SOURCES, STATES, Evidence, ToolCall
 from imi_monitor.model.truth import decide
 
 NOW = datetime(2026, 11, 18, 12, 0, 0, tzinfo=UTC)
-BASH = Tool("Bash", "pytest -q", "t1")
+BASH = ToolCall("Bash", "pytest -q", "t1")
 MAYBE_WAITS = frozenset({"waiting_for_input"})
 
 

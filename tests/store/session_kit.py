@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from imi_monitor import host
-from imi_monitor.model import session_records, times
-from imi_monitor.model.agent import DEAD, RUNNING, Agent, Facts, Happened, Tool, Truth
-from imi_monitor.model.session_records import Record
+from imi_monitor.model import session_record, times
+from imi_monitor.model.agent import DEAD, RUNNING, Agent, AgentEvent, SessionFacts, ToolCall, Truth
+from imi_monitor.model.session_record import SessionRecord
 from imi_monitor.model.snapshot import Key
 from imi_monitor.store import db, sessions
 from tests.store import claiming
@@ -33,7 +33,7 @@ def agent(
     pid: int | None = 4711,
     **more: Any,
 ) -> Agent:
-    facts = Facts(**{name: value for name, value in more.items() if name in Facts.__dataclass_fields__})
+    facts = SessionFacts(**{name: value for name, value in more.items() if name in SessionFacts.__dataclass_fields__})
     truth = Truth(state, at(since), "registry", "exact", more.get("detail"), ended=ended or state == DEAD)
     key = Key(host.hostname(), claiming.REPO, worktree) if worktree else None
     return Agent(
@@ -42,21 +42,21 @@ def agent(
     )  # fmt: skip
 
 
-def act(kind: str, ident: str, seconds: float = 0, text: str | None = None, **more: Any) -> Happened:
+def act(kind: str, ident: str, seconds: float = 0, text: str | None = None, **more: Any) -> AgentEvent:
     tool = more.pop("tool", None)
     if isinstance(tool, str):
         name, _, target = tool.partition(" ")
-        tool = Tool(name, target or None, more.pop("call", None))
-    return Happened(kind, ident, at(seconds), text, tool, **more)
+        tool = ToolCall(name, target or None, more.pop("call", None))
+    return AgentEvent(kind, ident, at(seconds), text, tool, **more)
 
 
-def record(one: Agent, *acts: Happened, now: float = 3600, root: str = "/w/feat-x") -> Record:
+def record(one: Agent, *acts: AgentEvent, now: float = 3600, root: str = "/w/feat-x") -> SessionRecord:
     moment = NOON + timedelta(seconds=now)
-    seen = session_records.now_of(one, host.hostname(), "boot/ns", moment)
-    return session_records.record(seen, root, acts, moment, lambda path, inside: None)
+    seen = session_record.now_of(one, host.hostname(), "boot/ns", moment)
+    return session_record.record(seen, root, acts, moment, lambda path, inside: None)
 
 
-def keep(connection: sqlite3.Connection, one: Agent, *acts: Happened, now: float = 3600) -> None:
+def keep(connection: sqlite3.Connection, one: Agent, *acts: AgentEvent, now: float = 3600) -> None:
     db.transact(connection, sessions.keep, [record(one, *acts, now=now)])
 
 

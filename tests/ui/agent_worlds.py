@@ -8,9 +8,9 @@ from typing import Any
 from zlib import crc32
 
 from imi_monitor.model import agent as states
-from imi_monitor.model import session_records, times
-from imi_monitor.model.agent import Agent, Evidence, Facts, Happened, Rejected, Tool, Truth
-from imi_monitor.model.agent_claims import named
+from imi_monitor.model import session_record, times
+from imi_monitor.model.agent import Agent, AgentEvent, Evidence, RejectedEvidence, SessionFacts, ToolCall, Truth
+from imi_monitor.model.agent_names import named
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.store import db, sessions
 from tests.ui import worlds
@@ -26,16 +26,16 @@ def pid(text: str) -> int:
 
 def agent(
     cli: str, place: str | None, state: str, *, since: float | None = 48, detail: str | None = None,
-    tool: Tool | None = None, source: str | None = "registry", confidence: str = states.EXACT, ended: bool = False,
-    used: tuple[Evidence, ...] = (), rejected: tuple[Rejected, ...] = (), facts: Facts | None = None, session: str = "",
-    **other: Any,
+    tool: ToolCall | None = None, source: str | None = "registry", confidence: str = states.EXACT, ended: bool = False,
+    used: tuple[Evidence, ...] = (), rejected: tuple[RejectedEvidence, ...] = (), facts: SessionFacts | None = None,
+    session: str = "", **other: Any,
 ) -> Agent:  # fmt: skip
     """`session` tells several of one program apart; `other` are fields of the agent."""
     truth = Truth(state, None if since is None else ago(since), source, confidence, detail, tool, used, rejected, ended)
     number = session or f"{cli}-{place}"
     made = Agent(
         f"{cli}:{number}", cli, cli, None if place is None else key(place), f"/home/ada/code/{place}", number, pid(number), "1",
-        truth, facts or Facts(started_at=ago(4000)), ago(2),
+        truth, facts or SessionFacts(started_at=ago(4000)), ago(2),
     )  # fmt: skip
     return replace(made, **other)
 
@@ -46,42 +46,43 @@ def with_agents(world: Snapshot, *agents: Agent) -> Snapshot:
     return replace(world, agents=named(agents, claims))
 
 
-CLAUDE = Facts(
+CLAUDE = SessionFacts(
     version="2.1.326", model="claude-opus-4-5", title="Token refresh", branch="feat/api", started_at=ago(5400),
     turn_at=ago(300), prompt="add the token refresh and its tests", last_message="The refresh works. Now its tests.",
     tokens_in=48_210, tokens_out=13_377, tokens_cached=912_400, cost_usd=1.37, context_used=118_000,
     context_size=200_000, files=("/home/ada/code/feat-api/src/api.ts", "/home/ada/code/feat-api/src/db.ts"), subagents=2,
     tmux="%7",
 )  # fmt: skip
-EDITS = agent("claude", "feat-api", states.RUNNING, tool=Tool("Edit", "src/api.ts"), facts=CLAUDE, used=(
+EDITS = agent("claude", "feat-api", states.RUNNING, tool=ToolCall("Edit", "src/api.ts"), facts=CLAUDE, used=(
     Evidence("registry", states.RUNNING, ago(50), "sessions/4711.json says busy", standing=True),
-    Evidence("transcript", states.RUNNING, ago(48), "the last record is a call of Edit", tool=Tool("Edit", "src/api.ts"),
+    Evidence("transcript", states.RUNNING, ago(48), "the last record is a call of Edit", tool=ToolCall("Edit", "src/api.ts"),
              or_else=frozenset({states.WAITING})),
 ), rejected=(
-    Rejected(Evidence("hook", states.COMPLETED, ago(400), "Stop was the last hook"),
+    RejectedEvidence(Evidence("hook", states.COMPLETED, ago(400), "Stop was the last hook"),
              "something newer, or a better source, says otherwise"),
-    Rejected(Evidence("title", states.RUNNING, ago(3), "the pane's title is '✳ Claude Code'", standing=True), "it says the same"),
+    RejectedEvidence(Evidence("title", states.RUNNING, ago(3), "the pane's title is '✳ Claude Code'", standing=True),
+             "it says the same"),
 ))  # fmt: skip
 ASKS = agent(
-    "gemini", "feat-ui", states.WAITING, since=130, detail=PERMISSION, tool=Tool("Bash", "npm test -- --watch=false"),
-    source="title", confidence=states.LIKELY, facts=Facts(started_at=ago(3000), tokens_in=9_000, tokens_out=3_500),
+    "gemini", "feat-ui", states.WAITING, since=130, detail=PERMISSION, tool=ToolCall("Bash", "npm test -- --watch=false"),
+    source="title", confidence=states.LIKELY, facts=SessionFacts(started_at=ago(3000), tokens_in=9_000, tokens_out=3_500),
 )  # fmt: skip
-TESTS = agent("codex", "fix-bug", states.RUNNING, since=3, tool=Tool("Bash", "pytest -q"), source="socket",
-              facts=Facts(started_at=ago(900), tokens_in=12_000))  # fmt: skip
+TESTS = agent("codex", "fix-bug", states.RUNNING, since=3, tool=ToolCall("Bash", "pytest -q"), source="socket",
+              facts=SessionFacts(started_at=ago(900), tokens_in=12_000))  # fmt: skip
 UNCLAIMED = agent("claude", "review-123", states.PLANNING, since=75, session="second",
-                  facts=Facts(started_at=ago(100), prompt="review this pull request", tokens_in=2_100))  # fmt: skip
+                  facts=SessionFacts(started_at=ago(100), prompt="review this pull request", tokens_in=2_100))  # fmt: skip
 GUESSED = agent("aider", "devops-ci", states.UNKNOWN, since=None, detail="nothing tells what it does", source="process",
-                confidence=states.GUESS, facts=Facts(started_at=ago(7000)))  # fmt: skip
-INTRUDER = agent("codex", "feat-api", states.RUNNING, since=20, session="other", tool=Tool("apply_patch", "src/db.ts"),
-                 source="socket", facts=Facts(started_at=ago(60)))  # fmt: skip
+                confidence=states.GUESS, facts=SessionFacts(started_at=ago(7000)))  # fmt: skip
+INTRUDER = agent("codex", "feat-api", states.RUNNING, since=20, session="other", tool=ToolCall("apply_patch", "src/db.ts"),
+                 source="socket", facts=SessionFacts(started_at=ago(60)))  # fmt: skip
 FAILED = agent("claude", "devops-ci", states.FAILED, since=600, session="third", source="transcript",
-               detail="API Error: 529 overloaded, limit reached", facts=Facts(started_at=ago(2000)))  # fmt: skip
+               detail="API Error: 529 overloaded, limit reached", facts=SessionFacts(started_at=ago(2000)))  # fmt: skip
 DEAD = agent("opencode", "fix-bug", states.DEAD, since=1900, source="process", detail="its process is gone", ended=True,
-             tool=Tool("bash", "cargo test"), facts=Facts(started_at=ago(5000)))  # fmt: skip
-DONE = agent("copilot", "trunk-main", states.COMPLETED, since=4000, source="transcript", facts=Facts(
+             tool=ToolCall("bash", "cargo test"), facts=SessionFacts(started_at=ago(5000)))  # fmt: skip
+DONE = agent("copilot", "trunk-main", states.COMPLETED, since=4000, source="transcript", facts=SessionFacts(
     started_at=ago(9000), last_message="All 12 tests pass; the change log has an entry."))  # fmt: skip
 ENDED = agent("gemini", "review-123", states.COMPLETED, since=7300, session="old", source="transcript", ended=True,
-              facts=Facts(started_at=ago(9000), ended_at=ago(7300)))  # fmt: skip
+              facts=SessionFacts(started_at=ago(9000), ended_at=ago(7300)))  # fmt: skip
 
 
 def at_work() -> Snapshot:
@@ -127,9 +128,9 @@ def demo(world: Snapshot) -> Snapshot:
 
     return with_agents(
         world,
-        there(EDITS, "feat-api", "claude", tool=Tool("Edit", "src/api.py"), since=ago(20)),
+        there(EDITS, "feat-api", "claude", tool=ToolCall("Edit", "src/api.py"), since=ago(20)),
         there(TESTS, "fix-bug", "codex", since=ago(3)),
-        there(ASKS, "feat-ui", "gemini", tool=Tool("Bash", "npm test"), since=ago(70)),
+        there(ASKS, "feat-ui", "gemini", tool=ToolCall("Bash", "npm test"), since=ago(70)),
     )
 
 
@@ -148,37 +149,38 @@ def crowd(number: int = 40) -> Snapshot:
 # -- what the registry keeps of them ------------------------------------------------------------------------------------
 
 
-def acts() -> list[Happened]:
+def acts() -> list[AgentEvent]:
     """What claude-1 did in feat-api: asked, thought, looked, wrote, tested, was refused, went on."""
-    test = Tool("Bash", "npm test -- auth", "c3")
+    test = ToolCall("Bash", "npm test -- auth", "c3")
     return [
-        Happened("started", "s", ago(5400), "startup"),
-        Happened("prompt", "p1", ago(300), CLAUDE.prompt),
-        Happened("message", "m1", ago(290), "I will look at how tokens are kept first."),
-        Happened("tool_started", "t1", ago(288), tool=Tool("Read", "src/auth/token.ts", "c1")),
-        Happened("tool_finished", "t1e", ago(286), "export class Token", tool=Tool("Read", "src/auth/token.ts", "c1"), ok=True),
-        Happened("plan", "pl", ago(270), "1. refresh before it ends\n2. one retry\n3. tests for both"),
-        Happened("waits", "w1", ago(265), "may it run npm test?", tool=test),
-        Happened("answered", "a1", ago(220), "yes"),
-        Happened("tool_started", "t3", ago(219), "npm test -- auth", tool=test),
-        Happened("tool_finished", "t3e", ago(170), "1 failing", tool=test, ok=False),
-        Happened("message", "m2", ago(120), "One test fails: the clock of the fake server stands still. I will let it go on "
+        AgentEvent("started", "s", ago(5400), "startup"),
+        AgentEvent("prompt", "p1", ago(300), CLAUDE.prompt),
+        AgentEvent("message", "m1", ago(290), "I will look at how tokens are kept first."),
+        AgentEvent("tool_started", "t1", ago(288), tool=ToolCall("Read", "src/auth/token.ts", "c1")),
+        AgentEvent("tool_finished", "t1e", ago(286), "export class Token",
+                   tool=ToolCall("Read", "src/auth/token.ts", "c1"), ok=True),
+        AgentEvent("plan", "pl", ago(270), "1. refresh before it ends\n2. one retry\n3. tests for both"),
+        AgentEvent("waits", "w1", ago(265), "may it run npm test?", tool=test),
+        AgentEvent("answered", "a1", ago(220), "yes"),
+        AgentEvent("tool_started", "t3", ago(219), "npm test -- auth", tool=test),
+        AgentEvent("tool_finished", "t3e", ago(170), "1 failing", tool=test, ok=False),
+        AgentEvent("message", "m2", ago(120), "One test fails: the clock of the fake server stands still. I will let it go on "
                  "by a second at each request, which is what the real one does, and refresh two seconds before the end."),
-        Happened("tool_started", "t4", ago(90), tool=Tool("Edit", "src/db.ts", "c4")),
-        Happened("tool_finished", "t4e", ago(89), "ok", tool=Tool("Edit", "src/db.ts", "c4"), ok=True,
+        AgentEvent("tool_started", "t4", ago(90), tool=ToolCall("Edit", "src/db.ts", "c4")),
+        AgentEvent("tool_finished", "t4e", ago(89), "ok", tool=ToolCall("Edit", "src/db.ts", "c4"), ok=True,
                  files=("/home/ada/code/feat-api/src/db.ts",)),
-        Happened("message", "m3", ago(60), CLAUDE.last_message),
-        Happened("tool_started", "t5", ago(48), tool=Tool("Edit", "src/api.ts", "c5")),
+        AgentEvent("message", "m3", ago(60), CLAUDE.last_message),
+        AgentEvent("tool_started", "t5", ago(48), tool=ToolCall("Edit", "src/api.ts", "c5")),
     ]  # fmt: skip
 
 
-def keep(database: str, snapshot: Snapshot, *, told: Sequence[Happened] = ()) -> None:
+def keep(database: str, snapshot: Snapshot, *, told: Sequence[AgentEvent] = ()) -> None:
     """The sessions of a world in a registry; what is told is claude's in feat-api."""
     connection = db.connect(database)
     now = times.now()
     for agent in snapshot.agents:
-        seen = session_records.now_of(agent, worlds.HOST, "boot/ns", now)
+        seen = session_record.now_of(agent, worlds.HOST, "boot/ns", now)
         mine = told if agent.id == EDITS.id else ()
-        kept = session_records.record(seen, agent.cwd, mine, now, lambda path, inside: None)
+        kept = session_record.record(seen, agent.cwd, mine, now, lambda path, inside: None)
         db.transact(connection, sessions.keep, [kept])
     connection.close()

@@ -17,7 +17,7 @@ from textual.pilot import Pilot
 from imi_monitor.actions.context import Context
 from imi_monitor.actions.timeline import Line
 from imi_monitor.model import agent as states
-from imi_monitor.model.agent import Facts, Tool
+from imi_monitor.model.agent import SessionFacts, ToolCall
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.ui import agent_cells, agent_filter, agent_line, opening
 from imi_monitor.ui.app import ImiApp
@@ -124,7 +124,7 @@ def test_a_claim_without_an_agent_is_shown_below_and_one_with_an_agent_is_not_sh
             replace(
                 made.ASKS,
                 truth=replace(
-                    made.ASKS.truth, detail="permission for Bash npm test: it writes", tool=Tool("Bash", "npm test")
+                    made.ASKS.truth, detail="permission for Bash npm test: it writes", tool=ToolCall("Bash", "npm test")
                 ),
             ),
             "asks: Bash npm test · permission: it writes",
@@ -133,7 +133,7 @@ def test_a_claim_without_an_agent_is_shown_below_and_one_with_an_agent_is_not_sh
         (made.UNCLAIMED, "plans · review this pull request"),
         (made.GUESSED, "unknown: nothing tells what it does"),
         (
-            replace(made.GUESSED, facts=Facts(format_note="unknown (format) claude 9.9.9: a record")),
+            replace(made.GUESSED, facts=SessionFacts(format_note="unknown (format) claude 9.9.9: a record")),
             "unknown: (format) claude 9.9.9: a record",
         ),
         (made.FAILED, "failed: API Error: 529 overloaded, limit reached"),
@@ -401,7 +401,7 @@ def test_an_explanation_fits_and_loses_no_word(width: int) -> None:
 
 
 def test_what_nobody_knows_is_not_in_an_explanation() -> None:
-    bare = replace(made.GUESSED, facts=Facts(), pid=None, session=None, seen_at=None)
+    bare = replace(made.GUESSED, facts=SessionFacts(), pid=None, session=None, seen_at=None)
     text = "\n".join(line.plain for line in explained(bare, worlds.NOW, 100))
     assert "unknown is not idle" in text and "nobody has claimed devops-ci" in text
     for word in ("tokens", "context", "model", "since", "wrote", "cost"):
@@ -538,7 +538,7 @@ def test_an_agent_that_has_left_has_no_pane(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_tool_without_a_target_is_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    agent = replace(made.TESTS, truth=replace(made.TESTS.truth, tool=Tool("Bash")))
+    agent = replace(made.TESTS, truth=replace(made.TESTS.truth, tool=ToolCall("Bash")))
     assert agent_cells.doing(agent).plain == "Bash"
 
 

@@ -14,10 +14,20 @@ from textual.content import Content
 from textual.pilot import Pilot
 
 from imi_monitor.model import times
-from imi_monitor.model.agent import STATES, Agent, Evidence, Rejected, Tool, Truth
-from imi_monitor.model.agent import Facts as AgentFacts
+from imi_monitor.model.agent import STATES, Agent, Evidence, RejectedEvidence, ToolCall, Truth
+from imi_monitor.model.agent import SessionFacts as AgentFacts
 from imi_monitor.model.change import Change
-from imi_monitor.model.snapshot import Commit, EventLine, Failure, FileState, Health, Key, Snapshot, Waiting, Worktree
+from imi_monitor.model.snapshot import (
+    Commit,
+    Failure,
+    FileState,
+    Key,
+    RegistryEvent,
+    Snapshot,
+    SourceHealth,
+    Waiter,
+    Worktree,
+)
 from imi_monitor.ui import header, tree_line
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.facts import Facts
@@ -80,8 +90,8 @@ def fed(
 
 
 def hostile_agent(text: str, key: Key | None, state: str) -> Agent:
-    seen = Evidence(text, text, text, text, text, Tool(text, text), or_else=frozenset({text}))
-    truth = Truth(state, text, text, text, text, Tool(text, text), (seen,), (Rejected(seen, text),))
+    seen = Evidence(text, text, text, text, text, ToolCall(text, text), or_else=frozenset({text}))
+    truth = Truth(state, text, text, text, text, ToolCall(text, text), (seen,), (RejectedEvidence(seen, text),))
     told = dict.fromkeys(("version", "model", "title", "branch", "started_at", "turn_at", "prompt", "last_message", "parent",
                           "tmux", "zellij", "format_note"), text)  # fmt: skip
     facts = AgentFacts(files=(text, text), subagents=3, context_used=3, context_size=2, tokens_in=3, **told)  # type: ignore[arg-type]
@@ -101,9 +111,9 @@ def hostile_world(text: str) -> Snapshot:
     two = replace(one, failure=None, claim=made.claim(key, text, "held", task=text), key=Key("here", text, "two"))
     return replace(
         made.world(one, two),
-        changes=(change,), events=(EventLine(1, text, now, text, text, text, text),), waiting=(Waiting(key, text, now, 1),),
+        changes=(change,), events=(RegistryEvent(1, text, now, text, text, text, text),), waiting=(Waiter(key, text, now, 1),),
         agents=tuple(hostile_agent(text, key, state) for key in (one.key, two.key, None) for state in STATES),
-        collisions=(made.conflict(one, two), made.conflict(one, None)), health=(Health(text, now, bad),),
+        collisions=(made.conflict(one, two), made.conflict(one, None)), health=(SourceHealth(text, now, bad),),
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from imi_monitor import paths
-from imi_monitor.model.news import News
+from imi_monitor.model.alert import Alert
 from imi_monitor.ui import notices
 from tests.ui.pty_kit import FOCUS_IN, FOCUS_OUT, Terminal
 
@@ -130,7 +130,7 @@ def test_through_tmux(tmp_path: Path) -> None:
 
 
 def test_words_and_forms() -> None:
-    one = News("asking", ("a",), "claude-1 asks; really\x1b]0;x\x07")
+    one = Alert("asking", ("a",), "claude-1 asks; really\x1b]0;x\x07")
     assert notices.words([one]) == "claude-1 asks; really\\x1b]0;x\\x07"
     assert notices.words([one, one, one]).endswith("(and 2 more)")
     assert notices.desktop("a;b", "auto", {"TERM": "foot"}) == "\x1b]777;notify;imi;a,b\x1b\\"

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from imi_monitor.model.agent import Agent, Facts, Truth
+from imi_monitor.model.agent import Agent, SessionFacts, Truth
 from imi_monitor.model.errors import Refused
 from imi_monitor.ui import availability, browsing, editor, open_with, opening
 from imi_monitor.ui.app import ImiApp
@@ -367,7 +367,7 @@ def test_the_browser_gets_the_page_and_nothing_else(tmp_path: Path, monkeypatch:
 
 def agent_at(pid: int | None, **facts: str) -> Agent:
     truth = Truth("running", None, "registry", "exact")
-    return Agent("claude:1", "claude", "claude-1", None, None, "1", pid, None, truth, Facts(**facts))  # type: ignore[arg-type]
+    return Agent("claude:1", "claude", "claude-1", None, None, "1", pid, None, truth, SessionFacts(**facts))  # type: ignore[arg-type]
 
 
 def test_tmux_goes_to_the_pane_in_which_the_agent_runs(tmux: Ask, tmp_path: Path) -> None:

@@ -16,20 +16,22 @@ from imi_monitor.model.snapshot import (
     ClaimState,
     Collision,
     Commit,
-    EventLine,
     Failure,
     FileState,
     GitState,
-    Health,
     Key,
+    RegistryEvent,
     Snapshot,
-    Waiting,
+    SourceHealth,
+    Waiter,
     Worktree,
 )
 
 NOW = datetime(2026, 1, 27, 14, 2, 11, tzinfo=UTC)
 HOST, REPO = "desk", "app"
-WELL = tuple(Health(name, NOW.isoformat(), None) for name in ("agents", "files", "registry", "status", "worktrees"))
+WELL = tuple(
+    SourceHealth(name, NOW.isoformat(), None) for name in ("agents", "files", "registry", "status", "worktrees")
+)
 
 
 def clock() -> int:
@@ -164,12 +166,12 @@ def busy() -> Snapshot:
         trees,
         changes=changes,
         collisions=(Collision(key("feat-api"), key("fix-bug"), ("src/api.ts",), ("src/api.ts",), ago(30)),),
-        waiting=(Waiting(key("feat-api"), "codex-2", ago(40), 1),),
+        waiting=(Waiter(key("feat-api"), "codex-2", ago(40), 1),),
         events=(
-            EventLine(1, "worktree.created", ago(5000), REPO, "feat-api", None, "{}"),
-            EventLine(2, "worktree.claimed", ago(4000), REPO, "fix-bug", "codex-1", '{"epoch": 1}'),
-            EventLine(3, "worktree.claimed", ago(900), REPO, "feat-api", "claude-1", '{"epoch": 3}'),
-            EventLine(4, "worktree.claimed", ago(120), REPO, "feat-ui", "gemini-2", '{"epoch": 1}'),
+            RegistryEvent(1, "worktree.created", ago(5000), REPO, "feat-api", None, "{}"),
+            RegistryEvent(2, "worktree.claimed", ago(4000), REPO, "fix-bug", "codex-1", '{"epoch": 1}'),
+            RegistryEvent(3, "worktree.claimed", ago(900), REPO, "feat-api", "claude-1", '{"epoch": 3}'),
+            RegistryEvent(4, "worktree.claimed", ago(120), REPO, "feat-ui", "gemini-2", '{"epoch": 1}'),
         ),
     )
 
@@ -191,8 +193,10 @@ def needy() -> Snapshot:
 
 def failing() -> Snapshot:
     """Sources that cannot answer, and a worktree that git cannot read."""
-    registry = Health("registry", ago(95), Failure("the registry", "database is locked by another program", ago(60)))
-    polling = Health("files", ago(1), None, "polling 2 worktrees: the system's limit of watches is reached")
+    registry = SourceHealth(
+        "registry", ago(95), Failure("the registry", "database is locked by another program", ago(60))
+    )
+    polling = SourceHealth("files", ago(1), None, "polling 2 worktrees: the system's limit of watches is reached")
     trees = (
         tree("feat-api", failure=Failure("git status", "fatal: index file corrupt", ago(30)), watched="polling"),
         tree("feat-ui", git=None, watched="starting"),
@@ -234,7 +238,7 @@ def taken_over() -> Snapshot:
              for one in before.worktrees]  # fmt: skip
     trees = [replace(one, claim=replace(one.claim, state="dead")) if one.claim and one.claim.agent == "gemini-2" else one
              for one in trees]  # fmt: skip
-    event = EventLine(5, "worktree.released", ago(1), REPO, "feat-api", "claude-1", '{"epoch": 3, "by": "codex-2"}')
+    event = RegistryEvent(5, "worktree.released", ago(1), REPO, "feat-api", "claude-1", '{"epoch": 3, "by": "codex-2"}')
     hit = Collision(key("feat-ui"), key("devops-ci"), ("Makefile",), ("Makefile",), ago(1))
     return replace(before, worktrees=tuple(trees), events=(*before.events, event), collisions=(*before.collisions, hit))
 

@@ -9,14 +9,14 @@ from imi_monitor.git.environ import environment, search_path
 from imi_monitor.git.spawn import spawn
 from imi_monitor.model.errors import GitError
 from imi_monitor.model.names import branch_problem
-from imi_monitor.model.pull_request import MERGE, Mention, PullRequest, is_owner
+from imi_monitor.model.pull_request import MERGE, PullRequest, PullRequestMention, is_owner
 from imi_monitor.model.redact import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from imi_monitor.model.address import Address
+    from imi_monitor.model.remote_address import RemoteAddress
 
 TIMEOUT = 20.0
 _CAP = 1 << 20
@@ -40,7 +40,9 @@ class Silent(Exception):
     """gh is not there, not logged in, too slow or talks nonsense; its text says which, empty when it is not there."""
 
 
-def ask(project: Address | None, mention: Mention, cancelled: Callable[[], bool] | None = None) -> PullRequest:
+def ask(
+    project: RemoteAddress | None, mention: PullRequestMention, cancelled: Callable[[], bool] | None = None
+) -> PullRequest:
     """What gh knows about the pull request; Silent when it does not answer."""
     program = find()
     repository = _repository(project, mention)
@@ -65,7 +67,7 @@ def ask(project: Address | None, mention: Mention, cancelled: Callable[[], bool]
     return read(done.stdout, mention)
 
 
-def read(answer: bytes, mention: Mention) -> PullRequest:
+def read(answer: bytes, mention: PullRequestMention) -> PullRequest:
     """gh's JSON as a PullRequest; Silent when it is not about this one, or no such thing at all."""
     try:
         tree = json.loads(answer)
@@ -97,7 +99,7 @@ def find() -> str | None:
     return None
 
 
-def _repository(project: Address | None, mention: Mention) -> str | None:
+def _repository(project: RemoteAddress | None, mention: PullRequestMention) -> str | None:
     """`host/owner/name` as gh takes it; None for what cannot be on GitHub."""
     if project is None or not project.host or mention.kind == MERGE or "gitlab" in project.host.lower():
         return None

@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.git.layout import Repository
     from imi_monitor.git.run import Git
-    from imi_monitor.model.pull_request import Mention, PullRequest
+    from imi_monitor.model.pull_request import PullRequest, PullRequestMention
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Tracking:
 class Located:
     """A pull request whose commits are here."""
 
-    mention: Mention
+    mention: PullRequestMention
     info: PullRequest
     sha: str
     remote: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from imi_monitor.actions.reviews.located import Located, Tracking
-from imi_monitor.model import address
+from imi_monitor.model import remote_address
 from imi_monitor.model.errors import GitError, Refused
 from imi_monitor.model.pull_request import PullRequest
 from imi_monitor.model.redact import redact
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.reviews.located import Offer
     from imi_monitor.git.run import Git
-    from imi_monitor.model.pull_request import Mention
+    from imi_monitor.model.pull_request import PullRequestMention
 
 _FETCH_SECONDS = 600.0
 
 
 def numbered(
-    context: Context, git: Git, offer: Offer, mention: Mention, info: PullRequest, warnings: tuple[str, ...]
+    context: Context, git: Git, offer: Offer, mention: PullRequestMention, info: PullRequest, warnings: tuple[str, ...]
 ) -> Located:
     """The commits of a pull request that a remote offers by its number."""
     from imi_monitor.git.pull_refs import kept_as
@@ -62,14 +62,19 @@ def _fork_tracking(offer: Offer, info: PullRequest) -> Tracking:
     from imi_monitor.git.urls import url_problem
 
     if info.fork is not None and info.head is not None and info.can_modify:
-        url = address.with_project(offer.url, *info.fork)
+        url = remote_address.with_project(offer.url, *info.fork)
         if url is not None and url_problem(url) is None:
             return Tracking(url, f"refs/heads/{info.head}", push=True)
     return Tracking(offer.remote, offer.ref, push=False)
 
 
 def fork(
-    context: Context, git: Git, remotes: dict[str, str], base: str, mention: Mention, warnings: tuple[str, ...]
+    context: Context,
+    git: Git,
+    remotes: dict[str, str],
+    base: str,
+    mention: PullRequestMention,
+    warnings: tuple[str, ...],
 ) -> Located:
     """`owner:branch` by git alone: a remote of that owner, else the same project under the owner's name."""
     from imi_monitor.git.pull_refs import kept_as, offered
@@ -93,10 +98,10 @@ def fork(
 
 
 def _remote_of(remotes: dict[str, str], base: str, owner: str) -> str | None:
-    by_owner = {where.owner.lower(): name for name, url in remotes.items() if (where := address.address(url))}
+    by_owner = {where.owner.lower(): name for name, url in remotes.items() if (where := remote_address.address(url))}
     if owner in remotes:
         return owner
-    return by_owner.get(owner.lower()) or address.with_project(remotes[base], owner)
+    return by_owner.get(owner.lower()) or remote_address.with_project(remotes[base], owner)
 
 
 def _fetch(context: Context, git: Git, where: str, specs: list[str], kept: str) -> str:

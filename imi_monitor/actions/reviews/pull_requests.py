@@ -11,9 +11,9 @@ from dataclasses import replace
 from imi_monitor.actions import target
 from imi_monitor.actions.reviews import gh, pull_fetch
 from imi_monitor.actions.reviews.located import Offer
-from imi_monitor.model import address
+from imi_monitor.model import remote_address
 from imi_monitor.model.errors import GitError, Refused
-from imi_monitor.model.pull_request import Mention, PullRequest
+from imi_monitor.model.pull_request import PullRequest, PullRequestMention
 from imi_monitor.model.text import safe
 
 TYPE_CHECKING = False
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from imi_monitor.git.run import Git
 
 
-def repository_for(context: Context, named: str | None, mention: Mention) -> Repository:
+def repository_for(context: Context, named: str | None, mention: PullRequestMention) -> Repository:
     """The repository meant; for a page's address the known one that has a remote there."""
     if named is not None or context.explicit_repo or mention.project is None:
         return context.repository(named)
@@ -38,7 +38,7 @@ def repository_for(context: Context, named: str | None, mention: Mention) -> Rep
     )
 
 
-def locate(context: Context, repository: Repository, mention: Mention) -> Located:
+def locate(context: Context, repository: Repository, mention: PullRequestMention) -> Located:
     """Find the pull request and fetch it."""
     git = context.git(repository)
     remotes = _remotes(git)
@@ -62,7 +62,7 @@ def _remotes(git: Git) -> dict[str, str]:
     return remotes(git)
 
 
-def _candidates(context: Context, remotes: dict[str, str], mention: Mention) -> list[str]:
+def _candidates(context: Context, remotes: dict[str, str], mention: PullRequestMention) -> list[str]:
     """The remotes that may have it: pull requests live in the upstream of a fork, not in the fork."""
     if mention.project is not None:
         found = _matching(remotes, mention)
@@ -78,15 +78,17 @@ def _candidates(context: Context, remotes: dict[str, str], mention: Mention) -> 
     return names[:2]
 
 
-def _matching(remotes: dict[str, str], mention: Mention) -> str | None:
+def _matching(remotes: dict[str, str], mention: PullRequestMention) -> str | None:
     for name, url in remotes.items():
-        where = address.address(url)
+        where = remote_address.address(url)
         if where is not None and mention.project is not None and where.same(mention.project):
             return name
     return None
 
 
-def _find(context: Context, git: Git, remotes: dict[str, str], candidates: list[str], mention: Mention) -> Offer:
+def _find(
+    context: Context, git: Git, remotes: dict[str, str], candidates: list[str], mention: PullRequestMention
+) -> Offer:
     from imi_monitor.git.pull_refs import offered
 
     trouble: GitError | None = None
@@ -112,15 +114,15 @@ def _find(context: Context, git: Git, remotes: dict[str, str], candidates: list[
     raise Refused(f"{asked} has no {mention.called} (no {', no '.join(mention.refs)})", code="no-pull-request")
 
 
-def _ask(context: Context, url: str, mention: Mention) -> tuple[PullRequest, tuple[str, ...]]:
+def _ask(context: Context, url: str, mention: PullRequestMention) -> tuple[PullRequest, tuple[str, ...]]:
     """What gh knows; without it only the number, and why, if there is a gh that should have known."""
     context.progress(f"asking gh about {mention.called}")
     try:
-        return gh.ask(address.address(url), mention, context.cancelled), ()
+        return gh.ask(remote_address.address(url), mention, context.cancelled), ()
     except gh.Silent as reason:
         told = str(reason)
         return PullRequest(mention.number), (f"{told}: title, author and fork are unknown",) if told else ()
 
 
-def _shown(project: address.Address) -> str:
+def _shown(project: remote_address.RemoteAddress) -> str:
     return safe("/".join(filter(None, (project.host, project.project))))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from imi_monitor import host
-from imi_monitor.model.agent import Evidence, Facts, Happened
+from imi_monitor.model.agent import AgentEvent, Evidence, SessionFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +99,8 @@ class Sighting:
     alive: bool | None = None  # True: proven to run; False: proven gone; None: not known
     last_alive: str | None = None  # until when it was, when it is gone
     evidence: tuple[Evidence, ...] = ()
-    facts: Facts = field(default_factory=Facts)
-    news: tuple[Happened, ...] = ()  # what was read since the last look, oldest first
+    facts: SessionFacts = field(default_factory=SessionFacts)
+    news: tuple[AgentEvent, ...] = ()  # what was read since the last look, oldest first
     suspended: bool = False  # its process is stopped: asked for all readers in one place
 
 

@@ -9,7 +9,7 @@ from functools import reduce
 from operator import attrgetter
 from typing import Any
 
-from imi_monitor.model.agent import NOTHING_KNOWN, Agent, Facts, Happened
+from imi_monitor.model.agent import NOTHING_KNOWN, Agent, AgentEvent, SessionFacts
 from imi_monitor.model.snapshot import Key
 from imi_monitor.model.truth import decide
 from imi_monitor.sources.agents.base import Sighting
@@ -24,7 +24,7 @@ class Seen:
     """All that is known of one agent, and what is new of it."""
 
     agent: Agent
-    news: tuple[Happened, ...]
+    news: tuple[AgentEvent, ...]
 
 
 class Joined:
@@ -181,11 +181,11 @@ def _merge(group: Sequence[Sighting]) -> Sighting:
     )
 
 
-_NAMES = tuple(each.name for each in fields(Facts))
+_NAMES = tuple(each.name for each in fields(SessionFacts))
 _values = attrgetter(*_NAMES)
 
 
-def _facts(left: Facts, right: Facts) -> Facts:
+def _facts(left: SessionFacts, right: SessionFacts) -> SessionFacts:
     """The first who knows something is believed; files are added up."""
     if right == NOTHING_KNOWN or left == right:
         return left
@@ -194,4 +194,4 @@ def _facts(left: Facts, right: Facts) -> Facts:
     pairs = zip(_NAMES, _values(left), _values(right), strict=True)
     values: dict[str, Any] = {name: other if mine is None else mine for name, mine, other in pairs}
     values["files"] = tuple(dict.fromkeys(left.files + right.files))[-_MOST_FILES:]
-    return Facts(**values)
+    return SessionFacts(**values)

@@ -14,10 +14,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from imi_monitor import host
-from imi_monitor.model import session_records, times
-from imi_monitor.model.agent import WORKING, Agent, Happened
+from imi_monitor.model import session_record, times
+from imi_monitor.model.agent import WORKING, Agent, AgentEvent
 from imi_monitor.model.errors import ImiError
-from imi_monitor.model.session_records import Record
+from imi_monitor.model.session_record import SessionRecord
 from imi_monitor.model.text import count, safe
 from imi_monitor.sources.agents import written
 from imi_monitor.sources.agents.joining import Seen
@@ -41,7 +41,7 @@ class _Noted:
 
     agent: Agent
     ident: str  # under which it is kept
-    news: dict[str, Happened] = field(default_factory=dict)
+    news: dict[str, AgentEvent] = field(default_factory=dict)
     due: bool = False
     state: tuple[object, ...] | None = None
     facts: object = None
@@ -54,7 +54,7 @@ class _Taken:
 
     noted: _Noted
     agent: Agent
-    news: tuple[Happened, ...]
+    news: tuple[AgentEvent, ...]
     due: bool
 
 
@@ -129,7 +129,7 @@ class Keeper:
     def _note(self, one: Seen, now: float) -> None:
         noted = self._noted.get(one.agent.id)
         if noted is None:
-            noted = self._noted[one.agent.id] = _Noted(one.agent, session_records.session_id(one.agent))
+            noted = self._noted[one.agent.id] = _Noted(one.agent, session_record.session_id(one.agent))
         age = now - noted.at
         noted.agent = one.agent
         for act in one.news:
@@ -189,7 +189,7 @@ class Keeper:
                 self._room.set()
 
     async def _write_these(self, taken: Sequence[_Taken]) -> None:
-        asked = [(one.noted.ident, session_records.event_ids(one.news)) for one in taken if one.news]
+        asked = [(one.noted.ident, session_record.event_ids(one.news)) for one in taken if one.news]
         known = await self._registry.read(sessions.known, host.hostname(), asked) if asked else set()
         fresh = [(one.agent, _unknown(one, known), one.due) for one in taken]
         records = await asyncio.to_thread(self._prepared, [one for one in fresh if one[1] or one[2]])
@@ -197,15 +197,15 @@ class Keeper:
             await self._registry.write_lightly(sessions.keep, records)  # it can all be read again
         await self._sweep(time.monotonic())
 
-    def _prepared(self, wanted: Sequence[tuple[Agent, Sequence[Happened], bool]]) -> list[Record]:
+    def _prepared(self, wanted: Sequence[tuple[Agent, Sequence[AgentEvent], bool]]) -> list[SessionRecord]:
         """In a thread, before the registry is asked to hold still: cleaning texts and looking at files takes its time."""
         now, here, boot = times.now(), host.hostname(), host.boot()
-        made: list[Record] = []
+        made: list[SessionRecord] = []
         for agent, news, due in wanted:
             try:
-                seen = session_records.now_of(agent, here, boot, now)
+                seen = session_record.now_of(agent, here, boot, now)
                 root = self._roots.of(agent.cwd)
-                made.append(session_records.record(seen, root, news, now, written.size, only_acts=not due))
+                made.append(session_record.record(seen, root, news, now, written.size, only_acts=not due))
             except Exception as error:  # noqa: BLE001  what one agent's records hold must not end the record of the others
                 self._lost += len(news)
                 self._odd = f"{safe(agent.id, 60)} is not kept: {type(error).__name__}: {safe(str(error), 120)}"
@@ -253,6 +253,6 @@ def _state(agent: Agent) -> tuple[object, ...]:
     return truth.state, since, truth.ended, truth.detail, agent.facts.ended_at, agent.pid, agent.pid_started, agent.key
 
 
-def _unknown(one: _Taken, known: set[tuple[str, str]]) -> list[Happened]:
-    ids = session_records.event_ids(one.news)
+def _unknown(one: _Taken, known: set[tuple[str, str]]) -> list[AgentEvent]:
+    ids = session_record.event_ids(one.news)
     return [act for act, event in zip(one.news, ids, strict=True) if (one.noted.ident, event) not in known]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from imi_monitor.model import times
 from imi_monitor.model.agent import Agent
-from imi_monitor.model.agent_claims import named
+from imi_monitor.model.agent_names import named
 from imi_monitor.model.snapshot import ClaimState
 from imi_monitor.sources.agents import readers
 from imi_monitor.sources.agents.joining import as_agent

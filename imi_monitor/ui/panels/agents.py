@@ -8,7 +8,7 @@ from datetime import datetime
 from textual.content import Content
 
 from imi_monitor.model import attention
-from imi_monitor.model.snapshot import ClaimState, Key, Snapshot, Waiting
+from imi_monitor.model.snapshot import ClaimState, Key, Snapshot, Waiter
 from imi_monitor.model.text import safe
 from imi_monitor.ui import agent_cells, agent_line, cells
 from imi_monitor.ui.panels.base import Panel
@@ -96,7 +96,7 @@ def _claim(one: ClaimState, plan: agent_line.Plan, ages: tuple[str, str]) -> tup
     return (head.append(rest).truncate(plan.room, ellipsis=True),)
 
 
-def _in_line(one: Waiting) -> tuple[Content, ...]:
+def _in_line(one: Waiter) -> tuple[Content, ...]:
     text = f"… {safe(one.agent, 60)} waits for {safe(one.key.worktree, 60)}, {_place(one.place)} in line"
     return (Content.styled(text, cells.MUTED),)
 

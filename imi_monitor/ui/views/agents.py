@@ -17,7 +17,7 @@ from imi_monitor.actions.stats import Group
 from imi_monitor.model import attention, times
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.errors import ImiError
-from imi_monitor.model.session_time import added
+from imi_monitor.model.session import added
 from imi_monitor.model.snapshot import Key, Snapshot, Worktree
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import agent_cells, agent_filter, agent_line

@@ -15,7 +15,7 @@ from textual.containers import Container
 from textual.content import Content
 
 from imi_monitor.actions.collisions import TRUNK
-from imi_monitor.model import hunks
+from imi_monitor.model import collision
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Collision, Key, Snapshot
 from imi_monitor.model.text import count, safe
@@ -29,11 +29,11 @@ from imi_monitor.ui.widgets.matrix import Matrix
 Pair = tuple[Key, Key | None]
 _MOST_FILES = 200
 _SIDES = {
-    hunks.OURS: ("<", "$text-accent"),
-    hunks.THEIRS: (">", "$text-primary"),
-    hunks.BASE: ("|", cells.MUTED),
-    hunks.SAME: (" ", cells.MUTED),
-    hunks.CUT: ("…", cells.MUTED),
+    collision.OURS: ("<", "$text-accent"),
+    collision.THEIRS: (">", "$text-primary"),
+    collision.BASE: ("|", cells.MUTED),
+    collision.SAME: (" ", cells.MUTED),
+    collision.CUT: ("…", cells.MUTED),
 }
 
 

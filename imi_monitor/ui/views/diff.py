@@ -14,7 +14,7 @@ from textual.containers import Horizontal
 from textual.content import Content
 
 from imi_monitor.actions import diff as action
-from imi_monitor.model import patch_text
+from imi_monitor.model import diff_text
 from imi_monitor.model.diff import Diff
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import diff_paint, diff_rows, editor
@@ -167,7 +167,7 @@ class DiffView(SheetView[Diff]):
         file = self._rows.diff.files[index]
         tail = diff_paint.counts(file)
         room = max(4, width - tail.cell_length - 4)
-        name = diff_paint.shortened(patch_text.title(file), room)
+        name = diff_paint.shortened(diff_text.title(file), room)
         line = Content.styled(f"{file.state} ", diff_paint.STATES.get(file.state, "$text-warning")).append(name)
         return line.pad_right(max(1, width - line.cell_length - tail.cell_length - 1)).append(tail)
 

@@ -10,8 +10,8 @@ from datetime import datetime
 from textual.app import ComposeResult
 from textual.content import Content
 
-from imi_monitor.model import agent_words, attention, columns, times
-from imi_monitor.model.agent import EXACT, GUESS, LIKELY, Agent, Evidence, Rejected
+from imi_monitor.model import agent_text, attention, columns, times
+from imi_monitor.model.agent import EXACT, GUESS, LIKELY, Agent, Evidence, RejectedEvidence
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import agent_cells, cells
@@ -123,7 +123,7 @@ def _used(used: Sequence[Evidence], now: datetime, width: int) -> Iterator[Conte
         yield from _evidence(one, now, width)
 
 
-def _rejected(rejected: Sequence[Rejected], now: datetime, width: int) -> Iterator[Content]:
+def _rejected(rejected: Sequence[RejectedEvidence], now: datetime, width: int) -> Iterator[Content]:
     for one in rejected:
         yield from _evidence(one.evidence, now, width, MUTED)
         yield from _wrapped(f"└ {safe(one.why)}", width, 4 if _narrow(width) else 2 + _SOURCE + 1)
@@ -160,11 +160,11 @@ def _narrow(width: int) -> bool:
 
 
 def _word(state: str) -> str:
-    return agent_words.WORDS.get(state, safe(state, 20))
+    return agent_text.WORDS.get(state, safe(state, 20))
 
 
 def _session(agent: Agent, now: datetime, width: int) -> Iterator[Content]:
-    for label, text in agent_words.known(agent, now):
+    for label, text in agent_text.known(agent, now):
         if label not in _SHOWN_OTHERWISE:
             yield from _fact(label, text, width, "$warning" if label == "note" else "")
     yield from _context(agent, width)

@@ -12,8 +12,7 @@ from textual.content import Content
 
 from imi_monitor.actions import log as action
 from imi_monitor.model import columns, times
-from imi_monitor.model.graph import Graph
-from imi_monitor.model.log import Entry, Page
+from imi_monitor.model.commit_graph import CommitGraph, CommitLogEntry, CommitLogPage
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells
 from imi_monitor.ui.cells import MUTED
@@ -40,13 +39,13 @@ class Piece:
     """A page, and behind which commits it was asked for."""
 
     start: tuple[int, int]
-    page: Page
+    page: CommitLogPage
 
 
 class Drawn(NamedTuple):
     """A commit, and its place in the graph."""
 
-    entry: Entry
+    entry: CommitLogEntry
     picture: str
 
 
@@ -61,8 +60,8 @@ class LogView(ThingsView[Piece, Drawn]):
     def __init__(self, key: Key | None, surroundings: Surroundings) -> None:
         super().__init__(key, surroundings)
         self._commits: list[Drawn] = []
-        self._graph = Graph()
-        self._page: Page | None = None
+        self._graph = CommitGraph()
+        self._page: CommitLogPage | None = None
         self._more = False  # the next page is wanted, not the first one again
         self._parts: list[Drawn | str] = []
 
@@ -87,7 +86,7 @@ class LogView(ThingsView[Piece, Drawn]):
     def arrived(self, found: Piece) -> None:
         page = found.page
         if found.start == (0, 0):
-            self._commits, self._graph = [], Graph()
+            self._commits, self._graph = [], CommitGraph()
         self._more, self._page = False, page
         self._commits += [Drawn(entry, self._graph.row(entry.sha, entry.parents)) for entry in page.entries]
         self._parts = self._divided(page) if self._commits else []
@@ -100,7 +99,7 @@ class LogView(ThingsView[Piece, Drawn]):
     def identity(self, thing: Drawn) -> object:
         return thing.entry.sha
 
-    def _divided(self, page: Page) -> list[Drawn | str]:
+    def _divided(self, page: CommitLogPage) -> list[Drawn | str]:
         """The commits, with words between the branch's own and those it stands on, and at the end."""
         own = sum(one.entry.own for one in self._commits)
         rows: list[Drawn | str] = list(self._commits)
@@ -140,7 +139,7 @@ class LogView(ThingsView[Piece, Drawn]):
         left = left.truncate(room, ellipsis=True)
         return left.pad_right(max(0, room - left.cell_length)).append(tail)
 
-    def _tail(self, entry: Entry, width: int) -> Content:
+    def _tail(self, entry: CommitLogEntry, width: int) -> Content:
         who = cells.text(safe(entry.who, 60), width, "" if entry.by else MUTED)
         return Content(" ").join([Content(""), who, cells.text(times.age_of(entry.at, self.now), 4, MUTED, right=True)])
 
@@ -160,7 +159,7 @@ class LogView(ThingsView[Piece, Drawn]):
         self.open(DiffView(self.key, self.surroundings, commit=OfCommit(entry.sha, entry.subject, entry.who)))
 
 
-def _names(entry: Entry, room: int) -> str:
+def _names(entry: CommitLogEntry, room: int) -> str:
     """The branches and tags that stand here, as many as fit; what was done is more than where."""
     shown = ""
     for name in entry.refs:

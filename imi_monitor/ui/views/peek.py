@@ -23,7 +23,7 @@ from imi_monitor.actions.timeline import Line
 from imi_monitor.model import attention, columns, times
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.errors import ImiError
-from imi_monitor.model.session_records import session_id
+from imi_monitor.model.session_record import session_id
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.model.text import safe
 from imi_monitor.store import db, session_reading

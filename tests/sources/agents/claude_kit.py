@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from imi_monitor.model.agent import Agent, Happened
+from imi_monitor.model.agent import Agent, AgentEvent
 from imi_monitor.sources.agents.base import AgentProcess, Sighting, World
 from imi_monitor.sources.agents.claude.reader import ClaudeReader
 from imi_monitor.sources.agents.joining import as_agent, join
@@ -30,7 +30,7 @@ class Scene:
         self.time = BEGAN
         self.world = World(self.time, str(self.home), {}, (str(self.worktree.resolve()),))
         self.reader = ClaudeReader()
-        self.news: list[Happened] = []
+        self.news: list[AgentEvent] = []
         self._before = self._files()
 
     def claude(self, session: str | None = None, **more: Any) -> Claude:

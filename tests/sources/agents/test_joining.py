@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from imi_monitor.model import times
-from imi_monitor.model.agent import Evidence, Facts, Happened
+from imi_monitor.model.agent import AgentEvent, Evidence, SessionFacts
 from imi_monitor.sources.agents.base import Sighting
 from imi_monitor.sources.agents.joining import Joined, as_agent, join
 
@@ -14,10 +14,11 @@ def said(source: str, state: str = "running") -> tuple[Evidence, ...]:
 
 def test_the_same_session_is_one() -> None:
     (one,) = join([
-        Sighting("claude", "s", "/a", facts=Facts(model="m", files=("/a/x",)), evidence=said("transcript"),
-                 news=(Happened("prompt", "1", "now"),)),
-        Sighting("claude", "s", None, pid=7, pid_started="9", alive=True, facts=Facts(model="other", tmux="%1", files=("/a/y",)),
-                 evidence=said("permission"), news=(Happened("waits", "2", "now"),)),
+        Sighting("claude", "s", "/a", facts=SessionFacts(model="m", files=("/a/x",)), evidence=said("transcript"),
+                 news=(AgentEvent("prompt", "1", "now"),)),
+        Sighting("claude", "s", None, pid=7, pid_started="9", alive=True,
+                 facts=SessionFacts(model="other", tmux="%1", files=("/a/y",)),
+                 evidence=said("permission"), news=(AgentEvent("waits", "2", "now"),)),
     ])  # fmt: skip
     assert (one.cwd, one.pid, one.alive, one.facts.model, one.facts.tmux) == ("/a", 7, True, "m", "%1")
     assert one.facts.files == ("/a/x", "/a/y")
@@ -57,7 +58,7 @@ def test_an_agent_is_known_by_its_session_or_its_process() -> None:
 
 def test_what_is_the_same_again_is_not_put_together_again_and_news_are_told_once() -> None:
     joined, process = Joined(), Sighting("claude", None, "/a", pid=7, evidence=said("process"))
-    new = Sighting("claude", "s", "/a", pid=7, news=(Happened("prompt", "1", "now"),))
+    new = Sighting("claude", "s", "/a", pid=7, news=(AgentEvent("prompt", "1", "now"),))
     old = Sighting("claude", "s", "/a", pid=7)
     (first,) = joined.join([new, process])
     assert [each.id for each in first.news] == ["1"]
@@ -86,7 +87,7 @@ def test_only_who_says_something_else_is_put_together_anew() -> None:
     bare = [Sighting("claude", None, "/a", pid=pid, alive=True, evidence=said("process")) for pid in (7, 8)]
     before = joined.join(sessions, bare)
     assert joined.join(list(sessions), bare) is before, "nobody says anything else"
-    other = Sighting("claude", "t", "/a", pid=8, alive=True, facts=Facts(model="m"))
+    other = Sighting("claude", "t", "/a", pid=8, alive=True, facts=SessionFacts(model="m"))
     after = joined.join([sessions[0], other], bare)
     assert after[0] is before[0]
     assert (after[1].facts.model, [each.source for each in after[1].evidence]) == ("m", ["process"])

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from imi_monitor.model.agent import COMPLETED, RUNNING, WAITING, Happened
+from imi_monitor.model.agent import COMPLETED, RUNNING, WAITING, AgentEvent
 from imi_monitor.model.errors import RegistryError
 from imi_monitor.model.snapshot import Key
 from imi_monitor.sources.agents import keeper as module
@@ -69,7 +69,7 @@ async def idle(keeper: Keeper) -> None:
         await asyncio.sleep(0.005)
 
 
-def seen(*news: Happened, state: str = RUNNING, since: float = 0, **more: Any) -> Sequence[Seen]:
+def seen(*news: AgentEvent, state: str = RUNNING, since: float = 0, **more: Any) -> Sequence[Seen]:
     return [Seen(agent(state, since, **more), news)]
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from imi_monitor import host
 from imi_monitor.actions import timeline
-from imi_monitor.model import session_records
-from imi_monitor.model import sessions as life
+from imi_monitor.model import session as life
+from imi_monitor.model import session_record
 from imi_monitor.model.agent import CANCELLED, COMPLETED, DEAD, RUNNING, WAITING
 from imi_monitor.model.snapshot import Key
 from imi_monitor.sources.agents import written
@@ -35,8 +35,8 @@ def look(scene: Scene, connection: sqlite3.Connection, whole: bool = False) -> t
     now = datetime.fromtimestamp(scene.time, UTC)
     seen = [as_agent(one, Key(host.hostname(), "app", "feat-x"), now) for one in scene.look(whole)]
     for one in seen:
-        session = session_records.now_of(one.agent, host.hostname(), host.boot(), now)
-        made = session_records.record(session, str(scene.worktree), one.news, now, written.size)
+        session = session_record.now_of(one.agent, host.hostname(), host.boot(), now)
+        made = session_record.record(session, str(scene.worktree), one.news, now, written.size)
         db.transact(connection, sessions.keep, [made])
     return seen[0].agent.state, session_reading.found(connection, session_reading.Filter())[0]
 

@@ -13,7 +13,7 @@ import pytest
 
 from imi_monitor import host
 from imi_monitor.model import times
-from imi_monitor.model.agent import Agent, Evidence, Happened
+from imi_monitor.model.agent import Agent, AgentEvent, Evidence
 from imi_monitor.model.snapshot import Key
 from imi_monitor.sources.agents.base import AgentProcess, Sighting, World
 from imi_monitor.sources.agents.joining import Seen
@@ -64,7 +64,7 @@ class OneFile:
             session, cwd, state = line.split()
             if world.watched(cwd):
                 evidence = Evidence("transcript", state, times.stamp(), "the file says so")
-                news = (Happened(state, f"{session}{state}", times.stamp()),)
+                news = (AgentEvent(state, f"{session}{state}", times.stamp()),)
                 found.append(Sighting("fake", session, cwd, evidence=(evidence,), news=news))
         return found
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from imi_monitor.model import times
-from imi_monitor.model.agent import CANCELLED, COMPLETED, FAILED, RUNNING, WAITING, Evidence, Happened, Tool
+from imi_monitor.model.agent import CANCELLED, COMPLETED, FAILED, RUNNING, WAITING, AgentEvent, Evidence, ToolCall
 from imi_monitor.sources.agents import loose
 
 MARK = b"# aider chat started at "
@@ -48,7 +48,7 @@ class Last:
     kind: str
     says: str
     detail: str | None = None
-    tool: Tool | None = None
+    tool: ToolCall | None = None
 
 
 class Course:
@@ -95,7 +95,7 @@ class Course:
 
     # -- one line -----------------------------------------------------------------------------------------------------
 
-    def line(self, raw: bytes, key: str, at: str) -> Iterator[Happened]:
+    def line(self, raw: bytes, key: str, at: str) -> Iterator[AgentEvent]:
         text = raw.decode("utf-8", "replace").rstrip("\r")
         own = text.endswith("  ")
         if own and text.startswith("####"):
@@ -110,7 +110,7 @@ class Course:
         elif text.strip():
             self._replied(text)
 
-    def _prompted(self, text: str, key: str, at: str) -> Iterator[Happened]:
+    def _prompted(self, text: str, key: str, at: str) -> Iterator[AgentEvent]:
         if self._in_prompt:  # its further lines
             self.prompt = f"{self.prompt}\n{text}"[: loose.MOST_TEXT]
             return
@@ -123,20 +123,20 @@ class Course:
             return
         self.prompt, self.prompts = text[: loose.MOST_TEXT], self.prompts + 1
         self.last = Last("prompt", "a prompt without an answer yet")
-        yield Happened("prompt", f"{key}:prompt", at, self.prompt)
+        yield AgentEvent("prompt", f"{key}:prompt", at, self.prompt)
 
     def _replied(self, text: str) -> None:
         if self.last.kind in ("prompt", "goes_on", "reply") and len(self._reply) < _MOST_REPLY:
             self._reply.append(text)
             self.last = Last("reply", "a reply")
 
-    def _reply_ends(self, key: str, at: str) -> Iterator[Happened]:
+    def _reply_ends(self, key: str, at: str) -> Iterator[AgentEvent]:
         if self._reply:
             self.last_message = "\n".join(self._reply)[: loose.MOST_TEXT]
             self._reply = []
-            yield Happened("message", f"{key}:message", at, self.last_message)
+            yield AgentEvent("message", f"{key}:message", at, self.last_message)
 
-    def _spoken(self, text: str, key: str, at: str) -> Iterator[Happened]:
+    def _spoken(self, text: str, key: str, at: str) -> Iterator[AgentEvent]:
         """What aider itself says."""
         if text.startswith("Tokens: "):
             self._tokens(text)
@@ -145,16 +145,16 @@ class Course:
             yield self._edited(text.removeprefix("Applied edit to "), key, at)
         elif match := _COMMIT.match(text):
             self.last = Last("report", f"it committed {match[1]}")
-            tool = Tool("commit", loose.one_line(f"{match[1]} {match[2]}"), key)
-            yield Happened("tool_finished", f"{key}:commit", at, None, tool, True)
+            tool = ToolCall("commit", loose.one_line(f"{match[1]} {match[2]}"), key)
+            yield AgentEvent("tool_finished", f"{key}:commit", at, None, tool, True)
         elif _RETRY.match(text):
             self.last = Last("goes_on", "it tries again", loose.one_line(f"{self.last.detail or ''} {text}"))
         elif _ERROR.match(text) or any(limit in text for limit in _LIMITS):
             self.last = Last("failed", "an error", loose.one_line(text, 300))
-            yield Happened("failed", f"{key}:failed", at, loose.one_line(text, 300))
+            yield AgentEvent("failed", f"{key}:failed", at, loose.one_line(text, 300))
         elif text.startswith("^C"):
             self.last = Last("cancelled", "stopped by a person", "stopped by a person")
-            yield Happened("cancelled", f"{key}:cancelled", at)
+            yield AgentEvent("cancelled", f"{key}:cancelled", at)
         else:
             self._noted(text)
 
@@ -165,7 +165,9 @@ class Course:
         elif match := _MODEL.match(text):
             self.model = match[1][:100]
         elif text.startswith("Running ") and self.prompts:
-            self.last = Last("runs", "a command runs", tool=Tool("run", loose.one_line(text.removeprefix("Running "))))
+            self.last = Last(
+                "runs", "a command runs", tool=ToolCall("run", loose.one_line(text.removeprefix("Running ")))
+            )
         elif match := _QUESTION.search(text):
             self._answered(match[1].lower())
         elif self.last.kind == "runs":
@@ -177,15 +179,15 @@ class Course:
         goes_on = answer[:1] in ("y", "a")
         self.last = Last("goes_on" if goes_on else "report", f"a question was answered with {answer or 'nothing'}")
 
-    def _edited(self, path: str, key: str, at: str) -> Happened:
+    def _edited(self, path: str, key: str, at: str) -> AgentEvent:
         whole = path if path.startswith("/") else f"{self.folder}/{path}"
         self.files.pop(whole, None)
         self.files[whole] = None
         if len(self.files) > _MOST_FILES:
             del self.files[next(iter(self.files))]
         self.last = Last("report", f"it edited {path[:200]}")
-        return Happened(
-            "tool_finished", f"{key}:edit", at, None, Tool("edit", loose.one_line(path), key), True, (whole,)
+        return AgentEvent(
+            "tool_finished", f"{key}:edit", at, None, ToolCall("edit", loose.one_line(path), key), True, (whole,)
         )
 
     def _tokens(self, text: str) -> None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from imi_monitor.model import times
-from imi_monitor.model.agent import COMPLETED, Facts, Happened
+from imi_monitor.model.agent import COMPLETED, AgentEvent, SessionFacts
 from imi_monitor.sources.agents import loose, marks
 from imi_monitor.sources.agents.aider.course import MARK, Course
 from imi_monitor.sources.agents.base import AgentProcess, Reader, Sighting, World
@@ -69,7 +69,7 @@ class History:
         self._mark: marks.Mark | None = None
         self._course: Course | None = None
         self._lines = 0
-        self._news: list[Happened] = []
+        self._news: list[AgentEvent] = []
         self._turn_at: str | None = None
         self._completed: str | None = None  # the turn that was last told to be over
 
@@ -113,7 +113,7 @@ class History:
             self.session = _name(self.path, self._course.started)
             self._lines, self._turn_at = 0, None
             began = self._course.started_at or loose.at(self.moved_at)
-            self._news.append(Happened("started", f"{self.session}:started", began))
+            self._news.append(AgentEvent("started", f"{self.session}:started", began))
         course = self._course
         if course is None or line.startswith(MARK):
             return
@@ -135,7 +135,7 @@ class History:
         turn = f"{self.session}:{course.prompts}:completed"
         if told.state == COMPLETED and course.prompts and turn != self._completed:
             self._completed = turn
-            self._news.append(Happened("completed", turn, at))
+            self._news.append(AgentEvent("completed", turn, at))
         news, self._news = tuple(self._news), []
         return Sighting(
             cli="aider",
@@ -150,10 +150,10 @@ class History:
             news=news,
         )
 
-    def _facts(self, course: Course) -> Facts:
+    def _facts(self, course: Course) -> SessionFacts:
         tokens = course.tokens
         sent = tokens.get("sent")
-        return Facts(
+        return SessionFacts(
             version=course.version,
             model=course.model,
             started_at=course.started_at,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from imi_monitor.model.agent import Happened, Tool
+from imi_monitor.model.agent import AgentEvent, ToolCall
 from imi_monitor.sources.agents import loose
 from imi_monitor.sources.agents.claude.records import Record, said
 from imi_monitor.sources.agents.claude.tools import PLAN, QUESTION, plan_of, question_of, tool_of, written_file
@@ -14,7 +14,7 @@ _MOST = 200  # open calls and background tasks that are remembered; more is a br
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    tool: Tool
+    tool: ToolCall
     at: str
     question: str | None  # what it asks a person; None: it asks nothing by itself
     arguments: Record
@@ -25,10 +25,10 @@ class Calls:
 
     def __init__(self) -> None:
         self.open: dict[str, Call] = {}
-        self.background: dict[str, Tool] = {}
+        self.background: dict[str, ToolCall] = {}
         self.files: dict[str, None] = {}
 
-    def start(self, block: Record, at: str, cwd: str | None) -> list[Happened]:
+    def start(self, block: Record, at: str, cwd: str | None) -> list[AgentEvent]:
         tool = tool_of(block, cwd)
         if tool.id is None:
             return []
@@ -38,7 +38,7 @@ class Calls:
             del self.open[next(iter(self.open))]
         return _started(call, block)
 
-    def finish(self, block: Record, at: str, result: object) -> list[Happened]:
+    def finish(self, block: Record, at: str, result: object) -> list[AgentEvent]:
         """The answer to a call stands in the records."""
         ident = loose.text(block.get("tool_use_id"), 200)
         if ident is None:
@@ -54,18 +54,18 @@ class Calls:
         if path is not None:
             self.files.pop(path, None)
             self.files[path] = None
-        tool = call.tool if call else Tool("?", None, ident)
+        tool = call.tool if call else ToolCall("?", None, ident)
         answer = said(block.get("content"))
-        made = [Happened("tool_finished", f"{ident}:finished", at, answer, tool, ok, (path,) if path else ())]
+        made = [AgentEvent("tool_finished", f"{ident}:finished", at, answer, tool, ok, (path,) if path else ())]
         if call is not None and call.question is not None:
-            made.append(Happened("answered", f"{ident}:answered", at, answer, tool, ok))
+            made.append(AgentEvent("answered", f"{ident}:answered", at, answer, tool, ok))
         return made
 
-    def drop(self, at: str) -> list[Happened]:
+    def drop(self, at: str) -> list[AgentEvent]:
         """The turn was broken off: nothing of it runs any more."""
         dropped = list(self.open.values())
         self.open.clear()
-        return [Happened("tool_finished", f"{one.tool.id}:finished", at, None, one.tool, None) for one in dropped]
+        return [AgentEvent("tool_finished", f"{one.tool.id}:finished", at, None, one.tool, None) for one in dropped]
 
     def over(self, notification: str) -> None:
         """A `<task-notification>` tells that a background task ended."""
@@ -75,23 +75,23 @@ class Calls:
     def _keep_background(self, ident: str, call: Call | None, result: Record) -> None:
         task = loose.text(result.get("backgroundTaskId"), 200)
         if task is not None:
-            self.background[task] = call.tool if call else Tool("Bash", None, ident)
+            self.background[task] = call.tool if call else ToolCall("Bash", None, ident)
         if len(self.background) > _MOST:
             del self.background[next(iter(self.background))]
 
 
-def _question(tool: Tool, block: Record) -> str | None:
+def _question(tool: ToolCall, block: Record) -> str | None:
     if tool.name == QUESTION:
         asked = question_of(block)
         return f"question: {asked}" if asked else "question"
     return "plan approval" if tool.name == PLAN else None
 
 
-def _started(call: Call, block: Record) -> list[Happened]:
+def _started(call: Call, block: Record) -> list[AgentEvent]:
     tool, at = call.tool, call.at
-    made = [Happened("tool_started", f"{tool.id}:started", at, None, tool)]
+    made = [AgentEvent("tool_started", f"{tool.id}:started", at, None, tool)]
     if tool.name == PLAN:
-        made.append(Happened("plan", f"{tool.id}:plan", at, plan_of(block), tool))
+        made.append(AgentEvent("plan", f"{tool.id}:plan", at, plan_of(block), tool))
     if call.question is not None:
-        made.append(Happened("waits", f"{tool.id}:waits", at, call.question, tool))
+        made.append(AgentEvent("waits", f"{tool.id}:waits", at, call.question, tool))
     return made

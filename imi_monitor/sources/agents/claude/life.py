@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from imi_monitor.model.agent import Happened
+from imi_monitor.model.agent import AgentEvent
 from imi_monitor.sources.agents.claude.registry import Entry
 
 
@@ -25,7 +25,7 @@ class Life:
         """Whether all of this is known."""
         return self.entry is entry and self.alive is alive and self.listed and self.went_on_at is None
 
-    def listed_as(self, entry: Entry, alive: bool | None, now: str) -> list[Happened]:
+    def listed_as(self, entry: Entry, alive: bool | None, now: str) -> list[AgentEvent]:
         """The registry has it."""
         another = (entry.pid, entry.proc_start) != (self.pid, self.pid_started)
         self.entry, self.listed, self.went_on_at = entry, True, None
@@ -35,24 +35,24 @@ class Life:
         if not another or alive is False:
             return made
         how = " ".join(word for word in (entry.kind, entry.entrypoint) if word) or None
-        return [Happened("started", f"{entry.pid}:{entry.proc_start}:started", entry.started_at or now, how), *made]
+        return [AgentEvent("started", f"{entry.pid}:{entry.proc_start}:started", entry.started_at or now, how), *made]
 
-    def unlisted(self, alive: bool | None, now: str) -> list[Happened]:
+    def unlisted(self, alive: bool | None, now: str) -> list[AgentEvent]:
         """Its entry is gone, or never was there."""
         self.listed = False
         return self._now(alive, now)
 
-    def went_on(self, at: str) -> list[Happened]:
+    def went_on(self, at: str) -> list[AgentEvent]:
         """Its process has another session now."""
         self.listed, self.went_on_at = False, at
         return self._now(False, at)
 
-    def owned_by(self, pid: int, started: str, now: str) -> list[Happened]:
+    def owned_by(self, pid: int, started: str, now: str) -> list[AgentEvent]:
         """A process that lists itself nowhere, and must be this session's."""
         self.pid, self.pid_started = pid, started
         return self._now(True, now)
 
-    def _now(self, alive: bool | None, now: str) -> list[Happened]:
+    def _now(self, alive: bool | None, now: str) -> list[AgentEvent]:
         ended = self.alive is True and alive is False
         self.alive = alive
         if alive is not False:
@@ -61,4 +61,4 @@ class Life:
             return []
         self.last_alive = now
         why = "its process went on to another session" if self.went_on_at else "its process ended"
-        return [Happened("ended", f"{self.pid}:{self.pid_started}:ended", now, why)]
+        return [AgentEvent("ended", f"{self.pid}:{self.pid_started}:ended", now, why)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from imi_monitor.model.agent import CANCELLED, COMPLETED, RUNNING, UNKNOWN, WAITING, Evidence, Tool
+from imi_monitor.model.agent import CANCELLED, COMPLETED, RUNNING, UNKNOWN, WAITING, Evidence, ToolCall
 from imi_monitor.sources.agents.claude.calls import Call
 from imi_monitor.sources.agents.claude.registry import Entry
 
@@ -12,7 +12,7 @@ _STATES: Final = {"busy": RUNNING, "waiting": WAITING, "shell": RUNNING, "idle":
 _EPOCH: Final = "1970-01-01T00:00:00.000000+00:00"
 
 
-def by_registry(entry: Entry, standing: bool, call: Call | None, background: Tool | None, detail: str) -> Evidence:
+def by_registry(entry: Entry, standing: bool, call: Call | None, background: ToolCall | None, detail: str) -> Evidence:
     """What an entry says. `call`: the open call that a dialog is about; `background`: a command that still runs."""
     at = entry.at or entry.started_at or _EPOCH
     if entry.status is None and entry.status_known:

@@ -6,7 +6,7 @@ import os
 import re
 from dataclasses import replace
 
-from imi_monitor.model.agent import RESTING, Evidence, Facts, Happened
+from imi_monitor.model.agent import RESTING, AgentEvent, Evidence, SessionFacts
 from imi_monitor.sources.agents import marks
 from imi_monitor.sources.agents.base import Sighting
 from imi_monitor.sources.agents.claude.calls import Call
@@ -38,7 +38,7 @@ class Session:
         self.moved = True  # since it was last told, as far as anybody knows
         self.behind = False  # not read to its end
         self.has_older = False  # not read from its beginning
-        self._news: list[Happened] = []
+        self._news: list[AgentEvent] = []
         self._key: tuple[object, ...] = ()
         self._sighting: Sighting | None = None
 
@@ -91,20 +91,20 @@ class Session:
         if self.job is not job:
             self.job, self.moved = job, True
 
-    def happened(self, news: list[Happened]) -> None:
+    def happened(self, news: list[AgentEvent]) -> None:
         """Something became of its life."""
         self.moved = True
         self._news += news
 
-    def _waits(self, before: Entry | None, now: Entry) -> list[Happened]:
+    def _waits(self, before: Entry | None, now: Entry) -> list[AgentEvent]:
         """A dialog that opened or closed, where the transcript does not tell it: for a permission."""
         made = []
         was, at = before.at if before and _in_dialog(before) else None, now.at or now.started_at or ""
         if was is not None and was != now.at:
-            made.append(Happened("answered", f"{was}:answered", at))
+            made.append(AgentEvent("answered", f"{was}:answered", at))
         call = self._asked(now)
         if _in_dialog(now) and was != now.at and (call is None or call.question is None):
-            made.append(Happened("waits", f"{at}:waits", at, waits_for(now, call, None), call.tool if call else None))
+            made.append(AgentEvent("waits", f"{at}:waits", at, waits_for(now, call, None), call.tool if call else None))
         return made
 
     # -- what is known of it ------------------------------------------------------------------------------------------
@@ -217,10 +217,10 @@ class Session:
         """Whether subagents may work: while they do, its registry never says idle."""
         return self.life.alive is not False and (entry is None or entry.status != "idle")
 
-    def _facts(self) -> Facts:
+    def _facts(self) -> SessionFacts:
         entry, talk = self.life.entry, self.transcript.talk if self.transcript else None
         named = (talk and talk.title) or (self.job and self.job.name) or (entry and entry.name) or None
-        facts = Facts(
+        facts = SessionFacts(
             version=self.version,
             title=named,
             started_at=entry.started_at if entry else None,
@@ -230,7 +230,7 @@ class Session:
         )
         return self._with_talk(facts) if self.transcript else facts
 
-    def _with_talk(self, facts: Facts) -> Facts:
+    def _with_talk(self, facts: SessionFacts) -> SessionFacts:
         assert self.transcript is not None
         talk = self.transcript.talk
         unknown = self.has_older or self.transcript.tokens is None  # too few would be a lie

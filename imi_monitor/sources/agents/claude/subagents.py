@@ -10,7 +10,7 @@ import json
 import os
 from dataclasses import replace
 
-from imi_monitor.model.agent import Evidence, Happened
+from imi_monitor.model.agent import AgentEvent, Evidence
 from imi_monitor.sources.agents import loose
 from imi_monitor.sources.agents.claude.calls import Call
 from imi_monitor.sources.agents.claude.transcript import Transcript
@@ -42,13 +42,13 @@ class Subagent:
     def working(self) -> bool:
         return not self.finished and self.transcript.talk.working
 
-    def read(self) -> list[Happened]:
+    def read(self) -> list[AgentEvent]:
         return self._told(self.transcript.read())
 
-    def read_before(self) -> list[Happened]:
+    def read_before(self) -> list[AgentEvent]:
         return self._told(self.transcript.before())
 
-    def _told(self, news: list[Happened]) -> list[Happened]:
+    def _told(self, news: list[AgentEvent]) -> list[AgentEvent]:
         return [replace(one, subagent=self.name) for one in news if one.tool is not None]
 
 
@@ -65,7 +65,7 @@ class Subagents:
         self._counted: set[str] = set()
         self._counting: Transcript | None = None
 
-    def look(self, touched: frozenset[str] | None) -> list[Happened]:
+    def look(self, touched: frozenset[str] | None) -> list[AgentEvent]:
         if touched is None:
             paths = self._list()
         else:
@@ -93,7 +93,7 @@ class Subagents:
         waits = self._counting is not None or bool(self._to_count)
         return waits or any(one.transcript.has_older for one in self._found.values())
 
-    def read_before(self) -> list[Happened]:
+    def read_before(self) -> list[AgentEvent]:
         """Another piece of what was not read yet."""
         self.readings += 1
         for one in self._found.values():
@@ -110,7 +110,7 @@ class Subagents:
             self._counting = None
         return []
 
-    def _read(self, path: str) -> list[Happened]:
+    def _read(self, path: str) -> list[AgentEvent]:
         self.readings += 1
         stem = path.removesuffix(".meta.json").removesuffix(".jsonl")
         known = self._found.get(stem)

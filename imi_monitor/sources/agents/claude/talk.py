@@ -17,8 +17,8 @@ from imi_monitor.model.agent import (
     RESTING,
     RUNNING,
     WAITING,
+    AgentEvent,
     Evidence,
-    Happened,
 )
 from imi_monitor.sources.agents import loose
 from imi_monitor.sources.agents.claude.calls import Call, Calls
@@ -82,7 +82,7 @@ class Talk:
         self._message: str | None = None
         self._unanswered = False  # the model was asked, and asked again, and said nothing yet
         self._maybe_last = False  # old versions do not say which message ends a turn
-        self._takers: dict[str, Callable[[Record], list[Happened]]] = {
+        self._takers: dict[str, Callable[[Record], list[AgentEvent]]] = {
             "user": self._user,
             "assistant": self._assistant,
             "system": self._system,
@@ -94,7 +94,7 @@ class Talk:
             "summary": self._named,
         }
 
-    def take(self, record: Record, *, aside: bool = False) -> list[Happened]:
+    def take(self, record: Record, *, aside: bool = False) -> list[AgentEvent]:
         """What happened by this record. `aside`: this is a subagent's conversation."""
         kind = record.get("type")
         taker = self._takers.get(kind) if isinstance(kind, str) else None
@@ -181,7 +181,7 @@ class Talk:
 
     # -- what a person or a tool says ---------------------------------------------------------------------------------
 
-    def _user(self, record: Record) -> list[Happened]:
+    def _user(self, record: Record) -> list[AgentEvent]:
         message = record.get("message")
         if not isinstance(message, dict):
             return self._odd("a user record without a message")
@@ -198,7 +198,7 @@ class Talk:
             return self._notified(record, words)
         return self._prompted(record, words) if _is_prompt(record, words, content) else []
 
-    def _result(self, block: Record, record: Record) -> list[Happened]:
+    def _result(self, block: Record, record: Record) -> list[AgentEvent]:
         call = self.calls.open.get(str(block.get("tool_use_id")))
         if block.get("is_error") is not True:
             self._change_mode(call.tool.name if call else None, loose.table(record.get("toolUseResult")))
@@ -212,22 +212,22 @@ class Talk:
         elif tool == ENTER_PLAN:
             self.mode = "plan"
 
-    def _interrupted(self, record: Record) -> list[Happened]:
+    def _interrupted(self, record: Record) -> list[AgentEvent]:
         at = self._moment(record)
         dropped = self.calls.drop(at)
         self._set(CANCELLED, record, "ends with an interrupt by the person", "interrupted by the person")
-        return [*dropped, Happened("cancelled", self._ident(record, "cancelled"), at)]
+        return [*dropped, AgentEvent("cancelled", self._ident(record, "cancelled"), at)]
 
-    def _notified(self, record: Record, words: str) -> list[Happened]:
+    def _notified(self, record: Record, words: str) -> list[AgentEvent]:
         """A background task ended and the model is told: a turn that nobody asked for."""
         self.calls.over(words)
         self._begin(record, "ends with the end of a background task: the model has it now")
         return []
 
-    def _prompted(self, record: Record, words: str | None) -> list[Happened]:
+    def _prompted(self, record: Record, words: str | None) -> list[AgentEvent]:
         self.prompt = words
         self._begin(record, "ends with a prompt: the model has it now")
-        return [Happened("prompt", self._ident(record, "prompt"), self._moment(record), words)]
+        return [AgentEvent("prompt", self._ident(record, "prompt"), self._moment(record), words)]
 
     def _begin(self, record: Record, says: str) -> None:
         self.mode = loose.text(record.get("permissionMode"), 40) or self.mode
@@ -238,7 +238,7 @@ class Talk:
 
     # -- what the model says ------------------------------------------------------------------------------------------
 
-    def _assistant(self, record: Record) -> list[Happened]:
+    def _assistant(self, record: Record) -> list[AgentEvent]:
         message = record.get("message")
         if not isinstance(message, dict):
             return self._odd("an assistant record without a message")
@@ -258,14 +258,14 @@ class Talk:
         self.usage.take((ident, request), loose.table(message.get("usage")), aside=aside)
         return ident, request
 
-    def _failed(self, record: Record, words: str | None) -> list[Happened]:
+    def _failed(self, record: Record, words: str | None) -> list[AgentEvent]:
         self.calls.open.clear()
         why = words or loose.text(record.get("error"), 200) or "the model could not be asked"
         self._set(FAILED, record, "ends with an error of the model's server", why[:300])
-        return [Happened("failed", self._ident(record, "failed"), self._moment(record), why)]
+        return [AgentEvent("failed", self._ident(record, "failed"), self._moment(record), why)]
 
-    def _blocks(self, record: Record, message: Record, ident: str) -> list[Happened]:
-        made: list[Happened] = []
+    def _blocks(self, record: Record, message: Record, ident: str) -> list[AgentEvent]:
+        made: list[AgentEvent] = []
         at = self._moment(record)
         if ident != self._message:  # every call of a message is answered before the next one comes
             self._message = ident
@@ -276,21 +276,21 @@ class Talk:
         words = said(message.get("content"))
         if words is not None:
             self.last_message = words
-            made.append(Happened("message", self._ident(record, "message"), at, words))
+            made.append(AgentEvent("message", self._ident(record, "message"), at, words))
         return made + self._stopped(record, message.get("stop_reason"), ident)
 
-    def _stopped(self, record: Record, reason: object, ident: str) -> list[Happened]:
+    def _stopped(self, record: Record, reason: object, ident: str) -> list[AgentEvent]:
         state, detail = _ENDS.get(reason, (RUNNING, None)) if isinstance(reason, str) else (RUNNING, None)
         if state == RUNNING:
             self._set(RUNNING, record, "ends with a message that is not the last of its turn")
             self._maybe_last = reason is None and not self.calls.open
             return []
         self._set(state, record, f"ends with a message that ends its turn ({reason})", detail)
-        return [Happened(state, f"{ident}:{state}", self._moment(record), detail)]
+        return [AgentEvent(state, f"{ident}:{state}", self._moment(record), detail)]
 
     # -- what the program says ----------------------------------------------------------------------------------------
 
-    def _system(self, record: Record) -> list[Happened]:
+    def _system(self, record: Record) -> list[AgentEvent]:
         kind = record.get("subtype")
         if kind == "turn_duration":
             self._turn_over(record)
@@ -299,7 +299,7 @@ class Talk:
             self._unanswered = True
         elif kind == "compact_boundary":
             self.usage.context = None
-            return [Happened("compacted", self._ident(record, "compacted"), self._moment(record))]
+            return [AgentEvent("compacted", self._ident(record, "compacted"), self._moment(record))]
         return []
 
     def _turn_over(self, record: Record) -> None:
@@ -312,17 +312,17 @@ class Talk:
             self.calls.open.clear()
             self._set(COMPLETED, record, "says that its turn is over")
 
-    def _queue(self, record: Record) -> list[Happened]:
+    def _queue(self, record: Record) -> list[AgentEvent]:
         words = record.get("content")
         if isinstance(words, str) and words.startswith(_NOTIFICATION):
             self.calls.over(words)
         return []
 
-    def _mode(self, record: Record) -> list[Happened]:
+    def _mode(self, record: Record) -> list[AgentEvent]:
         self.mode = loose.text(record.get("permissionMode"), 40) or self.mode
         return []
 
-    def _cost(self, record: Record) -> list[Happened]:
+    def _cost(self, record: Record) -> list[AgentEvent]:
         """Written when the session is closed."""
         cost = record.get("totalCostUSD")
         self.cost = float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else self.cost
@@ -330,18 +330,18 @@ class Talk:
         self.ended_at = loose.moment(began + took) if began is not None and took is not None else self.at
         return []
 
-    def _named(self, record: Record) -> list[Happened]:
+    def _named(self, record: Record) -> list[AgentEvent]:
         keys = ("customTitle", "aiTitle", "summary")
         self.title = next((name for key in keys if (name := loose.text(record.get(key), 200))), self.title)
         return []
 
-    def _unknown(self, kind: object, record: Record) -> list[Happened]:
+    def _unknown(self, kind: object, record: Record) -> list[AgentEvent]:
         """Kinds come and go; only one that is part of the conversation may have changed what is so."""
         if "message" in record and "uuid" in record and kind != "progress":
             return self._odd(f"a record of the kind {str(kind)[:40]!r}")
         return []
 
-    def _odd(self, what: str) -> list[Happened]:
+    def _odd(self, what: str) -> list[AgentEvent]:
         self.strange = what
         return []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from imi_monitor.model.agent import Tool
+from imi_monitor.model.agent import ToolCall
 from imi_monitor.sources.agents import loose
 from imi_monitor.sources.agents.claude.records import Record, rows
 
@@ -20,10 +20,10 @@ _AIMS: Final = (*_PATHS, "command", "pattern", "query", "url", "description", "s
 _LONGEST: Final = 160
 
 
-def tool_of(block: Record, cwd: str | None) -> Tool:
+def tool_of(block: Record, cwd: str | None) -> ToolCall:
     """The call in a `tool_use` block."""
     name = loose.text(block.get("name"), 80) or "?"
-    return Tool(name, _target(name, loose.table(block.get("input")), cwd), loose.text(block.get("id"), 200))
+    return ToolCall(name, _target(name, loose.table(block.get("input")), cwd), loose.text(block.get("id"), 200))
 
 
 def question_of(block: Record) -> str | None:
@@ -36,7 +36,7 @@ def plan_of(block: Record) -> str | None:
     return loose.text(loose.table(block.get("input")).get("plan"))
 
 
-def written_file(tool: Tool | None, arguments: Mapping[str, object], result: Record) -> str | None:
+def written_file(tool: ToolCall | None, arguments: Mapping[str, object], result: Record) -> str | None:
     """The file that a finished call wrote, absolute; None when it wrote none."""
     told = loose.path(result.get("filePath"))
     if told is not None and "structuredPatch" in result:

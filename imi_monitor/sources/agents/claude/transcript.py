@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from imi_monitor.model.agent import Happened
+from imi_monitor.model.agent import AgentEvent
 from imi_monitor.sources.agents.claude.records import matters, parse
 from imi_monitor.sources.agents.claude.talk import Talk
 from imi_monitor.sources.agents.claude.usage import Counts, Ledger
@@ -57,7 +57,7 @@ class Transcript:
     def has_older(self) -> bool:
         return self._tail.has_older
 
-    def read(self) -> list[Happened]:
+    def read(self) -> list[AgentEvent]:
         made = self._read()
         while not self.talk.knows and self.has_older and self._window < _WIDEST:  # nothing but snapshots at the end
             self._window *= 4
@@ -66,14 +66,14 @@ class Transcript:
             made = self._read()
         return made[-_MOST_NEWS:]
 
-    def _read(self) -> list[Happened]:
+    def _read(self) -> list[AgentEvent]:
         lines = self._tail.new()
         if self._tail.begun_anew:
             self._begin()
         self._opened = self._opened or bool(lines)
         return self._take(self.talk, lines)
 
-    def before(self) -> list[Happened]:
+    def before(self) -> list[AgentEvent]:
         """What happened in the next piece of the part before the end."""
         made = self._take(self._earlier, self._tail.older())
         if not self.has_older:
@@ -101,8 +101,8 @@ class Transcript:
             return f"{self._unreadable} lines that cannot be read"
         return self.talk.strange
 
-    def _take(self, talk: Talk, lines: Iterable[bytes]) -> list[Happened]:
-        made: list[Happened] = []
+    def _take(self, talk: Talk, lines: Iterable[bytes]) -> list[AgentEvent]:
+        made: list[AgentEvent] = []
         for line in lines:
             self.readings += 1
             if not matters(line):

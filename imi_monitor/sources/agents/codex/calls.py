@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from imi_monitor.model.agent import Happened
+from imi_monitor.model.agent import AgentEvent
 from imi_monitor.sources.agents import loose
 from imi_monitor.sources.agents.codex.items import Item, Payload, content, finished
 from imi_monitor.sources.agents.codex.tools import command, named, patched, question
@@ -30,15 +30,15 @@ def _called(payload: Payload, call: str, at: str) -> Item:
     arguments = loose.table(payload.get("action")) or (loose.record(raw) if raw and raw.startswith("{") else None)
     tool = named(name, arguments or {}, raw if arguments is None else None, call)
     if name == "request_user_input":
-        return Happened("waits", f"{call}:waits", at, question(arguments or {}), tool)
+        return AgentEvent("waits", f"{call}:waits", at, question(arguments or {}), tool)
     escalated = (arguments or {}).get("sandbox_permissions") == "require_escalated"
     escalated = escalated or (arguments or {}).get("with_escalated_permissions") is True
     may_i = loose.text((arguments or {}).get("justification")) or "more rights than its sandbox has"
     patch = raw if arguments is None else command(arguments.get("cmd", arguments.get("command")))
-    return Happened("tool_started", f"{call}:started", at, may_i if escalated else None, tool, files=patched(patch))
+    return AgentEvent("tool_started", f"{call}:started", at, may_i if escalated else None, tool, files=patched(patch))
 
 
-def _answered(payload: Payload, call: str, at: str) -> Happened:
+def _answered(payload: Payload, call: str, at: str) -> AgentEvent:
     output = payload.get("output")
     inside = loose.table(output) or _wrapped(output)
     told = loose.text(inside.get("output")) or content(inside.get("content")) or (None if inside else content(output))

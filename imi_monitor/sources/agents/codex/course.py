@@ -14,10 +14,10 @@ from imi_monitor.model.agent import (
     PLANNING,
     RUNNING,
     WAITING,
+    AgentEvent,
     Evidence,
-    Facts,
-    Happened,
-    Tool,
+    SessionFacts,
+    ToolCall,
 )
 from imi_monitor.sources.agents.codex.items import PLAN, Began, Context, Item, Retry, Strange, Usage
 from imi_monitor.sources.agents.codex.records import read
@@ -50,10 +50,10 @@ class Course:
         self.at: str | None = None  # the last that matters
         self.strange: dict[str, None] = {}
         self._label = label
-        self._news: list[Happened] = []
-        self._open: dict[str, Happened] = {}
-        self._unmatched: dict[str, Happened] = {}  # results of calls which we have not seen, or had a result already
-        self._end: Happened | None = None
+        self._news: list[AgentEvent] = []
+        self._open: dict[str, AgentEvent] = {}
+        self._unmatched: dict[str, AgentEvent] = {}  # results of calls which we have not seen, or had a result already
+        self._end: AgentEvent | None = None
         self._turns = False  # this version writes where turns begin and end
         self._active = False
         self._began_here = False
@@ -65,7 +65,7 @@ class Course:
             self._take(item)
 
     def _take(self, item: Item) -> None:
-        if isinstance(item, Happened):
+        if isinstance(item, AgentEvent):
             self._happened(item)
         elif isinstance(item, Began):
             self._began(item)
@@ -102,7 +102,7 @@ class Course:
         if not self._active and self._end is None and older._active:
             self._active, self.at = True, self.at or older.at
 
-    def take_news(self) -> tuple[Happened, ...]:
+    def take_news(self) -> tuple[AgentEvent, ...]:
         news, self._news = tuple(self._news[-_MOST_NEWS:]), []
         return news
 
@@ -122,7 +122,7 @@ class Course:
         self.context = _newer(self.context, item)
         self.mode = item.mode or self.mode
 
-    def _happened(self, item: Happened) -> None:
+    def _happened(self, item: AgentEvent) -> None:
         self._said_last = item.kind == "message"
         if item.kind in _IN_A_TURN and self._end is None:
             self._active = True  # where it began lies before what was read
@@ -144,7 +144,7 @@ class Course:
             self._said(item)
         self._news.append(item)
 
-    def _prompted(self, item: Happened) -> Happened:
+    def _prompted(self, item: AgentEvent) -> AgentEvent:
         self.prompt = item.text
         self.internal = self.internal or bool(item.text and item.text.startswith(_TITLE_TASK))
         if not self._turns:
@@ -154,17 +154,17 @@ class Course:
         self._goes_on(item.at)
         return item
 
-    def _unmatch(self, item: Happened, call: str) -> None:
+    def _unmatch(self, item: AgentEvent, call: str) -> None:
         """Told before, or of a turn that is over, or of a call that lies before what was read: no news."""
         self._wrote(item.files)
         if len(self._unmatched) < _MOST_UNMATCHED:
             self._unmatched[call] = item
 
-    def _finished(self, item: Happened, known: Happened) -> Happened:
+    def _finished(self, item: AgentEvent, known: AgentEvent) -> AgentEvent:
         self._goes_on(item.at)
         if known.kind == "waits" and known.tool and known.tool.name == "Question":
             call = known.tool.id
-            return Happened("answered", f"{call}:answered", item.at, answers(item.text), known.tool)
+            return AgentEvent("answered", f"{call}:answered", item.at, answers(item.text), known.tool)
         files = item.files or (known.files if item.ok else ())
         absolute = tuple(os.path.normpath(os.path.join(self.context.cwd or "/", name)) for name in files)
         self._wrote(absolute)
@@ -177,14 +177,14 @@ class Course:
         for name in list(self.files)[:-_MOST_FILES]:
             del self.files[name]
 
-    def _ended(self, item: Happened) -> None:
+    def _ended(self, item: AgentEvent) -> None:
         self._end, self._active, self.at = item, False, item.at
         self._open.clear()
         self._retry = None
         if item.kind == "completed" and item.text:
             self.message = item.text
 
-    def _said(self, item: Happened) -> None:
+    def _said(self, item: AgentEvent) -> None:
         if item.kind == "message":
             self.message = item.text
             self._goes_on(item.at)
@@ -232,7 +232,7 @@ class Course:
     def _busy(self) -> str:
         return PLANNING if self.mode == PLAN else RUNNING
 
-    def _calling(self, called: Happened) -> Evidence:
+    def _calling(self, called: AgentEvent) -> Evidence:
         """The question whether a command may run is not in the file: who asks for approvals may be asking now."""
         may_ask = self.context.policy != "never"
         detail = f"may wait for approval: {called.text}" if may_ask and called.text else None
@@ -245,7 +245,7 @@ class Course:
         found = self._evidence(state, self.at or "", "its last record is a message; this version does not say more")
         return replace(found, or_else=frozenset({other, WAITING}))
 
-    def _ending(self, end: Happened) -> Evidence:
+    def _ending(self, end: AgentEvent) -> Evidence:
         state = _ENDS[end.kind]
         what = {COMPLETED: "its turn is complete", FAILED: "its turn failed", CANCELLED: "its turn was interrupted"}[
             state
@@ -254,13 +254,13 @@ class Course:
         return self._evidence(state, end.at, what, detail)
 
     def _evidence(
-        self, state: str, at: str, what: str, detail: str | None = None, tool: Tool | None = None
+        self, state: str, at: str, what: str, detail: str | None = None, tool: ToolCall | None = None
     ) -> Evidence:
         return Evidence("transcript", state, at, f"{self._label} says {what}", detail, tool)
 
-    def facts(self, title: str | None) -> Facts:
+    def facts(self, title: str | None) -> SessionFacts:
         context, usage = self.context, self.usage
-        return Facts(
+        return SessionFacts(
             version=context.version,
             model=context.model,
             title=title,
@@ -296,5 +296,5 @@ def _newer(old: _T, new: _T) -> _T:
     return replace(old, **told)
 
 
-def _name(tool: Tool | None) -> str:
+def _name(tool: ToolCall | None) -> str:
     return tool.name if tool else "a tool"

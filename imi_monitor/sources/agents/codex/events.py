@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from imi_monitor.model.agent import Happened, Tool
+from imi_monitor.model.agent import AgentEvent, ToolCall
 from imi_monitor.sources.agents import loose
 from imi_monitor.sources.agents.codex.items import Began, Item, Payload, Retry, content, finished, unnamed, usage, why
 from imi_monitor.sources.agents.codex.tools import command, question
@@ -24,17 +24,17 @@ def _began(payload: Payload, at: str, line: bytes) -> list[Item]:
 def _complete(payload: Payload, at: str, line: bytes) -> list[Item]:
     turn = loose.text(payload.get("turn_id"), 100) or unnamed("", line)
     if payload.get("error"):
-        return [Happened("failed", f"{turn}:failed", at, why(payload["error"]))]
-    return [Happened("completed", f"{turn}:completed", at, loose.text(payload.get("last_agent_message")))]
+        return [AgentEvent("failed", f"{turn}:failed", at, why(payload["error"]))]
+    return [AgentEvent("completed", f"{turn}:completed", at, loose.text(payload.get("last_agent_message")))]
 
 
 def _aborted(payload: Payload, at: str, line: bytes) -> list[Item]:
     turn = loose.text(payload.get("turn_id"), 100) or unnamed("", line)
-    return [Happened("cancelled", f"{turn}:cancelled", at, loose.text(payload.get("reason"), 100))]
+    return [AgentEvent("cancelled", f"{turn}:cancelled", at, loose.text(payload.get("reason"), 100))]
 
 
 def _error(payload: Payload, at: str, line: bytes) -> list[Item]:
-    return [Happened("failed", unnamed("failed", line), at, why(payload))]
+    return [AgentEvent("failed", unnamed("failed", line), at, why(payload))]
 
 
 def _retry(payload: Payload, at: str, line: bytes) -> list[Item]:
@@ -49,36 +49,38 @@ def _tokens(payload: Payload, at: str, line: bytes) -> list[Item]:
 
 def _prompted(payload: Payload, at: str, line: bytes) -> list[Item]:
     said = loose.text(payload.get("message"))
-    return [Happened("prompt", unnamed("prompt", line), at, said)] if said else []
+    return [AgentEvent("prompt", unnamed("prompt", line), at, said)] if said else []
 
 
 def _said(payload: Payload, at: str, line: bytes) -> list[Item]:
     said = loose.text(payload.get("message"))
-    return [Happened("message", unnamed("message", line), at, said)] if said else []
+    return [AgentEvent("message", unnamed("message", line), at, said)] if said else []
 
 
 def _asks(payload: Payload, at: str, line: bytes) -> list[Item]:
     """An approval or a question that was written down: some versions do, most do not."""
     call = loose.text(payload.get("call_id") or payload.get("id"), 100) or unnamed("", line)
     if "questions" in payload:
-        tool = Tool("Question", loose.one_line(question(payload)), call)
-        return [Happened("waits", f"{call}:waits", at, question(payload), tool)]
+        tool = ToolCall("Question", loose.one_line(question(payload)), call)
+        return [AgentEvent("waits", f"{call}:waits", at, question(payload), tool)]
     asked = command(payload.get("command")) or ", ".join(map(str, loose.table(payload.get("changes"))))
-    tool = Tool("Edit" if "changes" in payload else "Bash", loose.one_line(asked), call)
+    tool = ToolCall("Edit" if "changes" in payload else "Bash", loose.one_line(asked), call)
     reason = loose.text(payload.get("reason")) or loose.text(payload.get("message"))
-    return [Happened("waits", f"{call}:waits", at, f"permission for {tool}" + (f": {reason}" if reason else ""), tool)]
+    return [
+        AgentEvent("waits", f"{call}:waits", at, f"permission for {tool}" + (f": {reason}" if reason else ""), tool)
+    ]
 
 
 def _begins(payload: Payload, at: str, line: bytes) -> list[Item]:
     call = loose.text(payload.get("call_id"), 100)
     if call is None:
         return []
-    tool = Tool("Bash", loose.one_line(command(payload.get("command"))), call)
+    tool = ToolCall("Bash", loose.one_line(command(payload.get("command"))), call)
     if "changes" in payload:
-        tool = Tool("Edit", loose.one_line(next(iter(loose.table(payload["changes"])), None)), call)
+        tool = ToolCall("Edit", loose.one_line(next(iter(loose.table(payload["changes"])), None)), call)
     elif "invocation" in payload:
-        tool = Tool(_invoked(payload), None, call)
-    return [Happened("tool_started", f"{call}:started", at, tool=tool)]
+        tool = ToolCall(_invoked(payload), None, call)
+    return [AgentEvent("tool_started", f"{call}:started", at, tool=tool)]
 
 
 def _invoked(payload: Payload) -> str:
@@ -107,15 +109,15 @@ def _completed_item(payload: Payload, at: str, line: bytes) -> list[Item]:
     if kind in ("UserMessage", "AgentMessage", "Plan"):
         name = {"UserMessage": "prompt", "AgentMessage": "message"}.get(kind, "plan")
         said = content(item.get("content")) or loose.text(item.get("text"))
-        return [Happened(name, f"{ident}:{name}", at, said)] if said else []
+        return [AgentEvent(name, f"{ident}:{name}", at, said)] if said else []
     if kind in ("CommandExecution", "FileChange", "McpToolCall"):
         return [_ended_item(item, ident, at)]
     if kind == "ContextCompaction":
-        return [Happened("compacted", f"{ident}:compacted", at)]
+        return [AgentEvent("compacted", f"{ident}:compacted", at)]
     return []
 
 
-def _ended_item(item: Payload, ident: str, at: str) -> Happened:
+def _ended_item(item: Payload, ident: str, at: str) -> AgentEvent:
     status, code = item.get("status"), item.get("exit_code")
     ok = status in ("completed", None) and code in (0, None)
     told = loose.text(item.get("aggregated_output")) or loose.text(item.get("stdout")) or loose.text(item.get("stderr"))
@@ -145,5 +147,5 @@ _EVENTS: dict[str, Callable[[Payload, str, bytes], list[Item]]] = {
     "exec_command_end": _ends,
     "patch_apply_end": _ends,
     "mcp_tool_call_end": _ends,
-    "shutdown_complete": lambda payload, at, line: [Happened("ended", unnamed("ended", line), at)],
+    "shutdown_complete": lambda payload, at, line: [AgentEvent("ended", unnamed("ended", line), at)],
 }

@@ -6,7 +6,7 @@ import zlib
 from dataclasses import dataclass
 from typing import Any, Final
 
-from imi_monitor.model.agent import Happened, Tool
+from imi_monitor.model.agent import AgentEvent, ToolCall
 from imi_monitor.sources.agents import loose
 
 PLAN: Final = "plan"
@@ -64,7 +64,7 @@ class Strange:
     what: str
 
 
-Item = Happened | Began | Context | Usage | Retry | Strange
+Item = AgentEvent | Began | Context | Usage | Retry | Strange
 Payload = dict[str, Any]
 
 
@@ -73,9 +73,9 @@ def unnamed(kind: str, line: bytes) -> str:
     return f"{kind}:{zlib.crc32(line):08x}:{len(line)}"
 
 
-def finished(call: str, at: str, told: str | None, ok: bool | None, files: tuple[str, ...] = ()) -> Happened:
+def finished(call: str, at: str, told: str | None, ok: bool | None, files: tuple[str, ...] = ()) -> AgentEvent:
     """A tool's end; who saw it begin knows its name."""
-    return Happened("tool_finished", f"{call}:finished", at, told, Tool("", None, call), ok, files)
+    return AgentEvent("tool_finished", f"{call}:finished", at, told, ToolCall("", None, call), ok, files)
 
 
 def content(value: object) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from imi_monitor.model.agent import Happened
+from imi_monitor.model.agent import AgentEvent
 from imi_monitor.sources.agents import loose
 from imi_monitor.sources.agents.codex.calls import response
 from imi_monitor.sources.agents.codex.events import event
@@ -70,13 +70,13 @@ def read(line: bytes, otherwise_at: str) -> list[Item]:
 def _frame(kind: str, payload: Payload, at: str, line: bytes) -> list[Item]:
     if kind == "session_meta":
         meta = _meta(payload)
-        return [meta, Happened("started", f"{meta.id}:started", meta.started_at or at, meta.originator)]
+        return [meta, AgentEvent("started", f"{meta.id}:started", meta.started_at or at, meta.originator)]
     if kind == "turn_context":
         return [_turn_context(payload)]
     if kind == "token_usage_record":
         return usage(loose.table(payload.get("thread_token_usage")), loose.table(payload.get("usage")), None)
     if kind == "compacted":
-        return [Happened("compacted", unnamed("compacted", line), at)]
+        return [AgentEvent("compacted", unnamed("compacted", line), at)]
     return []
 
 
@@ -147,5 +147,5 @@ def _bare_message(whole: Payload, at: str, line: bytes) -> list[Item]:
         place = _CWD.search(said)
         if place:
             return [Context(cwd=place[1] or place[2])]
-        return [] if said.startswith("<") else [Happened("prompt", unnamed("prompt", line), at, said)]
-    return [Happened("message", unnamed("message", line), at, said)] if whole.get("role") == "assistant" else []
+        return [] if said.startswith("<") else [AgentEvent("prompt", unnamed("prompt", line), at, said)]
+    return [AgentEvent("message", unnamed("message", line), at, said)] if whole.get("role") == "assistant" else []

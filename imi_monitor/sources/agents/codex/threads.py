@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 
-from imi_monitor.model.agent import Happened
+from imi_monitor.model.agent import AgentEvent
 from imi_monitor.sources.agents import loose, marks
 from imi_monitor.sources.agents.base import Sighting
 from imi_monitor.sources.agents.codex.course import Course
@@ -43,7 +43,7 @@ class Thread:
         self.tail = Tail(path, _WINDOW)
         self.course = self._fresh()
         self._before: Course | None = None
-        self._older_news: tuple[Happened, ...] = ()
+        self._older_news: tuple[AgentEvent, ...] = ()
 
     def _fresh(self) -> Course:
         course = Course(os.path.basename(self.path))
@@ -79,7 +79,7 @@ class Thread:
             self.course.inherit(self._before)
             self._before = None
 
-    def take_news(self) -> tuple[Happened, ...]:
+    def take_news(self) -> tuple[AgentEvent, ...]:
         """What was read since it was asked last."""
         older, self._older_news = self._older_news, ()
         return older + self.course.take_news()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from imi_monitor.model.agent import Tool
+from imi_monitor.model.agent import ToolCall
 from imi_monitor.sources.agents import loose
 
 _SHELLS = frozenset({"exec_command", "shell", "shell_command", "local_shell", "container.exec", "unified_exec"})
@@ -22,19 +22,19 @@ _PATCHED = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.+)$|^\*\*\* (Move) t
 _LOGIN_SHELL = re.compile(r"(^|/)(ba|z|da|fi)?sh$")
 
 
-def named(name: str, arguments: dict[str, Any], raw: str | None, call: str | None) -> Tool:
+def named(name: str, arguments: dict[str, Any], raw: str | None, call: str | None) -> ToolCall:
     """The tool as it is shown. `raw` is the input of a tool that takes no JSON, such as a patch."""
     if name in _SHELLS:
         line = command(arguments.get("cmd", arguments.get("command")))
         patch = raw if line is None else line
         if patch and "*** Begin Patch" in patch:
             return _edit(patch, call)
-        return Tool("Bash", loose.one_line(patch), call)
+        return ToolCall("Bash", loose.one_line(patch), call)
     if name == "apply_patch":
         return _edit(raw or loose.text(arguments.get("input"), 1 << 20) or "", call)
     if name == "request_user_input":
-        return Tool("Question", loose.one_line(question(arguments)), call)
-    return Tool(_NAMES.get(name, name), loose.one_line(raw or _told(arguments)), call)
+        return ToolCall("Question", loose.one_line(question(arguments)), call)
+    return ToolCall(_NAMES.get(name, name), loose.one_line(raw or _told(arguments)), call)
 
 
 def command(value: object) -> str | None:
@@ -66,13 +66,13 @@ def patched(patch: str | None) -> tuple[str, ...]:
     return tuple((match[1] or match[3]).strip() for match in _PATCHED.findall(patch))
 
 
-def _edit(patch: str, call: str | None) -> Tool:
+def _edit(patch: str, call: str | None) -> ToolCall:
     found = _PATCHED.findall(patch)
     if not found:
-        return Tool("Edit", None, call)
+        return ToolCall("Edit", None, call)
     kind, name = found[0][0], found[0][1].strip()
     more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-    return Tool({"Add": "Write", "Delete": "Delete"}.get(kind, "Edit"), (loose.one_line(name) or "") + more, call)
+    return ToolCall({"Add": "Write", "Delete": "Delete"}.get(kind, "Edit"), (loose.one_line(name) or "") + more, call)
 
 
 def _told(arguments: dict[str, Any]) -> str | None:

@@ -11,7 +11,17 @@ import posixpath
 from collections.abc import Iterator
 from typing import Any
 
-from imi_monitor.model.agent import CANCELLED, COMPLETED, FAILED, PLANNING, RUNNING, WAITING, Evidence, Happened, Tool
+from imi_monitor.model.agent import (
+    CANCELLED,
+    COMPLETED,
+    FAILED,
+    PLANNING,
+    RUNNING,
+    WAITING,
+    AgentEvent,
+    Evidence,
+    ToolCall,
+)
 from imi_monitor.sources.agents import loose
 
 _ASKING = {"ask_user": "question", "exit_plan_mode": "plan"}  # tools that are themselves a dialog
@@ -64,10 +74,10 @@ class Course:
         self._busy: tuple[str, str, str | None] | None = None  # since when, what was read, detail
         self._more = False  # the model asked for tools, so another turn follows
         self._rest: tuple[str, str, str, str | None] | None = None  # state, since when, what was read, detail
-        self._tools: dict[str, tuple[Tool, str]] = {}
-        self._dialogs: dict[str, tuple[str, Tool | None, str, str]] = {}
+        self._tools: dict[str, tuple[ToolCall, str]] = {}
+        self._dialogs: dict[str, tuple[str, ToolCall | None, str, str]] = {}
 
-    def event(self, event: dict[str, Any]) -> Iterator[Happened]:
+    def event(self, event: dict[str, Any]) -> Iterator[AgentEvent]:
         """Take one event in; gives what is worth keeping of it."""
         kind = loose.text(event.get("type"), 100) or ""
         at = loose.moment(event.get("timestamp"))
@@ -121,7 +131,7 @@ class Course:
 
     # -- one method an event ------------------------------------------------------------------------------------------
 
-    def _start(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[Happened]:
+    def _start(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[AgentEvent]:
         self.version = loose.text(data.get("copilotVersion"), 50) or self.version
         self.model = loose.text(data.get("selectedModel"), 100) or self.model
         self.started_at = self.started_at or loose.moment(data.get("startTime")) or at
@@ -132,18 +142,18 @@ class Course:
             self.note = f"unknown (format) copilot {self.version or '?'}: events of version {str(number)[:20]}"
         self._forget()
         self._rest = (COMPLETED, at, "session.start", "nothing was asked yet")
-        yield Happened("started", key, at, loose.text(data.get("producer"), 100))
+        yield AgentEvent("started", key, at, loose.text(data.get("producer"), 100))
 
-    def _resume(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[Happened]:
+    def _resume(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[AgentEvent]:
         self.ended_at = None
         self._context(loose.table(data.get("context")))
         working = self._busy is not None or bool(self._tools or self._dialogs)
         self._forget()
         if working or self._rest is None:
             self._rest = (CANCELLED, at, "session.resume", "taken up again; what it did before was cut off")
-        yield Happened("started", key, at, "resume")
+        yield AgentEvent("started", key, at, "resume")
 
-    def _moved(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[Happened]:
+    def _moved(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[AgentEvent]:
         self._context(data)
         yield from ()
 
@@ -151,53 +161,55 @@ class Course:
         self.cwd = loose.path(told.get("cwd")) or self.cwd
         self.branch = loose.text(told.get("branch"), 300) or self.branch
 
-    def _model_changed(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[Happened]:
+    def _model_changed(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[AgentEvent]:
         self.model = loose.text(data.get("newModel"), 100) or self.model
         yield from ()
 
-    def _mode_changed(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[Happened]:
+    def _mode_changed(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[AgentEvent]:
         self._mode = loose.text(data.get("newMode"), 50) or self._mode
         yield from ()
 
-    def _prompted(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[Happened]:
+    def _prompted(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[AgentEvent]:
         self._mode = loose.text(data.get("agentMode"), 50) or self._mode
         self.prompt, self.turn_at = loose.text(data.get("content")), at
         self._busy, self._more = (at, "user.message", None), False
-        yield Happened("prompt", key, at, self.prompt)
+        yield AgentEvent("prompt", key, at, self.prompt)
 
-    def _turn_began(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[Happened]:
+    def _turn_began(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[AgentEvent]:
         self._busy, self._more, self._rest = (at, "assistant.turn_start", None), False, None
         yield from ()
 
-    def _said(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[Happened]:
+    def _said(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[AgentEvent]:
         self._goes_on_after_all(at, "assistant.message")
         self._more = bool(loose.rows(data.get("toolRequests")))
         text = loose.text(data.get("content"))
         self.model = loose.text(data.get("model"), 100) or self.model
         if text:
             self.last_message = text
-            yield Happened("message", key, at, text)
+            yield AgentEvent("message", key, at, text)
 
-    def _turn_ended(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[Happened]:
+    def _turn_ended(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[AgentEvent]:
         if self._busy is None:  # it failed or was cancelled before
             return
         if self._more:
             self._busy = (at, "assistant.turn_end, and tools were asked for", None)
             return
         self._to_rest(COMPLETED, at, "assistant.turn_end")
-        yield Happened("completed", key, at)
+        yield AgentEvent("completed", key, at)
 
-    def _tool_began(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[Happened]:
+    def _tool_began(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[AgentEvent]:
         call = loose.text(data.get("toolCallId"), 200) or key
         tool = _tool(loose.text(data.get("toolName"), 100) or "tool", loose.table(data.get("arguments")), call)
         if sub is None:
             self._goes_on_after_all(at, "tool.execution_start")
             self._tools[call] = (tool, at)
-        yield Happened("tool_started", f"{call}:started", at, tool=tool, files=self._written(tool, data), subagent=sub)
+        yield AgentEvent(
+            "tool_started", f"{call}:started", at, tool=tool, files=self._written(tool, data), subagent=sub
+        )
 
-    def _tool_ended(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[Happened]:
+    def _tool_ended(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[AgentEvent]:
         call = loose.text(data.get("toolCallId"), 200) or key
-        tool, _ = self._tools.pop(call, (Tool("tool", None, call), at))
+        tool, _ = self._tools.pop(call, (ToolCall("tool", None, call), at))
         if (self._busy is not None or self._rest is None) and not self._tools:
             self._busy = (at, "tool.execution_complete", None)
         self._dialogs = {
@@ -206,43 +218,43 @@ class Course:
         ok = data.get("success")
         outcome = loose.table(data.get("result" if ok else "error"))
         text = loose.text(outcome.get("content")) or loose.text(outcome.get("message"))
-        yield Happened(
+        yield AgentEvent(
             "tool_finished", f"{call}:finished", at, text, tool, ok if isinstance(ok, bool) else None, (), sub
         )
 
-    def _failed(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[Happened]:
+    def _failed(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[AgentEvent]:
         nested = loose.table(data.get("error"))
         why = loose.text(data.get("message"), 500) or loose.text(nested.get("message"), 500)
         kind = loose.text(data.get("errorType"), 100)
         detail = ": ".join(each for each in (kind, why) if each) or "an error without a word"
         self._to_rest(FAILED, at, "session.error", detail)
-        yield Happened("failed", key, at, detail)
+        yield AgentEvent("failed", key, at, detail)
 
-    def _call_failed(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[Happened]:
+    def _call_failed(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[AgentEvent]:
         if self._busy is not None:
             why = loose.text(data.get("errorMessage"), 200) or "the model did not answer"
             self._busy = (at, "model.call_failure", f"tries again: {why}")
         yield from ()
 
-    def _aborted(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[Happened]:
+    def _aborted(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[AgentEvent]:
         self._to_rest(CANCELLED, at, "abort", loose.text(data.get("reason"), 200))
         self.subagents.clear()
-        yield Happened("cancelled", key, at, loose.text(data.get("reason"), 200))
+        yield AgentEvent("cancelled", key, at, loose.text(data.get("reason"), 200))
 
-    def _compacting(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[Happened]:
+    def _compacting(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[AgentEvent]:
         if self._busy is None:
-            self._tools["compaction"] = (Tool("compaction"), at)
+            self._tools["compaction"] = (ToolCall("compaction"), at)
         else:
             self._busy = (at, "session.compaction_start", "compacts its context")
         yield from ()
 
-    def _compacted(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[Happened]:
+    def _compacted(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[AgentEvent]:
         self._tools.pop("compaction", None)
         if self._busy is not None:
             self._busy = (at, "session.compaction_complete", None)
-        yield Happened("compacted", key, at)
+        yield AgentEvent("compacted", key, at)
 
-    def _shut(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[Happened]:
+    def _shut(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[AgentEvent]:
         self.ended_at = at
         why = loose.text(data.get("errorReason"), 500)
         working = self._busy is not None or bool(self._tools or self._dialogs)
@@ -253,9 +265,9 @@ class Course:
         self._forget()
         for path in loose.rows(loose.table(data.get("codeChanges")).get("filesModified")):
             self._file(path)
-        yield Happened("ended", key, at, why or loose.text(data.get("shutdownType"), 100))
+        yield AgentEvent("ended", key, at, why or loose.text(data.get("shutdownType"), 100))
 
-    def _used(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[Happened]:
+    def _used(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[AgentEvent]:
         told = loose.table(data.get("usage"))
         whole, cached = loose.number(told.get("inputTokens")) or 0, loose.number(told.get("cacheReadTokens")) or 0
         out = loose.number(told.get("outputTokens")) or 0
@@ -266,23 +278,23 @@ class Course:
             self.context_size = loose.number(told.get("maxPromptTokens")) or self.context_size
         yield from ()
 
-    def _sub_began(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[Happened]:
+    def _sub_began(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[AgentEvent]:
         self.subagents.add(loose.text(data.get("toolCallId"), 200) or key)
         yield from ()
 
-    def _sub_ended(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[Happened]:
+    def _sub_ended(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[AgentEvent]:
         self.subagents.discard(loose.text(data.get("toolCallId"), 200) or key)
         yield from ()
 
     def _dialog(
         self, room: str, what: str, data: dict[str, Any], at: str, key: str, sub: str | None
-    ) -> Iterator[Happened]:
+    ) -> Iterator[AgentEvent]:
         self._known = True
         request = f"{room}:{loose.text(data.get('requestId'), 100) or ''}"
         if what == "completed":
             known = self._dialogs.pop(request, None)
             answer = loose.text(loose.table(data.get("result")).get("kind"), 200)
-            yield Happened("answered", key, at, answer, known[1] if known else None, subagent=sub)
+            yield AgentEvent("answered", key, at, answer, known[1] if known else None, subagent=sub)
             return
         asked = loose.table(data.get("permissionRequest")) or data
         call = loose.text(asked.get("toolCallId"), 200)
@@ -290,7 +302,7 @@ class Course:
         tool = self._tools[call][0] if call in self._tools else _tool(kind, asked, call) if kind else None
         detail = _DIALOGS[room] + (f" for {kind}" if kind else "")
         self._dialogs[request] = (detail, tool, at, room)
-        yield Happened("waits", key, at, loose.text(asked.get("intention")) or detail, tool, subagent=sub)
+        yield AgentEvent("waits", key, at, loose.text(asked.get("intention")) or detail, tool, subagent=sub)
 
     def _goes_on_after_all(self, at: str, kind: str) -> None:
         """Not every error is the end of a turn; and we may have come in the middle of one."""
@@ -306,7 +318,7 @@ class Course:
         self._tools.clear()
         self._dialogs.clear()
 
-    def _written(self, tool: Tool, data: dict[str, Any]) -> tuple[str, ...]:
+    def _written(self, tool: ToolCall, data: dict[str, Any]) -> tuple[str, ...]:
         if tool.name not in _WRITING:
             return ()
         return self._file(loose.table(data.get("arguments")).get("path"))
@@ -356,10 +368,10 @@ _OF_ALL = {
 }
 
 
-def _said(state: str, at: str, kind: str, detail: str | None = None, tool: Tool | None = None) -> Evidence:
+def _said(state: str, at: str, kind: str, detail: str | None = None, tool: ToolCall | None = None) -> Evidence:
     return Evidence("transcript", state, at, f"events.jsonl says {kind}", detail, tool)
 
 
-def _tool(name: str, given: dict[str, Any], call: str | None) -> Tool:
+def _tool(name: str, given: dict[str, Any], call: str | None) -> ToolCall:
     target = next((text for key in _TARGETS for text in [loose.text(given.get(key))] if text), None)
-    return Tool(name, loose.one_line(target), call)
+    return ToolCall(name, loose.one_line(target), call)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from imi_monitor import host
-from imi_monitor.model.agent import Facts, Happened
+from imi_monitor.model.agent import AgentEvent, SessionFacts
 from imi_monitor.sources.agents import loose, marks
 from imi_monitor.sources.agents.base import AgentProcess, Reader, Sighting, World
 from imi_monitor.sources.agents.copilot import flat_yaml
@@ -157,7 +157,7 @@ class Session:
 
     # -- its events ---------------------------------------------------------------------------------------------------
 
-    def _read(self) -> list[Happened]:
+    def _read(self) -> list[AgentEvent]:
         mark = marks.mark(self._tail.path)
         if mark == self._mark and not self._tail.behind:
             return self._read_older()
@@ -167,19 +167,19 @@ class Session:
             self._course, self._before = Course(), Course()
         return list(_taken(self._course, lines))
 
-    def _read_older(self) -> list[Happened]:
+    def _read_older(self) -> list[AgentEvent]:
         """What was there before we came: counted and kept, but no state of now comes from it."""
         if not self.open or not self._tail.has_older:
             return []
         return list(_taken(self._before, list(self._tail.older())))
 
-    def _facts(self) -> Facts:
+    def _facts(self) -> SessionFacts:
         now, old = self._course, self._before
         counted = now.counted or old.counted
         tokens = [now.tokens[each] + old.tokens[each] if counted else None for each in range(3)]
         if self._tail.has_older:  # a part of the sum would be taken for all of it
             tokens = [None, None, None]
-        return Facts(
+        return SessionFacts(
             version=now.version or old.version,
             model=now.model or old.model,
             title=self._yaml.get("name"),
@@ -200,8 +200,8 @@ class Session:
         )
 
 
-def _taken(course: Course, lines: Sequence[bytes]) -> list[Happened]:
-    found: list[Happened] = []
+def _taken(course: Course, lines: Sequence[bytes]) -> list[AgentEvent]:
+    found: list[AgentEvent] = []
     for line in lines:
         event = loose.record(line) if _NEEDLE in line else None
         if event is not None:

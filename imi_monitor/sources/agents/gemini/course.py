@@ -19,10 +19,10 @@ from imi_monitor.model.agent import (
     RUNNING,
     UNKNOWN,
     WAITING,
+    AgentEvent,
     Evidence,
-    Facts,
-    Happened,
-    Tool,
+    SessionFacts,
+    ToolCall,
 )
 from imi_monitor.sources.agents import loose
 
@@ -79,7 +79,7 @@ class Course:
         self._tokens: dict[str, tuple[int, int, int]] = {}
         self._context: int | None = None
         self._seen: set[str] = set()  # what was told already, by id
-        self._news: list[Happened] = []
+        self._news: list[AgentEvent] = []
         self._last: Evidence | None = None
         self._words = False  # the last that came were words of the model
         self._error: str | None = None
@@ -144,7 +144,7 @@ class Course:
         self._seen |= older._seen
         self._last = self._last or older._last
 
-    def take_news(self) -> tuple[Happened, ...]:
+    def take_news(self) -> tuple[AgentEvent, ...]:
         news, self._news = tuple(self._news[-_MOST_NEWS:]), []
         return news
 
@@ -169,7 +169,7 @@ class Course:
             if said.startswith("<session_context>"):
                 return
             self.prompt, self.turn_at = said, at
-            self._tell(Happened("prompt", f"{ident}:prompt", at, said))
+            self._tell(AgentEvent("prompt", f"{ident}:prompt", at, said))
             self._is(RUNNING, at, "a prompt is not answered yet", or_else=frozenset({WAITING}))
         elif answers and (self._last is None or self._last.state != CANCELLED):
             self._is(RUNNING, at, "a tool's result went to the model", or_else=frozenset({WAITING}))
@@ -180,7 +180,7 @@ class Course:
         said = _text(message.get("content"))
         if said:
             self.message = said
-            self._tell(Happened("message", f"{ident}:message", at, said))
+            self._tell(AgentEvent("message", f"{ident}:message", at, said))
         calls = [loose.table(one) for one in loose.rows(message.get("toolCalls"))]
         if calls:
             self._called(calls, at)
@@ -212,17 +212,17 @@ class Course:
         else:
             self._is(RUNNING, at, "a tool has finished", or_else=frozenset({WAITING}))
 
-    def _open(self, call: dict[str, Any], tool: Tool, at: str) -> None:
+    def _open(self, call: dict[str, Any], tool: ToolCall, at: str) -> None:
         """Not seen yet from a real one, but its states have names for it."""
         waits = _status(call) == "awaiting_approval"
         if waits:
-            self._tell(Happened("waits", f"{tool.id}:waits", at, f"permission for {tool}", tool))
-        self._tell(Happened("tool_started", f"{tool.id}:started", at, tool=tool))
+            self._tell(AgentEvent("waits", f"{tool.id}:waits", at, f"permission for {tool}", tool))
+        self._tell(AgentEvent("tool_started", f"{tool.id}:started", at, tool=tool))
         self._is(
             WAITING if waits else RUNNING, at, f"{tool.name} is {_status(call)}", "permission" if waits else None, tool
         )
 
-    def _finished(self, call: dict[str, Any], tool: Tool, at: str) -> None:
+    def _finished(self, call: dict[str, Any], tool: ToolCall, at: str) -> None:
         status = _status(call)
         name = loose.path(loose.table(call.get("resultDisplay")).get("filePath"))
         files = (
@@ -235,25 +235,25 @@ class Course:
             self.files[file] = None
         for old in list(self.files)[:-_MOST_FILES]:
             del self.files[old]
-        self._tell(Happened("tool_started", f"{tool.id}:started", at, tool=tool))
+        self._tell(AgentEvent("tool_started", f"{tool.id}:started", at, tool=tool))
         ok = None if status == "cancelled" else status == "success"
-        self._tell(Happened("tool_finished", f"{tool.id}:finished", at, _result(call), tool, ok, files))
+        self._tell(AgentEvent("tool_finished", f"{tool.id}:finished", at, _result(call), tool, ok, files))
 
     def _notice(self, ident: str, kind: str, said: str, at: str) -> None:
         low = said.lower()
         if kind == "error":
             self._error = _why(said)
-            self._tell(Happened("failed", f"{ident}:failed", at, self._error))
+            self._tell(AgentEvent("failed", f"{ident}:failed", at, self._error))
             self._is(FAILED, at, "an error", self._error)
         elif low.startswith("request cancelled"):
-            self._tell(Happened("cancelled", f"{ident}:cancelled", at))
+            self._tell(AgentEvent("cancelled", f"{ident}:cancelled", at))
             self._is(CANCELLED, at, "the request was cancelled")
         elif low.startswith("this request failed"):
             if self._last is None or self._last.state != FAILED:
-                self._tell(Happened("failed", f"{ident}:failed", at, said))
+                self._tell(AgentEvent("failed", f"{ident}:failed", at, said))
             self._is(FAILED, at, "the request failed", self._error or said)
         elif "compress" in low and kind == "info":
-            self._tell(Happened("compacted", f"{ident}:compacted", at, said))
+            self._tell(AgentEvent("compacted", f"{ident}:compacted", at, said))
 
     def _is(
         self,
@@ -261,7 +261,7 @@ class Course:
         at: str,
         what: str,
         detail: str | None = None,
-        tool: Tool | None = None,
+        tool: ToolCall | None = None,
         or_else: frozenset[str] = frozenset(),
     ) -> None:
         self._words = False
@@ -269,7 +269,7 @@ class Course:
             self._error = None
         self._last = Evidence("transcript", state, at, f"{self._label}: {what}", detail, tool, or_else=or_else)
 
-    def _tell(self, happened: Happened) -> None:
+    def _tell(self, happened: AgentEvent) -> None:
         if happened.id not in self._seen:
             self._seen.add(happened.id)
             self._news.append(happened)
@@ -310,11 +310,11 @@ class Course:
         state, other = (COMPLETED, RUNNING) if quiet > _TOOL_STARTS else (RUNNING, COMPLETED)
         return replace(last, state=state, detail=None, or_else=frozenset({other}))
 
-    def facts(self, title: str | None = None) -> Facts:
+    def facts(self, title: str | None = None) -> SessionFacts:
         fresh, out, cached = (
             (sum(column) for column in zip(*self._tokens.values(), strict=True)) if self._tokens else (None, None, None)
         )
-        return Facts(
+        return SessionFacts(
             model=self.model,
             title=self.title or title,
             started_at=self.started_at,
@@ -344,12 +344,12 @@ def _status(call: dict[str, Any]) -> str:
     return loose.text(call.get("status"), 30) or "?"
 
 
-def _tool(call: dict[str, Any]) -> Tool:
+def _tool(call: dict[str, Any]) -> ToolCall:
     name = loose.text(call.get("name"), 100) or "tool"
     given = loose.table(call.get("args"))
     target = next((given[key] for key in _TARGETS if isinstance(given.get(key), str)), None)
     target = target or loose.text(call.get("description"))
-    return Tool(_NAMES.get(name, name), loose.one_line(target), loose.text(call.get("id"), 100))
+    return ToolCall(_NAMES.get(name, name), loose.one_line(target), loose.text(call.get("id"), 100))
 
 
 def _result(call: dict[str, Any]) -> str | None:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from imi_monitor.model.agent import Happened
+from imi_monitor.model.agent import AgentEvent
 from imi_monitor.sources.agents import loose, marks
 from imi_monitor.sources.agents.base import AgentProcess, Sighting, World
 from imi_monitor.sources.agents.gemini.course import Course, Manner
@@ -34,7 +34,7 @@ class Chat:
         self.alive_at = 0.0  # when that was seen
         self._tail = Tail(path, _WINDOW)
         self._before: Course | None = None
-        self._older_news: tuple[Happened, ...] = ()
+        self._older_news: tuple[AgentEvent, ...] = ()
 
     def read(self) -> None:
         self.begun = True
@@ -84,7 +84,7 @@ class Chat:
             self.course.inherit(self._before)
             self._before = None
 
-    def take_news(self) -> tuple[Happened, ...]:
+    def take_news(self) -> tuple[AgentEvent, ...]:
         older, self._older_news = self._older_news, ()
         return older + self.course.take_news()
 

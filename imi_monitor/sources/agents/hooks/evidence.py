@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from imi_monitor.model.agent import CANCELLED, COMPLETED, FAILED, PLANNING, RUNNING, WAITING, Evidence, Tool
+from imi_monitor.model.agent import CANCELLED, COMPLETED, FAILED, PLANNING, RUNNING, WAITING, Evidence, ToolCall
 from imi_monitor.sources.agents.hooks import records as kinds
 from imi_monitor.sources.agents.hooks.course import ENDS_TURN, Course
 from imi_monitor.sources.agents.hooks.records import Record
@@ -36,7 +36,7 @@ def _tells(anchor: Record, course: Course) -> Evidence:
     return Evidence("hook", state, anchor.at, says, detail, tool, or_else=or_else)
 
 
-def _open_tool(course: Course) -> Tool | None:
+def _open_tool(course: Course) -> ToolCall | None:
     mine = [one.tool for one in course.calls.values() if one.helper is None]
     return mine[-1] if mine else None
 

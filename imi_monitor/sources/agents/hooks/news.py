@@ -3,12 +3,12 @@ and what the agent of that name writes down nowhere else."""
 
 from __future__ import annotations
 
-from imi_monitor.model.agent import Happened
+from imi_monitor.model.agent import AgentEvent
 from imi_monitor.sources.agents.hooks import records as kinds
 from imi_monitor.sources.agents.hooks.records import Record
 
 
-def told(record: Record, asked_for: Record | None = None) -> list[Happened]:
+def told(record: Record, asked_for: Record | None = None) -> list[AgentEvent]:
     """With ids that are the same at every reading; those of calls are the ones that transcripts lead to as well.
 
     `asked_for`: the call that a permission is for, as the permission does not name it.
@@ -29,5 +29,5 @@ def told(record: Record, asked_for: Record | None = None) -> list[Happened]:
     return []
 
 
-def _happened(record: Record, kind: str, ident: str) -> Happened:
-    return Happened(kind, ident, record.at, record.text, record.tool, files=record.files, subagent=record.helper)
+def _happened(record: Record, kind: str, ident: str) -> AgentEvent:
+    return AgentEvent(kind, ident, record.at, record.text, record.tool, files=record.files, subagent=record.helper)

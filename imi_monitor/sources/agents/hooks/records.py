@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from imi_monitor.model import times
-from imi_monitor.model.agent import Tool
+from imi_monitor.model.agent import ToolCall
 from imi_monitor.sources.agents import loose
 
 _AIMS: Final = (
@@ -70,7 +70,7 @@ class Record:
     pid: int | None = None
     host: str = ""
     helper: str | None = None  # the subagent that it is about
-    tool: Tool | None = None
+    tool: ToolCall | None = None
     inputs: str = ""  # the tool's input, to find the call that a permission is for
     text: str | None = None  # prompt, message, reason, question
     ask: str | None = None  # the agent's name of what it asks
@@ -100,7 +100,7 @@ def with_tool(raw: Record, payload: Mapping[str, Any]) -> Record:
     if name is None:
         return raw
     given = payload.get("tool_input")
-    tool = Tool(name, _target(given, raw.cwd), loose.text(payload.get("tool_use_id"), 200))
+    tool = ToolCall(name, _target(given, raw.cwd), loose.text(payload.get("tool_use_id"), 200))
     return replace(raw, tool=tool, inputs=_fingerprint(given))
 
 

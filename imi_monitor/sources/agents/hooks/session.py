@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from imi_monitor.model.agent import Facts, Happened
+from imi_monitor.model.agent import AgentEvent, SessionFacts
 from imi_monitor.sources.agents.base import AgentProcess, Sighting, World
 from imi_monitor.sources.agents.hooks.course import Course
 from imi_monitor.sources.agents.hooks.evidence import evidence_of
@@ -20,8 +20,8 @@ _MOST_FILES = 200
 class HookSession:
     records: list[Record] = field(default_factory=list)  # in order
     course: Course = field(default_factory=Course)
-    facts: Facts = field(default_factory=Facts)
-    news: list[Happened] = field(default_factory=list)
+    facts: SessionFacts = field(default_factory=SessionFacts)
+    news: list[AgentEvent] = field(default_factory=list)
 
     def add(self, new: Iterable[Record]) -> None:
         ordered = sorted(new, key=_order)
@@ -93,10 +93,10 @@ def _if_older(process: AgentProcess, record: Record) -> tuple[int | None, str | 
     return process.pid, process.started, True
 
 
-def _facts(course: Course, records: Sequence[Record]) -> Facts:
+def _facts(course: Course, records: Sequence[Record]) -> SessionFacts:
     newest = list(reversed(records))
     files = dict.fromkeys(path for record in records for path in record.files)
-    return Facts(
+    return SessionFacts(
         model=next((one.model for one in newest if one.model), None),
         title=next((one.title for one in newest if one.title), None),
         started_at=course.started.at if course.started else None,

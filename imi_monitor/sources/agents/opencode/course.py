@@ -16,10 +16,10 @@ from imi_monitor.model.agent import (
     PLANNING,
     RUNNING,
     WAITING,
+    AgentEvent,
     Evidence,
-    Facts,
-    Happened,
-    Tool,
+    SessionFacts,
+    ToolCall,
 )
 from imi_monitor.sources.agents import loose
 from imi_monitor.sources.agents.foreign_db import Row
@@ -88,14 +88,14 @@ def _of_an_end(last: Message, now: float) -> Evidence:
 _OPEN = ("pending", "running")
 
 
-def facts(row: Row, messages: Sequence[Message]) -> Facts:
+def facts(row: Row, messages: Sequence[Message]) -> SessionFacts:
     prompts = [one for one in messages if one.role == "user"]
     answers = [one for one in messages if one.role == "assistant"]
     title = loose.text(row.get("title"))
     model = loose.table(loose.record(str(row.get("model") or ""))).get("id")
     said = next((text for one in reversed(answers) for text in [_text(one)] if text), None)
     cost = row.get("cost")
-    return Facts(
+    return SessionFacts(
         version=loose.text(row.get("version"), 50),
         model=_first(model, *(one.data.get("modelID") for one in reversed(answers))),
         title=None if title is None or title.startswith("New session - ") else title,
@@ -113,41 +113,41 @@ def facts(row: Row, messages: Sequence[Message]) -> Facts:
     )
 
 
-def happened(messages: Sequence[Message]) -> Iterator[Happened]:
+def happened(messages: Sequence[Message]) -> Iterator[AgentEvent]:
     """All that these messages tell, oldest first; the caller keeps what it has told before."""
     for one in messages:
         if one.role == "user":
-            yield Happened("prompt", f"{one.id}:prompt", _at(one.created), _text(one))
+            yield AgentEvent("prompt", f"{one.id}:prompt", _at(one.created), _text(one))
         elif one.role == "assistant":
             for part in one.parts:
                 yield from _of_part(part)
             yield from _ends(one)
 
 
-def _of_part(part: Part) -> Iterator[Happened]:
+def _of_part(part: Part) -> Iterator[AgentEvent]:
     if part.kind == "text" and loose.number(loose.table(part.data.get("time")).get("end")):
-        yield Happened("message", part.id, _at(part.updated), loose.text(part.data.get("text")))
+        yield AgentEvent("message", part.id, _at(part.updated), loose.text(part.data.get("text")))
     elif part.kind == "compaction":
-        yield Happened("compacted", part.id, _at(part.created))
+        yield AgentEvent("compacted", part.id, _at(part.created))
     elif part.kind == "tool" and _status(part) != "pending":
         tool = _tool(part)
-        yield Happened("tool_started", f"{part.id}:started", _at(_began(part)), tool=tool)
+        yield AgentEvent("tool_started", f"{part.id}:started", _at(_began(part)), tool=tool)
         if _status(part) in ("completed", "error"):
             ok = _status(part) == "completed"
             text = loose.text(part.state.get("output" if ok else "error"))
             files = tuple(_written(part)) if ok else ()
-            yield Happened("tool_finished", f"{part.id}:finished", _at(_finished(part)), text, tool, ok, files)
+            yield AgentEvent("tool_finished", f"{part.id}:finished", _at(_finished(part)), text, tool, ok, files)
 
 
-def _ends(one: Message) -> Iterator[Happened]:
+def _ends(one: Message) -> Iterator[AgentEvent]:
     error = _error(one)
     at = _at(one.completed or one.updated)
     if error is not None and error[0] == _ABORTED:
-        yield Happened("cancelled", f"{one.id}:cancelled", at)
+        yield AgentEvent("cancelled", f"{one.id}:cancelled", at)
     elif error is not None:
-        yield Happened("failed", f"{one.id}:failed", at, error[1])
+        yield AgentEvent("failed", f"{one.id}:failed", at, error[1])
     elif one.completed is not None and loose.text(one.data.get("finish")) not in (None, *_GOES_ON):
-        yield Happened("completed", f"{one.id}:completed", at)
+        yield AgentEvent("completed", f"{one.id}:completed", at)
 
 
 def _said(
@@ -156,7 +156,7 @@ def _said(
     what: str,
     *,
     detail: str | None = None,
-    tool: Tool | None = None,
+    tool: ToolCall | None = None,
     or_else: frozenset[str] = frozenset(),
 ) -> Evidence:
     return Evidence("transcript", state, _at(at), f"opencode.db tells of {what}", detail, tool, or_else=or_else)
@@ -180,11 +180,11 @@ def _status(part: Part) -> str | None:
     return loose.text(part.state.get("status"))
 
 
-def _tool(part: Part) -> Tool:
+def _tool(part: Part) -> ToolCall:
     given = loose.table(part.state.get("input"))
     target = next((text for name in _TARGETS for text in [loose.text(given.get(name))] if text), None)
     name = loose.text(part.data.get("tool"), 100) or "tool"
-    return Tool(name, loose.one_line(target), loose.text(part.data.get("callID"), 200))
+    return ToolCall(name, loose.one_line(target), loose.text(part.data.get("callID"), 200))
 
 
 def _began(part: Part) -> int:

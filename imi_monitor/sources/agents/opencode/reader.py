@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 
-from imi_monitor.model.agent import COMPLETED, RUNNING, WAITING, Evidence, Facts, Happened
+from imi_monitor.model.agent import COMPLETED, RUNNING, WAITING, AgentEvent, Evidence, SessionFacts
 from imi_monitor.sources.agents import foreign_db, loose
 from imi_monitor.sources.agents.base import AgentProcess, Reader, Sighting, World
 from imi_monitor.sources.agents.foreign_db import Database, Row, Unreadable
@@ -78,7 +78,7 @@ class OpenCode:
         if why is None and not any(os.path.exists(path) for path in self._books):
             old = os.path.isdir(f"{data_folder(world)}/storage/message")
             why = "its sessions are JSON files, as before version 1.2, and are not read" if old else None
-        note = Facts(format_note=f"unknown (format) opencode: {why}")
+        note = SessionFacts(format_note=f"unknown (format) opencode: {why}")
         return [
             Sighting("opencode", None, one.cwd, one.pid, one.started, True, facts=note)
             for one in processes
@@ -102,9 +102,9 @@ class Book:
         self._rows: dict[str, Row] = {}
         self._windows: dict[str, Window] = {}
         self._places: dict[str, str | None] = {}  # as recorded -> as it is, or not watched
-        self._facts: dict[str, Facts] = {}
+        self._facts: dict[str, SessionFacts] = {}
         self._told: dict[str, set[str]] = {}
-        self._fresh: dict[str, tuple[Happened, ...]] = {}
+        self._fresh: dict[str, tuple[AgentEvent, ...]] = {}
         self._owners = Owners()
 
     @property
@@ -148,7 +148,7 @@ class Book:
         """What is known of it, and what is new, is worked out once and not at each look."""
         self._facts[session] = opencode_course.facts(row, window.messages)
         told = self._told.setdefault(session, set())
-        began = Happened("started", f"{session}:started", loose.moment(row.get("time_created")) or loose.at(0))
+        began = AgentEvent("started", f"{session}:started", loose.moment(row.get("time_created")) or loose.at(0))
         fresh = [one for one in (began, *opencode_course.happened(window.moved)) if one.id not in told]
         told |= {one.id for one in fresh}
         self._fresh[session] = (*self._fresh.get(session, ()), *fresh)

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Final
 
 from imi_monitor.model import times
-from imi_monitor.model.agent import COMPLETED, RUNNING, WAITING, Evidence, Facts
+from imi_monitor.model.agent import COMPLETED, RUNNING, WAITING, Evidence, SessionFacts
 from imi_monitor.sources.agents.base import AgentProcess, Reader, Sighting, World
 from imi_monitor.sources.agents.terminals import multiplexers
 from imi_monitor.sources.agents.terminals.multiplexers import Pane
@@ -116,7 +116,7 @@ class Titles:
         if mine is None:
             return None
         pane, read_at = mine
-        facts = Facts(tmux=pane.name) if pane.kind == "tmux" else Facts(zellij=pane.name)
+        facts = SessionFacts(tmux=pane.name) if pane.kind == "tmux" else SessionFacts(zellij=pane.name)
         alone = sum(one.cli == process.cli and _is_in(one, pane) for one in here) == 1
         evidence = self._evidence(process, pane, read_at) if alone else None  # of two in one pane, whose title is it?
         return Sighting(

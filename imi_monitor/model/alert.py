@@ -12,14 +12,14 @@ from typing import Any
 
 from imi_monitor.model import attention
 from imi_monitor.model.agent import COMPLETED, GUESS, WAITING, WORKING, Agent
-from imi_monitor.model.snapshot import Collision, EventLine, Key, Snapshot
+from imi_monitor.model.snapshot import Collision, Key, RegistryEvent, Snapshot
 from imi_monitor.model.text import count, safe
 
 KINDS = ("asking", "intruder", "failed", "dead", "finished", "claim_lost", "collision")
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class Alert:
     """One thing that happened. Two that are equal are the same thing."""
 
     kind: str
@@ -27,7 +27,7 @@ class News:
     text: str
 
 
-def between(before: Snapshot | None, after: Snapshot) -> list[News]:
+def between(before: Snapshot | None, after: Snapshot) -> list[Alert]:
     """What is new in `after`. Nothing is news in a first picture, nor in one that is still being put together, nor of a
     source that had not spoken: what it tells first is long past."""
     if before is None or not before.complete:
@@ -39,7 +39,7 @@ def between(before: Snapshot | None, after: Snapshot) -> list[News]:
 # -- agents -------------------------------------------------------------------------------------------------------------
 
 
-def _by_agents(before: Snapshot, after: Snapshot) -> list[News]:
+def _by_agents(before: Snapshot, after: Snapshot) -> list[Alert]:
     """What agents came to, as far as it is more than a guess; most urgent first."""
     if before.agents is after.agents or not before.has_read("agents"):
         return []
@@ -48,7 +48,7 @@ def _by_agents(before: Snapshot, after: Snapshot) -> list[News]:
     return sorted(found, key=lambda news: KINDS.index(news.kind))
 
 
-def _of_agent(then: Agent | None, now: Agent, after: Snapshot) -> list[News]:
+def _of_agent(then: Agent | None, now: Agent, after: Snapshot) -> list[Alert]:
     known = (
         then if then is not None and attention.over(now) else now
     )  # who has left holds no claim, which gave its name
@@ -57,7 +57,7 @@ def _of_agent(then: Agent | None, now: Agent, after: Snapshot) -> list[News]:
     found = []
     if _intrudes(now) and not (then is not None and _intrudes(then)):
         holder = safe(now.claimed_by or "another", 60)
-        found.append(News("intruder", about, f"{who} works in {where}, which {holder} has claimed"))
+        found.append(Alert("intruder", about, f"{who} works in {where}, which {holder} has claimed"))
     kind = _came_to(then, now, after)
     words = {
         "asking": f"asks in {where}{_detail(now)}",
@@ -65,7 +65,7 @@ def _of_agent(then: Agent | None, now: Agent, after: Snapshot) -> list[News]:
         "dead": f"died at work in {where}",
         "finished": f"is done in {where}",
     }
-    return [*found, News(kind, about, f"{who} {words[kind]}")] if kind else found
+    return [*found, Alert(kind, about, f"{who} {words[kind]}")] if kind else found
 
 
 def _came_to(then: Agent | None, now: Agent, after: Snapshot) -> str | None:
@@ -101,7 +101,7 @@ def _holder_died(agent: Agent, snapshot: Snapshot) -> bool:
 # -- the registry -------------------------------------------------------------------------------------------------------
 
 
-def _by_events(before: Snapshot, after: Snapshot) -> list[News]:
+def _by_events(before: Snapshot, after: Snapshot) -> list[Alert]:
     if not before.has_read("registry"):
         return []
     last = before.events[-1].seq if before.events else 0
@@ -109,23 +109,23 @@ def _by_events(before: Snapshot, after: Snapshot) -> list[News]:
     return [news for news in told if news is not None]
 
 
-def _of_event(event: EventLine, *, seen: bool) -> News | None:
+def _of_event(event: RegistryEvent, *, seen: bool) -> Alert | None:
     """`seen`: agents are seen here by themselves, so that what the registry writes down of them is told already."""
     data, who = _data(event), safe(event.agent or "somebody", 60)
     where = safe(event.worktree or event.repo or "", 60)
     about = (event.repo or "", event.worktree or "", str(event.seq))
     if event.type == "worktree.released" and data.get("by"):
-        return News("claim_lost", about, f"{who} lost {where} to {safe(str(data['by']), 60)}")
+        return Alert("claim_lost", about, f"{who} lost {where} to {safe(str(data['by']), 60)}")
     if seen:
         return None
     if event.type == "session.ended":
-        return News("finished", about, f"{who} is done in {where}")
+        return Alert("finished", about, f"{who} is done in {where}")
     if event.type == "session.progress" and data.get("state") == "asking":
-        return News("asking", about, f"{who} asks in {where}")
+        return Alert("asking", about, f"{who} asks in {where}")
     return None
 
 
-def _data(event: EventLine) -> dict[str, Any]:
+def _data(event: RegistryEvent) -> dict[str, Any]:
     try:
         found = json.loads(event.data)
     except ValueError:
@@ -133,11 +133,11 @@ def _data(event: EventLine) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _died(before: Snapshot, after: Snapshot) -> list[News]:
+def _died(before: Snapshot, after: Snapshot) -> list[Alert]:
     """Holders that were alive, and are proven dead now."""
     alive = {tree.key: tree.claim for tree in before.worktrees if tree.claim and tree.claim.state != "dead"}
     return [
-        News(
+        Alert(
             "claim_lost",
             (*_key(tree.key), str(tree.claim.epoch)),
             f"{safe(tree.claim.agent, 60)} died holding {safe(tree.key.worktree, 60)}",
@@ -150,11 +150,11 @@ def _died(before: Snapshot, after: Snapshot) -> list[News]:
     ]
 
 
-def _collided(before: Snapshot, after: Snapshot) -> list[News]:
+def _collided(before: Snapshot, after: Snapshot) -> list[Alert]:
     """Pairs of worktrees that a trial merge found in conflict, and that it did not before."""
     known = {_pair(one) for one in before.collisions if one.conflicts}
     return [
-        News(
+        Alert(
             "collision",
             _pair(one),
             f"{safe(one.left.worktree, 60)} and {safe(one.right.worktree, 60)} conflict in {_files(one)}",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from imi_monitor.model.agent import Agent, Facts, Truth
-from imi_monitor.model.agent_claims import Names, named
+from imi_monitor.model.agent import Agent, SessionFacts, Truth
+from imi_monitor.model.agent_names import AgentNames, named
 from imi_monitor.model.snapshot import ClaimState, Key
 
 HERE, THERE = Key("h", "app", "feat-a"), Key("h", "app", "feat-b")
@@ -15,7 +15,7 @@ def agent(
     ident: str, cli: str = "claude", key: Key | None = HERE, *, pid: int | None = None, ended: bool = False
 ) -> Agent:
     truth = Truth("running", None, "transcript", "exact", ended=ended)
-    return Agent(f"{cli}:{ident}", cli, cli, key, "/x", ident, pid, None, truth, Facts(started_at=ident))
+    return Agent(f"{cli}:{ident}", cli, cli, key, "/x", ident, pid, None, truth, SessionFacts(started_at=ident))
 
 
 def claim(who: str, key: Key = HERE, *, pid: int | None = None, state: str = "held") -> dict[Key, ClaimState]:
@@ -66,7 +66,7 @@ def test_a_claim_elsewhere_says_nothing_here() -> None:
 
 
 def test_names_are_the_same_from_one_time_to_the_next() -> None:
-    names, first, second = Names(), agent("1"), agent("2", pid=2)
+    names, first, second = AgentNames(), agent("1"), agent("2", pid=2)
     both = first, second
     before = names.of(both, {})
     assert names.of(both, {}) is before

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imi_monitor.model.diff import ONLY_COUNTS, Diff, FileDiff, Limits
-from imi_monitor.model.patch import Reader
+from imi_monitor.model.diff import ONLY_COUNTS, Diff, DiffLimits, FileDiff
+from imi_monitor.model.patch_parser import PatchParser
 
 PATCH = b"""diff --git a/src/api.py b/src/api.py
 index 1111111..2222222 100644
@@ -69,8 +69,8 @@ index 1..2 100644
 """
 
 
-def read(data: bytes, limits: Limits | None = None, size: int = 1 << 30) -> Diff:
-    reader = Reader(limits) if limits else Reader()
+def read(data: bytes, limits: DiffLimits | None = None, size: int = 1 << 30) -> Diff:
+    reader = PatchParser(limits) if limits else PatchParser()
     for at in range(0, len(data), size):
         reader.feed(data[at : at + size])
     return reader.close()
@@ -101,13 +101,13 @@ def test_every_kind_of_file() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 64, 1000])
-@pytest.mark.parametrize("limits", [Limits(), Limits(lines_of_file=1), Limits(lines=4), ONLY_COUNTS])
-def test_the_pieces_do_not_matter(size: int, limits: Limits) -> None:
+@pytest.mark.parametrize("limits", [DiffLimits(), DiffLimits(lines_of_file=1), DiffLimits(lines=4), ONLY_COUNTS])
+def test_the_pieces_do_not_matter(size: int, limits: DiffLimits) -> None:
     assert read(PATCH, limits, size) == read(PATCH, limits)
 
 
-@pytest.mark.parametrize("limits", [Limits(lines_of_file=1), Limits(lines=4), ONLY_COUNTS])
-def test_what_is_not_kept_is_counted(limits: Limits) -> None:
+@pytest.mark.parametrize("limits", [DiffLimits(lines_of_file=1), DiffLimits(lines=4), ONLY_COUNTS])
+def test_what_is_not_kept_is_counted(limits: DiffLimits) -> None:
     whole, short = read(PATCH), read(PATCH, limits)
     assert sum(file.kept for file in short.files) < sum(file.kept for file in whole.files)
     for full, cut in zip(whole.files, short.files, strict=True):
@@ -132,7 +132,7 @@ def test_a_line_without_end_is_cut_and_the_next_file_is_found() -> None:
 
 def test_more_files_than_anybody_looks_at() -> None:
     patch = b"".join(b"diff --git a/%d b/%d\nnew file mode 100644\n" % (n, n) for n in range(50))
-    found = read(patch, Limits(files=10))
+    found = read(patch, DiffLimits(files=10))
     assert (len(found.files), found.omitted) == (10, 40)
 
 

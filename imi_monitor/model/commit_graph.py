@@ -1,4 +1,6 @@
-"""Branches of a history drawn beside its commits, one row each: which lines run past, where they part and join.
+"""Commits of a worktree's branch as they are listed: its own against the trunk first, then what it stands on.
+
+Branches of a history drawn beside its commits, one row each: which lines run past, where they part and join.
 
 Fed with commits and their parents in the order they are listed, newest first. A parent that is listed before its child (clocks
 lie) simply ends its line: nothing is ever drawn that is not in the history.
@@ -7,6 +9,39 @@ lie) simply ends its line: nothing is ever drawn that is not in the history.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class CommitLogEntry:
+    """One commit. `own` is one that the trunk does not have; `by` is the agent that held the worktree's claim then."""
+
+    sha: str
+    parents: tuple[str, ...]
+    subject: str
+    author: str
+    at: str | None
+    refs: tuple[str, ...] = ()
+    own: bool = True
+    by: str | None = None
+
+    @property
+    def who(self) -> str:
+        return self.by or self.author
+
+    def data(self) -> dict[str, object]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class CommitLogPage:
+    """A piece of the log. `more` says whether anything follows; `seen` is where: (own commits, older ones)."""
+
+    entries: tuple[CommitLogEntry, ...]
+    trunk: str | None
+    more: bool
+    seen: tuple[int, int]
+
 
 MOST_LANES = 8  # drawn beside each other; what is further right is only remembered
 COMMIT, MERGE, PAST, OVER = "●", "◉", "│", "─"
@@ -26,7 +61,7 @@ _SHAPES = {
 }
 
 
-class Graph:
+class CommitGraph:
     """The lines that are open below the last row."""
 
     def __init__(self) -> None:

@@ -13,8 +13,8 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from hashlib import sha256
 
-from imi_monitor.model import sessions, times
-from imi_monitor.model.agent import Agent, Happened
+from imi_monitor.model import session, times
+from imi_monitor.model.agent import Agent, AgentEvent
 from imi_monitor.model.redact import redact
 from imi_monitor.model.text import safe
 
@@ -44,7 +44,7 @@ _OTHERS = (".lock", ".bin", ".db", ".sqlite", ".pyc", ".so")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class StreamEntry:
     """One line of a session's stream."""
 
     id: str
@@ -58,7 +58,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ToolCallRecord:
     """What is known of one call of a tool by one act; both acts together make the row."""
 
     id: str
@@ -73,7 +73,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenFile:
     """A file that the session wrote; `path` as it is shown, inside its worktree without the folder in front."""
 
     path: str
@@ -84,7 +84,7 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionNow:
+class SessionState:
     """A session as it is seen at one moment. None is not known, and takes nothing away from what is kept."""
 
     id: str
@@ -108,13 +108,13 @@ class SessionNow:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class SessionRecord:
     """Everything new of one session, ready to be kept."""
 
-    session: SessionNow
-    told: tuple[Told, ...] = ()
-    calls: tuple[Call, ...] = ()
-    files: tuple[Written, ...] = ()
+    session: SessionState
+    told: tuple[StreamEntry, ...] = ()
+    calls: tuple[ToolCallRecord, ...] = ()
+    files: tuple[WrittenFile, ...] = ()
     only_acts: bool = False  # of the session itself nothing is new, where it is kept already
 
 
@@ -159,7 +159,7 @@ def moment(at: str | None, now: datetime) -> str:
     return times.stamp(known if known is not None and known <= now + timedelta(seconds=1) else now)
 
 
-def now_of(agent: Agent, host: str, boot: str, now: datetime) -> SessionNow:
+def now_of(agent: Agent, host: str, boot: str, now: datetime) -> SessionState:
     """The agent as it stands, cleaned."""
     facts, truth = agent.facts, agent.truth
     over = truth.ended or facts.ended_at is not None
@@ -183,7 +183,7 @@ def now_of(agent: Agent, host: str, boot: str, now: datetime) -> SessionNow:
     }
     about = {"source": truth.source, "confidence": truth.confidence, "format_note": facts.format_note}
     started = moment(facts.started_at, now) if times.parse(facts.started_at) is not None else None
-    return SessionNow(
+    return SessionState(
         id=session_id(agent),
         host=host,
         cli=safe(agent.cli, 40),
@@ -206,17 +206,17 @@ def now_of(agent: Agent, host: str, boot: str, now: datetime) -> SessionNow:
 
 
 def record(
-    session: SessionNow,
+    session: SessionState,
     root: str | None,
-    news: Iterable[Happened],
+    news: Iterable[AgentEvent],
     now: datetime,
     measured: Measure,
     only_acts: bool = False,
-) -> Record:
+) -> SessionRecord:
     """Everything new of a session: the lines of its stream, its calls and its files."""
-    told: list[Told] = []
-    calls: list[Call] = []
-    files: dict[str, Written] = {}
+    told: list[StreamEntry] = []
+    calls: list[ToolCallRecord] = []
+    files: dict[str, WrittenFile] = {}
     for one in news:
         told.append(_told(one, now))
         if one.kind in ("tool_started", "tool_finished"):
@@ -225,17 +225,17 @@ def record(
             wrote = [_written(path, root, one, now, measured) for path in one.files]
             files.update((each.path, each) for each in wrote)
             told.append(_diff(one, [each.path for each in wrote], now))
-    return Record(session, tuple(told), tuple(calls), tuple(files.values()), only_acts)
+    return SessionRecord(session, tuple(told), tuple(calls), tuple(files.values()), only_acts)
 
 
-def event_ids(news: Sequence[Happened]) -> list[str]:
+def event_ids(news: Sequence[AgentEvent]) -> list[str]:
     """Under which ids these are kept."""
     return [_event_id(one) for one in news]
 
 
-def _written(path: str, root: str | None, one: Happened, now: datetime, measured: Measure) -> Written:
+def _written(path: str, root: str | None, one: AgentEvent, now: datetime, measured: Measure) -> WrittenFile:
     subagent = kept_text(one.subagent, 200)
-    return Written(logical(path, root), file_kind(path), moment(one.at, now), subagent, measured(path, root))
+    return WrittenFile(logical(path, root), file_kind(path), moment(one.at, now), subagent, measured(path, root))
 
 
 def logical(path: str, root: str | None) -> str:
@@ -254,7 +254,7 @@ def file_kind(path: str) -> str:
     return "code" if "." in name.strip(".") or name in ("makefile", "dockerfile") else "other"
 
 
-def _told(one: Happened, now: datetime) -> Told:
+def _told(one: AgentEvent, now: datetime) -> StreamEntry:
     call = _call_id(one) if one.tool is not None else None
     in_call = one.kind in ("tool_started", "tool_finished")
     data: dict[str, object] = {}
@@ -262,40 +262,44 @@ def _told(one: Happened, now: datetime) -> Told:
         data["subagent"] = kept_text(one.subagent, 200)
     if one.tool is not None and not in_call:
         data["tool"] = kept_text(str(one.tool), 300)
-    return Told(
+    return StreamEntry(
         id=_event_id(one),
         type=_TYPES.get(one.kind, "log"),
         kind=safe(one.kind, 40),
         at=moment(one.at, now),
-        status=sessions.implied(one.kind) if one.subagent is None else None,
+        status=session.implied(one.kind) if one.subagent is None else None,
         call=call,
         text=None if in_call else kept_text(one.text),
         data=data,
     )
 
 
-def _diff(one: Happened, files: list[str], now: datetime) -> Told:
+def _diff(one: AgentEvent, files: list[str], now: datetime) -> StreamEntry:
     shown = [*files[:20], *([f"… and {len(files) - 20} more"] if len(files) > 20 else [])]
     call = _call_id(one) if one.tool is not None else None
-    return Told(identity(f"{one.id}#diff"), "diff", "diff", moment(one.at, now), call=call, data={"files": shown})
+    return StreamEntry(
+        identity(f"{one.id}#diff"), "diff", "diff", moment(one.at, now), call=call, data={"files": shown}
+    )
 
 
-def _call(one: Happened, now: datetime) -> Call:
+def _call(one: AgentEvent, now: datetime) -> ToolCallRecord:
     name = kept_text(one.tool.name if one.tool else None, 200) or "?"
     target = one.tool.target if one.tool else None
     at, subagent = moment(one.at, now), kept_text(one.subagent, 200)
     if one.kind == "tool_started":
         given = kept_input(target if one.text is None else one.text)
-        return Call(_call_id(one), name, "running", subagent, *given, started_at=at)
+        return ToolCallRecord(_call_id(one), name, "running", subagent, *given, started_at=at)
     status = "cancelled" if one.ok is None else "success" if one.ok else "failure"
-    return Call(_call_id(one), name, status, subagent, *kept_input(target), kept_text(one.text), finished_at=at)
+    return ToolCallRecord(
+        _call_id(one), name, status, subagent, *kept_input(target), kept_text(one.text), finished_at=at
+    )
 
 
-def _event_id(one: Happened) -> str:
+def _event_id(one: AgentEvent) -> str:
     return identity(one.id)
 
 
-def _call_id(one: Happened) -> str:
+def _call_id(one: AgentEvent) -> str:
     return identity(one.tool.id if one.tool and one.tool.id else one.id)
 
 

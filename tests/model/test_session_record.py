@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imi_monitor.model import session_records as records
+from imi_monitor.model import session_record as records
 from imi_monitor.model import times
-from imi_monitor.model.agent import Happened, Tool
+from imi_monitor.model.agent import AgentEvent, ToolCall
 from imi_monitor.model.redact import redact
 from tests.store.session_kit import act, agent, record
 
@@ -96,9 +96,9 @@ def test_paths_are_inside_the_worktree_or_whole() -> None:
 
 
 def test_a_call_has_its_own_id_or_that_of_its_act() -> None:
-    named = record(agent(), Happened("tool_started", "r1", "", "in", Tool("Bash", "x", "call-1"))).calls[0]
+    named = record(agent(), AgentEvent("tool_started", "r1", "", "in", ToolCall("Bash", "x", "call-1"))).calls[0]
     assert (named.id, named.input, named.status) == ("call-1", "in", "running")
-    bare = record(agent(), Happened("tool_finished", "r2", "", None, Tool("Read", "a.py"), ok=None)).calls[0]
+    bare = record(agent(), AgentEvent("tool_finished", "r2", "", None, ToolCall("Read", "a.py"), ok=None)).calls[0]
     assert (bare.id, bare.input, bare.status) == ("r2", "a.py", "cancelled")
 
 

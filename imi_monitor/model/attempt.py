@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from imi_monitor.model.agent import CANCELLED, COMPLETED, FAILED, RESTING, UNKNOWN, WAITING, WORKING
-from imi_monitor.model.sessions import INTERRUPTED
+from imi_monitor.model.session import INTERRUPTED
 
 OPEN: Final = "open"
 OUTCOMES: Final = (OPEN, COMPLETED, FAILED, CANCELLED, UNKNOWN)
@@ -23,12 +23,12 @@ _TAKEN_AWAY: Final = frozenset({"forced", "taken_over", "reserved", "worktree_re
 _UNDER_WAY: Final = WORKING | {WAITING}
 _FROM_SESSION: Final = {COMPLETED: COMPLETED, FAILED: FAILED, CANCELLED: CANCELLED, INTERRUPTED: FAILED}
 
-Marks = Sequence[tuple[str, str]]
+StatusMarks = Sequence[tuple[str, str]]
 """(moment, status) of one session, in their order; `interrupted` and `unknown` are told like statuses."""
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class AttemptSpan:
     """From when to when a task was somebody's, and how that ended; `ended_at` None: its claim stands."""
 
     started_at: str
@@ -37,7 +37,7 @@ class Span:
     holder_dead: bool = False  # the claim stands, but its process is proven gone
 
 
-def outcome(span: Span, sessions: Iterable[Marks]) -> str:
+def outcome(span: AttemptSpan, sessions: Iterable[StatusMarks]) -> str:
     """One of OUTCOMES, by the session of these that spoke last."""
     if span.ended_at is None and not span.holder_dead:
         return OPEN
@@ -45,7 +45,7 @@ def outcome(span: Span, sessions: Iterable[Marks]) -> str:
     return _FROM_SESSION.get(max(words)[1], UNKNOWN) if words else UNKNOWN
 
 
-def _last_word(span: Span, marks: Marks) -> tuple[str, str] | None:
+def _last_word(span: AttemptSpan, marks: StatusMarks) -> tuple[str, str] | None:
     """What one session says of how it went, and when; None when it says nothing about this time."""
     before = [mark for mark in marks if span.ended_at is None or mark[0] <= span.ended_at]
     if not before:

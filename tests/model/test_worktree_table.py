@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imi_monitor.model import overview, times
+from imi_monitor.model import times, worktree_table
 from imi_monitor.model.columns import cells
-from imi_monitor.model.reading import Known, Reading
+from imi_monitor.model.worktree_table import ListedWorktree, WorktreeStatus
 
 NOW = datetime(2026, 1, 27, 15, 30, tzinfo=UTC)
 
@@ -19,25 +19,27 @@ def ago(seconds: float) -> str:
     return times.stamp(NOW - timedelta(seconds=seconds))
 
 
-API = Reading(
-    Known("feat-api", "app", "/w/feat-api", "feat/api", "feat", agent_id="claude-1", claim_state="held"),
+API = WorktreeStatus(
+    ListedWorktree("feat-api", "app", "/w/feat-api", "feat/api", "feat", agent_id="claude-1", claim_state="held"),
     head="a" * 40, upstream="origin/feat/api", ahead=3, behind=0, trunk="origin/main", trunk_ahead=3, trunk_behind=1,
     staged=0, unstaged=0, untracked=0, conflicted=0, uncommitted=0, last_commit_at=ago(200),
 )  # fmt: skip
-BUG = Reading(
-    Known("fix-bug", "app", "/w/fix-bug", "fix/bug", "fix"),
+BUG = WorktreeStatus(
+    ListedWorktree("fix-bug", "app", "/w/fix-bug", "fix/bug", "fix"),
     head="b" * 40, upstream="origin/fix/bug", ahead=0, behind=0,
     staged=1, unstaged=1, untracked=0, conflicted=0, uncommitted=2, last_commit_at=ago(7300),
     last_change_at=ago(1), last_change_path="src/bug.rs",
 )  # fmt: skip
-BROKEN = Reading(Known("odd", "app", "/w/odd", None, "unknown"), error="git status failed in /w/odd: bad index")
+BROKEN = WorktreeStatus(
+    ListedWorktree("odd", "app", "/w/odd", None, "unknown"), error="git status failed in /w/odd: bad index"
+)
 
 
 # S2.37, S2.38, S2.39
 def test_narrow_lines_are_those_of_the_seed() -> None:
     with_change = replace(API, last_change_at=ago(2), last_change_path="src/api.ts")
     one = replace(API, known=replace(API.known, worktree_name="feat-ui", agent_id="gemini-2"), ahead=1)
-    assert overview.statuses([with_change, one, BUG], 60, NOW) == [
+    assert worktree_table.statuses([with_change, one, BUG], 60, NOW) == [
         "feat-api (claude-1)",
         "  ✓ 3 commits ahead",
         "  • src/api.ts (2s ago)",
@@ -55,9 +57,9 @@ def test_narrow_odd_states() -> None:
         BUG, upstream=None, ahead=None, behind=None, trunk="main", trunk_ahead=2, trunk_behind=1, uncommitted=0
     )
     gone = replace(API, ahead=None, behind=None)
-    lost = Reading(replace(BUG.known, missing=True, prunable="its folder is gone"), error="missing")
+    lost = WorktreeStatus(replace(BUG.known, missing=True, prunable="its folder is gone"), error="missing")
     stale = replace(API, known=replace(API.known, claim_state="stale", locked="on a stick"), ahead=0)
-    shown = ["\n".join(overview.statuses([one], 60, NOW)) for one in (rebasing, fresh, gone, lost, stale, BROKEN)]
+    shown = ["\n".join(worktree_table.statuses([one], 60, NOW)) for one in (rebasing, fresh, gone, lost, stale, BROKEN)]
     assert shown == [
         "fix-bug (human)\n  ↓ 2 commits behind\n  … rebase in progress\n  ✗ 1 conflict\n  ⚠ 2 uncommitted",
         "fix-bug (human)\n  ✓ 2 commits ahead of main\n  ↓ 1 commit behind main\n  • src/bug.rs (1s ago)",
@@ -69,7 +71,7 @@ def test_narrow_odd_states() -> None:
 
 
 def test_wide_table() -> None:
-    assert overview.statuses([API, BUG, BROKEN], None, NOW) == [
+    assert worktree_table.statuses([API, BUG, BROKEN], None, NOW) == [
         "Name      Owner     Branch      Upstream  Trunk  Staged  Changed  New  Conflicts  Commit  Last change    Note",
         "feat-api  claude-1  feat/api    ↑3        ↑3 ↓1                                       3m",
         "fix-bug   human     fix/bug     =                     1        1                      2h  src/bug.rs 1s",
@@ -80,7 +82,7 @@ def test_wide_table() -> None:
 
 def test_unknown_is_never_zero_or_clean() -> None:
     for width in (None, 200, 60):
-        text = "\n".join(overview.statuses([BROKEN], width, NOW))
+        text = "\n".join(worktree_table.statuses([BROKEN], width, NOW))
         assert "clean" not in text and "=" not in text and "?" in text
     data = BROKEN.data()
     keys = ("ahead", "behind", "staged", "unstaged", "untracked", "conflicted", "uncommitted", "head", "upstream")
@@ -89,8 +91,8 @@ def test_unknown_is_never_zero_or_clean() -> None:
 
 def test_several_repositories_are_told_apart() -> None:
     other = replace(BUG, known=replace(BUG.known, repo="tool"))
-    assert overview.statuses([API, other], 140, NOW)[0].startswith("Repo")
-    assert overview.listing([API.known, other.known], None)[2].split()[0] == "tool"
+    assert worktree_table.statuses([API, other], 140, NOW)[0].startswith("Repo")
+    assert worktree_table.listing([API.known, other.known], None)[2].split()[0] == "tool"
 
 
 hostile = st.text(st.characters(codec="utf-8"), max_size=60)
@@ -104,5 +106,5 @@ def test_whatever_the_names_nothing_wraps_and_nothing_steers(
         BUG, known=replace(BUG.known, worktree_name=name, agent_id=agent, claim_state="held", locked=path),
         last_change_path=path, error=None,
     )  # fmt: skip
-    lines = overview.statuses([reading, BROKEN], width, NOW) + overview.listing([reading.known], width)
+    lines = worktree_table.statuses([reading, BROKEN], width, NOW) + worktree_table.listing([reading.known], width)
     assert all(cells(line) <= width and line.isprintable() for line in lines)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from imi_monitor.model.snapshot import ClaimState, Key
 
 
-class Names:
+class AgentNames:
     """Names agents again and again: only when somebody came, went, moved or ended is it thought about who is called what,
     and who is the same as before is not made anew."""
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from imi_monitor.model.news import between
-from imi_monitor.model.snapshot import EventLine, Snapshot
+from imi_monitor.model.alert import between
+from imi_monitor.model.snapshot import RegistryEvent, Snapshot
 from tests.ui import worlds
 
 
@@ -17,7 +17,7 @@ def texts(before: Snapshot | None, after: Snapshot) -> list[str]:
 
 def with_event(kind: str, data: str, agent: str | None = "claude-1") -> Snapshot:
     busy = worlds.busy()
-    event = EventLine(9, kind, worlds.ago(0), worlds.REPO, "feat-api", agent, data)
+    event = RegistryEvent(9, kind, worlds.ago(0), worlds.REPO, "feat-api", agent, data)
     return replace(busy, events=(*busy.events, event))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from imi_monitor.model import agent_words
+from imi_monitor.model import agent_text
 from imi_monitor.model.snapshot import Collision, Key, Snapshot, Worktree
 
 SCHEMA = 1
@@ -28,7 +28,7 @@ def full(snapshot: Snapshot) -> dict[str, object]:
         "changes": [asdict(change) for change in snapshot.changes],
         "events": [asdict(event) for event in snapshot.events],
         "collisions": [collision(one) for one in snapshot.collisions],
-        "agents": [agent_words.data(one) for one in snapshot.agents],
+        "agents": [agent_text.data(one) for one in snapshot.agents],
         "health": [asdict(one) for one in snapshot.health],
     }
 
@@ -58,7 +58,7 @@ def changes(before: Snapshot, now: Snapshot) -> Iterator[dict[str, object]]:
     known = {one.id: one for one in before.agents}
     for agent in now.agents:
         if known.pop(agent.id, None) != agent:
-            yield {**head, "type": "agent", "agent": agent_words.data(agent)}
+            yield {**head, "type": "agent", "agent": agent_text.data(agent)}
     for ident in known:
         yield {**head, "type": "agent_gone", "id": ident}
     if now.health != before.health:

@@ -8,10 +8,10 @@ import pytest
 
 from imi_monitor import config
 from imi_monitor.model import agent as states
-from imi_monitor.model import news
+from imi_monitor.model import alert
 from imi_monitor.model.agent import Agent
-from imi_monitor.model.news import between
-from imi_monitor.model.snapshot import EventLine, Snapshot
+from imi_monitor.model.alert import between
+from imi_monitor.model.snapshot import RegistryEvent, Snapshot
 from tests.ui import agent_worlds as made
 from tests.ui import worlds
 
@@ -95,13 +95,13 @@ def test_the_most_urgent_comes_first_and_nothing_twice() -> None:
 
 
 def test_what_the_registry_writes_down_of_seen_agents_is_not_told_again() -> None:
-    ended = EventLine(9, "session.ended", worlds.ago(0), worlds.REPO, "feat-api", "claude-1", "{}")
+    ended = RegistryEvent(9, "session.ended", worlds.ago(0), worlds.REPO, "feat-api", "claude-1", "{}")
     before = made.at_work()
     assert between(before, replace(before, events=(*before.events, ended))) == []
 
 
 def test_each_kind_can_be_turned_off() -> None:
-    assert {f"notify.{kind}" for kind in news.KINDS} <= set(config.KEYS)
+    assert {f"notify.{kind}" for kind in alert.KINDS} <= set(config.KEYS)
 
 
 def test_hostile_names_are_harmless() -> None:

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from imi_monitor.model import agent_words, attention, times
-from imi_monitor.model.agent import Agent, Evidence, Facts, Rejected, Tool, Truth
+from imi_monitor.model import agent_text, attention, times
+from imi_monitor.model.agent import Agent, Evidence, RejectedEvidence, SessionFacts, ToolCall, Truth
 from imi_monitor.model.snapshot import Key
 
 NOW = datetime(2026, 11, 18, 12, 0, 0, tzinfo=UTC)
@@ -24,19 +24,19 @@ def agent(state: str, name: str = "claude", *, ago: float = 5, ended: bool = Fal
 @pytest.mark.parametrize(
     ("one", "words"),
     [
-        (agent("running", tool=Tool("Bash", "pytest -q")), "Bash pytest -q"),
+        (agent("running", tool=ToolCall("Bash", "pytest -q")), "Bash pytest -q"),
         (agent("running"), "works"),
         (agent("running", detail="retrying 3/10"), "works: retrying 3/10"),
-        (agent("planning", tool=Tool("Read", "a.py")), "plans: Read a.py"),
+        (agent("planning", tool=ToolCall("Read", "a.py")), "plans: Read a.py"),
         (
-            agent("waiting_for_input", detail="permission prompt", tool=Tool("Bash", "rm x")),
+            agent("waiting_for_input", detail="permission prompt", tool=ToolCall("Bash", "rm x")),
             "asks: permission prompt (Bash rm x)",
         ),
         (
-            agent("waiting_for_input", detail="permission for Bash rm x: it is outside", tool=Tool("Bash", "rm x")),
+            agent("waiting_for_input", detail="permission for Bash rm x: it is outside", tool=ToolCall("Bash", "rm x")),
             "asks: permission for Bash rm x: it is outside",
         ),
-        (agent("waiting_for_input", tool=Tool("Bash", "rm x")), "asks: Bash rm x"),
+        (agent("waiting_for_input", tool=ToolCall("Bash", "rm x")), "asks: Bash rm x"),
         (agent("waiting_for_input"), "asks"),
         (agent("failed", detail="API Error: 400"), "failed: API Error: 400"),
         (agent("completed"), "done"),
@@ -45,7 +45,7 @@ def agent(state: str, name: str = "claude", *, ago: float = 5, ended: bool = Fal
     ],
 )
 def test_what_it_does(one: Agent, words: str) -> None:
-    assert agent_words.doing(one) == words
+    assert agent_text.doing(one) == words
 
 
 def test_who_needs_a_person_comes_first_and_the_most_patient_of_them() -> None:
@@ -60,7 +60,7 @@ def test_who_needs_a_person_comes_first_and_the_most_patient_of_them() -> None:
 
 
 def test_numbers() -> None:
-    assert [agent_words.tokens(n) for n in (None, 0, 999, 1000, 9949, 9950, 61_234, 1_240_000)] == [
+    assert [agent_text.tokens(n) for n in (None, 0, 999, 1000, 9949, 9950, 61_234, 1_240_000)] == [
         "?", "0", "999", "1.0k", "9.9k", "10k", "61k", "1.2M",
     ]  # fmt: skip
 
@@ -71,9 +71,9 @@ def test_the_reasons_are_all_told() -> None:
     not_used = Evidence(
         "transcript", "completed", at, "its last record ends a turn", or_else=frozenset({"waiting_for_input"})
     )
-    one = agent("running", used=(used,), rejected=(Rejected(not_used, "the registry ranks above it"),))
+    one = agent("running", used=(used,), rejected=(RejectedEvidence(not_used, "the registry ranks above it"),))
     told = "\n".join(
-        agent_words.explanation(replace(one, facts=Facts(model="m", context_used=1000, context_size=2000)), NOW)
+        agent_text.explanation(replace(one, facts=SessionFacts(model="m", context_used=1000, context_size=2000)), NOW)
     )
     for words in ("sessions/7.json says busy", "done (or asks)", "because the registry ranks above it", "context: 1.0k of 2.0k",
                   "claim: none"):  # fmt: skip
@@ -83,10 +83,13 @@ def test_the_reasons_are_all_told() -> None:
 
 def test_hostile_text_is_harmless_and_data_is_json() -> None:
     bad = "\x1b]52;c;eA==\x07[red]\u202e\n"
-    one = agent("waiting_for_input", bad, detail=bad, tool=Tool(bad, bad))
+    one = agent("waiting_for_input", bad, detail=bad, tool=ToolCall(bad, bad))
     one = replace(
-        one, cwd=bad, claimed_by=bad, facts=Facts(prompt=bad, title=bad, files=(bad,), last_message=bad, model=bad)
+        one,
+        cwd=bad,
+        claimed_by=bad,
+        facts=SessionFacts(prompt=bad, title=bad, files=(bad,), last_message=bad, model=bad),
     )
-    for line in [*agent_words.table([one], NOW), *agent_words.explanation(one, NOW)]:
+    for line in [*agent_text.table([one], NOW), *agent_text.explanation(one, NOW)]:
         assert line.isprintable() or not line
-    assert json.loads(json.dumps(agent_words.data(one)))["state"] == "waiting_for_input"
+    assert json.loads(json.dumps(agent_text.data(one)))["state"] == "waiting_for_input"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imi_monitor.model.graph import COMMIT, MERGE, MOST_LANES, Graph
+from imi_monitor.model.commit_graph import COMMIT, MERGE, MOST_LANES, CommitGraph
 
 
 def drawn(*commits: str) -> list[str]:
     """`c:a,b` is commit c with the parents a and b."""
-    graph = Graph()
+    graph = CommitGraph()
     rows = []
     for commit in commits:
         sha, _, parents = commit.partition(":")
@@ -40,7 +40,7 @@ def test_an_octopus() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.lists(st.integers(0, 30), max_size=4)), max_size=40))
 def test_any_history_is_drawn(commits: list[tuple[int, list[int]]]) -> None:
-    graph = Graph()
+    graph = CommitGraph()
     for sha, parents in commits:
         row = graph.row(str(sha), [str(parent) for parent in parents])
         assert len(row) <= 2 * MOST_LANES

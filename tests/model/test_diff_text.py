@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imi_monitor.model.emphasis import changed_words
+from imi_monitor.model.diff_text import changed_words
 
 
 def test_only_the_changed_words() -> None:

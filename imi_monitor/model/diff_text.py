@@ -1,10 +1,15 @@
-"""A diff as plain lines for the terminal, made safe, and its summary; for `imi diff`."""
+"""A diff as plain lines for the terminal, made safe, and its summary; for `imi diff`.
+
+Which words of a changed line are the changed ones: found cheaply, for the few lines that are on the screen.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from difflib import SequenceMatcher
 
-from imi_monitor.model.diff import NOTE, Diff, FileDiff, Line
+from imi_monitor.model.diff import NOTE, Diff, DiffLine, FileDiff
 from imi_monitor.model.text import count, safe
 
 WORDS = {"A": "new file", "D": "deleted", "R": "renamed", "C": "copied", "U": "conflict", "?": "untracked"}
@@ -87,7 +92,7 @@ def _file(file: FileDiff, whole: str) -> Iterator[str]:
         yield cut_line(file, whole)
 
 
-def _line(line: Line) -> str:
+def _line(line: DiffLine) -> str:
     number = line.new if line.new is not None else line.old
     sign = line.marks or line.sign
     if line.sign == NOTE:
@@ -98,3 +103,34 @@ def _line(line: Line) -> str:
 def _ends(diff: Diff) -> list[str]:
     found = [f"… and {count(diff.omitted, 'more file')}"] if diff.omitted else []
     return [*found, f"… {diff.unfinished}"] if diff.unfinished else found
+
+
+_WORDS = re.compile(r"\w+|\s+|.", re.DOTALL)
+_MOST_WORDS = 120
+_ALIKE = 0.5  # below that the lines are different ones, and marking everything marks nothing
+
+Spans = tuple[tuple[int, int], ...]
+
+
+def changed_words(old: str, new: str) -> tuple[Spans, Spans]:
+    """The (start, end) of what is only in the old and only in the new line; nothing when they have little in common."""
+    left, right = _WORDS.findall(old[:1000]), _WORDS.findall(new[:1000])
+    if old == new or not left or not right or max(len(left), len(right)) > _MOST_WORDS:
+        return (), ()
+    matcher = SequenceMatcher(None, left, right, autojunk=False)
+    same = sum(len("".join(left[block.a : block.a + block.size])) for block in matcher.get_matching_blocks())
+    if 2 * same < _ALIKE * (len(old) + len(new)):
+        return (), ()
+    places = [
+        (_at(left, i1), _at(left, i2), _at(right, j1), _at(right, j2))
+        for tag, i1, i2, j1, j2 in matcher.get_opcodes()
+        if tag != "equal"
+    ]
+    return (
+        tuple((start, end) for start, end, _, _ in places if start < end),
+        tuple((start, end) for _, _, start, end in places if start < end),
+    )
+
+
+def _at(words: list[str], index: int) -> int:
+    return sum(map(len, words[:index]))

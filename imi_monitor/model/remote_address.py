@@ -7,7 +7,7 @@ from urllib.parse import SplitResult, urlsplit
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class RemoteAddress:
     """`host` is empty for a path on this machine; `project` is `owner/name`, with all the groups before it."""
 
     host: str
@@ -17,14 +17,14 @@ class Address:
     def owner(self) -> str:
         return self.project.rpartition("/")[0].rpartition("/")[2]
 
-    def same(self, other: Address) -> bool:
+    def same(self, other: RemoteAddress) -> bool:
         """Whether both mean one project. Forges fold the case of names, disks need not."""
         if self.host.lower() != other.host.lower():
             return False
         return self.project == other.project or (bool(self.host) and self.project.lower() == other.project.lower())
 
 
-def address(url: str) -> Address | None:
+def address(url: str) -> RemoteAddress | None:
     """What an address stands for; None when it names nothing one could compare. Ports and user names do not count."""
     if "://" in url:
         parts = split(url)
@@ -68,7 +68,7 @@ def _cut(url: str) -> tuple[str, str]:
     return (f"{head}:", path) if colon and "/" not in head else ("", url)
 
 
-def _address(host: str, path: str) -> Address | None:
+def _address(host: str, path: str) -> RemoteAddress | None:
     project = path.rstrip("/").removesuffix(".git").rstrip("/")
     project = project.lstrip("/") if host else project
-    return Address(host, project) if project else None
+    return RemoteAddress(host, project) if project else None

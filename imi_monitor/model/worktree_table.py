@@ -1,15 +1,89 @@
-"""Readings as people read them: a table where there is room, two or three lines a worktree where there is not."""
+"""What is known of one worktree: what the registry and git's own files tell at once, and what `git status` tells.
+
+Unknown is None, never 0: a worktree nobody could ask is not clean, and one without an upstream is not level with it.
+
+Readings as people read them: a table where there is room, two or three lines a worktree where there is not.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from imi_monitor.model import columns, times
 from imi_monitor.model.columns import Column
-from imi_monitor.model.reading import Known, Reading
 from imi_monitor.model.snapshot import Collision, Snapshot, Worktree
 from imi_monitor.model.text import count, safe
+
+NOBODY = "human"  # who works where nobody claimed
+
+
+@dataclass(frozen=True, slots=True)
+class ListedWorktree:
+    """What costs no git process. `claim_state` is free, held, stale or dead; `locked` and `prunable` say why."""
+
+    worktree_name: str
+    repo: str
+    path: str
+    branch: str | None
+    type: str
+    is_main: bool = False
+    agent_id: str | None = None
+    claim_state: str = "free"
+    pr_number: int | None = None
+    missing: bool = False
+    locked: str | None = None
+    prunable: str | None = None
+
+    @property
+    def owner(self) -> str:
+        """The owner as people read it; work that nobody claimed is a human's."""
+        if self.agent_id is None:
+            return NOBODY
+        return self.agent_id if self.claim_state == "held" else f"{self.agent_id} ({self.claim_state})"
+
+    @property
+    def states(self) -> list[str]:
+        """What is out of the ordinary about it, in words."""
+        found = [f"missing: {self.prunable or 'its folder is gone'}"] if self.missing else []
+        if self.locked is not None:
+            found.append(f"locked: {self.locked}" if self.locked else "locked")
+        return found
+
+    def data(self) -> dict[str, object]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class WorktreeStatus:
+    """A worktree's state at one moment. With `error` set, everything git would have told is None."""
+
+    known: ListedWorktree
+    head: str | None = None
+    upstream: str | None = None
+    ahead: int | None = None
+    behind: int | None = None
+    trunk: str | None = None
+    trunk_ahead: int | None = None
+    trunk_behind: int | None = None
+    staged: int | None = None
+    unstaged: int | None = None
+    untracked: int | None = None
+    conflicted: int | None = None
+    uncommitted: int | None = None  # files, however many of the four states each is in
+    operation: str | None = None
+    last_commit_at: str | None = None
+    last_change_at: str | None = None
+    last_change_path: str | None = None
+    error: str | None = None
+
+    def data(self) -> dict[str, object]:
+        """Flat, as scripts want it."""
+        fields = asdict(self)
+        fields.pop("known")
+        return {**self.known.data(), **fields}
+
 
 WIDE = 80  # below this many columns a table would be a row of ellipses
 UNKNOWN = "?"
@@ -42,7 +116,7 @@ _LIST = (
 )
 
 
-def statuses(readings: Sequence[Reading], width: int | None, now: datetime) -> list[str]:
+def statuses(readings: Sequence[WorktreeStatus], width: int | None, now: datetime) -> list[str]:
     """The readings within `width` cells; None is as wide as it gets, for pipes."""
     if width is not None and width < WIDE:
         return [columns.clip(line, width) for reading in readings for line in _stacked(reading, now)]
@@ -50,7 +124,7 @@ def statuses(readings: Sequence[Reading], width: int | None, now: datetime) -> l
     return columns.table(_STATUS, [_status_row(reading, several, now) for reading in readings], width)
 
 
-def readings(snapshot: Snapshot) -> list[Reading]:
+def readings(snapshot: Snapshot) -> list[WorktreeStatus]:
     """The engine's picture in the shape the tables are drawn from."""
     return [_of(worktree) for worktree in snapshot.worktrees]
 
@@ -74,9 +148,9 @@ def _collision(one: Collision) -> str:
     return f"⚡ {safe(one.left.worktree)} {what} {other}: {', '.join(safe(path) for path in files[:3])}{more}"
 
 
-def _of(worktree: Worktree) -> Reading:
+def _of(worktree: Worktree) -> WorktreeStatus:
     claim, git, change = worktree.claim, worktree.git, worktree.last_change
-    known = Known(
+    known = ListedWorktree(
         worktree_name=worktree.key.worktree,
         repo=worktree.key.repo,
         path=worktree.path,
@@ -90,8 +164,8 @@ def _of(worktree: Worktree) -> Reading:
         locked=worktree.locked,
     )
     if git is None:
-        return Reading(known, error=worktree.failure.why if worktree.failure else "not asked yet")
-    return Reading(
+        return WorktreeStatus(known, error=worktree.failure.why if worktree.failure else "not asked yet")
+    return WorktreeStatus(
         known,
         head=git.head,
         upstream=git.upstream,
@@ -113,13 +187,13 @@ def _of(worktree: Worktree) -> Reading:
     )
 
 
-def listing(worktrees: Sequence[Known], width: int | None) -> list[str]:
+def listing(worktrees: Sequence[ListedWorktree], width: int | None) -> list[str]:
     """The worktrees without asking git for their status."""
     several = len({known.repo for known in worktrees}) > 1
     return columns.table(_LIST, [_list_row(known, several) for known in worktrees], width)
 
 
-def _list_row(known: Known, several: bool) -> list[str]:
+def _list_row(known: ListedWorktree, several: bool) -> list[str]:
     return [
         safe(known.repo) if several else "",
         safe(known.worktree_name),
@@ -131,7 +205,7 @@ def _list_row(known: Known, several: bool) -> list[str]:
     ]
 
 
-def _status_row(reading: Reading, several: bool, now: datetime) -> list[str]:
+def _status_row(reading: WorktreeStatus, several: bool, now: datetime) -> list[str]:
     known = reading.known
     counts = (reading.staged, reading.unstaged, reading.untracked, reading.conflicted)
     return [
@@ -149,11 +223,11 @@ def _status_row(reading: Reading, several: bool, now: datetime) -> list[str]:
     ]
 
 
-def _branch(known: Known) -> str:
+def _branch(known: ListedWorktree) -> str:
     return safe(known.branch) if known.branch is not None else "(detached)" if not known.missing else UNKNOWN
 
 
-def _upstream(reading: Reading) -> str:
+def _upstream(reading: WorktreeStatus) -> str:
     if reading.error is not None:
         return UNKNOWN
     if reading.upstream is None:
@@ -161,7 +235,7 @@ def _upstream(reading: Reading) -> str:
     return "gone" if reading.ahead is None else _arrows(reading.ahead, reading.behind)
 
 
-def _trunk(reading: Reading) -> str:
+def _trunk(reading: WorktreeStatus) -> str:
     if reading.error is not None:
         return UNKNOWN
     return "" if reading.trunk is None else _arrows(reading.trunk_ahead, reading.trunk_behind)
@@ -179,18 +253,18 @@ def _number(number: int | None) -> str:
     return UNKNOWN if number is None else str(number) if number else ""
 
 
-def _last_change(reading: Reading, now: datetime) -> str:
+def _last_change(reading: WorktreeStatus, now: datetime) -> str:
     if reading.last_change_path is None:
         return ""
     return f"{safe(reading.last_change_path)} {times.age_of(reading.last_change_at, now)}"
 
 
-def _notes(reading: Reading) -> list[str]:
+def _notes(reading: WorktreeStatus) -> list[str]:
     states = reading.known.states
     return states if reading.error is None or reading.known.missing else [*states, reading.error]
 
 
-def _stacked(reading: Reading, now: datetime) -> list[str]:
+def _stacked(reading: WorktreeStatus, now: datetime) -> list[str]:
     """`feat-api (claude-1)` and below it what matters, one thing a line."""
     lines = [f"{safe(reading.known.worktree_name)} ({safe(reading.known.owner)})"]
     lines.extend(f"  ✗ {safe(state)}" for state in reading.known.states)
@@ -205,7 +279,7 @@ def _stacked(reading: Reading, now: datetime) -> list[str]:
     return lines
 
 
-def _distance_lines(reading: Reading) -> list[str]:
+def _distance_lines(reading: WorktreeStatus) -> list[str]:
     """Against the upstream; a branch that has none yet is compared with the trunk."""
     ahead, behind, of = reading.ahead, reading.behind, ""
     if reading.upstream is None and reading.trunk is not None:
@@ -223,7 +297,7 @@ def _distance_lines(reading: Reading) -> list[str]:
     return [tell(number) for number, tell in told if number]
 
 
-def _uncommitted_lines(reading: Reading) -> list[str]:
+def _uncommitted_lines(reading: WorktreeStatus) -> list[str]:
     told = [f"… {reading.operation} in progress"] if reading.operation else []
     if reading.conflicted:
         told.append(f"✗ {count(reading.conflicted, 'conflict')}")

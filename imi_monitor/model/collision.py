@@ -1,0 +1,110 @@
+"""Who gets into whose way: the files that two worktrees touch.
+
+Where a file is in conflict: the parts between git's markers, with a few lines around them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from imi_monitor.model.snapshot import Key
+
+Pair = tuple[Key, Key | None]  # None: the trunk
+
+# a file touched in more worktrees than this is everybody's (a lock file after an update): its pairs would be noise
+MOST_SHARERS = 40
+
+
+def overlaps(touched: Mapping[Key, frozenset[str]]) -> dict[Pair, tuple[str, ...]]:
+    """For each pair of worktrees of one repository that touch the same files: which files, sorted."""
+    sharers: dict[tuple[str, str], list[Key]] = {}
+    for key in sorted(touched):
+        for path in touched[key]:
+            sharers.setdefault((key.repo, path), []).append(key)
+    pairs: dict[Pair, list[str]] = {}
+    for (_, path), keys in sharers.items():
+        if 1 < len(keys) <= MOST_SHARERS:
+            for pair in combinations(keys, 2):
+                pairs.setdefault(pair, []).append(path)
+    return {pair: tuple(sorted(pairs[pair])) for pair in sorted(pairs, key=str)}
+
+
+def with_trunk(
+    pairs: Mapping[Pair, tuple[str, ...]], touched: Mapping[Key, frozenset[str]], trunk: Mapping[Key, frozenset[str]]
+) -> dict[Pair, tuple[str, ...]]:
+    """`pairs` and, per worktree, the files that the trunk changed too since they parted."""
+    found = dict(pairs)
+    for key, files in trunk.items():
+        common = files & touched.get(key, frozenset())
+        if common:
+            found[(key, None)] = tuple(sorted(common))
+    return found
+
+
+AROUND = 3  # lines shown before and after
+OURS, THEIRS, BASE, SAME, CUT = "ours", "theirs", "base", "same", "cut"
+_MARKS = (("<<<<<<< ", OURS), ("||||||| ", BASE), (">>>>>>> ", SAME))
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictLine:
+    """`side` says whose it is: ours, theirs, base, same (both have it), or cut (so many more are not shown)."""
+
+    side: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictHunk:
+    """One conflict; `at` is the line of the merged file it begins in, counted from 1."""
+
+    at: int
+    lines: tuple[ConflictLine, ...]
+
+
+def conflict_hunks(text: str, *, most_lines: int = 400) -> tuple[ConflictHunk, ...]:
+    """Every conflict in a merged file; what is beyond `most_lines` altogether is counted, not given."""
+    lines = text.removesuffix("\n").split("\n")
+    found: list[ConflictHunk] = []
+    room, index = most_lines, 0
+    while index < len(lines):
+        end = _end(lines, index) if lines[index].startswith("<<<<<<< ") else None
+        if end is None:
+            index += 1
+            continue
+        hunk = _conflict_hunk(lines, index, end, max(2, room))
+        found.append(hunk)
+        room -= len(hunk.lines)
+        index = end + 1
+        if room <= 0:
+            left = sum(line.startswith("<<<<<<< ") for line in lines[index:])
+            return (
+                (*found, ConflictHunk(index + 1, (ConflictLine(CUT, f"{left} more conflicts"),)))
+                if left
+                else tuple(found)
+            )
+    return tuple(found)
+
+
+def _end(lines: Sequence[str], start: int) -> int | None:
+    """The line that closes the conflict opened at `start`; None when nothing does, so that it was no marker."""
+    return next((index for index in range(start + 1, len(lines)) if lines[index].startswith(">>>>>>> ")), None)
+
+
+def _conflict_hunk(lines: Sequence[str], start: int, end: int, room: int) -> ConflictHunk:
+    first = max(0, start - AROUND)
+    side = SAME
+    given: list[ConflictLine] = []
+    for line in lines[first : end + 1 + AROUND]:
+        mark = next((kind for text, kind in _MARKS if line.startswith(text)), None)
+        if mark is not None:
+            side = mark
+        elif line == "=======" and side in (OURS, BASE):
+            side = THEIRS
+        else:
+            given.append(ConflictLine(side, line.removesuffix("\r")))
+    if len(given) > room:
+        given = [*given[:room], ConflictLine(CUT, f"{len(given) - room} more lines")]
+    return ConflictHunk(start + 1, tuple(given))
