@@ -16,7 +16,7 @@ from imi_monitor.model import times
 from imi_monitor.model.change import Change
 from imi_monitor.model.snapshot import ClaimState, FileState, GitState, Key, Snapshot, SourceHealth, Worktree
 from imi_monitor.ui.app import ImiApp
-from imi_monitor.ui.ending import shown
+from imi_monitor.ui.shutdown import run_app
 
 
 class Rows:
@@ -70,7 +70,7 @@ def main(rows: int, share: float) -> int:
     async def live() -> AsyncIterator[Engine]:
         yield cast(Engine, Rows(rows, share))
 
-    return shown(ImiApp(live, lambda where: Context(repo=where)), crash.recorded)
+    return run_app(ImiApp(live, lambda where: Context(repo=where)), crash.recorded)
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ def dashboard(parsed: Parsed, named: list[str]) -> int | None:
     from imi_monitor.cli import crash
 
     # by name: the front ends do not know each other, one only starts the other
-    ui = __import__("imi_monitor.ui.main", fromlist=["run"])
+    ui = __import__("imi_monitor.ui.dashboard", fromlist=["run"])
     status: int = ui.run(
         database,
         common_dirs,

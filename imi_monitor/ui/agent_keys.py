@@ -11,7 +11,7 @@ from imi_monitor.model.agent import Agent
 from imi_monitor.model.snapshot import Key, Worktree
 from imi_monitor.model.text import count
 from imi_monitor.ui.commands import Command
-from imi_monitor.ui.home import Home
+from imi_monitor.ui.home_screen import Home
 from imi_monitor.ui.panels.agents import agent_of
 from imi_monitor.ui.panels.worktrees import key_of
 

@@ -30,10 +30,10 @@ from imi_monitor.model import times
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.model.text import safe
-from imi_monitor.ui import commands, glyphs, header, remembered, themes
+from imi_monitor.ui import commands, glyphs, header, saved_layout, themes
 from imi_monitor.ui.doing import Doing
 from imi_monitor.ui.facts import Facts
-from imi_monitor.ui.home import Body, HomeScreen
+from imi_monitor.ui.home_screen import Body, HomeScreen
 from imi_monitor.ui.panels import Panel
 from imi_monitor.ui.panels.worktrees import WorktreesPanel, key_of
 from imi_monitor.ui.preferences import Preferences
@@ -88,7 +88,7 @@ class ImiApp(Doing):
         others = self._preferences.keymap or {}
         self._keymap = {one.word: one.key for one in self.commands if one.key and one.word in others}
         self._interval = self._preferences.interval
-        self._plain = glyphs.Plain(enabled=self._preferences.ascii_only)
+        self._plain = glyphs.AsciiFilter(enabled=self._preferences.ascii_only)
         self._dress(self._preferences.theme or themes.default())
         for command in self.commands:
             if command.key and command.key != "enter":  # enter is the list's own: it says which row was meant
@@ -261,7 +261,7 @@ class ImiApp(Doing):
 
     def _header(self) -> None:
         width = self.size.width
-        badges = header.Badges(
+        badges = header.HeaderBadges(
             paused=self._paused,
             read_only=self._read_only,
             interval=self._interval,
@@ -319,7 +319,7 @@ class ImiApp(Doing):
 
     def _recall(self) -> None:
         if self._preferences.state_file:
-            self._restore(remembered.load(self._preferences.state_file))
+            self._restore(saved_layout.load(self._preferences.state_file))
         self._lay_out()
 
     def _remember(self) -> None:
@@ -331,17 +331,17 @@ class ImiApp(Doing):
     async def _write_down(self) -> None:
         self._pending = None
         try:
-            await asyncio.to_thread(remembered.save, self._preferences.state_file, self._state())
+            await asyncio.to_thread(saved_layout.save, self._preferences.state_file, self._state())
         except OSError as error:
             if not self._complained:
                 self._complained = True
                 self.notify(f"how you left the dashboard cannot be remembered: {error.strerror}", markup=False)
 
-    def _state(self) -> remembered.Remembered:
+    def _state(self) -> saved_layout.SavedLayout:
         panel = self.worktrees
         theme = "" if self.theme == (self._preferences.theme or themes.default()) else self.theme
         interval = 0.0 if self._interval == self._preferences.interval else self._interval
-        return remembered.Remembered(
+        return saved_layout.SavedLayout(
             sort=panel.order.sort,
             backwards=panel.order.backwards,
             group=panel.order.group,
@@ -368,7 +368,7 @@ class ImiApp(Doing):
             self._pending.stop()
             self._pending = None
             try:
-                remembered.save(self._preferences.state_file, replace(self._state()))
+                saved_layout.save(self._preferences.state_file, replace(self._state()))
             except OSError:
                 self.log("the state could not be written")
         super().exit(*args, **options)

@@ -20,7 +20,7 @@ RUNNING, DONE, REFUSED, FAILED, CANCELLED = "running", "done", "refused", "faile
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CommandLogEntry:
     """One act. `command` can be pasted into any shell, `short` does not say where; `seconds` is None while it runs."""
 
     number: int
@@ -37,7 +37,7 @@ class CommandLog:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._entries: deque[Entry] = deque(maxlen=MOST)
+        self._entries: deque[CommandLogEntry] = deque(maxlen=MOST)
         self._begun: dict[int, float] = {}
         self._next = 1
 
@@ -45,7 +45,7 @@ class CommandLog:
         """An act starts; gives its number for `end`."""
         with self._lock:
             number, self._next = self._next, self._next + 1
-            self._entries.append(Entry(number, times.stamp(), short, command))
+            self._entries.append(CommandLogEntry(number, times.stamp(), short, command))
             self._begun[number] = time.monotonic()
             return number
 
@@ -57,7 +57,7 @@ class CommandLog:
                 if entry.number == number:
                     self._entries[index] = replace(entry, state=state, seconds=seconds, said=tuple(said[:20]))
 
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[CommandLogEntry, ...]:
         with self._lock:
             return tuple(self._entries)
 

@@ -16,7 +16,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 
-class Piece(NamedTuple):
+class _ChangedRun(NamedTuple):
     """Some cells of one line, and where they go."""
 
     x: int
@@ -24,17 +24,17 @@ class Piece(NamedTuple):
     strip: Strip
 
 
-class Pieces(CompositorUpdate):
+class ChangedCells(CompositorUpdate):
     """An update of nothing but what has changed."""
 
-    def __init__(self, pieces: list[Piece]) -> None:
+    def __init__(self, pieces: list[_ChangedRun]) -> None:
         self.pieces = pieces
 
     def render_segments(self, console: Console) -> str:
         return "".join([f"\x1b[{y + 1};{x + 1}H{strip.render(console)}" for x, y, strip in self.pieces])
 
 
-class _Place(NamedTuple):
+class _WidgetPlace(NamedTuple):
     """Where a widget is, and which part of it can be seen."""
 
     widget: Widget
@@ -46,31 +46,31 @@ class _Place(NamedTuple):
     bottom: int
 
 
-class ChangedOnly(Compositor):
+class ChangedCellsCompositor(Compositor):
     """Leaves it to Textual where a change reaches over an edge, as when something was laid out anew."""
 
     _laid_out: Mapping[Widget, tuple[Region, Region]] | None = None
-    _places: tuple[_Place, ...] = ()
+    _places: tuple[_WidgetPlace, ...] = ()
 
-    def render_partial_update(self) -> Pieces | ChopsUpdate | None:  # type: ignore[override]  # both are updates
+    def render_partial_update(self) -> ChangedCells | ChopsUpdate | None:  # type: ignore[override]  # both are updates
         pieces = self._pieces(_outermost(self._dirty_regions)) if self._dirty_regions else []
         if not pieces:
             return super().render_partial_update()
         self._dirty_regions.clear()
-        return Pieces(pieces)
+        return ChangedCells(pieces)
 
-    def _pieces(self, changed: Sequence[Region]) -> list[Piece]:
+    def _pieces(self, changed: Sequence[Region]) -> list[_ChangedRun]:
         """None at all, if one of these rectangles does not lie in one widget alone."""
         places = [place for place in map(self._below, changed) if place is not None]
         if len(places) < len(changed):
             return []
-        pieces: list[Piece] = []
+        pieces: list[_ChangedRun] = []
         for (x, y, width, height), place in zip(changed, places, strict=True):
             strips = place.widget.render_lines(Region(x - place.x, y - place.y, width, height))
-            pieces += [Piece(x, line, strip) for line, strip in enumerate(strips, y)]
+            pieces += [_ChangedRun(x, line, strip) for line, strip in enumerate(strips, y)]
         return pieces
 
-    def _below(self, region: Region) -> _Place | None:
+    def _below(self, region: Region) -> _WidgetPlace | None:
         """The widget in front, if the whole rectangle is its own."""
         x, y, right, bottom = region.corners
         for place in self._in_front():
@@ -79,12 +79,12 @@ class ChangedOnly(Compositor):
                 return place if inside else None
         return None
 
-    def _in_front(self) -> tuple[_Place, ...]:
+    def _in_front(self) -> tuple[_WidgetPlace, ...]:
         """All widgets that can be seen, the foremost first."""
         if self._laid_out is not self.visible_widgets:
             self._laid_out = self.visible_widgets
             self._places = tuple(
-                _Place(widget, region.x, region.y, *region.intersection(clip).corners)
+                _WidgetPlace(widget, region.x, region.y, *region.intersection(clip).corners)
                 for widget, (region, clip) in self._laid_out.items()
             )
         return self._places

@@ -6,7 +6,7 @@ import shlex
 
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.text import safe
-from imi_monitor.ui.menu import Entry
+from imi_monitor.ui.dialogs.menu import MenuEntry
 
 _HARMFUL = "holds control characters: copy the command, which has them quoted"
 
@@ -25,9 +25,9 @@ def choices(tree: Worktree) -> dict[str, tuple[str, str, str]]:
     return {word: entry for word, entry in found.items() if entry[2]}
 
 
-def entries(tree: Worktree) -> list[Entry]:
+def entries(tree: Worktree) -> list[MenuEntry]:
     return [
-        Entry(word, label, safe(text, 60), key, why_not="" if _harmless(word, text) else f"its {word} {_HARMFUL}")
+        MenuEntry(word, label, safe(text, 60), key, why_not="" if _harmless(word, text) else f"its {word} {_HARMFUL}")
         for word, (key, label, text) in choices(tree).items()
     ]
 

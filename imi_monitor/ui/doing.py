@@ -84,11 +84,11 @@ class Doing(AgentKeys):
         self.call_after_refresh(self._draw)
 
     def action_act(self, word: str) -> None:
-        from imi_monitor.ui.questions import dialog
+        from imi_monitor.ui.dialogs.action_dialog import dialog_for
 
         action = actions.find(word.replace("-", " ")) or actions.find(word)
         if action is not None:
-            self.push_screen(dialog(action, self.targets, self._at), lambda outcome: self._acted(action, outcome))
+            self.push_screen(dialog_for(action, self.targets, self._at), lambda outcome: self._acted(action, outcome))
 
     def _at(self, tree: Worktree | None) -> Callable[[], Context]:
         """A name alone may mean two worktrees: it is looked up in the repository of the one that was selected. Which may
@@ -167,7 +167,7 @@ class Doing(AgentKeys):
 
     def do_open_with(self) -> None:
         from imi_monitor.ui import open_with, opening
-        from imi_monitor.ui.menu import Menu
+        from imi_monitor.ui.dialogs.menu import Menu
 
         tree = self.selected_tree
         if tree is None:
@@ -235,7 +235,7 @@ class Doing(AgentKeys):
         if tree is None:
             return
         from imi_monitor.ui import copying
-        from imi_monitor.ui.menu import Menu
+        from imi_monitor.ui.dialogs.menu import Menu
 
         texts = copying.choices(tree)
 
@@ -353,11 +353,12 @@ class Doing(AgentKeys):
         if not found:
             self.say("everything can be read")
             return
-        from imi_monitor.ui.menu import Entry, Menu
+        from imi_monitor.ui.dialogs.menu import Menu, MenuEntry
 
         now = times.now()
         entries = [
-            Entry(f"{n}", what, f"for {times.age_of(since, now)}: {why}") for n, (since, what, why) in enumerate(found)
+            MenuEntry(f"{n}", what, f"for {times.age_of(since, now)}: {why}")
+            for n, (since, what, why) in enumerate(found)
         ]
         self.push_screen(Menu(f"{count(len(found), 'thing')} that cannot be read now", entries, search=False))
 

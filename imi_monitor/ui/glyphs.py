@@ -122,7 +122,7 @@ TWINS = str.maketrans(
 
 
 @lru_cache(4096)
-def plain(text: str) -> str:
+def to_ascii(text: str) -> str:
     """The text in ASCII and as wide as before; what has no twin is `?`."""
     if text.isascii():
         return text
@@ -130,11 +130,11 @@ def plain(text: str) -> str:
     return twins if twins.isascii() else "".join(c if c.isascii() else "?" * columns.cells(c) for c in twins)
 
 
-class Plain(LineFilter):
+class AsciiFilter(LineFilter):
     """Textual's way to have a last word on every line."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        return [Segment(plain(text), style, control) for text, style, control in segments]
+        return [Segment(to_ascii(text), style, control) for text, style, control in segments]
 
 
 def terminal_is_plain() -> bool:

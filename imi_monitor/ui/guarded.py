@@ -15,12 +15,12 @@ from textual.app import App
 from textual.binding import Binding
 from textual.driver import Driver
 
-from imi_monitor.ui import runs
-from imi_monitor.ui.terminal import TerminalDriver
+from imi_monitor.ui import crash_marker
+from imi_monitor.ui.terminal_driver import TerminalDriver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.ui.notices import Notifier
+    from imi_monitor.ui.notifications import Notifier
 
 PATIENCE = 1.5  # seconds that threads may take to end; what they do survives a kill, so no more is owed to them
 
@@ -36,13 +36,13 @@ class GuardedApp(App[None]):
     crash: BaseException | None = None
     last_resort: Callable[[int], object] | None = None  # ends the process, if the app does not manage to by itself
     recorded: Callable[[BaseException], object] | None = None  # puts an error into the log
-    note: runs.Note | None = None
+    note: crash_marker.CrashMarker | None = None
     painted: Callable[[], object] | None = None  # called once, after the first picture
     farewell = ""  # written when the terminal is given back, to the shell or for good
 
     @cached_property
     def notices(self) -> Notifier:
-        from imi_monitor.ui.notices import Notifier  # not before there is something to notice
+        from imi_monitor.ui.notifications import Notifier  # not before there is something to notice
 
         return Notifier(self)
 
@@ -56,7 +56,7 @@ class GuardedApp(App[None]):
         if self.note is not None:
             self.run_worker(self._tell_last_time(self.note), exit_on_error=False)
 
-    async def _tell_last_time(self, note: runs.Note) -> None:
+    async def _tell_last_time(self, note: crash_marker.CrashMarker) -> None:
         for said in await asyncio.to_thread(note.ended_badly):
             self.notify(said, title="Last time", severity="warning", timeout=20, markup=False)
 

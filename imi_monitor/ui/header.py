@@ -20,7 +20,7 @@ from imi_monitor.ui.facts import Facts, moment
 
 
 @dataclass(frozen=True, slots=True)
-class Badges:
+class HeaderBadges:
     """What the dashboard itself has to say in the top line."""
 
     paused: bool = False
@@ -30,7 +30,7 @@ class Badges:
     plain_interval: float = 1.0
 
 
-def line(facts: Facts | None, badges: Badges, width: int, now: datetime) -> Content:
+def line(facts: Facts | None, badges: HeaderBadges, width: int, now: datetime) -> Content:
     """Exactly `width` cells: counts on the left, badges and the clock on the right."""
     right = Content("").join(_right(facts, badges, width, now))
     left = _left(facts, max(6, width - right.cell_length - 1))
@@ -104,7 +104,7 @@ def _death_seen(facts: Facts, tree: Worktree) -> bool:
     return facts.stands(tree, attention.DIED)
 
 
-def _right(facts: Facts | None, badges: Badges, width: int, now: datetime) -> list[Content]:
+def _right(facts: Facts | None, badges: HeaderBadges, width: int, now: datetime) -> list[Content]:
     parts: list[Content] = []
     if badges.marked:
         parts.append(_badge(f"▌{badges.marked} marked", "bold $accent", "app.do('mark_all')"))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.ui import availability, editor
-from imi_monitor.ui.menu import Entry
+from imi_monitor.ui.dialogs.menu import MenuEntry
 
 # Agents by the program that starts them.
 _AGENTS = (("c", "claude"), ("x", "codex"), ("i", "gemini"), ("p", "copilot"), ("k", "opencode"), ("m", "amp"))
@@ -48,8 +48,8 @@ def ways(tree: Worktree, around: str) -> dict[str, Way]:
     return found
 
 
-def entries(found: dict[str, Way]) -> list[Entry]:
-    return [Entry(word, way.label, way.help, way.key, why_not=way.why_not) for word, way in found.items()]
+def entries(found: dict[str, Way]) -> list[MenuEntry]:
+    return [MenuEntry(word, way.label, way.help, way.key, why_not=way.why_not) for word, way in found.items()]
 
 
 def installed(program: str) -> bool:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from imi_monitor.ui import themes
 from imi_monitor.ui.commands import Command
+from imi_monitor.ui.dialogs.menu import Menu, MenuEntry
 from imi_monitor.ui.filtering import STATES
-from imi_monitor.ui.menu import Entry, Menu
 
 Why = Callable[[Command], str]
 _MOVING = (
@@ -27,13 +27,13 @@ def palette(commands: Sequence[Command], why: Why) -> Menu:
 
 def keys(commands: Sequence[Command], why: Why) -> Menu:
     """The help: what every key does, by what it is about."""
-    entries = [Entry("", "Moving")]
-    entries += [Entry("", label, text, key) for key, label, text in _MOVING]
+    entries = [MenuEntry("", "Moving")]
+    entries += [MenuEntry("", label, text, key) for key, label, text in _MOVING]
     for group in dict.fromkeys(command.group for command in commands):
-        entries.append(Entry("", group))
+        entries.append(MenuEntry("", group))
         entries += [_entry(command, why) for command in commands if command.group == group and command.key]
-    entries.append(Entry("", "Words of the filter"))
-    entries += [Entry(f"is:{word}", f"is:{word}", what, "") for word, (what, _) in STATES.items()]
+    entries.append(MenuEntry("", "Words of the filter"))
+    entries += [MenuEntry(f"is:{word}", f"is:{word}", what, "") for word, (what, _) in STATES.items()]
     return Menu("Keys", entries)
 
 
@@ -44,12 +44,12 @@ def of_row(title: str, commands: Sequence[Command], why: Why) -> Menu:
 
 
 def theme(now: str, peek: Callable[[str], None]) -> Menu:
-    entries = [Entry(name, name, what) for name, what in themes.NAMES.items()]
+    entries = [MenuEntry(name, name, what) for name, what in themes.NAMES.items()]
     return Menu("Colours", entries, search=False, at=now, peek=peek)
 
 
-def _entry(command: Command, why: Why) -> Entry:
-    return Entry(command.word, command.label, _phrase(command.help), command.key_shown, why(command))
+def _entry(command: Command, why: Why) -> MenuEntry:
+    return MenuEntry(command.word, command.label, _phrase(command.help), command.key_shown, why(command))
 
 
 def _phrase(sentence: str) -> str:

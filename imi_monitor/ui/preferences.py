@@ -24,7 +24,7 @@ class Preferences:
     state_file: str = ""
 
 
-def of(settings: Settings, *, ascii_only: bool = False, state_file: str = "") -> Preferences:
+def from_settings(settings: Settings, *, ascii_only: bool = False, state_file: str = "") -> Preferences:
     """Checked: a theme that exists, keys that do not clash."""
     theme = settings.text("ui.theme")
     known = [*themes.NAMES, *BUILTIN_THEMES]

@@ -20,7 +20,7 @@ from imi_monitor.engine import Engine
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.ui.app import ImiApp
-from imi_monitor.ui.ending import shown
+from imi_monitor.ui.shutdown import run_app
 from tests.ui import agent_worlds, worlds
 from tests.ui.payloads import PAYLOADS
 from tests.ui.snapshot_kit import no_surroundings
@@ -48,7 +48,7 @@ def main(names: list[str]) -> int:
         asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, lambda: waiting and publish())
         yield cast(Engine, feed)
 
-    return shown(ImiApp(live, no_surroundings), crash.recorded)
+    return run_app(ImiApp(live, no_surroundings), crash.recorded)
 
 
 if __name__ == "__main__":

@@ -93,12 +93,12 @@ def settings(text: str) -> config.Settings:
 
 
 def test_preferences_from_the_config_file() -> None:
-    chosen = preferences.of(settings('[ui]\ntheme = "light"\nascii = true\nremember = false\n[ui.keymap]\nremove = "X"\n'),
-                            state_file="/x")  # fmt: skip
+    text = '[ui]\ntheme = "light"\nascii = true\nremember = false\n[ui.keymap]\nremove = "X"\n'
+    chosen = preferences.from_settings(settings(text), state_file="/x")
     assert (chosen.theme, chosen.ascii_only, chosen.state_file) == ("imi-light", True, "")
     assert chosen.keymap == {"remove": "X"}
-    assert preferences.of(settings("[ui]\ntheme = 'nord'\n"), state_file="/x").theme == "nord"
-    assert preferences.of(settings(""), state_file="/x").state_file == "/x"
+    assert preferences.from_settings(settings("[ui]\ntheme = 'nord'\n"), state_file="/x").theme == "nord"
+    assert preferences.from_settings(settings(""), state_file="/x").state_file == "/x"
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_preferences_from_the_config_file() -> None:
 )
 def test_settings_that_make_no_sense_are_refused_by_name(text: str, word: str) -> None:
     with pytest.raises(UsageError) as caught:
-        preferences.of(settings(text))
+        preferences.from_settings(settings(text))
     assert word in caught.value.sentence
 
 

@@ -15,11 +15,11 @@ from textual.geometry import Region
 from textual.pilot import Pilot
 
 from imi_monitor.ui.app import ImiApp
-from imi_monitor.ui.compositor import ChangedOnly, Pieces
+from imi_monitor.ui.compositor import ChangedCells, ChangedCellsCompositor
 from tests.ui import worlds
 from tests.ui.snapshot_kit import no_surroundings
 
-Play = Callable[[ImiApp, ChangedOnly], None]
+Play = Callable[[ImiApp, ChangedCellsCompositor], None]
 
 
 def painted(size: tuple[int, int], play: Play) -> None:
@@ -28,13 +28,13 @@ def painted(size: tuple[int, int], play: Play) -> None:
         async with app.run_test(size=size) as pilot:
             await pilot.pause(0.3)
             compositor = app.home._compositor
-            assert isinstance(compositor, ChangedOnly)
+            assert isinstance(compositor, ChangedCellsCompositor)
             play(app, compositor)
 
     asyncio.run(main())
 
 
-def update(compositor: ChangedOnly, changed: set[Region]) -> Pieces | ChopsUpdate:
+def update(compositor: ChangedCellsCompositor, changed: set[Region]) -> ChangedCells | ChopsUpdate:
     compositor._dirty_regions = set(changed)
     made = compositor.render_partial_update()
     assert made is not None and compositor.render_partial_update() is None, "nothing is left to paint"
@@ -59,13 +59,13 @@ def test_what_is_written_is_what_the_whole_screen_shows_there(size: tuple[int, i
         x, y = dice.randrange(region.width), dice.randrange(region.height)
         return Region(region.x + x, region.y + y, dice.randint(1, region.width - x), dice.randint(1, region.height - y))
 
-    def play(app: ImiApp, compositor: ChangedOnly) -> None:
+    def play(app: ImiApp, compositor: ChangedCellsCompositor) -> None:
         whole = [cells(strip) for strip in compositor.render_strips()]
         shown = [panel.lines.region for panel in app.panels if panel.display]
         for number in range(60):
             changed = {within(dice.choice(shown)) for _ in range(1 + number % 12)}
             made = update(compositor, changed)
-            assert isinstance(made, Pieces)
+            assert isinstance(made, ChangedCells)
             written = set()
             for x, y, strip in made.pieces:
                 assert cells(strip) == whole[y][x : x + strip.cell_length], (x, y)
@@ -78,27 +78,27 @@ def test_what_is_written_is_what_the_whole_screen_shows_there(size: tuple[int, i
 
 
 def test_what_reaches_over_an_edge_is_textuals() -> None:
-    def play(app: ImiApp, compositor: ChangedOnly) -> None:
+    def play(app: ImiApp, compositor: ChangedCellsCompositor) -> None:
         edge = app.panel(1).region.right
         over = Region(edge - 5, 5, 10, 2)
         assert isinstance(update(compositor, {over}), ChopsUpdate)
         assert isinstance(update(compositor, {over, Region(0, 0, 10, 1)}), ChopsUpdate)
-        assert isinstance(update(compositor, {Region(0, 0, 10, 1)}), Pieces)
+        assert isinstance(update(compositor, {Region(0, 0, 10, 1)}), ChangedCells)
 
     painted((140, 40), play)
 
 
 def test_a_line_of_what_is_painted_as_a_whole_is_not_painted_again() -> None:
-    def play(app: ImiApp, compositor: ChangedOnly) -> None:
+    def play(app: ImiApp, compositor: ChangedCellsCompositor) -> None:
         lines = app.panel(1).lines.region
         made = update(compositor, {lines, Region(lines.x + 3, lines.y + 1, 4, 1)})
-        assert isinstance(made, Pieces) and len(made.pieces) == lines.height
+        assert isinstance(made, ChangedCells) and len(made.pieces) == lines.height
 
     painted((140, 40), play)
 
 
 def test_only_who_changed_is_asked_and_only_for_that(monkeypatch: pytest.MonkeyPatch) -> None:
-    def play(app: ImiApp, compositor: ChangedOnly) -> None:
+    def play(app: ImiApp, compositor: ChangedCellsCompositor) -> None:
         asked: list[tuple[str, Region]] = []
 
         def ask(real: Callable[[Region], Any], name: str, crop: Region) -> Any:
@@ -128,10 +128,10 @@ def test_an_age_that_goes_on_is_a_few_cells(monkeypatch: pytest.MonkeyPatch) -> 
         app._timer.stop()  # type: ignore[union-attr]
         now = times.now()
         monkeypatch.setattr(times, "now", lambda: now + timedelta(hours=20))
-        written: list[Pieces] = []
-        real = ChangedOnly.render_partial_update
+        written: list[ChangedCells] = []
+        real = ChangedCellsCompositor.render_partial_update
         monkeypatch.setattr(
-            ChangedOnly, "render_partial_update", lambda self: written.append(real(self)) or written[-1]
+            ChangedCellsCompositor, "render_partial_update", lambda self: written.append(real(self)) or written[-1]
         )
         app._tick()
         await pilot.pause(0.3)

@@ -19,7 +19,7 @@ from imi_monitor.actions.context import Context
 from imi_monitor.model.errors import ImiError, Refused
 from imi_monitor.ui import command_log
 from imi_monitor.ui.app import ImiApp
-from imi_monitor.ui.dialog import ActionDialog
+from imi_monitor.ui.dialogs.action_dialog import ActionDialog
 from imi_monitor.ui.panels.worktrees import WorktreesPanel
 from tests.actions.forge import Forge
 from tests.helpers import Repo, imi

@@ -177,7 +177,7 @@ def test_the_header_says_what_it_counts_and_fits_every_width() -> None:
     held, lost = made.tree("feat-a", by="x", changed=3), made.tree("fix-b", by="y", how="dead")
     quiet = made.tree("feat-c", by="z", how="stale")
     facts = made.facts(held, lost, quiet, made.tree("main"), collisions=(made.conflict(held, lost),))
-    badges = header.Badges(paused=True, read_only=True, marked=2)
+    badges = header.HeaderBadges(paused=True, read_only=True, marked=2)
     line = header.line(facts, badges, 140, made.NOW).plain
     for words in (
         "app",

@@ -20,9 +20,9 @@ from imi_monitor.engine import Engine
 from imi_monitor.model import times
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.sources import glance
-from imi_monitor.ui.ahead import Ahead
 from imi_monitor.ui.app import ImiApp
-from imi_monitor.ui.home import HomeScreen
+from imi_monitor.ui.home_screen import HomeScreen
+from imi_monitor.ui.preload import Preload
 from imi_monitor.ui.widgets.lines import Lines
 from tests.helpers import Repo, imi
 from tests.ui import made, worlds
@@ -171,7 +171,7 @@ def replace_key(row: Any, number: int) -> Any:
 def test_ahead_gives_what_there_is_in_time_and_leaves_no_process(
     work: str, args: tuple[object, ...], given: object
 ) -> None:
-    asked: Ahead[object] = Ahead("tests.ui.ahead_work", work, *args)
+    asked: Preload[object] = Preload("tests.ui.preload_jobs", work, *args)
     assert asked.result(0.3 if work == "late" else 20) == given
     with pytest.raises(ChildProcessError):
         os.waitpid(asked._pid, 0)
@@ -180,13 +180,13 @@ def test_ahead_gives_what_there_is_in_time_and_leaves_no_process(
 def test_without_an_interpreter_nothing_is_known_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     for other in ("/nowhere/python", ""):
         monkeypatch.setattr("sys.executable", other)
-        assert Ahead("tests.ui.ahead_work", "nothing").result(20) is None
+        assert Preload("tests.ui.preload_jobs", "nothing").result(20) is None
 
 
 def test_the_first_picture_needs_nothing_that_is_installed(repo: Repo) -> None:
     """It is read by a process that looks for no installed packages, so as to be there in time."""
     repo.worktree("feat-a")
-    asked: Ahead[Snapshot] = Ahead(
+    asked: Preload[Snapshot] = Preload(
         "imi_monitor.sources.glance", "first_picture", paths.default_database(), [str(repo.path / ".git")]
     )
     found = asked.result(20)

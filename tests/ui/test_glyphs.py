@@ -31,12 +31,12 @@ def test_every_glyph_in_the_house_has_a_twin(path: Path) -> None:
 
 def test_text_from_outside_keeps_its_width() -> None:
     for text in ("plain", "日本", "naïve", "✓ ok", "👍"):
-        shown = glyphs.plain(text)
+        shown = glyphs.to_ascii(text)
         assert shown.isascii() and len(shown) == cell_len(text)
 
 
 def test_the_filter_changes_text_only() -> None:
-    made = glyphs.Plain().apply([Segment("╭─ ◆", None), Segment("a")], Color.parse("black"))
+    made = glyphs.AsciiFilter().apply([Segment("╭─ ◆", None), Segment("a")], Color.parse("black"))
     assert [segment.text for segment in made] == ["+- *", "a"]
 
 

@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 
 from imi_monitor.sources.status import StatusSource
 from imi_monitor.ui.app import ImiApp
-from imi_monitor.ui.menu import Menu
+from imi_monitor.ui.dialogs.menu import Menu
 from imi_monitor.ui.panels.worktrees import WorktreesPanel, group_of
 from imi_monitor.ui.preferences import Preferences
 from tests.helpers import Repo, imi

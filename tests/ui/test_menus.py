@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 
 from imi_monitor.ui import copying
 from imi_monitor.ui.app import ImiApp
-from imi_monitor.ui.menu import Entry, Menu, _found
+from imi_monitor.ui.dialogs.menu import Menu, MenuEntry, _found
 from tests.helpers import Repo
 from tests.ui import made
 from tests.ui.test_app import played, screen, until
@@ -190,8 +190,8 @@ def test_colours_are_shown_while_choosing_and_taken_back(repo: Repo) -> None:
 
 def test_searching_ranks_names_before_letters() -> None:
     entries = [
-        Entry("", "Heading"), Entry("s", "Some other thing"), Entry("one", "Sort", "the order"),
-        Entry("two", "Back", "not sorted"),
+        MenuEntry("", "Heading"), MenuEntry("s", "Some other thing"), MenuEntry("one", "Sort", "the order"),
+        MenuEntry("two", "Back", "not sorted"),
     ]  # fmt: skip
     assert [entry.value for entry in _found(entries, "sort")] == ["one", "two", "s"]
     assert [entry.value for entry in _found(entries, "soth")] == ["s"]

@@ -21,7 +21,7 @@ from imi_monitor.model.session import added
 from imi_monitor.model.snapshot import Key, Snapshot, Worktree
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import agent_cells, agent_filter, agent_line
-from imi_monitor.ui.asking import Asking, Stop
+from imi_monitor.ui.background_query import BackgroundQuery, ShouldStop
 from imi_monitor.ui.cells import MUTED
 from imi_monitor.ui.views.filtered import FILTER, FilteredView
 from imi_monitor.ui.views.of_agent import WAITING, OfAgentView
@@ -46,7 +46,7 @@ class AgentsView(FilteredView, OfAgentView):
     ]
 
     def on_mount(self) -> None:
-        self._asking: Asking[Group] = Asking(self, self._told)
+        self._asking: BackgroundQuery[Group] = BackgroundQuery(self, self._told)
         self._asked_at = -_EVERY
         self.query_one(Lines).focus()
 
@@ -103,7 +103,7 @@ class AgentsView(FilteredView, OfAgentView):
 
     # -- today ------------------------------------------------------------------------------------------------------
 
-    def _today(self, _stop: Stop) -> Group:
+    def _today(self, _stop: ShouldStop) -> Group:
         """What was done since midnight, in the repository that is shown, or in all that the registry knows."""
         repos = self.snapshot.repositories if self.snapshot is not None else ()
         with self.surroundings(None) as context:

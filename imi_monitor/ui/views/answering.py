@@ -8,7 +8,7 @@ from imi_monitor import actions
 from imi_monitor.actions.base import Request
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Key, Snapshot
-from imi_monitor.ui.asking import Stop
+from imi_monitor.ui.background_query import ShouldStop
 from imi_monitor.ui.views.base import Surroundings
 
 
@@ -21,7 +21,7 @@ def place(snapshot: Snapshot | None, key: Key | None) -> str | None:
 
 
 def answer(
-    surroundings: Surroundings, where: str | None, verb: str, values: dict[str, object], stop: Stop
+    surroundings: Surroundings, where: str | None, verb: str, values: dict[str, object], stop: ShouldStop
 ) -> dict[str, Any]:
     """What `imi VERB …` tells scripts. Only for actions that change nothing."""
     action = actions.find(verb)

@@ -16,7 +16,7 @@ from textual.widgets import Footer, Static
 
 from imi_monitor.actions.context import Context
 from imi_monitor.model.snapshot import Key, Snapshot, Worktree
-from imi_monitor.ui.asking import alive
+from imi_monitor.ui.background_query import is_alive
 
 Surroundings = Callable[[str | None], Context]
 """A context for the worktree at a path (None: where the dashboard was started). Use it as a context manager, in a thread."""
@@ -59,7 +59,7 @@ class View(Screen[None]):
     def take(self, snapshot: Snapshot, now: datetime) -> None:
         """Called by the app with every snapshot and every second."""
         self.snapshot = snapshot
-        if self.is_mounted and alive(self):  # `is_mounted` stays true while it is taken down
+        if self.is_mounted and is_alive(self):  # `is_mounted` stays true while it is taken down
             self.show(snapshot, now)
 
     def set_title(self, title: Content) -> None:

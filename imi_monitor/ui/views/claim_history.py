@@ -14,7 +14,7 @@ from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells
-from imi_monitor.ui.asking import Asking, Stop
+from imi_monitor.ui.background_query import BackgroundQuery, ShouldStop
 from imi_monitor.ui.views.answering import answer, place
 from imi_monitor.ui.views.base import View
 from imi_monitor.ui.views.queue import NARROW, waiting_rows
@@ -32,7 +32,7 @@ class ClaimHistoryView(View):
     needs_worktree = True
 
     def on_mount(self) -> None:
-        self._asking: Asking[dict[str, Any]] = Asking(self, self._told)
+        self._asking: BackgroundQuery[dict[str, Any]] = BackgroundQuery(self, self._told)
         self._mark: object = None
         self._grants: list[dict[str, Any]] | None = None
         self._waiting: list[dict[str, Any]] = []
@@ -51,7 +51,7 @@ class ClaimHistoryView(View):
             self._asking.ask(self._read)
         self._draw(now)
 
-    def _read(self, stop: Stop) -> dict[str, Any]:
+    def _read(self, stop: ShouldStop) -> dict[str, Any]:
         name = self.key.worktree if self.key else ""
         where = place(self.snapshot, self.key)
         told = answer(self.surroundings, where, "claims", {"history": name, "limit": _LIMIT}, stop)

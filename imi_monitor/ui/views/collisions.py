@@ -20,7 +20,7 @@ from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Collision, Key, Snapshot
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells
-from imi_monitor.ui.asking import Asking
+from imi_monitor.ui.background_query import BackgroundQuery
 from imi_monitor.ui.views.answering import answer, place
 from imi_monitor.ui.views.base import View
 from imi_monitor.ui.widgets.lines import Lines, Row
@@ -44,7 +44,7 @@ class CollisionsView(View):
     help = "which worktrees touch the same files, and in which lines they conflict"
 
     def on_mount(self) -> None:
-        self._asking: Asking[dict[str, Any]] = Asking(self, self._told, pause=0.15)
+        self._asking: BackgroundQuery[dict[str, Any]] = BackgroundQuery(self, self._told, pause=0.15)
         self._pairs: dict[tuple[str, str], Collision] = {}
         self._mark: object = None  # which pair the lines are of, and as of when
         self._lines: list[Row] = []

@@ -15,8 +15,8 @@ from imi_monitor.model import times
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells, command_log
-from imi_monitor.ui.asking import alive
-from imi_monitor.ui.command_log import Entry
+from imi_monitor.ui.background_query import is_alive
+from imi_monitor.ui.command_log import CommandLogEntry
 from imi_monitor.ui.views.base import View
 from imi_monitor.ui.widgets.lines import Lines, Row
 
@@ -53,11 +53,11 @@ class CommandsView(View):
         self._draw()
 
     @property
-    def _entries(self) -> tuple[Entry, ...]:
+    def _entries(self) -> tuple[CommandLogEntry, ...]:
         return command_log.of(self.app).entries()
 
     def _draw(self) -> None:
-        if not alive(self):
+        if not is_alive(self):
             return
         entries = self._entries
         lines = self.query_one(Lines)
@@ -69,7 +69,7 @@ class CommandsView(View):
         self._detail()
 
     @property
-    def _chosen(self) -> Entry | None:
+    def _chosen(self) -> CommandLogEntry | None:
         cursor = self.query_one(Lines).cursor
         return next((one for one in self._entries if str(one.number) == cursor), None)
 
@@ -97,7 +97,7 @@ class CommandsView(View):
         self.notify(f"copied: {safe(one.command, 200)}", markup=False)
 
 
-def line(one: Entry, width: int) -> Content:
+def line(one: CommandLogEntry, width: int) -> Content:
     """`14:02:09 ✓ done 0.3s  imi remove feat-api`."""
     moment = times.parse(one.at)
     clock = moment.astimezone().strftime("%H:%M:%S") if moment else "??:??:??"

@@ -21,7 +21,7 @@ from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.model.text import count, safe
 from imi_monitor.store.events import Event
 from imi_monitor.ui import cells
-from imi_monitor.ui.asking import Asking, Stop
+from imi_monitor.ui.background_query import BackgroundQuery, ShouldStop
 from imi_monitor.ui.views.filtered import FILTER, FilteredView
 from imi_monitor.ui.widgets.lines import Lines, Row
 
@@ -47,7 +47,7 @@ class EventsView(FilteredView):
     BINDINGS = [FILTER, Binding("f", "only_this", "Only the selected")]
 
     def on_mount(self) -> None:
-        self._asking: Asking[Page] = Asking(self, self._read)
+        self._asking: BackgroundQuery[Page] = BackgroundQuery(self, self._read)
         self._events: list[Event] = []
         self._begun = False
         self._exhausted = False  # there is nothing older, or no more is held
@@ -76,7 +76,7 @@ class EventsView(FilteredView):
         first = self._events[0].seq if self._events else None
         last = self._events[-1].seq if self._events else 0
 
-        def question(stop: Stop) -> Page:
+        def question(stop: ShouldStop) -> Page:
             with self.surroundings(None) as context:
                 newer = log.page(context, behind=last, limit=PAGE)
                 before = log.page(context, before=first, limit=PAGE) if older and first is not None else []

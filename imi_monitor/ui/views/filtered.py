@@ -7,7 +7,7 @@ from textual.binding import Binding
 from textual.widget import Widget
 from textual.widgets import Input
 
-from imi_monitor.ui.form import Line
+from imi_monitor.ui.dialogs.form import TextField
 from imi_monitor.ui.views.base import View
 from imi_monitor.ui.widgets.lines import Lines
 
@@ -19,7 +19,7 @@ class FilteredView(View):
 
     @staticmethod
     def filter_box(hint: str) -> Widget:
-        return Line(f"filter: {hint}", "view-filter")
+        return TextField(f"filter: {hint}", "view-filter")
 
     def filtered(self) -> None:
         """Other words are wanted now."""

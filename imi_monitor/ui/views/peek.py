@@ -28,7 +28,7 @@ from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.model.text import safe
 from imi_monitor.store import db, session_reading
 from imi_monitor.ui import agent_cells, cells
-from imi_monitor.ui.asking import Asking, Stop
+from imi_monitor.ui.background_query import BackgroundQuery, ShouldStop
 from imi_monitor.ui.cells import MUTED
 from imi_monitor.ui.views.explain import title
 from imi_monitor.ui.views.of_agent import OTHERS, WAITING, OfAgentView
@@ -80,7 +80,7 @@ class Peek(OfAgentView, ModalScreen[None]):
             yield Lines(id="peek", follow_end=True)
 
     def on_mount(self) -> None:
-        self._asking: Asking[Told] = Asking(self, self._told)
+        self._asking: BackgroundQuery[Told] = BackgroundQuery(self, self._told)
         self._lines: dict[str, Line] = {}
         self._cursor = 0
         self._kept: bool | None = None  # whether the registry knows the session; None: not asked yet
@@ -108,7 +108,7 @@ class Peek(OfAgentView, ModalScreen[None]):
         if agent is None or self._asking.busy:
             return
 
-        def question(_stop: Stop) -> Told:
+        def question(_stop: ShouldStop) -> Told:
             with self.surroundings(None) as context:
                 return db.reading(context.connection, read, agent, behind)
 

@@ -14,7 +14,7 @@ from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells
-from imi_monitor.ui.asking import Asking
+from imi_monitor.ui.background_query import BackgroundQuery
 from imi_monitor.ui.views.answering import answer
 from imi_monitor.ui.views.base import View
 from imi_monitor.ui.widgets.lines import Lines, Row
@@ -29,7 +29,7 @@ class QueueView(View):
     help = "everybody who waits for a worktree, and who has it"
 
     def on_mount(self) -> None:
-        self._asking: Asking[dict[str, Any]] = Asking(self, self._told)
+        self._asking: BackgroundQuery[dict[str, Any]] = BackgroundQuery(self, self._told)
         self._mark: object = None
         self._line: list[dict[str, Any]] | None = None
         self._failed: str | None = None

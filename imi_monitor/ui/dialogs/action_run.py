@@ -11,29 +11,29 @@ from imi_monitor.actions.base import Action, Outcome, Request
 from imi_monitor.actions.context import Context
 from imi_monitor.model.errors import ImiError, Refused, UsageError
 from imi_monitor.ui import command_log
-from imi_monitor.ui.asking import unexpected
+from imi_monitor.ui.background_query import unexpected_error
 from imi_monitor.ui.command_log import CommandLog
 
-Surroundings = Callable[[], Context]
+OpenContext = Callable[[], Context]
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ActionTarget:
     """One worktree to act on; None is an act on no worktree in particular."""
 
     name: str | None
-    surroundings: Surroundings
+    surroundings: OpenContext
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class TargetResult:
     """What became of one of them."""
 
-    target: Target
+    target: ActionTarget
     result: Outcome | ImiError
 
 
-class Act:
+class ActionRun:
     """Runs in a thread. `progress` is called from there; `cancel` may be called from anywhere."""
 
     def __init__(self, action: Action, log: CommandLog, progress: Callable[[str], None]) -> None:
@@ -49,19 +49,19 @@ class Act:
     def cancelled(self) -> bool:
         return self._stop.is_set()
 
-    def run(self, targets: Sequence[Target], values: dict[str, object]) -> list[Done]:
+    def run(self, targets: Sequence[ActionTarget], values: dict[str, object]) -> list[TargetResult]:
         """Each in turn; once cancelled, those not begun are left alone."""
-        done: list[Done] = []
+        done: list[TargetResult] = []
         for target in targets:
             if self.cancelled and done:
-                done.append(Done(target, ImiError("not begun: it was cancelled before", code="cancelled")))
+                done.append(TargetResult(target, ImiError("not begun: it was cancelled before", code="cancelled")))
                 continue
             if len(targets) > 1:
                 self._progress(f"{len(done) + 1} of {len(targets)}: {target.name}")
-            done.append(Done(target, self._one(target, values)))
+            done.append(TargetResult(target, self._one(target, values)))
         return done
 
-    def _one(self, target: Target, values: dict[str, object]) -> Outcome | ImiError:
+    def _one(self, target: ActionTarget, values: dict[str, object]) -> Outcome | ImiError:
         try:
             with target.surroundings() as context:
                 context.progress, context.watched, context.cancelled = self._progress, True, self._stop.is_set
@@ -69,9 +69,9 @@ class Act:
         except ImiError as error:
             return error
         except Exception as error:  # noqa: BLE001  it becomes a sentence in the dialog
-            return unexpected(error)
+            return unexpected_error(error)
 
-    def _request(self, target: Target, values: dict[str, object]) -> Request:
+    def _request(self, target: ActionTarget, values: dict[str, object]) -> Request:
         named = {} if target.name is None else {"name": target.name}
         return Request(self._action.words[0], {**values, **named})
 
@@ -83,8 +83,8 @@ class Act:
             settled = self._settle(context)
             outcome = self._action.run(context, request)
         except Exception as error:
-            known = error if isinstance(error, ImiError) else unexpected(error)
-            self._log.end(number, ended(known), [known.sentence, *known.details])
+            known = error if isinstance(error, ImiError) else unexpected_error(error)
+            self._log.end(number, log_state(known), [known.sentence, *known.details])
             raise
         outcome.lines[:0] = settled
         self._log.end(number, command_log.DONE, [*outcome.lines, *(f"warning: {one}" for one in outcome.warnings)])
@@ -99,7 +99,7 @@ class Act:
         return recovery.recover(context)
 
 
-def ended(error: ImiError) -> str:
+def log_state(error: ImiError) -> str:
     if error.code == "cancelled":
         return command_log.CANCELLED
     return command_log.REFUSED if isinstance(error, (Refused, UsageError)) else command_log.FAILED

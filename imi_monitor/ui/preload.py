@@ -19,10 +19,12 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _CHUNK = 1 << 20
-_PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from imi_monitor.ui import ahead; ahead.answer(sys.argv[2])"
+_PROGRAM = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from imi_monitor.ui import preload; preload.answer(sys.argv[2])"
+)
 
 
-class Ahead(Generic[T]):
+class Preload(Generic[T]):
     """`function` of `module` runs from now on. Both are names: loading it is a part of the work."""
 
     def __init__(self, module: str, function: str, *args: object) -> None:

@@ -27,7 +27,7 @@ _AROUND = 6  # border, padding, scroll bar
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class MenuEntry:
     """One thing to choose; `value` is what the caller gets. An entry without a value is a heading or a remark."""
 
     value: str
@@ -37,7 +37,7 @@ class Entry:
     why_not: str = ""
 
 
-class Search(Input):
+class MenuSearch(Input):
     """What is searched for. While it is empty, `?` is not text but closes the help that it opened."""
 
     def check_consume_key(self, key: str, character: str | None = None) -> bool:
@@ -59,7 +59,7 @@ class Menu(ModalScreen[str | None]):
     def __init__(
         self,
         title: str,
-        entries: Sequence[Entry],
+        entries: Sequence[MenuEntry],
         *,
         search: bool = True,
         at: str = "",
@@ -80,7 +80,7 @@ class Menu(ModalScreen[str | None]):
         with Vertical(classes="menu"):
             yield Static(Content(self._title), classes="menu-title")
             if self._search:
-                yield Search(placeholder="type to search, ⏎ does it", classes="menu-search", compact=True)
+                yield MenuSearch(placeholder="type to search, ⏎ does it", classes="menu-search", compact=True)
             yield Lines(id="menu-lines")
             yield Static(classes="menu-whole")
 
@@ -118,7 +118,7 @@ class Menu(ModalScreen[str | None]):
             self.lines.select(first)
         self._explain()
 
-    def _line(self, entry: Entry) -> Content:
+    def _line(self, entry: MenuEntry) -> Content:
         if not entry.value and not entry.key:
             return Content.styled(entry.label, "bold $primary")
         off = bool(entry.why_not)
@@ -131,7 +131,7 @@ class Menu(ModalScreen[str | None]):
         ]
         return Content("").join(parts)
 
-    def _entry(self, value: str | None) -> Entry | None:
+    def _entry(self, value: str | None) -> MenuEntry | None:
         return next((entry for entry in self._entries if entry.value and entry.value == value), None)
 
     @on(Input.Changed)
@@ -196,11 +196,11 @@ class Menu(ModalScreen[str | None]):
         self.dismiss(None)
 
 
-def _found(entries: Sequence[Entry], wanted: str) -> list[Entry]:
+def _found(entries: Sequence[MenuEntry], wanted: str) -> list[MenuEntry]:
     """Best first: by name, then by what it does; without a search everything, with its headings."""
     if not wanted.strip():
         return list(entries)
-    ranked: list[tuple[int, int, Entry]] = []
+    ranked: list[tuple[int, int, MenuEntry]] = []
     for place, entry in enumerate(entries):
         if entry.value:
             rank = _rank(entry, wanted.strip())
@@ -209,7 +209,7 @@ def _found(entries: Sequence[Entry], wanted: str) -> list[Entry]:
     return [entry for _, _, entry in sorted(ranked, key=lambda one: one[:2])]
 
 
-def _rank(entry: Entry, wanted: str) -> int | None:
+def _rank(entry: MenuEntry, wanted: str) -> int | None:
     if wanted == entry.key:
         return -1
     by_label = fuzzy.match(wanted, entry.label)

@@ -3,13 +3,15 @@
 No dialog knows more than its action. What would happen is looked up while somebody reads and types; a refusal stays on the
 screen with all its reasons; where it can be gone past, what does so appears, and what is dangerous wants the name typed.
 While it works it shows how far it is: esc asks it to stop, a second esc leaves it alone.
+
+From a key to an action's dialog: about what it is, one worktree or all that are marked, and in which repository.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -21,11 +23,14 @@ from textual.widgets import Button, Input, Static
 
 from imi_monitor.actions.base import Action, Foresight, Outcome, Request, kinds
 from imi_monitor.model.errors import ImiError
+from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.text import count, safe
-from imi_monitor.ui import command_log, telling
-from imi_monitor.ui.acting import Act, Done, Surroundings, Target
-from imi_monitor.ui.asking import Asking, Stop, alive, attempt
-from imi_monitor.ui.form import Form, Line, fields
+from imi_monitor.ui import command_log
+from imi_monitor.ui.background_query import BackgroundQuery, ShouldStop, is_alive, run_query
+from imi_monitor.ui.commands import takes_worktree
+from imi_monitor.ui.dialogs import dialog_text
+from imi_monitor.ui.dialogs.action_run import ActionRun, ActionTarget, OpenContext, TargetResult
+from imi_monitor.ui.dialogs.form import Form, TextField, fields
 
 PAUSE = 0.25  # seconds without a key before it is looked what would happen
 _PROGRESS_SHOWN = 6
@@ -33,7 +38,7 @@ _LONGEST_LABEL = 14  # of a button
 _FRAME, _OVERRIDE = 8, 2  # lines that border, title and buttons take, and the line to type a name into
 
 
-class _Button(Button):
+class _SteadyButton(Button):
     """Textual's takes no second press while it shows the first: whoever cancels and tries again at once was ignored."""
 
     def on_mount(self) -> None:
@@ -60,18 +65,18 @@ class ActionDialog(ModalScreen[Outcome | None]):
         self,
         action: Action,
         values: dict[str, object],
-        surroundings: Surroundings,
-        names: Sequence[str | tuple[str, Surroundings]] = (),
+        surroundings: OpenContext,
+        names: Sequence[str | tuple[str, OpenContext]] = (),
     ) -> None:
         super().__init__()
         self._action = action
         self._values = values
         self._targets = _targets(action, values, surroundings, names)
-        self._act: Act | None = None
+        self._act: ActionRun | None = None
         self._begun = 0.0
         self._progress: list[str] = []
         self._outcome: Outcome | None = None  # of several: shown before it is given
-        self._asking: Asking[list[Foresight]] = Asking(self, self._foreseen, pause=PAUSE)
+        self._asking: BackgroundQuery[list[Foresight]] = BackgroundQuery(self, self._foreseen, pause=PAUSE)
         self._overriding: dict[str, object] = {}
         self._looked: dict[str, object] | None = None  # the values that what is said is about
 
@@ -81,13 +86,13 @@ class ActionDialog(ModalScreen[Outcome | None]):
         with Vertical(classes="dialog" + (" -dangerous" if self._action.dangerous else "")):
             yield Static(self._title(), classes="title")
             with VerticalScroll(classes="lines", can_focus=False):
-                yield Static(telling.purpose(self._action.help), classes="help")
+                yield Static(dialog_text.purpose(self._action.help), classes="help")
                 yield Form(fields(self._action, self._given))
-                yield Static(telling.looking(), id="said")
-            yield Line(f"type {self._name_shown} to do it all the same", "override")
+                yield Static(dialog_text.checking(), id="said")
+            yield TextField(f"type {self._name_shown} to do it all the same", "override")
             with Horizontal(classes="buttons"):
-                yield _Button(Content("Leave"), id="leave", compact=True)
-                yield _Button(
+                yield _SteadyButton(Content("Leave"), id="leave", compact=True)
+                yield _SteadyButton(
                     Content(self._act_label),
                     id="act",
                     variant="error" if self._action.dangerous else "primary",
@@ -142,11 +147,11 @@ class ActionDialog(ModalScreen[Outcome | None]):
     async def _offer_choices(self) -> None:
         for field in self.form.asked:
             if field.chosen:
-                found = await asyncio.to_thread(attempt, lambda _: self._choices(field.name), lambda: False)  # noqa: B023
-                if not alive(self):
+                found = await asyncio.to_thread(run_query, lambda _: self._choices(field.name), lambda: False)  # noqa: B023
+                if not is_alive(self):
                     return
                 if isinstance(found, ImiError):
-                    self._say(telling.refusal(found))
+                    self._say(dialog_text.refusal(found))
                 else:
                     self.form.offer(field.name, found)
 
@@ -165,31 +170,31 @@ class ActionDialog(ModalScreen[Outcome | None]):
         if missing is not None:
             self._looked = None
             self._asking.drop()
-            self._say(telling.missing(missing.name))
+            self._say(dialog_text.missing(missing.name))
             return
         try:
             values = {**self._values, **self.form.values()}
         except ImiError as error:
             self._looked = None
             self._asking.drop()
-            self._say(telling.refusal(error))
+            self._say(dialog_text.refusal(error))
             return
         if values == self._looked:
             return  # a field only said that it is there: what is on the screen, an act's refusal perhaps, stands
         self._looked = values
-        self._say(telling.looking())
+        self._say(dialog_text.checking())
         self._asking.ask(lambda stop: self._foresee(values, stop))
 
-    def _foresee(self, values: dict[str, object], stop: Stop) -> list[Foresight]:
+    def _foresee(self, values: dict[str, object], stop: ShouldStop) -> list[Foresight]:
         found = []
         for target in self._targets:
             if stop():
                 break
-            answer = attempt(lambda _: self._foresee_one(target, dict(values), stop), stop)  # noqa: B023
+            answer = run_query(lambda _: self._foresee_one(target, dict(values), stop), stop)  # noqa: B023
             found.append(Foresight([], answer) if isinstance(answer, ImiError) else answer)
         return found
 
-    def _foresee_one(self, target: Target, values: dict[str, object], stop: Stop) -> Foresight:
+    def _foresee_one(self, target: ActionTarget, values: dict[str, object], stop: ShouldStop) -> Foresight:
         with target.surroundings() as context:
             context.cancelled = stop
             named = {} if target.name is None else {"name": target.name}
@@ -202,10 +207,10 @@ class ActionDialog(ModalScreen[Outcome | None]):
             self._refused(answer)
         elif len(self._targets) == 1:
             foresight = answer[0]
-            self._say(telling.foresight(foresight))
+            self._say(dialog_text.foresight(foresight))
             self._answer(foresight.refusal)
         else:
-            self._say(telling.several([target.name for target in self._targets], answer))
+            self._say(dialog_text.foresight_of_many([target.name for target in self._targets], answer))
             for foresight in answer:
                 self.form.answer(kinds(foresight.refusal))
 
@@ -232,7 +237,7 @@ class ActionDialog(ModalScreen[Outcome | None]):
         try:
             values = {**self._values, **self.form.values()}
         except ImiError as error:
-            self._say(telling.refusal(error))
+            self._say(dialog_text.refusal(error))
             return
         override = self.query_one("#override", Input)
         if override.visible and override.value.strip() == self._targets[0].name:
@@ -241,7 +246,7 @@ class ActionDialog(ModalScreen[Outcome | None]):
 
     @work(exit_on_error=False)
     async def _run(self, values: dict[str, object]) -> None:
-        act = self._act = Act(self._action, command_log.of(self.app), self._told)
+        act = self._act = ActionRun(self._action, command_log.of(self.app), self._told)
         self._asking.drop()
         self._begun, self._progress = time.monotonic(), []
         self._working(True)
@@ -251,11 +256,11 @@ class ActionDialog(ModalScreen[Outcome | None]):
         finally:
             ticking.stop()
             self._act = None
-        if alive(self):
+        if is_alive(self):
             self._working(False)
             self._ended(done)
 
-    def _ended(self, done: list[Done]) -> None:
+    def _ended(self, done: list[TargetResult]) -> None:
         if len(done) > 1:
             self._show_results(done)
         elif isinstance(done[0].result, ImiError):
@@ -264,15 +269,15 @@ class ActionDialog(ModalScreen[Outcome | None]):
             self.dismiss(done[0].result)
 
     def _refused(self, error: ImiError) -> None:
-        self._say(telling.refusal(error))
+        self._say(dialog_text.refusal(error))
         self.call_after_refresh(self.query_one("#said").scroll_visible, top=True, animate=False)
         if len(self._targets) == 1:
             self._answer(error)
 
-    def _show_results(self, done: list[Done]) -> None:
+    def _show_results(self, done: list[TargetResult]) -> None:
         """What became of each stays until it was read; then the whole is given."""
-        self._outcome = _together(done)
-        self._say(telling.results(done))
+        self._outcome = _combined_outcome(done)
+        self._say(dialog_text.results(done))
         self.form.display = False
         self.query_one("#act").display = False
         leave = self.query_one("#leave", Button)
@@ -303,7 +308,9 @@ class ActionDialog(ModalScreen[Outcome | None]):
 
     def _show_progress(self) -> None:
         if self._act is not None:
-            self._say(telling.progress(self._progress, time.monotonic() - self._begun, cancelled=self._act.cancelled))
+            self._say(
+                dialog_text.progress(self._progress, time.monotonic() - self._begun, cancelled=self._act.cancelled)
+            )
 
     # -- leaving ----------------------------------------------------------------------------------------------------
 
@@ -321,25 +328,22 @@ class ActionDialog(ModalScreen[Outcome | None]):
             self._act.cancel()
 
     def _say(self, content: Content) -> None:
-        if alive(self):
+        if is_alive(self):
             self.query_one("#said", Static).update(content)
 
 
 def _targets(
-    action: Action,
-    values: dict[str, object],
-    surroundings: Surroundings,
-    names: Sequence[str | tuple[str, Surroundings]],
-) -> list[Target]:
+    action: Action, values: dict[str, object], surroundings: OpenContext, names: Sequence[str | tuple[str, OpenContext]]
+) -> list[ActionTarget]:
     """The worktrees to act on; an action that takes no worktree's name acts once, however many are marked."""
     takes = action.arguments[:1] and action.arguments[0].name == "name" and not action.makes_new
     given = values.get("name")
     if takes and names:
-        return [Target(one, surroundings) if isinstance(one, str) else Target(*one) for one in names]
-    return [Target(given if takes and isinstance(given, str) else None, surroundings)]
+        return [ActionTarget(one, surroundings) if isinstance(one, str) else ActionTarget(*one) for one in names]
+    return [ActionTarget(given if takes and isinstance(given, str) else None, surroundings)]
 
 
-def _together(done: list[Done]) -> Outcome:
+def _combined_outcome(done: list[TargetResult]) -> Outcome:
     """Several outcomes as one: the front end shows its lines, scripts and tests its data."""
     lines, warnings, results = [], [], []
     for one in done:
@@ -353,18 +357,12 @@ def _together(done: list[Done]) -> Outcome:
     )
 
 
-class Message(ModalScreen[None]):
-    """Something to read; any key closes it."""
-
-    BINDINGS = [("escape,enter,q,question_mark", "dismiss", "Close")]
-
-    def __init__(self, title: str, lines: list[Content]) -> None:
-        super().__init__()
-        self._title = title
-        self._lines = lines
-
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog"):
-            yield Static(Content(self._title), classes="title")
-            with VerticalScroll(classes="lines"):
-                yield Static(Content("\n").join(self._lines))
+def dialog_for(action: Action, trees: Sequence[Worktree], at: Callable[[Worktree | None], OpenContext]) -> ActionDialog:
+    """The dialog about all of them."""
+    first = trees[0] if trees else None
+    if not takes_worktree(action):
+        return ActionDialog(action, {}, at(first))
+    if len(trees) == 1 and first is not None:
+        return ActionDialog(action, {"name": first.key.worktree}, at(first))
+    # with each name where it is to be looked up: two repositories may have a worktree of the same name
+    return ActionDialog(action, {}, at(first), names=[(tree.key.worktree, at(tree)) for tree in trees])

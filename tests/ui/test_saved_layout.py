@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from imi_monitor import paths
-from imi_monitor.ui import remembered
-from imi_monitor.ui.remembered import Remembered
+from imi_monitor.ui import saved_layout
+from imi_monitor.ui.saved_layout import SavedLayout
 
-FULL = Remembered("dirty", True, "owner", ("human",), "is:dirty", "imi-light", 4, True, 2.0)
+FULL = SavedLayout("dirty", True, "owner", ("human",), "is:dirty", "imi-light", 4, True, 2.0)
 
 
 def test_there_and_back(tmp_path: Path) -> None:
     path = str(tmp_path / "deep" / "x.json")
-    assert remembered.load(path) == Remembered()
-    remembered.save(path, FULL)
-    assert remembered.load(path) == FULL
+    assert saved_layout.load(path) == SavedLayout()
+    saved_layout.save(path, FULL)
+    assert saved_layout.load(path) == FULL
     assert os.listdir(tmp_path / "deep") == ["x.json"], "nothing is left beside it"
 
 
@@ -26,29 +26,29 @@ def test_there_and_back(tmp_path: Path) -> None:
 def test_a_file_that_makes_no_sense_is_as_if_new(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.json"
     path.write_bytes(content)
-    assert remembered.load(str(path)) == Remembered()
+    assert saved_layout.load(str(path)) == SavedLayout()
 
 
 def test_only_what_makes_no_sense_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text('{"sort": 3, "filter": "x", "folded": [1], "detail": true, "interval": 2, "new": "later version"}')
-    assert remembered.load(str(path)) == Remembered(filter="x", interval=2.0)
+    assert saved_layout.load(str(path)) == SavedLayout(filter="x", interval=2.0)
 
 
 def test_one_file_for_each_set_of_repositories() -> None:
-    names = {remembered.file_for(dirs) for dirs in (None, ["/a"], ["/b"], ["/a", "/b"])}
+    names = {saved_layout.path_for(dirs) for dirs in (None, ["/a"], ["/b"], ["/a", "/b"])}
     assert len(names) == 4 and all(name.startswith(paths.state_dir()) for name in names)
-    assert remembered.file_for(["/a", "/b"]) == remembered.file_for(["/b", "/a"])
+    assert saved_layout.path_for(["/a", "/b"]) == saved_layout.path_for(["/b", "/a"])
 
 
 def test_a_full_disk_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = str(tmp_path / "deep" / "x.json")
-    remembered.save(path, FULL)
+    saved_layout.save(path, FULL)
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("json.dump", full)
     with pytest.raises(OSError, match="No space"):
-        remembered.save(path, Remembered())
-    assert remembered.load(path) == FULL and os.listdir(tmp_path / "deep") == ["x.json"]
+        saved_layout.save(path, SavedLayout())
+    assert saved_layout.load(path) == FULL and os.listdir(tmp_path / "deep") == ["x.json"]

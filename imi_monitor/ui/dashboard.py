@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 
-from imi_monitor.ui.ahead import Ahead
+from imi_monitor.ui.preload import Preload
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from imi_monitor.config import Settings
     from imi_monitor.engine import Engine
     from imi_monitor.model.snapshot import Snapshot
-    from imi_monitor.ui.ending import Recorded
+    from imi_monitor.ui.shutdown import RecordError
 
 PATIENCE = 0.25  # seconds that the first picture waits for a disk; later than that, worktrees come when they come
 
@@ -28,18 +28,18 @@ def run(
     common_dirs: list[str] | None,
     *,
     settings: Settings,
-    recorded: Recorded,
+    recorded: RecordError,
     read_only: bool = False,
     ascii_only: bool = False,
 ) -> int:
     """Until the person quits; gives the exit status. `recorded` puts an error into the log and says so in a sentence."""
     gc.disable()  # until the first picture: what is loaded now stays, and looking through it again and again takes 10 ms
-    ahead: Ahead[Snapshot] = Ahead("imi_monitor.sources.glance", "first_picture", database, common_dirs)
-    from imi_monitor.ui import preferences, remembered
+    ahead: Preload[Snapshot] = Preload("imi_monitor.sources.glance", "first_picture", database, common_dirs)
+    from imi_monitor.ui import preferences, saved_layout
     from imi_monitor.ui.app import ImiApp
-    from imi_monitor.ui.ending import shown
+    from imi_monitor.ui.shutdown import run_app
 
-    chosen = preferences.of(settings, ascii_only=ascii_only, state_file=remembered.file_for(common_dirs))
+    chosen = preferences.from_settings(settings, ascii_only=ascii_only, state_file=saved_layout.path_for(common_dirs))
     first = ahead.result(PATIENCE)
 
     def live() -> AbstractAsyncContextManager[Engine]:
@@ -54,7 +54,7 @@ def run(
 
     app = ImiApp(live, surroundings, read_only=read_only, preferences=chosen, first=first)
     app.painted = _collect_again
-    return shown(app, recorded)
+    return run_app(app, recorded)
 
 
 def _collect_again() -> None:

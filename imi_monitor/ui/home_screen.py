@@ -21,7 +21,7 @@ from textual.widgets import Input
 
 from imi_monitor.model.snapshot import Key, Snapshot, Worktree
 from imi_monitor.ui.commands import Command
-from imi_monitor.ui.compositor import ChangedOnly
+from imi_monitor.ui.compositor import ChangedCellsCompositor
 from imi_monitor.ui.facts import Facts
 from imi_monitor.ui.filtering import Filter
 from imi_monitor.ui.guarded import GuardedApp
@@ -31,7 +31,7 @@ from imi_monitor.ui.panels.base import FOREVER, TABS
 from imi_monitor.ui.panels.changes import ChangesPanel
 from imi_monitor.ui.panels.events import EventsPanel
 from imi_monitor.ui.panels.worktrees import WorktreesPanel, group_of, key_of
-from imi_monitor.ui.remembered import Remembered
+from imi_monitor.ui.saved_layout import SavedLayout
 from imi_monitor.ui.widgets.lines import Lines
 
 TYPE_CHECKING = False
@@ -57,7 +57,7 @@ class HomeScreen(Screen[None]):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._compositor = ChangedOnly()
+        self._compositor = ChangedCellsCompositor()
 
     @property
     def _update_timer(self) -> Timer:
@@ -321,7 +321,7 @@ class Home(GuardedApp):
         self._draw()
         self._remember()
 
-    def _restore(self, known: Remembered) -> None:
+    def _restore(self, known: SavedLayout) -> None:
         """As the person left it; what is not known any more is as if new."""
         sort = known.sort if known.sort in SORTS else "attention"
         group = known.group if known.group in GROUPS else "none"

@@ -16,7 +16,7 @@ _MOST_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class SavedLayout:
     """Plain values only: this is what the file holds."""
 
     sort: str = "attention"
@@ -30,7 +30,7 @@ class Remembered:
     interval: float = 0.0  # 0: the configured one
 
 
-def file_for(common_dirs: Sequence[str] | None) -> str:
+def path_for(common_dirs: Sequence[str] | None) -> str:
     """One file for each set of repositories that is looked at together."""
     scope = "\0".join(sorted(common_dirs)) if common_dirs else "everything"
     whole = os.fsencode(scope)
@@ -40,7 +40,7 @@ def file_for(common_dirs: Sequence[str] | None) -> str:
     return os.path.join(paths.state_dir(), "dashboard", f"{name}.json")
 
 
-def load(path: str) -> Remembered:
+def load(path: str) -> SavedLayout:
     """What was remembered; what is not there or makes no sense is as if new."""
     try:
         with open(path, "rb") as file:
@@ -49,14 +49,14 @@ def load(path: str) -> Remembered:
 
         content = json.loads(text)
     except (OSError, ValueError, RecursionError):
-        return Remembered()
-    return _read(content) if isinstance(content, dict) else Remembered()
+        return SavedLayout()
+    return _read(content) if isinstance(content, dict) else SavedLayout()
 
 
-def _read(content: dict[str, Any]) -> Remembered:
-    fresh = Remembered()
+def _read(content: dict[str, Any]) -> SavedLayout:
+    fresh = SavedLayout()
     sound: dict[str, Any] = {}
-    for field in fields(Remembered):
+    for field in fields(SavedLayout):
         value, wanted = content.get(field.name), type(getattr(fresh, field.name))
         if wanted is tuple and isinstance(value, list) and all(isinstance(item, str) for item in value):
             sound[field.name] = tuple(value)
@@ -67,7 +67,7 @@ def _read(content: dict[str, Any]) -> Remembered:
     return replace(fresh, **sound)
 
 
-def save(path: str, what: Remembered) -> None:
+def save(path: str, what: SavedLayout) -> None:
     """Whole or not at all; raises OSError when the disk does not want to."""
     import json
 

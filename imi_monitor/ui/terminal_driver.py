@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _HALF_A_KEY = 0.02  # seconds between two looks whether the rest of a sequence still comes
 
 
-class Tolerant:
+class DroppingStream:
     """A stream to a terminal that may go away: from then on everything written is dropped, and `gone` was called once."""
 
     def __init__(self, stream: IO[str], gone: Callable[[], None]) -> None:
@@ -65,7 +65,7 @@ class TerminalDriver(LinuxDriver):
         self, app: App[Any], *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None
     ) -> None:
         super().__init__(app, debug=debug, mouse=mouse, size=size)
-        self._file = cast("Any", Tolerant(cast("IO[str]", self._file), self._vanished))
+        self._file = cast("Any", DroppingStream(cast("IO[str]", self._file), self._vanished))
         self._attributes: list[Any] | None = None
         self._shown = False
         self._ended = threading.Event()
@@ -150,7 +150,7 @@ class TerminalDriver(LinuxDriver):
 
     def _vanished(self) -> None:
         self._ended.set()
-        end(self._app, signal.SIGHUP)
+        exit_from_signal(self._app, signal.SIGHUP)
 
     # -- what is typed ----------------------------------------------------------------------------------------------
 
@@ -191,7 +191,7 @@ def _nothing(_number: int, _frame: FrameType | None) -> None:
     """A signal that only wakes."""
 
 
-def end(app: App[Any], number: int) -> bool:
+def exit_from_signal(app: App[Any], number: int) -> bool:
     """Let the app end from any thread or signal handler; the status is the one a shell gives for that signal."""
     loop = app._loop
     if loop is None or loop.is_closed():
@@ -200,12 +200,12 @@ def end(app: App[Any], number: int) -> bool:
     return True
 
 
-def end_on_signals(app: App[Any], hurry: Callable[[int], None]) -> None:
+def handle_signals(app: App[Any], hurry: Callable[[int], None]) -> None:
     """Ended from outside: as tidy as by a key. `hurry(status)` sees to it that it does not take long."""
 
     def told(number: int, _frame: FrameType | None) -> None:
         hurry(128 + number)
-        if not end(app, number):
+        if not exit_from_signal(app, number):
             raise SystemExit(128 + number)  # it does not run yet, or no more
 
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):

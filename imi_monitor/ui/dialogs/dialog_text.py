@@ -10,14 +10,14 @@ from imi_monitor.actions.base import Foresight
 from imi_monitor.model import times
 from imi_monitor.model.errors import ImiError, UsageError
 from imi_monitor.model.text import count, safe
-from imi_monitor.ui.acting import Done
 from imi_monitor.ui.cells import MUTED
+from imi_monitor.ui.dialogs.action_run import TargetResult
 
 _MOST_LINES = 200
 _LONGEST = 600
 
 
-def looking() -> Content:
+def checking() -> Content:
     return Content.styled("looking…", MUTED)
 
 
@@ -43,7 +43,7 @@ def refusal(error: ImiError) -> Content:
     return _joined([Content.styled(f"✗ {_line(error.sentence)}", style), *map(Content, map(_line, error.details))])
 
 
-def several(names: Sequence[str | None], seen: Sequence[Foresight]) -> Content:
+def foresight_of_many(names: Sequence[str | None], seen: Sequence[Foresight]) -> Content:
     """One line for each that can be done, more for each that cannot."""
     possible = sum(one.refusal is None for one in seen)
     lines = [Content.styled(f"{possible} of {len(names)} can be done" if possible < len(names) else "", "$warning")]
@@ -57,7 +57,7 @@ def several(names: Sequence[str | None], seen: Sequence[Foresight]) -> Content:
     return _joined(lines if lines[0].plain else lines[1:])
 
 
-def results(done: Sequence[Done]) -> Content:
+def results(done: Sequence[TargetResult]) -> Content:
     """What became of each."""
     failed = sum(isinstance(one.result, ImiError) for one in done)
     lines = [Content.styled(f"{len(done) - failed} done, {failed} not" if failed else f"all {len(done)} done", "bold")]

@@ -24,7 +24,7 @@ from imi_monitor.ui.widgets.tick import Tick
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class FormField:
     """One thing to be asked."""
 
     name: str
@@ -37,20 +37,20 @@ class Field:
     goes_with: tuple[str, ...] = ()
 
 
-def fields(action: Action, given: dict[str, object]) -> list[Field]:
+def fields(action: Action, given: dict[str, object]) -> list[FormField]:
     """What the action wants to know and was not told yet."""
     asked = [_of_argument(action, one) for one in action.arguments if not one.optional and not one.rest]
     options = {one.name: one for one in action.options}
     return [one for one in [*asked, *(_of_option(options[name]) for name in action.asks)] if one.name not in given]
 
 
-def _of_argument(action: Action, argument: Argument) -> Field:
+def _of_argument(action: Action, argument: Argument) -> FormField:
     chosen = type(action).choices is not Action.choices and argument.name == "type"
-    return Field(argument.name, argument.help, required=True, chosen=chosen)
+    return FormField(argument.name, argument.help, required=True, chosen=chosen)
 
 
-def _of_option(option: Option) -> Field:
-    return Field(
+def _of_option(option: Option) -> FormField:
+    return FormField(
         option.name,
         option.help,
         flag=not option.value,
@@ -60,7 +60,7 @@ def _of_option(option: Option) -> Field:
     )
 
 
-class Line(Input):
+class TextField(Input):
     """One line of text. Controls and invisible characters are dropped as they are pasted: no name holds any."""
 
     def __init__(self, hint: str, id: str) -> None:
@@ -79,7 +79,7 @@ class Form(Vertical):
     class Submitted(Message):
         """Enter in a field."""
 
-    def __init__(self, asked: list[Field]) -> None:
+    def __init__(self, asked: list[FormField]) -> None:
         super().__init__(id="form")
         self._fields = asked
         self._open = {field.name for field in asked if not field.against and not field.goes_with}
@@ -93,18 +93,18 @@ class Form(Vertical):
                     yield Static(Content(field.name), classes="label")
                 yield self._widget(field)
 
-    def _widget(self, field: Field) -> Widget:
+    def _widget(self, field: FormField) -> Widget:
         name = f"ask-{field.name}"
         if field.flag:
             return Tick(f"{field.name}: {field.hint}", id=name)
-        return Choice(id=name) if field.chosen else Line(field.hint, name)
+        return Choice(id=name) if field.chosen else TextField(field.hint, name)
 
     @property
-    def asked(self) -> list[Field]:
+    def asked(self) -> list[FormField]:
         return list(self._fields)
 
     @property
-    def missing(self) -> Field | None:
+    def missing(self) -> FormField | None:
         """The first required field that is still empty."""
         return next((field for field in self._fields if field.required and not self._text(field)), None)
 
@@ -144,14 +144,14 @@ class Form(Vertical):
             if not needed:
                 self._open.discard(field.name)
 
-    def _ticked(self, field: Field) -> bool:
+    def _ticked(self, field: FormField) -> bool:
         return self.query_one(f"#ask-{field.name}", Tick).value
 
-    def _text(self, field: Field) -> str:
+    def _text(self, field: FormField) -> str:
         widget = self.query_one(f"#ask-{field.name}")
-        return widget.value.strip() if isinstance(widget, (Line, Choice)) else ""
+        return widget.value.strip() if isinstance(widget, (TextField, Choice)) else ""
 
-    def _value(self, field: Field) -> object:
+    def _value(self, field: FormField) -> object:
         if field.flag:
             return True if self._ticked(field) else None
         text = self._text(field)

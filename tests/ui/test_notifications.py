@@ -11,7 +11,7 @@ import pytest
 
 from imi_monitor import paths
 from imi_monitor.model.alert import Alert
-from imi_monitor.ui import notices
+from imi_monitor.ui import notifications
 from tests.ui.pty_kit import FOCUS_IN, FOCUS_OUT, Terminal
 
 OSC9 = b"\x1b]9;imi: claude-1 lost feat-api to codex-2 (and 2 more)\x1b\\"
@@ -131,7 +131,7 @@ def test_through_tmux(tmp_path: Path) -> None:
 
 def test_words_and_forms() -> None:
     one = Alert("asking", ("a",), "claude-1 asks; really\x1b]0;x\x07")
-    assert notices.words([one]) == "claude-1 asks; really\\x1b]0;x\\x07"
-    assert notices.words([one, one, one]).endswith("(and 2 more)")
-    assert notices.desktop("a;b", "auto", {"TERM": "foot"}) == "\x1b]777;notify;imi;a,b\x1b\\"
-    assert notices.desktop("a;b", "auto", {"TERM": "xterm-256color"}) == "\x1b]9;imi: a,b\x1b\\"
+    assert notifications.summary([one]) == "claude-1 asks; really\\x1b]0;x\\x07"
+    assert notifications.summary([one, one, one]).endswith("(and 2 more)")
+    assert notifications.desktop_sequence("a;b", "auto", {"TERM": "foot"}) == "\x1b]777;notify;imi;a,b\x1b\\"
+    assert notifications.desktop_sequence("a;b", "auto", {"TERM": "xterm-256color"}) == "\x1b]9;imi: a,b\x1b\\"

@@ -17,23 +17,23 @@ from imi_monitor.model.errors import ImiError
 from imi_monitor.model.text import safe
 
 T = TypeVar("T")
-Stop = Callable[[], bool]
-Question = Callable[[Stop], T]
+ShouldStop = Callable[[], bool]
+Query = Callable[[ShouldStop], T]
 
 
-def alive(widget: Widget) -> bool:
+def is_alive(widget: Widget) -> bool:
     """Whether it still can be drawn into, and is not just taken down piece by piece."""
     return widget.is_attached and not widget._pruning
 
 
-class Asking(Generic[T]):
+class BackgroundQuery(Generic[T]):
     """`asked` is called on the event loop with the answer to the newest question."""
 
     def __init__(self, owner: Widget, answered: Callable[[T | ImiError], None], *, pause: float = 0.0) -> None:
         self._owner = owner
         self._answered = answered
         self._pause = pause
-        self._next: Question[T] | None = None
+        self._next: Query[T] | None = None
         self._stop = threading.Event()
         self._running = False
 
@@ -42,7 +42,7 @@ class Asking(Generic[T]):
         """A question is on its way whose answer counts."""
         return self._running
 
-    def ask(self, question: Question[T]) -> None:
+    def ask(self, question: Query[T]) -> None:
         self._next = question
         self._stop.set()
         if not self._running:
@@ -63,14 +63,14 @@ class Asking(Generic[T]):
                 if question is None:
                     return
                 stop = self._stop = threading.Event()
-                answer = await asyncio.to_thread(attempt, question, stop.is_set)
-                if not stop.is_set() and alive(self._owner):
+                answer = await asyncio.to_thread(run_query, question, stop.is_set)
+                if not stop.is_set() and is_alive(self._owner):
                     self._answered(answer)
         finally:
             stop.set()  # also when the widget is gone and this is cancelled: the thread looks at it
             self._running = False
 
-    def _take(self) -> Question[T] | None:
+    def _take(self) -> Query[T] | None:
         question, self._next = self._next, None
         return question
 
@@ -82,16 +82,16 @@ class Asking(Generic[T]):
             await asyncio.sleep(self._pause)
 
 
-def attempt(question: Question[T], stop: Stop) -> T | ImiError:
+def run_query(question: Query[T], stop: ShouldStop) -> T | ImiError:
     """The answer, or what went wrong as a value: nothing of the outside world ends the dashboard."""
     try:
         return question(stop)
     except ImiError as error:
         return error
     except Exception as error:  # noqa: BLE001  it becomes a sentence on the screen
-        return unexpected(error)
+        return unexpected_error(error)
 
 
-def unexpected(error: Exception) -> ImiError:
+def unexpected_error(error: Exception) -> ImiError:
     """What nobody foresaw, as a sentence."""
     return ImiError(f"{type(error).__name__}: {safe(str(error), 300)}", code="unexpected")

@@ -18,7 +18,7 @@ def _folder() -> str:
     return os.path.join(paths.state_dir(), "monitors")
 
 
-class Note:
+class CrashMarker:
     """The file of this process. What cannot be written is not worth keeping a dashboard shut for."""
 
     def __init__(self) -> None:

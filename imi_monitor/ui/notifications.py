@@ -74,11 +74,11 @@ class Notifier:
         return when == "always" or (when == "unfocused" and not self._app.app_focus)
 
     def _tell(self, wanted: list[Alert], settings: config.Settings) -> None:
-        text = words(wanted)
+        text = summary(wanted)
         if settings.flag("notify.bell"):
             self._write("\a")
         if settings.text("notify.desktop") != "off":
-            self._write(desktop(text, settings.text("notify.desktop"), os.environ))
+            self._write(desktop_sequence(text, settings.text("notify.desktop"), os.environ))
         if settings.flag("notify.title") and not self._app.app_focus:
             self._write(("" if self._titled else _TITLE_KEPT) + f"\x1b]2;imi: {text}\x1b\\")
             self._titled, self._app.farewell = True, _TITLE_BACK
@@ -96,13 +96,13 @@ def _settings() -> config.Settings:
         return config.Settings()
 
 
-def words(wanted: list[Alert]) -> str:
+def summary(wanted: list[Alert]) -> str:
     """Several things in one line, the first in full."""
     more = f" (and {len(wanted) - 1} more)" if len(wanted) > 1 else ""
     return safe(wanted[0].text, _MOST) + more
 
 
-def desktop(text: str, how: str, environ: os._Environ[str] | dict[str, str]) -> str:
+def desktop_sequence(text: str, how: str, environ: os._Environ[str] | dict[str, str]) -> str:
     """A desktop notification in the form that the terminal knows; through tmux, which would keep it to itself."""
     if how == "auto":
         how = "osc777" if environ.get("TERM", "").startswith(_OSC777) else "osc9"

@@ -1,0 +1,1 @@
+"""The windows above the home screen: one dialog for all actions, its form, and the menu."""
