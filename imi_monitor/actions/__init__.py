@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from imi_monitor.actions.base import Action
 
 MODULES: dict[str, tuple[str, ...]] = {
-    "create": ("feat", "fix", "aiops", "devops", "add"),
+    "creation.create_action": ("feat", "fix", "aiops", "devops", "add"),
     "review": ("review", "pr"),
     "go": ("go", "trunk"),
     "listing": ("list", "ls", "status"),

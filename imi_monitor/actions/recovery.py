@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # kind of operation -> the module of this folder whose `recover(context, operation)` finishes it
 MODULES = {
-    "create": "create",
+    "create": "creation.worktree_creation",
     "remove": "removals.removing",
     "restore": "removals.restore",
     "purge": "removals.purge",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import time
 
-from imi_monitor.actions import create, target
+from imi_monitor.actions import target
 from imi_monitor.actions.base import Action, Argument, Option
-from imi_monitor.actions.creation import where
+from imi_monitor.actions.creation import create_action, creation_request
 from imi_monitor.actions.reviews import pull_requests, review_branch, review_make, review_told, review_update
 from imi_monitor.actions.reviews.located import strangers_git
 from imi_monitor.model.errors import GitError, Refused
@@ -56,7 +56,7 @@ class Review(Action):
             update = f"brings {safe(found.name)} up to date, forward only"
             return [f"fetches {mention.called}", update, f"folder  {safe(found.path)}"]
         name = mention.directory
-        path = os.path.join(where.folder(repository, context.settings, name), name)
+        path = os.path.join(creation_request.parent_folder(repository, context.settings, name), name)
         return [f"fetches {mention.called}", f"makes the worktree {safe(name)}", f"folder  {safe(path)}"]
 
     def run(self, context: Context, request: Request) -> Outcome:
@@ -88,17 +88,17 @@ def _bring(context: Context, repository: Repository, located: Located, agent: st
     """Make it or update it, whichever it takes, while others may be doing the same."""
     give_up = time.monotonic() + _WAIT_SECONDS
     name = located.mention.directory
-    path = os.path.join(where.folder(repository, context.settings, name), name)
-    wanted = where.Wanted(repository, review_make.KIND, name, path, "", None)
+    path = os.path.join(creation_request.parent_folder(repository, context.settings, name), name)
+    wanted = creation_request.CreationRequest(repository, review_make.KIND, name, path, "", None)
     while True:
-        create.settle_others(context, wanted, give_up)
+        create_action.wait_for_others(context, wanted, give_up)
         found = find(context, repository, located.mention)
         if found is not None:
             return _update(context, found, located, agent)
         try:
             return review_make.make(context, wanted, located, agent)
         except Refused as problem:
-            if not create.overtaken(context, wanted, problem.code) or time.monotonic() > give_up:
+            if not create_action.is_overtaken(context, wanted, problem.code) or time.monotonic() > give_up:
                 raise
 
 

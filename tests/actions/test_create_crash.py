@@ -123,19 +123,19 @@ def test_four_hundred_kills(repo: Repo) -> None:
 
 # each moment between two steps: (what is called just before, whether the worktree is whole by then)
 MOMENTS = {
-    "the intent": ("still_running.begin", False),
+    "the intent": ("creation_rollback.lock_creation", False),
     "the branch": ("heads.make", False),
     "the checkout": ("add_worktree", True),
-    "the links": ("furnish", True),
-    "the unlocking": ("unmaking.unlock", True),
+    "the links": ("link_shared_files", True),
+    "the unlocking": ("creation_rollback.unlock", True),
     "the row": ("worktrees.put_worktree", True),
     "the event": ("events.record", True),
 }
 KILLER = """
 import os, signal, sys
-from imi_monitor.actions.creation import creating
+from imi_monitor.actions.creation import worktree_creation
 from imi_monitor.cli.main import main
-holder, _, name = "creating.{call}".rpartition(".")
+holder, _, name = "worktree_creation.{call}".rpartition(".")
 holder = eval(holder)
 act = getattr(holder, name)
 def dies(*args, **kwargs):

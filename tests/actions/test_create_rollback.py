@@ -16,8 +16,7 @@ import pytest
 from imi_monitor import actions
 from imi_monitor.actions.base import Outcome, Request
 from imi_monitor.actions.context import Context
-from imi_monitor.actions.creation import creating
-from imi_monitor.actions.removals import still_running
+from imi_monitor.actions.creation import creation_rollback, worktree_creation
 from imi_monitor.model.errors import ImiError, Refused, RegistryError
 from tests.actions.create_kit import branches, created_events, files, operations, picture, query, rows, shim
 from tests.helpers import ROOT, Ran, Repo, imi, imi_argv, tree_hash
@@ -107,7 +106,7 @@ def test_a_branch_taken_over_from_the_remote_is_taken_back_with_its_upstream(
         assert cloned.git("config", "branch.feat/x.remote") == "origin"
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr(creating.worktrees, "put_worktree", fails)
+    monkeypatch.setattr(worktree_creation.worktrees, "put_worktree", fails)
     with pytest.raises(RegistryError):
         feat(cloned, "x")
     after = picture(cloned)
@@ -132,14 +131,14 @@ def test_a_registry_that_fails_at_the_end_takes_all_back(
     assert feat(repo, "first").path
     before = picture(repo)
     room, _, name = step.partition(".")
-    real, fail = getattr(getattr(creating, room), name), [True]
+    real, fail = getattr(getattr(worktree_creation, room), name), [True]
 
     def fails(*args: object, **options: object) -> object:
         if fail.pop() if fail else False:
             raise sqlite3.OperationalError("disk I/O error")
         return real(*args, **options)
 
-    monkeypatch.setattr(getattr(creating, room), name, fails)
+    monkeypatch.setattr(getattr(worktree_creation, room), name, fails)
     with pytest.raises(RegistryError):
         feat(repo, "x")
     assert picture(repo) == before
@@ -150,7 +149,7 @@ def test_a_creation_that_another_imi_took_back_does_not_claim_success(
     repo: Repo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = picture(repo)
-    monkeypatch.setattr(creating.operations, "finish", lambda *_: False)
+    monkeypatch.setattr(worktree_creation.operations, "finish", lambda *_: False)
     with pytest.raises(ImiError, match="was taken back by another imi"):
         feat(repo, "x")
     assert (rows(), created_events(), branches(repo)) == ([], [], before["branches"])
@@ -194,14 +193,14 @@ def test_cancelled_in_the_middle_of_the_checkout(repo: Repo, tmp_path: Path, mon
 
 def test_cancelled_after_the_checkout(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     before = picture(repo)
-    real, made = creating.add_worktree, []
+    real, made = worktree_creation.add_worktree, []
 
     def add(*args: object, **options: object) -> str:
         options["cancelled"] = lambda: False
         made.append(real(*args, **options))  # type: ignore[arg-type]
         return made[0]
 
-    monkeypatch.setattr(creating, "add_worktree", add)
+    monkeypatch.setattr(worktree_creation, "add_worktree", add)
     with pytest.raises(ImiError) as stopped:
         feat(repo, "x", cancelled=lambda: bool(made))
     assert stopped.value.code == "cancelled"
@@ -336,5 +335,5 @@ def test_a_folder_that_cannot_be_written_is_said_in_one_line(repo: Repo, tmp_pat
 def test_the_mark_of_a_creation_follows_no_link(repo: Repo, tmp_path: Path) -> None:
     (repo.path / ".git" / "imi-create-x.lock").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(Refused, match="cannot write in"):
-        still_running.begin(str(repo.path / ".git"), "x")
+        creation_rollback.lock_creation(str(repo.path / ".git"), "x")
     assert not (tmp_path / "elsewhere").exists()

@@ -9,14 +9,14 @@ from imi_monitor.model.text import count, safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.actions.creation.plan import Plan
+    from imi_monitor.actions.creation.worktree_creation import CreationPlan
     from imi_monitor.actions.reviews.located import Located
     from imi_monitor.actions.reviews.review_update import Updated
     from imi_monitor.actions.target import Target
     from imi_monitor.git.run import Git
 
 
-def made(git: Git, plan: Plan, located: Located, warnings: list[str], status: int) -> Outcome:
+def made(git: Git, plan: CreationPlan, located: Located, warnings: list[str], status: int) -> Outcome:
     """A worktree that was just made."""
     kept = ", which stood here already" if plan.took_over else ""
     line = f"made {safe(plan.name)} on {safe(plan.branch)}{kept}"

@@ -10,7 +10,7 @@ import os
 import stat
 from dataclasses import dataclass, field
 
-from imi_monitor.actions.creation import where
+from imi_monitor.actions.creation import creation_request
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
 
@@ -66,7 +66,7 @@ def read(repository: Repository, settings: Settings) -> Shared | None:
 
 def home_of(repository: Repository, settings: Settings) -> str:
     """The folder in which `sync/` is looked for: the one that holds the repository's worktrees, a cluster as a rule."""
-    return where.folder(repository, settings, "sync")
+    return creation_request.parent_folder(repository, settings, "sync")
 
 
 def name_problem(part: str) -> str | None:

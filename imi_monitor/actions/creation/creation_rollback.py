@@ -2,10 +2,17 @@
 
 Every step may be done twice, so that this too can die anywhere. The proofs of "we made it": git's own lock on the new
 worktree carries our note from its first moment, and so does the first entry of the new branch's reflog.
+
+A mark that lives as long as anybody works on a creation: us, or the git that outlives us when we are killed.
+
+It is a lock on a file that git and its children inherit. No process id could tell this: when imi is killed, its git goes
+on for a while, and nobody must take the worktree back under its hands.
 """
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import time
 
@@ -18,20 +25,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from imi_monitor.actions.context import Context
-    from imi_monitor.actions.creation.plan import Plan
+    from imi_monitor.actions.creation.worktree_creation import CreationPlan
     from imi_monitor.actions.sharing.shared_sources import Shared
     from imi_monitor.git.run import Git
+
 
 _LONGER_THAN_GIT = 0.05  # seconds between two files that a living git writes one after the other
 _LONGER_THAN_A_COMMIT = 1.0  # a living git holds the lock of a branch for milliseconds
 
 
-def note(identity: str) -> str:
+def marker(identity: str) -> str:
     """What marks the branch and the worktree that an operation made."""
     return f"imi create {identity}"
 
 
-def taken(plan: Plan) -> list[str]:
+def names_in_use(plan: CreationPlan) -> list[str]:
     """What git's directory holds already under the names that it will use for this: none of it will be ours."""
     common_dir = plan.repository.common_dir
     found = [_ref_lock(plan.branch)] if os.path.lexists(os.path.join(common_dir, _ref_lock(plan.branch))) else []
@@ -49,14 +57,14 @@ def unlock(admin_dir: str, text: str) -> None:
         os.unlink(lock)
 
 
-def undo(context: Context, git: Git, plan: Plan, identity: str, admin_dir: str | None = None) -> list[str]:
+def roll_back(context: Context, git: Git, plan: CreationPlan, identity: str, admin_dir: str | None = None) -> list[str]:
     """Take back all that this operation made; gives lines about what had to be kept.
 
     `admin_dir` is given by who knows that it is ours although its lock is off already.
     """
     from imi_monitor.git import half_made
 
-    text = note(identity)
+    text = marker(identity)
     admin_dir = admin_dir or half_made.locked_with(git.common_dir, text)
     if admin_dir is None and half_made.at(git.common_dir, plan.path) is not None:
         return _drop_branch(git, plan, text)  # somebody else has a worktree there
@@ -77,14 +85,14 @@ def undo(context: Context, git: Git, plan: Plan, identity: str, admin_dir: str |
     return left
 
 
-def follow(git: Git, branch: str, upstream: str) -> None:
+def set_upstream(git: Git, branch: str, upstream: str) -> None:
     """Let a new branch follow the remote one it came from, as `git checkout` would."""
     remote, _, name = upstream.partition("/")
     for key, value in (("remote", remote), ("merge", f"refs/heads/{name}")):
         git.run("config", "--local", "--replace-all", f"branch.{branch}.{key}", value)
 
 
-def _unfollow(git: Git, branch: str, upstream: str) -> None:
+def _unset_upstream(git: Git, branch: str, upstream: str) -> None:
     """Only what `follow` wrote: the section may hold more, from an earlier branch of that name."""
     remote, _, name = upstream.partition("/")
     for key, value in (("remote", remote), ("merge", f"refs/heads/{name}")):
@@ -98,7 +106,7 @@ def _lock_again(admin_dir: str, text: str) -> None:
     parking.replace(os.path.join(admin_dir, "locked"), text)  # never through a link that somebody put there
 
 
-def _is_ours(context: Context, plan: Plan) -> Callable[[str], bool]:
+def _is_ours(context: Context, plan: CreationPlan) -> Callable[[str], bool]:
     """Whether an untracked name is a link to a shared file; only looked into when there is such a name."""
     found: list[Shared | None] = []
 
@@ -118,12 +126,12 @@ def _is_ours(context: Context, plan: Plan) -> Callable[[str], bool]:
     return is_ours
 
 
-def _kept(plan: Plan, names: list[str]) -> str:
+def _kept(plan: CreationPlan, names: list[str]) -> str:
     shown = ", ".join(safe(name) for name in names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     return f"kept {safe(plan.path)}: it holds what is not from the checkout ({shown}); look at it, then `imi remove` it"
 
 
-def _drop_remains(common_dir: str, plan: Plan) -> None:
+def _drop_remains(common_dir: str, plan: CreationPlan) -> None:
     """What git itself left of its directory, with nothing in it any more that tells whose it is."""
     from imi_monitor.git import half_made
 
@@ -133,7 +141,7 @@ def _drop_remains(common_dir: str, plan: Plan) -> None:
         half_made.drop_admin(admin_dir)
 
 
-def _drop_ref_lock(common_dir: str, plan: Plan) -> None:
+def _drop_ref_lock(common_dir: str, plan: CreationPlan) -> None:
     """A lock on the branch that its killed git has left; nobody could commit there any more."""
     lock = os.path.join(common_dir, _ref_lock(plan.branch))
     before = _inode(lock)
@@ -156,7 +164,7 @@ def _inode(path: str) -> tuple[int, int] | None:
     return found.st_ino, found.st_mtime_ns
 
 
-def _drop_branch(git: Git, plan: Plan, text: str) -> list[str]:
+def _drop_branch(git: Git, plan: CreationPlan, text: str) -> list[str]:
     _drop_ref_lock(git.common_dir, plan)
     if not plan.new_branch:
         return []
@@ -165,7 +173,7 @@ def _drop_branch(git: Git, plan: Plan, text: str) -> list[str]:
     from imi_monitor.git.branches import delete_branch
 
     if plan.upstream:
-        _unfollow(git, plan.branch, plan.upstream)
+        _unset_upstream(git, plan.branch, plan.upstream)
     try:
         delete_branch(git, plan.branch, plan.sha)
     except Refused as problem:
@@ -178,3 +186,51 @@ def _drop_if_empty(folder: str) -> None:
         os.rmdir(folder)
     except OSError:
         return  # gone, or somebody else's things are in it by now
+
+
+class CreationLock:
+    """The lock, held."""
+
+    __slots__ = ("_handle", "path")
+
+    def __init__(self, handle: int, path: str) -> None:
+        self._handle = handle
+        self.path = path
+
+    def remove(self) -> None:
+        """The work is done or taken back: nobody needs to ask any more."""
+        if os.path.lexists(self.path):  # nobody else removes it while we hold it
+            os.unlink(self.path)
+        os.close(self._handle)
+
+
+def lock_creation(common_dir: str, operation: str) -> CreationLock:
+    """The mark of an act that starts now; processes started before it is removed hold it too."""
+    path = _lock_path(common_dir, operation)
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise Refused(
+            f"cannot write in {safe(common_dir)}: {error.strerror}; nothing was made", code="not-writable"
+        ) from error
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    os.set_inheritable(handle, True)
+    return CreationLock(handle, path)
+
+
+def try_lock_creation(common_dir: str, operation: str) -> CreationLock | None:
+    """The mark of an act whose imi is dead; None while its git, or another recovery, is still at work."""
+    path = _lock_path(common_dir, operation)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(handle)
+        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+            return None
+        raise
+    return CreationLock(handle, path)
+
+
+def _lock_path(common_dir: str, operation: str) -> str:
+    return os.path.join(common_dir, f"imi-create-{operation}.lock")

@@ -6,7 +6,7 @@ import os
 
 from imi_monitor.actions import target
 from imi_monitor.actions.base import Outcome
-from imi_monitor.actions.creation import where
+from imi_monitor.actions.creation import creation_request
 from imi_monitor.git import layout
 from imi_monitor.model.errors import ImiError, Refused
 from imi_monitor.model.text import safe
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     import sqlite3
 
     from imi_monitor.actions.context import Context
-    from imi_monitor.actions.creation.plan import Plan
-    from imi_monitor.actions.creation.where import Wanted
+    from imi_monitor.actions.creation.creation_request import CreationRequest
+    from imi_monitor.actions.creation.worktree_creation import CreationPlan
     from imi_monitor.actions.target import Target
     from imi_monitor.store.operations import Operation
 
 
-def find(context: Context, wanted: Wanted) -> Target | None:
+def find_existing(context: Context, wanted: CreationRequest) -> Target | None:
     """The worktree of this name, if it can be gone to; None when it has to be made."""
     known = target.targets(context, wanted.repository)
     found = next((one for one in known if one.name == wanted.name or one.path == wanted.path), None)
     if found is None:
-        where.refuse_twins(wanted, known)
+        creation_request.refuse_case_twins(wanted, known)
         return None
     name, path = safe(found.name), safe(found.path)
     locked = found.linked.locked if found.linked else None
@@ -46,7 +46,7 @@ def find(context: Context, wanted: Wanted) -> Target | None:
     return None if found.linked is None and not found.is_main else found
 
 
-def load(context: Context, wanted: Wanted, found: Target, agent: str) -> Outcome:
+def open_existing(context: Context, wanted: CreationRequest, found: Target, agent: str) -> Outcome:
     """Say that it exists and go there; one that only git knew is registered."""
     adopted = found.row is None and not found.is_main
     if adopted:
@@ -60,21 +60,21 @@ def load(context: Context, wanted: Wanted, found: Target, agent: str) -> Outcome
         warnings.append(f"--from {safe(wanted.source)} was not used: {safe(found.name)} exists already")
     return Outcome(
         [line],
-        data(context, wanted, branch=found.branch, path=found.path, message=line, name=found.name),
+        result_data(context, wanted, branch=found.branch, path=found.path, message=line, name=found.name),
         path=found.path,
         warnings=warnings,
     )
 
 
-def data(
+def result_data(
     context: Context,
-    wanted: Wanted,
+    wanted: CreationRequest,
     *,
     branch: str | None,
     path: str,
     message: str,
     name: str | None = None,
-    plan: Plan | None = None,
+    plan: CreationPlan | None = None,
 ) -> dict[str, object]:
     """The answer for scripts, with iMi's field names where it had them."""
     return {
@@ -91,7 +91,7 @@ def data(
     }
 
 
-def at_work(context: Context, wanted: Wanted) -> Operation | None:
+def at_work(context: Context, wanted: CreationRequest) -> Operation | None:
     """The unfinished act of some process on this worktree."""
     repo_name = context.repo_name(wanted.repository)
     for operation in operations.unfinished(context.connection):
@@ -100,7 +100,7 @@ def at_work(context: Context, wanted: Wanted) -> Operation | None:
     return None
 
 
-def busy(wanted: Wanted, other: Operation) -> Refused:
+def busy(wanted: CreationRequest, other: Operation) -> Refused:
     return Refused(
         f"process {other.pid} on {safe(other.host)} is at work on {safe(wanted.name)} ({safe(other.kind)}): try again "
         "when it is done",
@@ -108,7 +108,7 @@ def busy(wanted: Wanted, other: Operation) -> Refused:
     )
 
 
-def prepare(context: Context, repository: layout.Repository, path: str, name: str) -> tuple[int, list[str]]:
+def run_post_create(context: Context, repository: layout.Repository, path: str, name: str) -> tuple[int, list[str]]:
     """Run the post-create commands in the finished worktree: (exit status, what a person must be told).
 
     The worktree stays whatever becomes of them: a command that failed half way is the user's to look at.
@@ -146,7 +146,9 @@ def _filters(context: Context, repository: layout.Repository, path: str) -> list
     ]
 
 
-def _adopt(connection: sqlite3.Connection, context: Context, wanted: Wanted, found: Target, agent: str) -> None:
+def _adopt(
+    connection: sqlite3.Connection, context: Context, wanted: CreationRequest, found: Target, agent: str
+) -> None:
     repo_name = context.register(wanted.repository, connection)
     branch = found.branch or ""
     kind = wanted.kind if found.name == wanted.name else found.kind

@@ -1,12 +1,17 @@
-"""`imi feat|fix|aiops|devops NAME` and `imi add TYPE NAME`: a worktree on a branch of its own, ready to work in."""
+"""`imi feat|fix|aiops|devops NAME` and `imi add TYPE NAME`: a worktree on a branch of its own, ready to work in.
+
+What making a worktree will do, told without going to the network: for whoever has to decide.
+"""
 
 from __future__ import annotations
 
+import os
 import time
 
 from imi_monitor.actions.base import Action, Argument, Option, Outcome
-from imi_monitor.actions.creation import creating, existing, starts, where
-from imi_monitor.actions.creation.plan import Plan
+from imi_monitor.actions.creation import creation_request, existing_worktree, start_point, worktree_creation
+from imi_monitor.actions.creation.worktree_creation import CreationPlan
+from imi_monitor.git import heads
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
 
@@ -14,8 +19,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.base import Request
     from imi_monitor.actions.context import Context
-    from imi_monitor.actions.creation.where import Wanted
+    from imi_monitor.actions.creation.creation_request import CreationRequest
     from imi_monitor.store.operations import Operation
+
 
 _NAME = Argument("name", "what it is about, such as user-auth")
 _REPO = Argument("repo", "the repository: a path or a name from the registry", optional=True)
@@ -33,7 +39,7 @@ _LOOK_SECONDS = 0.05
 _OVERTAKEN = ("checked-out", "path-exists", "branch-exists", "half-made")
 
 
-class _Create(Action):
+class _CreateAction(Action):
     label = "New worktree"
     more = _MORE
     options = _OPTIONS
@@ -45,9 +51,8 @@ class _Create(Action):
         self.wanted(context, request)
 
     def consequences(self, context: Context, request: Request) -> list[str]:
-        from imi_monitor.actions.creation import foresight
 
-        return foresight.lines(context, self.wanted(context, request))
+        return preview(context, self.wanted(context, request))
 
     def choices(self, context: Context, name: str) -> list[str]:
         from imi_monitor.store import types
@@ -62,18 +67,18 @@ class _Create(Action):
         agent = context.agent(request)
         give_up = time.monotonic() + _WAIT_SECONDS
         while True:
-            settle_others(context, wanted, give_up)
+            wait_for_others(context, wanted, give_up)
             try:
-                found = existing.find(context, wanted)
+                found = existing_worktree.find_existing(context, wanted)
                 if found is not None:
-                    return existing.load(context, wanted, found, agent)
+                    return existing_worktree.open_existing(context, wanted, found, agent)
                 return _make(context, wanted, agent)
             except Refused as problem:
-                if time.monotonic() > give_up or not overtaken(context, wanted, problem.code):
+                if time.monotonic() > give_up or not is_overtaken(context, wanted, problem.code):
                     raise
 
-    def wanted(self, context: Context, request: Request) -> Wanted:
-        return where.wanted(
+    def wanted(self, context: Context, request: Request) -> CreationRequest:
+        return creation_request.parse_request(
             context,
             request.text("type") or request.verb,
             request.text("name") or "",
@@ -83,37 +88,27 @@ class _Create(Action):
         )
 
 
-class Feat(_Create):
+class FeatAction(_CreateAction):
     words = ("feat", "fix", "aiops", "devops")
     help = "Make a worktree for a feature (fix, aiops, devops likewise), or go to it."
     arguments = (_NAME, _REPO)
 
 
-class Add(_Create):
+class AddAction(_CreateAction):
     words = ("add",)
     help = "Make a worktree of any type, or go to it."
     key = "n"
     arguments = (Argument("type", "feat, fix, … (`imi types list`)"), _NAME, _REPO)
 
 
-ACTIONS = (Feat(), Add())
-
-
-def recover(context: Context, operation: Operation) -> str | None:
-    """What became of a creation whose process died."""
-    from imi_monitor.actions.creation import create_recovery
-
-    return create_recovery.recover(context, operation)
-
-
-def settle_others(context: Context, wanted: Wanted, give_up: float) -> None:
+def wait_for_others(context: Context, wanted: CreationRequest, give_up: float) -> None:
     """Let another process that is at work on this very worktree come to its end, or end what a dead one began."""
     patience = min(give_up, time.monotonic() + _SETTLE_SECONDS)
-    while (other := existing.at_work(context, wanted)) is not None:
+    while (other := existing_worktree.at_work(context, wanted)) is not None:
         if other.abandoned:
             _settle(context, other, patience)
-        elif other.kind != creating.KIND or other.abandoned is None or time.monotonic() > give_up:
-            raise existing.busy(wanted, other)
+        elif other.kind != worktree_creation.CREATE or other.abandoned is None or time.monotonic() > give_up:
+            raise existing_worktree.busy(wanted, other)
         else:
             context.progress(f"waiting for process {other.pid}, which is making {safe(wanted.name)}")
         if context.cancelled():
@@ -135,17 +130,20 @@ def _settle(context: Context, other: Operation, patience: float) -> None:
         raise Refused(why, code="busy")
 
 
-def overtaken(context: Context, wanted: Wanted, code: str) -> bool:
+def is_overtaken(context: Context, wanted: CreationRequest, code: str) -> bool:
     """Whether it was refused only because another process is making, or has just made, the same worktree."""
     if code == "busy":
         return True
-    return code in _OVERTAKEN and (existing.at_work(context, wanted) or existing.find(context, wanted)) is not None
+    return (
+        code in _OVERTAKEN
+        and (existing_worktree.at_work(context, wanted) or existing_worktree.find_existing(context, wanted)) is not None
+    )
 
 
-def _make(context: Context, wanted: Wanted, agent: str) -> Outcome:
+def _make(context: Context, wanted: CreationRequest, agent: str) -> Outcome:
     git = context.git(wanted.repository)
-    start = starts.start(context, git, wanted)
-    plan = Plan(
+    start = start_point.find_start(context, git, wanted)
+    plan = CreationPlan(
         wanted.repository,
         kind=wanted.kind,
         name=wanted.name,
@@ -160,19 +158,19 @@ def _make(context: Context, wanted: Wanted, agent: str) -> Outcome:
         upstream=start.upstream,
     )
     context.progress(f"making {safe(wanted.name)}")
-    warnings = start.warnings + creating.make(context, git, plan)
-    status, more = existing.prepare(context, wanted.repository, plan.path, plan.name)
-    line = _told(plan)
+    warnings = start.warnings + worktree_creation.create_worktree(context, git, plan)
+    status, more = existing_worktree.run_post_create(context, wanted.repository, plan.path, plan.name)
+    line = _summary(plan)
     return Outcome(
         [line],
-        existing.data(context, wanted, branch=plan.branch, path=plan.path, message=line, plan=plan),
+        existing_worktree.result_data(context, wanted, branch=plan.branch, path=plan.path, message=line, plan=plan),
         path=plan.path,
         warnings=warnings + more,
         exit_status=status,
     )
 
 
-def _told(plan: Plan) -> str:
+def _summary(plan: CreationPlan) -> str:
     name, branch = safe(plan.name), safe(plan.branch)
     at = f" ({plan.sha[:10]})"
     if plan.took_over == "local":
@@ -180,3 +178,39 @@ def _told(plan: Plan) -> str:
     if plan.took_over == "remote":
         return f"made {name} on {branch}, taken over from {safe(plan.shown or '')}{at}"
     return f"made {name} on the new branch {branch}, from {safe(plan.shown or '')}{at}"
+
+
+def preview(context: Context, wanted: CreationRequest) -> list[str]:
+    """The directory, the branch and where that starts; raises what is in the way already now."""
+    found = existing_worktree.find_existing(context, wanted)
+    if found is not None:
+        branch = f"on {safe(found.branch)}" if found.branch else "on no branch"
+        return [f"{safe(found.name)} exists already, {branch}: goes there", f"folder  {safe(found.path)}"]
+    if os.path.lexists(wanted.path):
+        raise Refused(f"there is something at {safe(wanted.path)} already: choose another name", code="path-exists")
+    return [
+        f"makes   {safe(wanted.name)}",
+        f"branch  {safe(wanted.branch)}, {_start_preview(context, wanted)}",
+        f"folder  {safe(wanted.path)}",
+    ]
+
+
+def _start_preview(context: Context, wanted: CreationRequest) -> str:
+    git = context.git(wanted.repository)
+    remote = start_point.remote_name(context)
+    known = heads.read(git, remote)
+    start_point.refuse_known_conflicts(git, wanted, known, remote)
+    if wanted.source is not None:
+        return f"new, from {safe(wanted.source)}"
+    if wanted.branch in known.local:
+        return "which exists and is taken over as it is"
+    if wanted.branch in known.remote:
+        return f"taken over from {safe(remote)}"
+    trunk = start_point.trunk_branch(context, wanted, known)
+    if trunk is None:
+        return "new; it is not clear where it starts, as no trunk is known"
+    shown = f"{safe(remote)}/{safe(trunk)}, which is fetched first" if trunk in known.remote else safe(trunk)
+    return f"new, from {shown}"
+
+
+ACTIONS = (FeatAction(), AddAction())

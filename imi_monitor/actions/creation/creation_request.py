@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from imi_monitor.git.layout import Repository
 
 
-class Wanted:
+class CreationRequest:
     """What was asked for, all of it checked: `name` is the directory's, `source` what `--from` said."""
 
     __slots__ = ("branch", "kind", "name", "path", "repository", "source")
@@ -33,7 +33,7 @@ class Wanted:
         self.source = source
 
 
-def wanted(
+def parse_request(
     context: Context,
     kind: str,
     name: str,
@@ -41,7 +41,7 @@ def wanted(
     branch: str | None = None,
     source: str | None = None,
     repo: str | None = None,
-) -> Wanted:
+) -> CreationRequest:
     """The request as names and a path; UsageError for a name or type that makes no sense, before anything is looked at."""
     problem = names.name_problem(name)
     if problem:
@@ -54,11 +54,11 @@ def wanted(
     if branch is None:
         branch = names.branch_name(known.branch_prefix, name, context.settings.text("worktrees.branch_style"))
         _check_branch(branch)
-    path = os.path.join(folder(repository, context.settings, directory), directory)
-    return Wanted(repository, known.name, directory, path, branch, source)
+    path = os.path.join(parent_folder(repository, context.settings, directory), directory)
+    return CreationRequest(repository, known.name, directory, path, branch, source)
 
 
-def folder(repository: Repository, settings: Settings, name: str) -> str:
+def parent_folder(repository: Repository, settings: Settings, name: str) -> str:
     """The folder that a new worktree of this name goes into, as its real path."""
     container = repository.cluster or _around_bare(repository)
     if container is not None:
@@ -77,15 +77,15 @@ def folder(repository: Repository, settings: Settings, name: str) -> str:
     return _registrable(os.path.realpath(os.path.dirname(path)))
 
 
-def twin(name: str, among: list[str]) -> str | None:
+def case_twin(name: str, among: list[str]) -> str | None:
     """A name that differs from this one only in case: one of the two could not exist on a Mac."""
     folded = name.casefold()
     return next((other for other in among if other != name and other.casefold() == folded), None)
 
 
-def refuse_twins(wanted: Wanted, targets: list[Target]) -> None:
+def refuse_case_twins(wanted: CreationRequest, targets: list[Target]) -> None:
     """Neither a worktree nor a folder may be called the same but for upper and lower case."""
-    other = twin(wanted.name, [target.name for target in targets]) or twin(wanted.name, _entries(wanted.path))
+    other = case_twin(wanted.name, [target.name for target in targets]) or case_twin(wanted.name, _entries(wanted.path))
     if other is not None:
         raise UsageError(
             f"{safe(wanted.name)} differs from the existing {safe(other)} only in case: use that, or another name",
