@@ -1,4 +1,4 @@
-"""The dashboard in a terminal: its start against an empty Textual app, what it costs at rest and at work, how fast it paints. # S2.57
+"""The dashboard in a terminal: start against an empty Textual app, cost at rest and at work, time to paint. # S2.57
 
 Every figure is taken in a pty, from outside: bytes that arrive, CPU time of the process and its children.
 """
