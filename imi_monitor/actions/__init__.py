@@ -8,40 +8,40 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.actions.base import Action
+    from imi_monitor.actions.action import Action
 
 MODULES: dict[str, tuple[str, ...]] = {
-    "creation.create_action": ("feat", "fix", "aiops", "devops", "add"),
-    "review": ("review", "pr"),
-    "go": ("go", "trunk"),
-    "listing": ("list", "ls", "status"),
-    "diff": ("diff",),
-    "log": ("log",),
-    "claim": ("claim",),
-    "heartbeat": ("heartbeat",),
-    "verify": ("verify-lock", "check-lock"),
-    "release": ("release",),
-    "claims": ("claims", "queue"),
-    "remove": ("remove", "rm", "close", "cancel"),
-    "undo": ("undo",),
-    "trash": ("trash list", "trash restore", "trash purge"),
-    "collisions": ("collisions",),
-    "merge": ("merge",),
-    "rename": ("rename", "mv"),
-    "prune": ("prune", "cleanup"),
-    "repair": ("repair",),
-    "sync": ("sync",),
-    "trust": ("trust",),
-    "types": ("types list", "types add", "types remove"),
-    "events": ("events",),
-    "sessions": ("sessions", "session show"),
-    "stats": ("stats",),
-    "tasks": ("tasks",),
-    "describe": ("agents describe",),
-    "doctor": ("doctor",),
-    "settings": ("paths", "config"),
-    "shell": ("shell-init", "completion"),
-    "hooks": ("hooks install", "hooks status", "hooks", "hooks uninstall"),
+    "imi_monitor.actions.creation.create_action": ("feat", "fix", "aiops", "devops", "add"),
+    "imi_monitor.actions.review": ("review", "pr"),
+    "imi_monitor.actions.go": ("go", "trunk"),
+    "imi_monitor.actions.listing": ("list", "ls", "status"),
+    "imi_monitor.actions.diff": ("diff",),
+    "imi_monitor.actions.log": ("log",),
+    "imi_monitor.actions.claim": ("claim",),
+    "imi_monitor.actions.heartbeat": ("heartbeat",),
+    "imi_monitor.actions.verify": ("verify-lock", "check-lock"),
+    "imi_monitor.actions.release": ("release",),
+    "imi_monitor.actions.claims": ("claims", "queue"),
+    "imi_monitor.actions.remove": ("remove", "rm", "close", "cancel"),
+    "imi_monitor.actions.undo": ("undo",),
+    "imi_monitor.actions.trash": ("trash list", "trash restore", "trash purge"),
+    "imi_monitor.actions.collisions": ("collisions",),
+    "imi_monitor.actions.merge": ("merge",),
+    "imi_monitor.actions.rename": ("rename", "mv"),
+    "imi_monitor.actions.prune": ("prune", "cleanup"),
+    "imi_monitor.actions.repair": ("repair",),
+    "imi_monitor.actions.sync": ("sync",),
+    "imi_monitor.actions.trust": ("trust",),
+    "imi_monitor.actions.types": ("types list", "types add", "types remove"),
+    "imi_monitor.actions.events": ("events",),
+    "imi_monitor.actions.sessions": ("sessions", "session show"),
+    "imi_monitor.actions.stats": ("stats",),
+    "imi_monitor.actions.tasks": ("tasks",),
+    "imi_monitor.actions.describe": ("agents describe",),
+    "imi_monitor.actions.doctor": ("doctor",),
+    "imi_monitor.actions.settings": ("paths", "config"),
+    "imi_monitor.actions.shell": ("shell-init", "completion"),
+    "imi_monitor.actions.hooks": ("hooks install", "hooks status", "hooks", "hooks uninstall"),
 }
 
 
@@ -63,6 +63,6 @@ def all_actions() -> list[Action]:
 
 
 def _load(module: str) -> tuple[Action, ...]:
-    loaded = __import__(f"{__name__}.{module}", fromlist=["ACTIONS"])
+    loaded = __import__(module, fromlist=["ACTIONS"])
     actions: tuple[Action, ...] = loaded.ACTIONS
     return actions

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from imi_monitor import host, presence
-from imi_monitor.actions.base import Action, Option, Outcome
+from imi_monitor.actions.action import Action, Option, Outcome
 from imi_monitor.actions.claiming import claim_request, ownership
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.text import safe
@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
 
-    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.target import Target
     from imi_monitor.store.claims import Claim
@@ -44,11 +44,11 @@ class ClaimAction(Action):
         Option("ttl", "shown as stale after so long without a heartbeat", value="SECONDS", number=True),
         Option("task", "the task this is for", value="TASK"),
         Option("pid", "the agent's process; when it is dead, the claim is free for the next", value="PID", number=True),
-        Option("takeover", "take it if its owner is stale", against=("stale",)),
-        Option("force", "take it from whoever has it (needs --reason)", against=_TAKEN),
+        Option("takeover", "take it if its owner is stale", overrides=("stale",)),
+        Option("force", "take it from whoever has it (needs --reason)", overrides=_TAKEN),
         Option("reason", "why, for the old owner and the log", value="TEXT", goes_with=("takeover", "force")),
     )
-    asks = ("agent", "ttl", "task", "takeover", "force", "reason")
+    dialog_options = ("agent", "ttl", "task", "takeover", "force", "reason")
     hot = True
 
     def refuse(self, context: Context, request: Request) -> None:

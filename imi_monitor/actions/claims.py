@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from imi_monitor.actions.base import Action, Argument, Option, Outcome
+from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.actions.claiming import ownership
 from imi_monitor.model import times
 from imi_monitor.model.text import count, safe
@@ -10,7 +10,7 @@ from imi_monitor.store import claim_history, claims, queue
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.store.claim_history import Grant
     from imi_monitor.store.claims import Claim

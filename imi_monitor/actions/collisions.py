@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from imi_monitor.actions import target as targets
-from imi_monitor.actions.base import Action, Argument, Option, Outcome
+from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.git import trial
 from imi_monitor.model import collision
 from imi_monitor.model.collision import Pair, overlaps, with_trunk
@@ -21,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.target import Target
     from imi_monitor.git.layout import Repository

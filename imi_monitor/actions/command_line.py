@@ -9,7 +9,7 @@ from imi_monitor.model.errors import ImiError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.actions.base import Action, Option, Request
+    from imi_monitor.actions.action import Action, Option, Request
     from imi_monitor.actions.context import Context
 
 
@@ -31,12 +31,12 @@ def line(parts: list[str]) -> str:
 
 def _where(context: Context) -> list[str]:
     found = ["--db", context.database] if context.database != config.database_path(None) else []
-    if context.asked_repo is None:
+    if context.repo_option is None:
         return found
     try:
         return [*found, "--repo", context.repository().home]  # stays true when the worktree that was named goes
     except ImiError:
-        return [*found, "--repo", context.asked_repo]
+        return [*found, "--repo", context.repo_option]
 
 
 def _options(action: Action, request: Request) -> list[str]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable
 
-    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.action import Request
     from imi_monitor.git.run import Git
 
 
@@ -54,11 +54,11 @@ class Context:
         self._repo = repo
         self.database = config.database_path(database)
         self.progress = progress or _nothing
-        self.watched = progress is not None  # else nobody sees any progress, and none needs to be made
+        self.shows_progress = progress is not None  # else nobody sees any progress, and none needs to be made
         self.cancelled = cancelled
         self.choose = choose  # (title, lines) -> the index a person picked; None when nobody can be asked
         self._emit = emit
-        self.last = False  # the process ends with it, so that closing the registry may be left to the kernel
+        self.process_ends = False  # the process ends with it, so that closing the registry may be left to the kernel
         self._connection: sqlite3.Connection | None = None
         self._settings: dict[str | None, config.Settings] = {}  # by cluster
         self._repository: layout.Repository | None = None
@@ -69,7 +69,7 @@ class Context:
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         opened = self._connection is not None
-        if self.last and self._connection is not None:
+        if self.process_ends and self._connection is not None:
             from imi_monitor.store import db
 
             db.leave(self._connection)
@@ -128,7 +128,7 @@ class Context:
         return self._repo is not None
 
     @property
-    def asked_repo(self) -> str | None:
+    def repo_option(self) -> str | None:
         """What the caller named with `--repo`."""
         return self._repo
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from imi_monitor.actions import looking
-from imi_monitor.actions.base import Action, Argument, Option, Outcome
+from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.git import diff as diffs
 from imi_monitor.model import diff_text
 from imi_monitor.model.diff import ONE_FILE, ONLY_COUNTS, USUAL, Diff
@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.target import Target
     from imi_monitor.git.diff import Kind

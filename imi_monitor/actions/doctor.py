@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from imi_monitor.actions.base import Action, Outcome
+from imi_monitor.actions.action import Action, Outcome
 from imi_monitor.actions.reviews import gh
 from imi_monitor.git.environ import environment
 from imi_monitor.git.run import git_version
@@ -18,7 +18,7 @@ from imi_monitor.store import health
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
 
 _GOOD_GIT = (2, 38, 0)

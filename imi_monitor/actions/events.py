@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import time
 
-from imi_monitor.actions import moments, target
-from imi_monitor.actions.base import Action, Option, Outcome
+from imi_monitor.actions import target, time_format
+from imi_monitor.actions.action import Action, Option, Outcome
 from imi_monitor.fast import json_writer
 from imi_monitor.model import names
 from imi_monitor.model.text import safe
@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
 
-    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.store.events import Event
 
@@ -146,7 +146,7 @@ def details(event: Event) -> list[str]:
 
 
 def clock(event: Event) -> str:
-    return moments.clock(event.occurred_at)
+    return time_format.clock(event.occurred_at)
 
 
 def _print(context: Context, page: list[Event], many: bool) -> int:
@@ -177,7 +177,7 @@ def line(event: Event, *, with_repo: bool = False) -> str:
     if event.repo_name and (with_repo or not where):
         where = f"{event.repo_name}/{where}" if where else event.repo_name
     who = f"by {event.agent_id}" if event.agent_id else ""
-    words = [moments.clock(event.occurred_at), event.type, where, who, *_details(_data(event))]
+    words = [time_format.clock(event.occurred_at), event.type, where, who, *_details(_data(event))]
     return " ".join(safe(word, 200) for word in words if word)
 
 
@@ -210,7 +210,7 @@ def _since(text: str | None) -> tuple[int, str | None]:
     """(seq, moment) that `--since` means."""
     if text is not None and text.isdecimal() and text.isascii() and len(text) < 16:
         return int(text), None
-    return 0, moments.since(text, "use 10m, 2h, 3d, 2026-01-27T15:30, or an entry's seq")
+    return 0, time_format.since(text, "use 10m, 2h, 3d, 2026-01-27T15:30, or an entry's seq")
 
 
 def _kinds(text: str | None) -> tuple[str, ...]:

@@ -3,7 +3,7 @@ is in cli/."""
 
 from __future__ import annotations
 
-from imi_monitor.actions.base import Action, Argument, Option
+from imi_monitor.actions.action import Action, Argument, Option
 
 
 class Monitor(Action):

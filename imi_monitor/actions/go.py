@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from imi_monitor.actions import target
-from imi_monitor.actions.base import Action, Argument, Option, Outcome
+from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.fuzzy import Match, match
 from imi_monitor.model.text import safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.target import Target
     from imi_monitor.git.layout import Repository

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from imi_monitor.actions.base import Action, Argument, Option, Outcome
+from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.model.errors import ImiError, Refused, UsageError
 from imi_monitor.model.text import safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.hooking.agents import Agent
     from imi_monitor.actions.hooking.setting import Setting

@@ -11,7 +11,7 @@ import signal
 from dataclasses import dataclass
 
 from imi_monitor.actions import target as targets
-from imi_monitor.actions.base import Action, Argument, Option, Outcome
+from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.git import layout
 from imi_monitor.model import times
 from imi_monitor.model.errors import ImiError, Refused
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable
 
-    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.target import Target
     from imi_monitor.git.run import Git
@@ -65,7 +65,7 @@ class Merge(Action):
         Option("agent", "who you are, if you hold a claim", value="ID", aliases=("agent-id", "yi-id")),
     )
     dangerous = True
-    asks = ("into", "no-ff", "message", "close")
+    dialog_options = ("into", "no-ff", "message", "close")
 
     def consequences(self, context: Context, request: Request) -> list[str]:
         found = _named(context, request)

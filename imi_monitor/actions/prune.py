@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 
 from imi_monitor import presence
 from imi_monitor.actions import target as targets
-from imi_monitor.actions.base import Action, Argument, Option, Outcome
+from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.actions.removals import removal
 from imi_monitor.git import layout
 from imi_monitor.model import times
@@ -24,7 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
 
-    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.target import Target
     from imi_monitor.git.run import Git

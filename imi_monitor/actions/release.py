@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from imi_monitor.actions.base import Action, Option, Outcome
+from imi_monitor.actions.action import Action, Option, Outcome
 from imi_monitor.actions.claiming import claim_request
 from imi_monitor.model.errors import GitError, UsageError
 from imi_monitor.model.text import safe
@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.target import Target
     from imi_monitor.git.layout import Place
@@ -39,12 +39,16 @@ class ReleaseAction(Action):
     options = (
         claim_request.AGENT,
         claim_request.EPOCH,
-        Option("dirty-ok", "even with uncommitted changes, which stay as they are", against=("dirty", "dirty-unknown")),
-        Option("force", "even with uncommitted changes; another's claim too (needs --reason)", against=("not-owner",)),
+        Option(
+            "dirty-ok", "even with uncommitted changes, which stay as they are", overrides=("dirty", "dirty-unknown")
+        ),
+        Option(
+            "force", "even with uncommitted changes; another's claim too (needs --reason)", overrides=("not-owner",)
+        ),
         Option("reason", "why, for the owner and the log", value="TEXT", goes_with=("force",)),
         Option("outcome", f"what came of its task: {', '.join(TELLABLE)}", value="OUTCOME"),
     )
-    asks = ("dirty-ok", "force", "reason")
+    dialog_options = ("dirty-ok", "force", "reason")
     hot = True
 
     def refuse(self, context: Context, request: Request) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from imi_monitor.actions import target as targets
-from imi_monitor.actions.base import Action, Argument, Foresight, Option, Outcome
+from imi_monitor.actions.action import Action, Argument, Option, Outcome, Preview
 from imi_monitor.actions.claiming import ownership
 from imi_monitor.actions.removals import branch_fate, inspection, reasons, removal
 from imi_monitor.model import names
@@ -15,7 +15,7 @@ from imi_monitor.model.verdict import NEVER, YES_REALLY, Overrides
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.removals.branch_fate import Fate
     from imi_monitor.actions.removals.inspection import Look
@@ -55,7 +55,7 @@ class _Removing(Action):
             *([] if verdict.safe else [reasons.way_out(found.name, verdict)]),
         ]
 
-    def foresee(self, context: Context, request: Request) -> Foresight:
+    def preview(self, context: Context, request: Request) -> Preview:
         """One look for both: what stands against it, and what is only good to know."""
         try:
             found, agent = meant(context, request), ownership.agent(context, request)
@@ -63,14 +63,14 @@ class _Removing(Action):
             seen = inspection.look(context, found, agent, deep=True)
             fate = branch_fate.decide(seen, delete=request.flag("delete-branch"), remote=request.text("delete-remote"))
         except ImiError as error:
-            return Foresight([], error)
+            return Preview([], error)
         verdict = seen.verdict
         standing = verdict.against(force=overrides.force, yes_really=overrides.yes_really)
         refusal = removal.refusal(found, verdict, standing) if standing else None
         branch = seen.status.branch if seen.status else None
         kept = [f"its branch {safe(branch)} is kept"] if branch and not request.flag("delete-branch") else []
         notes = [] if standing else reasons.lines([one for one in verdict.reasons if one not in standing])
-        return Foresight([_would(found), *kept, *branch_fate.intentions(fate), *notes], refusal)
+        return Preview([_would(found), *kept, *branch_fate.intentions(fate), *notes], refusal)
 
     def override(self, refusal: ImiError, name: str) -> dict[str, object] | None:
         found = (refusal.data or {}).get("reasons")
@@ -125,7 +125,7 @@ class Remove(_Removing):
     more = """Everything goes into the trash as it is, ignored files and half-done merges too; `imi undo` brings it back.
     The branch stays unless --delete-branch is given and it is proven to be merged."""
     key = "D"
-    asks = ("delete-branch",)
+    dialog_options = ("delete-branch",)
     options: tuple[Option, ...] = (
         *_OPTIONS,
         Option("delete-branch", "delete the branch too, if it is proven to be merged"),

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 from imi_monitor import host, presence
 from imi_monitor.actions import target as targets
-from imi_monitor.actions.base import Action, Argument, Option, Outcome
+from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.model import names
 from imi_monitor.model.errors import GitError, Refused, UsageError
 from imi_monitor.model.text import safe
@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
 
-    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.target import Target
     from imi_monitor.git.run import Git
@@ -47,11 +47,11 @@ class Rename(Action):
     )
     options = (
         Option("keep-branch", "leave the branch's name as it is"),
-        Option("force", "also while processes work inside", against=("in-use",)),
+        Option("force", "also while processes work inside", overrides=("in-use",)),
         Option("agent", "who you are, if you hold the claim", value="ID", aliases=("agent-id", "yi-id")),
     )
 
-    asks = ("keep-branch", "force")
+    dialog_options = ("keep-branch", "force")
 
     def consequences(self, context: Context, request: Request) -> list[str]:
         found, plan = _planned(context, request)

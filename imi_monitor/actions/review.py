@@ -6,7 +6,7 @@ import os
 import time
 
 from imi_monitor.actions import target
-from imi_monitor.actions.base import Action, Argument, Option
+from imi_monitor.actions.action import Action, Argument, Option
 from imi_monitor.actions.creation import create_action, creation_request
 from imi_monitor.actions.reviews import pull_requests, review_branch, review_make, review_told, review_update
 from imi_monitor.actions.reviews.located import strangers_git
@@ -17,7 +17,7 @@ from imi_monitor.model.text import safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.actions.base import Outcome, Request
+    from imi_monitor.actions.action import Outcome, Request
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.reviews.located import Located
     from imi_monitor.actions.target import Target
@@ -37,7 +37,7 @@ class Review(Action):
     """
     key = "v"
     makes_new = True
-    opens = True
+    opens_worktree = True
     arguments = (
         Argument("pr", "123, #123, the address of its page, or owner:branch"),
         Argument("repo", "a repository: a path, or a name from the registry", optional=True),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from imi_monitor.actions import listing, moments, target
+from imi_monitor.actions import listing, target, time_format
 from imi_monitor.actions import timeline as lines
-from imi_monitor.actions.base import Action, Argument, Option, Outcome
+from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.model import names, times
 from imi_monitor.model.agent import WAITING
 from imi_monitor.model.columns import Column, table
@@ -17,7 +17,7 @@ from imi_monitor.store.session_reading import STATES_ASKED, Filter, Session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
 
 _USUAL = 50
@@ -146,7 +146,7 @@ def asked(context: Context, request: Request) -> Filter:
     worktree = request.text("worktree")
     if worktree is not None:
         worktree = worktree_name(context, worktree, repo)
-    return Filter(repo, worktree, request.text("agent"), state, moments.since(request.text("since")))
+    return Filter(repo, worktree, request.text("agent"), state, time_format.since(request.text("since")))
 
 
 def find(context: Context, ident: str) -> Session:
@@ -210,10 +210,10 @@ def _head(one: Session, files: list[str]) -> list[str]:
         ("session", one.id),
         ("agent", _agent(one)),
         ("where", " of ".join(filter(None, (one.worktree_name, one.repo_name))) or one.cwd or "?"),
-        ("state", f"{_state(one)}{': ' + one.detail if one.detail else ''}, since {moments.clock(one.status_at)}"),
+        ("state", f"{_state(one)}{': ' + one.detail if one.detail else ''}, since {time_format.clock(one.status_at)}"),
         ("model", one.model or "–"),
-        ("began", moments.clock(one.began_at)),
-        ("ended", moments.clock(one.ended_at) if one.ended_at else "–"),
+        ("began", time_format.clock(one.began_at)),
+        ("ended", time_format.clock(one.ended_at) if one.ended_at else "–"),
         ("tokens", (tokens or "–") + cost),
         ("files", f"{len(files)}: {', '.join(files[-5:])}" if files else "–"),
     ]

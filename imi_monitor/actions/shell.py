@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 
-from imi_monitor.actions.base import Action, Argument, Outcome
+from imi_monitor.actions.action import Action, Argument, Outcome
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.text import safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
 
 SHELLS = ("zsh", "bash", "fish")

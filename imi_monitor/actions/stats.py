@@ -6,9 +6,9 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from imi_monitor.actions import listing, moments
+from imi_monitor.actions import listing, time_format
 from imi_monitor.actions import sessions as asking
-from imi_monitor.actions.base import Action, Option, Outcome
+from imi_monitor.actions.action import Action, Option, Outcome
 from imi_monitor.actions.session_commits import Commits
 from imi_monitor.model import times
 from imi_monitor.model.agent import COMPLETED, FAILED
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import sqlite3
     from datetime import datetime
 
-    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.store.session_reading import Filter, Session
 
@@ -206,9 +206,9 @@ def _row(group: Group, many: bool) -> list[str]:
         *_tasks(group.tasks),
         str(group.sessions),
         str(group.turns),
-        moments.span(time.working),
-        moments.span(time.waiting),
-        moments.span(time.idle),
+        time_format.span(time.working),
+        time_format.span(time.waiting),
+        time_format.span(time.idle),
         str(time.failed + group.interrupted),
         str(time.cancelled),
         str(group.tools),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from imi_monitor.actions.base import Action, Argument, Option, Outcome
+from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.actions.sharing import shared_sources
 from imi_monitor.actions.sharing.syncing import KINDS, Synced, sync
 from imi_monitor.model.errors import Refused
@@ -16,7 +16,7 @@ from imi_monitor.model.text import count, safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.git.layout import Repository
 

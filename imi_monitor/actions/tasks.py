@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from imi_monitor.actions import listing, moments
+from imi_monitor.actions import listing, time_format
 from imi_monitor.actions import sessions as asking
-from imi_monitor.actions.base import Action, Option, Outcome
+from imi_monitor.actions.action import Action, Option, Outcome
 from imi_monitor.actions.claims import ENDINGS
 from imi_monitor.model import attempt as model
 from imi_monitor.model import times
@@ -17,7 +17,7 @@ from imi_monitor.store.task_reading import Filter, Task
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.store.agents import Description
     from imi_monitor.store.session_reading import Session
@@ -116,7 +116,7 @@ def _asked(context: Context, request: Request) -> Filter:
         request.text("team"),
         outcome,
         None if session is None else asking.find(context, session),
-        moments.since(request.text("since")),
+        time_format.since(request.text("since")),
     )
 
 
@@ -129,8 +129,8 @@ def _row(one: Task, many: bool) -> list[str]:
         safe(said.team or "", 40),
         safe(one.worktree_name, 60),
         one.outcome,
-        moments.span(_seconds(one)),
-        moments.clock(one.started_at),
+        time_format.span(_seconds(one)),
+        time_format.clock(one.started_at),
         _ending(one),
         " ".join(safe(each.own_id[:_SHORT]) for each in one.sessions[-3:]),
         safe(one.repo_name, 60) if many else "",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from imi_monitor.actions import moments
+from imi_monitor.actions import time_format
 from imi_monitor.model import times
 from imi_monitor.model.text import safe
 from imi_monitor.store import session_stream
@@ -92,7 +92,7 @@ def shown(line: Line, most: int = 3) -> list[str]:
     first, *more = line.text.split("\n") if line.text else [""]
     who = f"[{safe(line.subagent, 30)}] " if line.subagent else ""
     tail = f"  {_outcome(line)}" if line.outcome else ""
-    head = f"{moments.clock(line.at)}  {line.word:<8}  {who}{safe(first, 300)}{tail}".rstrip()
+    head = f"{time_format.clock(line.at)}  {line.word:<8}  {who}{safe(first, 300)}{tail}".rstrip()
     below = [f"{'':20}{safe(text, 300)}" for text in more[: most - 1]]
     return [head, *below, *([f"{'':20}…"] if len(more) > most - 1 else [])]
 
@@ -134,7 +134,7 @@ def _call(made: Line, row: session_stream.Line, whole: bool) -> Line:
 
 
 def _outcome(line: Line) -> str:
-    took = moments.span(line.seconds) if line.seconds is not None else ""
+    took = time_format.span(line.seconds) if line.seconds is not None else ""
     word = {"success": "", "failure": "failed ", "cancelled": "cancelled "}.get(line.outcome or "", "running ")
     return f"{word}{took}".strip()
 

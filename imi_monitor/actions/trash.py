@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from imi_monitor.actions import undo
-from imi_monitor.actions.base import Action, Argument, Option, Outcome
+from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.actions.claiming import ownership
 from imi_monitor.actions.removals import grace, purge, restore
 from imi_monitor.model import times
@@ -13,7 +13,7 @@ from imi_monitor.store import operations, trash
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.removals.purge import Candidate, Purged
 

@@ -5,7 +5,7 @@ Trust is given to the programs as they are: their fingerprint is kept, and when 
 
 from __future__ import annotations
 
-from imi_monitor.actions.base import Action, Argument, Option, Outcome
+from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.git import layout
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.redact import redact
@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
 
-    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.git.layout import Repository
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from imi_monitor.actions.base import Action, Argument, Option, Outcome
+from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.model import names
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.text import safe
@@ -10,7 +10,7 @@ from imi_monitor.store import db, types
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
 
 # Words that already mean something as the type of a worktree, or as the start of a directory's name.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from imi_monitor.actions import target
-from imi_monitor.actions.base import Action, Argument, Option, Outcome
+from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.actions.claiming import ownership
 from imi_monitor.actions.removals import restore
 from imi_monitor.git import layout
@@ -14,7 +14,7 @@ from imi_monitor.store import trash
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.removals.restore import Restored
 

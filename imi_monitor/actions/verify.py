@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from imi_monitor.actions.base import Action, Outcome
+from imi_monitor.actions.action import Action, Outcome
 from imi_monitor.actions.claiming import claim_request, ownership
 from imi_monitor.model.errors import ImiError, Refused
 from imi_monitor.model.text import safe
@@ -10,7 +10,7 @@ from imi_monitor.store import claims
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.target import Target
     from imi_monitor.store.claims import Claim

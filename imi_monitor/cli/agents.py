@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from imi_monitor.actions import describe
-from imi_monitor.actions.base import Outcome
+from imi_monitor.actions.action import Outcome
 from imi_monitor.actions.context import Context
 from imi_monitor.cli import out
 from imi_monitor.cli.scope import common_dirs_of

@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from imi_monitor.actions.base import GLOBALS, Option, Request
+from imi_monitor.actions.action import GLOBAL_OPTIONS, Option, Request
 from imi_monitor.cli import fronts
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.text import safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.actions.base import Action
+    from imi_monitor.actions.action import Action
 
 
 class Parsed:
@@ -51,7 +51,7 @@ def _take_globals(argv: list[str], into: dict[str, object]) -> list[str]:
     """Global options in front of the verb; the rest is the verb and its words."""
     index = 0
     while index < len(argv) and argv[index].startswith("-") and argv[index] not in ("-", "--"):
-        index = _take_one("", argv, index, GLOBALS, into)
+        index = _take_one("", argv, index, GLOBAL_OPTIONS, into)
     return argv[index:]
 
 
@@ -84,7 +84,7 @@ def _take_options(
         if word.startswith("-") and word != "-" and not word[1:].isdecimal():
             is_own = word.split("=", 1)[0] in own
             index = _take_one(
-                verb, words, index, options if is_own else GLOBALS, values if is_own else globals_, options
+                verb, words, index, options if is_own else GLOBAL_OPTIONS, values if is_own else globals_, options
             )
         else:
             positional.append(word)
@@ -104,7 +104,7 @@ def _take_one(
     spelled, equals, inline = words[index].partition("=")
     option = next((option for option in options if spelled in _spellings(option)), None)
     if option is None:
-        raise UsageError(_unknown_option(verb, spelled, (*own, *GLOBALS)), code="unknown-option")
+        raise UsageError(_unknown_option(verb, spelled, (*own, *GLOBAL_OPTIONS)), code="unknown-option")
     if not option.value:
         if equals:
             raise UsageError(f"{spelled} takes no value", code="bad-option")

@@ -63,13 +63,13 @@ def _show(parsed: Parsed, view: str, folder: str) -> int:
 
 def _play(parsed: Parsed, view: str, world: World) -> int:
     """The front end that was asked for, on the demonstration's own repository and registry."""
-    from imi_monitor.cli import home, watch
+    from imi_monitor.cli import dashboard_command, watch
 
     flags = [f"--{name}" for name in ("ascii", "read-only") if parsed.flag(name)]
     words = {"dashboard": ["monitor", world.trunk], "status": ["status", "--watch"], "watch": ["watch"]}[view]
     inner = args.parse(["--db", world.database, *flags, *words])
     if view == "dashboard":
-        return home.dashboard(inner, [world.trunk]) or 0
+        return dashboard_command.dashboard(inner, [world.trunk]) or 0
     if parsed.request.flag("once") or (view == "status" and not sys.stdout.isatty() and not _timed(parsed)):
         inner.request.values["once"] = True
     return watch.show(inner, seconds=parsed.request.number("seconds"))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from imi_monitor import actions
-from imi_monitor.actions.base import Outcome, Request
+from imi_monitor.actions.action import Outcome, Request
 from imi_monitor.actions.context import Context
 from imi_monitor.cli import demo_agents
 from imi_monitor.cli.demo_agents import Pen

@@ -6,11 +6,11 @@ from imi_monitor import actions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.actions.base import Action, Request
+    from imi_monitor.actions.action import Action, Request
     from imi_monitor.cli.args import Parsed
 
 FRONTS: dict[str, str] = {  # verb -> module of this folder
-    "monitor": "monitor",
+    "monitor": "dashboard_command",
     "watch": "watch",
     "agents": "agents",
     "agents explain": "agents",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from imi_monitor import __version__
-from imi_monitor.actions.base import GLOBALS, Action, Argument, Option
+from imi_monitor.actions.action import GLOBAL_OPTIONS, Action, Argument, Option
 from imi_monitor.cli import fronts, out
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.text import safe
@@ -43,7 +43,7 @@ def show_action(action: Action, verb: str) -> int:
         out.line(text.strip())
     _table("Arguments", [(_argument(argument), argument.help) for argument in action.arguments])
     _table("Options", [(_option(option), option.help) for option in action.options])
-    _table("Everywhere", [(_option(option), option.help) for option in GLOBALS])
+    _table("Everywhere", [(_option(option), option.help) for option in GLOBAL_OPTIONS])
     others = [word for word in action.words if word != verb]
     if others:
         out.line("")
@@ -79,7 +79,7 @@ def _show_all() -> None:
                 names = [name for name in verbs if fronts.find(name) is action]
                 rows.append((", ".join(names), action.help))
         _table(title, rows)
-    _table("Everywhere", [(_option(option), option.help) for option in GLOBALS])
+    _table("Everywhere", [(_option(option), option.help) for option in GLOBAL_OPTIONS])
     out.line("")
     out.line("imi help COMMAND says more about each.")
 

@@ -10,7 +10,7 @@ from imi_monitor.model.errors import ImiError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.actions.base import Action, Outcome
+    from imi_monitor.actions.action import Action, Outcome
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -78,7 +78,7 @@ def _act(parsed: args.Parsed, action: Action) -> int:
         emit=emit,
         choose=choose,
     )
-    context.last = action.hot
+    context.process_ends = action.hot
     if action.streams:
         context.cancelled = out.reader_gone
     with context:
@@ -137,9 +137,9 @@ def _without_verb(parsed: args.Parsed) -> int:
         return pages.show([])
     if parsed.words and not _is_repository(parsed.words[0]):
         raise UsageError(pages.unknown_verb(parsed.words[0]), code="unknown-verb")
-    from imi_monitor.cli import home
+    from imi_monitor.cli import dashboard_command
 
-    return home.show(parsed)
+    return dashboard_command.show_default(parsed)
 
 
 def _is_repository(word: str) -> bool:

@@ -10,7 +10,7 @@ from imi_monitor.model.text import safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.actions.base import Outcome
+    from imi_monitor.actions.action import Outcome
     from imi_monitor.model.errors import ImiError
 
 SCHEMA = 1  # of the JSON envelope; grows when a field changes its meaning, not when one is added

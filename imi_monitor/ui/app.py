@@ -25,7 +25,7 @@ from textual.screen import Screen
 from textual.widgets import Input, Static
 
 from imi_monitor import paths
-from imi_monitor.actions.base import Request
+from imi_monitor.actions.action import Request
 from imi_monitor.model import times
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Snapshot

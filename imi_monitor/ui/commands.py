@@ -13,7 +13,7 @@ from typing import Literal
 
 from textual.keys import _character_to_key, format_key
 
-from imi_monitor.actions.base import Action
+from imi_monitor.actions.action import Action
 from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.text import safe

@@ -28,7 +28,7 @@ from imi_monitor.ui.widgets.lines import Lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.actions.base import Action, Outcome
+    from imi_monitor.actions.action import Action, Outcome
     from imi_monitor.actions.context import Context
 
 INTERVALS = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
@@ -114,7 +114,7 @@ class Doing(AgentKeys):
         self._wanted_name = _made(outcome)
         self._draw()
         around = opening.multiplexer()
-        if action.opens and outcome.path is not None and self._wanted_name is not None and around:
+        if action.opens_worktree and outcome.path is not None and self._wanted_name is not None and around:
             # beside the dashboard only: without a multiplexer a shell would take its place, which nobody asked for
             path, name = outcome.path, self._wanted_name
             self._tell(lambda: opening.open_in(around, path, name))

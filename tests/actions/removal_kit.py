@@ -11,7 +11,7 @@ from typing import Any
 
 from imi_monitor import actions
 from imi_monitor.actions import recovery
-from imi_monitor.actions.base import Outcome, Request
+from imi_monitor.actions.action import Outcome, Request
 from imi_monitor.actions.context import Context
 from imi_monitor.git import layout
 from tests.helpers import Repo, git, tree_hash

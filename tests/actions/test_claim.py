@@ -189,7 +189,7 @@ def test_a_removal_that_died_half_way_is_settled_before_the_claim(
     """Its slot goes back to whoever had it, not to whoever asks next."""
     from imi_monitor import actions
     from imi_monitor.actions import recovery
-    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.model.errors import Refused
     from imi_monitor.store import claims, db

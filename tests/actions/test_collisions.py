@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from imi_monitor.actions import collisions
-from imi_monitor.actions.base import Request
+from imi_monitor.actions.action import Request
 from imi_monitor.actions.context import Context
 from imi_monitor.model.errors import GitError, Refused
 from tests.helpers import Repo, imi, tree_hash

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from imi_monitor import actions
 from imi_monitor.actions import command_line
-from imi_monitor.actions.base import Request
+from imi_monitor.actions.action import Request
 from imi_monitor.actions.context import Context
 from imi_monitor.cli import args
 from tests.helpers import Repo

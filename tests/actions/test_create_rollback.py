@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from imi_monitor import actions
-from imi_monitor.actions.base import Outcome, Request
+from imi_monitor.actions.action import Outcome, Request
 from imi_monitor.actions.context import Context
 from imi_monitor.actions.creation import creation_rollback, worktree_creation
 from imi_monitor.model.errors import ImiError, Refused, RegistryError

@@ -15,7 +15,7 @@ import pytest
 
 from imi_monitor import host
 from imi_monitor.actions import doctor
-from imi_monitor.actions.base import Outcome, Request
+from imi_monitor.actions.action import Outcome, Request
 from imi_monitor.actions.context import Context
 from imi_monitor.actions.reviews import gh
 from imi_monitor.git import safety

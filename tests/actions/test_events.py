@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from imi_monitor.actions import events as action
-from imi_monitor.actions.base import Request
+from imi_monitor.actions.action import Request
 from imi_monitor.actions.context import Context
 from imi_monitor.model import times
 from imi_monitor.store import db, events

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from imi_monitor.actions import go
-from imi_monitor.actions.base import Request
+from imi_monitor.actions.action import Request
 from imi_monitor.actions.context import Context
 from imi_monitor.model.errors import Refused
 from tests.helpers import ROOT, Repo, git, imi, imi_argv

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from imi_monitor.actions import listing
-from imi_monitor.actions.base import Action, Request
+from imi_monitor.actions.action import Action, Request
 from imi_monitor.actions.context import Context
 from imi_monitor.store import db, events, granting, worktrees
 from tests.helpers import ROOT, Repo, git, imi, imi_argv

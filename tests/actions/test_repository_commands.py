@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from imi_monitor.actions.base import Request
+from imi_monitor.actions.action import Request
 from imi_monitor.actions.context import Context
 from imi_monitor.actions.sharing import repository_commands
 from imi_monitor.actions.sharing.repository_commands import CommandReport

@@ -17,7 +17,7 @@ import pytest
 
 from imi_monitor import config, host
 from imi_monitor.actions import timeline
-from imi_monitor.actions.moments import span
+from imi_monitor.actions.time_format import span
 from imi_monitor.model import session, session_record, times
 from imi_monitor.model.agent import (
     COMPLETED,

@@ -12,7 +12,7 @@ import pytest
 
 from imi_monitor import host
 from imi_monitor.actions import recovery
-from imi_monitor.actions.base import Outcome
+from imi_monitor.actions.action import Outcome
 from imi_monitor.actions.context import Context
 from imi_monitor.actions.removals import grace
 from imi_monitor.config import database_path

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from imi_monitor.actions import trust as action
-from imi_monitor.actions.base import Request
+from imi_monitor.actions.action import Request
 from imi_monitor.actions.context import Context
 from imi_monitor.git import safety
 from imi_monitor.model.errors import Refused

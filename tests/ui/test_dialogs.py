@@ -14,7 +14,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from imi_monitor import actions, paths
-from imi_monitor.actions.base import Action, Argument, Option, Outcome, Request
+from imi_monitor.actions.action import Action, Argument, Option, Outcome, Request
 from imi_monitor.actions.context import Context
 from imi_monitor.model.errors import ImiError, Refused
 from imi_monitor.ui import command_log
@@ -262,7 +262,7 @@ class Slow(Action):
     help = "takes as long as one likes"
     arguments = (Argument("name", "which", optional=True),)
     options = (Option("note", "something to say", value="TEXT"),)
-    asks = ("note",)
+    dialog_options = ("note",)
     recovers = False
 
     def __init__(self, *, deaf: bool = False, lines: tuple[str, ...] = ("first step",)) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from imi_monitor.actions.base import Argument, Option
+from imi_monitor.actions.action import Argument, Option
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.names import OURS
 from imi_monitor.model.text import safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
 
 MOST_TEXT = 500

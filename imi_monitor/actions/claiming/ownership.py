@@ -18,7 +18,7 @@ from imi_monitor.store import claims, granting, worktrees
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.target import Target
     from imi_monitor.store.claims import Claim

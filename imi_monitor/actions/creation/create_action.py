@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 
-from imi_monitor.actions.base import Action, Argument, Option, Outcome
+from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.actions.creation import creation_request, existing_worktree, start_point, worktree_creation
 from imi_monitor.actions.creation.worktree_creation import CreationPlan
 from imi_monitor.git import heads
@@ -17,7 +17,7 @@ from imi_monitor.model.text import safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.actions.base import Request
+    from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.creation.creation_request import CreationRequest
     from imi_monitor.store.operations import Operation
@@ -43,9 +43,9 @@ class _CreateAction(Action):
     label = "New worktree"
     more = _MORE
     options = _OPTIONS
-    asks = ("from", "branch")
+    dialog_options = ("from", "branch")
     makes_new = True
-    opens = True
+    opens_worktree = True
 
     def refuse(self, context: Context, request: Request) -> None:
         self.wanted(context, request)

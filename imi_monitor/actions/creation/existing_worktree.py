@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from imi_monitor.actions import target
-from imi_monitor.actions.base import Outcome
+from imi_monitor.actions.action import Outcome
 from imi_monitor.actions.creation import creation_request
 from imi_monitor.git import layout
 from imi_monitor.model.errors import ImiError, Refused

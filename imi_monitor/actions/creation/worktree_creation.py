@@ -187,7 +187,7 @@ def _check_out(context: Context, git: Git, plan: CreationPlan, identity: str, wa
             branch=plan.branch,
             at=plan.sha,
             lock=note,
-            on_progress=context.progress if context.watched else None,
+            on_progress=context.progress if context.shows_progress else None,
             cancelled=context.cancelled,
         )
     except GitError as problem:

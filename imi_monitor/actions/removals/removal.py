@@ -12,7 +12,7 @@ import os
 from dataclasses import dataclass
 
 from imi_monitor import host
-from imi_monitor.actions.base import Request
+from imi_monitor.actions.action import Request
 from imi_monitor.actions.removals import inspection, reasons, removing, trash_place
 from imi_monitor.actions.removals.parcel import Parcel
 from imi_monitor.git import layout, parking

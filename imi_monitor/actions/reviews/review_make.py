@@ -16,7 +16,7 @@ from imi_monitor.model.errors import Refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.actions.base import Outcome
+    from imi_monitor.actions.action import Outcome
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.creation.creation_request import CreationRequest
     from imi_monitor.actions.reviews.located import Located

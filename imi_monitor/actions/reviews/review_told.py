@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from imi_monitor.actions.base import Outcome
+from imi_monitor.actions.action import Outcome
 from imi_monitor.actions.reviews import review_branch
 from imi_monitor.model.redact import redact
 from imi_monitor.model.text import count, safe

@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from imi_monitor import actions
-from imi_monitor.actions.base import GLOBALS, Option
+from imi_monitor.actions.action import GLOBAL_OPTIONS, Option
 from imi_monitor.actions.fronts import FRONTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.actions.base import Action
+    from imi_monitor.actions.action import Action
 
 _WORKTREE_ARGUMENTS = ("name", "worktree", "query")
 _NEW_NAMES = ("feat", "fix", "aiops", "devops", "add", "types add", "types remove", "review", "pr")
@@ -106,12 +106,12 @@ def _zsh(known: list[Verb]) -> str:
 
 
 def _filled(known: list[Verb], text: str, words: str) -> str:
-    text = text.replace("@VERBS@", words).replace("@GLOBALS@", _spellings(GLOBALS))
-    return f"{_table(known)}\n" + text.replace("@GLOBAL_VALUES@", _spellings(GLOBALS, valued=True))
+    text = text.replace("@VERBS@", words).replace("@GLOBALS@", _spellings(GLOBAL_OPTIONS))
+    return f"{_table(known)}\n" + text.replace("@GLOBAL_VALUES@", _spellings(GLOBAL_OPTIONS, valued=True))
 
 
 def _fish(known: list[Verb]) -> str:
-    lines = ["complete -c imi -e", "complete -c imi -f", *(_fish_option("", option) for option in GLOBALS)]
+    lines = ["complete -c imi -e", "complete -c imi -f", *(_fish_option("", option) for option in GLOBAL_OPTIONS)]
     lines += [
         f"complete -c imi -n __fish_use_subcommand -a {word} -d '{text}'"
         for word, text in [*_firsts(known).items(), ("help", "what there is")]

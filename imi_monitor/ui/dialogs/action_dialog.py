@@ -21,7 +21,7 @@ from textual.message import Message as TextualMessage
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
 
-from imi_monitor.actions.base import Action, Foresight, Outcome, Request, kinds
+from imi_monitor.actions.action import Action, Outcome, Preview, Request, refusal_kinds
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.text import count, safe
@@ -76,7 +76,7 @@ class ActionDialog(ModalScreen[Outcome | None]):
         self._begun = 0.0
         self._progress: list[str] = []
         self._outcome: Outcome | None = None  # of several: shown before it is given
-        self._asking: BackgroundQuery[list[Foresight]] = BackgroundQuery(self, self._foreseen, pause=PAUSE)
+        self._asking: BackgroundQuery[list[Preview]] = BackgroundQuery(self, self._show_previews, pause=PAUSE)
         self._overriding: dict[str, object] = {}
         self._looked: dict[str, object] | None = None  # the values that what is said is about
 
@@ -183,24 +183,24 @@ class ActionDialog(ModalScreen[Outcome | None]):
             return  # a field only said that it is there: what is on the screen, an act's refusal perhaps, stands
         self._looked = values
         self._say(dialog_text.checking())
-        self._asking.ask(lambda stop: self._foresee(values, stop))
+        self._asking.ask(lambda stop: self._preview(values, stop))
 
-    def _foresee(self, values: dict[str, object], stop: ShouldStop) -> list[Foresight]:
+    def _preview(self, values: dict[str, object], stop: ShouldStop) -> list[Preview]:
         found = []
         for target in self._targets:
             if stop():
                 break
-            answer = run_query(lambda _: self._foresee_one(target, dict(values), stop), stop)  # noqa: B023
-            found.append(Foresight([], answer) if isinstance(answer, ImiError) else answer)
+            answer = run_query(lambda _: self._preview_one(target, dict(values), stop), stop)  # noqa: B023
+            found.append(Preview([], answer) if isinstance(answer, ImiError) else answer)
         return found
 
-    def _foresee_one(self, target: ActionTarget, values: dict[str, object], stop: ShouldStop) -> Foresight:
+    def _preview_one(self, target: ActionTarget, values: dict[str, object], stop: ShouldStop) -> Preview:
         with target.surroundings() as context:
             context.cancelled = stop
             named = {} if target.name is None else {"name": target.name}
-            return self._action.foresee(context, Request(self._action.words[0], {**values, **named}))
+            return self._action.preview(context, Request(self._action.words[0], {**values, **named}))
 
-    def _foreseen(self, answer: list[Foresight] | ImiError) -> None:
+    def _show_previews(self, answer: list[Preview] | ImiError) -> None:
         if self._act is not None or self._outcome is not None:
             return
         if isinstance(answer, ImiError):
@@ -212,11 +212,11 @@ class ActionDialog(ModalScreen[Outcome | None]):
         else:
             self._say(dialog_text.foresight_of_many([target.name for target in self._targets], answer))
             for foresight in answer:
-                self.form.answer(kinds(foresight.refusal))
+                self.form.answer(refusal_kinds(foresight.refusal))
 
     def _answer(self, refusal: ImiError | None) -> None:
         """Show what goes past a refusal, if anything does."""
-        self.form.answer(kinds(refusal))
+        self.form.answer(refusal_kinds(refusal))
         name = self._targets[0].name
         way = self._action.override(refusal, name) if refusal is not None and name is not None else None
         self._overriding = way or {}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from imi_monitor.actions import command_line
-from imi_monitor.actions.base import Action, Outcome, Request
+from imi_monitor.actions.action import Action, Outcome, Request
 from imi_monitor.actions.context import Context
 from imi_monitor.model.errors import ImiError, Refused, UsageError
 from imi_monitor.ui import command_log
@@ -64,7 +64,7 @@ class ActionRun:
     def _one(self, target: ActionTarget, values: dict[str, object]) -> Outcome | ImiError:
         try:
             with target.surroundings() as context:
-                context.progress, context.watched, context.cancelled = self._progress, True, self._stop.is_set
+                context.progress, context.shows_progress, context.cancelled = self._progress, True, self._stop.is_set
                 return self._recorded(context, self._request(target, values))
         except ImiError as error:
             return error

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from textual.content import Content
 
-from imi_monitor.actions.base import Foresight
+from imi_monitor.actions.action import Preview
 from imi_monitor.model import times
 from imi_monitor.model.errors import ImiError, UsageError
 from imi_monitor.model.text import count, safe
@@ -30,7 +30,7 @@ def missing(name: str) -> Content:
     return Content.styled(f"{name} is still to be filled in", MUTED)
 
 
-def foresight(seen: Foresight) -> Content:
+def foresight(seen: Preview) -> Content:
     """What would happen; first what stands against it."""
     lines = [] if seen.refusal is None else [refusal(seen.refusal), Content("")]
     style = MUTED if seen.refusal is not None else ""
@@ -43,7 +43,7 @@ def refusal(error: ImiError) -> Content:
     return _joined([Content.styled(f"✗ {_line(error.sentence)}", style), *map(Content, map(_line, error.details))])
 
 
-def foresight_of_many(names: Sequence[str | None], seen: Sequence[Foresight]) -> Content:
+def foresight_of_many(names: Sequence[str | None], seen: Sequence[Preview]) -> Content:
     """One line for each that can be done, more for each that cannot."""
     possible = sum(one.refusal is None for one in seen)
     lines = [Content.styled(f"{possible} of {len(names)} can be done" if possible < len(names) else "", "$warning")]

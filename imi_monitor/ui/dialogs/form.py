@@ -16,7 +16,7 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from imi_monitor.actions.base import Action, Argument, Option
+from imi_monitor.actions.action import Action, Argument, Option
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.text import safe
 from imi_monitor.ui.widgets.choice import Choice
@@ -33,7 +33,7 @@ class FormField:
     flag: bool = False
     number: bool = False
     chosen: bool = False  # its values are few and known
-    against: tuple[str, ...] = ()
+    overrides: tuple[str, ...] = ()
     goes_with: tuple[str, ...] = ()
 
 
@@ -41,7 +41,9 @@ def fields(action: Action, given: dict[str, object]) -> list[FormField]:
     """What the action wants to know and was not told yet."""
     asked = [_of_argument(action, one) for one in action.arguments if not one.optional and not one.rest]
     options = {one.name: one for one in action.options}
-    return [one for one in [*asked, *(_of_option(options[name]) for name in action.asks)] if one.name not in given]
+    return [
+        one for one in [*asked, *(_of_option(options[name]) for name in action.dialog_options)] if one.name not in given
+    ]
 
 
 def _of_argument(action: Action, argument: Argument) -> FormField:
@@ -55,7 +57,7 @@ def _of_option(option: Option) -> FormField:
         option.help,
         flag=not option.value,
         number=option.number,
-        against=option.against,
+        overrides=option.overrides,
         goes_with=option.goes_with,
     )
 
@@ -82,7 +84,7 @@ class Form(Vertical):
     def __init__(self, asked: list[FormField]) -> None:
         super().__init__(id="form")
         self._fields = asked
-        self._open = {field.name for field in asked if not field.against and not field.goes_with}
+        self._open = {field.name for field in asked if not field.overrides and not field.goes_with}
 
     def compose(self) -> ComposeResult:
         for field in self._fields:
@@ -129,7 +131,7 @@ class Form(Vertical):
 
     def answer(self, kinds: set[str]) -> None:
         """A refusal of these kinds stands: show what answers it."""
-        self._open |= {field.name for field in self._fields if kinds & set(field.against)}
+        self._open |= {field.name for field in self._fields if kinds & set(field.overrides)}
         self._unfold()
 
     def _unfold(self) -> None:

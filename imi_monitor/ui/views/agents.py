@@ -12,7 +12,7 @@ from textual.binding import Binding
 from textual.content import Content
 from textual.widgets import Input, Static
 
-from imi_monitor.actions import moments, stats
+from imi_monitor.actions import stats, time_format
 from imi_monitor.actions.stats import Group
 from imi_monitor.model import attention, times
 from imi_monitor.model.agent import Agent
@@ -165,8 +165,8 @@ def today(done: Group) -> Content:
     spent, tokens = done.spent, added(done.tokens_in, done.tokens_out)
     failed = spent.failed + done.interrupted
     parts = [(count(done.sessions, "session"), "")]
-    parts += [(f"worked {moments.span(spent.working)}", "$accent")] if spent.working else []
-    parts += [(f"waited for you {moments.span(spent.waiting)}", "$warning")] if spent.waiting else []
+    parts += [(f"worked {time_format.span(spent.working)}", "$accent")] if spent.working else []
+    parts += [(f"waited for you {time_format.span(spent.waiting)}", "$warning")] if spent.waiting else []
     parts += [(f"{agent_cells.token_count(int(tokens))} tokens", "")] if tokens is not None else []
     parts += [(f"${done.cost_usd:.2f}", "")] if done.cost_usd is not None else []
     parts += [(count(len(done.files), "file"), "")] if done.files else []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from imi_monitor import actions
-from imi_monitor.actions.base import Request
+from imi_monitor.actions.action import Request
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Key, Snapshot
 from imi_monitor.ui.background_query import ShouldStop

@@ -1,4 +1,7 @@
-"""Plain `imi [REPO…]`: the dashboard of the repositories given, else of the one around, else of all that are known."""
+"""Plain `imi [REPO…]`: the dashboard of the repositories given, else of the one around, else of all that are known.
+
+`imi monitor [REPO…]`: the dashboard by its name, for scripts and layouts of Zellij and tmux.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,9 @@ from imi_monitor.store import worktrees
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.actions.base import Outcome
+    from imi_monitor.actions.action import Outcome
     from imi_monitor.cli.args import Parsed
+
 
 _WELCOME = """\
 imi shows and steers git worktrees in which several coding agents work: whose each one is, what changed, what to review.
@@ -26,7 +30,7 @@ There is nothing to show yet: you are not inside a git repository, and none is r
 imi help lists everything; imi doctor checks that all is in place."""
 
 
-def show(parsed: Parsed) -> int:
+def show_default(parsed: Parsed) -> int:
     """The dashboard on a terminal; in a pipe, or with nothing to show, what there is as text. Gives the exit status."""
     if not parsed.flag("json") and sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty():
         status = dashboard(parsed, parsed.words)
@@ -84,7 +88,7 @@ def _print(parsed: Parsed) -> int:
 
 def _outcome(context: Context, named: list[str]) -> Outcome:
     from imi_monitor.actions import listing
-    from imi_monitor.actions.base import Outcome
+    from imi_monitor.actions.action import Outcome
 
     if named:
         meant = [context.named_repository(word) for word in named]
@@ -97,3 +101,14 @@ def _outcome(context: Context, named: list[str]) -> Outcome:
             raise
         return Outcome(_WELCOME.splitlines(), {"worktrees": [], "count": 0, "failed": 0})
     return listing.status(context, found, warnings=warnings)
+
+
+def show(parsed: Parsed) -> int:
+    """Until the person quits."""
+    if parsed.flag("json") or not (sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):
+        raise Refused(
+            "the dashboard needs a terminal: `imi status` prints one picture, `imi watch` streams JSON",
+            code="no-terminal",
+        )
+    status = dashboard(parsed, parsed.request.rest("repo"))
+    return welcome() if status is None else status

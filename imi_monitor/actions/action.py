@@ -29,7 +29,7 @@ class Argument:
 class Option:
     """`--name VALUE`, or a flag when `value` is empty. `number` values must be numbers that are not negative."""
 
-    __slots__ = ("against", "aliases", "goes_with", "help", "name", "number", "optional_value", "value")
+    __slots__ = ("aliases", "goes_with", "help", "name", "number", "optional_value", "overrides", "value")
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Option:
         aliases: tuple[str, ...] = (),
         number: bool = False,
         optional_value: bool = False,
-        against: tuple[str, ...] = (),
+        overrides: tuple[str, ...] = (),
         goes_with: tuple[str, ...] = (),
     ) -> None:
         self.name = name
@@ -49,12 +49,14 @@ class Option:
         self.aliases = aliases
         self.number = number
         self.optional_value = optional_value
-        self.against = against  # the `kinds` of refusals it is an answer to: a dialog offers it only after one of these
+        self.overrides = (
+            overrides  # the `kinds` of refusals it is an answer to: a dialog offers it only after one of these
+        )
         self.goes_with = goes_with  # options that it says more about: a dialog offers it only beside one of these
 
 
 # Options that stand before any verb, and that every verb takes.
-GLOBALS = (
+GLOBAL_OPTIONS = (
     Option("json", "one JSON object on stdout and nothing else"),
     Option("db", "the registry file to use", value="FILE"),
     Option("repo", "the repository to act on: a path, or a name from the registry", value="REPO", aliases=("C",)),
@@ -116,7 +118,7 @@ class Outcome:
         self.exit_status = exit_status
 
 
-def kinds(refusal: ImiError | None) -> set[str]:
+def refusal_kinds(refusal: ImiError | None) -> set[str]:
     """What a refusal is about: its code, and the state of the claim that stands in the way, if one does."""
     if refusal is None:
         return set()
@@ -124,7 +126,7 @@ def kinds(refusal: ImiError | None) -> set[str]:
     return {refusal.code, state} if isinstance(state, str) else {refusal.code}
 
 
-class Foresight:
+class Preview:
     """What would happen, and what stands against it if anything does."""
 
     __slots__ = ("lines", "refusal")
@@ -147,9 +149,9 @@ class Action:
     help = ""  # one sentence
     more = ""  # what a person wants to know beyond it
     key = ""
-    asks: tuple[str, ...] = ()  # options that a dialog offers beside the required arguments
+    dialog_options: tuple[str, ...] = ()  # options that a dialog offers beside the required arguments
     makes_new = False  # its first argument names something new, so that the selected worktree is no answer to it
-    opens = False  # where it leads is what the person wants to see next
+    opens_worktree = False  # where it leads is what the person wants to see next
     arguments: tuple[Argument, ...] = ()
     options: tuple[Option, ...] = ()
     dangerous = False  # asks before it acts, in the dashboard
@@ -165,13 +167,13 @@ class Action:
         """What will happen, line by line, for somebody who has to decide."""
         return [self.help]
 
-    def foresee(self, context: Context, request: Request) -> Foresight:
+    def preview(self, context: Context, request: Request) -> Preview:
         """Both in one look, for whoever wants to see what stands against it beside what it would do."""
         try:
             self.refuse(context, request)
-            return Foresight(self.consequences(context, request))
+            return Preview(self.consequences(context, request))
         except ImiError as error:
-            return Foresight([], error)
+            return Preview([], error)
 
     def choices(self, context: Context, name: str) -> list[str]:
         """The values that an argument can have, when they are few and known."""
