@@ -13,15 +13,15 @@ from imi_monitor.sources.agents import readers
 from imi_monitor.sources.agents.joining import Seen
 from imi_monitor.sources.agents.keeper import Keeper
 from imi_monitor.sources.agents.source import AgentsSource
-from imi_monitor.sources.base import Board, Entry, Source
-from imi_monitor.sources.changes import ChangesSource, Listeners
-from imi_monitor.sources.collisions import CollisionsSource
-from imi_monitor.sources.files.choose import begins_slowly, choose
-from imi_monitor.sources.files.ignore import global_excludes
+from imi_monitor.sources.changes_source import ChangesSource, Listeners
+from imi_monitor.sources.collisions_source import CollisionsSource
+from imi_monitor.sources.files.ignore_rules import global_ignore_file
 from imi_monitor.sources.files.shared import Shared
-from imi_monitor.sources.registry import RegistrySource
-from imi_monitor.sources.status import StatusSource, TrunkSettings
-from imi_monitor.sources.worktrees import Scope, WorktreesSource
+from imi_monitor.sources.files.tiered_watcher import choose_watcher, starts_slowly
+from imi_monitor.sources.git_status_source import GitStatusSource, TrunkSettings
+from imi_monitor.sources.registry_source import RegistrySource
+from imi_monitor.sources.source import ReadingReceiver, RosterEntry, Source
+from imi_monitor.sources.worktrees_source import RepositoryScope, WorktreesSource
 from imi_monitor.store.aio import Registry
 
 _PATIENCE = 5.0  # seconds at most that following files waits for the first picture
@@ -33,19 +33,19 @@ class Assembly:
     def __init__(
         self, registry: Registry, keeper: Keeper, database: str, common_dirs: Sequence[str] | None, settings: Settings
     ) -> None:
-        events = Shared(choose())
+        events = Shared(choose_watcher())
         self._worktrees = WorktreesSource(
-            registry, Scope(None if common_dirs is None else tuple(common_dirs)), database
+            registry, RepositoryScope(None if common_dirs is None else tuple(common_dirs)), database
         )
         self._claims = RegistrySource(registry, database, self._worktrees.registry_changed)
-        self._status = StatusSource(_trunk(settings))
+        self._status = GitStatusSource(_trunk(settings))
         self.collisions = CollisionsSource()
         self._changes = ChangesSource(
             events.part("work"),
             self._listeners(),
             database,
-            global_excludes(None),
-            first=partial(self._status.all_asked, _PATIENCE) if begins_slowly(events.events) else None,
+            global_ignore_file(None),
+            first=partial(self._status.all_asked, _PATIENCE) if starts_slowly(events.events) else None,
         )
         self.sources: list[Source] = [self._worktrees, self._claims, self._status, self._changes, self.collisions]
         self._agents: AgentsSource | None = None
@@ -75,7 +75,7 @@ class Assembly:
             registry=self._claims.look,
         )
 
-    def follow(self, entries: tuple[Entry, ...]) -> None:
+    def follow(self, entries: tuple[RosterEntry, ...]) -> None:
         """The roster changed."""
         self._status.follow(entries)
         self._changes.follow(entries)
@@ -101,7 +101,7 @@ class _NoAgents:
 
     name = "agents"
 
-    async def run(self, board: Board) -> None:
+    async def run(self, board: ReadingReceiver) -> None:
         board.well(self.name, NOT_LOOKED_FOR)
         await asyncio.Event().wait()
 

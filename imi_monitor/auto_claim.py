@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from imi_monitor.actions.claiming import automatic
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.errors import ImiError
-from imi_monitor.sources.base import Board
-from imi_monitor.sources.pace import Pace
+from imi_monitor.sources.source import ReadingReceiver
+from imi_monitor.sources.timers import PollTimer
 
 _AGAIN = 10.0  # seconds: what was held by another may be free by now
 
@@ -26,7 +26,7 @@ class AutoClaim:
         self._database = database
         self._agents: Sequence[Agent] = ()
         self._told: object = None
-        self._pace = Pace(_AGAIN)
+        self._pace = PollTimer(_AGAIN)
 
     def saw(self, agents: Sequence[Agent]) -> None:
         self._agents = agents
@@ -35,7 +35,7 @@ class AutoClaim:
             self._told = told
             self._pace.poke()
 
-    async def run(self, board: Board) -> None:
+    async def run(self, board: ReadingReceiver) -> None:
         while True:
             await self._pace.next()
             if self._told is None:

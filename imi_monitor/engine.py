@@ -35,7 +35,7 @@ from imi_monitor.model.snapshot import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.sources.base import Entry, Grant, RegistryPicture, Source
+    from imi_monitor.sources.source import ClaimPeriod, RegistryReading, RosterEntry, Source
 
 PER_SECOND = 10  # snapshots at most
 AT_ONCE = 2  # of them without any pause, so that a single change is never kept waiting
@@ -53,7 +53,7 @@ class Engine:
         self,
         sources: Sequence[Source],
         *,
-        on_roster: Callable[[tuple[Entry, ...]], None] | None = None,
+        on_roster: Callable[[tuple[RosterEntry, ...]], None] | None = None,
         on_git: Callable[[Key, GitState], None] | None = None,
         on_refresh: Callable[[], None] | None = None,
         first: Snapshot | None = None,
@@ -62,10 +62,10 @@ class Engine:
         self._on_roster = on_roster
         self._on_git = on_git
         self._on_refresh = on_refresh
-        self._entries: dict[Key, Entry] = {}
+        self._entries: dict[Key, RosterEntry] = {}
         self._worktrees: dict[Key, Worktree] = {}
         self._claims: dict[Key, ClaimState] = {}
-        self._grants: dict[Key, list[Grant]] = {}
+        self._grants: dict[Key, list[ClaimPeriod]] = {}
         self._changes: deque[Change] = deque(maxlen=MOST_CHANGES)
         self._events: deque[RegistryEvent] = deque(maxlen=MOST_EVENTS)
         self._activity: dict[Key, Activity] = {}
@@ -126,7 +126,7 @@ class Engine:
 
     # -- what sources say -------------------------------------------------------------------------------------------
 
-    def roster(self, entries: tuple[Entry, ...]) -> None:
+    def roster(self, entries: tuple[RosterEntry, ...]) -> None:
         self._entries = {entry.key: entry for entry in entries}
         self._worktrees = {entry.key: self._listed(entry) for entry in entries}
         if self._on_roster is not None:
@@ -170,7 +170,7 @@ class Engine:
     def watched(self, key: Key, how: str, why: str | None) -> None:
         self._update(key, watched=how, watched_why=why)
 
-    def registry(self, picture: RegistryPicture) -> None:
+    def registry(self, picture: RegistryReading) -> None:
         claims = {claim.key: claim for claim in picture.claims}
         if (picture.waiting, claims) != (self._waiting, self._claims):
             self._urgent.set()  # a line of the log alone goes with the next
@@ -214,7 +214,7 @@ class Engine:
 
     # -- folding ----------------------------------------------------------------------------------------------------
 
-    def _listed(self, entry: Entry) -> Worktree:
+    def _listed(self, entry: RosterEntry) -> Worktree:
         """The worktree of a roster entry, keeping what is already known of it."""
         known = self._worktrees.get(entry.key)
         if known is not None and known.path == entry.path:

@@ -479,25 +479,25 @@ def _has(snapshot: Snapshot, name: str) -> bool:
 
 def test_a_record_that_becomes_whole_while_the_list_is_read(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not in the list, and nothing will ever tell again: the list must call itself incomplete."""
-    from imi_monitor.sources import worktrees
+    from imi_monitor.sources import worktrees_source
     from imi_monitor.store import db
 
     repo.worktree("feat-late")
     admin = repo.path / ".git/worktrees/feat-late"
     pointer = (admin / "gitdir").read_bytes()
     (admin / "gitdir").write_bytes(b"")
-    listed = worktrees.roster.roster
+    listed = worktrees_source.roster.roster
 
     def list_and_fill(*args: object) -> object:
         found = listed(*args)  # type: ignore[arg-type]
         (admin / "gitdir").write_bytes(pointer)
         return found
 
-    monkeypatch.setattr(worktrees.roster, "roster", list_and_fill)
+    monkeypatch.setattr(worktrees_source.roster, "roster", list_and_fill)
     connection = db.connect(paths.default_database())
     try:
-        scope = worktrees.Scope((str(repo.path / ".git"),))
-        entries, whole = worktrees.read_roster(connection, scope, paths.default_database())
+        scope = worktrees_source.RepositoryScope((str(repo.path / ".git"),))
+        entries, whole = worktrees_source.read_roster(connection, scope, paths.default_database())
     finally:
         connection.close()
     assert [entry.key.worktree for entry in entries] == ["app"]

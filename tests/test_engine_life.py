@@ -23,8 +23,8 @@ from imi_monitor.engine import Engine
 from imi_monitor.model import times
 from imi_monitor.model.change import Change
 from imi_monitor.model.snapshot import GitState, Key, Snapshot
-from imi_monitor.sources.base import Board, Entry, RegistryPicture
-from imi_monitor.sources.status import StatusSource
+from imi_monitor.sources.git_status_source import GitStatusSource
+from imi_monitor.sources.source import ReadingReceiver, RegistryReading, RosterEntry
 from tests.helpers import Repo, fill, git
 
 WITHIN = 2.0
@@ -243,16 +243,16 @@ def test_what_happens_between_the_first_picture_and_following_is_seen(
     """With watchfiles the one comes before the other."""
     monkeypatch.setenv("IMI_WATCHER", "watchfiles")
     feat = repo.worktree("feat-a")
-    first = StatusSource.all_asked
+    first = GitStatusSource.all_asked
 
     async def play() -> None:
         release = asyncio.Event()
 
-        async def later(self: StatusSource, at_most: float) -> None:
+        async def later(self: GitStatusSource, at_most: float) -> None:
             await first(self, at_most)
             await release.wait()
 
-        monkeypatch.setattr(StatusSource, "all_asked", later)
+        monkeypatch.setattr(GitStatusSource, "all_asked", later)
         async with engine.live(paths.default_database(), [str(repo.path / ".git")]) as made:
             await agree(made, repo, "the start", 15)
             assert all(tree.watched == "starting" for tree in made.snapshot.worktrees)
@@ -291,9 +291,9 @@ def test_a_disk_that_fills_up(tmp_path: Path) -> None:
 
 
 def test_at_rest_git_is_not_asked(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:  # W3
-    from imi_monitor.sources import status
+    from imi_monitor.sources import git_status_source
 
-    monkeypatch.setattr(status, "_SWEEP_SHORTEST", 60.0)
+    monkeypatch.setattr(git_status_source, "_SWEEP_SHORTEST", 60.0)
     for name in ("feat-a", "feat-b", "feat-c"):
         repo.worktree(name)
 
@@ -320,11 +320,11 @@ class Ticks:
         self._number = number
         self.done = asyncio.Event()
 
-    async def run(self, board: Board) -> None:
+    async def run(self, board: ReadingReceiver) -> None:
         keys = [Key(host.hostname(), "app", f"feat-{n}") for n in range(40)]
         board.roster(
             tuple(
-                Entry(k, f"/x/{k.worktree}", "/a", "/c", "feat", "b", None, False, False, None, None, False)
+                RosterEntry(k, f"/x/{k.worktree}", "/a", "/c", "feat", "b", None, False, False, None, None, False)
                 for k in keys
             )
         )
@@ -333,7 +333,7 @@ class Ticks:
             board.changes([Change("app", key.worktree, "modified", f"src/f{tick % 997}.py", times.stamp())])
             board.git(key, _state(tick))
             if tick % 50 == 0:
-                board.registry(RegistryPicture((), (), (), ()))
+                board.registry(RegistryReading((), (), (), ()))
             if tick % 97 == 0:
                 board.fail("other", "something", f"reason {tick % 3}")
             if tick % 100 == 0:

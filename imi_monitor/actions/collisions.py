@@ -1,6 +1,6 @@
 """`imi collisions`: which worktrees touch the same files, which of those would conflict in a merge, and in which lines.
 
-The dashboard asks the same question all the time (sources/collisions.py) and remembers; here it is asked once, of git.
+The dashboard asks the same question all the time (sources/collisions_source.py) and remembers; here it is asked once, of git.
 """
 
 from __future__ import annotations

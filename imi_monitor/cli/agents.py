@@ -52,14 +52,14 @@ def _said(said: Description) -> list[str]:
 
 def _look(parsed: Parsed) -> tuple[tuple[Agent, ...], dict[str, Description], list[str]]:
     from imi_monitor.sources.agents import once
-    from imi_monitor.sources.registry import read_picture
-    from imi_monitor.sources.worktrees import Scope, read_roster
+    from imi_monitor.sources.registry_source import read_registry
+    from imi_monitor.sources.worktrees_source import RepositoryScope, read_roster
 
     with Context(database=parsed.option("db"), repo=parsed.option("repo")) as context:
         dirs = common_dirs_of(context, parsed.request.rest("repo"))
-        scope = Scope(None if dirs is None else tuple(dirs))
+        scope = RepositoryScope(None if dirs is None else tuple(dirs))
         entries, _ = db.reading(context.connection, read_roster, scope, context.database)
-        picture = db.reading(context.connection, read_picture, 0)
+        picture = db.reading(context.connection, read_registry, 0)
         described = db.reading(context.connection, store.described)
     found, broken = once.look(entries, picture.claims)
     return found, described, broken

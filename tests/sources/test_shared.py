@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from imi_monitor.sources.files.inotify import Inotify
-from imi_monitor.sources.files.port import Root
+from imi_monitor.sources.files.inotify_watcher import InotifyWatcher
 from imi_monitor.sources.files.shared import Shared
+from imi_monitor.sources.files.watcher import WatchRoot
 from tests.sources.test_back_ends import Ear
 
 
@@ -16,13 +16,13 @@ def test_each_hears_its_own(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
 
     async def play() -> None:
-        inotify = Inotify()
+        inotify = InotifyWatcher()
         shared = Shared(inotify)
         left, right, first, second = shared.part("left"), shared.part("right"), Ear(), Ear()
         await left.start(first)
         await right.start(second)
-        await left.add(Root("same name", (str(tmp_path / "a"),)))
-        await right.add(Root("same name", (str(tmp_path / "b"),)))
+        await left.add(WatchRoot("same name", (str(tmp_path / "a"),)))
+        await right.add(WatchRoot("same name", (str(tmp_path / "b"),)))
         (tmp_path / "a" / "x").touch()
         (tmp_path / "b" / "y").touch()
         await first.until(lambda: first.paths == {str(tmp_path / "a" / "x")})
@@ -43,11 +43,11 @@ def test_a_root_that_is_gone_is_told_to_its_owner(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
 
     async def play() -> None:
-        shared = Shared(Inotify())
+        shared = Shared(InotifyWatcher())
         left, right, first, second = shared.part("left"), shared.part("right"), Ear(), Ear()
         await left.start(first)
         await right.start(second)
-        await left.add(Root("one", (str(tmp_path / "a"),)))
+        await left.add(WatchRoot("one", (str(tmp_path / "a"),)))
         (tmp_path / "a").rmdir()
         await first.until(lambda: first.missing)
         assert first.missing == [("one", str(tmp_path / "a"))]

@@ -23,7 +23,7 @@ from imi_monitor.cli.demo_world import Life, World
 from imi_monitor.engine import Engine
 from imi_monitor.model import times
 from imi_monitor.model.snapshot import Snapshot, Worktree
-from imi_monitor.sources.files import settle
+from imi_monitor.sources.files import change_coalescer
 from imi_monitor.store import db, queue
 from tests.ui import worlds
 
@@ -93,7 +93,7 @@ def _clock() -> Iterator[_Clock]:
     clock = _Clock()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(times, "clock", lambda: clock.now)
-        patch.setattr(settle, "QUIET", 0.0)
+        patch.setattr(change_coalescer, "QUIET", 0.0)
         patch.setattr(os, "urandom", random.Random(7).randbytes)  # of which ids are made
         yield clock
 

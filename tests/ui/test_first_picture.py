@@ -19,7 +19,7 @@ from imi_monitor import engine, paths
 from imi_monitor.engine import Engine
 from imi_monitor.model import times
 from imi_monitor.model.snapshot import Snapshot
-from imi_monitor.sources import glance
+from imi_monitor.sources import first_snapshot
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.home_screen import HomeScreen
 from imi_monitor.ui.preload import Preload
@@ -187,7 +187,7 @@ def test_the_first_picture_needs_nothing_that_is_installed(repo: Repo) -> None:
     """It is read by a process that looks for no installed packages, so as to be there in time."""
     repo.worktree("feat-a")
     asked: Preload[Snapshot] = Preload(
-        "imi_monitor.sources.glance", "first_picture", paths.default_database(), [str(repo.path / ".git")]
+        "imi_monitor.sources.first_snapshot", "read_first_snapshot", paths.default_database(), [str(repo.path / ".git")]
     )
     found = asked.result(20)
     assert found is not None
@@ -197,7 +197,7 @@ def test_the_first_picture_needs_nothing_that_is_installed(repo: Repo) -> None:
 def test_a_glance_is_what_the_engine_begins_with(repo: Repo) -> None:
     repo.worktree("feat-a")
     assert imi("claim", "feat-a", "--agent", "claude-1", cwd=repo.path).code == 0
-    first = glance.first_picture(paths.default_database(), [str(repo.path / ".git")])
+    first = first_snapshot.read_first_snapshot(paths.default_database(), [str(repo.path / ".git")])
     assert first is not None
     assert {tree.key.worktree: tree.claim.agent if tree.claim else None for tree in first.worktrees} == {
         repo.path.name: None, "feat-a": "claude-1",
@@ -218,7 +218,7 @@ def test_a_glance_is_what_the_engine_begins_with(repo: Repo) -> None:
 
 def test_what_is_gone_since_the_glance_goes(repo: Repo) -> None:
     repo.worktree("feat-a")
-    first = glance.first_picture(paths.default_database(), [str(repo.path / ".git")])
+    first = first_snapshot.read_first_snapshot(paths.default_database(), [str(repo.path / ".git")])
     assert first is not None
     ghost = made.tree("feat-ghost", repo=first.worktrees[0].key.repo)
 
@@ -235,4 +235,4 @@ def test_what_is_gone_since_the_glance_goes(repo: Repo) -> None:
 def test_a_registry_that_cannot_be_read_gives_no_first_picture(repo: Repo, tmp_path: Path) -> None:
     broken = tmp_path / "iMi.db"
     broken.write_bytes(b"this is no database" * 100)
-    assert glance.first_picture(str(broken), [str(repo.path / ".git")]) is None
+    assert first_snapshot.read_first_snapshot(str(broken), [str(repo.path / ".git")]) is None

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from imi_monitor.sources.status import StatusSource
+from imi_monitor.sources.git_status_source import GitStatusSource
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.dialogs.menu import Menu
 from imi_monitor.ui.panels.worktrees import WorktreesPanel, group_of
@@ -272,7 +272,7 @@ def test_interval_keys_and_refresh(repo: Repo) -> None:
         await until(pilot, lambda: "every 0.5s" in screen(app).splitlines()[0])
         await pilot.press("plus")
         assert "every" not in screen(app).splitlines()[1] and app._interval == 0.2
-        status = next(source for source in app._engine._sources if isinstance(source, StatusSource))  # type: ignore[union-attr]
+        status = next(source for source in app._engine._sources if isinstance(source, GitStatusSource))  # type: ignore[union-attr]
         asked = status.asked
         await pilot.press("r")
         await until(pilot, lambda: status.asked > asked)

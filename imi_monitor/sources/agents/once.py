@@ -13,12 +13,12 @@ from imi_monitor.model.snapshot import ClaimState
 from imi_monitor.sources.agents import readers
 from imi_monitor.sources.agents.joining import as_agent
 from imi_monitor.sources.agents.looks import Looks
-from imi_monitor.sources.base import Entry
+from imi_monitor.sources.source import RosterEntry
 
 _PATIENCE = 1.0  # seconds for what lies further back in long records
 
 
-def look(entries: Sequence[Entry], claims: Sequence[ClaimState]) -> tuple[tuple[Agent, ...], list[str]]:
+def look(entries: Sequence[RosterEntry], claims: Sequence[ClaimState]) -> tuple[tuple[Agent, ...], list[str]]:
     """(the agents, what could not be read)."""
     places = {os.path.realpath(entry.path): entry.key for entry in entries if not entry.missing}
     looks = Looks(readers.all_readers(), readers.scan(), os.environ)

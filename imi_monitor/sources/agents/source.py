@@ -20,9 +20,9 @@ from imi_monitor.sources.agents.base import Reader, Sighting
 from imi_monitor.sources.agents.joining import Seen, as_agent, says_the_same
 from imi_monitor.sources.agents.looks import TICK, Look, Looks, Scan
 from imi_monitor.sources.agents.worker import Worker
-from imi_monitor.sources.base import Board, Entry
-from imi_monitor.sources.files.port import FileEvents, Root, Touched
-from imi_monitor.sources.pace import Pace
+from imi_monitor.sources.files.watcher import FileEvent, FileWatcher, WatchRoot
+from imi_monitor.sources.source import ReadingReceiver, RosterEntry
+from imi_monitor.sources.timers import PollTimer
 
 _GATHER = 0.01  # seconds to wait for what comes together: a record is written in several pieces
 _WHOLE = 60.0  # every so often everything is looked at anew, whatever was said to have changed
@@ -43,7 +43,7 @@ class AgentsSource:
 
     def __init__(
         self,
-        events: FileEvents,
+        events: FileWatcher,
         readers: Callable[[], Sequence[Reader]],
         scan: Callable[[], Scan],
         keep: Keep | None = None,
@@ -57,7 +57,7 @@ class AgentsSource:
         self._keep = keep
         self._stirred = stirred
         self._calm: object = None  # what it gave at the last look, if nobody was there
-        self._pace = Pace(TICK)
+        self._pace = PollTimer(TICK)
         self._gathering: asyncio.TimerHandle | None = None
         self._touched: set[str] | None = None  # None: anything may have changed
         self._roots: dict[str, Key] = {}  # as the roster has them
@@ -68,7 +68,7 @@ class AgentsSource:
         self._made: dict[object, tuple[Sighting, Seen]] = {}  # by session, or process
         self._all: tuple[object, list[Seen]] = None, []  # of one look, and of those after it in which nothing moved
 
-    def follow(self, entries: Sequence[Entry]) -> None:
+    def follow(self, entries: Sequence[RosterEntry]) -> None:
         before, self._unresolved = self._roots, True
         self._roots = {entry.path: entry.key for entry in entries if not entry.missing}
         if before != self._roots:
@@ -81,7 +81,7 @@ class AgentsSource:
         self._touched = None
         self._pace.poke()
 
-    async def run(self, board: Board) -> None:
+    async def run(self, board: ReadingReceiver) -> None:
         await self._events.start(self)
         worker = Worker("agents")
         try:
@@ -102,7 +102,7 @@ class AgentsSource:
                 self._gathering.cancel()
             await self._events.close()
 
-    async def _turn(self, board: Board, looks: Looks, worker: Worker) -> None:
+    async def _turn(self, board: ReadingReceiver, looks: Looks, worker: Worker) -> None:
         await self._resolve()
         touched, self._touched = self._touched, set()
         places = self._places
@@ -162,11 +162,11 @@ class AgentsSource:
             known = self._followed.get(name)
             if known is not wanted and known != wanted:
                 self._followed[name] = wanted
-                await self._events.add(Root(name=name, folders=tuple(sorted(wanted))))
+                await self._events.add(WatchRoot(name=name, folders=tuple(sorted(wanted))))
 
     # -- what the file events say -------------------------------------------------------------------------------------
 
-    def touched(self, root: str, batch: Sequence[Touched]) -> None:
+    def touched(self, root: str, batch: Sequence[FileEvent]) -> None:
         if self._touched is not None:
             self._touched.update([one.path for one in batch])
         if self._gathering is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from imi_monitor.sources.files.port import FileEvents, Root, Sink, Touched
+from imi_monitor.sources.files.watcher import FileEvent, FileWatcher, WatchRoot, WatchSink
 
 _BETWEEN = "\0"
 
@@ -13,15 +13,15 @@ _BETWEEN = "\0"
 class Shared:
     """Hands out parts, each a back end of its own to whoever uses it. The real one lives as long as any of them."""
 
-    def __init__(self, events: FileEvents) -> None:
+    def __init__(self, events: FileWatcher) -> None:
         self.events = events
-        self._sinks: dict[str, Sink] = {}
+        self._sinks: dict[str, WatchSink] = {}
         self.told = 0  # how often something was: as long as it is the same, no file has moved
 
     def part(self, name: str) -> Part:
         return Part(self, name)
 
-    async def begin(self, part: str, sink: Sink) -> None:
+    async def begin(self, part: str, sink: WatchSink) -> None:
         first = not self._sinks
         self._sinks[part] = sink
         if first:
@@ -33,7 +33,7 @@ class Shared:
 
     # -- the sink of the real one -----------------------------------------------------------------------------------
 
-    def touched(self, root: str, batch: Sequence[Touched]) -> None:
+    def touched(self, root: str, batch: Sequence[FileEvent]) -> None:
         self.told += 1
         part, _, name = root.partition(_BETWEEN)
         if part in self._sinks:
@@ -70,7 +70,7 @@ class Part:
         self._part = part
         self._roots: set[str] = set()
 
-    async def start(self, sink: Sink) -> None:
+    async def start(self, sink: WatchSink) -> None:
         await self._whole.begin(self._part, sink)
 
     async def close(self) -> None:
@@ -78,7 +78,7 @@ class Part:
             self.remove(name)
         await self._whole.end(self._part)
 
-    async def add(self, root: Root) -> None:
+    async def add(self, root: WatchRoot) -> None:
         self._roots.add(root.name)
         await self._whole.events.add(replace(root, name=self._called(root.name)))
 

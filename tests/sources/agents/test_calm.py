@@ -14,7 +14,7 @@ from imi_monitor.model.agent import Evidence
 from imi_monitor.sources.agents import source as module
 from imi_monitor.sources.agents.base import AgentProcess, Sighting, World
 from imi_monitor.sources.agents.source import AgentsSource
-from imi_monitor.sources.files.inotify import Inotify
+from imi_monitor.sources.files.inotify_watcher import InotifyWatcher
 from tests.sources.agents.test_source import Notes, entry
 
 
@@ -66,7 +66,7 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[
         async def main() -> None:
             scene = Scene()
             source = AgentsSource(
-                Inotify(), lambda: [scene.reader], lambda: scene.scan, None, {}, stirred=lambda: scene.stirred
+                InotifyWatcher(), lambda: [scene.reader], lambda: scene.scan, None, {}, stirred=lambda: scene.stirred
             )
             source.follow((entry(tmp_path / "feat"),))
             running = asyncio.create_task(source.run(scene.notes))  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ from imi_monitor.model.agent import CANCELLED, COMPLETED, DEAD, EXACT, FAILED, R
 from imi_monitor.sources.agents import readers
 from imi_monitor.sources.agents.joining import Seen
 from imi_monitor.sources.agents.source import AgentsSource
-from imi_monitor.sources.files.choose import choose
+from imi_monitor.sources.files.tiered_watcher import choose_watcher
 from tests.sources.agents.fakes import claude as fake
 from tests.sources.agents.running import running
 from tests.sources.agents.test_source import Notes, entry
@@ -84,7 +84,7 @@ def play(folder: Path, work: Callable[[Course], Coroutine[Any, Any, None]]) -> C
             for one in seen:
                 course.kept += [happened.kind for happened in one.news]
 
-        source = AgentsSource(choose(), readers.all_readers, readers.scan, keep, {})
+        source = AgentsSource(choose_watcher(), readers.all_readers, readers.scan, keep, {})
         source.follow((entry(course.worktree),))
         followed = asyncio.create_task(source.run(course.notes))  # type: ignore[arg-type]
         try:

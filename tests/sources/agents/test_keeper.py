@@ -21,7 +21,7 @@ from imi_monitor.sources.agents.base import Sighting
 from imi_monitor.sources.agents.joining import Seen
 from imi_monitor.sources.agents.keeper import Keeper
 from imi_monitor.sources.agents.source import AgentsSource
-from imi_monitor.sources.base import Entry
+from imi_monitor.sources.source import RosterEntry
 from imi_monitor.store import aio, db
 from tests.helpers import ROOT
 from tests.store import session_kit
@@ -281,7 +281,7 @@ def test_the_agents_source_hands_over_and_tells_what_cannot_be_kept(
     async def play() -> None:
         async with keeping(path, monkeypatch) as (keeper, registry):
             source = AgentsSource(Events(), lambda: [Reader()], lambda: tuple, keeper.keep, env={})  # type: ignore[arg-type,list-item]
-            entry = Entry(
+            entry = RosterEntry(
                 Key("h", "app", "feat-x"), str(tree), "", "", "feat", None, None, False, False, None, None, False
             )
             source.follow([entry])

@@ -18,8 +18,8 @@ from imi_monitor.model.snapshot import Key
 from imi_monitor.sources.agents.base import AgentProcess, Sighting, World
 from imi_monitor.sources.agents.joining import Seen
 from imi_monitor.sources.agents.source import AgentsSource
-from imi_monitor.sources.base import Entry
-from imi_monitor.sources.files.choose import choose
+from imi_monitor.sources.files.tiered_watcher import choose_watcher
+from imi_monitor.sources.source import RosterEntry
 
 
 class Notes:
@@ -79,8 +79,10 @@ class Broken:
         raise KeyError("a format of tomorrow")
 
 
-def entry(path: Path) -> Entry:
-    return Entry(Key("h", "app", path.name), str(path), "", "", "feat", None, None, False, False, None, None, False)
+def entry(path: Path) -> RosterEntry:
+    return RosterEntry(
+        Key("h", "app", path.name), str(path), "", "", "feat", None, None, False, False, None, None, False
+    )
 
 
 def play(
@@ -92,7 +94,7 @@ def play(
 ) -> Notes:
     async def main() -> Notes:
         notes = Notes()
-        source = AgentsSource(choose(), lambda: readers, lambda: lambda: processes, keep, {})  # type: ignore[arg-type,return-value]
+        source = AgentsSource(choose_watcher(), lambda: readers, lambda: lambda: processes, keep, {})  # type: ignore[arg-type,return-value]
         source.follow((entry(tmp_path / "feat-a"), entry(tmp_path / "feat-a" / "inner"), entry(tmp_path / "feat-b")))
         running = asyncio.create_task(source.run(notes))  # type: ignore[arg-type]
         try:

@@ -19,7 +19,7 @@ from imi_monitor.model import times
 from imi_monitor.model.collision import Pair, overlaps, with_trunk
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Collision, GitState, Key
-from imi_monitor.sources.base import Board, Entry
+from imi_monitor.sources.source import ReadingReceiver, RosterEntry
 
 _CALM = 0.5  # seconds without news before anything is computed
 _LONGEST_CALM = 10.0
@@ -44,7 +44,7 @@ class CollisionsSource:
     name = "collisions"
 
     def __init__(self) -> None:
-        self._entries: dict[Key, Entry] = {}
+        self._entries: dict[Key, RosterEntry] = {}
         self._known: dict[Key, _Known] = {}
         self._branch: dict[tuple[str, str, str], tuple[frozenset[str], frozenset[str]]] = {}
         self._results: OrderedDict[tuple[str, str], tuple[str, ...]] = OrderedDict()
@@ -55,7 +55,7 @@ class CollisionsSource:
         self._stopping = False
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="trial")
 
-    def follow(self, entries: tuple[Entry, ...]) -> None:
+    def follow(self, entries: tuple[RosterEntry, ...]) -> None:
         self._entries = {entry.key: entry for entry in entries if not entry.missing and entry.admin_dir}
         for key in [key for key in self._known if key not in self._entries]:
             del self._known[key]
@@ -74,7 +74,7 @@ class CollisionsSource:
             self._known[key] = known
             self._news.set()
 
-    async def run(self, board: Board) -> None:
+    async def run(self, board: ReadingReceiver) -> None:
         try:
             pause = _CALM
             while True:
@@ -91,7 +91,7 @@ class CollisionsSource:
             self._stopping = True
             self._pool.shutdown(wait=False, cancel_futures=True)
 
-    async def _turn(self, board: Board) -> None:
+    async def _turn(self, board: ReadingReceiver) -> None:
         loop = asyncio.get_running_loop()
         known, entries = dict(self._known), dict(self._entries)
         touched, trunk_side = await loop.run_in_executor(self._pool, self._touched, known, entries)
@@ -116,7 +116,9 @@ class CollisionsSource:
     def _is_new(self, pair: Pair, known: Mapping[Key, _Known]) -> bool:
         return self._verdicts.get(pair, (None,))[0] != _mark(pair, known)
 
-    async def _try(self, board: Board, pair: Pair, known: Mapping[Key, _Known], entries: Mapping[Key, Entry]) -> None:
+    async def _try(
+        self, board: ReadingReceiver, pair: Pair, known: Mapping[Key, _Known], entries: Mapping[Key, RosterEntry]
+    ) -> None:
         loop = asyncio.get_running_loop()
         mark = _mark(pair, known)
         try:
@@ -133,7 +135,7 @@ class CollisionsSource:
     # -- in the thread of the pool ----------------------------------------------------------------------------------
 
     def _touched(
-        self, known: Mapping[Key, _Known], entries: Mapping[Key, Entry]
+        self, known: Mapping[Key, _Known], entries: Mapping[Key, RosterEntry]
     ) -> tuple[dict[Key, frozenset[str]], dict[Key, frozenset[str]]]:
         self._trunks.clear()
         touched: dict[Key, frozenset[str]] = {}
@@ -148,7 +150,7 @@ class CollisionsSource:
             trunk_side[key] = theirs
         return touched, trunk_side
 
-    def _branch_files(self, entry: Entry, part: _Known) -> tuple[frozenset[str], frozenset[str]]:
+    def _branch_files(self, entry: RosterEntry, part: _Known) -> tuple[frozenset[str], frozenset[str]]:
         """What the branch and the trunk changed since they parted; remembered by the two commits."""
         git = self._git(entry)
         trunk = self._trunk_sha(git, part.trunk)
@@ -165,7 +167,7 @@ class CollisionsSource:
         return self._branch[key]
 
     def _conflicts(
-        self, pair: Pair, known: Mapping[Key, _Known], entries: Mapping[Key, Entry]
+        self, pair: Pair, known: Mapping[Key, _Known], entries: Mapping[Key, RosterEntry]
     ) -> tuple[str, ...] | None:
         left, right = pair
         entry = entries[left]
@@ -185,7 +187,7 @@ class CollisionsSource:
             return self._results[key]
 
     def _side(
-        self, made: trial.Trial, key: Key, known: Mapping[Key, _Known], entries: Mapping[Key, Entry]
+        self, made: trial.Trial, key: Key, known: Mapping[Key, _Known], entries: Mapping[Key, RosterEntry]
     ) -> str | None:
         part, entry = known[key], entries[key]
         if part.head is None:
@@ -193,7 +195,7 @@ class CollisionsSource:
         edits = tuple(trial.expand(entry.path, part.edits))
         return made.commit(trial.Side(self._git(entry), part.head, edits))
 
-    def _git(self, entry: Entry) -> Git:
+    def _git(self, entry: RosterEntry) -> Git:
         return Git(
             entry.common_dir, entry.admin_dir, entry.path, trusted=entry.trusted, cancelled=lambda: self._stopping
         )

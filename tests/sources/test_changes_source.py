@@ -9,9 +9,9 @@ from typing import Any
 
 from imi_monitor.model.change import Change
 from imi_monitor.model.snapshot import Key
-from imi_monitor.sources.base import Entry
-from imi_monitor.sources.changes import ChangesSource, Listeners
-from imi_monitor.sources.files.port import Root, Sink, Touched
+from imi_monitor.sources.changes_source import ChangesSource, Listeners
+from imi_monitor.sources.files.watcher import FileEvent, WatchRoot, WatchSink
+from imi_monitor.sources.source import RosterEntry
 
 
 class Followed:
@@ -20,17 +20,17 @@ class Followed:
     name = "made"
 
     def __init__(self) -> None:
-        self.roots: dict[str, Root] = {}
+        self.roots: dict[str, WatchRoot] = {}
         self.added: list[str] = []
         self.removed: list[str] = []
 
-    async def start(self, sink: Sink) -> None:
+    async def start(self, sink: WatchSink) -> None:
         self.sink = sink
 
     async def close(self) -> None:
         pass
 
-    async def add(self, root: Root) -> None:
+    async def add(self, root: WatchRoot) -> None:
         self.roots[root.name] = root
         self.added.append(root.name)
 
@@ -81,12 +81,12 @@ def played(tmp_path: Path, play: Play, first: Callable[[], Awaitable[None]] | No
     asyncio.run(main())
 
 
-def entry(home: Path, name: str, is_main: bool = False) -> Entry:
+def entry(home: Path, name: str, is_main: bool = False) -> RosterEntry:
     path, common = home / name, home / "app" / ".git"
     admin = common if is_main else common / "worktrees" / name
     path.mkdir(exist_ok=True)
     admin.mkdir(parents=True, exist_ok=True)
-    return Entry(
+    return RosterEntry(
         key=Key("here", "app", name), path=str(path), admin_dir=str(admin), common_dir=str(common), type="feat",
         branch=name, head=None, is_main=is_main, missing=False, locked=None, pr=None, trusted=False,
     )  # fmt: skip
@@ -149,7 +149,7 @@ def test_a_worktree_that_was_replaced_is_followed_anew(tmp_path: Path) -> None:
         common = entries[0].common_dir
         source.follow(entries)
         await until(lambda: len(events.roots) == 5)
-        events.sink.touched("worktree app feat", [Touched(f"{entries[1].path}/file", "deleted")])
+        events.sink.touched("worktree app feat", [FileEvent(f"{entries[1].path}/file", "deleted")])
         for root, folder in (
             (f"git {common}", entries[1].admin_dir), ("worktree app feat", entries[1].path),
             (f"refs {common}", f"{common}/refs"), ("registry", str(tmp_path / "state")),

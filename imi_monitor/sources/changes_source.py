@@ -15,10 +15,10 @@ from imi_monitor.git import layout
 from imi_monitor.model import times
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Key
-from imi_monitor.sources.base import Board, Entry
-from imi_monitor.sources.files.ignore import Ignore
-from imi_monitor.sources.files.port import FileEvents, Root, Touched
-from imi_monitor.sources.files.settle import GRACE, Settle
+from imi_monitor.sources.files.change_coalescer import GRACE, ChangeCoalescer
+from imi_monitor.sources.files.ignore_rules import IgnoreRules
+from imi_monitor.sources.files.watcher import FileEvent, FileWatcher, WatchRoot
+from imi_monitor.sources.source import ReadingReceiver, RosterEntry
 
 # what lies in a git directory and changes all the time without meaning anything to us
 _NOISE = (".lock", "COMMIT_EDITMSG", "FETCH_HEAD", "gc.pid", "ORIG_HEAD~")
@@ -54,7 +54,7 @@ class ChangesSource:
 
     def __init__(
         self,
-        events: FileEvents,
+        events: FileWatcher,
         listeners: Listeners,
         database: str,
         excludes: str | None = None,
@@ -66,21 +66,21 @@ class ChangesSource:
         self._database = database
         self._excludes = excludes
         self._first = first
-        self._board: Board | None = None
-        self._entries: dict[str, Entry] = {}  # root name -> worktree
+        self._board: ReadingReceiver | None = None
+        self._entries: dict[str, RosterEntry] = {}  # root name -> worktree
         self._repositories: dict[str, tuple[str, ...]] = {}  # common dir -> admin dirs
-        self._settles: dict[str, Settle] = {}
-        self._ignores: dict[str, Ignore] = {}
+        self._settles: dict[str, ChangeCoalescer] = {}
+        self._ignores: dict[str, IgnoreRules] = {}
         self._modes: dict[str, str] = {}
         self._anew: set[str] = set()  # roots of which a folder is gone or another one
         self._flush: asyncio.TimerHandle | None = None
-        self._wanted: asyncio.Queue[tuple[Entry, ...]] = asyncio.Queue()
+        self._wanted: asyncio.Queue[tuple[RosterEntry, ...]] = asyncio.Queue()
 
-    def follow(self, entries: tuple[Entry, ...]) -> None:
+    def follow(self, entries: tuple[RosterEntry, ...]) -> None:
         """The roster changed; called by the engine."""
         self._wanted.put_nowait(entries)
 
-    async def run(self, board: Board) -> None:
+    async def run(self, board: ReadingReceiver) -> None:
         self._board = board
         await self._events.start(self)
         try:
@@ -100,7 +100,7 @@ class ChangesSource:
         finally:
             await self._events.close()
 
-    async def _follow(self, entries: tuple[Entry, ...]) -> None:
+    async def _follow(self, entries: tuple[RosterEntry, ...]) -> None:
         wanted = {_root_name(entry): entry for entry in entries if not entry.missing and entry.admin_dir}
         anew, self._anew = self._anew, set()
         for name in [name for name in self._entries if name not in wanted or _moved(self._entries[name], wanted[name])]:
@@ -113,11 +113,11 @@ class ChangesSource:
             if name not in self._entries or name in anew:
                 await self._follow_one(name, entry, others)
 
-    async def _follow_one(self, name: str, entry: Entry, others: Sequence[str]) -> None:
-        ignore = Ignore(entry.path, entry.admin_dir, entry.common_dir, self._excludes)
+    async def _follow_one(self, name: str, entry: RosterEntry, others: Sequence[str]) -> None:
+        ignore = IgnoreRules(entry.path, entry.admin_dir, entry.common_dir, self._excludes)
         self._entries[name], self._ignores[name] = entry, ignore
         if name not in self._settles:  # followed anew, it goes on with what waits there
-            self._settles[name] = Settle(
+            self._settles[name] = ChangeCoalescer(
                 entry.path,
                 entry.key.repo,
                 entry.key.worktree,
@@ -131,7 +131,7 @@ class ChangesSource:
                 return False
             return not ignore.prunes(path[len(entry.path) + 1 :])
 
-        await self._events.add(Root(name, (entry.path,), deep=True, descend=descend))
+        await self._events.add(WatchRoot(name, (entry.path,), deep=True, descend=descend))
 
     def _drop(self, name: str) -> None:
         self._events.remove(name)
@@ -139,9 +139,9 @@ class ChangesSource:
             table.pop(name, None)
 
     async def _follow_registry(self) -> None:
-        await self._events.add(Root(_REGISTRY, (os.path.dirname(self._database),)))
+        await self._events.add(WatchRoot(_REGISTRY, (os.path.dirname(self._database),)))
 
-    async def _follow_git(self, entries: tuple[Entry, ...], anew: set[str]) -> None:
+    async def _follow_git(self, entries: tuple[RosterEntry, ...], anew: set[str]) -> None:
         found: dict[str, list[str]] = {}
         for entry in entries:
             admins = found.setdefault(entry.common_dir, [])
@@ -158,7 +158,7 @@ class ChangesSource:
             if self._repositories.get(common) != tuple(admins) or f"git {common}" in anew:
                 self._repositories[common] = tuple(admins)
                 folders = (common, os.path.join(common, "worktrees"), os.path.join(common, "info"), *admins)
-                await self._events.add(Root(f"git {common}", folders))
+                await self._events.add(WatchRoot(f"git {common}", folders))
 
     async def _follow_refs(self, common: str) -> None:
         refs = os.path.join(common, "refs")
@@ -166,19 +166,19 @@ class ChangesSource:
         def descend(path: str) -> bool:
             return path[len(refs) + 1 :].partition(os.sep)[0] in _REFS
 
-        await self._events.add(Root(f"refs {common}", (refs,), deep=True, descend=descend))
+        await self._events.add(WatchRoot(f"refs {common}", (refs,), deep=True, descend=descend))
 
     async def _follow_shared(self, common: str, repo: str) -> None:
         """The cluster's `sync/`: what is edited there changes in every worktree at once, through its links."""
         folder = await asyncio.to_thread(_shared_folder, common)
         if folder is not None:
             name = f"sync {common}"
-            self._settles[name] = Settle(folder, repo, "sync", lambda _path: False, lambda _path: False)
-            await self._events.add(Root(name, (folder,), deep=True))
+            self._settles[name] = ChangeCoalescer(folder, repo, "sync", lambda _path: False, lambda _path: False)
+            await self._events.add(WatchRoot(name, (folder,), deep=True))
 
     # -- the sink ---------------------------------------------------------------------------------------------------
 
-    def touched(self, root: str, batch: Sequence[Touched]) -> None:
+    def touched(self, root: str, batch: Sequence[FileEvent]) -> None:
         if root in self._entries:
             self._worktree_touched(root, batch)
         elif root.startswith("git "):
@@ -247,7 +247,7 @@ class ChangesSource:
 
     # -- what an event means ----------------------------------------------------------------------------------------
 
-    def _worktree_touched(self, root: str, batch: Sequence[Touched]) -> None:
+    def _worktree_touched(self, root: str, batch: Sequence[FileEvent]) -> None:
         entry, ignore = self._entries[root], self._ignores[root]
         if any(os.path.basename(event.path) == ".gitignore" for event in batch):
             ignore.forget()
@@ -260,14 +260,14 @@ class ChangesSource:
         elif wanted:
             self._tell.touched(entry.key, frozenset(wanted))
 
-    def _settle(self, root: str, batch: Sequence[Touched]) -> None:
+    def _settle(self, root: str, batch: Sequence[FileEvent]) -> None:
         assert self._board is not None
         changes = self._settles[root].take(batch, time.monotonic(), times.stamp())
         if changes:
             self._board.changes(changes)
         self._arm()
 
-    def _git_touched(self, common: str, batch: Sequence[Touched]) -> None:
+    def _git_touched(self, common: str, batch: Sequence[FileEvent]) -> None:
         folders = set()
         for event in batch:
             folder, name = os.path.split(event.path)
@@ -324,9 +324,9 @@ def _shared_folder(common_dir: str) -> str | None:
     return folder if folder and os.path.isdir(folder) else None
 
 
-def _root_name(entry: Entry) -> str:
+def _root_name(entry: RosterEntry) -> str:
     return f"worktree {entry.key.repo} {entry.key.worktree}"
 
 
-def _moved(before: Entry, now: Entry) -> bool:
+def _moved(before: RosterEntry, now: RosterEntry) -> bool:
     return (before.path, before.admin_dir) != (now.path, now.admin_dir)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from imi_monitor.sources import registry as module
-from imi_monitor.sources.base import RegistryPicture
-from imi_monitor.sources.registry import RegistrySource
+from imi_monitor.sources import registry_source as module
+from imi_monitor.sources.registry_source import RegistrySource
+from imi_monitor.sources.source import RegistryReading
 from imi_monitor.store import aio, db, events
 from imi_monitor.store.aio import Registry
 from tests.sources.test_changes import until
@@ -25,7 +25,7 @@ class Board:
     def __init__(self) -> None:
         self.events: list[str] = []
 
-    def registry(self, picture: RegistryPicture) -> None:
+    def registry(self, picture: RegistryReading) -> None:
         self.events += [line.type for line in picture.events]
 
     def well(self, source: str, note: str | None = None) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import os
 
 from imi_monitor.model.snapshot import GitState, Key
-from imi_monitor.sources.status import StatusSource
+from imi_monitor.sources.git_status_source import GitStatusSource
 from tests.helpers import Repo
 from tests.sources.test_changes import entry, until
 
@@ -32,7 +32,7 @@ def test_a_glance_finds_where_git_wrote(repo: Repo) -> None:
     assert os.path.exists(index), feat
 
     async def main() -> None:
-        source, board = StatusSource(), Board()
+        source, board = GitStatusSource(), Board()
         running = asyncio.ensure_future(source.run(board))  # type: ignore[arg-type]
         try:
             await asyncio.sleep(0)
@@ -66,7 +66,7 @@ def test_the_first_round_is_over_when_each_was_asked_whatever_came_of_it(repo: R
             self.told.append(f"{key.worktree} failed")
 
     async def main() -> None:
-        source, board = StatusSource(), Failing()
+        source, board = GitStatusSource(), Failing()
         await source.all_asked(60.0)  # nobody is there to wait for
         source.follow(entries)
         await source.all_asked(0.01)

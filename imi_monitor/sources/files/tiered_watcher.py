@@ -2,37 +2,41 @@
 
 The kernel's watches are limited for the user as a whole. We take half of them at most, count what a root needs before it
 is added, and hand the least recently active roots to the poller; one that becomes active changes places.
+
+Which back end follows files here: raw inotify on Linux, watchfiles elsewhere, polling where nothing else works.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
-from imi_monitor.sources.files.polling import Polling
-from imi_monitor.sources.files.port import FileEvents, Root, Sink, Touched
-from imi_monitor.sources.files.walk import plan
+from imi_monitor.model.errors import UsageError
+from imi_monitor.sources.files.polling_watcher import PollingWatcher
+from imi_monitor.sources.files.watcher import FileEvent, FileWatcher, WatchRoot, WatchSink, plan_watches
 
 OUR_SHARE = 0.5
 _FALLBACK_LIMIT = 8192
 
 
-class Tiers:
+class TieredWatcher:
     """A back end made of two: live as far as the watches reach, polling behind."""
 
-    def __init__(self, live: FileEvents, polling: Polling | None = None, *, limit: int | None = None) -> None:
+    def __init__(self, live: FileWatcher, polling: PollingWatcher | None = None, *, limit: int | None = None) -> None:
         self.name = live.name
         self._live = live
-        self._polling = polling or Polling()
+        self._polling = polling or PollingWatcher()
         self._limit = int((limit or kernel_limit()) * OUR_SHARE)
         self._needs: dict[str, int] = {}  # root -> watches, oldest activity first; only live ones
-        self._polled: dict[str, Root] = {}
-        self._roots: dict[str, Root] = {}
-        self._sink: Sink | None = None
+        self._polled: dict[str, WatchRoot] = {}
+        self._roots: dict[str, WatchRoot] = {}
+        self._sink: WatchSink | None = None
         self._moves: set[asyncio.Task[None]] = set()
 
-    async def start(self, sink: Sink) -> None:
+    async def start(self, sink: WatchSink) -> None:
         self._sink = sink
         await self._live.start(self)
         await self._polling.start(self)
@@ -44,10 +48,10 @@ class Tiers:
         await self._live.close()
         await self._polling.close()
 
-    async def add(self, root: Root) -> None:
+    async def add(self, root: WatchRoot) -> None:
         """Follow it; one that is followed already is never unfollowed in between."""
         self._roots[root.name] = root
-        found = await asyncio.to_thread(plan, root, self._limit)
+        found = await asyncio.to_thread(plan_watches, root, self._limit)
         if self._roots.get(root.name) is not root:
             return
         taken = sum(need for name, need in self._needs.items() if name != root.name)
@@ -68,7 +72,7 @@ class Tiers:
         if self._polled.pop(name, None) is not None:
             self._polling.remove(name)
 
-    def touched(self, root: str, batch: Sequence[Touched]) -> None:
+    def touched(self, root: str, batch: Sequence[FileEvent]) -> None:
         assert self._sink is not None
         self._active(root)
         self._sink.touched(root, batch)
@@ -108,7 +112,7 @@ class Tiers:
         root = self._polled.get(name)
         if root is None:
             return
-        found = await asyncio.to_thread(plan, root, self._limit)
+        found = await asyncio.to_thread(plan_watches, root, self._limit)
         if found is None or found.folders > self._limit or self._polled.get(name) is not root:
             return
         while found.folders > self._limit - sum(self._needs.values()):
@@ -127,7 +131,7 @@ class Tiers:
         if root is not None:
             await self._poll(root)
 
-    async def _poll(self, root: Root) -> None:
+    async def _poll(self, root: WatchRoot) -> None:
         assert self._sink is not None
         self._polled[root.name] = root
         await self._polling.add(root)
@@ -141,3 +145,33 @@ def kernel_limit() -> int:
             return int(file.read())
     except (OSError, ValueError):
         return _FALLBACK_LIMIT
+
+
+VARIABLE = "IMI_WATCHER"
+CHOICES = ("auto", "inotify", "watchfiles", "polling")
+
+
+def starts_slowly(events: FileWatcher) -> bool:
+    """Whether to begin following takes so much of the machine that a first picture had better come before."""
+    return events.name == "watchfiles"
+
+
+def choose_watcher(wanted: str | None = None) -> FileWatcher:
+    """The back end asked for by name or by the environment, else the best there is."""
+    name = wanted or os.environ.get(VARIABLE) or "auto"
+    if name not in CHOICES:
+        raise UsageError(f"{VARIABLE} must be one of {', '.join(CHOICES)}, not {name!r}", code="bad-setting")
+    if name == "auto":
+        name = "inotify" if sys.platform.startswith("linux") else "watchfiles"
+    if name == "polling":
+        return PollingWatcher()
+    if name == "watchfiles":
+        from imi_monitor.sources.files.watchfiles_watcher import WatchfilesWatcher
+
+        return TieredWatcher(WatchfilesWatcher())
+    from imi_monitor.sources.files.inotify_watcher import InotifyWatcher
+
+    try:
+        return TieredWatcher(InotifyWatcher())
+    except OSError:  # no instance left for this user: looking again and again still works
+        return PollingWatcher()

@@ -12,26 +12,31 @@ from imi_monitor import host
 from imi_monitor.model import times
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Snapshot
-from imi_monitor.sources import registry, worktrees
-from imi_monitor.sources.worktrees import Scope
+from imi_monitor.sources import registry_source, worktrees_source
+from imi_monitor.sources.worktrees_source import RepositoryScope
 from imi_monitor.store import db
 
 
-def first_picture(database: str, common_dirs: Sequence[str] | None) -> Snapshot | None:
+def read_first_snapshot(database: str, common_dirs: Sequence[str] | None) -> Snapshot | None:
     """For the engine to begin with; None when it cannot be read, which the sources will tell."""
     try:
         connection = db.connect(database)
         try:
-            return db.reading(connection, _look, Scope(None if common_dirs is None else tuple(common_dirs)), database)
+            return db.reading(
+                connection,
+                _read_snapshot,
+                RepositoryScope(None if common_dirs is None else tuple(common_dirs)),
+                database,
+            )
         finally:
             connection.close()
     except (ImiError, OSError):
         return None
 
 
-def _look(connection: sqlite3.Connection, scope: Scope, database: str) -> Snapshot:
-    entries, _ = worktrees.read_roster(connection, scope, database)
-    picture = registry.read_claims(connection)
+def _read_snapshot(connection: sqlite3.Connection, scope: RepositoryScope, database: str) -> Snapshot:
+    entries, _ = worktrees_source.read_roster(connection, scope, database)
+    picture = registry_source.read_claims(connection)
     claims = {claim.key: claim for claim in picture.claims}
     return Snapshot(
         1,

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from imi_monitor.sources.files.ignore import Ignore
+from imi_monitor.sources.files.ignore_rules import IgnoreRules
 from tests.helpers import Repo, git
 
 
-def ours(repo: Repo) -> Ignore:
+def ours(repo: Repo) -> IgnoreRules:
     common = str(repo.path / ".git")
-    return Ignore(str(repo.path), common, common)
+    return IgnoreRules(str(repo.path), common, common)
 
 
 def gits(repo: Repo, paths: list[str]) -> set[str]:

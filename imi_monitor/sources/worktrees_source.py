@@ -15,7 +15,7 @@ from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.git import layout, safety
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Key
-from imi_monitor.sources.base import Board, Entry
+from imi_monitor.sources.source import ReadingReceiver, RosterEntry
 from imi_monitor.store import queue, trust, worktrees
 
 TYPE_CHECKING = False
@@ -29,7 +29,7 @@ _LAP = 2  # of these, until that was every one: whoever follows its files tells 
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class RepositoryScope:
     """Which repositories: the git directories given, or every one the registry knows (None)."""
 
     common_dirs: tuple[str, ...] | None = None
@@ -40,14 +40,14 @@ class WorktreesSource:
 
     name = "worktrees"
 
-    def __init__(self, registry: Registry, scope: Scope, database: str) -> None:
-        from imi_monitor.sources.pace import Pace  # not for those who only read: it brings asyncio along
+    def __init__(self, registry: Registry, scope: RepositoryScope, database: str) -> None:
+        from imi_monitor.sources.timers import PollTimer  # not for those who only read: it brings asyncio along
 
         self._registry = registry
         self._database = database
         self._scope = scope
-        self._pace = Pace(_GLANCE)
-        self._seen: tuple[Entry, ...] = ()
+        self._pace = PollTimer(_GLANCE)
+        self._seen: tuple[RosterEntry, ...] = ()
         self._whole = True
         self._sure = True  # whether something of git's changed, or is not known yet
         self._written = -1  # how often others had written to the registry when it was read
@@ -65,7 +65,7 @@ class WorktreesSource:
         """Somebody wrote to the registry: look now, unless that was only what we keep of sessions ourselves."""
         self._pace.poke()
 
-    async def run(self, board: Board) -> None:
+    async def run(self, board: ReadingReceiver) -> None:
         asked = False
         while True:
             if not asked or self._may_differ() or await self._others_wrote():
@@ -81,10 +81,10 @@ class WorktreesSource:
         except ImiError:
             return True  # the reading of the roster says why
 
-    async def _read(self, board: Board) -> None:
+    async def _read(self, board: ReadingReceiver) -> None:
         before, self._sure = _lists(self._homes), False
         try:
-            seen = await self._registry.read(_look, self._scope, self._database)
+            seen = await self._registry.read(_read_everything, self._scope, self._database)
             entries, self._whole, self._stands, self._written = seen
         except (ImiError, OSError) as error:
             self._sure = True
@@ -111,20 +111,22 @@ class WorktreesSource:
         return _lists(self._homes) != self._lists or any(_stands(entry) != self._stands[entry.path] for entry in some)
 
 
-def _look(
-    connection: sqlite3.Connection, scope: Scope, database: str
-) -> tuple[tuple[Entry, ...], bool, dict[str, bool], int]:
+def _read_everything(
+    connection: sqlite3.Connection, scope: RepositoryScope, database: str
+) -> tuple[tuple[RosterEntry, ...], bool, dict[str, bool], int]:
     """The roster, whether it is whole, whose folder stands, and what others had written to the registry by then; all in
     the registry's thread, as hundreds of files cost the loop tens of milliseconds while other threads are busy."""
     entries, whole = read_roster(connection, scope, database)
     return entries, whole, {entry.path: _stands(entry) for entry in entries}, queue.change_counter(connection)
 
 
-def _stands(entry: Entry) -> bool:
+def _stands(entry: RosterEntry) -> bool:
     return os.path.lexists(f"{entry.path}/.git")
 
 
-def read_roster(connection: sqlite3.Connection, scope: Scope, database: str) -> tuple[tuple[Entry, ...], bool]:
+def read_roster(
+    connection: sqlite3.Connection, scope: RepositoryScope, database: str
+) -> tuple[tuple[RosterEntry, ...], bool]:
     """Every worktree in scope, and whether none is just being made. Runs in the registry's thread."""
     if scope.common_dirs is None:
         repositories = roster.known_repositories(connection)
@@ -132,7 +134,7 @@ def read_roster(connection: sqlite3.Connection, scope: Scope, database: str) -> 
         repositories = [layout.repository_at(path) for path in scope.common_dirs if os.path.isdir(path)]
     # asked first: what was half made when it was listed may be whole a moment later, and then nobody would look again
     whole = all(_is_whole(repository.common_dir) for repository in repositories)
-    found: list[Entry] = []
+    found: list[RosterEntry] = []
     for repository in repositories:
         found.extend(_entries(connection, repository, database))
     return tuple(found), whole
@@ -156,7 +158,7 @@ def _filled(path: str) -> bool:
         return False
 
 
-def _entries(connection: sqlite3.Connection, repository: layout.Repository, database: str) -> list[Entry]:
+def _entries(connection: sqlite3.Connection, repository: layout.Repository, database: str) -> list[RosterEntry]:
     repo_name = worktrees.repository_of(connection, repository.common_dir, repository.main_path)
     name = repo_name or layout.repository_name(repository)
     fingerprint = trust.fingerprint_of(connection, repository.common_dir)
@@ -165,14 +167,16 @@ def _entries(connection: sqlite3.Connection, repository: layout.Repository, data
     return [_entry(target, name, repository, trusted, database) for target in targets]
 
 
-def _entry(target: roster.Target, repo: str, repository: layout.Repository, trusted: bool, database: str) -> Entry:
+def _entry(
+    target: roster.Target, repo: str, repository: layout.Repository, trusted: bool, database: str
+) -> RosterEntry:
     linked = target.linked
     owner = presence.foreign_owner(presence.path_of(repository, target.name), database)
     if target.is_main:
         branch, head = layout.read_head(repository.common_dir, repository.common_dir)
     else:
         branch, head = (linked.branch, linked.head) if linked else (target.branch, None)
-    return Entry(
+    return RosterEntry(
         key=Key(host.hostname(), repo, target.name),
         path=target.path,
         admin_dir=target.admin_dir or "",

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from imi_monitor import host
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import ClaimState, Key, RegistryEvent, Waiter
-from imi_monitor.sources.base import Board, Grant, RegistryPicture
+from imi_monitor.sources.source import ClaimPeriod, ReadingReceiver, RegistryReading
 from imi_monitor.store import claim_history, claims, events, queue
 
 TYPE_CHECKING = False
@@ -38,14 +38,14 @@ class RegistrySource:
 
     def __init__(self, registry: Registry, database: str, news: Callable[[], None] = lambda: None) -> None:
         """`news` is called whenever something is new there."""
-        from imi_monitor.sources.pace import Pace  # not for those who only read: it brings asyncio along
+        from imi_monitor.sources.timers import PollTimer  # not for those who only read: it brings asyncio along
 
         self._registry = registry
         self._news = news
         self._files = (database, f"{database}-wal")
         self._marks: tuple[object, ...] | None = None  # when they were written, before the registry was asked
         self._asked_at = 0.0
-        self._pace = Pace(_TICK)
+        self._pace = PollTimer(_TICK)
         self._version: tuple[int, int] | None = None
         self._own = 0  # changes that we ourselves had made when it was asked
         self._seq: int | None = None
@@ -54,7 +54,7 @@ class RegistrySource:
     def look(self) -> None:
         self._pace.poke()
 
-    async def run(self, board: Board) -> None:
+    async def run(self, board: ReadingReceiver) -> None:
         while True:
             await self._turn(board)
             await self._pace.next(self._may_differ)
@@ -65,7 +65,7 @@ class RegistrySource:
             return True
         return _marks(self._files) != self._marks
 
-    async def _turn(self, board: Board) -> None:
+    async def _turn(self, board: ReadingReceiver) -> None:
         self._marks, self._asked_at = _marks(self._files), time.monotonic()
         try:
             version, own = await self._registry.read(_version)
@@ -73,7 +73,7 @@ class RegistrySource:
             if version == self._version and not await self._somebody_died():
                 self._wait_for_more(ours)
                 return
-            picture = await self._registry.read(read_picture, self._seq)
+            picture = await self._registry.read(read_registry, self._seq)
         except ImiError as error:
             self._marks = None
             self._pace.failed()
@@ -124,11 +124,11 @@ def _mark(path: str) -> tuple[int, int, int] | None:
     return info.st_mtime_ns, info.st_size, info.st_ino
 
 
-def read_picture(connection: sqlite3.Connection, since: int | None) -> RegistryPicture:
+def read_registry(connection: sqlite3.Connection, since: int | None) -> RegistryReading:
     """Everything at once, on one consistent picture; of the log only what is new, or its end at the first look."""
     after = max(0, events.last_seq(connection) - _MOST_EVENTS) if since is None else since
     lines = events.since(connection, after, limit=_MOST_EVENTS)
-    return RegistryPicture(
+    return RegistryReading(
         claims=tuple(_claim(claim) for claim in claims.held(connection)),
         waiting=tuple(_waiting(connection)),
         grants=tuple(_grant(grant) for grant in claim_history.history(connection, limit=_MOST_GRANTS)),
@@ -141,9 +141,9 @@ def read_picture(connection: sqlite3.Connection, since: int | None) -> RegistryP
     )
 
 
-def read_claims(connection: sqlite3.Connection) -> RegistryPicture:
+def read_claims(connection: sqlite3.Connection) -> RegistryReading:
     """Who holds what and who waits, without the history."""
-    return RegistryPicture(tuple(map(_claim, claims.held(connection))), tuple(_waiting(connection)), (), ())
+    return RegistryReading(tuple(map(_claim, claims.held(connection))), tuple(_waiting(connection)), (), ())
 
 
 def _version(connection: sqlite3.Connection) -> tuple[tuple[int, int], int]:
@@ -186,8 +186,8 @@ def _waiting(connection: sqlite3.Connection) -> list[Waiter]:
     return found
 
 
-def _grant(grant: claim_history.Grant) -> Grant:
-    return Grant(_key(grant.repo_name, grant.worktree_name), grant.agent_id, grant.claimed_at, grant.released_at)
+def _grant(grant: claim_history.Grant) -> ClaimPeriod:
+    return ClaimPeriod(_key(grant.repo_name, grant.worktree_name), grant.agent_id, grant.claimed_at, grant.released_at)
 
 
 def _key(repo: str, worktree: str) -> Key:

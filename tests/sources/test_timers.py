@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from imi_monitor.sources.pace import Pace, due
+from imi_monitor.sources.timers import PollTimer, aligned_deadline
 
 
 def test_asked_or_over() -> None:
     async def play() -> list[bool]:
-        pace = Pace(0.01)
+        pace = PollTimer(0.01)
         first = await pace.next()
         pace.poke()
         return [first, await pace.next()]
@@ -21,7 +21,7 @@ def test_an_end_that_comes_together_with_news_is_not_forgotten() -> None:
     """It was once: quitting right after a change of the registry then waited for ever."""
 
     async def play() -> bool:
-        pace = Pace(60)
+        pace = PollTimer(60)
         waiting = asyncio.ensure_future(pace.next())
         await asyncio.sleep(0.01)
         pace.poke()
@@ -34,7 +34,7 @@ def test_an_end_that_comes_together_with_news_is_not_forgotten() -> None:
 
 def test_who_has_nothing_to_do_rests_until_somebody_asks() -> None:
     async def play() -> tuple[bool, bool]:
-        pace = Pace(0.01)
+        pace = PollTimer(0.01)
         pace.rest(60)
         asyncio.get_running_loop().call_later(0.02, pace.poke)
         asked = await pace.next()
@@ -46,7 +46,7 @@ def test_who_has_nothing_to_do_rests_until_somebody_asks() -> None:
 
 def test_who_asks_what_is_new_is_not_woken_for_nothing() -> None:
     async def play() -> tuple[bool, int, bool]:
-        pace, asked = Pace(0.001), 0
+        pace, asked = PollTimer(0.001), 0
 
         def news() -> bool:
             nonlocal asked
@@ -62,9 +62,9 @@ def test_who_asks_what_is_new_is_not_woken_for_nothing() -> None:
 
 
 def test_pauses_of_seconds_are_over_together_and_never_late() -> None:
-    assert {due(now, pause) for now in (7.0, 7.001, 7.4, 7.999) for pause in (1.0, 1.2)} == {8.0, 9.0}
-    assert due(7.4, 5.0) == due(11.9, 1.0) == 12.0
-    assert due(7.25, 0.5) == 7.75
+    assert {aligned_deadline(now, pause) for now in (7.0, 7.001, 7.4, 7.999) for pause in (1.0, 1.2)} == {8.0, 9.0}
+    assert aligned_deadline(7.4, 5.0) == aligned_deadline(11.9, 1.0) == 12.0
+    assert aligned_deadline(7.25, 0.5) == 7.75
     for now in (0.0, 3.3, 1e6 + 0.7):
         for pause in (0.05, 1.0, 2.5, 60.0):
-            assert now < due(now, pause) <= now + pause
+            assert now < aligned_deadline(now, pause) <= now + pause

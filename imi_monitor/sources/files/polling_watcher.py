@@ -10,8 +10,7 @@ import asyncio
 import time
 from collections import deque
 
-from imi_monitor.sources.files.port import Root, Sink, Touched
-from imi_monitor.sources.files.walk import listed
+from imi_monitor.sources.files.watcher import FileEvent, WatchRoot, WatchSink, list_folder
 
 SHARE = 0.05  # of one core, for all polled roots together
 _SHORTEST = 2.0
@@ -21,20 +20,20 @@ _MOST_FILES = 200_000  # of one root; beyond it only folders are compared
 Mark = tuple[int, int, int]
 
 
-class Polling:
+class PollingWatcher:
     """One task that visits the roots in turn."""
 
     name = "polling"
 
     def __init__(self, *, shortest: float = _SHORTEST) -> None:
         self._shortest = shortest
-        self._roots: dict[str, Root] = {}
+        self._roots: dict[str, WatchRoot] = {}
         self._seen: dict[str, dict[str, Mark]] = {}
-        self._sink: Sink | None = None
+        self._sink: WatchSink | None = None
         self._task: asyncio.Task[None] | None = None
         self._wanted = asyncio.Event()  # whether there are any
 
-    async def start(self, sink: Sink) -> None:
+    async def start(self, sink: WatchSink) -> None:
         self._sink = sink
         self._task = asyncio.create_task(self._visit(), name="polling")
 
@@ -43,7 +42,7 @@ class Polling:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    async def add(self, root: Root) -> None:
+    async def add(self, root: WatchRoot) -> None:
         self._roots[root.name] = root
         self._seen.pop(root.name, None)
         self._wanted.set()
@@ -65,7 +64,7 @@ class Polling:
                 await asyncio.sleep(min(_LONGEST, cost / SHARE))
             await asyncio.sleep(max(0.05, started + self._shortest - loop.time()))
 
-    async def _look(self, root: Root) -> float:
+    async def _look(self, root: WatchRoot) -> float:
         """Walk one root and tell what changed since the last time; gives the seconds of work."""
         now, cost = await asyncio.to_thread(_walk, root)
         before = self._seen.get(root.name)
@@ -81,14 +80,14 @@ class Polling:
         return cost
 
 
-def _walk(root: Root) -> tuple[dict[str, Mark], float]:
+def _walk(root: WatchRoot) -> tuple[dict[str, Mark], float]:
     """(path -> mark of every file, CPU seconds it took)."""
     started = time.thread_time()
     found: dict[str, Mark] = {}
     pending = deque(root.folders)
     while pending and len(found) < _MOST_FILES:
         folder = pending.popleft()
-        for entry in listed(folder):
+        for entry in list_folder(folder):
             try:
                 if entry.is_dir(follow_symlinks=False):
                     if root.deep and root.descend(entry.path):
@@ -101,12 +100,12 @@ def _walk(root: Root) -> tuple[dict[str, Mark], float]:
     return found, time.thread_time() - started
 
 
-def _compare(before: dict[str, Mark], now: dict[str, Mark]) -> list[Touched]:
-    batch = [Touched(path, "deleted") for path in before if path not in now]
+def _compare(before: dict[str, Mark], now: dict[str, Mark]) -> list[FileEvent]:
+    batch = [FileEvent(path, "deleted") for path in before if path not in now]
     for path, mark in now.items():
         old = before.get(path)
         if old is None:
-            batch.append(Touched(path, "created"))
+            batch.append(FileEvent(path, "created"))
         elif old != mark:
-            batch.append(Touched(path, "modified"))
+            batch.append(FileEvent(path, "modified"))
     return batch

@@ -16,7 +16,7 @@ from imi_monitor.model.snapshot import ClaimState, Collision, GitState, Key, Reg
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RosterEntry:
     """One worktree on the roster: where it is, and what costs no question to git."""
 
     key: Key
@@ -71,7 +71,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class ClaimPeriod:
     """Who held a worktree, from when until when; `until` None is still."""
 
     key: Key
@@ -81,19 +81,19 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True)
-class RegistryPicture:
+class RegistryReading:
     """What the registry says at one moment. `events` are only those that are new since the last picture."""
 
     claims: tuple[ClaimState, ...]
     waiting: tuple[Waiter, ...]
-    grants: tuple[Grant, ...]
+    grants: tuple[ClaimPeriod, ...]
     events: tuple[RegistryEvent, ...]
 
 
-class Board(Protocol):
+class ReadingReceiver(Protocol):
     """What the engine gives every source. All of it is called on the loop, is cheap and never raises."""
 
-    def roster(self, entries: tuple[Entry, ...]) -> None: ...
+    def roster(self, entries: tuple[RosterEntry, ...]) -> None: ...
 
     def git(self, key: Key, state: GitState) -> None: ...
 
@@ -103,7 +103,7 @@ class Board(Protocol):
 
     def watched(self, key: Key, how: str, why: str | None) -> None: ...
 
-    def registry(self, picture: RegistryPicture) -> None: ...
+    def registry(self, picture: RegistryReading) -> None: ...
 
     def collisions(self, found: tuple[Collision, ...]) -> None: ...
 
@@ -119,4 +119,4 @@ class Source(Protocol):
 
     name: str
 
-    async def run(self, board: Board) -> None: ...
+    async def run(self, board: ReadingReceiver) -> None: ...

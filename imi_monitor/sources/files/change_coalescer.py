@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from imi_monitor.model.change import Change, Kind
-from imi_monitor.sources.files.port import Touched
+from imi_monitor.sources.files.watcher import FileEvent
 
 GRACE = 0.025  # seconds that one half waits for the other
 QUIET = 1.0  # a file written again and again is one line a second
@@ -32,7 +32,7 @@ class _Path:
 
 
 @dataclass
-class Settle:
+class ChangeCoalescer:
     """The waiting room of one worktree. `ignored` leaves a path out, `known` says whether git tracks it."""
 
     root: str
@@ -44,7 +44,7 @@ class Settle:
     _moved: dict[int, str] = field(default_factory=dict)
     _told: dict[str, tuple[float, Kind]] = field(default_factory=dict)
 
-    def take(self, batch: Sequence[Touched], now: float, at: str) -> list[Change]:
+    def take(self, batch: Sequence[FileEvent], now: float, at: str) -> list[Change]:
         """Put events in; gives the changes that need not wait."""
         ready = []
         for event in batch:
@@ -84,7 +84,7 @@ class Settle:
         ]
         return self._bundle(changes, at)
 
-    def _wait(self, path: str, event: Touched, now: float) -> None:
+    def _wait(self, path: str, event: FileEvent, now: float) -> None:
         entry = self._waiting.get(path)
         if entry is None:
             before = {"created": False, "deleted": True, "moved_from": True, "modified": True}.get(event.kind)

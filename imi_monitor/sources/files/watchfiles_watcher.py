@@ -16,9 +16,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from imi_monitor.sources.files.port import Kind, Root, Sink, Touched
-from imi_monitor.sources.files.stall import Stall
-from imi_monitor.sources.files.walk import listed, plan
+from imi_monitor.sources.files.watcher import FileEvent, FileEventKind, WatchRoot, WatchSink, list_folder, plan_watches
+from imi_monitor.sources.timers import StallDetector
 
 _GATHER = 0.05  # seconds in which folders to add are collected: each addition builds watchers anew
 _MOST_GATHERED = 1.0  # seconds that this goes on for while roots are added one after the other
@@ -27,17 +26,17 @@ _MERGE = 2.0  # seconds of quiet after which the watchers are merged
 _AGAIN = (0.05, 0.5)  # when a new folder is listed once more
 _RESTART = (0.2, 1.0, 5.0, 30.0)
 # "added" may also be a save by rename, so nobody knows whether the file existed: as a move without its other half
-_KINDS: dict[int, Kind] = {1: "moved_to", 2: "modified", 3: "deleted"}
+_KINDS: dict[int, FileEventKind] = {1: "moved_to", 2: "modified", 3: "deleted"}
 
 
-class Watchfiles:
+class WatchfilesWatcher:
     """The parent's side."""
 
     name = "watchfiles"
 
     def __init__(self) -> None:
-        self._sink: Sink | None = None
-        self._roots: dict[str, Root] = {}
+        self._sink: WatchSink | None = None
+        self._roots: dict[str, WatchRoot] = {}
         self._plans: dict[str, tuple[list[str], list[str]]] = {}
         self._process: asyncio.subprocess.Process | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -50,9 +49,9 @@ class Watchfiles:
         self._grown = False  # whether another root was added while it gathers
         self._merge: asyncio.TimerHandle | None = None
         self._doubt: asyncio.TimerHandle | None = None
-        self._stall = Stall()
+        self._stall = StallDetector()
 
-    async def start(self, sink: Sink) -> None:
+    async def start(self, sink: WatchSink) -> None:
         self._sink = sink
         self._stall.start(lambda why: sink.lost(None, why))
         self._spawn(self._supervise())
@@ -70,7 +69,7 @@ class Watchfiles:
                 self._process.kill()
             await self._process.wait()
 
-    async def add(self, root: Root) -> None:
+    async def add(self, root: WatchRoot) -> None:
         assert self._sink is not None
         self._roots[root.name] = root
         self._latest.pop(root.name, None)
@@ -135,7 +134,7 @@ class Watchfiles:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
-                "imi_monitor.sources.files.watchfiles_child",
+                "imi_monitor.sources.files.watchfiles_process",
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.DEVNULL,
@@ -185,13 +184,13 @@ class Watchfiles:
 
     def _events(self, found: Sequence[tuple[int, str]]) -> None:
         assert self._sink is not None
-        batches: dict[str, list[Touched]] = {}
+        batches: dict[str, list[FileEvent]] = {}
         for number, path in found:
             name = self._owner(path)
             if name is None:
                 continue
             is_dir = number == 1 and os.path.isdir(path) and not os.path.islink(path)
-            batches.setdefault(name, []).append(Touched(path, _KINDS[number], is_dir))
+            batches.setdefault(name, []).append(FileEvent(path, _KINDS[number], is_dir))
             if is_dir:
                 self._entered(name, path)
             if number == 3 and path in self._roots[name].folders:
@@ -237,7 +236,7 @@ class Watchfiles:
         followed = self._plans.get(name)
         if followed is not None and os.path.dirname(folder) in followed[1]:
             # its parent is followed alone; below the others watchfiles follows new folders by itself
-            deep, flat = _split(Root(name, (folder,), True, root.descend))
+            deep, flat = _split(WatchRoot(name, (folder,), True, root.descend))
             self._plans[name] = (followed[0] + deep, followed[1] + flat)
             before = self._more.get(name, ([], []))
             self._more[name] = (before[0] + deep, before[1] + flat)
@@ -254,24 +253,24 @@ class Watchfiles:
         batch = []
         pending = [folder]
         while pending:
-            for entry in listed(pending.pop()):
+            for entry in list_folder(pending.pop()):
                 if entry.is_dir(follow_symlinks=False):
                     if root.descend(entry.path):
                         pending.append(entry.path)
                 else:
-                    batch.append(Touched(entry.path, "moved_to"))
+                    batch.append(FileEvent(entry.path, "moved_to"))
         if batch:
             self._sink.touched(name, batch)
 
 
-def _split(root: Root) -> tuple[list[str], list[str]]:
+def _split(root: WatchRoot) -> tuple[list[str], list[str]]:
     """(folders to follow with everything below, folders to follow alone)."""
-    found = root.plan or plan(root, sys.maxsize)
+    found = root.plan or plan_watches(root, sys.maxsize)
     return (found.deep, found.flat) if found is not None else ([], [])
 
 
-def _missed(root: Root, deep: list[str], flat: list[str]) -> list[str]:
+def _missed(root: WatchRoot, deep: list[str], flat: list[str]) -> list[str]:
     """Folders that should be followed and are not."""
     known = {*deep, *flat}
-    inside = [entry for folder in flat for entry in listed(folder) if entry.path not in known]
+    inside = [entry for folder in flat for entry in list_folder(folder) if entry.path not in known]
     return [entry.path for entry in inside if entry.is_dir(follow_symlinks=False) and root.descend(entry.path)]

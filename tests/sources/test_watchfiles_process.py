@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from imi_monitor.sources.files import watchfiles_child
+from imi_monitor.sources.files import watchfiles_process
 
 
-class Heard(watchfiles_child.Child):
+class Heard(watchfiles_process.WatchfilesProcess):
     def __init__(self) -> None:
         super().__init__(io.BytesIO())
         self.paths: set[str] = set()
@@ -51,7 +51,7 @@ def test_what_was_seen_just_before_an_exchange_is_told(tmp_path: Path, wait: flo
 def test_a_look_takes_what_was_seen_and_leaves_the_rest(tmp_path: Path) -> None:
     """It waits for nothing, and is told of everything once, whatever came between the looks before."""
     (tmp_path / "file").write_text("x")
-    watcher = watchfiles_child.Watcher([str(tmp_path)], True)
+    watcher = watchfiles_process.FolderWatcher([str(tmp_path)], True)
     try:
         assert watcher.seen() == set()
         for number in range(20):

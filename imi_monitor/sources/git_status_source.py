@@ -21,8 +21,8 @@ from imi_monitor.git.picture import Trunk
 from imi_monitor.git.run import Git
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import GitState, Key
-from imi_monitor.sources.base import Board, Entry
-from imi_monitor.sources.pace import nap
+from imi_monitor.sources.source import ReadingReceiver, RosterEntry
+from imi_monitor.sources.timers import sleep_aligned
 
 _SHORTEST = 0.5  # seconds between two questions about one worktree
 _SHARE = 0.1  # of a core, for one busy worktree
@@ -40,7 +40,7 @@ _MOST_BACKOFF = 60.0
 class _Tree:
     """What we know about asking one worktree."""
 
-    entry: Entry
+    entry: RosterEntry
     state: GitState | None = None
     asked_at: float = 0.0
     cost: float = 0.0  # seconds of a core
@@ -59,7 +59,7 @@ class TrunkSettings:
 
 
 @dataclass
-class StatusSource:
+class GitStatusSource:
     """`touched`, `git_dir` and `refs_changed` are told by whoever watches files."""
 
     settings: TrunkSettings = field(default_factory=TrunkSettings)
@@ -70,7 +70,7 @@ class StatusSource:
         self._trees: dict[Key, _Tree] = {}
         self._trunks: dict[str, Trunk] = {}
         self._refs_timers: dict[str, asyncio.TimerHandle] = {}
-        self._board: Board | None = None
+        self._board: ReadingReceiver | None = None
         self._queue: asyncio.Queue[Key] = asyncio.Queue()
         self._unasked: set[Key] = set()  # no answer about them yet, good or bad
         self._all_asked = asyncio.Event()
@@ -79,7 +79,7 @@ class StatusSource:
 
     # -- told by others ---------------------------------------------------------------------------------------------
 
-    def follow(self, entries: tuple[Entry, ...]) -> None:
+    def follow(self, entries: tuple[RosterEntry, ...]) -> None:
         """The roster: new worktrees are asked at once, those that left are forgotten."""
         current = {entry.key: entry for entry in entries if not entry.missing and entry.admin_dir}
         for key in [key for key in self._trees if key not in current]:
@@ -157,7 +157,7 @@ class StatusSource:
 
     # -- asking -----------------------------------------------------------------------------------------------------
 
-    async def run(self, board: Board) -> None:
+    async def run(self, board: ReadingReceiver) -> None:
         self._board = board
         try:
             async with asyncio.TaskGroup() as group:
@@ -240,7 +240,7 @@ class StatusSource:
         """Look again at one worktree after the other, so slowly that it costs nothing."""
         next_at = 0.0
         for turn in itertools.count():
-            await nap(_SWEEP_SHORTEST)
+            await sleep_aligned(_SWEEP_SHORTEST)
             idle = [tree for tree in self._trees.values() if not tree.running and not tree.wanted]
             first = turn * _GLANCED_AT % max(1, len(idle))
             self._glance(idle[first : first + _GLANCED_AT])
@@ -263,7 +263,7 @@ class StatusSource:
         finally:
             tree.cost = spawn.spent() + time.thread_time() - before
 
-    def _git(self, entry: Entry) -> Git:
+    def _git(self, entry: RosterEntry) -> Git:
         """git there, which ends when we do: a child must not outlive the one who asked."""
         return Git(
             entry.common_dir, entry.admin_dir, entry.path, trusted=entry.trusted, cancelled=lambda: self._stopping

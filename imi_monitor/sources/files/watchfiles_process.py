@@ -1,4 +1,4 @@
-"""The child process of the watchfiles back end: `python -m imi_monitor.sources.files.watchfiles_child`.
+"""The child process of the watchfiles back end: `python -m imi_monitor.sources.files.watchfiles_process`.
 
 Building a watcher holds Python's lock for half a second with ten thousand folders, which would freeze the dashboard;
 so it is done here, and only changes travel. Speaks length-prefixed `marshal` on stdin and stdout, and ends with stdin.
@@ -57,7 +57,7 @@ class _Glance:
         return False
 
 
-class Watcher:
+class FolderWatcher:
     """One RustNotify, which waits for nothing: many are looked at in one waking, which is what idling costs."""
 
     def __init__(self, folders: list[str], recursive: bool) -> None:
@@ -90,7 +90,7 @@ class Watcher:
         self._notify.close()
 
 
-class Child:
+class WatchfilesProcess:
     """All folders wanted now, and the watchers that follow them."""
 
     def __init__(self, out: BinaryIO) -> None:
@@ -98,8 +98,8 @@ class Child:
         self._lock = threading.Lock()
         self._changing = threading.Lock()
         self._wanted: dict[str, tuple[list[str], list[str]]] = {}  # name -> (with all below, alone)
-        self._watchers: list[Watcher] = []
-        self._retired: list[Watcher] = []
+        self._watchers: list[FolderWatcher] = []
+        self._retired: list[FolderWatcher] = []
         self._built_at = 0.0
 
     def look(self) -> None:
@@ -139,7 +139,7 @@ class Child:
                 self._let_go(watcher)
         return busy
 
-    def _let_go(self, watcher: Watcher) -> None:
+    def _let_go(self, watcher: FolderWatcher) -> None:
         with self._changing:
             for each in (self._watchers, self._retired):
                 if watcher in each:
@@ -194,13 +194,13 @@ class Child:
         with self._changing:
             self._watchers += made
 
-    def _build(self, wanted: dict[str, tuple[list[str], list[str]]]) -> list[Watcher]:
+    def _build(self, wanted: dict[str, tuple[list[str], list[str]]]) -> list[FolderWatcher]:
         made = []
         for index, recursive in ((0, True), (1, False)):
             folders = [path for pair in wanted.values() for path in pair[index] if os.path.isdir(path)]
             if folders:
                 try:
-                    made.append(Watcher(folders, recursive))
+                    made.append(FolderWatcher(folders, recursive))
                 except OSError as error:
                     self.tell(("full", str(error)))
         self._built_at = time.monotonic()
@@ -208,7 +208,7 @@ class Child:
 
 
 def main() -> None:
-    source, child = sys.stdin.buffer, Child(sys.stdout.buffer)
+    source, child = sys.stdin.buffer, WatchfilesProcess(sys.stdout.buffer)
     threading.Thread(target=child.look, daemon=True).start()
     while (message := receive(source)) is not None:
         getattr(child, message[0])(*message[1:])

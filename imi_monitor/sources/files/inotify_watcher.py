@@ -11,9 +11,8 @@ import errno
 from collections import deque
 from collections.abc import Iterator
 
-from imi_monitor.sources.files.port import Kind, Root, Sink, Touched
-from imi_monitor.sources.files.stall import Stall
-from imi_monitor.sources.files.walk import folders, listed
+from imi_monitor.sources.files.watcher import FileEvent, FileEventKind, WatchRoot, WatchSink, list_folder, walk_folders
+from imi_monitor.sources.timers import StallDetector
 
 _MODIFY, _CLOSE_WRITE, _MOVED_FROM, _MOVED_TO = 0x2, 0x8, 0x40, 0x80
 _CREATE, _DELETE, _DELETE_SELF, _MOVE_SELF = 0x100, 0x200, 0x400, 0x800
@@ -33,7 +32,7 @@ _MASK = (
     | _EXCL_UNLINK
 )
 _GONE = _DELETE_SELF | _MOVE_SELF | _UNMOUNT
-_KINDS: tuple[tuple[int, Kind], ...] = (
+_KINDS: tuple[tuple[int, FileEventKind], ...] = (
     (_MODIFY, "modified"),
     (_CLOSE_WRITE, "modified"),
     (_CREATE, "created"),
@@ -45,7 +44,7 @@ _SLICE = 200  # folders added before the loop gets its turn again
 _MOST_AT_ONCE = 20_000  # events of one turn that are still looked at one by one
 
 
-class Inotify:
+class InotifyWatcher:
     """One inotify instance for all roots."""
 
     name = "inotify"
@@ -54,18 +53,18 @@ class Inotify:
         from inotify_simple import INotify
 
         self._queue = INotify(nonblocking=True)
-        self._sink: Sink | None = None
-        self._roots: dict[str, Root] = {}
+        self._sink: WatchSink | None = None
+        self._roots: dict[str, WatchRoot] = {}
         self._owners: dict[int, tuple[str, str]] = {}  # watch -> (root, folder)
         self._watches: dict[str, dict[str, int]] = {}  # root -> folder -> watch
-        self._stall = Stall()
+        self._stall = StallDetector()
         self._full: str | None = None
 
     @property
     def watches(self) -> int:
         return len(self._owners)
 
-    async def start(self, sink: Sink) -> None:
+    async def start(self, sink: WatchSink) -> None:
         self._sink = sink
         asyncio.get_running_loop().add_reader(self._queue.fileno(), self._read)
         self._stall.start(lambda why: sink.lost(None, why))
@@ -75,7 +74,7 @@ class Inotify:
         asyncio.get_running_loop().remove_reader(self._queue.fileno())
         self._queue.close()
 
-    async def add(self, root: Root) -> None:
+    async def add(self, root: WatchRoot) -> None:
         """Follow all its folders, a slice at a time, so that the loop never waits for more than some milliseconds.
 
         One that is followed already goes on being followed meanwhile: the kernel gives a folder the same watch again.
@@ -84,7 +83,7 @@ class Inotify:
         self._roots[root.name] = root
         watches = self._watches.setdefault(root.name, {})
         before, wanted = dict(watches), set()
-        for done, folder in enumerate(folders(root), 1):
+        for done, folder in enumerate(walk_folders(root), 1):
             if self._roots.get(root.name) is not root:
                 return  # dropped, or told anew, while we were adding
             if not self._watch(root.name, folder):
@@ -138,7 +137,7 @@ class Inotify:
     def _read(self) -> None:
         assert self._sink is not None
         self._stall.alive()
-        batches: dict[str, list[Touched]] = {}
+        batches: dict[str, list[FileEvent]] = {}
         seen = 0
         for event in self._queue.read(timeout=0):
             seen += 1
@@ -156,7 +155,7 @@ class Inotify:
             self._sink.touched(name, batch)
 
     def _event(
-        self, owner: tuple[str, str], mask: int, cookie: int, name: str, batches: dict[str, list[Touched]]
+        self, owner: tuple[str, str], mask: int, cookie: int, name: str, batches: dict[str, list[FileEvent]]
     ) -> None:
         root, folder = owner
         path = f"{folder}/{name}"
@@ -164,13 +163,13 @@ class Inotify:
         batch = batches.setdefault(root, [])
         for bit, kind in _KINDS:
             if mask & bit:
-                batch.append(Touched(path, kind, is_dir, cookie))
+                batch.append(FileEvent(path, kind, is_dir, cookie))
         if is_dir and mask & (_CREATE | _MOVED_TO):
             batch.extend(self._enter(root, path))
         elif is_dir and mask & _MOVED_FROM:
             self._leave(root, path)
 
-    def _enter(self, name: str, folder: str) -> Iterator[Touched]:
+    def _enter(self, name: str, folder: str) -> Iterator[FileEvent]:
         """A folder appeared: follow it and what is below, and tell what is in it already."""
         root = self._roots.get(name)
         if root is None or not root.deep:
@@ -180,9 +179,9 @@ class Inotify:
             current = pending.popleft()
             if not root.descend(current) or not self._watch(name, current):
                 continue
-            for entry in listed(current):
+            for entry in list_folder(current):
                 is_dir = entry.is_dir(follow_symlinks=False)
-                yield Touched(entry.path, "created", is_dir)
+                yield FileEvent(entry.path, "created", is_dir)
                 if is_dir:
                     pending.append(entry.path)
         if self._full is not None:
@@ -194,7 +193,7 @@ class Inotify:
         for path in [path for path in watches if path == folder or path.startswith(folder + "/")]:
             self._let_go(watches.pop(path))
 
-    def _gone(self, watch: int, mask: int, owner: tuple[str, str], batches: dict[str, list[Touched]]) -> None:
+    def _gone(self, watch: int, mask: int, owner: tuple[str, str], batches: dict[str, list[FileEvent]]) -> None:
         assert self._sink is not None
         name, folder = owner
         root = self._roots.get(name)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from imi_monitor.sources.files.port import Kind, Touched
-from imi_monitor.sources.files.settle import GRACE, MANY, Settle
+from imi_monitor.sources.files.change_coalescer import GRACE, MANY, ChangeCoalescer
+from imi_monitor.sources.files.watcher import FileEvent, FileEventKind
 
 
 class World:
@@ -16,16 +16,16 @@ class World:
     def __init__(self, root: Path, tracked: set[str]) -> None:
         self.root = root
         self.now = 100.0
-        self.settle = Settle(
+        self.settle = ChangeCoalescer(
             str(root), "app", "feat-x", lambda path: path.endswith(".log"), lambda path: path in tracked
         )
         self.told: list[str] = []
 
-    def see(self, kind: Kind, name: str, cookie: int = 0) -> None:
-        self._tell(self.settle.take([Touched(str(self.root / name), kind, False, cookie)], self.now, "t"))
+    def see(self, kind: FileEventKind, name: str, cookie: int = 0) -> None:
+        self._tell(self.settle.take([FileEvent(str(self.root / name), kind, False, cookie)], self.now, "t"))
 
-    def burst(self, events: list[tuple[Kind, str]]) -> None:
-        batch = [Touched(str(self.root / name), kind) for kind, name in events]
+    def burst(self, events: list[tuple[FileEventKind, str]]) -> None:
+        batch = [FileEvent(str(self.root / name), kind) for kind, name in events]
         self._tell(self.settle.take(batch, self.now, "t"))
 
     def wait(self, seconds: float = GRACE) -> None:
@@ -138,7 +138,7 @@ def test_ignored_files_are_no_changes(world: World) -> None:
 
 def test_a_checkout_of_thousands_is_a_line_with_a_count(world: World) -> None:
     (world.root / "src").mkdir()
-    events: list[tuple[Kind, str]] = []
+    events: list[tuple[FileEventKind, str]] = []
     for number in range(MANY * 3):
         (world.root / "src" / f"{number}").write_text("x")
         events.append(("created", f"src/{number}"))
