@@ -34,7 +34,9 @@ def run(
 ) -> int:
     """Until the person quits; gives the exit status. `recorded` puts an error into the log and says so in a sentence."""
     gc.disable()  # until the first picture: what is loaded now stays, and looking through it again and again takes 10 ms
-    ahead: Preload[Snapshot] = Preload("imi_monitor.sources.first_snapshot", "first_picture", database, common_dirs)
+    ahead: Preload[Snapshot] = Preload(
+        "imi_monitor.sources.first_snapshot", "read_first_snapshot", database, common_dirs
+    )
     from imi_monitor.ui import preferences, saved_layout
     from imi_monitor.ui.app import ImiApp
     from imi_monitor.ui.shutdown import run_app

@@ -8,7 +8,7 @@ import os
 from imi_monitor.model.snapshot import GitState, Key
 from imi_monitor.sources.git_status_source import GitStatusSource
 from tests.helpers import Repo
-from tests.sources.test_changes import entry, until
+from tests.sources.test_changes_source import entry, until
 
 
 class Board:

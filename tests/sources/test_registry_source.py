@@ -16,7 +16,7 @@ from imi_monitor.sources.registry_source import RegistrySource
 from imi_monitor.sources.source import RegistryReading
 from imi_monitor.store import aio, db, events
 from imi_monitor.store.aio import Registry
-from tests.sources.test_changes import until
+from tests.sources.test_changes_source import until
 
 
 class Board:

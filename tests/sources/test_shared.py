@@ -8,7 +8,7 @@ from pathlib import Path
 from imi_monitor.sources.files.inotify_watcher import InotifyWatcher
 from imi_monitor.sources.files.shared import Shared
 from imi_monitor.sources.files.watcher import WatchRoot
-from tests.sources.test_back_ends import Ear
+from tests.sources.test_watchers import Ear
 
 
 def test_each_hears_its_own(tmp_path: Path) -> None:
