@@ -17,8 +17,8 @@ from functools import partial
 
 from bench.common import IMI, PYTHON, Row, interleaved, process, ratio
 from imi_monitor import host
-from imi_monitor.store import aio, claims, db, queue, taking, worktrees
-from imi_monitor.store.granting import Wish
+from imi_monitor.store import async_registry, claim_queue, claim_requests, claims, db, repositories, worktrees
+from imi_monitor.store.claims import ClaimRequest
 
 _ROUNDS = 31
 _IN_PROCESS = 300
@@ -82,7 +82,7 @@ def _registry(path: str) -> sqlite3.Connection:
     connection = db.connect(path)
 
     def fill(inner: sqlite3.Connection) -> None:
-        worktrees.register_repository(
+        repositories.register_repository(
             inner, _REPO, common_dir=path, path=os.path.dirname(path), remote_url="", default_branch="main"
         )
         for number in range(_WORKTREES):
@@ -104,7 +104,7 @@ def _in_process(folder: str) -> list[Row]:
 
 
 async def _three_ways(path: str) -> tuple[float, float, float]:
-    wish = Wish("bench", host.process(None))
+    wish = ClaimRequest("bench", host.process(None))
     raw = sqlite3.connect(path, isolation_level=None)
     raw.execute("PRAGMA synchronous = FULL")
     raw.execute("PRAGMA wal_autocheckpoint = 0")
@@ -112,19 +112,19 @@ async def _three_ways(path: str) -> tuple[float, float, float]:
     connection = db.connect(path)
     times: list[list[float]] = [[], [], []]
     try:
-        async with aio.open(path) as registry:
+        async with async_registry.open(path) as registry:
             for number in range(_IN_PROCESS):
                 start = time.perf_counter()
                 _by_hand(raw, number)
                 times[0].append(time.perf_counter() - start)
                 start = time.perf_counter()
-                answer = db.transact(connection, taking.take, _REPO, "feat-0", wish)
+                answer = db.transact(connection, claim_requests.take, _REPO, "feat-0", wish)
                 times[1].append(time.perf_counter() - start)
-                db.transact(connection, taking.release, _REPO, "feat-0", "bench", answer.claim.epoch)
+                db.transact(connection, claim_requests.release, _REPO, "feat-0", "bench", answer.claim.epoch)
                 start = time.perf_counter()
-                answer = await registry.write(taking.take, _REPO, "feat-1", wish)
+                answer = await registry.write(claim_requests.take, _REPO, "feat-1", wish)
                 times[2].append(time.perf_counter() - start)
-                await registry.write(taking.release, _REPO, "feat-1", "bench", answer.claim.epoch)
+                await registry.write(claim_requests.release, _REPO, "feat-1", "bench", answer.claim.epoch)
     finally:
         raw.close()
         connection.close()
@@ -168,17 +168,17 @@ def _contended(folder: str) -> list[Row]:
 
 def _worker(path: str, start: float, name: str) -> None:
     connection = db.connect(path)
-    wish, dice, waits = Wish(name, host.process(None)), random.Random(name), []
+    wish, dice, waits = ClaimRequest(name, host.process(None)), random.Random(name), []
     time.sleep(max(0.0, start - time.time()))
     end = time.monotonic() + _SECONDS
     while time.monotonic() < end:
         worktree = f"feat-{dice.randrange(_WORKTREES)}"
         begun = time.perf_counter()
-        answer = taking.refusal(connection, _REPO, worktree, wish)
-        answer = answer or taking.in_haste(connection, wish, taking.take, _REPO, worktree, wish)
+        answer = claim_requests.refusal(connection, _REPO, worktree, wish)
+        answer = answer or claim_requests.in_haste(connection, wish, claim_requests.take, _REPO, worktree, wish)
         waits.append(time.perf_counter() - begun)
         if answer.granted:
-            db.transact_lightly(connection, taking.release, _REPO, worktree, name, answer.claim.epoch)
+            db.transact_lightly(connection, claim_requests.release, _REPO, worktree, name, answer.claim.epoch)
     connection.close()
     print(json.dumps(waits))
 
@@ -192,7 +192,7 @@ def _granted(folder: str) -> list[Row]:
     for number in range(32):
         words = [IMI, "claim", "feat-x", "--agent", f"w{number}", "--wait", "120"]
         waiters.append(subprocess.Popen(words, env=env, cwd=repository, stdout=subprocess.DEVNULL))
-        while len(queue.line(connection)) <= number:
+        while len(claim_queue.line(connection)) <= number:
             time.sleep(0.005)
     for waiter in waiters[::2]:
         waiter.kill()
@@ -200,7 +200,7 @@ def _granted(folder: str) -> list[Row]:
     longest = 0.0
     for waiter in waiters[1::2]:
         claim = claims.current(connection, _REPO, "feat-x")
-        db.transact(connection, taking.release, _REPO, "feat-x", str(claim.agent_id), claim.epoch)
+        db.transact(connection, claim_requests.release, _REPO, "feat-x", str(claim.agent_id), claim.epoch)
         start = time.perf_counter()
         while claims.current(connection, _REPO, "feat-x").agent_id is None:
             time.sleep(0.0005)

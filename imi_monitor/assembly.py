@@ -22,7 +22,7 @@ from imi_monitor.sources.git_status_source import GitStatusSource, TrunkSettings
 from imi_monitor.sources.registry_source import RegistrySource
 from imi_monitor.sources.source import ReadingReceiver, RosterEntry, Source
 from imi_monitor.sources.worktrees_source import RepositoryScope, WorktreesSource
-from imi_monitor.store.aio import Registry
+from imi_monitor.store.async_registry import Registry
 
 _PATIENCE = 5.0  # seconds at most that following files waits for the first picture
 

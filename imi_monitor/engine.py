@@ -366,10 +366,13 @@ async def live(
     """The engine on the real world: these repositories, or all that the registry knows."""
     from imi_monitor.assembly import Assembly
     from imi_monitor.sources.agents.keeper import Keeper
-    from imi_monitor.store import aio
+    from imi_monitor.store import async_registry
 
     settings = settings or Settings()
-    async with aio.open(database) as registry, Keeper(registry, settings.number("sessions.keep_days")) as keeper:
+    async with (
+        async_registry.open(database) as registry,
+        Keeper(registry, settings.number("sessions.keep_days")) as keeper,
+    ):
         parts = Assembly(registry, keeper, database, common_dirs, settings)
         made = Engine(
             parts.sources, on_roster=parts.follow, on_git=parts.collisions.saw, on_refresh=parts.look_again, first=first

@@ -10,7 +10,7 @@ import os
 
 from imi_monitor.git import layout
 from imi_monitor.model import names
-from imi_monitor.store import worktrees
+from imi_monitor.store import repositories, worktrees
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -93,10 +93,10 @@ def roster(connection: sqlite3.Connection, repository: layout.Repository, repo_n
 def known_repositories(connection: sqlite3.Connection) -> list[layout.Repository]:
     """The repositories of the registry that exist on this machine."""
     found = {}
-    for common_dir in worktrees.common_dirs(connection).values():
+    for common_dir in repositories.common_dirs(connection).values():
         if os.path.isdir(common_dir):
             found[common_dir] = layout.repository_at(common_dir)
-    for row in worktrees.repositories(connection):
+    for row in repositories.repositories(connection):
         if row.active and os.path.isdir(os.path.join(row.path, ".git")):  # written by iMi, not yet placed by us
             repository = layout.repository_at(os.path.join(row.path, ".git"))
             found.setdefault(repository.common_dir, repository)

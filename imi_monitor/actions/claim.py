@@ -1,4 +1,4 @@
-"""`imi claim`: a worktree for one agent alone. The registry decides (store/taking.py); here is what surrounds it."""
+"""`imi claim`: a worktree for one agent alone. The registry decides (store/claim_requests.py); here is what surrounds it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from imi_monitor.actions.action import Action, Option, Outcome
 from imi_monitor.actions.claiming import claim_request, ownership
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.text import safe
-from imi_monitor.store import claims, granting, taking, worktrees
-from imi_monitor.store.granting import Wish
+from imi_monitor.store import claim_requests, claims, worktrees
+from imi_monitor.store.claims import ClaimRequest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.target import Target
+    from imi_monitor.store.claim_requests import Answer
     from imi_monitor.store.claims import Claim
-    from imi_monitor.store.taking import Answer
 
 
 _TAKEN = ("claimed", "queued", "presence-lock")  # what force answers
@@ -67,8 +67,8 @@ class ClaimAction(Action):
         refuse_missing(found)
         wish.displaced = _other_program(context, found, presence.path_of(found.repository, found.name), wish)
         known = found.repo_name if found.row is not None else None
-        no = taking.refusal(context.connection, known, found.name, wish) if known else None
-        if no is not None and not (granting.is_ours(no.claim.agent_id) and claims.state(no.claim) == "dead"):
+        no = claim_requests.refusal(context.connection, known, found.name, wish) if known else None
+        if no is not None and not (claims.is_ours(no.claim.agent_id) and claims.state(no.claim) == "dead"):
             raise _refusal(found, no, None)
         return foresight.claiming(context, found, wish)
 
@@ -88,8 +88,8 @@ class ClaimAction(Action):
         return Outcome([_sentence(answer, wish)], data, warnings=[warning] if warning else [])
 
 
-def _wish(context: Context, request: Request) -> Wish:
-    return Wish(
+def _wish(context: Context, request: Request) -> ClaimRequest:
+    return ClaimRequest(
         claim_request.agent(context, request),
         host.process(_pid(request)),
         task=request.text("task"),
@@ -124,7 +124,7 @@ def _ttl(context: Context, request: Request) -> float | None:
     return given or None
 
 
-def _other_program(context: Context, found: Target, lock: str | None, wish: Wish) -> str | None:
+def _other_program(context: Context, found: Target, lock: str | None, wish: ClaimRequest) -> str | None:
     """Whom only a presence lock names: he has it, unless it is we, or force goes past him (then his name)."""
     owner = presence.foreign_owner(lock, context.database)
     if owner is None or owner.agent == wish.agent:
@@ -143,7 +143,7 @@ def _other_program(context: Context, found: Target, lock: str | None, wish: Wish
     )
 
 
-def _ask(context: Context, found: Target, wish: Wish, seconds: float) -> Answer:
+def _ask(context: Context, found: Target, wish: ClaimRequest, seconds: float) -> Answer:
     """Take it now or, with time to wait, stand in line for it."""
     answer = _ask_once(context, found, wish, seconds)
     return _ask_once(context, found, wish, seconds) if settle(context, answer.claim) else answer
@@ -151,7 +151,7 @@ def _ask(context: Context, found: Target, wish: Wish, seconds: float) -> Answer:
 
 def settle(context: Context, claim: Claim) -> bool:
     """An act of imi itself that died half-way has the slot: finish it or take it back; False when that is not so."""
-    if not (granting.is_ours(claim.agent_id) and claims.state(claim) == "dead"):
+    if not (claims.is_ours(claim.agent_id) and claims.state(claim) == "dead"):
         return False
     from imi_monitor.actions import recovery
 
@@ -160,17 +160,17 @@ def settle(context: Context, claim: Claim) -> bool:
     return True
 
 
-def _ask_once(context: Context, found: Target, wish: Wish, seconds: float) -> Answer:
+def _ask_once(context: Context, found: Target, wish: ClaimRequest, seconds: float) -> Answer:
     if seconds <= 0:
         known = found.repo_name if found.row is not None else None
-        refused = taking.refusal(context.connection, known, found.name, wish) if known else None
-        return refused or taking.in_haste(context.connection, wish, take_now, context, found, wish)
+        refused = claim_requests.refusal(context.connection, known, found.name, wish) if known else None
+        return refused or claim_requests.in_haste(context.connection, wish, take_now, context, found, wish)
     from imi_monitor.actions.claiming import waiting
 
     return waiting.ask(context, found, wish, seconds)
 
 
-def take_now(connection: sqlite3.Connection, context: Context, found: Target, wish: Wish) -> Answer:
+def take_now(connection: sqlite3.Connection, context: Context, found: Target, wish: ClaimRequest) -> Answer:
     """The claim itself, in one transaction; a worktree made by plain git gets its row in the same."""
     refuse_missing(found)
     if found.repo_name is None or found.row is None:
@@ -178,7 +178,7 @@ def take_now(connection: sqlite3.Connection, context: Context, found: Target, wi
         worktrees.put_worktree(
             connection, found.repo_name, found.name, branch=found.branch or "", kind=found.kind, path=found.path
         )
-    return taking.take(connection, found.repo_name, found.name, wish)
+    return claim_requests.take(connection, found.repo_name, found.name, wish)
 
 
 def refuse_missing(found: Target) -> None:
@@ -195,7 +195,7 @@ def _previous(answer: Answer) -> str | None:
     return answer.before.agent_id if answer.before and answer.how != "renewed" else None
 
 
-def _sentence(answer: Answer, wish: Wish) -> str:
+def _sentence(answer: Answer, wish: ClaimRequest) -> str:
     claim, before = answer.claim, safe(_previous(answer) or wish.displaced or "")
     yours = f"{safe(claim.worktree_name)} is claimed by {safe(wish.agent)} (epoch {claim.epoch})"
     if answer.how == "renewed":

@@ -6,15 +6,15 @@ from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.actions.claiming import ownership
 from imi_monitor.model import times
 from imi_monitor.model.text import count, safe
-from imi_monitor.store import claim_history, claims, queue
+from imi_monitor.store import claim_history, claim_queue, claims
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.store.claim_history import Grant
+    from imi_monitor.store.claim_queue import Waiter
     from imi_monitor.store.claims import Claim
-    from imi_monitor.store.queue import Waiter
 
 ENDINGS = {
     "died": "died",
@@ -41,7 +41,7 @@ class ClaimsAction(Action):
         if request.flag("history"):
             return _history(context, request)
         found = claims.held(context.connection, _repo(context))
-        waiting = queue.line(context.connection)
+        waiting = claim_queue.line(context.connection)
         entries = [_entry(claim, waiting) for claim in found]
         lines = _table([_columns(claim, waiting) for claim in found]) or ["nothing is claimed"]
         return Outcome(lines, {"claims": entries, "count": len(entries)})
@@ -59,7 +59,7 @@ class QueueAction(Action):
         if request.text("name"):
             found = ownership.find(context, request)
             repo_name, name = found.repo_name or "", found.name
-        line = [waiter for waiter in queue.line(context.connection, repo_name, name) if not waiter.gone]
+        line = [waiter for waiter in claim_queue.line(context.connection, repo_name, name) if not waiter.gone]
         held = {(one.repo_name, one.worktree_name): one for one in claims.held(context.connection, repo_name)}
         places: dict[tuple[str, str], int] = {}
         entries, rows = [], []

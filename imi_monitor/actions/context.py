@@ -165,15 +165,15 @@ class Context:
             if place is not None:
                 return place.repository
             raise Refused(f"{safe(named)} is not inside a git repository", code="no-repository")
-        from imi_monitor.store import worktrees
+        from imi_monitor.store import repositories
 
-        common_dir = worktrees.common_dirs(self.connection).get(named)
+        common_dir = repositories.common_dirs(self.connection).get(named)
         if common_dir is None:
-            row = next((row for row in worktrees.repositories(self.connection) if row.name == named), None)
+            row = next((row for row in repositories.repositories(self.connection) if row.name == named), None)
             place = layout.discover(row.path) if row and os.path.isdir(row.path) else None
             common_dir = place.repository.common_dir if place else None
         if common_dir is None or not os.path.isdir(common_dir):
-            known = ", ".join(safe(row.name) for row in worktrees.repositories(self.connection)) or "none"
+            known = ", ".join(safe(row.name) for row in repositories.repositories(self.connection)) or "none"
             raise Refused(
                 f"no repository {safe(named)!r} here or in the registry (known: {known}): give a path or one of these",
                 code="no-repository",
@@ -191,21 +191,21 @@ class Context:
 
     def repo_name(self, repository: layout.Repository) -> str | None:
         """The name the repository is registered under; None when it is not registered yet."""
-        from imi_monitor.store import worktrees
+        from imi_monitor.store import repositories
 
-        return worktrees.repository_of(self.connection, repository.common_dir, repository.main_path)
+        return repositories.repository_of(self.connection, repository.common_dir, repository.main_path)
 
     def register(self, repository: layout.Repository, connection: sqlite3.Connection | None = None) -> str:
         """Register the repository if need be; inside a transaction pass its connection, else one is made."""
-        from imi_monitor.store import db, worktrees
+        from imi_monitor.store import db, repositories
 
         branch = layout.read_head(repository.common_dir, repository.common_dir)[0] or "main"
         known = self.repo_name(repository)
         if known is not None:
-            branch = next(r.default_branch for r in worktrees.repositories(self.connection) if r.name == known)
+            branch = next(r.default_branch for r in repositories.repositories(self.connection) if r.name == known)
 
         def put(inner: sqlite3.Connection) -> str:
-            return worktrees.register_repository(
+            return repositories.register_repository(
                 inner,
                 layout.repository_name(repository),
                 common_dir=repository.common_dir,
@@ -226,9 +226,9 @@ class Context:
 
     def trusted(self, repository: layout.Repository) -> bool:
         """Whether programs configured in the repository may run: trusted by the user, and unchanged since."""
-        from imi_monitor.store import trust
+        from imi_monitor.store import repositories
 
-        stored = trust.fingerprint_of(self.connection, repository.common_dir)
+        stored = repositories.trusted_fingerprint(self.connection, repository.common_dir)
         if stored is None:
             return False
         from imi_monitor.git import safety

@@ -14,7 +14,7 @@ from imi_monitor.links import probe
 from imi_monitor.model.checkup import Check, fail, ok, warn
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.text import count, safe
-from imi_monitor.store import health
+from imi_monitor.store import registry_health
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def _git(_: Context) -> list[Check]:
 
 
 def _registry(context: Context) -> list[Check]:
-    return health.look(context.database)
+    return registry_health.look(context.database)
 
 
 def _shell(_: Context) -> list[Check]:

@@ -12,7 +12,7 @@ from imi_monitor.actions.action import Action, Option, Outcome
 from imi_monitor.fast import json_writer
 from imi_monitor.model import names
 from imi_monitor.model.text import safe
-from imi_monitor.store import db, events, worktrees
+from imi_monitor.store import db, events, repositories
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Events(Action):
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
         query = _query(context, request)
-        many = len(worktrees.repositories(context.connection)) > 1 and query.repo_name is None
+        many = len(repositories.repositories(context.connection)) > 1 and query.repo_name is None
         follow = request.flag("follow")
         shown = 0
         try:

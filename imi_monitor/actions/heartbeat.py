@@ -6,7 +6,7 @@ from imi_monitor.actions.action import Action, Outcome
 from imi_monitor.actions.claiming import claim_request, ownership
 from imi_monitor.model import times
 from imi_monitor.model.text import safe
-from imi_monitor.store import db, taking
+from imi_monitor.store import claim_requests, db
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class HeartbeatAction(Action):
         if found.repo_name is None:
             raise ownership.not_yours(context, found, None, who, number)
         counted, claim = db.transact_lightly(
-            context.connection, taking.heartbeat, found.repo_name, found.name, who, number
+            context.connection, claim_requests.heartbeat, found.repo_name, found.name, who, number
         )
         if not counted:
             raise ownership.not_yours(context, found, claim, who, number)

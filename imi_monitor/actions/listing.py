@@ -10,7 +10,7 @@ from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.model import times, worktree_table
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
-from imi_monitor.store import worktrees
+from imi_monitor.store import repositories
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def width() -> int | None:
         return None
 
 
-def repositories(context: Context, named: str | None, everything: bool) -> tuple[list[Repository], list[str]]:
+def selected_repositories(context: Context, named: str | None, everything: bool) -> tuple[list[Repository], list[str]]:
     """The repositories meant, and warnings about registered ones that are not on the disk any more."""
     if named is not None:
         return [context.repository(named)], []
@@ -43,7 +43,7 @@ def repositories(context: Context, named: str | None, everything: bool) -> tuple
         return [here], []
     gone = [
         f"{safe(name)} is registered, but {safe(common_dir)} is gone: `imi repair` finds it if it was moved"
-        for name, common_dir in sorted(worktrees.common_dirs(context.connection).items())
+        for name, common_dir in sorted(repositories.common_dirs(context.connection).items())
         if not os.path.isdir(common_dir)
     ]
     found = target.known_repositories(context)
@@ -68,7 +68,7 @@ class List(Action):
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
-        meant, warnings = repositories(context, request.text("repo"), request.flag("all"))
+        meant, warnings = selected_repositories(context, request.text("repo"), request.flag("all"))
         known = [one for repository in meant for one in survey.known(context, repository)]
         lines = worktree_table.listing(known, width()) or [_EMPTY]
         data: dict[str, object] = {"worktrees": [one.data() for one in known], "count": len(known)}
@@ -94,7 +94,7 @@ class Status(Action):
             one = target.find(context, name, named)
             meant, warnings, only = [one.repository], list[str](), one.name
         else:
-            meant, warnings = repositories(context, named, request.flag("all"))
+            meant, warnings = selected_repositories(context, named, request.flag("all"))
             only = None
         return status(context, meant, only, warnings=warnings)
 
@@ -125,7 +125,7 @@ def _who(context: Context, request: Request) -> tuple[str | None, str | None]:
 def _is_repository(context: Context, word: str) -> bool:
     if "/" in word or word in (".", ".."):
         return True  # a path, whether it leads anywhere or not: no worktree is called so
-    if word in {row.name for row in worktrees.repositories(context.connection)}:
+    if word in {row.name for row in repositories.repositories(context.connection)}:
         return True
     # inside a repository (or beside its worktrees) a bare word is a worktree, even where a folder has that name
     return context.find_repository() is None and os.path.isdir(os.path.join(context.cwd, word))

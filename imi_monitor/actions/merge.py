@@ -16,7 +16,7 @@ from imi_monitor.git import layout
 from imi_monitor.model import times
 from imi_monitor.model.errors import ImiError, Refused
 from imi_monitor.model.text import count, safe
-from imi_monitor.store import claims, db, events, operations, worktrees
+from imi_monitor.store import claims, db, events, operations, repositories
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def recover(context: Context, operation: operations.Operation) -> str | None:
     from imi_monitor.git.unfinished import settle_fast_forward
 
     data = {key: str(value) for key, value in operation.data.items()}
-    common_dir = worktrees.common_dirs(context.connection).get(operation.repo_name)
+    common_dir = repositories.common_dirs(context.connection).get(operation.repo_name)
     said: str | None = None
     if common_dir and os.path.isdir(data["path"]) and os.path.isdir(data["admin_dir"]):
         git = context.git(layout.repository_at(common_dir)).at(data["admin_dir"], data["path"])

@@ -12,7 +12,7 @@ from imi_monitor.actions.action import Action, Option, Outcome
 from imi_monitor.actions.claiming import claim_request
 from imi_monitor.model.errors import GitError, UsageError
 from imi_monitor.model.text import safe
-from imi_monitor.store.tasks import TELLABLE
+from imi_monitor.store.claim_history import REPORTABLE_OUTCOMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class ReleaseAction(Action):
             "force", "even with uncommitted changes; another's claim too (needs --reason)", overrides=("not-owner",)
         ),
         Option("reason", "why, for the owner and the log", value="TEXT", goes_with=("force",)),
-        Option("outcome", f"what came of its task: {', '.join(TELLABLE)}", value="OUTCOME"),
+        Option("outcome", f"what came of its task: {', '.join(REPORTABLE_OUTCOMES)}", value="OUTCOME"),
     )
     dialog_options = ("dirty-ok", "force", "reason")
     hot = True
@@ -56,9 +56,10 @@ class ReleaseAction(Action):
         claim_request.epoch(request)
         claim_request.short_text(request, "reason")
         outcome = request.text("outcome")
-        if outcome is not None and outcome not in TELLABLE:
+        if outcome is not None and outcome not in REPORTABLE_OUTCOMES:
             raise UsageError(
-                f"--outcome {safe(outcome, 60)!r} is none: use one of {', '.join(TELLABLE)}", code="bad-option"
+                f"--outcome {safe(outcome, 60)!r} is none: use one of {', '.join(REPORTABLE_OUTCOMES)}",
+                code="bad-option",
             )
 
     def consequences(self, context: Context, request: Request) -> list[str]:

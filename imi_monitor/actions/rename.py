@@ -11,7 +11,7 @@ from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.model import names
 from imi_monitor.model.errors import GitError, Refused, UsageError
 from imi_monitor.model.text import safe
-from imi_monitor.store import claims, db, operations, renames, worktrees
+from imi_monitor.store import claims, db, operations, repositories, worktrees
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def _planned(context: Context, request: Request) -> tuple[Target, Plan]:
 def recover(context: Context, operation: operations.Operation) -> str | None:
     """Finish a rename whose process died: the folder's place tells how far it came."""
     plan = Plan(**{key: None if value is None else str(value) for key, value in operation.data.items()})  # type: ignore[arg-type]
-    common_dir = worktrees.common_dirs(context.connection).get(operation.repo_name)
+    common_dir = repositories.common_dirs(context.connection).get(operation.repo_name)
     if common_dir is None or not os.path.isdir(plan.new_path) or os.path.lexists(plan.old_path):
         db.transact(context.connection, operations.finish, operation.id)
         return None
@@ -199,7 +199,7 @@ def _exists(git: Git, branch: str) -> bool:
 
 def _settle(connection: sqlite3.Connection, repo_name: str, plan: Plan, operation: str) -> int:
     epoch = claims.rename(connection, repo_name, plan.old_name, plan.new_name)
-    renames.rename(connection, repo_name, plan.old_name, plan.new_name, path=plan.new_path, branch=plan.new_branch)
+    worktrees.rename(connection, repo_name, plan.old_name, plan.new_name, path=plan.new_path, branch=plan.new_branch)
     operations.finish(connection, operation)
     return epoch
 

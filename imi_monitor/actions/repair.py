@@ -13,7 +13,7 @@ from imi_monitor.actions.removals.parcel import LOCK_PREFIX
 from imi_monitor.git import layout
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.text import count, safe
-from imi_monitor.store import db, renames, worktrees
+from imi_monitor.store import db, repositories, worktrees
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -142,13 +142,13 @@ def _registry_findings(context: Context, repository: layout.Repository, linked: 
         return []
     name = layout.repository_name(repository)
     paths = {os.path.realpath(item.path) for item in linked}
-    for repo_name, common_dir in worktrees.common_dirs(context.connection).items():
+    for repo_name, common_dir in repositories.common_dirs(context.connection).items():
         if os.path.isdir(common_dir) or repo_name.split("@")[0] != name:
             continue
         rows = worktrees.worktrees(context.connection, repo_name)
         same_remote = any(
             row.remote_url and row.remote_url == layout.remote_url(repository)
-            for row in worktrees.repositories(context.connection)
+            for row in repositories.repositories(context.connection)
             if row.name == repo_name
         )
         if same_remote or any(os.path.realpath(row.path) in paths for row in rows):
@@ -166,7 +166,7 @@ def _mend(context: Context, repository: layout.Repository, findings: list[Findin
         if finding.kind == "registry":
             db.transact(
                 context.connection,
-                renames.move_repository,
+                repositories.move_repository,
                 finding.name,
                 path=repository.home,
                 common_dir=repository.common_dir,
@@ -185,9 +185,9 @@ def _move_rows(
     for row in worktrees.worktrees(connection, repo_name):
         to = moved.get(os.path.realpath(row.path))
         if to is not None:
-            renames.move(connection, repo_name, row.name, to)
+            worktrees.move(connection, repo_name, row.name, to)
         elif row.type == "trunk" and repository.main_path and not os.path.isdir(row.path):
-            renames.move(connection, repo_name, row.name, repository.main_path)
+            worktrees.move(connection, repo_name, row.name, repository.main_path)
 
 
 def _outcome(findings: list[Finding], *, dry_run: bool) -> Outcome:

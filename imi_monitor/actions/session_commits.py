@@ -11,7 +11,7 @@ import os
 from imi_monitor.git import history
 from imi_monitor.model import times
 from imi_monitor.model.errors import ImiError
-from imi_monitor.store import claim_history, db, worktrees
+from imi_monitor.store import claim_history, db, repositories, worktrees
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Commits:
     def __init__(self, context: Context, since: str) -> None:
         self._context = context
         self._since = since
-        self._dirs = worktrees.common_dirs(context.connection)
+        self._dirs = repositories.common_dirs(context.connection)
         self._read: dict[tuple[str, str], list[Commit] | None] = {}
 
     def made(self, repo_name: str | None, worktree_name: str | None, agent: str) -> int | None:
@@ -50,7 +50,11 @@ class Commits:
     def _own(self, repo_name: str, branch: str, begun: str) -> list[Commit] | None:
         """The branch's own commits since then; None when they cannot be told from the trunk's."""
         trunk = next(
-            (row.default_branch for row in worktrees.repositories(self._context.connection) if row.name == repo_name),
+            (
+                row.default_branch
+                for row in repositories.repositories(self._context.connection)
+                if row.name == repo_name
+            ),
             "",
         )
         mine, theirs = self._log(repo_name, branch), self._log(repo_name, trunk)

@@ -12,8 +12,8 @@ from imi_monitor.model.agent import WAITING
 from imi_monitor.model.columns import Column, table
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.text import safe
-from imi_monitor.store import claim_history, db, events, session_reading, session_stream
-from imi_monitor.store.session_reading import STATES_ASKED, Filter, Session
+from imi_monitor.store import claim_history, db, events, session_events, sessions
+from imi_monitor.store.sessions import STATES_ASKED, Filter, Session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Sessions(Action):
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
         wanted = asked(context, request)
-        found = db.reading(context.connection, session_reading.found, wanted, at_most(request))
+        found = db.reading(context.connection, sessions.found, wanted, at_most(request))
         many = wanted.repo_name is None and len({one.repo_name for one in found}) > 1
         rows = [_row(one, many) for one in found]
         told = table(_COLUMNS, rows, listing.width()) if rows else ["no sessions are kept" + _of_these(request)]
@@ -96,7 +96,7 @@ class SessionShow(Action):
         return Outcome([])
 
     def _show(self, context: Context, one: Session, limit: int) -> None:
-        written = db.reading(context.connection, session_stream.artifacts, one.seq)
+        written = db.reading(context.connection, session_events.artifacts, one.seq)
         head = "\n".join(_head(one, [file.path for file in written]))
         context.emit(head, {"session": data(one), "files": [_file(each) for each in written]})
         for line in db.reading(context.connection, lines.timeline, one.seq, 0, limit):
@@ -130,7 +130,7 @@ def at_most(request: Request) -> int | None:
 def worktree_name(context: Context, name: str, repo: str | None) -> str:
     """The name that a person means, among those that sessions were in or claims were on; it need not exist any more."""
     for candidate in names.candidates(name, target.prefixes(context)):
-        kept = session_reading.found(context.connection, Filter(repo, candidate), 1)
+        kept = sessions.found(context.connection, Filter(repo, candidate), 1)
         if kept or claim_history.history(context.connection, repo, candidate, 1):
             return candidate
     return name
@@ -151,7 +151,7 @@ def asked(context: Context, request: Request) -> Filter:
 
 def find(context: Context, ident: str) -> Session:
     """The one session whose id begins so."""
-    found = db.reading(context.connection, session_reading.beginning_with, ident) if ident else []
+    found = db.reading(context.connection, sessions.beginning_with, ident) if ident else []
     if len(found) == 1:
         return found[0]
     if not found:
@@ -225,7 +225,7 @@ def _agent(one: Session) -> str:
     return program if who(one) == one.cli else f"{who(one)} ({program})"
 
 
-def _file(each: session_stream.Artifact) -> dict[str, object]:
+def _file(each: session_events.Artifact) -> dict[str, object]:
     return {name: getattr(each, name) for name in each.__dataclass_fields__}
 
 

@@ -17,7 +17,7 @@ from imi_monitor.model.columns import Column, table
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.session import INTERRUPTED, SessionTime, added, spent
 from imi_monitor.model.text import safe
-from imi_monitor.store import agents, db, session_reading, task_reading
+from imi_monitor.store import agents, attempts, db, sessions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
-    from imi_monitor.store.session_reading import Filter, Session
+    from imi_monitor.store.sessions import Filter, Session
 
 _DAYS = 7
 _BY = ("agent", "team", "worktree")
@@ -122,14 +122,14 @@ class Stats(Action):
 def today(context: Context, repo_name: str | None) -> Group:
     """Everything since midnight in one, of a repository or of all; commits are not counted, as only git knows them."""
     since = times.stamp(times.now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0))
-    wanted = session_reading.Filter(repo_name=repo_name, since=since)
+    wanted = sessions.Filter(repo_name=repo_name, since=since)
     return _total(db.reading(context.connection, _groups, wanted, since))
 
 
 def _groups(connection: sqlite3.Connection, wanted: Filter, since: str) -> list[Group]:
     """By agent and worktree, who worked longest first."""
     found: dict[tuple[str, str | None, str | None], Group] = {}
-    for one in session_reading.found(connection, wanted):
+    for one in sessions.found(connection, wanted):
         key = (asking.who(one), one.repo_name, one.worktree_name)
         group = found.setdefault(key, Group(key[0], one.cli, one.repo_name, one.worktree_name))
         _add(connection, group, one, since)
@@ -139,8 +139,8 @@ def _groups(connection: sqlite3.Connection, wanted: Filter, since: str) -> list[
 def _with_tasks(connection: sqlite3.Connection, wanted: Filter, since: str) -> list[Group]:
     """The same with the tasks of this time: also those of agents of whom no session is kept."""
     found = {(group.agent, group.repo_name, group.worktree_name): group for group in _groups(connection, wanted, since)}
-    asked = task_reading.Filter(wanted.repo_name, wanted.worktree_name, wanted.agent, since=since)
-    for task in task_reading.found(connection, asked):
+    asked = attempts.Filter(wanted.repo_name, wanted.worktree_name, wanted.agent, since=since)
+    for task in attempts.found(connection, asked):
         where = (task.repo_name, task.worktree_name)
         group = found.setdefault((task.agent_id, *where), Group(task.agent_id, None, *where))
         group.tasks[task.outcome] += 1
@@ -161,16 +161,16 @@ def _by(groups: list[Group], what: str) -> list[Group]:
 
 def _add(connection: sqlite3.Connection, group: Group, one: Session, since: str) -> None:
     begin, end = _moment(since), _moment(one.ended_at or one.seen_at)
-    told = [(each.at, each.status) for each in session_reading.moments(connection, [one.seq])]
+    told = [(each.at, each.status) for each in sessions.moments(connection, [one.seq])]
     group.spent += spent(told, begin, end)
-    turns, tools, failed = session_reading.counts(connection, one.seq, since)
+    turns, tools, failed = sessions.counts(connection, one.seq, since)
     group.sessions += 1
     group.live += one.ended_at is None
     group.interrupted += one.lost == INTERRUPTED
     group.turns += turns
     group.tools += tools
     group.tools_failed += failed
-    group.files |= session_reading.files_written(connection, one.seq, since)
+    group.files |= sessions.files_written(connection, one.seq, since)
     for name in ("tokens_in", "tokens_out", "tokens_cached", "cost_usd"):
         setattr(group, name, added(getattr(group, name), getattr(one, name)))
 

@@ -24,9 +24,9 @@ def targets(context: Context, repository: layout.Repository) -> list[Target]:
 
 def prefixes(context: Context) -> list[str]:
     """What a short name may leave out: the prefixes of the built-in types, then those of the user's own."""
-    from imi_monitor.store import types  # only now: whoever gives a whole name does not pay for it
+    from imi_monitor.store import worktree_types  # only now: whoever gives a whole name does not pay for it
 
-    own = types.own_prefixes(context.connection)
+    own = worktree_types.own_prefixes(context.connection)
     return [*KNOWN_PREFIXES, *(prefix for prefix in own if prefix not in KNOWN_PREFIXES)]
 
 

@@ -12,15 +12,15 @@ from imi_monitor.model.agent import FAILED
 from imi_monitor.model.columns import Column, table
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.text import safe
-from imi_monitor.store import db, task_reading
-from imi_monitor.store.task_reading import Filter, Task
+from imi_monitor.store import attempts, db
+from imi_monitor.store.attempts import Filter, Task
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.store.agents import Description
-    from imi_monitor.store.session_reading import Session
+    from imi_monitor.store.sessions import Session
 
 _SHORT = 8
 _ENDS = {
@@ -65,7 +65,7 @@ class Tasks(Action):
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
         wanted = _asked(context, request)
-        found = db.reading(context.connection, task_reading.found, wanted, asking.at_most(request))
+        found = db.reading(context.connection, attempts.found, wanted, asking.at_most(request))
         many = wanted.repo_name is None and len({one.repo_name for one in found}) > 1
         told = table(_COLUMNS, [_row(one, many) for one in found], listing.width()) if found else [_none(request)]
         return Outcome(told, {"tasks": [data(one) for one in found], "count": len(found)})

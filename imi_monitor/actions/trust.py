@@ -10,7 +10,7 @@ from imi_monitor.git import layout
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.redact import redact
 from imi_monitor.model.text import count, safe
-from imi_monitor.store import db, events, trust
+from imi_monitor.store import db, events, repositories
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def state(context: Context, repository: Repository) -> str:
     """TRUSTED, UNTRUSTED, or LOST."""
     if context.trusted(repository):
         return TRUSTED
-    return LOST if trust.fingerprint_of(context.connection, repository.common_dir) else UNTRUSTED
+    return LOST if repositories.trusted_fingerprint(context.connection, repository.common_dir) else UNTRUSTED
 
 
 def _trust(context: Context, repository: Repository) -> Outcome:
@@ -78,7 +78,7 @@ def _trust(context: Context, repository: Repository) -> Outcome:
 
     def put(connection: sqlite3.Connection) -> str:
         name = context.register(repository, connection)
-        trust.put(connection, repository.common_dir, fingerprint)
+        repositories.trust(connection, repository.common_dir, fingerprint)
         if before != TRUSTED:
             data: dict[str, object] = {"fingerprint": fingerprint, "programs": len(programs)}
             events.record(connection, "repository.trusted", name, data=data)
@@ -95,7 +95,7 @@ def _revoke(context: Context, repository: Repository) -> Outcome:
     name = context.repo_name(repository)
 
     def take(connection: sqlite3.Connection) -> bool:
-        was = trust.revoke(connection, repository.common_dir)
+        was = repositories.revoke_trust(connection, repository.common_dir)
         if was:
             events.record(connection, "repository.untrusted", name)
         return was

@@ -6,7 +6,7 @@ from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.model import names
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.text import safe
-from imi_monitor.store import db, types
+from imi_monitor.store import db, worktree_types
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class ListTypes(Action):
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
-        found = db.reading(context.connection, types.types)
+        found = db.reading(context.connection, worktree_types.types)
         width = max((len(kind.name) for kind in found), default=0)
         lines = [f"{safe(kind.name):<{width}}  {_described(kind)}" for kind in found]
         return Outcome(lines, {"types": [_data(kind) for kind in found], "count": len(found)})
@@ -64,7 +64,7 @@ class AddType(Action):
         name, branch_prefix, directory_prefix = _asked(request)
         made = db.transact(
             context.connection,
-            types.add,
+            worktree_types.add,
             name,
             branch_prefix=branch_prefix,
             directory_prefix=directory_prefix,
@@ -83,7 +83,7 @@ class RemoveType(Action):
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
-        gone = db.transact(context.connection, types.remove, request.text("name") or "")
+        gone = db.transact(context.connection, worktree_types.remove, request.text("name") or "")
         line = f"type {safe(gone.name)} forgotten"
         return Outcome([line], {**_data(gone), "message": line})
 
@@ -111,12 +111,12 @@ def _check_directory_prefix(prefix: str) -> None:
         raise UsageError(f"the directory prefix {safe(prefix, 80)!r} {problem}", code="bad-name")
 
 
-def _described(kind: types.WorktreeType) -> str:
+def _described(kind: worktree_types.WorktreeType) -> str:
     text = f"directories {safe(kind.directory_prefix)}NAME on branches {safe(kind.branch_prefix)}NAME"
     return f"{text} ({safe(kind.description)})" if kind.description else text
 
 
-def _data(kind: types.WorktreeType) -> dict[str, object]:
+def _data(kind: worktree_types.WorktreeType) -> dict[str, object]:
     return {
         "name": kind.name,
         "branch_prefix": kind.branch_prefix,

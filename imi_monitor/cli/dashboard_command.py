@@ -10,7 +10,7 @@ import sys
 from imi_monitor.actions.context import Context
 from imi_monitor.cli import out
 from imi_monitor.model.errors import Refused
-from imi_monitor.store import worktrees
+from imi_monitor.store import repositories
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def dashboard(parsed: Parsed, named: list[str]) -> int | None:
         else:
             here = context.find_repository()
             common_dirs = None if here is None else [here.common_dir]
-        if common_dirs is None and not worktrees.common_dirs(context.connection):
+        if common_dirs is None and not repositories.common_dirs(context.connection):
             return None
         database, settings = context.database, context.settings
     from imi_monitor.cli import crash
@@ -95,7 +95,7 @@ def _outcome(context: Context, named: list[str]) -> Outcome:
         unique = list({repository.common_dir: repository for repository in meant}.values())
         return listing.status(context, unique)
     try:
-        found, warnings = listing.repositories(context, None, everything=False)
+        found, warnings = listing.selected_repositories(context, None, everything=False)
     except Refused as error:
         if error.code != "no-repository" or context.explicit_repo:
             raise

@@ -100,15 +100,15 @@ def _settle(context: Context) -> list[str]:
     And this is the moment for the registry's upkeep: its ballast, if a full disk has cost it, and its oldest history.
     """
     from imi_monitor.actions import recovery
-    from imi_monitor.store import db, keeping, session_sweep
+    from imi_monitor.store import db, retention
 
     settled = recovery.recover(context)
     db.lay_ballast_again(context.database)
-    if keeping.due(context.connection):
-        db.transact(context.connection, keeping.tidy)
+    if retention.is_history_due(context.connection):
+        db.transact(context.connection, retention.trim_history)
     keep_days = _keep_days(context)
-    if keep_days is not None and session_sweep.due(context.connection, keep_days):
-        db.transact(context.connection, session_sweep.tidy, keep_days)
+    if keep_days is not None and retention.is_sessions_due(context.connection, keep_days):
+        db.transact(context.connection, retention.trim_sessions, keep_days)
     return settled
 
 

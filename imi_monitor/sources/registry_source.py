@@ -16,11 +16,11 @@ from imi_monitor import host
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import ClaimState, Key, RegistryEvent, Waiter
 from imi_monitor.sources.source import ClaimPeriod, ReadingReceiver, RegistryReading
-from imi_monitor.store import claim_history, claims, events, queue
+from imi_monitor.store import claim_history, claim_queue, claims, events
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.store.aio import Registry
+    from imi_monitor.store.async_registry import Registry
 
 _TICK = 1.0
 _SURE = 10.0  # seconds until it is asked whatever its files look like
@@ -149,7 +149,7 @@ def read_claims(connection: sqlite3.Connection) -> RegistryReading:
 def _version(connection: sqlite3.Connection) -> tuple[tuple[int, int], int]:
     """What moves when another process commits anything, or we ourselves an event, which the first number does not tell;
     and how much we ourselves have changed."""
-    return (queue.change_counter(connection), events.last_seq(connection)), connection.total_changes
+    return (claim_queue.change_counter(connection), events.last_seq(connection)), connection.total_changes
 
 
 def _states(connection: sqlite3.Connection) -> tuple[str, ...]:
@@ -179,7 +179,7 @@ def _process(claim: claims.Claim) -> str | None:
 def _waiting(connection: sqlite3.Connection) -> list[Waiter]:
     places: dict[Key, int] = {}
     found = []
-    for waiter in queue.line(connection):
+    for waiter in claim_queue.line(connection):
         key = _key(waiter.repo_name, waiter.worktree_name)
         places[key] = places.get(key, 0) + 1
         found.append(Waiter(key, waiter.agent_id, waiter.enqueued_at, places[key]))

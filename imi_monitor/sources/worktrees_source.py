@@ -16,11 +16,11 @@ from imi_monitor.git import layout, safety
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Key
 from imi_monitor.sources.source import ReadingReceiver, RosterEntry
-from imi_monitor.store import queue, trust, worktrees
+from imi_monitor.store import claim_queue, repositories
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.store.aio import Registry
+    from imi_monitor.store.async_registry import Registry
 
 _UNFINISHED = 0.05  # seconds until a worktree that is just being made is looked at again
 _GLANCE = 1.0  # seconds between two looks at git's lists
@@ -77,7 +77,7 @@ class WorktreesSource:
 
     async def _others_wrote(self) -> bool:
         try:
-            return await self._registry.read(queue.change_counter) != self._written
+            return await self._registry.read(claim_queue.change_counter) != self._written
         except ImiError:
             return True  # the reading of the roster says why
 
@@ -117,7 +117,7 @@ def _read_everything(
     """The roster, whether it is whole, whose folder stands, and what others had written to the registry by then; all in
     the registry's thread, as hundreds of files cost the loop tens of milliseconds while other threads are busy."""
     entries, whole = read_roster(connection, scope, database)
-    return entries, whole, {entry.path: _stands(entry) for entry in entries}, queue.change_counter(connection)
+    return entries, whole, {entry.path: _stands(entry) for entry in entries}, claim_queue.change_counter(connection)
 
 
 def _stands(entry: RosterEntry) -> bool:
@@ -159,9 +159,9 @@ def _filled(path: str) -> bool:
 
 
 def _entries(connection: sqlite3.Connection, repository: layout.Repository, database: str) -> list[RosterEntry]:
-    repo_name = worktrees.repository_of(connection, repository.common_dir, repository.main_path)
+    repo_name = repositories.repository_of(connection, repository.common_dir, repository.main_path)
     name = repo_name or layout.repository_name(repository)
-    fingerprint = trust.fingerprint_of(connection, repository.common_dir)
+    fingerprint = repositories.trusted_fingerprint(connection, repository.common_dir)
     trusted = fingerprint is not None and fingerprint == safety.fingerprint(repository.common_dir)
     targets = roster.roster(connection, repository, repo_name)
     return [_entry(target, name, repository, trusted, database) for target in targets]

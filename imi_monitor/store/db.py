@@ -11,8 +11,8 @@ import os
 import time
 
 from imi_monitor.fast.lean_sqlite import sqlite3
-from imi_monitor.store import disk, schema
-from imi_monitor.store.disk import filesystem_of
+from imi_monitor.store import registry_file, schema
+from imi_monitor.store.registry_file import filesystem_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,9 +69,9 @@ class _Connection(sqlite3.Connection):
 
 def connect(path: str, *, create: bool = True, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
     """An open, migrated registry. Whatever is wrong with it is one RegistryError, and nothing was changed."""
-    real, fresh = disk.gate(path, create)
+    real, fresh = registry_file.gate(path, create)
     if fresh:
-        disk.lay_ballast(real)
+        registry_file.lay_ballast(real)
     return _with_room(real, path, lambda: _open(real, fresh, busy_seconds))
 
 
@@ -140,9 +140,9 @@ def settle(connection: sqlite3.Connection) -> None:
         finally:
             os.close(log)
     except OSError as error:
-        from imi_monitor.store import trouble
+        from imi_monitor.store import registry_file
 
-        raise trouble.unsettled(error, connection.path) from error
+        raise registry_file.sync_error(error, connection.path) from error
 
 
 def reading(
@@ -202,15 +202,15 @@ def checkpoint_if_due(connection: sqlite3.Connection, path: str) -> bool:
 
 def lay_ballast_again(path: str) -> None:
     """Put the ballast back once there is room; called by commands that are not in a hurry."""
-    if os.path.exists(path) and not os.path.exists(disk.ballast_path(path)):
-        disk.lay_ballast(path)
+    if os.path.exists(path) and not os.path.exists(registry_file.ballast_path(path)):
+        registry_file.lay_ballast(path)
 
 
 def explain(error: Failure, path: str) -> RegistryError:
     """An `Error` as one sentence: what is wrong with which file, and what to do."""
-    from imi_monitor.store import trouble
+    from imi_monitor.store import registry_file
 
-    return trouble.explain(error, path)
+    return registry_file.registry_error(error, path)
 
 
 def _with_room(real: str, path: str, act: Callable[[], T], connection: sqlite3.Connection | None = None) -> T:
@@ -218,7 +218,7 @@ def _with_room(real: str, path: str, act: Callable[[], T], connection: sqlite3.C
     try:
         return act()
     except Error as error:
-        if not disk.out_of_room(error, real) or not _make_room(real, connection):
+        if not registry_file.out_of_room(error, real) or not _make_room(real, connection):
             raise explain(error, path) from error
     try:
         return act()
@@ -228,7 +228,7 @@ def _with_room(real: str, path: str, act: Callable[[], T], connection: sqlite3.C
 
 def _make_room(real: str, connection: sqlite3.Connection | None) -> bool:
     """Give up the ballast, and move the log into the database: the next commit then needs no more than the log has."""
-    dropped = disk.drop_ballast(real)
+    dropped = registry_file.drop_ballast(real)
     return (connection is not None and _checkpoint_alone(connection, real, "PASSIVE")) or dropped
 
 
@@ -255,7 +255,7 @@ def _uri(real: str, fresh: bool) -> str:
     quoted = _quoted(real)
     if not fresh:
         return f"file://{quoted}?mode=rw"
-    model = disk.ballast_path(real)
+    model = registry_file.ballast_path(real)
     return f"file://{quoted}?modeof={_quoted(model)}" if os.path.exists(model) else f"file://{quoted}"
 
 

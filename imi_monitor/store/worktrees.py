@@ -1,31 +1,19 @@
-"""What we know about repositories and worktrees beside git: iMi's two tables and our nullable columns.
+"""Worktrees: iMi's table and our nullable columns beside it.
 
 Git decides which worktrees exist; a row adds type, base, pull request and owner. A row is never deleted, only
-deactivated, and bringing a worktree back updates it in place, because iMi's rows may have children.
+deactivated, and bringing a worktree back updates it in place, because iMi's rows may have children. Events keep the
+name a worktree had when they were recorded; its sessions follow a new name.
 """
 
 from __future__ import annotations
 
-import os
-
-from imi_monitor import host
 from imi_monitor.fast.random_uuid import new_id
 from imi_monitor.model import times
+from imi_monitor.store import events
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
-
-
-class RepositoryRow:
-    __slots__ = ("active", "default_branch", "name", "path", "remote_url")
-
-    def __init__(self, name: str, path: str, remote_url: str, default_branch: str, active: bool) -> None:
-        self.name = name
-        self.path = path
-        self.remote_url = remote_url
-        self.default_branch = default_branch
-        self.active = active
 
 
 class WorktreeRow:
@@ -72,82 +60,6 @@ _COLUMNS = (
     "repo_name, worktree_name, branch_name, worktree_type, path, created_at, updated_at, active, agent_id,"
     " claimed_at, released_at, pr_number, base_branch, closed_how"
 )
-
-
-def repositories(connection: sqlite3.Connection) -> list[RepositoryRow]:
-    rows = connection.execute("SELECT name, path, remote_url, default_branch, active FROM repositories ORDER BY name")
-    return [RepositoryRow(str(r[0]), str(r[1]), str(r[2]), str(r[3]), bool(r[4])) for r in rows]
-
-
-def common_dirs(connection: sqlite3.Connection) -> dict[str, str]:
-    """Repository name -> common git directory, for the repositories of this machine."""
-    rows = connection.execute("SELECT repo_name, common_dir FROM places WHERE host = ?", (host.hostname(),))
-    return {str(name): str(common_dir) for name, common_dir in rows}
-
-
-def repository_of(connection: sqlite3.Connection, common_dir: str, main_path: str | None) -> str | None:
-    """The name a repository on this disk is registered under: by its git directory, else by iMi's trunk path."""
-    row = connection.execute(
-        "SELECT repo_name FROM places WHERE host = ? AND common_dir = ?", (host.hostname(), common_dir)
-    ).fetchone()
-    if row is None and main_path is not None:
-        for name, path in connection.execute("SELECT name, path FROM repositories WHERE active = 1"):
-            if os.path.realpath(str(path)) == main_path and not _placed(connection, str(name)):
-                return str(name)
-    return None if row is None else str(row[0])
-
-
-def register_repository(
-    connection: sqlite3.Connection, wanted: str, *, common_dir: str, path: str, remote_url: str, default_branch: str
-) -> str:
-    """Make sure the repository has a row and a place; gives its name, which is `wanted` unless another one has that.
-
-    Two repositories of the same name get `name@parent` and so on: worktrees are keyed by the repository's name.
-    """
-    known = repository_of(connection, common_dir, path)
-    at = times.stamp()
-    name = known or _free_name(connection, wanted, path)
-    path = _as_known(connection, name, path)
-    connection.execute(
-        "INSERT INTO repositories (id, name, path, remote_url, default_branch, created_at, updated_at, active)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, 1) ON CONFLICT (name) DO UPDATE SET path = excluded.path,"
-        " default_branch = excluded.default_branch, updated_at = excluded.updated_at, active = 1"
-        " WHERE path <> excluded.path OR default_branch <> excluded.default_branch OR active <> 1",
-        (new_id(), name, path, _without_password(remote_url), default_branch, at, at),
-    )
-    connection.execute(
-        "INSERT INTO places (repo_name, host, common_dir) VALUES (?, ?, ?)"
-        " ON CONFLICT (repo_name) DO UPDATE SET host = excluded.host, common_dir = excluded.common_dir"
-        " WHERE host <> excluded.host OR common_dir <> excluded.common_dir",
-        (name, host.hostname(), common_dir),
-    )
-    return name
-
-
-def _as_known(connection: sqlite3.Connection, name: str, path: str) -> str:
-    """The path as the row spells it, if that is the same place: iMi may have come through a link."""
-    row = connection.execute("SELECT path FROM repositories WHERE name = ?", (name,)).fetchone()
-    same = row is not None and os.path.realpath(str(row[0])) == os.path.realpath(path)
-    return str(row[0]) if same else path
-
-
-def _without_password(url: str) -> str:
-    if "://" not in url or "@" not in url:
-        return url
-    from imi_monitor.model.redact import redact
-
-    return redact(url)
-
-
-def _free_name(connection: sqlite3.Connection, wanted: str, path: str) -> str:
-    taken = {str(row[0]) for row in connection.execute("SELECT name FROM repositories")}
-    parent = os.path.basename(os.path.dirname(path)) or "root"
-    candidates = [wanted, f"{wanted}@{parent}", *(f"{wanted}@{parent}-{n}" for n in range(2, len(taken) + 3))]
-    return next(name for name in candidates if name not in taken)
-
-
-def _placed(connection: sqlite3.Connection, name: str) -> bool:
-    return connection.execute("SELECT 1 FROM places WHERE repo_name = ?", (name,)).fetchone() is not None
 
 
 def worktree(connection: sqlite3.Connection, repo_name: str, name: str) -> WorktreeRow | None:
@@ -214,3 +126,44 @@ def reopen_worktree(connection: sqlite3.Connection, repo_name: str, name: str, p
         " WHERE repo_name = ? AND worktree_name = ?",
         (path, times.stamp(), repo_name, name),
     )
+
+
+_SESSIONS = "UPDATE sessions SET worktree_name = ? WHERE repo_name = ? AND worktree_name = ?"
+
+
+def rename(
+    connection: sqlite3.Connection, repo_name: str, old: str, new: str, *, path: str, branch: str | None
+) -> None:
+    """Move the row to the new name; an inactive row that had it steps aside, for its history is still somebody's."""
+    at = times.stamp()
+    aside = worktree(connection, repo_name, new)
+    if aside is not None:
+        free = _unused_name(connection, repo_name, new)
+        connection.execute(
+            "UPDATE worktrees SET worktree_name = ? WHERE repo_name = ? AND worktree_name = ? AND active = 0",
+            (free, repo_name, new),
+        )
+        connection.execute(_SESSIONS, (free, repo_name, new))
+    connection.execute(_SESSIONS, (new, repo_name, old))
+    connection.execute(
+        "UPDATE worktrees SET worktree_name = ?, path = ?, branch_name = coalesce(?, branch_name), updated_at = ?"
+        " WHERE repo_name = ? AND worktree_name = ?",
+        (new, path, branch, at, repo_name, old),
+    )
+    events.record(connection, "worktree.renamed", repo_name, new, data={"from": old, "path": path, "branch": branch})
+
+
+def move(connection: sqlite3.Connection, repo_name: str, name: str, path: str) -> None:
+    """The worktree lies somewhere else now."""
+    connection.execute(
+        "UPDATE worktrees SET path = ?, updated_at = ? WHERE repo_name = ? AND worktree_name = ?",
+        (path, times.stamp(), repo_name, name),
+    )
+    events.record(connection, "worktree.moved", repo_name, name, data={"path": path})
+
+
+def _unused_name(connection: sqlite3.Connection, repo_name: str, name: str) -> str:
+    number = 1
+    while worktree(connection, repo_name, f"{name}~{number}") is not None:
+        number += 1
+    return f"{name}~{number}"

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from imi_monitor import paths, presence
-from imi_monitor.store import claims, db, taking
+from imi_monitor.store import claim_requests, claims, db
 from tests.helpers import ROOT, Repo, imi
-from tests.store.claiming import REPO, registry, take, wish
+from tests.store.claim_kit import REPO, registry, take, wish
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_who_was_overtaken_while_removing_the_lock_puts_the_next_owners_back(
     connection = registry(Path(database), ["feat-x"])
     take(connection, "feat-x", wish("a"))
     presence.mirror(connection, path, REPO, "feat-x", database)
-    db.transact(connection, taking.release, REPO, "feat-x", "a", 1)
+    db.transact(connection, claim_requests.release, REPO, "feat-x", "a", 1)
     remove = presence._remove
 
     def overtaken(*arguments: str) -> None:
@@ -143,15 +143,15 @@ _FLIP = """
 import sys
 from imi_monitor import host
 from imi_monitor import presence
-from imi_monitor.store import db, taking
-from imi_monitor.store.granting import Wish
+from imi_monitor.store import claim_requests, db
+from imi_monitor.store.claims import ClaimRequest
 database, path, agent = sys.argv[1:]
 connection = db.connect(database)
 for _ in range(60):
-    answer = db.transact(connection, taking.take, "app", "feat-x", Wish(agent, host.process(None)))
+    answer = db.transact(connection, claim_requests.take, "app", "feat-x", ClaimRequest(agent, host.process(None)))
     if answer.granted:
         presence.mirror(connection, path, "app", "feat-x", database)
-        db.transact(connection, taking.release, "app", "feat-x", agent, answer.claim.epoch)
+        db.transact(connection, claim_requests.release, "app", "feat-x", agent, answer.claim.epoch)
     presence.mirror(connection, path, "app", "feat-x", database)
 """
 

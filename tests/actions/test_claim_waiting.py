@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from imi_monitor import host, paths
-from imi_monitor.store import claims, db, queue, taking
+from imi_monitor.store import claim_queue, claim_requests, claims, db
 from tests.helpers import ROOT, Repo, imi, imi_argv
 
 
@@ -39,13 +39,13 @@ class Line:
 
     def wait(self, agent: str, seconds: float = 60, *more: str) -> subprocess.Popen[str]:
         """Start a waiter, and come back when it stands in line."""
-        before = len(queue.line(self.connection, *self.key))
+        before = len(claim_queue.line(self.connection, *self.key))
         self.waiters[agent] = process = subprocess.Popen(
             imi_argv("claim", "feat-x", "--agent", agent, "--wait", str(seconds), "--json", *more),
             cwd=self.repo.path, env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
-        self.until(lambda: len(queue.line(self.connection, *self.key)) > before or process.poll() is not None)
+        self.until(lambda: len(claim_queue.line(self.connection, *self.key)) > before or process.poll() is not None)
         return process
 
     def holder(self) -> claims.Claim:
@@ -55,7 +55,7 @@ class Line:
         """Release, and wait until somebody else has it; gives the seconds from the commit to the grant."""
         claim = self.holder()
         assert claim.agent_id == agent
-        assert db.transact(self.connection, taking.release, *self.key, agent, claim.epoch)[0]
+        assert db.transact(self.connection, claim_requests.release, *self.key, agent, claim.epoch)[0]
         released = time.perf_counter()
         self.until(lambda: self.holder().agent_id is not None, 0.0005)
         return time.perf_counter() - released
@@ -67,7 +67,7 @@ class Line:
             time.sleep(every)
 
     def agents(self) -> list[str]:
-        return [waiter.agent_id for waiter in queue.line(self.connection, *self.key)]
+        return [waiter.agent_id for waiter in claim_queue.line(self.connection, *self.key)]
 
 
 @pytest.fixture
@@ -157,7 +157,7 @@ def test_a_killed_waiter_is_passed_by_whoever_comes(line: Line) -> None:
     waiter.kill()
     waiter.communicate()
     assert imi("queue", "--json", cwd=line.repo.path).data["queue"] == []
-    db.transact(line.connection, taking.release, *line.key, "holder", 1)
+    db.transact(line.connection, claim_requests.release, *line.key, "holder", 1)
     line.claim("gemini-1")
     assert line.agents() == []
 

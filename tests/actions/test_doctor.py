@@ -20,7 +20,7 @@ from imi_monitor.actions.context import Context
 from imi_monitor.actions.reviews import gh
 from imi_monitor.git import safety
 from imi_monitor.model.errors import GitError
-from imi_monitor.store import db, disk, operations, schema, worktrees
+from imi_monitor.store import db, operations, registry_file, schema, worktrees
 from tests.helpers import imi, tree_hash
 
 
@@ -156,10 +156,10 @@ def test_what_was_left_unfinished_is_shown_and_left(path: str) -> None:
 
 
 def test_the_ballast_is_laid_again_or_missed(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    os.unlink(disk.ballast_path(path))
+    os.unlink(registry_file.ballast_path(path))
     assert checks(path)["ballast"]["state"] == "ok"
-    os.unlink(disk.ballast_path(path))
-    monkeypatch.setattr(disk, "lay_ballast", lambda _: None)
+    os.unlink(registry_file.ballast_path(path))
+    monkeypatch.setattr(registry_file, "lay_ballast", lambda _: None)
     assert checks(path)["ballast"]["state"] == "warn"
 
 

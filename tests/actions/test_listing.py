@@ -15,7 +15,7 @@ import pytest
 from imi_monitor.actions import listing
 from imi_monitor.actions.action import Action, Request
 from imi_monitor.actions.context import Context
-from imi_monitor.store import db, events, granting, worktrees
+from imi_monitor.store import claims, db, events, repositories, worktrees
 from tests.helpers import ROOT, Repo, git, imi, imi_argv
 
 
@@ -128,7 +128,7 @@ def test_owners(tmp_path: Path, busy: Repo) -> None:
     here = host.process(os.getpid())
     dead = host.Process(here.host, "another-boot/x", 4, "1")
     for worktree, agent, process in (("feat-api", "claude-1", here), ("fix-bug", "codex-1", dead)):
-        db.transact(connection, granting.seize, name, worktree, granting.Wish(agent, process))
+        db.transact(connection, claims.seize, name, worktree, claims.ClaimRequest(agent, process))
     connection.close()
     rows = by_name(imi("--json", "status", cwd=busy.path).data)
     assert (rows["feat-api"]["agent_id"], rows["feat-api"]["claim_state"]) == ("claude-1", "held")
@@ -280,7 +280,7 @@ def test_looking_changes_nothing(busy: Repo, tmp_path: Path) -> None:
         imi(verb, cwd=busy.path)
     connection = db.connect(database(tmp_path))
     assert index.stat().st_mtime_ns == before
-    assert events.last_seq(connection) == 0 and worktrees.repositories(connection) == []
+    assert events.last_seq(connection) == 0 and repositories.repositories(connection) == []
     connection.close()
 
 

@@ -20,7 +20,7 @@ from imi_monitor.actions.context import Context
 from imi_monitor.actions.removals import parcel
 from imi_monitor.config import database_path
 from imi_monitor.model.errors import ImiError, Refused
-from imi_monitor.store import claims, db, granting, operations, trash
+from imi_monitor.store import claims, db, operations, trash
 from tests.actions.removal_kit import act, assert_same, fingerprint, force, remove, somebody_inside, undo
 from tests.helpers import ROOT, Repo, git, imi_argv
 
@@ -103,8 +103,8 @@ def test_somebody_comes_in_after_the_verdict(repo: Repo, tree: Repo, monkeypatch
 def grant(agent: str, **options: Any) -> int | None:
     connection = db.connect(database_path(None))
     try:
-        wish = granting.Wish(agent, host.process(None))
-        return db.transact(connection, granting.seize, "app", "feat-x", wish, **options)
+        wish = claims.ClaimRequest(agent, host.process(None))
+        return db.transact(connection, claims.seize, "app", "feat-x", wish, **options)
     finally:
         connection.close()
 

@@ -14,7 +14,7 @@ import pytest
 from imi_monitor import host
 from imi_monitor.config import database_path
 from imi_monitor.model.errors import Refused
-from imi_monitor.store import claims, db, granting
+from imi_monitor.store import claims, db
 from tests.actions.removal_kit import admin_of, assert_same, fingerprint, force, remove, somebody_inside, undo
 from tests.helpers import Repo
 
@@ -371,8 +371,8 @@ def test_its_own_claim_is_no_reason(repo: Repo) -> None:
 
 def claimed(repo: Repo, name: str, agent: str) -> None:
     connection = db.connect(database_path(None))
-    wish = granting.Wish(agent, host.process(None))
-    assert db.transact(connection, granting.seize, "app", name, wish) is not None
+    wish = claims.ClaimRequest(agent, host.process(None))
+    assert db.transact(connection, claims.seize, "app", name, wish) is not None
     connection.close()
 
 

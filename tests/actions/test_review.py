@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from imi_monitor.actions.context import Context
-from imi_monitor.store import db, events, granting, worktrees
+from imi_monitor.store import claims, db, events, worktrees
 from tests.actions.fake_gh import FakeGh
 from tests.actions.forge import Forge
 from tests.helpers import ROOT, Ran, Repo, git, imi, imi_argv, tree_hash
@@ -353,8 +353,8 @@ def test_not_under_the_hands_of_another_agent(forge: Forge, tmp_path: Path) -> N
 
     review(forge)
     connection = registry(tmp_path)
-    wish = granting.Wish("claude-1", host.process(os.getpid()))
-    db.transact(connection, granting.seize, "app", "review-123", wish)
+    wish = claims.ClaimRequest("claude-1", host.process(os.getpid()))
+    db.transact(connection, claims.seize, "app", "review-123", wish)
     connection.close()
     assert review(forge)["updated"] == 0  # looking is fine
     forge.more(123, "feat-add-auth")

@@ -14,7 +14,7 @@ from imi_monitor import config, host
 from imi_monitor.model import session_record, times
 from imi_monitor.model.agent import COMPLETED, FAILED, RUNNING, Agent, AgentEvent, SessionFacts, Truth
 from imi_monitor.model.snapshot import Key
-from imi_monitor.store import db, session_sweep, sessions
+from imi_monitor.store import db, retention, session_writer
 from tests.helpers import Repo, imi
 
 
@@ -48,7 +48,7 @@ def turn(connection: sqlite3.Connection, repo: Repo, name: str, session: str, en
                     None, None, truth, SessionFacts(ended_at=None if state == RUNNING else times.stamp(now)))  # fmt: skip
         seen = session_record.now_of(one, host.hostname(), host.boot(), now)
         made = session_record.record(seen, None, [act], now, lambda path, root: None)
-        db.transact(connection, sessions.keep, [made])
+        db.transact(connection, session_writer.keep, [made])
 
 
 def tasks(repo: Repo, *words: str) -> list[dict[str, Any]]:
@@ -181,8 +181,8 @@ def test_a_removal_that_is_refused_leaves_one_task(registry: sqlite3.Connection,
 def test_what_came_of_it_stays_known_when_its_sessions_are_forgotten(registry: sqlite3.Connection, repo: Repo) -> None:
     a_day(registry, repo)
     registry.execute("UPDATE sessions SET ended_at = seen_at")
-    while session_sweep.due(registry, 0):
-        db.transact(registry, session_sweep.tidy, 0)
+    while retention.is_sessions_due(registry, 0):
+        db.transact(registry, retention.trim_sessions, 0)
     assert registry.execute("SELECT count(*) FROM sessions").fetchone() == (0,)
     assert ids(repo) == [("T-4", "unknown"), ("T-3", "open"), ("T-2", "failed"), ("T-1", "completed")]
     assert [one["sessions"] for one in tasks(repo, "--failed")] == [[]]

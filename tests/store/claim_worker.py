@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable
 
 from imi_monitor import host
-from imi_monitor.store import claims, db, taking
-from imi_monitor.store.granting import Wish
+from imi_monitor.store import claim_requests, claims, db
+from imi_monitor.store.claims import ClaimRequest
 
 REPO = "app"
 
@@ -32,7 +32,7 @@ def contend(database: str, witness: str, start: str, name: str, worktrees: str, 
     The witness is a file made with O_EXCL while the claim is held: two holders at once cannot both make it.
     """
     connection = db.connect(database)
-    wish = Wish(name, host.process(os.getpid()))
+    wish = ClaimRequest(name, host.process(os.getpid()))
     dice = random.Random(name)
     waits: list[float] = []
     doubled = 0
@@ -40,8 +40,8 @@ def contend(database: str, witness: str, start: str, name: str, worktrees: str, 
     while len(waits) < int(grants):
         worktree = f"feat-{dice.randrange(int(worktrees))}"
         begun = time.perf_counter()
-        refused = taking.refusal(connection, REPO, worktree, wish) if dice.random() < 0.9 else None
-        answer = refused or taking.in_haste(connection, wish, taking.take, REPO, worktree, wish)
+        refused = claim_requests.refusal(connection, REPO, worktree, wish) if dice.random() < 0.9 else None
+        answer = refused or claim_requests.in_haste(connection, wish, claim_requests.take, REPO, worktree, wish)
         if not answer.granted:
             continue
         waits.append(time.perf_counter() - begun)
@@ -53,7 +53,7 @@ def contend(database: str, witness: str, start: str, name: str, worktrees: str, 
         else:
             time.sleep(dice.random() * 0.0005)
             os.unlink(path)
-        db.transact_lightly(connection, taking.release, REPO, worktree, name, answer.claim.epoch)
+        db.transact_lightly(connection, claim_requests.release, REPO, worktree, name, answer.claim.epoch)
     say(doubled=doubled, waits=waits)
     connection.close()
 
@@ -61,11 +61,11 @@ def contend(database: str, witness: str, start: str, name: str, worktrees: str, 
 def reclaim(database: str, start: str, name: str, worktrees: str) -> None:
     """C3: ask once for each worktree, whose holders are all dead; say which were granted."""
     connection = db.connect(database)
-    wish = Wish(name, host.process(None))
+    wish = ClaimRequest(name, host.process(None))
     wait_for(start)
     won = []
     for number in range(int(worktrees)):
-        if db.transact(connection, taking.take, REPO, f"feat-{number}", wish).granted:
+        if db.transact(connection, claim_requests.take, REPO, f"feat-{number}", wish).granted:
             won.append(number)
     say(won=won)
     connection.close()
@@ -74,15 +74,15 @@ def reclaim(database: str, start: str, name: str, worktrees: str) -> None:
 def hold(database: str, name: str) -> None:
     """C4: on each line of stdin either claim, or try to act in the name of the epoch claimed last."""
     connection = db.connect(database)
-    wish = Wish(name, host.process(os.getpid()), ttl=0.01)
+    wish = ClaimRequest(name, host.process(os.getpid()), ttl=0.01)
     epoch = 0
     for line in sys.stdin:
         if line.strip() == "claim":
-            epoch = db.transact(connection, taking.take, REPO, "feat-0", wish).claim.epoch
+            epoch = db.transact(connection, claim_requests.take, REPO, "feat-0", wish).claim.epoch
             say(epoch=epoch)
             continue
-        beaten, _ = db.transact(connection, taking.heartbeat, REPO, "feat-0", name, epoch)
-        released, _ = db.transact(connection, taking.release, REPO, "feat-0", name, epoch)
+        beaten, _ = db.transact(connection, claim_requests.heartbeat, REPO, "feat-0", name, epoch)
+        released, _ = db.transact(connection, claim_requests.release, REPO, "feat-0", name, epoch)
         try:
             db.transact(connection, claims.end, REPO, "feat-0", epoch=epoch, how="worktree_removed", by=name)
             removed = True

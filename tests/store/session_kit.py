@@ -12,8 +12,8 @@ from imi_monitor.model import session_record, times
 from imi_monitor.model.agent import DEAD, RUNNING, Agent, AgentEvent, SessionFacts, ToolCall, Truth
 from imi_monitor.model.session_record import SessionRecord
 from imi_monitor.model.snapshot import Key
-from imi_monitor.store import db, sessions
-from tests.store import claiming
+from imi_monitor.store import db, session_writer
+from tests.store import claim_kit
 
 NOON = datetime(2025, 1, 27, 12, 0, 0, tzinfo=UTC)
 
@@ -35,7 +35,7 @@ def agent(
 ) -> Agent:
     facts = SessionFacts(**{name: value for name, value in more.items() if name in SessionFacts.__dataclass_fields__})
     truth = Truth(state, at(since), "registry", "exact", more.get("detail"), ended=ended or state == DEAD)
-    key = Key(host.hostname(), claiming.REPO, worktree) if worktree else None
+    key = Key(host.hostname(), claim_kit.REPO, worktree) if worktree else None
     return Agent(
         f"{cli}:{session}", cli, cli, key, more.get("cwd", "/w/feat-x"), session, pid,
         None if pid is None else f"start-{pid}", truth, facts,
@@ -57,7 +57,7 @@ def record(one: Agent, *acts: AgentEvent, now: float = 3600, root: str = "/w/fea
 
 
 def keep(connection: sqlite3.Connection, one: Agent, *acts: AgentEvent, now: float = 3600) -> None:
-    db.transact(connection, sessions.keep, [record(one, *acts, now=now)])
+    db.transact(connection, session_writer.keep, [record(one, *acts, now=now)])
 
 
 def row(connection: sqlite3.Connection, ident: str = "claude:s1") -> dict[str, Any]:
@@ -84,4 +84,4 @@ def everything(connection: sqlite3.Connection) -> dict[str, list[tuple[Any, ...]
 
 
 def registry(path: Path) -> sqlite3.Connection:
-    return claiming.registry(path, ["feat-x", "feat-y"])
+    return claim_kit.registry(path, ["feat-x", "feat-y"])

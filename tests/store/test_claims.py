@@ -13,9 +13,9 @@ import pytest
 
 from imi_monitor import host
 from imi_monitor.model.errors import Refused, RegistryError
-from imi_monitor.store import agents, claim_history, claims, db, events, taking, worktrees
-from imi_monitor.store.granting import Wish
-from tests.store.claiming import REPO, check_history, registry, take, wish
+from imi_monitor.store import agents, claim_history, claim_requests, claims, db, events, worktrees
+from imi_monitor.store.claims import ClaimRequest
+from tests.store.claim_kit import REPO, check_history, registry, take, wish
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def _current(connection: sqlite3.Connection) -> claims.Claim:
 
 
 def _release(connection: sqlite3.Connection, agent: str, epoch: int, **more: object) -> bool:
-    return db.transact(connection, taking.release, REPO, "feat-x", agent, epoch, **more)[0]  # type: ignore[arg-type]
+    return db.transact(connection, claim_requests.release, REPO, "feat-x", agent, epoch, **more)[0]  # type: ignore[arg-type]
 
 
 def _log(connection: sqlite3.Connection) -> list[tuple[str, str | None, dict[str, object]]]:
@@ -62,7 +62,7 @@ def test_a_claim_and_its_release_are_seen_by_old_and_new_readers(connection: sql
 
 def test_claim_and_event_are_one_transaction(connection: sqlite3.Connection) -> None:  # S2.6
     def half(inner: sqlite3.Connection) -> None:
-        taking.take(inner, REPO, "feat-x", wish("claude-1"))
+        claim_requests.take(inner, REPO, "feat-x", wish("claude-1"))
         raise Refused("the process dies here")
 
     with pytest.raises(Refused):
@@ -91,7 +91,7 @@ def test_claiming_again_renews_under_the_same_epoch(connection: sqlite3.Connecti
 
 def test_renewing_forgets_a_dead_process(connection: sqlite3.Connection) -> None:
     me = host.process(os.getpid())
-    take(connection, "feat-x", Wish("a", host.Process(me.host, me.boot, me.pid, "1")))
+    take(connection, "feat-x", ClaimRequest("a", host.Process(me.host, me.boot, me.pid, "1")))
     assert claims.state(_current(connection)) == "dead"
     assert take(connection, "feat-x", wish("a")).how == "renewed"
     assert claims.state(_current(connection)) == "held"
@@ -130,16 +130,16 @@ def test_the_wall_clock_decides_nothing(connection: sqlite3.Connection) -> None:
 def test_a_heartbeat_keeps_a_claim_from_going_stale(connection: sqlite3.Connection) -> None:
     take(connection, "feat-x", wish("a", ttl=1000.0))
     connection.execute("UPDATE claims SET heartbeat_uptime = heartbeat_uptime - 1001")
-    assert db.transact(connection, taking.heartbeat, REPO, "feat-x", "a", 1)[0]
+    assert db.transact(connection, claim_requests.heartbeat, REPO, "feat-x", "a", 1)[0]
     assert claims.state(_current(connection)) == "held"
-    assert not db.transact(connection, taking.heartbeat, REPO, "feat-x", "b", None)[0]
-    assert not db.transact(connection, taking.heartbeat, REPO, "feat-x", "a", 2)[0]
+    assert not db.transact(connection, claim_requests.heartbeat, REPO, "feat-x", "b", None)[0]
+    assert not db.transact(connection, claim_requests.heartbeat, REPO, "feat-x", "a", 2)[0]
 
 
 def test_a_heartbeat_does_not_bring_a_dead_claim_back(connection: sqlite3.Connection) -> None:
     me = host.process(os.getpid())
-    take(connection, "feat-x", Wish("a", host.Process(me.host, me.boot, me.pid, "1")))
-    assert not db.transact(connection, taking.heartbeat, REPO, "feat-x", "a", 1)[0]
+    take(connection, "feat-x", ClaimRequest("a", host.Process(me.host, me.boot, me.pid, "1")))
+    assert not db.transact(connection, claim_requests.heartbeat, REPO, "feat-x", "a", 1)[0]
     assert claims.state(_current(connection)) == "dead"
 
 
@@ -170,7 +170,7 @@ def test_a_replaced_row_of_imi_does_not_lose_the_claim(connection: sqlite3.Conne
         " updated_at, active, agent_id) VALUES ('new', 'app', 'feat-x', 'feat/x', 'feat', '/x', 'now', 'now', 1, NULL)"
     )
     assert not take(connection, "feat-x", wish("b")).granted
-    assert db.transact(connection, taking.heartbeat, REPO, "feat-x", "a", None)[0]
+    assert db.transact(connection, claim_requests.heartbeat, REPO, "feat-x", "a", None)[0]
     assert _projection(connection).agent_id == "a"
 
 
@@ -240,7 +240,7 @@ class TestReservations:
         connection.execute("UPDATE claims SET pid_started = '1'")
         assert claims.state(_current(connection)) == "dead"
         assert not take(connection, "feat-x", wish("b")).granted, "a had it, and shall have it again"
-        assert not taking.look(connection, REPO, "feat-x", wish("b")).ours
+        assert not claim_requests.look(connection, REPO, "feat-x", wish("b")).ours
         assert take(connection, "feat-x", wish("b", force=True, reason="it never ends")).how == "forced"
 
     def test_ending_frees_the_slot_for_good(self, connection: sqlite3.Connection) -> None:
@@ -257,7 +257,7 @@ class TestReservations:
 
     def test_renaming_keeps_claim_history_and_epochs_apart(self, connection: sqlite3.Connection) -> None:
         take(connection, "feat-y", wish("old"))
-        db.transact(connection, taking.release, REPO, "feat-y", "old", 1)
+        db.transact(connection, claim_requests.release, REPO, "feat-y", "old", 1)
         take(connection, "feat-x", wish("a"))
         connection.execute("UPDATE worktrees SET worktree_name = 'feat-y' WHERE worktree_name = 'feat-x'")
         assert db.transact(connection, claims.rename, REPO, "feat-x", "feat-y") == 2
@@ -292,8 +292,8 @@ def broken_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     yield refused
 
 
-def in_haste(connection: sqlite3.Connection, asked: Wish) -> taking.Answer:
-    return taking.in_haste(connection, asked, taking.take, REPO, "feat-x", asked)
+def in_haste(connection: sqlite3.Connection, asked: ClaimRequest) -> claim_requests.Answer:
+    return claim_requests.in_haste(connection, asked, claim_requests.take, REPO, "feat-x", asked)
 
 
 def test_who_takes_from_another_is_on_disk_before_the_other_has_lost_it(

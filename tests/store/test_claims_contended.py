@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from imi_monitor import host
-from imi_monitor.store import claims, db, taking
-from imi_monitor.store.granting import Wish
+from imi_monitor.store import claim_requests, claims, db
+from imi_monitor.store.claims import ClaimRequest
 from tests.helpers import ROOT
-from tests.store.claiming import REPO, check_history, registry, take, wish, worker
+from tests.store.claim_kit import REPO, check_history, registry, take, wish, worker
 
 
 def _contend(tmp_path: Path, processes: int, grants: int, worktrees: int) -> list[float]:
@@ -66,7 +66,7 @@ def _reclaim(tmp_path: Path, worktrees: int) -> None:
     connection = registry(tmp_path / "r.db", names)
     dead = _ended_process()
     for name in names:
-        take(connection, name, Wish("late", dead))
+        take(connection, name, ClaimRequest("late", dead))
     start = tmp_path / "start"
     running = [worker("reclaim", tmp_path / "r.db", start, f"agent-{n}", str(worktrees)) for n in range(8)]
     start.touch()
@@ -119,14 +119,14 @@ def test_a_zombie_is_dead(tmp_path: Path) -> None:  # C3
 def test_a_reused_pid_is_another_process(tmp_path: Path) -> None:  # C3
     connection = registry(tmp_path / "r.db", ["feat-0"])
     me = host.process(os.getpid())
-    take(connection, "feat-0", Wish("a", host.Process(me.host, me.boot, me.pid, "1")))
+    take(connection, "feat-0", ClaimRequest("a", host.Process(me.host, me.boot, me.pid, "1")))
     assert take(connection, "feat-0", wish("b")).how == "after_death"
 
 
 _REUSE = """
 import subprocess, sys
 from pathlib import Path
-from tests.store.claiming import registry, take, wish
+from tests.store.claim_kit import registry, take, wish
 connection = registry(Path(sys.argv[1]), ["feat-0"])
 first = subprocess.Popen(["sleep", "60"])
 take(connection, "feat-0", wish("a", first.pid))
@@ -162,9 +162,9 @@ def test_another_boot_is_death_and_another_namespace_or_host_is_not(tmp_path: Pa
     connection = registry(tmp_path / "r.db", ["feat-0", "feat-1", "feat-2"])
     me = host.process(os.getpid())
     boot, _, namespace = me.boot.partition("/")
-    take(connection, "feat-0", Wish("a", host.Process(me.host, f"other-boot/{namespace}", None, None)))
-    take(connection, "feat-1", Wish("a", host.Process(me.host, f"{boot}/pid:[1]", 999_999_999, "1")))
-    take(connection, "feat-2", Wish("a", host.Process("other-host", "other-boot/-", 1, "1")))
+    take(connection, "feat-0", ClaimRequest("a", host.Process(me.host, f"other-boot/{namespace}", None, None)))
+    take(connection, "feat-1", ClaimRequest("a", host.Process(me.host, f"{boot}/pid:[1]", 999_999_999, "1")))
+    take(connection, "feat-2", ClaimRequest("a", host.Process("other-host", "other-boot/-", 1, "1")))
     assert take(connection, "feat-0", wish("b")).how == "after_death"
     assert not take(connection, "feat-1", wish("b")).granted
     assert not take(connection, "feat-2", wish("b")).granted
@@ -193,14 +193,14 @@ def _stopped_holder(tmp_path: Path, rounds: int) -> None:
             if (
                 number % 2
             ):  # the same agent has come back meanwhile, in another session: only the epoch tells them apart
-                db.transact(connection, taking.release, REPO, "feat-0", "taker", answer.claim.epoch)
+                db.transact(connection, claim_requests.release, REPO, "feat-0", "taker", answer.claim.epoch)
                 answer = take(connection, "feat-0", wish("sleeper"))
             tell("act")
             os.kill(holder.pid, signal.SIGCONT)
             assert said() == {"heartbeat": False, "release": False, "removed": False}
             now = claims.current(connection, REPO, "feat-0")
             assert (now.agent_id, now.epoch) == (answer.claim.agent_id, answer.claim.epoch)
-            db.transact(connection, taking.release, REPO, "feat-0", str(now.agent_id), now.epoch)
+            db.transact(connection, claim_requests.release, REPO, "feat-0", str(now.agent_id), now.epoch)
     finally:
         os.kill(holder.pid, signal.SIGCONT)
         holder.communicate(timeout=30)

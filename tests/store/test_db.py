@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from imi_monitor.model.errors import RegistryError
-from imi_monitor.store import db, disk, events
-from tests.store.experiments import experiment
+from imi_monitor.store import db, events, registry_file
+from tests.store.crash_experiments import experiment
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_a_link_leads_to_the_real_file_and_its_side_files_stay_beside_that(tmp_p
     (tmp_path / "link.db").symlink_to(real / "iMi.db")
     with closing(db.connect(str(tmp_path / "link.db"))) as connection:
         db.transact(connection, events.record, "made")
-        assert os.path.exists(disk.ballast_path(str(tmp_path / "link.db")))
+        assert os.path.exists(registry_file.ballast_path(str(tmp_path / "link.db")))
     assert sorted(os.listdir(real)) == [".imi-ballast", "iMi.db"]
     assert sorted(os.listdir(tmp_path)) == ["home", "link.db", "real"]
 
@@ -155,7 +155,7 @@ def test_the_mode_set_by_another_program_is_set_back(path: str) -> None:
 
 
 def test_the_ballast_is_laid_again(path: str, registry: sqlite3.Connection) -> None:
-    ballast = disk.ballast_path(path)
+    ballast = registry_file.ballast_path(path)
     assert os.stat(ballast).st_size == 256 << 10
     os.unlink(ballast)
     db.lay_ballast_again(path)

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from imi_monitor.model.errors import RegistryError
-from imi_monitor.store import db, disk, events
-from tests.store.experiments import experiment
+from imi_monitor.store import db, events, registry_file
+from tests.store.crash_experiments import experiment
 
 _UNSHARE = ("unshare", "--mount") if os.geteuid() == 0 else ("unshare", "--mount", "--map-root-user")
 
@@ -70,7 +70,7 @@ def test_the_ballast_goes_first_and_the_act_is_done_once(tmp_path: Path) -> None
     runs = []
 
     def act(connection: sqlite3.Connection) -> None:
-        runs.append(os.path.exists(disk.ballast_path(path)))
+        runs.append(os.path.exists(registry_file.ballast_path(path)))
         events.record(connection, "act")
         if len(runs) == 1:
             raise full_error()
@@ -119,13 +119,13 @@ def test_a_ballast_that_does_not_fit_is_not_left_half(tmp_path: Path, monkeypatc
 
     for write in (no_room, lambda _handle, data: len(data) // 2):
         with monkeypatch.context() as patch:
-            patch.setattr(disk.os, "write", write)
-            disk.lay_ballast(path)
-        assert not os.path.exists(disk.ballast_path(path))
+            patch.setattr(registry_file.os, "write", write)
+            registry_file.lay_ballast(path)
+        assert not os.path.exists(registry_file.ballast_path(path))
 
 
 def test_other_errors_do_not_cost_the_ballast(tmp_path: Path) -> None:
     path = str(tmp_path / "iMi.db")
     with closing(db.connect(path)) as connection, pytest.raises(RegistryError):
         db.transact(connection, lambda inner: inner.execute("SELECT nonsense"))
-    assert os.path.exists(disk.ballast_path(path))
+    assert os.path.exists(registry_file.ballast_path(path))

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from imi_monitor.model import times
-from imi_monitor.store import db, worktrees
+from imi_monitor.store import db, repositories, worktrees
 from tests.store import imi_file
 
 NOW = "2026-01-02T03:04:05.123456789+00:00"
@@ -152,11 +152,11 @@ def test_its_repository_is_recognised_by_its_trunk_and_its_row_left_as_it_is(tmp
     before = read(path)
     with closing(db.connect(str(path))) as connection:
         name = db.transact(
-            connection, worktrees.register_repository, "trunk-main", common_dir=str(real / ".git"), path=str(real),
+            connection, repositories.register_repository, "trunk-main", common_dir=str(real / ".git"), path=str(real),
             remote_url="https://me:hunter22@example.invalid/acme/coolcode.git", default_branch="main",
         )  # fmt: skip
         assert name == "coolcode"
-        assert worktrees.common_dirs(connection) == {"coolcode": str(real / ".git")}
+        assert repositories.common_dirs(connection) == {"coolcode": str(real / ".git")}
     assert read(path) == before
 
 

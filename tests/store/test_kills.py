@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from imi_monitor.store import db
-from tests.store.experiments import check, experiment
+from tests.store.crash_experiments import check, experiment
 
 # D1 -----------------------------------------------------------------------------------------------------------------
 

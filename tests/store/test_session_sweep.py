@@ -11,7 +11,7 @@ import pytest
 
 from imi_monitor.model import times
 from imi_monitor.model.agent import COMPLETED, RUNNING
-from imi_monitor.store import agents, db, session_sweep
+from imi_monitor.store import agents, db, retention
 from tests.store.session_kit import NOON, act, agent, keep, registry
 
 DAY = 86400.0
@@ -19,7 +19,7 @@ DAY = 86400.0
 
 @pytest.fixture
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[sqlite3.Connection]:
-    monkeypatch.setattr(session_sweep, "_BITE", 20)
+    monkeypatch.setattr(retention, "_BITE", 20)
     with closing(registry(tmp_path / "iMi.db")) as connection:
         yield connection
 
@@ -38,9 +38,9 @@ def names(connection: sqlite3.Connection) -> list[str]:
 
 def sweep(connection: sqlite3.Connection, keep_days: int = 30) -> list[int]:
     bites = []
-    while session_sweep.due(connection, keep_days):
-        bites.append(db.transact(connection, session_sweep.tidy, keep_days))
-    assert db.transact(connection, session_sweep.tidy, keep_days) == 0
+    while retention.is_sessions_due(connection, keep_days):
+        bites.append(db.transact(connection, retention.trim_sessions, keep_days))
+    assert db.transact(connection, retention.trim_sessions, keep_days) == 0
     return bites
 
 
@@ -77,12 +77,12 @@ def test_a_clock_that_is_wrong_forgets_nothing(kept: sqlite3.Connection, monkeyp
     for wrong in (NOON.replace(year=2090), NOON.replace(year=2001)):
         moment = int(wrong.timestamp() * 1e9)
         monkeypatch.setattr(times, "clock", lambda moment=moment: moment)
-        assert not session_sweep.due(kept, 30), wrong
+        assert not retention.is_sessions_due(kept, 30), wrong
     assert names(kept) == ["one", "two"]
 
 
 def test_there_is_a_bound_whatever_the_days(kept: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_sweep, "MOST_LINES", 60)
+    monkeypatch.setattr(retention, "MOST_LINES", 60)
     for number in range(10):
         a_session(kept, f"s{number}", number, acts=10)
     sweep(kept)

@@ -12,7 +12,7 @@ from imi_monitor.model import session_record, times
 from imi_monitor.model.agent import Agent, AgentEvent, Evidence, RejectedEvidence, SessionFacts, ToolCall, Truth
 from imi_monitor.model.agent_names import named
 from imi_monitor.model.snapshot import Snapshot
-from imi_monitor.store import db, sessions
+from imi_monitor.store import db, session_writer
 from tests.ui import worlds
 from tests.ui.worlds import ago, key
 
@@ -182,5 +182,5 @@ def keep(database: str, snapshot: Snapshot, *, told: Sequence[AgentEvent] = ()) 
         seen = session_record.now_of(agent, worlds.HOST, "boot/ns", now)
         mine = told if agent.id == EDITS.id else ()
         kept = session_record.record(seen, agent.cwd, mine, now, lambda path, inside: None)
-        db.transact(connection, sessions.keep, [kept])
+        db.transact(connection, session_writer.keep, [kept])
     connection.close()

@@ -24,7 +24,7 @@ from imi_monitor.engine import Engine
 from imi_monitor.model import times
 from imi_monitor.model.snapshot import Snapshot, Worktree
 from imi_monitor.sources.files import change_coalescer
-from imi_monitor.store import db, queue
+from imi_monitor.store import claim_queue, db
 from tests.ui import worlds
 
 SHOWN = "/home/ada/code/ws"  # in place of the real folder, which has as many characters
@@ -76,7 +76,7 @@ def _wait(world: World, agent: str, worktree: str) -> None:
     """Somebody stands in line, as `imi claim --wait` does while it runs."""
     with Context(world.trunk, database=world.database) as context:
         me = host.process(os.getpid())
-        db.transact(context.connection, queue.join, "shop", worktree, agent, me, task="T-7", seconds=86_400.0)
+        db.transact(context.connection, claim_queue.join, "shop", worktree, agent, me, task="T-7", seconds=86_400.0)
 
 
 class _Clock:

@@ -12,8 +12,8 @@ import pytest
 from textual.pilot import Pilot
 
 from imi_monitor import host, paths
-from imi_monitor.store import db, taking, worktrees
-from imi_monitor.store.granting import Wish
+from imi_monitor.store import claim_requests, db, repositories
+from imi_monitor.store.claims import ClaimRequest
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.panels.worktrees import WorktreesPanel
 from tests.helpers import Repo, imi, imi_argv
@@ -125,10 +125,10 @@ def test_hostile_agents_and_reasons(repo: Repo, payload: str) -> None:  # T2
     repo.worktree("feat-api")
     imi("claim", "feat-api", "--agent", "one", cwd=repo.path)
     connection = db.connect(paths.default_database())
-    name = worktrees.repositories(connection)[0].name
-    wish = Wish(payload, host.process(None), task=payload, force=True, reason=payload)
+    name = repositories.repositories(connection)[0].name
+    wish = ClaimRequest(payload, host.process(None), task=payload, force=True, reason=payload)
     for _ in range(2):
-        db.transact(connection, taking.take, name, "feat-api", wish)
+        db.transact(connection, claim_requests.take, name, "feat-api", wish)
         wish.agent = f"{payload} again"
     connection.close()
 

@@ -22,16 +22,16 @@ from imi_monitor.model import names
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.text import safe
-from imi_monitor.store import automatic_claims, claim_history, claims, db, taking, worktrees
+from imi_monitor.store import automatic_claims, claim_history, claim_requests, claims, db, repositories
 from imi_monitor.store.automatic_claims import Mark
-from imi_monitor.store.granting import Wish
+from imi_monitor.store.claims import ClaimRequest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
 
     from imi_monitor.actions.target import Target
-    from imi_monitor.store.taking import Answer
+    from imi_monitor.store.claim_requests import Answer
 
 A = TypeVar("A")
 _SHORT = 8
@@ -98,7 +98,7 @@ def _claim(context: Context, agent: Agent) -> list[str]:
     lock = presence.path_of(found.repository, found.name)
     if presence.foreign_owner(lock, context.database) is not None:
         return []
-    wish = Wish(name_of(agent), host.process(agent.pid))
+    wish = ClaimRequest(name_of(agent), host.process(agent.pid))
     answer = db.transact(context.connection, _take, context, found, wish, agent.id)
     if answer is None:
         return []
@@ -109,7 +109,9 @@ def _claim(context: Context, agent: Agent) -> list[str]:
     return [said, *([warning] if warning else [])]
 
 
-def _take(connection: sqlite3.Connection, context: Context, found: Target, wish: Wish, session: str) -> Answer | None:
+def _take(
+    connection: sqlite3.Connection, context: Context, found: Target, wish: ClaimRequest, session: str
+) -> Answer | None:
     """The claim and its mark, or nothing of either: only a slot that nobody holds, dead or alive."""
     if found.repo_name is not None and claims.current(connection, found.repo_name, found.name).agent_id is not None:
         return None
@@ -150,7 +152,7 @@ def _give_back(context: Context, mark: Mark) -> list[str]:
     released = db.transact(context.connection, _release, mark)
     if not released:
         return []
-    folder = worktrees.common_dirs(context.connection).get(mark.repo_name)
+    folder = repositories.common_dirs(context.connection).get(mark.repo_name)
     if folder is None or not os.path.isdir(folder):
         lock = None
     else:
@@ -162,7 +164,9 @@ def _give_back(context: Context, mark: Mark) -> list[str]:
 
 def _release(connection: sqlite3.Connection, mark: Mark) -> bool:
     """Exactly the claim that was made: by its agent and epoch."""
-    released, _ = taking.release(connection, mark.repo_name, mark.worktree_name, mark.agent_id, mark.epoch, reason=OVER)
+    released, _ = claim_requests.release(
+        connection, mark.repo_name, mark.worktree_name, mark.agent_id, mark.epoch, reason=OVER
+    )
     automatic_claims.drop(connection, mark)
     return released
 

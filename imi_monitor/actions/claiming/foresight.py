@@ -6,17 +6,16 @@ from imi_monitor.actions.claiming import ownership
 from imi_monitor.model import times
 from imi_monitor.model.errors import GitError
 from imi_monitor.model.text import count, safe
-from imi_monitor.store import claims, queue
+from imi_monitor.store import claim_queue, claims
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.target import Target
-    from imi_monitor.store.claims import Claim
-    from imi_monitor.store.granting import Wish
+    from imi_monitor.store.claims import Claim, ClaimRequest
 
 
-def claiming(context: Context, found: Target, wish: Wish) -> list[str]:
+def claiming(context: Context, found: Target, wish: ClaimRequest) -> list[str]:
     """How the claim would be granted, to whom, and what he finds there."""
     claim = ownership.claim_of(context, found)
     who = safe(wish.agent)
@@ -34,13 +33,13 @@ def releasing(context: Context, found: Target, claim: Claim, who: str) -> list[s
     lines = [f"{safe(found.name)} is free for anybody: {safe(claim.agent_id or '?')}'s claim ends{held}"]
     if claim.agent_id != who:
         lines.append(f"{safe(claim.agent_id or '?')} is told that {safe(who)} took it, and why")
-    first = queue.first_ready(context.connection, claim.repo_name, claim.worktree_name)
+    first = claim_queue.first_ready(context.connection, claim.repo_name, claim.worktree_name)
     if first is not None:
         lines.append(f"{safe(first.agent_id)} is next in line for it")
     return [*lines, *_uncommitted(context, found)]
 
 
-def _before(claim: Claim | None, wish: Wish) -> list[str]:
+def _before(claim: Claim | None, wish: ClaimRequest) -> list[str]:
     if wish.displaced is not None:
         return [f"taken by force from {safe(wish.displaced)}, whom a presence lock names"]
     if claim is None or claim.agent_id is None:

@@ -14,7 +14,7 @@ from imi_monitor.git import layout
 from imi_monitor.model import times
 from imi_monitor.model.errors import GitError, Refused
 from imi_monitor.model.text import safe
-from imi_monitor.store import claims, granting, worktrees
+from imi_monitor.store import claims, worktrees
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def claim_of(context: Context, found: Target) -> Claim | None:
 def held_by(claim: Claim) -> str:
     """`feat-x is held by claude-1 since 2026-11-18 14:02:11 UTC (5m ago), task T-7`, with what is wrong with it."""
     who = f"{safe(claim.worktree_name)} is held by {safe(claim.agent_id or '?')}{since(claim.claimed_at)}"
-    if granting.is_ours(claim.agent_id):
+    if claims.is_ours(claim.agent_id):
         who = f"{safe(claim.worktree_name)} is being worked on by imi itself ({safe(claim.agent_id or '')[4:]})"
     task = f", task {safe(claim.task_id)}" if claim.task_id else ""
     state = claims.state(claim)

@@ -6,7 +6,7 @@ from imi_monitor.actions.action import Outcome
 from imi_monitor.actions.claiming import claim_request, ownership
 from imi_monitor.model.errors import GitError, Refused, UsageError
 from imi_monitor.model.text import safe
-from imi_monitor.store import db, taking, worktrees
+from imi_monitor.store import claim_requests, db, worktrees
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def release(context: Context, request: Request, found: Target, claim: Claim | No
     claim = refuse(context, request, found, claim, dirty)
     released, before = db.transact_lightly(
         context.connection,
-        taking.release,
+        claim_requests.release,
         claim.repo_name,
         found.name,
         who,

@@ -15,7 +15,7 @@ from imi_monitor import host
 from imi_monitor.actions.claim import refuse_missing, settle, take_now
 from imi_monitor.model.errors import Refused, RegistryError
 from imi_monitor.model.text import safe
-from imi_monitor.store import db, queue, taking
+from imi_monitor.store import claim_queue, claim_requests, db
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.target import Target
-    from imi_monitor.store.granting import Wish
-    from imi_monitor.store.taking import Answer
+    from imi_monitor.store.claim_requests import Answer
+    from imi_monitor.store.claims import ClaimRequest
 
 _POLL_SECONDS = 0.015
 _LOOK_SECONDS = 0.25  # how soon a death that no commit tells of is noticed
@@ -59,7 +59,7 @@ class _Stop:
 class _Line:
     """Our place in one line."""
 
-    def __init__(self, context: Context, found: Target, wish: Wish, seconds: float) -> None:
+    def __init__(self, context: Context, found: Target, wish: ClaimRequest, seconds: float) -> None:
         self.context = context
         self.connection = context.connection
         self.found = found
@@ -69,11 +69,11 @@ class _Line:
         self.seq = 0
 
 
-def ask(context: Context, found: Target, wish: Wish, seconds: float) -> Answer:
+def ask(context: Context, found: Target, wish: ClaimRequest, seconds: float) -> Answer:
     """Take it, or stand in line in the same transaction and wait; leaves the line whichever way that ends."""
     with _Stop() as stop:  # before we stand in line: a signal in between would leave us there
         line = _Line(context, found, wish, seconds)
-        answer = taking.in_haste(line.connection, line.wish, _take_or_join, line)
+        answer = claim_requests.in_haste(line.connection, line.wish, _take_or_join, line)
         if answer.granted:
             return answer
         try:
@@ -96,13 +96,13 @@ def _wait(line: _Line, stop: _Stop) -> Answer:
     while not stop.signal and not line.context.cancelled():
         now = host.uptime()
         if now >= line.until:
-            return taking.in_haste(line.connection, line.wish, _last_try, line)
-        seen = queue.change_counter(line.connection)
+            return claim_requests.in_haste(line.connection, line.wish, _last_try, line)
+        seen = claim_queue.change_counter(line.connection)
         if seen != version or hurry or now - looked >= _LOOK_SECONDS:
             version, looked = seen, now
-            look = taking.look(line.connection, *line.key, line.wish, line.seq)
+            look = claim_requests.look(line.connection, *line.key, line.wish, line.seq)
             if look.ours:
-                answer = taking.in_haste(line.connection, line.wish, _try, line)
+                answer = claim_requests.in_haste(line.connection, line.wish, _try, line)
                 if answer.granted:
                     return _given_back(line, answer, stop) if stop.signal else answer
             settle(line.context, look.claim)
@@ -115,34 +115,34 @@ def _wait(line: _Line, stop: _Stop) -> Answer:
 def _try(connection: sqlite3.Connection, line: _Line) -> Answer:
     """Take it if it is our turn; back to the line if somebody struck us out, as one who was thought gone."""
     refuse_missing(line.found)
-    answer = taking.take(connection, *line.key, line.wish, seq=line.seq)
-    if not answer.granted and not queue.stands(connection, line.seq):
+    answer = claim_requests.take(connection, *line.key, line.wish, seq=line.seq)
+    if not answer.granted and not claim_queue.stands(connection, line.seq):
         line.seq = _join(connection, line)
     return answer
 
 
 def _last_try(connection: sqlite3.Connection, line: _Line) -> Answer:
     refuse_missing(line.found)
-    answer = taking.take(connection, *line.key, line.wish, seq=line.seq)
-    queue.leave(connection, line.seq)
+    answer = claim_requests.take(connection, *line.key, line.wish, seq=line.seq)
+    claim_queue.leave(connection, line.seq)
     return answer
 
 
 def _join(connection: sqlite3.Connection, line: _Line) -> int:
     left = line.until - host.uptime()
     me = host.process(os.getpid())
-    return queue.join(connection, *line.key, line.wish.agent, me, task=line.wish.task, seconds=left)
+    return claim_queue.join(connection, *line.key, line.wish.agent, me, task=line.wish.task, seconds=left)
 
 
 def _given_back(line: _Line, answer: Answer, stop: _Stop) -> Answer:
     """Granted in the moment in which the caller gave up: nobody is there to use it."""
-    db.transact_lightly(line.connection, taking.release, *line.key, line.wish.agent, answer.claim.epoch)
+    db.transact_lightly(line.connection, claim_requests.release, *line.key, line.wish.agent, answer.claim.epoch)
     raise _stopped(line, stop)
 
 
 def _leave(line: _Line) -> None:
     try:
-        db.transact(line.connection, queue.leave, line.seq)
+        db.transact(line.connection, claim_queue.leave, line.seq)
     except RegistryError:
         return  # the row names this process: once it is gone, everybody skips it
 
@@ -156,7 +156,7 @@ def _stopped(line: _Line, stop: _Stop) -> BaseException:
 
 
 def _tell(line: _Line, holder: str | None) -> None:
-    place = queue.place(line.connection, *line.key, line.seq)
+    place = claim_queue.place(line.connection, *line.key, line.seq)
     who = f"held by {safe(holder)}" if holder else "free for who is first"
     line.context.progress(f"{_ordinal(place)} in line for {safe(line.found.name)}, {who}")
 

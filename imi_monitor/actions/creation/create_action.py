@@ -55,11 +55,11 @@ class _CreateAction(Action):
         return preview(context, self.wanted(context, request))
 
     def choices(self, context: Context, name: str) -> list[str]:
-        from imi_monitor.store import types
+        from imi_monitor.store import worktree_types
 
         if name != "type":
             return []
-        return [kind.name for kind in types.types(context.connection) if kind.name != "review"]
+        return [kind.name for kind in worktree_types.types(context.connection) if kind.name != "review"]
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)

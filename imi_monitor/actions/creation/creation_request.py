@@ -7,7 +7,7 @@ import os
 from imi_monitor.model import names
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.text import safe
-from imi_monitor.store import types
+from imi_monitor.store import worktree_types
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -106,10 +106,12 @@ def _check_branch(branch: str) -> None:
         raise UsageError(f"the branch name {safe(branch, 80)!r} {problem}", code="bad-name")
 
 
-def _type(context: Context, name: str) -> types.WorktreeType:
-    known = types.named(context.connection, name)
+def _type(context: Context, name: str) -> worktree_types.WorktreeType:
+    known = worktree_types.named(context.connection, name)
     if known is None:
-        listed = ", ".join(safe(kind.name) for kind in types.types(context.connection) if kind.name != "review")
+        listed = ", ".join(
+            safe(kind.name) for kind in worktree_types.types(context.connection) if kind.name != "review"
+        )
         raise UsageError(
             f"there is no type {safe(name, 80)!r}: use one of {listed}, or make it with `imi types add`", code="no-type"
         )

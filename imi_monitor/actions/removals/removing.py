@@ -14,7 +14,7 @@ from imi_monitor.actions.removals.parcel import Parcel
 from imi_monitor.git import layout, parking
 from imi_monitor.model.errors import GitError, ImiError, Refused, RegistryError
 from imi_monitor.model.text import safe
-from imi_monitor.store import claims, db, events, operations, trash, worktrees
+from imi_monitor.store import claims, db, events, operations, repositories, trash, worktrees
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def recover(context: Context, operation: operations.Operation) -> str | None:
 def _packed(context: Context, operation: operations.Operation) -> Parcel:
     """The parcel of an intent, where its repository is today."""
     packed = Parcel.of(operation.data)
-    now = worktrees.common_dirs(context.connection).get(packed.repo_name, packed.common_dir)
+    now = repositories.common_dirs(context.connection).get(packed.repo_name, packed.common_dir)
     if not os.path.isdir(packed.common_dir) and os.path.isdir(now):
         packed = packed.under(now)
     if not os.path.isdir(packed.common_dir):

@@ -17,7 +17,7 @@ from imi_monitor.git import layout, parking
 from imi_monitor.git.busy import told
 from imi_monitor.model.errors import ImiError, Refused, RegistryError
 from imi_monitor.model.text import safe
-from imi_monitor.store import db, events, operations, trash, worktrees
+from imi_monitor.store import db, events, operations, repositories, trash, worktrees
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def restore(context: Context, entry: trash.Entry, *, agent: str) -> Restored:
 def parcel_of(context: Context, entry: trash.Entry) -> Parcel:
     """What lies in the trash, where its repository is today."""
     packed = Parcel.of(entry.data)
-    now = worktrees.common_dirs(context.connection).get(packed.repo_name, packed.common_dir)
+    now = repositories.common_dirs(context.connection).get(packed.repo_name, packed.common_dir)
     return packed if os.path.isdir(packed.common_dir) else packed.under(now)
 
 

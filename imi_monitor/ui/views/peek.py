@@ -26,7 +26,7 @@ from imi_monitor.model.errors import ImiError
 from imi_monitor.model.session_record import session_id
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.model.text import safe
-from imi_monitor.store import db, session_reading
+from imi_monitor.store import db, sessions
 from imi_monitor.ui import agent_cells, cells
 from imi_monitor.ui.background_query import BackgroundQuery, ShouldStop
 from imi_monitor.ui.cells import MUTED
@@ -170,7 +170,7 @@ class Peek(OfAgentView, ModalScreen[None]):
 def read(connection: sqlite3.Connection, agent: Agent, behind: int) -> Told:
     """What the registry learnt of the agent's session behind line `behind`."""
     ident = session_id(agent)
-    session = next((one for one in session_reading.beginning_with(connection, ident) if one.id == ident), None)
+    session = next((one for one in sessions.beginning_with(connection, ident) if one.id == ident), None)
     if session is None:
         return Told([], 0, kept=False)
     cursor = timeline.cursor(connection, session.seq)

@@ -22,7 +22,7 @@ from imi_monitor.sources.agents.joining import Seen
 from imi_monitor.sources.agents.keeper import Keeper
 from imi_monitor.sources.agents.source import AgentsSource
 from imi_monitor.sources.source import RosterEntry
-from imi_monitor.store import aio, db
+from imi_monitor.store import async_registry, db
 from tests.helpers import ROOT
 from tests.store import session_kit
 from tests.store.session_kit import act, agent, row, stream
@@ -38,7 +38,7 @@ def path(tmp_path: Path) -> Path:
 class Counting:
     """A registry that counts what is asked of it, and fails on demand."""
 
-    def __init__(self, inner: aio.Registry) -> None:
+    def __init__(self, inner: async_registry.Registry) -> None:
         self._inner = inner
         self.writes = 0
         self.broken = False
@@ -58,7 +58,7 @@ class Counting:
 @asynccontextmanager
 async def keeping(path: Path, monkeypatch: pytest.MonkeyPatch, **more: Any) -> AsyncIterator[tuple[Keeper, Counting]]:
     monkeypatch.setattr(module, "_EVERY", 0.02)
-    async with aio.open(str(path)) as registry:
+    async with async_registry.open(str(path)) as registry:
         counting = Counting(registry)
         async with Keeper(counting, **more) as keeper:  # type: ignore[arg-type]
             yield keeper, counting
@@ -125,7 +125,7 @@ def test_many_looks_are_one_transaction_and_the_end_writes_the_rest(
 ) -> None:
     async def play() -> int:
         monkeypatch.setattr(module, "_EVERY", 3600.0)
-        async with aio.open(str(path)) as registry:
+        async with async_registry.open(str(path)) as registry:
             counting = Counting(registry)
             async with Keeper(counting) as keeper:  # type: ignore[arg-type]
                 keeper._written_at = module.time.monotonic()
@@ -311,13 +311,13 @@ WORKER = """
 import asyncio, random, sys
 from imi_monitor.sources.agents import keeper as module
 from imi_monitor.sources.agents.joining import Seen
-from imi_monitor.store import aio
+from imi_monitor.store import async_registry
 from tests.store.session_kit import act, agent
 module._EVERY = 0.01
 database, seed = sys.argv[1], int(sys.argv[2])
 chance = random.Random(seed)
 async def main():
-    async with aio.open(database) as registry, module.Keeper(registry) as keeper:
+    async with async_registry.open(database) as registry, module.Keeper(registry) as keeper:
         print("ready", flush=True)
         sys.stdin.readline()
         for look in range(40):

@@ -19,7 +19,7 @@ from imi_monitor.model.snapshot import Key
 from imi_monitor.sources.agents import written
 from imi_monitor.sources.agents.claude.reader import ClaudeReader
 from imi_monitor.sources.agents.joining import as_agent
-from imi_monitor.store import db, session_reading, sessions
+from imi_monitor.store import db, session_writer, sessions
 from tests.sources.agents.claude_kit import Scene
 from tests.store.session_kit import everything, registry
 
@@ -30,18 +30,18 @@ def kept(tmp_path: Path) -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-def look(scene: Scene, connection: sqlite3.Connection, whole: bool = False) -> tuple[str, session_reading.Session]:
+def look(scene: Scene, connection: sqlite3.Connection, whole: bool = False) -> tuple[str, sessions.Session]:
     """A look, kept: what is so, and what is kept of it."""
     now = datetime.fromtimestamp(scene.time, UTC)
     seen = [as_agent(one, Key(host.hostname(), "app", "feat-x"), now) for one in scene.look(whole)]
     for one in seen:
         session = session_record.now_of(one.agent, host.hostname(), host.boot(), now)
         made = session_record.record(session, str(scene.worktree), one.news, now, written.size)
-        db.transact(connection, sessions.keep, [made])
-    return seen[0].agent.state, session_reading.found(connection, session_reading.Filter())[0]
+        db.transact(connection, session_writer.keep, [made])
+    return seen[0].agent.state, sessions.found(connection, sessions.Filter())[0]
 
 
-def shown(row: session_reading.Session) -> str:
+def shown(row: sessions.Session) -> str:
     """As it was then: the scene's time is not ours."""
     return life.shown(row.status, row.lost)
 
@@ -86,7 +86,7 @@ def test_a_turn_with_everything_in_it(scene: Scene, kept: sqlite3.Connection) ->
         look(scene, kept, whole=True)
     assert everything(kept) == before, "read again, kept once"
 
-    row = session_reading.found(kept, session_reading.Filter())[0]
+    row = sessions.found(kept, sessions.Filter())[0]
     lines = timeline.timeline(kept, row.seq)
     words = [line.word for line in lines]
     assert words.count("tool") == 3 and words.count("prompt") == 2 and words.count("asks") == 2, words

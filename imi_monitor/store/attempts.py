@@ -10,9 +10,9 @@ from imi_monitor import host
 from imi_monitor.model import attempt as model
 from imi_monitor.model import session as life
 from imi_monitor.model.agent import UNKNOWN
-from imi_monitor.store import agents, session_reading
+from imi_monitor.store import agents, sessions
 from imi_monitor.store.agents import Description
-from imi_monitor.store.session_reading import Session
+from imi_monitor.store.sessions import Session
 
 SESSIONS = "sessions"  # where an outcome is from that was found out
 _COLUMNS = (
@@ -98,7 +98,7 @@ def found(connection: sqlite3.Connection, wanted: Filter, limit: int | None = No
 
 def settle(connection: sqlite3.Connection, session: int) -> None:
     """Write down what came of the tasks of a session that is about to be forgotten: later nobody could tell."""
-    one = session_reading.by_seq(connection, session)
+    one = sessions.by_seq(connection, session)
     if one is None:
         return
     for task in found(connection, Filter(session=one)):
@@ -156,10 +156,8 @@ class _Reader:
         """The sessions of this agent, in this worktree, that were there within this time; the first one first."""
         key = (repo, worktree, agent)
         if key not in self._sessions:
-            meant = session_reading.Filter(repo, worktree, agent)
-            self._sessions[key] = [
-                one for one in session_reading.found(self._connection, meant) if one.agent_id == agent
-            ]
+            meant = sessions.Filter(repo, worktree, agent)
+            self._sessions[key] = [one for one in sessions.found(self._connection, meant) if one.agent_id == agent]
         inside = [
             one
             for one in self._sessions[key]
@@ -170,7 +168,7 @@ class _Reader:
     def _told(self, one: Session) -> list[tuple[str, str]]:
         """Everything that its stream says of its status, and that its process died if that is seen only now."""
         if one.seq not in self._marks:
-            marks = [(each.at, each.status) for each in session_reading.moments(self._connection, [one.seq])]
+            marks = [(each.at, each.status) for each in sessions.moments(self._connection, [one.seq])]
             if one.state == life.INTERRUPTED and (not marks or marks[-1][1] != life.INTERRUPTED):
                 marks.append((max([one.seen_at, *(at for at, _ in marks[-1:])]), life.INTERRUPTED))
             self._marks[one.seq] = marks

@@ -9,7 +9,7 @@ from __future__ import annotations
 from imi_monitor import host
 from imi_monitor.model import times
 from imi_monitor.model.errors import RegistryError
-from imi_monitor.store import agents, claims, db, granting, queue, tasks
+from imi_monitor.store import agents, claim_history, claim_queue, claims, db
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,9 +19,8 @@ if TYPE_CHECKING:
 
     P = ParamSpec("P")
 
-    from imi_monitor.store.claims import Claim
-    from imi_monitor.store.granting import Wish
-    from imi_monitor.store.queue import Waiter
+    from imi_monitor.store.claim_queue import Waiter
+    from imi_monitor.store.claims import Claim, ClaimRequest
 
 _KEY = "WHERE repo_name = ? AND worktree_name = ?"
 
@@ -45,28 +44,28 @@ class Answer:
 
 
 def take(
-    connection: sqlite3.Connection, repo_name: str, worktree_name: str, wish: Wish, *, seq: int | None = None
+    connection: sqlite3.Connection, repo_name: str, worktree_name: str, wish: ClaimRequest, *, seq: int | None = None
 ) -> Answer:
     """Claim the worktree if that is our right now; `seq` is our number if we stand in line."""
     key = (repo_name, worktree_name)
-    ahead = queue.first_ready(connection, *key, before=seq)
+    ahead = claim_queue.first_ready(connection, *key, before=seq)
     how = None
-    if ahead is None and granting.seize(connection, *key, wish, about=_about(wish, None)) is not None:
+    if ahead is None and claims.seize(connection, *key, wish, about=_about(wish, None)) is not None:
         how, before = "claimed", None
     else:
         before = claims.current(connection, *key)
         how = _beyond(connection, wish, before, ahead)
     if how is None:
         return Answer("queued" if ahead else "held", before or claims.current(connection, *key), ahead=ahead)
-    queue.strike_out_gone(connection, *key)
+    claim_queue.strike_out_gone(connection, *key)
     if seq is not None:
-        queue.leave(connection, seq)
+        claim_queue.leave(connection, seq)
     return Answer(how, claims.current(connection, *key), before)
 
 
 def in_haste(
     connection: sqlite3.Connection,
-    wish: Wish,
+    wish: ClaimRequest,
     work: Callable[Concatenate[sqlite3.Connection, P], Answer],
     *args: P.args,
     **kwargs: P.kwargs,
@@ -113,20 +112,20 @@ class Look:
 
 
 def look(
-    connection: sqlite3.Connection, repo_name: str, worktree_name: str, wish: Wish, seq: int | None = None
+    connection: sqlite3.Connection, repo_name: str, worktree_name: str, wish: ClaimRequest, seq: int | None = None
 ) -> Look:
     """Whether `take` would grant it as things are, to the waiter number `seq` or to somebody who just came."""
     claim = claims.current(connection, repo_name, worktree_name)
     state = claims.state(claim)
-    if state == "free" or (state == "dead" and not granting.is_ours(claim.agent_id)):
-        ahead = queue.first_ready(connection, repo_name, worktree_name, before=seq)
+    if state == "free" or (state == "dead" and not claims.is_ours(claim.agent_id)):
+        ahead = claim_queue.first_ready(connection, repo_name, worktree_name, before=seq)
         return Look(claim, ahead is None or wish.force or claim.agent_id == wish.agent, True, ahead)
     ours = claim.agent_id == wish.agent or wish.force or (state == "stale" and wish.takeover)
-    lost_place = seq is not None and not queue.stands(connection, seq)
+    lost_place = seq is not None and not claim_queue.stands(connection, seq)
     return Look(claim, ours or lost_place, False, None)
 
 
-def refusal(connection: sqlite3.Connection, repo_name: str, worktree_name: str, wish: Wish) -> Answer | None:
+def refusal(connection: sqlite3.Connection, repo_name: str, worktree_name: str, wish: ClaimRequest) -> Answer | None:
     """The answer of `take` if it is no for certain, without waiting for those who write; None: ask `take`."""
     seen = look(connection, repo_name, worktree_name, wish)
     if seen.ours:
@@ -134,7 +133,7 @@ def refusal(connection: sqlite3.Connection, repo_name: str, worktree_name: str, 
     return Answer("queued" if seen.ahead else "held", seen.claim, ahead=seen.ahead)
 
 
-def _beyond(connection: sqlite3.Connection, wish: Wish, before: Claim, ahead: Waiter | None) -> str | None:
+def _beyond(connection: sqlite3.Connection, wish: ClaimRequest, before: Claim, ahead: Waiter | None) -> str | None:
     """The rights of somebody who finds the slot taken, or others in line: how it was granted, None if it was not.
 
     A removal that died half-way is no dead agent: recovery gives its slot back to whoever had it before.
@@ -142,7 +141,7 @@ def _beyond(connection: sqlite3.Connection, wish: Wish, before: Claim, ahead: Wa
     if before.agent_id == wish.agent and not before.foreign:
         return "renewed" if _renew(connection, before, wish) else None
     state = claims.state(before)
-    if state == "dead" and ahead is None and not granting.is_ours(before.agent_id):
+    if state == "dead" and ahead is None and not claims.is_ours(before.agent_id):
         how, ended = "after_death", "died"
     elif state == "stale" and wish.takeover:  # whoever waits could not have had it: nobody is passed by
         how, ended = "taken_over", "taken_over"
@@ -151,13 +150,15 @@ def _beyond(connection: sqlite3.Connection, wish: Wish, before: Claim, ahead: Wa
     else:
         return None
     about = _about(wish, how, before.agent_id, ahead)
-    seized = granting.seize(
+    seized = claims.seize(
         connection, before.repo_name, before.worktree_name, wish, instead_of=before, ended=ended, about=about
     )
     return how if seized is not None else None
 
 
-def _about(wish: Wish, how: str | None, before: str | None = None, ahead: Waiter | None = None) -> dict[str, object]:
+def _about(
+    wish: ClaimRequest, how: str | None, before: str | None = None, ahead: Waiter | None = None
+) -> dict[str, object]:
     """What the event of a grant says beyond who and when."""
     keys = {"forced": "forced_from", "taken_over": "takeover_from", "after_death": "died_before"}
     about: dict[str, object] = {}
@@ -172,7 +173,7 @@ def _about(wish: Wish, how: str | None, before: str | None = None, ahead: Waiter
     return about
 
 
-def _renew(connection: sqlite3.Connection, claim: Claim, wish: Wish) -> bool:
+def _renew(connection: sqlite3.Connection, claim: Claim, wish: ClaimRequest) -> bool:
     """The owner claims again: same epoch, new sign of life, and what was said anew (task, ttl, process)."""
     process = wish.process
     watched = process.pid is None and host.alive(claim.host, claim.boot, claim.pid, claim.pid_started) is not False
@@ -198,7 +199,7 @@ def _renew(connection: sqlite3.Connection, claim: Claim, wish: Wish) -> bool:
     ).rowcount
     if changed == 1:
         if wish.task is not None and wish.task != claim.task_id:
-            tasks.begin(connection, (claim.repo_name, claim.worktree_name), claim.epoch, wish.task, at)
+            claim_history.begin_attempt(connection, (claim.repo_name, claim.worktree_name), claim.epoch, wish.task, at)
         _sign_of_life(connection, claim, process.host, at)
     return changed == 1
 
@@ -245,11 +246,11 @@ def release(
         return False, claim
     how = "released" if claim.agent_id == agent else "forced"
     holder = claim.agent_id if force else agent
-    freed = granting.vacate(connection, claim, how, by=agent, reason=reason, holder=holder, epoch=epoch)
+    freed = claims.vacate(connection, claim, how, by=agent, reason=reason, holder=holder, epoch=epoch)
     if freed:
-        queue.strike_out_gone(connection, repo_name, worktree_name)
+        claim_queue.strike_out_gone(connection, repo_name, worktree_name)
         if outcome is not None:
-            tasks.tell(connection, claim, outcome)
+            claim_history.record_outcome(connection, claim, outcome)
     return freed, claim
 
 

@@ -1,6 +1,6 @@
 """Experiments that need processes to fork and kill: run as a program of their own, because pytest's has threads.
 
-`experiment("kills", …)` starts `python -m tests.store.experiments kills '{…}'` and gives back what it prints as JSON.
+`experiment("kills", …)` starts `python -m tests.store.crash_experiments kills '{…}'` and gives back what it prints as JSON.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from functools import partial
 from typing import Any
 
 from imi_monitor.model.errors import RegistryError
-from imi_monitor.store import db, disk, events, schema, upgrade
+from imi_monitor.store import db, events, registry_file, schema, upgrade
 from tests.helpers import ROOT
 
 WORKTREES = 4
@@ -31,7 +31,7 @@ WORKTREES = 4
 def experiment(name: str, timeout: float = 100, before: tuple[str, ...] = (), **settings: Any) -> Any:
     """Run one of the functions below in a process of its own, which the command `before` may start."""
     done = subprocess.run(
-        [*before, sys.executable, "-m", "tests.store.experiments", name, json.dumps(settings)],
+        [*before, sys.executable, "-m", "tests.store.crash_experiments", name, json.dumps(settings)],
         cwd=ROOT, capture_output=True, text=True, timeout=timeout, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -276,7 +276,7 @@ def first_opens(path: str, processes: int) -> dict[str, Any]:
 def full_disk(path: str, mutant: str = "") -> dict[str, Any]:
     """Commands on a file system of 2 MB until it is full, and after that. Runs in a mount namespace of its own."""
     if mutant == "no-ballast":
-        disk.lay_ballast = lambda _: None
+        registry_file.lay_ballast = lambda _: None
     connection = db.connect(path)
     acked = {f"before:{number}": db.transact(connection, grant, "feat-0", f"before:{number}") for number in range(20)}
     filler = _fill(os.path.dirname(path))
@@ -302,7 +302,7 @@ def full_disk(path: str, mutant: str = "") -> dict[str, Any]:
     connection = db.connect(path)
     after = more("after", connection, 3)
     db.lay_ballast_again(path)
-    laid = os.path.exists(disk.ballast_path(path))
+    laid = os.path.exists(registry_file.ballast_path(path))
     kept = dict(connection.execute("SELECT agent_id, epoch FROM events"))
     connection.close()
     return {

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 from imi_monitor import host
-from imi_monitor.store import db, taking, worktrees
-from imi_monitor.store.granting import Wish
+from imi_monitor.store import claim_requests, db, repositories, worktrees
+from imi_monitor.store.claims import ClaimRequest
 from tests.helpers import ROOT
 
 REPO = "app"
@@ -22,7 +22,7 @@ def registry(path: Path, names: list[str]) -> sqlite3.Connection:
     connection = db.connect(str(path))
 
     def fill(inner: sqlite3.Connection) -> None:
-        worktrees.register_repository(
+        repositories.register_repository(
             inner, REPO, common_dir=f"{path}.git", path=str(path.parent), remote_url="", default_branch="main"
         )
         for name in names:
@@ -32,12 +32,12 @@ def registry(path: Path, names: list[str]) -> sqlite3.Connection:
     return connection
 
 
-def wish(agent: str, pid: int | None = None, **rights: object) -> Wish:
-    return Wish(agent, host.process(pid), **rights)  # type: ignore[arg-type]
+def wish(agent: str, pid: int | None = None, **rights: object) -> ClaimRequest:
+    return ClaimRequest(agent, host.process(pid), **rights)  # type: ignore[arg-type]
 
 
-def take(connection: sqlite3.Connection, name: str, asked: Wish) -> taking.Answer:
-    return db.transact(connection, taking.take, REPO, name, asked)
+def take(connection: sqlite3.Connection, name: str, asked: ClaimRequest) -> claim_requests.Answer:
+    return db.transact(connection, claim_requests.take, REPO, name, asked)
 
 
 def worker(mode: str, *args: str | Path, stdin: int | None = subprocess.DEVNULL) -> subprocess.Popen[str]:

@@ -10,7 +10,7 @@ from imi_monitor import host
 from imi_monitor.model.checkup import Check, fail, ok, warn
 from imi_monitor.model.errors import RegistryError
 from imi_monitor.model.text import count, safe
-from imi_monitor.store import db, disk, operations, schema, worktrees
+from imi_monitor.store import db, operations, registry_file, schema, worktrees
 
 _SCARCE = 64 << 20
 _MOST_NAMES = 5
@@ -73,7 +73,7 @@ def _library() -> list[Check]:
 def _room(path: str) -> list[Check]:
     db.lay_ballast_again(path)
     found = []
-    if os.path.exists(disk.ballast_path(path)):
+    if os.path.exists(registry_file.ballast_path(path)):
         found.append(ok("ballast", "256 KB kept, for claims and removals on a full disk"))
     else:
         found.append(warn("ballast", "there is no room for it", "free some space on the registry's disk"))

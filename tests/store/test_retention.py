@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from imi_monitor.store import db, events, keeping, tasks
+from imi_monitor.store import claim_history, db, events, retention
 
 
 @pytest.fixture
 def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[sqlite3.Connection]:
     for name, value in (("MOST_EVENTS", 100), ("MOST_GRANTS", 50), ("_BITE", 20)):
-        monkeypatch.setattr(keeping, name, value)
+        monkeypatch.setattr(retention, name, value)
     with closing(db.connect(str(tmp_path / "iMi.db"))) as connection:
         yield connection
 
@@ -43,28 +43,28 @@ def count(connection: sqlite3.Connection, table: str) -> int:
 
 
 def test_nothing_is_due_before_there_is_too_much(registry: sqlite3.Connection) -> None:
-    assert not keeping.due(registry)
+    assert not retention.is_history_due(registry)
     db.transact(registry, tell, 119)
-    assert not keeping.due(registry)
+    assert not retention.is_history_due(registry)
     db.transact(registry, tell, 2)
-    assert keeping.due(registry)
+    assert retention.is_history_due(registry)
 
 
 def test_the_oldest_events_go_in_bites_and_the_newest_stay(registry: sqlite3.Connection) -> None:
     db.transact(registry, tell, 150)
     gone = []
-    while keeping.due(registry):
-        gone.append(db.transact(registry, keeping.tidy))
+    while retention.is_history_due(registry):
+        gone.append(db.transact(registry, retention.trim_history))
     assert gone == [20, 20]
-    assert db.transact(registry, keeping.tidy) == 10
-    assert db.transact(registry, keeping.tidy) == 0
+    assert db.transact(registry, retention.trim_history) == 10
+    assert db.transact(registry, retention.trim_history) == 0
     assert registry.execute("SELECT min(seq), max(seq) FROM events").fetchone() == (51, 150)
 
 
 def test_a_claim_that_is_held_is_never_forgotten(registry: sqlite3.Connection) -> None:
     db.transact(registry, grant, 60, False)
     db.transact(registry, grant, 30, True)
-    while db.transact(registry, keeping.tidy):
+    while db.transact(registry, retention.trim_history):
         pass
     assert registry.execute("SELECT count(*) FROM claim_history WHERE released_at IS NULL").fetchone() == (60,)
     assert count(registry, "claim_history") == 60
@@ -73,8 +73,8 @@ def test_a_claim_that_is_held_is_never_forgotten(registry: sqlite3.Connection) -
 def test_tasks_go_with_the_claims_that_they_were_of(registry: sqlite3.Connection) -> None:
     db.transact(registry, grant, 60, True)
     for epoch in range(60):
-        db.transact(registry, tasks.begin, ("app", "feat"), epoch, f"T-{epoch}", "2026")
-    while db.transact(registry, keeping.tidy):
+        db.transact(registry, claim_history.begin_attempt, ("app", "feat"), epoch, f"T-{epoch}", "2026")
+    while db.transact(registry, retention.trim_history):
         pass
     kept = [row[0] for row in registry.execute("SELECT epoch FROM tasks ORDER BY epoch")]
     assert kept == [row[0] for row in registry.execute("SELECT epoch FROM claim_history ORDER BY epoch")]
@@ -91,8 +91,8 @@ def test_a_sequence_is_never_used_twice(registry: sqlite3.Connection) -> None:
 
 def test_looking_costs_nothing_and_a_bite_little(tmp_path: Path) -> None:
     with closing(db.connect(str(tmp_path / "large.db"))) as connection:
-        db.transact(connection, tell, keeping.MOST_EVENTS // 10)
+        db.transact(connection, tell, retention.MOST_EVENTS // 10)
         before = time.perf_counter()
         for _ in range(100):
-            keeping.due(connection)
+            retention.is_history_due(connection)
         assert time.perf_counter() - before < 0.5

@@ -1,0 +1,131 @@
+"""Repositories: iMi's table, where each one lies on which machine, and which ones the user trusts to run programs."""
+
+from __future__ import annotations
+
+import os
+
+from imi_monitor import host
+from imi_monitor.fast.random_uuid import new_id
+from imi_monitor.model import times
+from imi_monitor.store import events
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+
+
+def trusted_fingerprint(connection: sqlite3.Connection, common_dir: str) -> str | None:
+    """What was trusted; None when the repository is not trusted on this machine."""
+    row = connection.execute(
+        "SELECT fingerprint FROM trust WHERE host = ? AND common_dir = ?", (host.hostname(), common_dir)
+    ).fetchone()
+    return None if row is None else str(row[0])
+
+
+def trust(connection: sqlite3.Connection, common_dir: str, fingerprint: str) -> None:
+    connection.execute(
+        "INSERT OR REPLACE INTO trust (host, common_dir, fingerprint, trusted_at) VALUES (?, ?, ?, ?)",
+        (host.hostname(), common_dir, fingerprint, times.stamp()),
+    )
+
+
+def revoke_trust(connection: sqlite3.Connection, common_dir: str) -> bool:
+    """False when it was not trusted."""
+    gone = connection.execute("DELETE FROM trust WHERE host = ? AND common_dir = ?", (host.hostname(), common_dir))
+    return gone.rowcount == 1
+
+
+class RepositoryRow:
+    __slots__ = ("active", "default_branch", "name", "path", "remote_url")
+
+    def __init__(self, name: str, path: str, remote_url: str, default_branch: str, active: bool) -> None:
+        self.name = name
+        self.path = path
+        self.remote_url = remote_url
+        self.default_branch = default_branch
+        self.active = active
+
+
+def repositories(connection: sqlite3.Connection) -> list[RepositoryRow]:
+    rows = connection.execute("SELECT name, path, remote_url, default_branch, active FROM repositories ORDER BY name")
+    return [RepositoryRow(str(r[0]), str(r[1]), str(r[2]), str(r[3]), bool(r[4])) for r in rows]
+
+
+def common_dirs(connection: sqlite3.Connection) -> dict[str, str]:
+    """Repository name -> common git directory, for the repositories of this machine."""
+    rows = connection.execute("SELECT repo_name, common_dir FROM places WHERE host = ?", (host.hostname(),))
+    return {str(name): str(common_dir) for name, common_dir in rows}
+
+
+def repository_of(connection: sqlite3.Connection, common_dir: str, main_path: str | None) -> str | None:
+    """The name a repository on this disk is registered under: by its git directory, else by iMi's trunk path."""
+    row = connection.execute(
+        "SELECT repo_name FROM places WHERE host = ? AND common_dir = ?", (host.hostname(), common_dir)
+    ).fetchone()
+    if row is None and main_path is not None:
+        for name, path in connection.execute("SELECT name, path FROM repositories WHERE active = 1"):
+            if os.path.realpath(str(path)) == main_path and not _placed(connection, str(name)):
+                return str(name)
+    return None if row is None else str(row[0])
+
+
+def register_repository(
+    connection: sqlite3.Connection, wanted: str, *, common_dir: str, path: str, remote_url: str, default_branch: str
+) -> str:
+    """Make sure the repository has a row and a place; gives its name, which is `wanted` unless another one has that.
+
+    Two repositories of the same name get `name@parent` and so on: worktrees are keyed by the repository's name.
+    """
+    known = repository_of(connection, common_dir, path)
+    at = times.stamp()
+    name = known or _free_name(connection, wanted, path)
+    path = _as_known(connection, name, path)
+    connection.execute(
+        "INSERT INTO repositories (id, name, path, remote_url, default_branch, created_at, updated_at, active)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, 1) ON CONFLICT (name) DO UPDATE SET path = excluded.path,"
+        " default_branch = excluded.default_branch, updated_at = excluded.updated_at, active = 1"
+        " WHERE path <> excluded.path OR default_branch <> excluded.default_branch OR active <> 1",
+        (new_id(), name, path, _without_password(remote_url), default_branch, at, at),
+    )
+    connection.execute(
+        "INSERT INTO places (repo_name, host, common_dir) VALUES (?, ?, ?)"
+        " ON CONFLICT (repo_name) DO UPDATE SET host = excluded.host, common_dir = excluded.common_dir"
+        " WHERE host <> excluded.host OR common_dir <> excluded.common_dir",
+        (name, host.hostname(), common_dir),
+    )
+    return name
+
+
+def _as_known(connection: sqlite3.Connection, name: str, path: str) -> str:
+    """The path as the row spells it, if that is the same place: iMi may have come through a link."""
+    row = connection.execute("SELECT path FROM repositories WHERE name = ?", (name,)).fetchone()
+    same = row is not None and os.path.realpath(str(row[0])) == os.path.realpath(path)
+    return str(row[0]) if same else path
+
+
+def _without_password(url: str) -> str:
+    if "://" not in url or "@" not in url:
+        return url
+    from imi_monitor.model.redact import redact
+
+    return redact(url)
+
+
+def _free_name(connection: sqlite3.Connection, wanted: str, path: str) -> str:
+    taken = {str(row[0]) for row in connection.execute("SELECT name FROM repositories")}
+    parent = os.path.basename(os.path.dirname(path)) or "root"
+    candidates = [wanted, f"{wanted}@{parent}", *(f"{wanted}@{parent}-{n}" for n in range(2, len(taken) + 3))]
+    return next(name for name in candidates if name not in taken)
+
+
+def _placed(connection: sqlite3.Connection, name: str) -> bool:
+    return connection.execute("SELECT 1 FROM places WHERE repo_name = ?", (name,)).fetchone() is not None
+
+
+def move_repository(connection: sqlite3.Connection, repo_name: str, *, path: str, common_dir: str) -> None:
+    """The repository itself lies somewhere else now, on the same machine."""
+    connection.execute(
+        "UPDATE repositories SET path = ?, updated_at = ? WHERE name = ?", (path, times.stamp(), repo_name)
+    )
+    connection.execute("UPDATE places SET common_dir = ? WHERE repo_name = ?", (common_dir, repo_name))
+    events.record(connection, "repository.moved", repo_name, data={"path": path})

@@ -1,0 +1,287 @@
+"""Writing down what agents do. `keep` is one transaction; what was kept already is left alone, whoever keeps it again.
+
+Several monitors may look at the same agent, one a little later than another: a look that is older than what is kept does
+not turn it back. The status moves only here, and only along `model.session.steps`; the registry's entry of the agent
+and the events of the outbox move in the same transaction.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from imi_monitor.fast import json_writer
+from imi_monitor.fast.random_uuid import new_id
+from imi_monitor.model import session, times
+from imi_monitor.model.agent import CANCELLED, FAILED, PLANNING, RESTING
+from imi_monitor.model.session_record import SessionRecord, SessionState
+from imi_monitor.store import agents, events, session_events
+
+_COLUMNS = "seq, status, status_at, lost, ended_at, pid, pid_started, agent_id, repo_name, worktree_name, host, cli, id"
+_GROWING = ("tokens_in", "tokens_out", "tokens_cached", "cost_usd")  # a second reader may have read less of it so far
+_DISAGREE = 5.0  # seconds
+_LATE = 60.0  # seconds: what was over for so long when it was first seen is history, and no news
+
+
+@dataclass(slots=True)
+class _Row:
+    """What is kept of a session, as far as it decides what comes next."""
+
+    seq: int
+    status: str
+    status_at: str
+    lost: str | None
+    ended_at: str | None
+    pid: int | None
+    pid_started: str | None
+    agent_id: str
+    repo_name: str | None
+    worktree_name: str | None
+    host: str
+    cli: str
+    id: str
+    late: bool = False
+
+
+def keep(connection: sqlite3.Connection, records: Sequence[SessionRecord]) -> None:
+    """Write down all that is new. Call it as one transaction."""
+    for record in records:
+        _keep(connection, record)
+
+
+def known(
+    connection: sqlite3.Connection, host: str, wanted: Sequence[tuple[str, Sequence[str]]]
+) -> set[tuple[str, str]]:
+    """Of (session, event ids), what is kept already."""
+    return {
+        (session, found)
+        for session, ids in wanted
+        for found in session_events.known(connection, _seq(connection, host, session), ids)
+    }
+
+
+def _keep(connection: sqlite3.Connection, record: SessionRecord) -> None:
+    now = record.session
+    row = _row(connection, now)
+    if record.only_acts and row is not None:
+        session_events.add(connection, row.seq, record)
+        return
+    fresh = row is None
+    if row is None:
+        row = _begin(connection, now)
+    _call(connection, row, now)
+    if fresh or not _is_old(row, now):
+        _resume(connection, row, now)
+        _advance(connection, row, now, fresh)
+        if fresh:
+            _tell(connection, row, "session.started", {"how": "seen", "began_at": now.texts["started_at"]})
+        _end(connection, row, now)
+    _facts(connection, row, now)
+    session_events.add(connection, row.seq, record)
+    _mirror(connection, row, now)
+
+
+def _mirror(connection: sqlite3.Connection, row: _Row, now: SessionState) -> None:
+    """The registry's entry of the agent shows what its newest session does."""
+    newest = connection.execute(
+        "SELECT status, lost FROM sessions WHERE agent_id = ? ORDER BY ended_at IS NULL DESC, status_at DESC LIMIT 1",
+        (row.agent_id,),
+    ).fetchone()
+    agents.seen(connection, row.agent_id, row.host, now.seen_at, session.entry_status(*newest))
+
+
+def _seq(connection: sqlite3.Connection, host: str, session: str) -> int | None:
+    found = connection.execute("SELECT seq FROM sessions WHERE host = ? AND id = ?", (host, session)).fetchone()
+    return None if found is None else int(found[0])
+
+
+def _row(connection: sqlite3.Connection, now: SessionState) -> _Row | None:
+    found = connection.execute(
+        f"SELECT {_COLUMNS} FROM sessions WHERE host = ? AND id = ?", (now.host, now.id)
+    ).fetchone()
+    return None if found is None else _Row(*found)
+
+
+def _begin(connection: sqlite3.Connection, now: SessionState) -> _Row:
+    """The first look at a session. It begins as planning, from when it said that it started."""
+    began = min(now.texts["started_at"] or now.since, now.since)
+    name = _name(connection, now, None)
+    connection.execute(
+        "INSERT INTO sessions (id, host, cli, agent_id, status, status_at, seen_at, created_at, updated_at, repo_name,"
+        " worktree_name) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            now.id,
+            now.host,
+            now.cli,
+            name,
+            PLANNING,
+            began,
+            now.seen_at,
+            now.seen_at,
+            now.seen_at,
+            now.repo_name,
+            now.worktree_name,
+        ),
+    )
+    row = _row(connection, now)
+    assert row is not None
+    row.late = now.ended and _seconds(now.ended_at, now.seen_at) > _LATE
+    return row
+
+
+def _is_old(row: _Row, now: SessionState) -> bool:
+    """Whether somebody has kept something newer than what this look saw.
+
+    Of a session that is over: unless it is proven to be another life of it (another process, or something later). Else
+    only what is clearly older: an agent's own files disagree about moments, and the same monitor's next look must count.
+    """
+    other = now.pid is not None and (now.pid, now.pid_started) != (row.pid, row.pid_started)
+    if row.ended_at is not None:
+        return not now.ended and not (now.since > row.ended_at or other)
+    if now.ended:
+        return other and now.since < row.status_at
+    return row.lost is None and _seconds(now.since, row.status_at) > _DISAGREE
+
+
+def _resume(connection: sqlite3.Connection, row: _Row, now: SessionState) -> None:
+    if row.ended_at is None or now.ended:
+        return
+    row.ended_at, row.lost = None, None
+    connection.execute("UPDATE sessions SET ended_at = NULL, lost = NULL WHERE seq = ?", (row.seq,))
+    _line(connection, row, "resumed", now.since, None, {})
+    _tell(connection, row, "session.started", {"how": "resumed"})
+
+
+def _advance(connection: sqlite3.Connection, row: _Row, now: SessionState, fresh: bool) -> None:
+    """Move the status to what was seen, step by step."""
+    lost, target = session.lost(now.state), row.status if session.lost(now.state) else now.state
+    if now.ended and lost is None and target not in RESTING:
+        target = CANCELLED  # it said goodbye in the middle of a turn
+    before = row.status
+    passed = session.steps(before, target)
+    for step in passed:
+        seen = step if step == target else None  # what was only passed through says nothing about when
+        _line(connection, row, "status", now.since, seen, {"from": row.status, "to": step})
+        row.status = step
+    if passed or (target in RESTING and now.since > row.status_at):
+        row.status_at = now.since
+    _lose(connection, row, lost, now)
+    connection.execute(
+        "UPDATE sessions SET status = ?, status_at = ?, lost = ?, detail = ? WHERE seq = ?",
+        (row.status, row.status_at, row.lost, now.detail, row.seq),
+    )
+    if passed and target in (CANCELLED, FAILED):
+        session_events.cancel_calls(connection, row.seq, now.since)
+    if passed and not fresh:
+        about: dict[str, object] = {"from": before, "detail": now.detail, "since": row.status_at}
+        _tell(connection, row, "session.progress", about)
+
+
+def _lose(connection: sqlite3.Connection, row: _Row, lost: str | None, now: SessionState) -> None:
+    if lost == row.lost:
+        return
+    if lost is not None:
+        _line(connection, row, lost, now.since, lost, {})
+    else:  # it is known again what it does
+        _line(connection, row, "status", now.seen_at, row.status, {"from": row.lost, "to": row.status})
+    row.lost = lost
+
+
+def _end(connection: sqlite3.Connection, row: _Row, now: SessionState) -> None:
+    if not now.ended or row.ended_at is not None:
+        return
+    row.ended_at = now.ended_at or now.since
+    connection.execute("UPDATE sessions SET ended_at = ? WHERE seq = ?", (row.ended_at, row.seq))
+    session_events.cancel_calls(connection, row.seq, row.ended_at)
+    if now.gone:
+        _line(connection, row, "gone", row.ended_at, None, {})
+    _tell(connection, row, "session.ended", {"ended_at": row.ended_at, "detail": now.detail})
+
+
+def _facts(connection: sqlite3.Connection, row: _Row, now: SessionState) -> None:
+    """What is known beside the status; what is not known now takes nothing away."""
+    values: dict[str, object] = {
+        **now.texts,
+        **now.numbers,
+        "repo_name": now.repo_name,
+        "worktree_name": now.worktree_name,
+        "boot": now.boot,
+        "pid": now.pid,
+        "pid_started": now.pid_started,
+    }
+    sets = [
+        f"{column} = {f'max(coalesce(?, {column}), coalesce({column}, ?))' if column in _GROWING else f'coalesce(?, {column})'}"
+        for column in values
+    ]
+    given: list[object] = []
+    for column, value in values.items():
+        given += [value, value] if column in _GROWING else [value]
+    connection.execute(
+        f"UPDATE sessions SET {', '.join(sets)}, metadata = ?, seen_at = max(seen_at, ?), updated_at = ? WHERE seq = ?",
+        (*given, json_writer.dumps(now.metadata), now.seen_at, times.stamp(), row.seq),
+    )
+
+
+def _call(connection: sqlite3.Connection, row: _Row, now: SessionState) -> None:
+    """The agent may have claimed its worktree meanwhile: then the session goes by that name."""
+    name = _name(connection, now, row)
+    if name == row.agent_id:
+        return
+    connection.execute("UPDATE sessions SET agent_id = ? WHERE seq = ?", (name, row.seq))
+    if row.agent_id == row.id:
+        agents.forget(connection, row.id)
+    row.agent_id = name
+
+
+def _name(connection: sqlite3.Connection, now: SessionState, row: _Row | None) -> str:
+    """Under which name the agent holds its worktree: as its process, or as the first of its kind there. Else its own id."""
+    own = row.agent_id if row is not None else now.id
+    if now.worktree_name is None or now.ended:
+        return own
+    claim = connection.execute(
+        "SELECT agent_id, pid FROM claims WHERE repo_name = ? AND worktree_name = ? AND agent_id IS NOT NULL"
+        " AND agent_id NOT LIKE 'imi:%'",
+        (now.repo_name, now.worktree_name),
+    ).fetchone()
+    if claim is None:
+        return own
+    holder, pid = str(claim[0]), claim[1]
+    if pid is not None and pid == now.pid:
+        return holder
+    if now.cli not in holder.lower():
+        return own
+    taken = connection.execute(
+        "SELECT 1 FROM sessions WHERE agent_id = ? AND repo_name = ? AND worktree_name = ? AND ended_at IS NULL"
+        " AND NOT (host = ? AND id = ?)",
+        (holder, now.repo_name, now.worktree_name, now.host, now.id),
+    ).fetchone()
+    return own if taken else holder
+
+
+def _line(
+    connection: sqlite3.Connection, row: _Row, kind: str, at: str, status: str | None, data: dict[str, object]
+) -> None:
+    """Written only when something changed, under the registry's lock: nobody else writes the same one."""
+    session_events.insert(
+        connection, row.seq, f"{kind}:{new_id()}", "status_change", kind, at, status=status, data=data
+    )
+
+
+def _tell(connection: sqlite3.Connection, row: _Row, kind: str, data: dict[str, object]) -> None:
+    """An event for the outbox; never about what was over before anybody looked."""
+    if row.late:
+        return
+    about: dict[str, object] = {
+        "session": row.id,
+        "cli": row.cli,
+        "status": session.shown(row.status, row.lost),
+        **data,
+    }
+    who = row.cli if row.agent_id == row.id else row.agent_id
+    events.record(connection, kind, row.repo_name, row.worktree_name, agent_id=who, data=about)
+
+
+def _seconds(begin: str | None, end: str) -> float:
+    first, last = times.parse(begin), times.parse(end)
+    return (last - first).total_seconds() if first is not None and last is not None else 0.0
