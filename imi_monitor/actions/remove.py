@@ -6,7 +6,7 @@ import os
 
 from imi_monitor.actions import target as targets
 from imi_monitor.actions.action import Action, Argument, Option, Outcome, Preview
-from imi_monitor.actions.claiming import ownership
+from imi_monitor.actions.claims import ownership
 from imi_monitor.actions.removals import branch_fate, inspection, reasons, removal
 from imi_monitor.model import names
 from imi_monitor.model.errors import ImiError, Refused, UsageError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from imi_monitor.actions import target
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
-from imi_monitor.actions.claiming import ownership
+from imi_monitor.actions.claims import ownership
 from imi_monitor.actions.removals import restore
 from imi_monitor.git import layout
 from imi_monitor.model import names, times

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from imi_monitor.actions import describe
 from imi_monitor.actions.action import Outcome
 from imi_monitor.actions.context import Context
+from imi_monitor.actions.history import describe_action
 from imi_monitor.cli import out
 from imi_monitor.cli.scope import common_dirs_of
 from imi_monitor.model import agent_text, times
@@ -46,7 +46,7 @@ def beside(said: Description) -> str:
 
 
 def _said(said: Description) -> list[str]:
-    told = describe.sentence(said)
+    told = describe_action.sentence(said)
     return [f"  described as: {told}"] if told else []
 
 

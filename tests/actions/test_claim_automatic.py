@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from imi_monitor import config, host
-from imi_monitor.actions.claiming import automatic
+from imi_monitor import auto_claim, config, host
 from imi_monitor.model import times
 from imi_monitor.model.agent import DEAD, RUNNING, Agent, SessionFacts, Truth
 from imi_monitor.model.snapshot import Key
@@ -67,7 +66,7 @@ def agent(tree: Repo, sleeper: Sleeper, session: str = "abcdef12-3456", **more: 
 
 
 def follow(*agents: Agent) -> list[str]:
-    return automatic.follow(config.database_path(None), agents)
+    return auto_claim.follow(config.database_path(None), agents)
 
 
 def held() -> dict[str, str | None]:

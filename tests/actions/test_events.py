@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from imi_monitor.actions import events as action
 from imi_monitor.actions.action import Request
 from imi_monitor.actions.context import Context
+from imi_monitor.actions.history import events_action as action
 from imi_monitor.model import times
 from imi_monitor.store import db, events
 from tests.helpers import ROOT, Repo, imi, imi_argv
@@ -286,7 +286,7 @@ def test_many_at_once_arrive_in_order_and_once(registry: str) -> None:
 
         original, events.version = events.version, version  # type: ignore[assignment]
         try:
-            action.Events().run(context, Request("events", {"follow": True}))
+            action.EventsAction().run(context, Request("events", {"follow": True}))
         finally:
             events.version = original
     assert seen == list(range(1, 1202))
@@ -308,5 +308,5 @@ def test_nothing_is_lost_between_reading_and_waiting(registry: str, monkeypatch:
     with Context(emit=lambda _, data: seen.append(data["type"])) as context:
         context.cancelled = lambda: len(seen) > 1 or time.monotonic() > deadline
         monkeypatch.setattr(events, "since", reading)
-        action.Events().run(context, Request("events", {"follow": True}))
+        action.EventsAction().run(context, Request("events", {"follow": True}))
     assert seen == ["a.a", "b.b"]

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from imi_monitor import config, host
-from imi_monitor.actions import timeline
+from imi_monitor.actions.history import session_timeline
 from imi_monitor.actions.time_format import span
 from imi_monitor.model import session, session_record, times
 from imi_monitor.model.agent import (
@@ -142,15 +142,15 @@ def test_a_peek_gets_what_is_new_only(registry: sqlite3.Connection, repo: Repo) 
     call = ToolCall("Bash", "make", "c1")
     keep(registry, repo, RUNNING, 1, act("prompt", 1, "go"), act("tool_started", 2, "make", call))
     one = sessions.found(registry, sessions.Filter())[0]
-    first = timeline.timeline(registry, one.seq)
+    first = session_timeline.timeline(registry, one.seq)
     assert [(line.word, line.outcome) for line in first] == [("prompt", None), ("tool", "running")]
     assert (first[1].seconds or 0) > 3000, "it runs since then"
-    behind = timeline.cursor(registry, one.seq)
-    assert timeline.timeline(registry, one.seq, behind) == []
+    behind = session_timeline.cursor(registry, one.seq)
+    assert session_timeline.timeline(registry, one.seq, behind) == []
     keep(registry, repo, WAITING, 9, act("tool_finished", 8, "ok", call, ok=False), detail="a question")
-    new = timeline.timeline(registry, one.seq, behind)
+    new = session_timeline.timeline(registry, one.seq, behind)
     assert [(line.word, line.outcome, line.call) for line in new] == [("tool", "failure", "c1"), ("asks", None, None)]
-    assert len(timeline.timeline(registry, one.seq, limit=1)) == 1
+    assert len(session_timeline.timeline(registry, one.seq, limit=1)) == 1
 
 
 def test_following_prints_what_happens(registry: sqlite3.Connection, repo: Repo) -> None:

@@ -15,7 +15,7 @@ import pytest
 from textual.pilot import Pilot
 
 from imi_monitor.actions.context import Context
-from imi_monitor.actions.timeline import Line
+from imi_monitor.actions.history.session_timeline import TimelineLine
 from imi_monitor.model import agent as states
 from imi_monitor.model.agent import SessionFacts, ToolCall
 from imi_monitor.model.snapshot import Snapshot
@@ -341,7 +341,7 @@ def test_what_the_registry_cannot_say_is_a_sentence_in_the_peek(tmp_path: Path) 
 @pytest.mark.parametrize("width", [34, 58, 120])
 def test_a_line_of_a_session_is_harmless_and_fits(payload: str, width: int) -> None:
     text = PAYLOADS[payload]
-    line = Line(3, text, "tool_finished", text, text, text, 3.0, text, text, text)
+    line = TimelineLine(3, text, "tool_finished", text, text, text, 3.0, text, text, text)
     for drawn in (*drawn_line(line, width), *drawn_line(replace(line, outcome=None), width)):
         assert bad_characters(drawn.plain) == []
         assert drawn.cell_length <= width
@@ -554,7 +554,8 @@ async def main():
             await pilot.pause(0.05)
         await pilot.pause(0.2)
         assert app.meant_agent is not None
-        print([name for name in sys.modules if name.startswith(("imi_monitor.ui.views.", "imi_monitor.actions.stats"))])
+        loaded = ("imi_monitor.ui.views.", "imi_monitor.actions.history.stats_action")
+        print([name for name in sys.modules if name.startswith(loaded)])
 
 asyncio.run(main())
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from imi_monitor.actions.claiming import ownership
+from imi_monitor.actions.claims import ownership
 from imi_monitor.actions.reviews.located import strangers_git
 from imi_monitor.actions.reviews.review_branch import fits
 from imi_monitor.git import layout

@@ -12,8 +12,9 @@ from textual.binding import Binding
 from textual.content import Content
 from textual.widgets import Input, Static
 
-from imi_monitor.actions import stats, time_format
-from imi_monitor.actions.stats import Group
+from imi_monitor.actions import time_format
+from imi_monitor.actions.history import stats_action
+from imi_monitor.actions.history.stats_action import StatsGroup
 from imi_monitor.model import attention, times
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.errors import ImiError
@@ -46,7 +47,7 @@ class AgentsView(FilteredView, OfAgentView):
     ]
 
     def on_mount(self) -> None:
-        self._asking: BackgroundQuery[Group] = BackgroundQuery(self, self._told)
+        self._asking: BackgroundQuery[StatsGroup] = BackgroundQuery(self, self._told)
         self._asked_at = -_EVERY
         self.query_one(Lines).focus()
 
@@ -103,13 +104,13 @@ class AgentsView(FilteredView, OfAgentView):
 
     # -- today ------------------------------------------------------------------------------------------------------
 
-    def _today(self, _stop: ShouldStop) -> Group:
+    def _today(self, _stop: ShouldStop) -> StatsGroup:
         """What was done since midnight, in the repository that is shown, or in all that the registry knows."""
         repos = self.snapshot.repositories if self.snapshot is not None else ()
         with self.surroundings(None) as context:
-            return stats.today(context, repos[0] if len(repos) == 1 else None)
+            return stats_action.today(context, repos[0] if len(repos) == 1 else None)
 
-    def _told(self, told: Group | ImiError) -> None:
+    def _told(self, told: StatsGroup | ImiError) -> None:
         line = Content.styled(f"? {safe(told.sentence, 300)}", "$error") if isinstance(told, ImiError) else today(told)
         self.query_one("#agents-today", Static).update(line, layout=False)
 
@@ -160,7 +161,7 @@ def _heading(group: str, number: int, room: int) -> Content:
     return told.append(Content.styled("─" * max(0, room - told.cell_length), "$border-blurred"))
 
 
-def today(done: Group) -> Content:
+def today(done: StatsGroup) -> Content:
     """`today  12 sessions · worked 3h 20m · waited for you 14m · 2.1M tokens · 3 failed`; what is not known is left out."""
     spent, tokens = done.spent, added(done.tokens_in, done.tokens_out)
     failed = spent.failed + done.interrupted

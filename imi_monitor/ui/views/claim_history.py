@@ -8,7 +8,7 @@ from typing import Any
 from textual.app import ComposeResult
 from textual.content import Content
 
-from imi_monitor.actions.claims import ENDINGS
+from imi_monitor.actions.claims.claims_action import ENDINGS
 from imi_monitor.model import times
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Snapshot

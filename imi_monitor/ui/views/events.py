@@ -14,7 +14,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.content import Content
 
-from imi_monitor.actions import events as log
+from imi_monitor.actions.history import events_action as log
 from imi_monitor.model import columns
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Snapshot

@@ -18,8 +18,8 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from imi_monitor.actions import timeline
-from imi_monitor.actions.timeline import Line
+from imi_monitor.actions.history import session_timeline
+from imi_monitor.actions.history.session_timeline import TimelineLine
 from imi_monitor.model import attention, columns, times
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.errors import ImiError
@@ -61,7 +61,7 @@ _NOTHING = {None: "looking…", False: "nothing of this session is kept yet", Tr
 class Told:
     """One reading: what is new of the session, behind which everything else will be."""
 
-    lines: list[Line]
+    lines: list[TimelineLine]
     cursor: int
     kept: bool
 
@@ -81,7 +81,7 @@ class Peek(OfAgentView, ModalScreen[None]):
 
     def on_mount(self) -> None:
         self._asking: BackgroundQuery[Told] = BackgroundQuery(self, self._told)
-        self._lines: dict[str, Line] = {}
+        self._lines: dict[str, TimelineLine] = {}
         self._cursor = 0
         self._kept: bool | None = None  # whether the registry knows the session; None: not asked yet
         self._failed: str | None = None
@@ -173,17 +173,17 @@ def read(connection: sqlite3.Connection, agent: Agent, behind: int) -> Told:
     session = next((one for one in sessions.beginning_with(connection, ident) if one.id == ident), None)
     if session is None:
         return Told([], 0, kept=False)
-    cursor = timeline.cursor(connection, session.seq)
-    lines = timeline.timeline(connection, session.seq, behind, MOST) if cursor > behind else []
+    cursor = session_timeline.cursor(connection, session.seq)
+    lines = session_timeline.timeline(connection, session.seq, behind, MOST) if cursor > behind else []
     return Told(lines, cursor, kept=True)
 
 
-def _key(line: Line) -> str:
+def _key(line: TimelineLine) -> str:
     """A call comes again when it has ended, and takes the place of its beginning."""
     return f"call {line.call}" if line.call is not None and line.outcome is not None else str(line.seq)
 
 
-def drawn_line(line: Line, width: int) -> list[Content]:
+def drawn_line(line: TimelineLine, width: int) -> list[Content]:
     """`14:02:09 tool     Edit src/api.ts   ✓ 2s`; more of a long text below its beginning."""
     clock = cells.text(cells.clock(line.at) if line.at else "", _CLOCK, MUTED) if width >= 50 else Content("")
     head = clock.append(cells.text(safe(line.word, 20), _WORD, _STYLES.get(line.word, MUTED)))
@@ -215,7 +215,7 @@ def _chunks(text: str, room: int) -> Iterator[str]:
     yield text
 
 
-def _outcome(line: Line) -> Content:
+def _outcome(line: TimelineLine) -> Content:
     if line.outcome is None:
         return Content("")
     sign, style = _OUTCOMES.get(line.outcome, ("?", MUTED))
@@ -236,5 +236,5 @@ def _seen_now(agent: Agent, width: int) -> Iterator[Row]:
     facts, tool = agent.facts, agent.truth.tool
     for word, text in (("prompt", facts.prompt), ("says", facts.last_message), ("tool", str(tool) if tool else None)):
         if text:
-            for number, drawn in enumerate(drawn_line(Line(0, "", word, word, text), width)):
+            for number, drawn in enumerate(drawn_line(TimelineLine(0, "", word, word, text), width)):
                 yield Row(f"now {word} {number}", (drawn,))

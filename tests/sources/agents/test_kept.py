@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from imi_monitor import host
-from imi_monitor.actions import timeline
+from imi_monitor.actions.history import session_timeline
 from imi_monitor.model import session as life
 from imi_monitor.model import session_record
 from imi_monitor.model.agent import CANCELLED, COMPLETED, DEAD, RUNNING, WAITING
@@ -87,7 +87,7 @@ def test_a_turn_with_everything_in_it(scene: Scene, kept: sqlite3.Connection) ->
     assert everything(kept) == before, "read again, kept once"
 
     row = sessions.found(kept, sessions.Filter())[0]
-    lines = timeline.timeline(kept, row.seq)
+    lines = session_timeline.timeline(kept, row.seq)
     words = [line.word for line in lines]
     assert words.count("tool") == 3 and words.count("prompt") == 2 and words.count("asks") == 2, words
     assert [line.outcome for line in lines if line.word == "tool"] == ["success"] * 3

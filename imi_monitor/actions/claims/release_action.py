@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from imi_monitor.actions.action import Action, Option, Outcome
-from imi_monitor.actions.claiming import claim_request
+from imi_monitor.actions.claims import claim_options
 from imi_monitor.model.errors import GitError, UsageError
 from imi_monitor.model.text import safe
 from imi_monitor.store.claim_history import REPORTABLE_OUTCOMES
@@ -35,10 +35,10 @@ class ReleaseAction(Action):
         " --outcome says what came of the task that it was claimed for (`imi tasks`); with `failed`, --reason says why."
     )
     key = "R"
-    arguments = (claim_request.NAME,)
+    arguments = (claim_options.NAME,)
     options = (
-        claim_request.AGENT,
-        claim_request.EPOCH,
+        claim_options.AGENT,
+        claim_options.EPOCH,
         Option(
             "dirty-ok", "even with uncommitted changes, which stay as they are", overrides=("dirty", "dirty-unknown")
         ),
@@ -52,9 +52,9 @@ class ReleaseAction(Action):
     hot = True
 
     def refuse(self, context: Context, request: Request) -> None:
-        claim_request.agent(context, request)
-        claim_request.epoch(request)
-        claim_request.short_text(request, "reason")
+        claim_options.agent(context, request)
+        claim_options.epoch(request)
+        claim_options.short_text(request, "reason")
         outcome = request.text("outcome")
         if outcome is not None and outcome not in REPORTABLE_OUTCOMES:
             raise UsageError(
@@ -63,20 +63,20 @@ class ReleaseAction(Action):
             )
 
     def consequences(self, context: Context, request: Request) -> list[str]:
-        from imi_monitor.actions.claiming import foresight, releasing
+        from imi_monitor.actions.claims import claim_consequences, claim_release
 
-        found, claim = releasing.look(context, request)
-        claim = releasing.refuse(context, request, found, claim, None)
-        return foresight.releasing(context, found, claim, claim_request.agent(context, request))
+        found, claim = claim_release.look(context, request)
+        claim = claim_release.refuse(context, request, found, claim, None)
+        return claim_consequences.releasing(context, found, claim, claim_options.agent(context, request))
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
         seen: list[tuple[Target, Claim | None, bool]] = []
 
         def look() -> None:
-            from imi_monitor.actions.claiming import releasing
+            from imi_monitor.actions.claims import claim_release
 
-            target, held = releasing.look(context, request)
+            target, held = claim_release.look(context, request)
             seen.append((target, held, context.trusted(target.repository)))
 
         unchecked = request.flag("dirty-ok") or request.flag("force")
@@ -87,9 +87,9 @@ class ReleaseAction(Action):
         found, claim, trusted = seen[0]
         if place is None or place.path != found.path or trusted:
             dirty = None  # git looked elsewhere, or without the filters that it may use here
-        from imi_monitor.actions.claiming import releasing
+        from imi_monitor.actions.claims import claim_release
 
-        return releasing.release(context, request, found, claim, dirty)
+        return claim_release.release(context, request, found, claim, dirty)
 
 
 def _guess(context: Context, request: Request) -> Place | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
-from imi_monitor.actions.claiming import ownership
+from imi_monitor.actions.claims import ownership
 from imi_monitor.model import times
 from imi_monitor.model.text import count, safe
 from imi_monitor.store import claim_history, claim_queue, claims

@@ -12,7 +12,7 @@ import signal
 import time
 
 from imi_monitor import host
-from imi_monitor.actions.claim import refuse_missing, settle, take_now
+from imi_monitor.actions.claims.claim_action import refuse_missing, settle, take_now
 from imi_monitor.model.errors import Refused, RegistryError
 from imi_monitor.model.text import safe
 from imi_monitor.store import claim_queue, claim_requests, db

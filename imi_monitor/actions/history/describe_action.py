@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _PROBLEMS = {"emoji": names.emoji_problem, "role": names.label_problem, "team": names.label_problem}
 
 
-class Describe(Action):
+class DescribeAction(Action):
     words = ("agents describe",)
     label = "Describe an agent"
     help = "give an agent an emoji, a role and a team, or see which it has"
@@ -72,4 +72,4 @@ def _nobody(context: Context, name: str) -> Refused:
     return Refused(f"no agent is called {safe(name, 60)!r}: {hint}", code="no-agent")
 
 
-ACTIONS = (Describe(),)
+ACTIONS = (DescribeAction(),)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from imi_monitor.actions import listing, target, time_format
-from imi_monitor.actions import timeline as lines
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
+from imi_monitor.actions.history import session_timeline as lines
 from imi_monitor.model import names, times
 from imi_monitor.model.agent import WAITING
 from imi_monitor.model.columns import Column, table
@@ -43,7 +43,7 @@ _COLUMNS = (
 )
 
 
-class Sessions(Action):
+class SessionsAction(Action):
     words = ("sessions",)
     label = "Sessions"
     help = "what agents did: their sessions, the last one first"
@@ -68,7 +68,7 @@ class Sessions(Action):
         return Outcome(told, {"sessions": [data(one) for one in found], "count": len(found)})
 
 
-class SessionShow(Action):
+class SessionShowAction(Action):
     words = ("session show",)
     label = "Session"
     help = "what one session did: prompts, tools with their time, files, questions"
@@ -117,7 +117,7 @@ def _follow(context: Context, session: int) -> None:
             time.sleep(_POLL_SECONDS)
 
 
-def _print(context: Context, line: lines.Line) -> None:
+def _print(context: Context, line: lines.TimelineLine) -> None:
     context.emit("\n".join(lines.shown(line)), lines.data(line))
 
 
@@ -229,4 +229,4 @@ def _file(each: session_events.Artifact) -> dict[str, object]:
     return {name: getattr(each, name) for name in each.__dataclass_fields__}
 
 
-ACTIONS = (Sessions(), SessionShow())
+ACTIONS = (SessionsAction(), SessionShowAction())

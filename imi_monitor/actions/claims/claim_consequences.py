@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from imi_monitor.actions.claiming import ownership
+from imi_monitor.actions.claims import ownership
 from imi_monitor.model import times
 from imi_monitor.model.errors import GitError
 from imi_monitor.model.text import count, safe

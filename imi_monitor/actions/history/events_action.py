@@ -29,7 +29,7 @@ _USUAL_BEFORE_FOLLOWING = 10
 _LONGEST_VALUE = 80
 
 
-class Query:
+class EventQuery:
     """What is asked for, as the log understands it."""
 
     __slots__ = ("after", "kinds", "repo_name", "seq", "worktree_name")
@@ -54,7 +54,7 @@ class Query:
         )
 
 
-class Events(Action):
+class EventsAction(Action):
     words = ("events",)
     label = "Events"
     help = "the log: who claimed, made, removed or synced what, and when"
@@ -88,7 +88,7 @@ class Events(Action):
         return Outcome([] if shown or follow else ["no events" + (" of that kind" if request.values else " yet")])
 
 
-def _query(context: Context, request: Request) -> Query:
+def _query(context: Context, request: Request) -> EventQuery:
     repo = context.repo_name(context.repository()) if context.explicit_repo else None
     if context.explicit_repo and repo is None:
         repo = ""  # a repository that is not registered has no events
@@ -96,10 +96,10 @@ def _query(context: Context, request: Request) -> Query:
     worktree = request.text("worktree")
     if worktree is not None:
         worktree = _worktree_name(context, worktree, repo)
-    return Query(seq, after, _kinds(request.text("type")), repo, worktree)
+    return EventQuery(seq, after, _kinds(request.text("type")), repo, worktree)
 
 
-def _show_past(context: Context, query: Query, limit: int | None, *, follow: bool, many: bool) -> int:
+def _show_past(context: Context, query: EventQuery, limit: int | None, *, follow: bool, many: bool) -> int:
     """Print what is there already and move the query behind it; gives how many entries that were."""
     end = events.last_seq(context.connection)
     shown = 0
@@ -118,7 +118,7 @@ def _show_past(context: Context, query: Query, limit: int | None, *, follow: boo
     return shown
 
 
-def _follow(context: Context, query: Query, many: bool) -> None:
+def _follow(context: Context, query: EventQuery, many: bool) -> None:
     """Print what happens until the reader goes away."""
     query.after = None
     while not context.cancelled():
@@ -229,4 +229,4 @@ def _worktree_name(context: Context, name: str, repo: str | None) -> str:
     return name
 
 
-ACTIONS = (Events(),)
+ACTIONS = (EventsAction(),)

@@ -23,7 +23,7 @@ _MOST = 500
 _MOST_GRANTS = 1000
 
 
-class Commits:
+class CommitCounts:
     """Counts for one call of `imi stats`; each branch is read once."""
 
     def __init__(self, context: Context, since: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from imi_monitor.actions.action import Action, Outcome
-from imi_monitor.actions.claiming import claim_request, ownership
+from imi_monitor.actions.claims import claim_options, ownership
 from imi_monitor.model import times
 from imi_monitor.model.text import safe
 from imi_monitor.store import claim_requests, db
@@ -22,12 +22,12 @@ class HeartbeatAction(Action):
         "Only the owner's counts. If the claim was taken meanwhile, this says by whom and why and gives exit status 1:"
         " stop working in the worktree then."
     )
-    arguments = (claim_request.NAME,)
-    options = (claim_request.AGENT, claim_request.EPOCH)
+    arguments = (claim_options.NAME,)
+    options = (claim_options.AGENT, claim_options.EPOCH)
     hot = True
 
     def run(self, context: Context, request: Request) -> Outcome:
-        who, number = claim_request.agent(context, request), claim_request.epoch(request)
+        who, number = claim_options.agent(context, request), claim_options.epoch(request)
         found = ownership.find(context, request)
         if found.repo_name is None:
             raise ownership.not_yours(context, found, None, who, number)

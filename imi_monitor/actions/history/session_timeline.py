@@ -49,7 +49,7 @@ MOST = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TimelineLine:
     """One thing that happened. `seq` is for `behind`; a call's line comes again, under the same `call`, when it ends."""
 
     seq: int
@@ -65,7 +65,7 @@ class Line:
     files: tuple[str, ...] = ()
 
 
-def timeline(connection: sqlite3.Connection, session: int, behind: int = 0, limit: int = MOST) -> list[Line]:
+def timeline(connection: sqlite3.Connection, session: int, behind: int = 0, limit: int = MOST) -> list[TimelineLine]:
     """What was learnt behind line `behind` (its `seq`) of the session with this number, in the order it happened.
 
     A call that has ended is one line, at its beginning if that is new too; what says once more what another line says
@@ -87,7 +87,7 @@ def cursor(connection: sqlite3.Connection, session: int) -> int:
     return session_events.last_line(connection, session)
 
 
-def shown(line: Line, most: int = 3) -> list[str]:
+def shown(line: TimelineLine, most: int = 3) -> list[str]:
     """The line as text: the first with clock and word, more of a long text below."""
     first, *more = line.text.split("\n") if line.text else [""]
     who = f"[{safe(line.subagent, 30)}] " if line.subagent else ""
@@ -97,14 +97,14 @@ def shown(line: Line, most: int = 3) -> list[str]:
     return [head, *below, *([f"{'':20}…"] if len(more) > most - 1 else [])]
 
 
-def data(line: Line) -> dict[str, object]:
+def data(line: TimelineLine) -> dict[str, object]:
     return {name: getattr(line, name) for name in line.__dataclass_fields__} | {"files": list(line.files)}
 
 
-def _line(row: session_events.Line, whole: bool) -> Line:
+def _line(row: session_events.Line, whole: bool) -> TimelineLine:
     about = _data(row)
     subagent = row.subagent or _text(about.get("subagent"))
-    made = Line(
+    made = TimelineLine(
         row.seq, row.at, row.kind, _WORDS.get(row.kind, row.kind), row.text or "", subagent=subagent, call=row.call
     )
     if row.kind in ("tool_started", "tool_finished"):
@@ -118,7 +118,7 @@ def _line(row: session_events.Line, whole: bool) -> Line:
     return replace(made, text=made.text or _text(about.get("tool")) or "")
 
 
-def _call(made: Line, row: session_events.Line, whole: bool) -> Line:
+def _call(made: TimelineLine, row: session_events.Line, whole: bool) -> TimelineLine:
     begun, ended = times.parse(row.started_at), times.parse(row.finished_at)
     over = row.call_status != "running"
     took = ((ended if over else times.now()) or begun) if begun is not None else None
@@ -133,7 +133,7 @@ def _call(made: Line, row: session_events.Line, whole: bool) -> Line:
     )
 
 
-def _outcome(line: Line) -> str:
+def _outcome(line: TimelineLine) -> str:
     took = time_format.span(line.seconds) if line.seconds is not None else ""
     word = {"success": "", "failure": "failed ", "cancelled": "cancelled "}.get(line.outcome or "", "running ")
     return f"{word}{took}".strip()
@@ -148,9 +148,9 @@ def _says_more(row: session_events.Line, acts: Sequence[tuple[str, datetime | No
     )
 
 
-def _without_repetition(lines: list[Line]) -> list[Line]:
+def _without_repetition(lines: list[TimelineLine]) -> list[TimelineLine]:
     """Without files that the call just said, and statuses that are what was so before."""
-    kept: list[Line] = []
+    kept: list[TimelineLine] = []
     said: dict[str | None, str] = {}
     for line in lines:
         one_file = line.kind == "diff" and line.call is not None and len(line.files) == 1

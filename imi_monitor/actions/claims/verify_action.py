@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from imi_monitor.actions.action import Action, Outcome
-from imi_monitor.actions.claiming import claim_request, ownership
+from imi_monitor.actions.claims import claim_options, ownership
 from imi_monitor.model.errors import ImiError, Refused
 from imi_monitor.model.text import safe
 from imi_monitor.store import claims
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from imi_monitor.store.claims import Claim
 
 
-class Unknown(ImiError):
+class UnknownOwner(ImiError):
     """Whose it is cannot be told; everything counts as claimed by somebody else then."""
 
     exit_status = 2
@@ -31,13 +31,13 @@ class VerifyAction(Action):
         " process is not proven dead. Free, another's and taken from you are 1. An unreadable registry, a damaged"
         " repository or a worktree that nobody knows are 2."
     )
-    arguments = (claim_request.NAME,)
-    options = (claim_request.AGENT, claim_request.EPOCH)
+    arguments = (claim_options.NAME,)
+    options = (claim_options.AGENT, claim_options.EPOCH)
     changes = False
     hot = True
 
     def run(self, context: Context, request: Request) -> Outcome:
-        who, number = claim_request.agent(context, request), claim_request.epoch(request)
+        who, number = claim_options.agent(context, request), claim_options.epoch(request)
         try:
             found, claim = _look(context, request)
         except (ImiError, OSError) as error:
@@ -72,11 +72,11 @@ def _not_mine(context: Context, found: Target, claim: Claim | None, who: str, nu
     return refused
 
 
-def _unknown(error: ImiError | OSError) -> Unknown:
+def _unknown(error: ImiError | OSError) -> UnknownOwner:
     if isinstance(error, OSError):
-        return Unknown(f"cannot tell whose it is: {safe(str(error))}", code="unknown", data={"state": "unknown"})
+        return UnknownOwner(f"cannot tell whose it is: {safe(str(error))}", code="unknown", data={"state": "unknown"})
     data = {**(error.data or {}), "state": "unknown", "mine": None}
-    return Unknown(f"cannot tell whose it is: {error.sentence}", code=error.code, details=error.details, data=data)
+    return UnknownOwner(f"cannot tell whose it is: {error.sentence}", code=error.code, details=error.details, data=data)
 
 
 ACTIONS = (VerifyAction(),)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from imi_monitor.actions import listing, time_format
-from imi_monitor.actions import sessions as asking
 from imi_monitor.actions.action import Action, Option, Outcome
-from imi_monitor.actions.session_commits import Commits
+from imi_monitor.actions.history import sessions_action as asking
+from imi_monitor.actions.history.session_commits import CommitCounts
 from imi_monitor.model import times
 from imi_monitor.model.agent import COMPLETED, FAILED
 from imi_monitor.model.attempt import OUTCOMES
@@ -53,7 +53,7 @@ _COLUMNS = (
 
 
 @dataclass(slots=True)
-class Group:
+class StatsGroup:
     """What one agent did in one worktree, or all together. None is not known, or several."""
 
     agent: str | None
@@ -77,7 +77,7 @@ class Group:
     files: set[str] = field(default_factory=set)
 
 
-class Stats(Action):
+class StatsAction(Action):
     words = ("stats",)
     label = "Statistics"
     help = "per agent and worktree: tasks, sessions, time, failures, tokens, files, commits"
@@ -101,7 +101,7 @@ class Stats(Action):
         since = wanted.since or times.stamp(times.now() - timedelta(days=_DAYS))
         wanted = type(wanted)(wanted.repo_name, wanted.worktree_name, wanted.agent, None, since)
         groups = db.reading(context.connection, _with_tasks, wanted, since)
-        commits = Commits(context, since)
+        commits = CommitCounts(context, since)
         for group in groups:
             group.commits = commits.made(group.repo_name, group.worktree_name, group.agent or "")
         total = _total(groups)
@@ -119,30 +119,30 @@ class Stats(Action):
         return Outcome(told, {"since": since, "groups": [_data(group) for group in groups], "total": _data(total)})
 
 
-def today(context: Context, repo_name: str | None) -> Group:
+def today(context: Context, repo_name: str | None) -> StatsGroup:
     """Everything since midnight in one, of a repository or of all; commits are not counted, as only git knows them."""
     since = times.stamp(times.now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0))
     wanted = sessions.Filter(repo_name=repo_name, since=since)
     return _total(db.reading(context.connection, _groups, wanted, since))
 
 
-def _groups(connection: sqlite3.Connection, wanted: Filter, since: str) -> list[Group]:
+def _groups(connection: sqlite3.Connection, wanted: Filter, since: str) -> list[StatsGroup]:
     """By agent and worktree, who worked longest first."""
-    found: dict[tuple[str, str | None, str | None], Group] = {}
+    found: dict[tuple[str, str | None, str | None], StatsGroup] = {}
     for one in sessions.found(connection, wanted):
         key = (asking.who(one), one.repo_name, one.worktree_name)
-        group = found.setdefault(key, Group(key[0], one.cli, one.repo_name, one.worktree_name))
+        group = found.setdefault(key, StatsGroup(key[0], one.cli, one.repo_name, one.worktree_name))
         _add(connection, group, one, since)
     return sorted(found.values(), key=lambda group: (-(group.spent.working or 0.0), group.agent or ""))
 
 
-def _with_tasks(connection: sqlite3.Connection, wanted: Filter, since: str) -> list[Group]:
+def _with_tasks(connection: sqlite3.Connection, wanted: Filter, since: str) -> list[StatsGroup]:
     """The same with the tasks of this time: also those of agents of whom no session is kept."""
     found = {(group.agent, group.repo_name, group.worktree_name): group for group in _groups(connection, wanted, since)}
     asked = attempts.Filter(wanted.repo_name, wanted.worktree_name, wanted.agent, since=since)
     for task in attempts.found(connection, asked):
         where = (task.repo_name, task.worktree_name)
-        group = found.setdefault((task.agent_id, *where), Group(task.agent_id, None, *where))
+        group = found.setdefault((task.agent_id, *where), StatsGroup(task.agent_id, None, *where))
         group.tasks[task.outcome] += 1
     described = agents.described(connection)
     for group in found.values():
@@ -150,16 +150,16 @@ def _with_tasks(connection: sqlite3.Connection, wanted: Filter, since: str) -> l
     return list(found.values())
 
 
-def _by(groups: list[Group], what: str) -> list[Group]:
+def _by(groups: list[StatsGroup], what: str) -> list[StatsGroup]:
     """One group for each agent, worktree or team; what differs among those in it is nobody's own and left out."""
-    found: dict[object, list[Group]] = {}
+    found: dict[object, list[StatsGroup]] = {}
     for group in groups:
         keys = {"agent": group.agent, "team": group.team, "worktree": (group.repo_name, group.worktree_name)}
         found.setdefault(keys[what], []).append(group)
     return [_total(members, alike=("agent", "cli", "repo_name", "worktree_name", "team")) for members in found.values()]
 
 
-def _add(connection: sqlite3.Connection, group: Group, one: Session, since: str) -> None:
+def _add(connection: sqlite3.Connection, group: StatsGroup, one: Session, since: str) -> None:
     begin, end = _moment(since), _moment(one.ended_at or one.seen_at)
     told = [(each.at, each.status) for each in sessions.moments(connection, [one.seq])]
     group.spent += spent(told, begin, end)
@@ -175,9 +175,9 @@ def _add(connection: sqlite3.Connection, group: Group, one: Session, since: str)
         setattr(group, name, added(getattr(group, name), getattr(one, name)))
 
 
-def _total(groups: list[Group], *, alike: tuple[str, ...] = ()) -> Group:
+def _total(groups: list[StatsGroup], *, alike: tuple[str, ...] = ()) -> StatsGroup:
     """All in one. What is the same of all and named in `alike` it keeps."""
-    total = Group(None, None, None, None)
+    total = StatsGroup(None, None, None, None)
     for name in alike:
         values = {getattr(group, name) for group in groups}
         setattr(total, name, values.pop() if len(values) == 1 else None)
@@ -197,7 +197,7 @@ def _columns(by: str | None) -> list[Column]:
     return [replace(one, rank=0) if by is not None and one.title == by.capitalize() else one for one in _COLUMNS]
 
 
-def _row(group: Group, many: bool) -> list[str]:
+def _row(group: StatsGroup, many: bool) -> list[str]:
     time, tokens = group.spent, added(group.tokens_in, group.tokens_out)
     return [
         safe(group.agent or ("" if group.team or group.worktree_name else "all"), 40),
@@ -232,7 +232,7 @@ def _number(value: float | None) -> str:
     return "–" if value is None else f"{int(value):,}"
 
 
-def _data(group: Group) -> dict[str, object]:
+def _data(group: StatsGroup) -> dict[str, object]:
     time = group.spent
     return {
         "agent_id": group.agent,
@@ -267,4 +267,4 @@ def _moment(text: str) -> datetime:
     return times.parse(text) or times.now()
 
 
-ACTIONS = (Stats(),)
+ACTIONS = (StatsAction(),)

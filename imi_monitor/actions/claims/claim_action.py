@@ -6,7 +6,7 @@ import os
 
 from imi_monitor import host, presence
 from imi_monitor.actions.action import Action, Option, Outcome
-from imi_monitor.actions.claiming import claim_request, ownership
+from imi_monitor.actions.claims import claim_options, ownership
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.text import safe
 from imi_monitor.store import claim_requests, claims, worktrees
@@ -37,9 +37,9 @@ class ClaimAction(Action):
         " told why."
     )
     key = "c"
-    arguments = (claim_request.NAME,)
+    arguments = (claim_options.NAME,)
     options = (
-        claim_request.AGENT,
+        claim_options.AGENT,
         Option("wait", "stand in line for so long if it is taken", value="SECONDS", number=True),
         Option("ttl", "shown as stale after so long without a heartbeat", value="SECONDS", number=True),
         Option("task", "the task this is for", value="TASK"),
@@ -52,15 +52,15 @@ class ClaimAction(Action):
     hot = True
 
     def refuse(self, context: Context, request: Request) -> None:
-        reason = claim_request.short_text(request, "reason")
-        claim_request.short_text(request, "task")
+        reason = claim_options.short_text(request, "reason")
+        claim_options.short_text(request, "task")
         if request.flag("force") and reason is None:
             raise UsageError("--force needs --reason TEXT: the old owner is told why", code="no-reason")
         if reason is not None and not (request.flag("force") or request.flag("takeover")):
             raise UsageError("--reason goes with --force or --takeover, which take it from another", code="bad-option")
 
     def consequences(self, context: Context, request: Request) -> list[str]:
-        from imi_monitor.actions.claiming import foresight
+        from imi_monitor.actions.claims import claim_consequences
 
         wish, found = _wish(context, request), ownership.find(context, request)
         wish.ttl = _ttl(context, request)
@@ -70,7 +70,7 @@ class ClaimAction(Action):
         no = claim_requests.refusal(context.connection, known, found.name, wish) if known else None
         if no is not None and not (claims.is_ours(no.claim.agent_id) and claims.state(no.claim) == "dead"):
             raise _refusal(found, no, None)
-        return foresight.claiming(context, found, wish)
+        return claim_consequences.claiming(context, found, wish)
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
@@ -90,7 +90,7 @@ class ClaimAction(Action):
 
 def _wish(context: Context, request: Request) -> ClaimRequest:
     return ClaimRequest(
-        claim_request.agent(context, request),
+        claim_options.agent(context, request),
         host.process(_pid(request)),
         task=request.text("task"),
         takeover=request.flag("takeover"),
@@ -165,9 +165,9 @@ def _ask_once(context: Context, found: Target, wish: ClaimRequest, seconds: floa
         known = found.repo_name if found.row is not None else None
         refused = claim_requests.refusal(context.connection, known, found.name, wish) if known else None
         return refused or claim_requests.in_haste(context.connection, wish, take_now, context, found, wish)
-    from imi_monitor.actions.claiming import waiting
+    from imi_monitor.actions.claims import claim_line
 
-    return waiting.ask(context, found, wish, seconds)
+    return claim_line.ask(context, found, wish, seconds)
 
 
 def take_now(connection: sqlite3.Connection, context: Context, found: Target, wish: ClaimRequest) -> Answer:

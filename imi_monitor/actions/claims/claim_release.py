@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from imi_monitor.actions.action import Outcome
-from imi_monitor.actions.claiming import claim_request, ownership
+from imi_monitor.actions.claims import claim_options, ownership
 from imi_monitor.model.errors import GitError, Refused, UsageError
 from imi_monitor.model.text import safe
 from imi_monitor.store import claim_requests, db, worktrees
@@ -24,7 +24,7 @@ def look(context: Context, request: Request) -> tuple[Target, Claim | None]:
 
 def release(context: Context, request: Request, found: Target, claim: Claim | None, dirty: bool | None) -> Outcome:
     """Give it back as it was looked at; `dirty` None: git is still to be asked."""
-    who, number = claim_request.agent(context, request), claim_request.epoch(request)
+    who, number = claim_options.agent(context, request), claim_options.epoch(request)
     claim = refuse(context, request, found, claim, dirty)
     released, before = db.transact_lightly(
         context.connection,
@@ -45,7 +45,7 @@ def release(context: Context, request: Request, found: Target, claim: Claim | No
 def refuse(context: Context, request: Request, found: Target, claim: Claim | None, dirty: bool | None) -> Claim:
     """Raise what stands against it; gives the claim that would end."""
     if found.repo_name is None or claim is None or claim.agent_id is None:
-        who, number = claim_request.agent(context, request), claim_request.epoch(request)
+        who, number = claim_options.agent(context, request), claim_options.epoch(request)
         raise ownership.not_yours(context, found, claim, who, number)
     _refuse_others(context, request, found, claim)
     if request.text("outcome") is not None and claim.task_id is None:
@@ -60,7 +60,7 @@ def refuse(context: Context, request: Request, found: Target, claim: Claim | Non
 
 def _refuse_others(context: Context, request: Request, found: Target, claim: Claim) -> None:
     """Said before git is asked; what decides is the transaction."""
-    who, number = claim_request.agent(context, request), claim_request.epoch(request)
+    who, number = claim_options.agent(context, request), claim_options.epoch(request)
     if claim.agent_id != who:
         if not request.flag("force"):
             raise ownership.not_yours(context, found, claim, who, number)

@@ -9,7 +9,7 @@ import os
 
 from imi_monitor import host
 from imi_monitor.actions import target
-from imi_monitor.actions.claiming.claim_request import agent
+from imi_monitor.actions.claims.claim_options import agent
 from imi_monitor.git import layout
 from imi_monitor.model import times
 from imi_monitor.model.errors import GitError, Refused

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from imi_monitor.actions import listing, time_format
-from imi_monitor.actions import sessions as asking
 from imi_monitor.actions.action import Action, Option, Outcome
-from imi_monitor.actions.claims import ENDINGS
+from imi_monitor.actions.claims.claims_action import ENDINGS
+from imi_monitor.actions.history import sessions_action as asking
 from imi_monitor.model import attempt as model
 from imi_monitor.model import times
 from imi_monitor.model.agent import FAILED
@@ -43,7 +43,7 @@ _COLUMNS = (
 )
 
 
-class Tasks(Action):
+class TasksAction(Action):
     words = ("tasks",)
     label = "Tasks"
     help = "what agents worked on: one line for each task of `imi claim --task`, the last one first"
@@ -161,4 +161,4 @@ def _none(request: Request) -> str:
     return "no tasks of that kind" if request.values else "no tasks yet: `imi claim NAME --task TASK` begins one"
 
 
-ACTIONS = (Tasks(),)
+ACTIONS = (TasksAction(),)

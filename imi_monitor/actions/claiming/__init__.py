@@ -1,1 +1,0 @@
-"""What the claim verbs share: who asks, whose it is, waiting in line."""

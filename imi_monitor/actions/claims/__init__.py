@@ -1,0 +1,1 @@
+"""The claim verbs: claim, heartbeat, verify-lock, release, claims, queue."""

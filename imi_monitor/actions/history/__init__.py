@@ -1,0 +1,1 @@
+"""What the registry records: events, sessions, tasks, statistics and descriptions of agents."""
