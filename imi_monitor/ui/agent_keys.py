@@ -86,24 +86,24 @@ class AgentKeys(Home):
 
     def _pane_of(self, tree: Worktree) -> Agent | None:
         """The agent there whose own pane can be gone to."""
-        from imi_monitor.ui import opening
+        from imi_monitor.mux import multiplexer
 
         there = self._facts.agents_in(tree) if self._facts is not None else ()
-        return next((agent for agent in there if opening.has_pane(agent)), None)
+        return next((agent for agent in there if multiplexer.may_have_pane(agent)), None)
 
     def tree_of(self, key: Key | None) -> Worktree | None:
         return self._shown.worktree(key) if self._shown is not None and key is not None else None
 
     def go_to_agent(self, agent: Agent) -> None:
         """Its own pane, where that is known; else its worktree in the list."""
-        from imi_monitor.ui import opening
+        from imi_monitor.mux import multiplexer
 
         self._looked_at(agent)
-        tree, around = self.tree_of(agent.key), opening.multiplexer()
+        tree, around = self.tree_of(agent.key), multiplexer.current()
         if tree is None:
             self.say("it works in none of the worktrees shown here", bad=True)
-        elif opening.has_pane(agent):
-            self._tell(lambda: opening.open_agent(around, agent, tree.path, tree.key.worktree))
+        elif multiplexer.may_have_pane(agent):
+            self._tell(lambda: multiplexer.open_agent(around, agent, tree.path, tree.key.worktree))
         else:
             while len(self.screen_stack) > 1:
                 self.pop_screen()

@@ -106,18 +106,18 @@ class Doing(AgentKeys):
     def _acted(self, action: Action, outcome: Outcome | None) -> None:
         if outcome is None:
             return
-        from imi_monitor.ui import opening
+        from imi_monitor.mux import multiplexer
 
         lines = [*outcome.lines, *(f"warning: {text}" for text in outcome.warnings)]
         self.notify("\n".join(safe(line, 200) for line in lines[:5]) or "done", markup=False)
         self._marks = frozenset()
         self._wanted_name = _made(outcome)
         self._draw()
-        around = opening.multiplexer()
+        around = multiplexer.current()
         if action.opens_worktree and outcome.path is not None and self._wanted_name is not None and around:
             # beside the dashboard only: without a multiplexer a shell would take its place, which nobody asked for
             path, name = outcome.path, self._wanted_name
-            self._tell(lambda: opening.open_in(around, path, name))
+            self._tell(lambda: multiplexer.open_worktree(around, path, name))
 
     # -- the worktree -----------------------------------------------------------------------------------------------
 
@@ -166,13 +166,14 @@ class Doing(AgentKeys):
             self._open(self.selected_tree, (availability.git_screen(),))
 
     def do_open_with(self) -> None:
-        from imi_monitor.ui import open_with, opening
+        from imi_monitor.mux import multiplexer
+        from imi_monitor.ui import open_with
         from imi_monitor.ui.dialogs.menu import Menu
 
         tree = self.selected_tree
         if tree is None:
             return
-        ways = open_with.ways(tree, opening.multiplexer())
+        ways = open_with.ways(tree, multiplexer.current())
 
         def chosen(word: str | None) -> None:
             if word is not None:
@@ -182,15 +183,16 @@ class Doing(AgentKeys):
         self.push_screen(Menu(title, open_with.entries(ways), search=False), chosen)
 
     def _open(self, tree: Worktree, command: Sequence[str] = (), *, here: bool = False) -> None:
-        from imi_monitor.ui import opening
+        from imi_monitor.mux import multiplexer
+        from imi_monitor.ui import open_with
 
-        around = "" if here else opening.multiplexer()
+        around = "" if here else multiplexer.current()
         if around:
-            self._tell(lambda: opening.open_in(around, tree.path, tree.key.worktree, command))
+            self._tell(lambda: multiplexer.open_worktree(around, tree.path, tree.key.worktree, command))
             return
         try:
             with self.suspend():
-                problem = opening.run_here(tree.path, command)
+                problem = open_with.run_here(tree.path, command)
         except SuspendNotSupported:
             problem = "a shell cannot be opened from here: this terminal is not imi's own"
         if problem:

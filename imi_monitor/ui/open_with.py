@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.snapshot import Worktree
+from imi_monitor.model.text import safe
 from imi_monitor.ui import availability, editor
 from imi_monitor.ui.dialogs.menu import MenuEntry
 
@@ -63,3 +65,15 @@ def _editor(tree: Worktree) -> Way:
     except Refused as refusal:
         return Way("e", "Editor", "", why_not=refusal.sentence)
     return Way("e", "Editor", f"{os.path.basename(argv[0])}, in this terminal", argv, here=True)
+
+
+def run_here(path: str, command: Sequence[str] = ()) -> str:
+    """Run the user's shell, or `command`, in this terminal until it ends; return an error sentence, or ""."""
+    argv = list(command) or [os.environ.get("SHELL") or "/bin/sh"]
+    try:
+        # these two belong to the shell function that started this imi, not to an imi started in the new shell
+        env = {name: value for name, value in os.environ.items() if name not in ("IMI_CD_FILE", "IMI_SHELL")}
+        subprocess.run(argv, cwd=path, env=env, check=False)
+    except OSError as error:
+        return f"{safe(argv[0])} cannot be started in {safe(path)}: {error.strerror}"
+    return ""

@@ -19,7 +19,8 @@ from imi_monitor.actions.history.session_timeline import TimelineLine
 from imi_monitor.model import agent as states
 from imi_monitor.model.agent import SessionFacts, ToolCall
 from imi_monitor.model.snapshot import Snapshot
-from imi_monitor.ui import agent_cells, agent_filter, agent_line, opening
+from imi_monitor.mux import multiplexer
+from imi_monitor.ui import agent_cells, agent_filter, agent_line
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.panels.agents import agent_of
 from imi_monitor.ui.preferences import Preferences
@@ -504,8 +505,8 @@ def test_enter_goes_to_the_agents_own_pane_where_it_is_known(monkeypatch: pytest
         return f"{name}: a new window"
 
     monkeypatch.setenv("TMUX", "/nowhere,1,0")
-    monkeypatch.setattr(opening, "open_agent", open_agent)
-    monkeypatch.setattr(opening, "open_in", open_in)
+    monkeypatch.setattr(multiplexer, "open_agent", open_agent)
+    monkeypatch.setattr(multiplexer, "open_worktree", open_in)
 
     async def play(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
         await pilot.press("down", "enter")  # claude-1, which has told its pane
@@ -530,11 +531,11 @@ def test_enter_goes_to_the_agents_own_pane_where_it_is_known(monkeypatch: pytest
 
 def test_an_agent_that_has_left_has_no_pane(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMUX", "/nowhere,1,0")
-    assert opening.has_pane(made.EDITS)
-    assert not opening.has_pane(replace(made.EDITS, truth=replace(made.EDITS.truth, ended=True)))
-    assert not opening.has_pane(replace(made.EDITS, facts=replace(made.EDITS.facts, tmux=None)))
+    assert multiplexer.may_have_pane(made.EDITS)
+    assert not multiplexer.may_have_pane(replace(made.EDITS, truth=replace(made.EDITS.truth, ended=True)))
+    assert not multiplexer.may_have_pane(replace(made.EDITS, facts=replace(made.EDITS.facts, tmux=None)))
     monkeypatch.setenv("ZELLIJ", "0")
-    assert not opening.has_pane(made.EDITS), "a pane of tmux is none of Zellij"
+    assert not multiplexer.may_have_pane(made.EDITS), "a pane of tmux is none of Zellij"
 
 
 def test_a_tool_without_a_target_is_a_word(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,9 @@ import pytest
 
 from imi_monitor import host
 from imi_monitor.model.agent import COMPLETED, RUNNING, WAITING
+from imi_monitor.mux import tmux as tmux_module
 from imi_monitor.sources.agents.base import AgentProcess, World
-from imi_monitor.sources.agents.terminals import multiplexers, titles
+from imi_monitor.sources.agents.terminals import titles
 
 
 @pytest.mark.parametrize(
@@ -179,8 +180,8 @@ def test_it_is_asked_at_its_pace_and_not_without_agents(
 ) -> None:
     watched.env["TMUX"] = f"{tmux.socket},1,0"
     asked: list[str] = []
-    real = multiplexers.tmux_panes
-    monkeypatch.setattr(multiplexers, "tmux_panes", lambda path, env: (asked.append(path), real(path, env))[1])
+    real = tmux_module.list_panes
+    monkeypatch.setattr(tmux_module, "list_panes", lambda path, env: (asked.append(path), real(path, env))[1])
     for _ in range(20):
         watched.look(0.1)
     assert asked == []
@@ -215,8 +216,8 @@ def test_a_server_that_hangs_is_left_alone_for_a_while(
     watched: Watched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(multiplexers, "tmux_sockets", lambda env: ["/s"])
-    monkeypatch.setattr(multiplexers, "tmux_panes", lambda path, env: asked.append(path))
+    monkeypatch.setattr(tmux_module, "server_sockets", lambda env: ["/s"])
+    monkeypatch.setattr(tmux_module, "list_panes", lambda path, env: asked.append(path))
     watched.processes = (process("codex", watched.tree, 1),)
     for _ in range(10):
         watched.look(2)
@@ -225,12 +226,11 @@ def test_a_server_that_hangs_is_left_alone_for_a_while(
     assert len(asked) == 2
 
 
-def test_the_time_of_an_answer_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_of_an_answer_is_bounded(tmp_path: Path) -> None:
     fake = tmp_path / "tmux"
     fake.write_text("#!/bin/sh\nexec sleep 100\n")
     fake.chmod(0o755)
-    monkeypatch.setattr(multiplexers, "_TIMEOUT", 0.05)
-    assert multiplexers.tmux_panes("/s", {"PATH": f"{tmp_path}:{os.environ['PATH']}"}) is None
+    assert tmux_module.list_panes("/s", {"PATH": f"{tmp_path}:{os.environ['PATH']}"}, timeout=0.05) is None
 
 
 ZELLIJ = """#!/bin/sh

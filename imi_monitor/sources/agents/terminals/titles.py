@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -16,9 +16,10 @@ from typing import Final
 
 from imi_monitor.model import times
 from imi_monitor.model.agent import COMPLETED, RUNNING, WAITING, Evidence, SessionFacts
+from imi_monitor.mux import tmux
+from imi_monitor.mux.pane import Pane
+from imi_monitor.mux.zellij import ZellijPanes
 from imi_monitor.sources.agents.base import AgentProcess, Reader, Sighting, World
-from imi_monitor.sources.agents.terminals import multiplexers
-from imi_monitor.sources.agents.terminals.multiplexers import Pane
 
 _PACE: Final = {"tmux": 1.5, "zellij": 4.0}  # seconds between two questions; a Zellij client takes longer to start
 _SLOWLY: Final = 10.0  # the same where no title tells anything: only who is where is asked
@@ -69,7 +70,7 @@ class Titles:
         self._slowly = False
         self._servers: list[str] = []
         self._servers_until = 0.0
-        self._zellij = multiplexers.Zellij()
+        self._zellij = ZellijPanes()
 
     def folders(self, world: World) -> Sequence[str]:
         return ()
@@ -89,16 +90,23 @@ class Titles:
 
     def _ask_tmux(self, world: World) -> Iterable[tuple[Pane, float]]:
         if world.now >= self._servers_until:
-            self._servers, self._servers_until = multiplexers.tmux_sockets(world.env), world.now + _SERVERS
+            self._servers, self._servers_until = tmux.server_sockets(world.env), world.now + _SERVERS
         for server in self._servers:
-            yield from self._panes(server, "tmux", world.now, partial(multiplexers.tmux_panes, server, world.env))
+            yield from self._panes(server, "tmux", world.now, partial(tmux.list_panes, server, world.env))
 
     def _ask_zellij(self, world: World, here: Sequence[AgentProcess]) -> Iterable[tuple[Pane, float]]:
         if not world.env.get("ZELLIJ_SESSION_NAME"):
             return ()
-        return self._panes("zellij", "zellij", world.now, partial(self._zellij.panes, world.env, here))
+        return self._panes(
+            "zellij",
+            "zellij",
+            world.now,
+            partial(self._zellij.list_panes, world.env, [(one.pid, one.started) for one in here]),
+        )
 
-    def _panes(self, name: str, kind: str, now: float, ask: multiplexers.Ask) -> Iterable[tuple[Pane, float]]:
+    def _panes(
+        self, name: str, kind: str, now: float, ask: Callable[[], Sequence[Pane] | None]
+    ) -> Iterable[tuple[Pane, float]]:
         asked = self._asked.setdefault(name, _Asked())
         if now >= asked.again_at:
             found = ask()

@@ -1,0 +1,52 @@
+"""What tmux and Zellij have in common: a pane, and how their programs are run."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from imi_monitor.model.errors import Refused
+from imi_monitor.model.text import safe
+
+_TIMEOUT = 10.0
+_MOST_OUTPUT = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Pane:
+    """One terminal pane of a multiplexer."""
+
+    kind: str  # tmux, zellij
+    name: str  # %3; session:3
+    title: str
+    pid: int | None = None  # of the program tmux started in it
+    tty: str | None = None
+    pids: frozenset[int] = frozenset()  # agents whose environment names this pane (Zellij)
+
+
+def run_multiplexer(*argv: str, env: Mapping[str, str] | None = None, timeout: float = _TIMEOUT) -> str:
+    """Return the program's output; raise Refused with its error text when it fails, is missing or takes too long."""
+    try:
+        done = subprocess.run(
+            argv,
+            capture_output=True,
+            timeout=timeout,
+            stdin=subprocess.DEVNULL,
+            check=False,
+            env=None if env is None else dict(env),
+        )
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        raise Refused(f"{argv[0]} does not answer: {safe(str(error), 200)}") from error
+    if done.returncode:
+        problem = done.stderr.decode("utf-8", "replace").strip() or str(done.returncode)
+        raise Refused(f"{argv[0]} failed: {safe(problem, 200)}")
+    return done.stdout[:_MOST_OUTPUT].decode("utf-8", "replace")
+
+
+def query_multiplexer(argv: Sequence[str], env: Mapping[str, str], timeout: float) -> str | None:
+    """Return the program's output, or None when it fails or takes longer than `timeout` seconds."""
+    try:
+        return run_multiplexer(*argv, env=env, timeout=timeout)
+    except Refused:
+        return None

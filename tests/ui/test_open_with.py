@@ -1,0 +1,165 @@
+"""Open a worktree with a shell, an editor, an agent or a git screen, and open its pull request in the browser."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from imi_monitor.model.errors import Refused
+from imi_monitor.mux import multiplexer
+from imi_monitor.ui import availability, browsing, editor, open_with
+from imi_monitor.ui.app import ImiApp
+from tests.helpers import Repo
+from tests.mux.multiplexer_kit import RunTmux, pane_folders, tmux_server
+from tests.ui import made
+from tests.ui.test_app import played, screen, until
+from tests.ui.test_home import go, names
+
+
+@pytest.fixture
+def tmux(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunTmux]:
+    with tmux_server(tmp_path, monkeypatch) as run:
+        yield run
+
+
+def test_neither_runs_the_shell_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shell = tmp_path / "sh"
+    shell.write_text(f"#!/bin/sh\npwd > {tmp_path}/where\n")
+    shell.chmod(0o755)
+    (tmp_path / "feat").mkdir()
+    monkeypatch.setenv("SHELL", str(shell))
+    assert multiplexer.current() == ""
+    assert open_with.run_here(str(tmp_path / "feat")) == ""
+    assert (tmp_path / "where").read_text().strip() == str(tmp_path / "feat")
+    monkeypatch.setenv("SHELL", "/no/such/shell")
+    assert "cannot be started" in open_with.run_here(str(tmp_path))
+
+
+def test_enter_opens_the_selected_one_in_tmux(tmux: RunTmux, repo: Repo) -> None:
+    other = repo.worktree("feat-api")
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: len(names(app)) == 2)
+        await go(app, "feat-api")
+        await pilot.press("enter")
+        await until(pilot, lambda: "feat-api: a new tmux window" in screen(app))
+        assert str(other.path) in pane_folders(tmux)
+        await pilot.press("enter")
+        await until(pilot, lambda: "already open" in screen(app))
+
+    played(repo, play)
+
+
+def test_open_with_an_agent_in_tmux(tmux: RunTmux, repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = repo.worktree("feat-api")
+    tool = tmp_path / "bin" / "claude"
+    tool.parent.mkdir()
+    tool.write_text(f"#!/bin/sh\npwd > {tmp_path}/ran.new; mv {tmp_path}/ran.new {tmp_path}/ran\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tool.parent}:{os.environ['PATH']}")
+    tmux("set-environment", "-g", "PATH", os.environ["PATH"])
+    for name in ("VISUAL", "EDITOR"):
+        monkeypatch.delenv(name, raising=False)
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: len(names(app)) == 2)
+        await go(app, "feat-api")
+        await pilot.press("O")
+        await until(pilot, lambda: "Open feat-api with" in screen(app) and "claude" in screen(app))
+        await pilot.press("e")  # it says why not, and stays
+        await until(pilot, lambda: "no editor is set" in screen(app) and len(app.screen_stack) == 2)
+        await pilot.press("c")
+        await until(pilot, lambda: (tmp_path / "ran").exists())
+        assert (tmp_path / "ran").read_text().strip() == str(other.path)
+
+    played(repo, play)
+
+
+def test_open_with_a_shell_is_here_without_a_multiplexer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDITOR", "vi -n")
+    monkeypatch.setattr(editor.shutil, "which", lambda name, path=None: f"/bin/{name}")
+    tree = made.tree("feat-api", path=str(tmp_path))
+    found = open_with.ways(tree, "")
+    assert "shell" not in found and found["here"].here and not found["here"].command
+    assert found["editor"].command == ["/bin/vi", "-n", str(tmp_path)] and found["editor"].here
+    assert "shell" in open_with.ways(tree, "tmux") and "tmux" in open_with.ways(tree, "tmux")["shell"].help
+
+
+def test_without_a_terminal_of_its_own_it_says_so(repo: Repo) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: len(names(app)) == 1)
+        await pilot.press("enter")
+        await until(pilot, lambda: "cannot be opened from here" in screen(app))
+
+    played(repo, play)
+
+
+def test_a_git_screen_is_used_when_there_is_one(
+    tmux: RunTmux, repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    availability.git_screen.cache_clear()
+
+    async def without(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: len(names(app)) == 1)
+        await pilot.press("g")
+        await until(pilot, lambda: "neither lazygit nor tig is installed" in screen(app))
+
+    async def having(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: len(names(app)) == 1)
+        await pilot.press("g")
+        await until(pilot, lambda: (tmp_path / "ran").exists())
+        assert (tmp_path / "ran").read_text().strip() == str(repo.path)
+
+    if shutil.which("lazygit") is None and shutil.which("tig") is None:
+        played(repo, without)
+    tool = tmp_path / "bin" / "lazygit"
+    tool.parent.mkdir()
+    tool.write_text(f"#!/bin/sh\npwd > {tmp_path}/ran.new; mv {tmp_path}/ran.new {tmp_path}/ran\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tool.parent}:{os.environ['PATH']}")
+    tmux("set-environment", "-g", "PATH", os.environ["PATH"])
+    availability.git_screen.cache_clear()
+    played(repo, having)
+    availability.git_screen.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("url", "page"),
+    [
+        ("git@github.com:ada/app.git", "https://github.com/ada/app/pull/7"),
+        ("https://user:secret@github.com/ada/app", "https://github.com/ada/app/pull/7"),
+        (
+            "ssh://git@gitlab.example.org:2222/group/sub/app.git",
+            "https://gitlab.example.org/group/sub/app/-/merge_requests/7",
+        ),
+    ],
+)
+def test_the_page_of_a_pull_request(repo: Repo, url: str, page: str) -> None:
+    repo.git("remote", "add", "origin", url)
+    assert browsing.pull_request_page(str(repo.path), 7) == page
+
+
+def test_no_page_is_a_sentence(repo: Repo, tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="no forge"):
+        browsing.pull_request_page(str(repo.path), 7)
+    repo.git("remote", "add", "origin", str(tmp_path / "x.git"))
+    with pytest.raises(Refused, match="no forge"):
+        browsing.pull_request_page(str(repo.path), 7)
+
+
+def test_the_browser_gets_the_page_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"):
+        monkeypatch.delenv(name, raising=False)
+    assert browsing.browse("https://x/") is False
+    tool = tmp_path / "look"
+    tool.write_text(f'#!/bin/sh\necho "$#" "$@" > {tmp_path}/seen\n')
+    tool.chmod(0o755)
+    monkeypatch.setenv("BROWSER", str(tool))
+    assert browsing.browse("https://x/$(touch owned)") is True
+    assert (tmp_path / "seen").read_text().strip() == "1 https://x/$(touch owned)"
