@@ -82,11 +82,11 @@ def _registry(path: str) -> sqlite3.Connection:
     connection = db.connect(path)
 
     def fill(inner: sqlite3.Connection) -> None:
-        repositories.register_repository(
+        repositories.register(
             inner, _REPO, common_dir=path, path=os.path.dirname(path), remote_url="", default_branch="main"
         )
         for number in range(_WORKTREES):
-            worktrees.put_worktree(inner, _REPO, f"feat-{number}", branch="b", kind="feat", path=f"{path}-{number}")
+            worktrees.register(inner, _REPO, f"feat-{number}", branch="b", kind="feat", path=f"{path}-{number}")
 
     db.transact(connection, fill)
     return connection
@@ -112,17 +112,17 @@ async def _three_ways(path: str) -> tuple[float, float, float]:
     connection = db.connect(path)
     times: list[list[float]] = [[], [], []]
     try:
-        async with async_registry.open(path) as registry:
+        async with async_registry.open_registry(path) as registry:
             for number in range(_IN_PROCESS):
                 start = time.perf_counter()
                 _by_hand(raw, number)
                 times[0].append(time.perf_counter() - start)
                 start = time.perf_counter()
-                answer = db.transact(connection, claim_requests.take, _REPO, "feat-0", wish)
+                answer = db.transact(connection, claim_requests.claim, _REPO, "feat-0", wish)
                 times[1].append(time.perf_counter() - start)
                 db.transact(connection, claim_requests.release, _REPO, "feat-0", "bench", answer.claim.epoch)
                 start = time.perf_counter()
-                answer = await registry.write(claim_requests.take, _REPO, "feat-1", wish)
+                answer = await registry.write(claim_requests.claim, _REPO, "feat-1", wish)
                 times[2].append(time.perf_counter() - start)
                 await registry.write(claim_requests.release, _REPO, "feat-1", "bench", answer.claim.epoch)
     finally:
@@ -175,10 +175,10 @@ def _worker(path: str, start: float, name: str) -> None:
         worktree = f"feat-{dice.randrange(_WORKTREES)}"
         begun = time.perf_counter()
         answer = claim_requests.refusal(connection, _REPO, worktree, wish)
-        answer = answer or claim_requests.in_haste(connection, wish, claim_requests.take, _REPO, worktree, wish)
+        answer = answer or claim_requests.commit_claim(connection, wish, claim_requests.claim, _REPO, worktree, wish)
         waits.append(time.perf_counter() - begun)
         if answer.granted:
-            db.transact_lightly(connection, claim_requests.release, _REPO, worktree, name, answer.claim.epoch)
+            db.transact_unsynced(connection, claim_requests.release, _REPO, worktree, name, answer.claim.epoch)
     connection.close()
     print(json.dumps(waits))
 
@@ -192,7 +192,7 @@ def _granted(folder: str) -> list[Row]:
     for number in range(32):
         words = [IMI, "claim", "feat-x", "--agent", f"w{number}", "--wait", "120"]
         waiters.append(subprocess.Popen(words, env=env, cwd=repository, stdout=subprocess.DEVNULL))
-        while len(claim_queue.line(connection)) <= number:
+        while len(claim_queue.list_waiters(connection)) <= number:
             time.sleep(0.005)
     for waiter in waiters[::2]:
         waiter.kill()

@@ -48,7 +48,7 @@ def _measure(context: Context, tree: Path) -> list[Row]:
         with _timed(times["remove"]):
             removal.remove(context, found, agent="bench", look=look)
         assert not tree.exists()
-        entry = trash.kept(context.connection)[0]
+        entry = trash.list_kept(context.connection)[0]
         with _timed(times["undo"]):
             restore.restore(context, entry, agent="bench")
         assert tree.exists()

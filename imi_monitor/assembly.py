@@ -22,7 +22,7 @@ from imi_monitor.sources.git_status_source import GitStatusSource, TrunkSettings
 from imi_monitor.sources.registry_source import RegistrySource
 from imi_monitor.sources.source import ReadingReceiver, RosterEntry, Source
 from imi_monitor.sources.worktrees_source import RepositoryScope, WorktreesSource
-from imi_monitor.store.async_registry import Registry
+from imi_monitor.store.async_registry import AsyncRegistry
 
 _PATIENCE = 5.0  # seconds at most that following files waits for the first picture
 
@@ -31,7 +31,12 @@ class Assembly:
     """Made once for an engine: `sources` are what it runs, the methods what it calls."""
 
     def __init__(
-        self, registry: Registry, keeper: Keeper, database: str, common_dirs: Sequence[str] | None, settings: Settings
+        self,
+        registry: AsyncRegistry,
+        keeper: Keeper,
+        database: str,
+        common_dirs: Sequence[str] | None,
+        settings: Settings,
     ) -> None:
         events = Shared(choose_watcher())
         self._worktrees = WorktreesSource(

@@ -31,7 +31,7 @@ from imi_monitor.model.text import safe
 from imi_monitor.sources.source import ReadingReceiver
 from imi_monitor.sources.timers import PollTimer
 from imi_monitor.store import automatic_claims, claim_history, claim_requests, claims, db, repositories
-from imi_monitor.store.automatic_claims import Mark
+from imi_monitor.store.automatic_claims import AutomaticClaim
 from imi_monitor.store.claims import ClaimRequest
 
 TYPE_CHECKING = False
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import sqlite3
 
     from imi_monitor.actions.target import Target
-    from imi_monitor.store.claim_requests import Answer
+    from imi_monitor.store.claim_requests import ClaimAnswer
 
 
 _AGAIN = 10.0  # seconds: what was held by another may be free by now
@@ -91,10 +91,10 @@ def follow(database: str, agents: Sequence[Agent]) -> list[str]:
     done: list[str] = []
     with Context(database=database) as context:
         living = [agent for agent in agents if _lives(agent)]
-        for mark in db.reading(context.connection, automatic_claims.standing):
+        for mark in db.read(context.connection, automatic_claims.list_standing):
             if _is_over(context.connection, mark, agents):
                 done += _tried(_give_back, context, mark)
-        taken = {(one.repo_name, one.worktree_name) for one in db.reading(context.connection, claims.held)}
+        taken = {(one.repo_name, one.worktree_name) for one in db.read(context.connection, claims.list_held)}
         for agent in _candidates(living, taken):
             done += _tried(_claim, context, agent)
     return done
@@ -113,7 +113,7 @@ def _lives(agent: Agent) -> bool:
     return agent.facts.ended_at is None and host.start_time(agent.pid) == agent.pid_started
 
 
-def _is_over(connection: sqlite3.Connection, mark: Mark, agents: Sequence[Agent]) -> bool:
+def _is_over(connection: sqlite3.Connection, mark: AutomaticClaim, agents: Sequence[Agent]) -> bool:
     """Whether the session has ended, or the process it was claimed for is proven dead (one that was taken up again claims
     anew, as the process it is now). Not to be seen is not to be over."""
     session = [agent for agent in agents if agent.id == mark.session_id]
@@ -156,7 +156,7 @@ def _claim(context: Context, agent: Agent) -> list[str]:
 
 def _take(
     connection: sqlite3.Connection, context: Context, found: Target, wish: ClaimRequest, session: str
-) -> Answer | None:
+) -> ClaimAnswer | None:
     """The claim and its mark, or nothing of either: only a slot that nobody holds, dead or alive."""
     if found.repo_name is not None and claims.current(connection, found.repo_name, found.name).agent_id is not None:
         return None
@@ -168,7 +168,9 @@ def _take(
     if answer.how != "claimed":
         return None
     made = answer.claim
-    automatic_claims.put(connection, Mark(made.repo_name, made.worktree_name, made.epoch, wish.agent, session))
+    automatic_claims.add(
+        connection, AutomaticClaim(made.repo_name, made.worktree_name, made.epoch, wish.agent, session)
+    )
     return answer
 
 
@@ -176,7 +178,7 @@ def _was_taken_away(connection: sqlite3.Connection, found: Target, agent: str) -
     """Somebody freed it although the session went on: that is a decision, and it is not undone at the next look."""
     if found.repo_name is None:
         return False
-    last = claim_history.last_of(connection, found.repo_name, found.name, agent)
+    last = claim_history.last_grant(connection, found.repo_name, found.name, agent)
     return last is not None and last.released_at is not None and last.reason != OVER
 
 
@@ -193,11 +195,11 @@ def _same(left: str, right: str) -> bool:
     return os.path.realpath(left) == os.path.realpath(right)
 
 
-def _give_back(context: Context, mark: Mark) -> list[str]:
+def _give_back(context: Context, mark: AutomaticClaim) -> list[str]:
     released = db.transact(context.connection, _release, mark)
     if not released:
         return []
-    folder = repositories.common_dirs(context.connection).get(mark.repo_name)
+    folder = repositories.list_common_dirs(context.connection).get(mark.repo_name)
     if folder is None or not os.path.isdir(folder):
         lock = None
     else:
@@ -207,12 +209,12 @@ def _give_back(context: Context, mark: Mark) -> list[str]:
     return [said, *([warning] if warning else [])]
 
 
-def _release(connection: sqlite3.Connection, mark: Mark) -> bool:
+def _release(connection: sqlite3.Connection, mark: AutomaticClaim) -> bool:
     """Exactly the claim that was made: by its agent and epoch."""
     released, _ = claim_requests.release(
         connection, mark.repo_name, mark.worktree_name, mark.agent_id, mark.epoch, reason=OVER
     )
-    automatic_claims.drop(connection, mark)
+    automatic_claims.remove(connection, mark)
     return released
 
 

@@ -370,7 +370,7 @@ async def live(
 
     settings = settings or Settings()
     async with (
-        async_registry.open(database) as registry,
+        async_registry.open_registry(database) as registry,
         Keeper(registry, settings.number("sessions.keep_days")) as keeper,
     ):
         parts = Assembly(registry, keeper, database, common_dirs, settings)

@@ -69,7 +69,7 @@ class Target:
 
 def roster(connection: sqlite3.Connection, repository: layout.Repository, repo_name: str | None) -> list[Target]:
     """Every worktree of the repository: git's, and active rows whose worktree git no longer has."""
-    rows = worktrees.worktrees(connection, repo_name) if repo_name else []
+    rows = worktrees.list_worktrees(connection, repo_name) if repo_name else []
     real = _Real()
     by_path = {real(row.path): row for row in rows}
     found: list[Target] = []
@@ -93,10 +93,10 @@ def roster(connection: sqlite3.Connection, repository: layout.Repository, repo_n
 def known_repositories(connection: sqlite3.Connection) -> list[layout.Repository]:
     """The repositories of the registry that exist on this machine."""
     found = {}
-    for common_dir in repositories.common_dirs(connection).values():
+    for common_dir in repositories.list_common_dirs(connection).values():
         if os.path.isdir(common_dir):
             found[common_dir] = layout.repository_at(common_dir)
-    for row in repositories.repositories(connection):
+    for row in repositories.list_repositories(connection):
         if row.active and os.path.isdir(os.path.join(row.path, ".git")):  # written by iMi, not yet placed by us
             repository = layout.repository_at(os.path.join(row.path, ".git"))
             found.setdefault(repository.common_dir, repository)

@@ -72,7 +72,7 @@ class Context:
         if self.process_ends and self._connection is not None:
             from imi_monitor.store import db
 
-            db.leave(self._connection)
+            db.leave_open(self._connection)
             self._connection = None
         self.close()
         if error is None or not opened:
@@ -80,7 +80,7 @@ class Context:
         from imi_monitor.store import db
 
         if isinstance(error, db.Error):  # from a question asked outside of `reading` and `transact`
-            raise db.explain(error, self.database) from error
+            raise db.registry_error(error, self.database) from error
 
     def close(self) -> None:
         if self._connection is not None:
@@ -167,13 +167,13 @@ class Context:
             raise Refused(f"{safe(named)} is not inside a git repository", code="no-repository")
         from imi_monitor.store import repositories
 
-        common_dir = repositories.common_dirs(self.connection).get(named)
+        common_dir = repositories.list_common_dirs(self.connection).get(named)
         if common_dir is None:
-            row = next((row for row in repositories.repositories(self.connection) if row.name == named), None)
+            row = next((row for row in repositories.list_repositories(self.connection) if row.name == named), None)
             place = layout.discover(row.path) if row and os.path.isdir(row.path) else None
             common_dir = place.repository.common_dir if place else None
         if common_dir is None or not os.path.isdir(common_dir):
-            known = ", ".join(safe(row.name) for row in repositories.repositories(self.connection)) or "none"
+            known = ", ".join(safe(row.name) for row in repositories.list_repositories(self.connection)) or "none"
             raise Refused(
                 f"no repository {safe(named)!r} here or in the registry (known: {known}): give a path or one of these",
                 code="no-repository",
@@ -193,7 +193,7 @@ class Context:
         """The name the repository is registered under; None when it is not registered yet."""
         from imi_monitor.store import repositories
 
-        return repositories.repository_of(self.connection, repository.common_dir, repository.main_path)
+        return repositories.find_name(self.connection, repository.common_dir, repository.main_path)
 
     def register(self, repository: layout.Repository, connection: sqlite3.Connection | None = None) -> str:
         """Register the repository if need be; inside a transaction pass its connection, else one is made."""
@@ -202,10 +202,10 @@ class Context:
         branch = layout.read_head(repository.common_dir, repository.common_dir)[0] or "main"
         known = self.repo_name(repository)
         if known is not None:
-            branch = next(r.default_branch for r in repositories.repositories(self.connection) if r.name == known)
+            branch = next(r.default_branch for r in repositories.list_repositories(self.connection) if r.name == known)
 
         def put(inner: sqlite3.Connection) -> str:
-            return repositories.register_repository(
+            return repositories.register(
                 inner,
                 layout.repository_name(repository),
                 common_dir=repository.common_dir,

@@ -76,7 +76,7 @@ def _git(_: Context) -> list[Check]:
 
 
 def _registry(context: Context) -> list[Check]:
-    return registry_health.look(context.database)
+    return registry_health.check_registry(context.database)
 
 
 def _shell(_: Context) -> list[Check]:

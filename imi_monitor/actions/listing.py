@@ -43,7 +43,7 @@ def selected_repositories(context: Context, named: str | None, everything: bool)
         return [here], []
     gone = [
         f"{safe(name)} is registered, but {safe(common_dir)} is gone: `imi repair` finds it if it was moved"
-        for name, common_dir in sorted(repositories.common_dirs(context.connection).items())
+        for name, common_dir in sorted(repositories.list_common_dirs(context.connection).items())
         if not os.path.isdir(common_dir)
     ]
     found = target.known_repositories(context)
@@ -125,7 +125,7 @@ def _who(context: Context, request: Request) -> tuple[str | None, str | None]:
 def _is_repository(context: Context, word: str) -> bool:
     if "/" in word or word in (".", ".."):
         return True  # a path, whether it leads anywhere or not: no worktree is called so
-    if word in {row.name for row in repositories.repositories(context.connection)}:
+    if word in {row.name for row in repositories.list_repositories(context.connection)}:
         return True
     # inside a repository (or beside its worktrees) a bare word is a worktree, even where a folder has that name
     return context.find_repository() is None and os.path.isdir(os.path.join(context.cwd, word))

@@ -72,7 +72,7 @@ def _attributed(context: Context, one: Target, entries: tuple[CommitLogEntry, ..
         return entries
     from imi_monitor.store import claim_history, db
 
-    given = db.reading(context.connection, claim_history.history, one.repo_name, one.name, 1000)
+    given = db.read(context.connection, claim_history.list_grants, one.repo_name, one.name, 1000)
     key = Key("", one.repo_name, one.name)
     held = {
         key: sorted(

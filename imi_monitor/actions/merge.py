@@ -111,7 +111,7 @@ def recover(context: Context, operation: operations.Operation) -> str | None:
     from imi_monitor.git.unfinished import settle_fast_forward
 
     data = {key: str(value) for key, value in operation.data.items()}
-    common_dir = repositories.common_dirs(context.connection).get(operation.repo_name)
+    common_dir = repositories.list_common_dirs(context.connection).get(operation.repo_name)
     said: str | None = None
     if common_dir and os.path.isdir(data["path"]) and os.path.isdir(data["admin_dir"]):
         git = context.git(layout.repository_at(common_dir)).at(data["admin_dir"], data["path"])
@@ -262,7 +262,7 @@ def _after_failure(git: Git, before: str, after: str) -> Callable[[sqlite3.Conne
     try:
         take_back(git, before, after)
     except (ImiError, OSError):
-        return operations.give_up
+        return operations.abandon
     return operations.finish
 
 

@@ -231,9 +231,9 @@ def _put_aside(context: Context, found: Target, linked: layout.Linked) -> None:
 
 def _forget(connection: sqlite3.Connection, repo_name: str, name: str, agent: str) -> None:
     claim = claims.current(connection, repo_name, name)
-    claims.end(connection, repo_name, name, epoch=claim.epoch, how="worktree_missing", by=agent)
-    if worktrees.worktree(connection, repo_name, name) is not None:
-        worktrees.close_worktree(connection, repo_name, name, "missing")
+    claims.close(connection, repo_name, name, epoch=claim.epoch, how="worktree_missing", by=agent)
+    if worktrees.get(connection, repo_name, name) is not None:
+        worktrees.close(connection, repo_name, name, "missing")
     events.record(connection, "worktree.removed", repo_name, name, agent_id=agent, data={"how": "missing"})
 
 

@@ -31,7 +31,9 @@ def recover(context: Context) -> list[str]:
 
     Never raises for one that cannot be settled: it stays, and is tried again, but must not be in the way of other work.
     """
-    lines = [line for operation in operations.unfinished(context.connection) if (line := _settle(context, operation))]
+    lines = [
+        line for operation in operations.list_unfinished(context.connection) if (line := _settle(context, operation))
+    ]
     try:
         grace.note(context)
     except RegistryError:
@@ -58,6 +60,6 @@ def _settle(context: Context, operation: operations.Operation) -> str | None:
 def _leave(context: Context, operation: operations.Operation) -> None:
     """This process may live on for days: the next attempt shall not wait for its end."""
     try:
-        db.transact(context.connection, operations.give_up, operation.id)
+        db.transact(context.connection, operations.abandon, operation.id)
     except RegistryError:
         return  # then it waits for this process to end

@@ -94,7 +94,7 @@ def _planned(context: Context, request: Request) -> tuple[Target, Plan]:
 def recover(context: Context, operation: operations.Operation) -> str | None:
     """Finish a rename whose process died: the folder's place tells how far it came."""
     plan = Plan(**{key: None if value is None else str(value) for key, value in operation.data.items()})  # type: ignore[arg-type]
-    common_dir = repositories.common_dirs(context.connection).get(operation.repo_name)
+    common_dir = repositories.list_common_dirs(context.connection).get(operation.repo_name)
     if common_dir is None or not os.path.isdir(plan.new_path) or os.path.lexists(plan.old_path):
         db.transact(context.connection, operations.finish, operation.id)
         return None
@@ -166,8 +166,8 @@ def _branches(git: Git, found: Target, new_name: str) -> tuple[str, str] | None:
 
 
 def _begin(connection: sqlite3.Connection, repo_name: str, found: Target, plan: Plan) -> str:
-    if worktrees.worktree(connection, repo_name, found.name) is None:
-        worktrees.put_worktree(
+    if worktrees.get(connection, repo_name, found.name) is None:
+        worktrees.register(
             connection, repo_name, found.name, branch=found.branch or "", kind=found.kind, path=found.path
         )
     return operations.begin(connection, "rename", repo_name, found.name, asdict(plan))
@@ -198,7 +198,7 @@ def _exists(git: Git, branch: str) -> bool:
 
 
 def _settle(connection: sqlite3.Connection, repo_name: str, plan: Plan, operation: str) -> int:
-    epoch = claims.rename(connection, repo_name, plan.old_name, plan.new_name)
+    epoch = claims.rename_worktree(connection, repo_name, plan.old_name, plan.new_name)
     worktrees.rename(connection, repo_name, plan.old_name, plan.new_name, path=plan.new_path, branch=plan.new_branch)
     operations.finish(connection, operation)
     return epoch

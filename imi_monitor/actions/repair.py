@@ -142,13 +142,13 @@ def _registry_findings(context: Context, repository: layout.Repository, linked: 
         return []
     name = layout.repository_name(repository)
     paths = {os.path.realpath(item.path) for item in linked}
-    for repo_name, common_dir in repositories.common_dirs(context.connection).items():
+    for repo_name, common_dir in repositories.list_common_dirs(context.connection).items():
         if os.path.isdir(common_dir) or repo_name.split("@")[0] != name:
             continue
-        rows = worktrees.worktrees(context.connection, repo_name)
+        rows = worktrees.list_worktrees(context.connection, repo_name)
         same_remote = any(
             row.remote_url and row.remote_url == layout.remote_url(repository)
-            for row in repositories.repositories(context.connection)
+            for row in repositories.list_repositories(context.connection)
             if row.name == repo_name
         )
         if same_remote or any(os.path.realpath(row.path) in paths for row in rows):
@@ -166,7 +166,7 @@ def _mend(context: Context, repository: layout.Repository, findings: list[Findin
         if finding.kind == "registry":
             db.transact(
                 context.connection,
-                repositories.move_repository,
+                repositories.move,
                 finding.name,
                 path=repository.home,
                 common_dir=repository.common_dir,
@@ -182,7 +182,7 @@ def _move_rows(
     moved = {
         os.path.realpath(finding.path): finding.to for finding in findings if finding.kind == "moved" and finding.to
     }
-    for row in worktrees.worktrees(connection, repo_name):
+    for row in worktrees.list_worktrees(connection, repo_name):
         to = moved.get(os.path.realpath(row.path))
         if to is not None:
             worktrees.move(connection, repo_name, row.name, to)

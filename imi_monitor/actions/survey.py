@@ -66,7 +66,7 @@ def _known(context: Context, repository: layout.Repository) -> list[tuple[Listed
     from imi_monitor.store import claims
 
     repo = context.repo_name(repository) or layout.repository_name(repository)
-    holders = {claim.worktree_name: claim for claim in claims.held(context.connection, repo)}
+    holders = {claim.worktree_name: claim for claim in claims.list_held(context.connection, repo)}
     found = []
     for one in target.targets(context, repository):
         claim = holders.get(one.name)

@@ -99,7 +99,7 @@ def _delete(context: Context, purged: list[Purged], *, wait: bool) -> None:
     if not wait:
         purge.delete_in_background(context, wanted)
         return
-    for operation in operations.unfinished(context.connection):
+    for operation in operations.list_unfinished(context.connection):
         if operation.id in wanted:
             purge.delete_now(context.connection, operation)
 
@@ -120,13 +120,13 @@ def _asked(context: Context, request: Request) -> list[Candidate]:
     return purge.candidates(context, entries, days=keep if days is None else days, named=request.flag("all"))
 
 
-def _entries(context: Context) -> list[trash.Entry]:
+def _entries(context: Context) -> list[trash.TrashEntry]:
     """Of the repository named with --repo, else of all."""
     repo_name = context.repo_name(context.repository()) if context.explicit_repo else None
-    return trash.kept(context.connection, repo_name)
+    return trash.list_kept(context.connection, repo_name)
 
 
-def _line(context: Context, entry: trash.Entry) -> str:
+def _line(context: Context, entry: trash.TrashEntry) -> str:
     clock = grace.by_clock(entry)
     age = times.age(clock) if clock is not None else "? (its date is in the future)"
     gone = "" if restore.parcel_of(context, entry).in_trash else "  DELETED by somebody: it cannot come back"
@@ -139,7 +139,7 @@ def _candidate_line(one: Candidate) -> str:
     return f"{one.entry.id}  {times.age(grace.by_clock(one.entry)):>4}  {_name(one.entry)}"
 
 
-def _name(entry: trash.Entry) -> str:
+def _name(entry: trash.TrashEntry) -> str:
     return f"{safe(entry.worktree_name)} of {safe(entry.repo_name)}"
 
 
@@ -156,7 +156,7 @@ def _nothing(context: Context) -> str:
     return f"nothing has been in the trash for {count(keep, 'day')} for certain; name entries, or use --all, for others"
 
 
-def _data(context: Context, entry: trash.Entry, keep: int) -> dict[str, object]:
+def _data(context: Context, entry: trash.TrashEntry, keep: int) -> dict[str, object]:
     packed = restore.parcel_of(context, entry)
     return {
         "id": entry.id,

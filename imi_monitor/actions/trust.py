@@ -78,7 +78,7 @@ def _trust(context: Context, repository: Repository) -> Outcome:
 
     def put(connection: sqlite3.Connection) -> str:
         name = context.register(repository, connection)
-        repositories.trust(connection, repository.common_dir, fingerprint)
+        repositories.store_trust(connection, repository.common_dir, fingerprint)
         if before != TRUSTED:
             data: dict[str, object] = {"fingerprint": fingerprint, "programs": len(programs)}
             events.record(connection, "repository.trusted", name, data=data)

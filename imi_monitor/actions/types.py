@@ -26,7 +26,7 @@ class ListTypes(Action):
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
-        found = db.reading(context.connection, worktree_types.types)
+        found = db.read(context.connection, worktree_types.list_types)
         width = max((len(kind.name) for kind in found), default=0)
         lines = [f"{safe(kind.name):<{width}}  {_described(kind)}" for kind in found]
         return Outcome(lines, {"types": [_data(kind) for kind in found], "count": len(found)})

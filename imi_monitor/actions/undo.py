@@ -53,11 +53,11 @@ class Undo(Action):
         return outcome(restore.restore(context, entry, agent=ownership.agent(context, request)))
 
 
-def choose(context: Context, which: str | None) -> trash.Entry:
+def choose(context: Context, which: str | None) -> trash.TrashEntry:
     """The entry meant: by id, by the beginning of an id, by name (the last of that name), or simply the last."""
     repo_name = _repo_name(context)
-    here = trash.kept(context.connection, repo_name) if repo_name else trash.kept(context.connection)
-    everywhere = trash.kept(context.connection)
+    here = trash.list_kept(context.connection, repo_name) if repo_name else trash.list_kept(context.connection)
+    everywhere = trash.list_kept(context.connection)
     if which is None:
         if here:
             return here[0]
@@ -100,14 +100,14 @@ def _repo_name(context: Context) -> str | None:
     return context.repo_name(repository) if repository is not None else None
 
 
-def _only_repository(named: list[trash.Entry], which: str) -> trash.Entry:
+def _only_repository(named: list[trash.TrashEntry], which: str) -> trash.TrashEntry:
     if len({entry.repo_name for entry in named}) > 1:
         places = ", ".join(f"{entry.id} ({safe(entry.repo_name)})" for entry in named)
         raise Refused(f"{safe(which)!r} was removed in several repositories: give one of {places}", code="ambiguous")
     return named[0]
 
 
-def _nothing(everywhere: list[trash.Entry]) -> Refused:
+def _nothing(everywhere: list[trash.TrashEntry]) -> Refused:
     if not everywhere:
         return Refused("nothing is in the trash, so there is nothing to bring back", code="trash-empty")
     last = everywhere[0]
@@ -118,7 +118,7 @@ def _nothing(everywhere: list[trash.Entry]) -> Refused:
     )
 
 
-def _unknown(context: Context, which: str, everywhere: list[trash.Entry]) -> Refused:
+def _unknown(context: Context, which: str, everywhere: list[trash.TrashEntry]) -> Refused:
     entry = trash.get(context.connection, which)
     if entry is not None and entry.restored_at:
         return Refused(f"{safe(entry.worktree_name)} was brought back already", code="restored")

@@ -13,7 +13,7 @@ from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
 from imi_monitor.store import agents as store
 from imi_monitor.store import db
-from imi_monitor.store.agents import NOT_DESCRIBED, Description
+from imi_monitor.store.agents import NOT_DESCRIBED, AgentDescription
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,18 +39,18 @@ def show(parsed: Parsed) -> int:
     return 0
 
 
-def beside(said: Description) -> str:
+def beside(said: AgentDescription) -> str:
     """What stands behind the name: `🦊 (web)`."""
     team = f"({safe(said.team, 20)})" if said.team else ""
     return " ".join(filter(None, (safe(said.emoji or "", 8), team)))
 
 
-def _said(said: Description) -> list[str]:
+def _said(said: AgentDescription) -> list[str]:
     told = describe_action.sentence(said)
     return [f"  described as: {told}"] if told else []
 
 
-def _look(parsed: Parsed) -> tuple[tuple[Agent, ...], dict[str, Description], list[str]]:
+def _look(parsed: Parsed) -> tuple[tuple[Agent, ...], dict[str, AgentDescription], list[str]]:
     from imi_monitor.sources.agents import once
     from imi_monitor.sources.registry_source import read_registry
     from imi_monitor.sources.worktrees_source import RepositoryScope, read_roster
@@ -58,9 +58,9 @@ def _look(parsed: Parsed) -> tuple[tuple[Agent, ...], dict[str, Description], li
     with Context(database=parsed.option("db"), repo=parsed.option("repo")) as context:
         dirs = common_dirs_of(context, parsed.request.rest("repo"))
         scope = RepositoryScope(None if dirs is None else tuple(dirs))
-        entries, _ = db.reading(context.connection, read_roster, scope, context.database)
-        picture = db.reading(context.connection, read_registry, 0)
-        described = db.reading(context.connection, store.described)
+        entries, _ = db.read(context.connection, read_roster, scope, context.database)
+        picture = db.read(context.connection, read_registry, 0)
+        described = db.read(context.connection, store.list_descriptions)
     found, broken = once.look(entries, picture.claims)
     return found, described, broken
 

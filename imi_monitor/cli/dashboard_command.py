@@ -48,7 +48,7 @@ def dashboard(parsed: Parsed, named: list[str]) -> int | None:
         else:
             here = context.find_repository()
             common_dirs = None if here is None else [here.common_dir]
-        if common_dirs is None and not repositories.common_dirs(context.connection):
+        if common_dirs is None and not repositories.list_common_dirs(context.connection):
             return None
         database, settings = context.database, context.settings
     from imi_monitor.cli import crash

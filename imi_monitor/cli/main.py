@@ -103,7 +103,7 @@ def _settle(context: Context) -> list[str]:
     from imi_monitor.store import db, retention
 
     settled = recovery.recover(context)
-    db.lay_ballast_again(context.database)
+    db.restore_ballast(context.database)
     if retention.is_history_due(context.connection):
         db.transact(context.connection, retention.trim_history)
     keep_days = _keep_days(context)

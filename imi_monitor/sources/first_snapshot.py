@@ -22,7 +22,7 @@ def read_first_snapshot(database: str, common_dirs: Sequence[str] | None) -> Sna
     try:
         connection = db.connect(database)
         try:
-            return db.reading(
+            return db.read(
                 connection,
                 _read_snapshot,
                 RepositoryScope(None if common_dirs is None else tuple(common_dirs)),

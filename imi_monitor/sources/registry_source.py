@@ -20,7 +20,7 @@ from imi_monitor.store import claim_history, claim_queue, claims, events
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.store.async_registry import Registry
+    from imi_monitor.store.async_registry import AsyncRegistry
 
 _TICK = 1.0
 _SURE = 10.0  # seconds until it is asked whatever its files look like
@@ -36,7 +36,7 @@ class RegistrySource:
 
     name = "registry"
 
-    def __init__(self, registry: Registry, database: str, news: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, registry: AsyncRegistry, database: str, news: Callable[[], None] = lambda: None) -> None:
         """`news` is called whenever something is new there."""
         from imi_monitor.sources.timers import PollTimer  # not for those who only read: it brings asyncio along
 
@@ -127,11 +127,11 @@ def _mark(path: str) -> tuple[int, int, int] | None:
 def read_registry(connection: sqlite3.Connection, since: int | None) -> RegistryReading:
     """Everything at once, on one consistent picture; of the log only what is new, or its end at the first look."""
     after = max(0, events.last_seq(connection) - _MOST_EVENTS) if since is None else since
-    lines = events.since(connection, after, limit=_MOST_EVENTS)
+    lines = events.list_events(connection, after, limit=_MOST_EVENTS)
     return RegistryReading(
-        claims=tuple(_claim(claim) for claim in claims.held(connection)),
+        claims=tuple(_claim(claim) for claim in claims.list_held(connection)),
         waiting=tuple(_waiting(connection)),
-        grants=tuple(_grant(grant) for grant in claim_history.history(connection, limit=_MOST_GRANTS)),
+        grants=tuple(_grant(grant) for grant in claim_history.list_grants(connection, limit=_MOST_GRANTS)),
         events=tuple(
             RegistryEvent(
                 line.seq, line.type, line.occurred_at, line.repo_name, line.worktree_name, line.agent_id, line.data
@@ -143,7 +143,7 @@ def read_registry(connection: sqlite3.Connection, since: int | None) -> Registry
 
 def read_claims(connection: sqlite3.Connection) -> RegistryReading:
     """Who holds what and who waits, without the history."""
-    return RegistryReading(tuple(map(_claim, claims.held(connection))), tuple(_waiting(connection)), (), ())
+    return RegistryReading(tuple(map(_claim, claims.list_held(connection))), tuple(_waiting(connection)), (), ())
 
 
 def _version(connection: sqlite3.Connection) -> tuple[tuple[int, int], int]:
@@ -153,7 +153,7 @@ def _version(connection: sqlite3.Connection) -> tuple[tuple[int, int], int]:
 
 
 def _states(connection: sqlite3.Connection) -> tuple[str, ...]:
-    return tuple(claims.state(claim) for claim in claims.held(connection))
+    return tuple(claims.state(claim) for claim in claims.list_held(connection))
 
 
 def _claim(claim: claims.Claim) -> ClaimState:
@@ -179,14 +179,14 @@ def _process(claim: claims.Claim) -> str | None:
 def _waiting(connection: sqlite3.Connection) -> list[Waiter]:
     places: dict[Key, int] = {}
     found = []
-    for waiter in claim_queue.line(connection):
+    for waiter in claim_queue.list_waiters(connection):
         key = _key(waiter.repo_name, waiter.worktree_name)
         places[key] = places.get(key, 0) + 1
         found.append(Waiter(key, waiter.agent_id, waiter.enqueued_at, places[key]))
     return found
 
 
-def _grant(grant: claim_history.Grant) -> ClaimPeriod:
+def _grant(grant: claim_history.ClaimGrant) -> ClaimPeriod:
     return ClaimPeriod(_key(grant.repo_name, grant.worktree_name), grant.agent_id, grant.claimed_at, grant.released_at)
 
 

@@ -20,7 +20,7 @@ from imi_monitor.store import claim_queue, repositories
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.store.async_registry import Registry
+    from imi_monitor.store.async_registry import AsyncRegistry
 
 _UNFINISHED = 0.05  # seconds until a worktree that is just being made is looked at again
 _GLANCE = 1.0  # seconds between two looks at git's lists
@@ -40,7 +40,7 @@ class WorktreesSource:
 
     name = "worktrees"
 
-    def __init__(self, registry: Registry, scope: RepositoryScope, database: str) -> None:
+    def __init__(self, registry: AsyncRegistry, scope: RepositoryScope, database: str) -> None:
         from imi_monitor.sources.timers import PollTimer  # not for those who only read: it brings asyncio along
 
         self._registry = registry
@@ -159,7 +159,7 @@ def _filled(path: str) -> bool:
 
 
 def _entries(connection: sqlite3.Connection, repository: layout.Repository, database: str) -> list[RosterEntry]:
-    repo_name = repositories.repository_of(connection, repository.common_dir, repository.main_path)
+    repo_name = repositories.find_name(connection, repository.common_dir, repository.main_path)
     name = repo_name or layout.repository_name(repository)
     fingerprint = repositories.trusted_fingerprint(connection, repository.common_dir)
     trusted = fingerprint is not None and fingerprint == safety.fingerprint(repository.common_dir)

@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 _KINDS = ("claude", "codex", "gemini", "aider", "cursor", "copilot", "opencode", "amp", "goose", "qwen", "cline")
 
 
-class Agent:
+class KnownAgent:
     __slots__ = ("first_seen_at", "host", "kind", "last_seen_at", "name", "status")
 
     def __init__(self, row: tuple[object, ...]) -> None:
         self.name, self.kind, self.host, self.status, self.first_seen_at, self.last_seen_at = map(str, row)
 
 
-class Description:
+class AgentDescription:
     """What a person says of an agent; None was not said. Foreign text, as others write into the registry too."""
 
     __slots__ = ("emoji", "role", "team")
@@ -32,7 +32,7 @@ class Description:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-NOT_DESCRIBED = Description()
+NOT_DESCRIBED = AgentDescription()
 
 
 def kind_of(agent: str) -> str:
@@ -44,7 +44,7 @@ def kind_of(agent: str) -> str:
     return next((kind for kind in _KINDS if lower.startswith(kind)), "agent")
 
 
-def seen(connection: sqlite3.Connection, agent: str, host: str, at: str, status: str | None = "active") -> None:
+def mark_seen(connection: sqlite3.Connection, agent: str, host: str, at: str, status: str | None = "active") -> None:
     """A sign of life at `at`; makes the agent known on its first. Without a status, what its session does still counts."""
     connection.execute(
         "INSERT INTO agents (name, kind, host, status, first_seen_at, last_seen_at) VALUES (?, ?, ?, ?, ?, ?)"
@@ -63,12 +63,12 @@ def forget(connection: sqlite3.Connection, agent: str) -> None:
     )
 
 
-def known(connection: sqlite3.Connection) -> list[Agent]:
+def list_agents(connection: sqlite3.Connection) -> list[KnownAgent]:
     rows = connection.execute("SELECT name, kind, host, status, first_seen_at, last_seen_at FROM agents ORDER BY name")
-    return [Agent(row) for row in rows]
+    return [KnownAgent(row) for row in rows]
 
 
-def released(connection: sqlite3.Connection, agent: str) -> None:
+def mark_idle(connection: sqlite3.Connection, agent: str) -> None:
     """The agent gave up a claim, or lost it: without another one it is idle."""
     connection.execute(
         "UPDATE agents SET status = 'idle' WHERE name = ? AND NOT EXISTS (SELECT 1 FROM claims WHERE agent_id = ?)",
@@ -76,22 +76,22 @@ def released(connection: sqlite3.Connection, agent: str) -> None:
     )
 
 
-def described(connection: sqlite3.Connection) -> dict[str, Description]:
+def list_descriptions(connection: sqlite3.Connection) -> dict[str, AgentDescription]:
     """What is said of each agent of whom anything is."""
     rows = connection.execute(
         "SELECT name, emoji, role, team FROM agents WHERE coalesce(emoji, role, team) IS NOT NULL"
     )
-    return {str(name): Description(*said) for name, *said in rows}
+    return {str(name): AgentDescription(*said) for name, *said in rows}
 
 
-def describe(connection: sqlite3.Connection, name: str, said: dict[str, str | None]) -> Description | None:
+def describe(connection: sqlite3.Connection, name: str, said: dict[str, str | None]) -> AgentDescription | None:
     """Note what is said of an agent, None taking it back; gives all that is said now, None when nobody is called so."""
-    wanted = {column: said[column] for column in Description.__slots__ if column in said}
+    wanted = {column: said[column] for column in AgentDescription.__slots__ if column in said}
     row = connection.execute("SELECT emoji, role, team FROM agents WHERE name = ?", (name,)).fetchone()
     if row is None:
         return None
-    now = Description(**{**dict(zip(Description.__slots__, row, strict=True)), **wanted})
-    if now.data() != Description(*row).data():
+    now = AgentDescription(**{**dict(zip(AgentDescription.__slots__, row, strict=True)), **wanted})
+    if now.data() != AgentDescription(*row).data():
         connection.execute(
             "UPDATE agents SET emoji = ?, role = ?, team = ? WHERE name = ?", (now.emoji, now.role, now.team, name)
         )

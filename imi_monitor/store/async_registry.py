@@ -27,7 +27,7 @@ T = TypeVar("T")
 _LAST_WORDS = 1.0
 
 
-class Registry:
+class AsyncRegistry:
     """An open registry. Any number of tasks may share it: their functions run one after the other."""
 
     def __init__(self, link: aiosqlite.Connection) -> None:
@@ -37,15 +37,15 @@ class Registry:
         """`work(connection, …)` as one transaction, as `db.transact` does it."""
         return await self._hop(partial(db.transact, self._connection(), work, *args, **kwargs))
 
-    async def write_lightly(
+    async def write_unsynced(
         self, work: Callable[Concatenate[Connection, P], T], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """`work(connection, …)` as `db.transact_lightly` does it: for what a power cut may undo."""
-        return await self._hop(partial(db.transact_lightly, self._connection(), work, *args, **kwargs))
+        """`work(connection, …)` as `db.transact_unsynced` does it: for what a power cut may undo."""
+        return await self._hop(partial(db.transact_unsynced, self._connection(), work, *args, **kwargs))
 
     async def read(self, work: Callable[Concatenate[Connection, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """`work(connection, …)` on one consistent picture, as `db.reading` does it."""
-        return await self._hop(partial(db.reading, self._connection(), work, *args, **kwargs))
+        """`work(connection, …)` on one consistent picture, as `db.read` does it."""
+        return await self._hop(partial(db.read, self._connection(), work, *args, **kwargs))
 
     def _connection(self) -> Connection:
         try:
@@ -55,7 +55,7 @@ class Registry:
 
     async def _hop(self, function: Callable[[], T]) -> T:
         """Run it in the thread. Cancelled before its turn it never starts; later it ends by itself, and quietly."""
-        job = _Job(function)
+        job = _QueuedCall(function)
         try:
             result: T = await self._link._execute(job)  # type: ignore[no-untyped-call]
         except asyncio.CancelledError:
@@ -68,7 +68,7 @@ class Registry:
         return result
 
 
-class _Job:
+class _QueuedCall:
     """A function in the queue of the thread, and whether anybody still wants it."""
 
     __slots__ = ("_function", "wanted")
@@ -82,7 +82,7 @@ class _Job:
 
 
 @asynccontextmanager
-async def open(path: str, *, create: bool = True) -> AsyncIterator[Registry]:
+async def open_registry(path: str, *, create: bool = True) -> AsyncIterator[AsyncRegistry]:
     """The registry for the time of an `async with`; closed whatever happens, also when cancelled while opening."""
     link = aiosqlite.Connection(partial(db.connect, path, create=create), iter_chunk_size=64)
     # A program that dies without coming to the end of this block must not hang on the thread: SQLite rolls back by
@@ -90,7 +90,7 @@ async def open(path: str, *, create: bool = True) -> AsyncIterator[Registry]:
     link._thread.daemon = True
     try:
         await _uncancelled(_start(link))
-        yield Registry(link)
+        yield AsyncRegistry(link)
     finally:
         if link._thread.is_alive():
             await _close(link)

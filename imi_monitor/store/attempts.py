@@ -11,10 +11,10 @@ from imi_monitor.model import attempt as model
 from imi_monitor.model import session as life
 from imi_monitor.model.agent import UNKNOWN
 from imi_monitor.store import agents, sessions
-from imi_monitor.store.agents import Description
-from imi_monitor.store.sessions import Session
+from imi_monitor.store.agents import AgentDescription
+from imi_monitor.store.sessions import SessionRow
 
-SESSIONS = "sessions"  # where an outcome is from that was found out
+OUTCOME_OBSERVED = "sessions"  # where an outcome is from that was found out
 _COLUMNS = (
     "t.task_id, t.repo_name, t.worktree_name, t.epoch, g.agent_id, g.host, t.started_at, t.ended_at, g.released_at,"
     # a claim that imi took for an act of its own ended with that act
@@ -30,7 +30,7 @@ _END = "coalesce(t.ended_at, g.released_at)"
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class Attempt:
     """One task of one claim. What nobody can tell is None; `outcome` is a word of `model.attempt.OUTCOMES`."""
 
     task_id: str
@@ -40,7 +40,7 @@ class Task:
     agent_id: str
     kind: str
     host: str
-    described: Description
+    described: AgentDescription
     started_at: str
     ended_at: str | None
     ended: str | None
@@ -48,11 +48,11 @@ class Task:
     reason: str | None
     outcome: str
     outcome_from: str | None
-    sessions: tuple[Session, ...]
+    sessions: tuple[SessionRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class AttemptFilter:
     """Which tasks are meant; None is all. `agent` is a name or a program, `session` a session that worked on it."""
 
     repo_name: str | None = None
@@ -60,7 +60,7 @@ class Filter:
     agent: str | None = None
     team: str | None = None
     outcome: str | None = None
-    session: Session | None = None
+    session: SessionRow | None = None
     since: str | None = None  # still going on then
 
     def where(self) -> tuple[str, list[object]]:
@@ -79,29 +79,29 @@ class Filter:
         return " AND ".join(f"({sql})" for sql, _ in given) or "1", [each for _, values in given for each in values]
 
 
-def found(connection: sqlite3.Connection, wanted: Filter, limit: int | None = None) -> list[Task]:
+def find(connection: sqlite3.Connection, wanted: AttemptFilter, limit: int | None = None) -> list[Attempt]:
     """Those that are meant, the one that was begun last first."""
     where, values = wanted.where()
     rows = connection.execute(
         f"SELECT {_COLUMNS} {_FROM} WHERE {where} ORDER BY t.started_at DESC, t.epoch DESC", values
     )
-    reader = _Reader(connection)
-    hits: list[Task] = []
+    reader = _AttemptReader(connection)
+    hits: list[Attempt] = []
     for row in rows.fetchall():
         task = reader.task(row)
-        if _is_meant(task, wanted):
+        if _matches(task, wanted):
             hits.append(task)
             if limit is not None and len(hits) >= limit:
                 break
     return hits
 
 
-def settle(connection: sqlite3.Connection, session: int) -> None:
+def store_outcomes(connection: sqlite3.Connection, session: int) -> None:
     """Write down what came of the tasks of a session that is about to be forgotten: later nobody could tell."""
     one = sessions.by_seq(connection, session)
     if one is None:
         return
-    for task in found(connection, Filter(session=one)):
+    for task in find(connection, AttemptFilter(session=one)):
         if task.ended_at is not None:
             connection.execute(
                 "UPDATE tasks SET outcome = ?, outcome_from = ? WHERE repo_name = ? AND worktree_name = ? AND epoch = ?"
@@ -110,16 +110,16 @@ def settle(connection: sqlite3.Connection, session: int) -> None:
             )
 
 
-class _Reader:
+class _AttemptReader:
     """Makes tasks of rows; what was asked about agents and sessions it remembers for the next row."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._described = agents.described(connection)
-        self._sessions: dict[tuple[str, str, str], list[Session]] = {}
+        self._described = agents.list_descriptions(connection)
+        self._sessions: dict[tuple[str, str, str], list[SessionRow]] = {}
         self._marks: dict[int, list[tuple[str, str]]] = {}
 
-    def task(self, row: Sequence[object]) -> Task:
+    def task(self, row: Sequence[object]) -> Attempt:
         def text(index: int) -> str | None:
             return None if row[index] is None else str(row[index])
 
@@ -132,8 +132,8 @@ class _Reader:
         known, source = text(12), text(13)
         if known is None:
             known = model.outcome(model.AttemptSpan(begun, ended_at, ended, dead), [self._told(one) for one in there])
-            source = SESSIONS if known not in (model.OPEN, UNKNOWN) else None
-        return Task(
+            source = OUTCOME_OBSERVED if known not in (model.OPEN, UNKNOWN) else None
+        return Attempt(
             str(row[0]),
             repo,
             worktree,
@@ -152,12 +152,14 @@ class _Reader:
             tuple(there),
         )
 
-    def _within(self, repo: str, worktree: str, agent: str, where: str, begun: str, ended: str | None) -> list[Session]:
+    def _within(
+        self, repo: str, worktree: str, agent: str, where: str, begun: str, ended: str | None
+    ) -> list[SessionRow]:
         """The sessions of this agent, in this worktree, that were there within this time; the first one first."""
         key = (repo, worktree, agent)
         if key not in self._sessions:
-            meant = sessions.Filter(repo, worktree, agent)
-            self._sessions[key] = [one for one in sessions.found(self._connection, meant) if one.agent_id == agent]
+            meant = sessions.SessionFilter(repo, worktree, agent)
+            self._sessions[key] = [one for one in sessions.find(self._connection, meant) if one.agent_id == agent]
         inside = [
             one
             for one in self._sessions[key]
@@ -165,10 +167,10 @@ class _Reader:
         ]
         return sorted(inside, key=lambda one: one.began_at)
 
-    def _told(self, one: Session) -> list[tuple[str, str]]:
+    def _told(self, one: SessionRow) -> list[tuple[str, str]]:
         """Everything that its stream says of its status, and that its process died if that is seen only now."""
         if one.seq not in self._marks:
-            marks = [(each.at, each.status) for each in sessions.moments(self._connection, [one.seq])]
+            marks = [(each.at, each.status) for each in sessions.list_status_changes(self._connection, [one.seq])]
             if one.state == life.INTERRUPTED and (not marks or marks[-1][1] != life.INTERRUPTED):
                 marks.append((max([one.seen_at, *(at for at, _ in marks[-1:])]), life.INTERRUPTED))
             self._marks[one.seq] = marks
@@ -183,7 +185,7 @@ def _is_dead(holder: Sequence[object]) -> bool:
     return host.alive(texts[0], texts[1], number, texts[2]) is False
 
 
-def _is_meant(task: Task, wanted: Filter) -> bool:
+def _matches(task: Attempt, wanted: AttemptFilter) -> bool:
     """Asked of each, as it is found out and not kept."""
     if wanted.session is not None and all(one.seq != wanted.session.seq for one in task.sessions):
         return False

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class AutomaticClaim:
     repo_name: str
     worktree_name: str
     epoch: int
@@ -22,7 +22,7 @@ class Mark:
     session_id: str
 
 
-def put(connection: sqlite3.Connection, mark: Mark) -> None:
+def add(connection: sqlite3.Connection, mark: AutomaticClaim) -> None:
     connection.execute(
         "INSERT OR REPLACE INTO automatic_claims (repo_name, worktree_name, epoch, agent_id, session_id)"
         " VALUES (?, ?, ?, ?, ?)",
@@ -30,17 +30,17 @@ def put(connection: sqlite3.Connection, mark: Mark) -> None:
     )
 
 
-def standing(connection: sqlite3.Connection) -> list[Mark]:
+def list_standing(connection: sqlite3.Connection) -> list[AutomaticClaim]:
     """The marks whose claim still stands."""
     rows = connection.execute(
         "SELECT m.repo_name, m.worktree_name, m.epoch, m.agent_id, m.session_id FROM automatic_claims AS m"
         " JOIN claims AS c ON c.repo_name = m.repo_name AND c.worktree_name = m.worktree_name AND c.epoch = m.epoch"
         " AND c.agent_id = m.agent_id ORDER BY 1, 2"
     )
-    return [Mark(*row) for row in rows]
+    return [AutomaticClaim(*row) for row in rows]
 
 
-def drop(connection: sqlite3.Connection, mark: Mark) -> None:
+def remove(connection: sqlite3.Connection, mark: AutomaticClaim) -> None:
     connection.execute(
         "DELETE FROM automatic_claims WHERE repo_name = ? AND worktree_name = ? AND epoch = ?",
         (mark.repo_name, mark.worktree_name, mark.epoch),

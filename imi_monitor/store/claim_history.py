@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _COLUMNS = "repo_name, worktree_name, epoch, agent_id, task_id, host, claimed_at, released_at, ended, taken_by, reason"
 
 
-class Grant:
+class ClaimGrant:
     """One grant; `released_at` None still stands. `taken_by` and `reason` say who ended it if it was not the owner."""
 
     __slots__ = (
@@ -55,21 +55,21 @@ class Grant:
         self.reason = text(row[10])
 
 
-def last_of(
+def last_grant(
     connection: sqlite3.Connection, repo_name: str, worktree_name: str, agent: str, epoch: int | None = None
-) -> Grant | None:
+) -> ClaimGrant | None:
     """The last grant of this worktree to `agent`, or the one of `epoch`."""
     row = connection.execute(
         f"SELECT {_COLUMNS} FROM claim_history WHERE repo_name = ? AND worktree_name = ? AND agent_id = ?"
         " AND epoch = coalesce(?, epoch) ORDER BY epoch DESC LIMIT 1",
         (repo_name, worktree_name, agent, epoch),
     ).fetchone()
-    return None if row is None else Grant(row)
+    return None if row is None else ClaimGrant(row)
 
 
-def history(
+def list_grants(
     connection: sqlite3.Connection, repo_name: str | None = None, worktree_name: str | None = None, limit: int = 100
-) -> list[Grant]:
+) -> list[ClaimGrant]:
     """The last grants in order: of one worktree, one repository, or everywhere."""
     asked = [(f"{column} = ?", value) for column, value in _given(repo_name, worktree_name)]
     where = " WHERE " + " AND ".join(sql for sql, _ in asked) if asked else ""
@@ -77,7 +77,7 @@ def history(
         f"SELECT {_COLUMNS} FROM claim_history{where} ORDER BY claimed_at DESC, epoch DESC LIMIT ?",
         [*(value for _, value in asked), limit],
     )
-    return [Grant(row) for row in rows][::-1]
+    return [ClaimGrant(row) for row in rows][::-1]
 
 
 def _given(repo_name: str | None, worktree_name: str | None) -> list[tuple[str, str]]:

@@ -103,7 +103,7 @@ def leave(connection: sqlite3.Connection, seq: int) -> bool:
     return connection.execute("DELETE FROM claim_queue WHERE seq = ?", (seq,)).rowcount == 1
 
 
-def line(
+def list_waiters(
     connection: sqlite3.Connection, repo_name: str | None = None, worktree_name: str | None = None
 ) -> list[Waiter]:
     """Everybody in line, in order, also those who are gone: of one worktree, one repository, or everywhere."""
@@ -125,17 +125,17 @@ def first_ready(
     return next((waiter for row in rows if (waiter := Waiter(row)).ready), None)
 
 
-def strike_out_gone(connection: sqlite3.Connection, repo_name: str, worktree_name: str) -> int:
+def remove_gone(connection: sqlite3.Connection, repo_name: str, worktree_name: str) -> int:
     """Take those who will never take their turn out of the line; how many that were."""
-    gone = [waiter.seq for waiter in line(connection, repo_name, worktree_name) if waiter.gone]
+    gone = [waiter.seq for waiter in list_waiters(connection, repo_name, worktree_name) if waiter.gone]
     return sum(leave(connection, seq) for seq in gone)
 
 
-def stands(connection: sqlite3.Connection, seq: int) -> bool:
+def is_waiting(connection: sqlite3.Connection, seq: int) -> bool:
     return connection.execute("SELECT 1 FROM claim_queue WHERE seq = ?", (seq,)).fetchone() is not None
 
 
-def place(connection: sqlite3.Connection, repo_name: str, worktree_name: str, seq: int) -> int:
+def position(connection: sqlite3.Connection, repo_name: str, worktree_name: str, seq: int) -> int:
     """1 for the first in line; counts those ahead whose wait is not over, without asking who of them is dead."""
     row = connection.execute(
         f"SELECT count(*) FROM claim_queue {_KEY} AND seq < ? AND gives_up_uptime > ?",

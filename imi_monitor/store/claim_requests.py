@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _KEY = "WHERE repo_name = ? AND worktree_name = ?"
 
 
-class Answer:
+class ClaimAnswer:
     """What came of asking. Granted: `how` is claimed, renewed, after_death, taken_over or forced. Refused: `how` is
     held or queued; `ahead` is whose turn it is.
     """
@@ -43,33 +43,33 @@ class Answer:
         return self.how not in ("held", "queued")
 
 
-def take(
+def claim(
     connection: sqlite3.Connection, repo_name: str, worktree_name: str, wish: ClaimRequest, *, seq: int | None = None
-) -> Answer:
+) -> ClaimAnswer:
     """Claim the worktree if that is our right now; `seq` is our number if we stand in line."""
     key = (repo_name, worktree_name)
     ahead = claim_queue.first_ready(connection, *key, before=seq)
     how = None
-    if ahead is None and claims.seize(connection, *key, wish, about=_about(wish, None)) is not None:
+    if ahead is None and claims.grant(connection, *key, wish, about=_event_details(wish, None)) is not None:
         how, before = "claimed", None
     else:
         before = claims.current(connection, *key)
-        how = _beyond(connection, wish, before, ahead)
+        how = _claim_taken_slot(connection, wish, before, ahead)
     if how is None:
-        return Answer("queued" if ahead else "held", before or claims.current(connection, *key), ahead=ahead)
-    claim_queue.strike_out_gone(connection, *key)
+        return ClaimAnswer("queued" if ahead else "held", before or claims.current(connection, *key), ahead=ahead)
+    claim_queue.remove_gone(connection, *key)
     if seq is not None:
         claim_queue.leave(connection, seq)
-    return Answer(how, claims.current(connection, *key), before)
+    return ClaimAnswer(how, claims.current(connection, *key), before)
 
 
-def in_haste(
+def commit_claim(
     connection: sqlite3.Connection,
     wish: ClaimRequest,
-    work: Callable[Concatenate[sqlite3.Connection, P], Answer],
+    work: Callable[Concatenate[sqlite3.Connection, P], ClaimAnswer],
     *args: P.args,
     **kwargs: P.kwargs,
-) -> Answer:
+) -> ClaimAnswer:
     """Run `work`, which ends in `take`, as one transaction; a grant is on disk when this returns.
 
     The disk is waited for when the lock is free again: of 32 who claim at once the last would wait for all of them. Who
@@ -78,27 +78,27 @@ def in_haste(
     """
     if wish.force or wish.takeover:
         return db.transact(connection, work, *args, **kwargs)
-    answer = db.transact_lightly(connection, work, *args, **kwargs)
+    answer = db.transact_unsynced(connection, work, *args, **kwargs)
     if answer.granted:
         try:
-            db.settle(connection)
+            db.sync_to_disk(connection)
         except RegistryError:
-            _undo(connection, answer)
+            _release_after_failed_sync(connection, answer)
             raise
     return answer
 
 
-def _undo(connection: sqlite3.Connection, answer: Answer) -> None:
+def _release_after_failed_sync(connection: sqlite3.Connection, answer: ClaimAnswer) -> None:
     claim = answer.claim
     if answer.how == "renewed" or claim.agent_id is None:
         return  # it was ours before
     try:
-        db.transact_lightly(connection, release, claim.repo_name, claim.worktree_name, claim.agent_id, claim.epoch)
+        db.transact_unsynced(connection, release, claim.repo_name, claim.worktree_name, claim.agent_id, claim.epoch)
     except RegistryError:
         return  # the disk is broken: the claim ends with its process then
 
 
-class Look:
+class ClaimPreview:
     """What can be seen without writing: whether it is worth asking (`ours`), whether the slot is `free` for somebody,
     and whose turn it is then (`ahead`)."""
 
@@ -111,29 +111,33 @@ class Look:
         self.ahead = ahead
 
 
-def look(
+def preview(
     connection: sqlite3.Connection, repo_name: str, worktree_name: str, wish: ClaimRequest, seq: int | None = None
-) -> Look:
+) -> ClaimPreview:
     """Whether `take` would grant it as things are, to the waiter number `seq` or to somebody who just came."""
     claim = claims.current(connection, repo_name, worktree_name)
     state = claims.state(claim)
-    if state == "free" or (state == "dead" and not claims.is_ours(claim.agent_id)):
+    if state == "free" or (state == "dead" and not claims.is_reservation(claim.agent_id)):
         ahead = claim_queue.first_ready(connection, repo_name, worktree_name, before=seq)
-        return Look(claim, ahead is None or wish.force or claim.agent_id == wish.agent, True, ahead)
+        return ClaimPreview(claim, ahead is None or wish.force or claim.agent_id == wish.agent, True, ahead)
     ours = claim.agent_id == wish.agent or wish.force or (state == "stale" and wish.takeover)
-    lost_place = seq is not None and not claim_queue.stands(connection, seq)
-    return Look(claim, ours or lost_place, False, None)
+    lost_place = seq is not None and not claim_queue.is_waiting(connection, seq)
+    return ClaimPreview(claim, ours or lost_place, False, None)
 
 
-def refusal(connection: sqlite3.Connection, repo_name: str, worktree_name: str, wish: ClaimRequest) -> Answer | None:
+def refusal(
+    connection: sqlite3.Connection, repo_name: str, worktree_name: str, wish: ClaimRequest
+) -> ClaimAnswer | None:
     """The answer of `take` if it is no for certain, without waiting for those who write; None: ask `take`."""
-    seen = look(connection, repo_name, worktree_name, wish)
+    seen = preview(connection, repo_name, worktree_name, wish)
     if seen.ours:
         return None
-    return Answer("queued" if seen.ahead else "held", seen.claim, ahead=seen.ahead)
+    return ClaimAnswer("queued" if seen.ahead else "held", seen.claim, ahead=seen.ahead)
 
 
-def _beyond(connection: sqlite3.Connection, wish: ClaimRequest, before: Claim, ahead: Waiter | None) -> str | None:
+def _claim_taken_slot(
+    connection: sqlite3.Connection, wish: ClaimRequest, before: Claim, ahead: Waiter | None
+) -> str | None:
     """The rights of somebody who finds the slot taken, or others in line: how it was granted, None if it was not.
 
     A removal that died half-way is no dead agent: recovery gives its slot back to whoever had it before.
@@ -141,7 +145,7 @@ def _beyond(connection: sqlite3.Connection, wish: ClaimRequest, before: Claim, a
     if before.agent_id == wish.agent and not before.foreign:
         return "renewed" if _renew(connection, before, wish) else None
     state = claims.state(before)
-    if state == "dead" and ahead is None and not claims.is_ours(before.agent_id):
+    if state == "dead" and ahead is None and not claims.is_reservation(before.agent_id):
         how, ended = "after_death", "died"
     elif state == "stale" and wish.takeover:  # whoever waits could not have had it: nobody is passed by
         how, ended = "taken_over", "taken_over"
@@ -149,14 +153,14 @@ def _beyond(connection: sqlite3.Connection, wish: ClaimRequest, before: Claim, a
         how, ended = "forced", "forced"
     else:
         return None
-    about = _about(wish, how, before.agent_id, ahead)
-    seized = claims.seize(
+    about = _event_details(wish, how, before.agent_id, ahead)
+    seized = claims.grant(
         connection, before.repo_name, before.worktree_name, wish, instead_of=before, ended=ended, about=about
     )
     return how if seized is not None else None
 
 
-def _about(
+def _event_details(
     wish: ClaimRequest, how: str | None, before: str | None = None, ahead: Waiter | None = None
 ) -> dict[str, object]:
     """What the event of a grant says beyond who and when."""
@@ -200,7 +204,7 @@ def _renew(connection: sqlite3.Connection, claim: Claim, wish: ClaimRequest) -> 
     if changed == 1:
         if wish.task is not None and wish.task != claim.task_id:
             claim_history.begin_attempt(connection, (claim.repo_name, claim.worktree_name), claim.epoch, wish.task, at)
-        _sign_of_life(connection, claim, process.host, at)
+        _update_owner_columns(connection, claim, process.host, at)
     return changed == 1
 
 
@@ -222,7 +226,7 @@ def heartbeat(
     ).rowcount
     if changed != 1:
         return False, claim
-    _sign_of_life(connection, claim, host.hostname(), at)
+    _update_owner_columns(connection, claim, host.hostname(), at)
     return True, claims.current(connection, repo_name, worktree_name)
 
 
@@ -246,17 +250,17 @@ def release(
         return False, claim
     how = "released" if claim.agent_id == agent else "forced"
     holder = claim.agent_id if force else agent
-    freed = claims.vacate(connection, claim, how, by=agent, reason=reason, holder=holder, epoch=epoch)
+    freed = claims.free_slot(connection, claim, how, by=agent, reason=reason, holder=holder, epoch=epoch)
     if freed:
-        claim_queue.strike_out_gone(connection, repo_name, worktree_name)
+        claim_queue.remove_gone(connection, repo_name, worktree_name)
         if outcome is not None:
             claim_history.record_outcome(connection, claim, outcome)
     return freed, claim
 
 
-def _sign_of_life(connection: sqlite3.Connection, claim: Claim, host_name: str, at: str) -> None:
+def _update_owner_columns(connection: sqlite3.Connection, claim: Claim, host_name: str, at: str) -> None:
     """Keep agent and iMi's columns true; iMi's own INSERT OR REPLACE may have wiped them meanwhile."""
-    agents.seen(connection, claim.agent_id or "?", host_name, at, None)
+    agents.mark_seen(connection, claim.agent_id or "?", host_name, at, None)
     connection.execute(
         f"UPDATE worktrees SET agent_id = ?, claimed_at = ?, released_at = NULL {_KEY} AND agent_id IS NOT ?",
         (claim.agent_id, claim.claimed_at, claim.repo_name, claim.worktree_name, claim.agent_id),

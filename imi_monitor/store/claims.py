@@ -76,11 +76,11 @@ def state(claim: Claim) -> str:
         return "free"
     if host.alive(claim.host, claim.boot, claim.pid, claim.pid_started) is False:
         return "dead"
-    silent = silence(claim) if claim.ttl_seconds else None
+    silent = silent_seconds(claim) if claim.ttl_seconds else None
     return "stale" if silent is not None and silent > (claim.ttl_seconds or 0) else "held"
 
 
-def silence(claim: Claim) -> float | None:
+def silent_seconds(claim: Claim) -> float | None:
     """Seconds since the last sign of life, by the clock of this boot; None when it cannot be told."""
     if claim.heartbeat_uptime is None or not claim.boot:
         return None
@@ -105,7 +105,7 @@ def current(connection: sqlite3.Connection, repo_name: str, worktree_name: str) 
     return Claim((*key, other[0], epoch, None, other[1], *(None,) * 7), foreign=True)
 
 
-def held(connection: sqlite3.Connection, repo_name: str | None = None) -> list[Claim]:
+def list_held(connection: sqlite3.Connection, repo_name: str | None = None) -> list[Claim]:
     """Every claim that stands, whatever its state, in one repository or in all."""
     only, values = ("", ()) if repo_name is None else (" AND repo_name = ?", (repo_name,))
     rows = connection.execute(f"SELECT {_COLUMNS} FROM claims WHERE agent_id IS NOT NULL{only}", values)
@@ -137,23 +137,23 @@ def reserve(connection: sqlite3.Connection, repo_name: str, worktree_name: str, 
     wish = ClaimRequest(names.OURS + by, host.process(os.getpid()))
     epoch = None
     if before.epoch == expect_epoch:
-        epoch = seize(connection, repo_name, worktree_name, wish, instead_of=before, ended="reserved")
+        epoch = grant(connection, repo_name, worktree_name, wish, instead_of=before, ended="reserved")
     if epoch is None:
-        raise _changed(before)
+        raise _claim_changed(before)
     return epoch
 
 
-def hand_back(connection: sqlite3.Connection, before: Claim, reserved_epoch: int) -> int:
+def restore(connection: sqlite3.Connection, before: Claim, reserved_epoch: int) -> int:
     """Put back the claim that stood before `reserve`, under a new epoch; gives the epoch that counts now."""
     reserved = current(connection, before.repo_name, before.worktree_name)
-    if reserved.epoch != reserved_epoch or not is_ours(reserved.agent_id):
-        raise _changed(reserved)
+    if reserved.epoch != reserved_epoch or not is_reservation(reserved.agent_id):
+        raise _claim_changed(reserved)
     if before.agent_id is None:
-        vacate(connection, reserved, "given_back")
+        free_slot(connection, reserved, "given_back")
         return reserved_epoch
     process = host.Process(before.host or host.hostname(), before.boot or "", before.pid, before.pid_started)
     wish = ClaimRequest(before.agent_id, process, task=before.task_id, ttl=before.ttl_seconds)
-    epoch = seize(
+    epoch = grant(
         connection,
         before.repo_name,
         before.worktree_name,
@@ -163,7 +163,7 @@ def hand_back(connection: sqlite3.Connection, before: Claim, reserved_epoch: int
         about={"how": "given_back"},
     )
     if epoch is None:
-        raise _changed(reserved)
+        raise _claim_changed(reserved)
     claim_history.move_attempts(connection, (before.repo_name, before.worktree_name), before.epoch, epoch)
     connection.execute(
         f"UPDATE claims SET claimed_at = ?, heartbeat_at = ?, heartbeat_uptime = ?, boot = ? {_KEY}",
@@ -179,16 +179,16 @@ def hand_back(connection: sqlite3.Connection, before: Claim, reserved_epoch: int
     return epoch
 
 
-def end(connection: sqlite3.Connection, repo_name: str, worktree_name: str, *, epoch: int, how: str, by: str) -> None:
+def close(connection: sqlite3.Connection, repo_name: str, worktree_name: str, *, epoch: int, how: str, by: str) -> None:
     """Close the claim of this epoch for good, because its worktree is gone from its place; a free slot stays free."""
     claim = current(connection, repo_name, worktree_name)
     if claim.epoch != epoch:
-        raise _changed(claim)
-    if claim.agent_id is not None and not vacate(connection, claim, how, by=by):
-        raise _changed(claim)
+        raise _claim_changed(claim)
+    if claim.agent_id is not None and not free_slot(connection, claim, how, by=by):
+        raise _claim_changed(claim)
 
 
-def rename(connection: sqlite3.Connection, repo_name: str, old: str, new: str) -> int:
+def rename_worktree(connection: sqlite3.Connection, repo_name: str, old: str, new: str) -> int:
     """The worktree has another name from now on: claim, history and line go with it; gives the epoch that counts now.
 
     A worktree that once had the new name left a history; the epochs go on behind it, so that none is used twice.
@@ -207,7 +207,7 @@ def rename(connection: sqlite3.Connection, repo_name: str, old: str, new: str) -
     return current(connection, repo_name, new).epoch
 
 
-def _changed(claim: Claim) -> Refused:
+def _claim_changed(claim: Claim) -> Refused:
     who = f"{safe(claim.agent_id)} has it now" if claim.agent_id else "it is free now"
     return Refused(
         f"the claim on {safe(claim.worktree_name)} changed while this was under way ({who}): look again and repeat",
@@ -269,12 +269,12 @@ class ClaimRequest:
         self.displaced = displaced  # an owner whom only a presence lock names, when force goes past him
 
 
-def is_ours(agent: str | None) -> bool:
+def is_reservation(agent: str | None) -> bool:
     """Whether this holder is imi itself in the middle of an act."""
     return agent is not None and agent.startswith(OURS)
 
 
-def seize(
+def grant(
     connection: sqlite3.Connection,
     repo_name: str,
     worktree_name: str,
@@ -312,11 +312,11 @@ def seize(
     if changed != 1:
         return None
     if instead_of is not None and instead_of.agent_id is not None:
-        _closed(connection, instead_of, ended, by=wish.agent, reason=wish.reason, at=at)
-    return _opened(connection, key, wish, at, about or {})
+        _record_end(connection, instead_of, ended, by=wish.agent, reason=wish.reason, at=at)
+    return _record_grant(connection, key, wish, at, about or {})
 
 
-def vacate(
+def free_slot(
     connection: sqlite3.Connection,
     claim: Claim,
     how: str,
@@ -339,11 +339,11 @@ def vacate(
     elif connection.execute(_FREE, (*key, *expected)).rowcount != 1:
         return False
     connection.execute(_PROJECT_FREE, (at, *key))
-    _closed(connection, claim, how, by=by, reason=reason, at=at)
+    _record_end(connection, claim, how, by=by, reason=reason, at=at)
     return True
 
 
-def _opened(
+def _record_grant(
     connection: sqlite3.Connection, key: tuple[str, str], wish: ClaimRequest, at: str, about: dict[str, object]
 ) -> int:
     """History, agent, iMi's columns and the event of a grant that was just made; gives its epoch."""
@@ -359,16 +359,16 @@ def _opened(
         " WHERE repo_name = ? AND worktree_name = ?",
         (wish.agent, at, *key),
     )
-    if not is_ours(wish.agent):
+    if not is_reservation(wish.agent):
         if wish.task is not None:
             claim_history.begin_attempt(connection, key, epoch, wish.task, at)
-        agents.seen(connection, wish.agent, wish.process.host, at)
+        agents.mark_seen(connection, wish.agent, wish.process.host, at)
         data: dict[str, object] = {"epoch": epoch, "task": wish.task, **about}
         events.record(connection, "worktree.claimed", *key, agent_id=wish.agent, epoch=epoch, data=data)
     return epoch
 
 
-def _closed(
+def _record_end(
     connection: sqlite3.Connection, claim: Claim, how: str, *, by: str | None, reason: str | None, at: str
 ) -> None:
     """Write down how a claim ended, and tell it to the log; `by` counts when it was somebody else."""
@@ -379,9 +379,9 @@ def _closed(
         " WHERE repo_name = ? AND worktree_name = ? AND epoch = ? AND released_at IS NULL",
         (at, how, other, reason, *key, claim.epoch),
     )
-    if claim.agent_id is None or is_ours(claim.agent_id):
+    if claim.agent_id is None or is_reservation(claim.agent_id):
         return
-    agents.released(connection, claim.agent_id)
+    agents.mark_idle(connection, claim.agent_id)
     data: dict[str, object] = {"epoch": claim.epoch, "how": how, "task": claim.task_id}
     data.update((name, value) for name, value in (("by", other), ("reason", reason)) if value is not None)
     events.record(connection, "worktree.released", *key, agent_id=claim.agent_id, epoch=claim.epoch, data=data)

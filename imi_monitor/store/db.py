@@ -12,7 +12,6 @@ import time
 
 from imi_monitor.fast.lean_sqlite import sqlite3
 from imi_monitor.store import registry_file, schema
-from imi_monitor.store.registry_file import filesystem_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,23 +24,6 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
     Failure = sqlite3.Error | UnicodeEncodeError
-
-__all__ = [
-    "BUSY_SECONDS",
-    "SAFE_CHECKPOINT",
-    "Error",
-    "checkpoint_if_due",
-    "connect",
-    "explain",
-    "filesystem_of",
-    "lay_ballast_again",
-    "leave",
-    "needs_single_checkpointer",
-    "reading",
-    "settle",
-    "transact",
-    "transact_lightly",
-]
 
 # What SQLite and the module in front of it raise; the second for a name that is not UTF-8, which it cannot keep.
 Error = (sqlite3.Error, UnicodeEncodeError)
@@ -69,10 +51,10 @@ class _Connection(sqlite3.Connection):
 
 def connect(path: str, *, create: bool = True, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
     """An open, migrated registry. Whatever is wrong with it is one RegistryError, and nothing was changed."""
-    real, fresh = registry_file.gate(path, create)
+    real, fresh = registry_file.check_file(path, create)
     if fresh:
-        registry_file.lay_ballast(real)
-    return _with_room(real, path, lambda: _open(real, fresh, busy_seconds))
+        registry_file.create_ballast(real)
+    return _retry_with_room(real, path, lambda: _open(real, fresh, busy_seconds))
 
 
 def transact(
@@ -85,7 +67,7 @@ def transact(
 
     On a full disk `work` runs a second time, after a rollback: it must not act outside its transaction.
     """
-    _be_lightly(connection, False)
+    _set_sync(connection, False)
     return _transact(connection, work, *args, **kwargs)
 
 
@@ -96,12 +78,12 @@ def _transact(
     **kwargs: P.kwargs,
 ) -> T:
     path = _path_of(connection)
-    result = _with_room(path, path, lambda: _transact_once(connection, work, *args, **kwargs), connection)
+    result = _retry_with_room(path, path, lambda: _transact_once(connection, work, *args, **kwargs), connection)
     checkpoint_if_due(connection, path)
     return result
 
 
-def transact_lightly(
+def transact_unsynced(
     connection: sqlite3.Connection,
     work: Callable[Concatenate[sqlite3.Connection, P], T],
     *args: P.args,
@@ -114,11 +96,11 @@ def transact_lightly(
     life that never was changes nothing. A removal must not be forgotten, and a claim not once it was told: `settle` first.
     What it saves is the wait for the disk, which is most of the time that the others stand in line for.
     """
-    _be_lightly(connection, True)
+    _set_sync(connection, True)
     return _transact(connection, work, *args, **kwargs)
 
 
-def _be_lightly(connection: sqlite3.Connection, wanted: bool) -> None:
+def _set_sync(connection: sqlite3.Connection, wanted: bool) -> None:
     """Whether the next commits wait for the disk. Without its log a registry is never written lightly: a rollback
     journal that is not synced can tear the file itself."""
     if isinstance(connection, _Connection) and connection.logs_ahead and connection.is_light != wanted:
@@ -126,7 +108,7 @@ def _be_lightly(connection: sqlite3.Connection, wanted: bool) -> None:
         connection.is_light = wanted
 
 
-def settle(connection: sqlite3.Connection) -> None:
+def sync_to_disk(connection: sqlite3.Connection) -> None:
     """Wait until all that was committed is on disk, lightly or not; meanwhile others write.
 
     The log may be opened beside SQLite, unlike the database: there are no locks on it that closing it could drop.
@@ -145,7 +127,7 @@ def settle(connection: sqlite3.Connection) -> None:
         raise registry_file.sync_error(error, connection.path) from error
 
 
-def reading(
+def read(
     connection: sqlite3.Connection,
     work: Callable[Concatenate[sqlite3.Connection, P], T],
     *args: P.args,
@@ -159,10 +141,10 @@ def reading(
         finally:
             _roll_back(connection)
     except Error as error:
-        raise explain(error, _path_of(connection)) from error
+        raise registry_error(error, _path_of(connection)) from error
 
 
-def leave(connection: sqlite3.Connection) -> None:
+def leave_open(connection: sqlite3.Connection) -> None:
     """The end of a process that is in a hurry: the kernel closes the registry with it, as after a kill.
 
     A proper close of the last connection moves the log into the database and deletes it: three fsyncs that buy nothing,
@@ -200,30 +182,30 @@ def checkpoint_if_due(connection: sqlite3.Connection, path: str) -> bool:
     )
 
 
-def lay_ballast_again(path: str) -> None:
+def restore_ballast(path: str) -> None:
     """Put the ballast back once there is room; called by commands that are not in a hurry."""
     if os.path.exists(path) and not os.path.exists(registry_file.ballast_path(path)):
-        registry_file.lay_ballast(path)
+        registry_file.create_ballast(path)
 
 
-def explain(error: Failure, path: str) -> RegistryError:
+def registry_error(error: Failure, path: str) -> RegistryError:
     """An `Error` as one sentence: what is wrong with which file, and what to do."""
     from imi_monitor.store import registry_file
 
     return registry_file.registry_error(error, path)
 
 
-def _with_room(real: str, path: str, act: Callable[[], T], connection: sqlite3.Connection | None = None) -> T:
+def _retry_with_room(real: str, path: str, act: Callable[[], T], connection: sqlite3.Connection | None = None) -> T:
     """Do it; on a full disk make room and do it once more, so that claims and removals still work."""
     try:
         return act()
     except Error as error:
-        if not registry_file.out_of_room(error, real) or not _make_room(real, connection):
-            raise explain(error, path) from error
+        if not registry_file.is_disk_full(error, real) or not _make_room(real, connection):
+            raise registry_error(error, path) from error
     try:
         return act()
     except Error as error:
-        raise explain(error, path) from error
+        raise registry_error(error, path) from error
 
 
 def _make_room(real: str, connection: sqlite3.Connection | None) -> bool:
@@ -272,7 +254,7 @@ def _prepare(connection: sqlite3.Connection, real: str, busy_seconds: float) -> 
 
         upgrade.upgrade(connection, real, busy_seconds)
     else:
-        _write_ahead(connection, busy_seconds)
+        _enable_wal(connection, busy_seconds)
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute(f"PRAGMA journal_size_limit = {_KEPT_WAL_BYTES}")
@@ -280,7 +262,7 @@ def _prepare(connection: sqlite3.Connection, real: str, busy_seconds: float) -> 
         connection.execute("PRAGMA wal_autocheckpoint = 0")
 
 
-def _write_ahead(connection: sqlite3.Connection, busy_seconds: float) -> None:
+def _enable_wal(connection: sqlite3.Connection, busy_seconds: float) -> None:
     """Another program may have switched the log off; it stays off while that is connected, which only costs speed."""
     if connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
         return
@@ -316,30 +298,30 @@ def _begin(connection: sqlite3.Connection) -> None:
     Not left to SQLite's own waiting: that sleeps 100 ms at a time while others take the lock hundreds of times, and
     under load somebody starves for seconds. Looking again every few milliseconds bounds the worst wait.
     """
-    patience = _patience(connection)
+    patience = _timeout_of(connection)
     connection.execute("PRAGMA busy_timeout = 0")
     try:
-        if not _begun(connection, last=False):
-            _insist(connection, time.monotonic() + patience)
+        if not _try_begin(connection, last=False):
+            _retry_begin(connection, time.monotonic() + patience)
     finally:
         connection.execute(f"PRAGMA busy_timeout = {int(patience * 1000)}")
 
 
-def _insist(connection: sqlite3.Connection, until: float) -> None:
+def _retry_begin(connection: sqlite3.Connection, until: float) -> None:
     """Look again after a pause that shrinks with the wait: who waits longest looks most often, and so comes next.
 
     Equal pauses would be a lottery in which somebody always loses; short ones for all would take the time of the work.
     Where nobody gets on for long, somebody holds the lock: then the pauses grow again, and waiting costs little.
     """
     begun = now = time.monotonic()
-    while not _begun(connection, last=now > until):
+    while not _try_begin(connection, last=now > until):
         waited = now - begun
         pause = max(_SHORTEST_PAUSE, _FIRST_PAUSE - waited, waited * _PAUSE_SHARE)
         time.sleep(pause * (0.75 + os.urandom(1)[0] / 510))  # no two waiters in step
         now = time.monotonic()
 
 
-def _begun(connection: sqlite3.Connection, *, last: bool) -> bool:
+def _try_begin(connection: sqlite3.Connection, *, last: bool) -> bool:
     try:
         connection.execute("BEGIN IMMEDIATE")
     except sqlite3.OperationalError as error:
@@ -387,10 +369,10 @@ def _checkpoint(connection: sqlite3.Connection, mode: str) -> None:
     try:
         connection.execute(f"PRAGMA wal_checkpoint({mode})")
     finally:
-        connection.execute(f"PRAGMA busy_timeout = {int(_patience(connection) * 1000)}")
+        connection.execute(f"PRAGMA busy_timeout = {int(_timeout_of(connection) * 1000)}")
 
 
-def _patience(connection: sqlite3.Connection) -> float:
+def _timeout_of(connection: sqlite3.Connection) -> float:
     return connection.patience if isinstance(connection, _Connection) else BUSY_SECONDS
 
 

@@ -63,7 +63,7 @@ def record(
     return identity
 
 
-def since(
+def list_events(
     connection: sqlite3.Connection,
     seq: int = 0,
     *,

@@ -72,7 +72,7 @@ def begin(
 
 def refuse_if_busy(connection: sqlite3.Connection, repo_name: str, worktree_name: str) -> None:
     """Refused when another act on the worktree is under way; call it in the transaction that begins one."""
-    for other in unfinished(connection):
+    for other in list_unfinished(connection):
         if (other.repo_name, other.worktree_name) == (repo_name, worktree_name):
             raise Refused(
                 f"{safe(worktree_name)} is in the middle of another act ({safe(other.kind)}, process {other.pid}): "
@@ -98,7 +98,7 @@ def adopt(connection: sqlite3.Connection, operation: Operation) -> bool:
     return changed.rowcount == 1
 
 
-def give_up(connection: sqlite3.Connection, identity: str) -> None:
+def abandon(connection: sqlite3.Connection, identity: str) -> None:
     """This process could neither finish nor take back: let it count as abandoned, though the process may live on."""
     connection.execute("UPDATE operations SET pid_started = 'given up' WHERE id = ?", (identity,))
 
@@ -108,5 +108,5 @@ def finish(connection: sqlite3.Connection, identity: str) -> bool:
     return connection.execute("DELETE FROM operations WHERE id = ?", (identity,)).rowcount == 1
 
 
-def unfinished(connection: sqlite3.Connection) -> list[Operation]:
+def list_unfinished(connection: sqlite3.Connection) -> list[Operation]:
     return [Operation(row) for row in connection.execute(f"SELECT {_COLUMNS} FROM operations ORDER BY started_at")]

@@ -23,7 +23,7 @@ _FULL, _IO_ERROR, _CANNOT_OPEN = 13, 10, 14
 _WRITE_FAILED, _SHARED_MEMORY_FAILED = 778, 4874
 
 
-def gate(path: str, create: bool) -> tuple[str, bool]:
+def check_file(path: str, create: bool) -> tuple[str, bool]:
     """Refuse what cannot go well before SQLite touches anything.
 
     Gives the file's real path (the ballast and SQLite's own side files live beside that, not beside a link to it) and
@@ -52,7 +52,7 @@ def gate(path: str, create: bool) -> tuple[str, bool]:
     return real, False
 
 
-def filesystem_of(folder: str) -> str:
+def filesystem_type(folder: str) -> str:
     """The type of the file system that holds `folder`, as the kernel names it; empty where there is no /proc."""
     try:
         with open("/proc/self/mounts", "rb") as file:
@@ -77,7 +77,7 @@ def is_remote(kind: str) -> bool:
     return kind.startswith(_REMOTE) and kind != "fuseblk"
 
 
-def lay_ballast(path: str) -> None:
+def create_ballast(path: str) -> None:
     """Keep a little room on the disk that can be given up when it is full."""
     target = ballast_path(path)
     try:
@@ -107,15 +107,15 @@ def ballast_path(path: str) -> str:
     return os.path.join(os.path.dirname(os.path.realpath(path)), _BALLAST)
 
 
-def out_of_room(error: Exception, path: str) -> bool:
+def is_disk_full(error: Exception, path: str) -> bool:
     """Whether SQLite failed for want of space. It says so plainly only when the database itself could not grow."""
     code = getattr(error, "sqlite_errorcode", 0)
     if code & 0xFF == _FULL or code in (_WRITE_FAILED, _SHARED_MEMORY_FAILED):
         return True
-    return code & 0xFF in (_IO_ERROR, _CANNOT_OPEN) and _scarce(os.path.dirname(path))
+    return code & 0xFF in (_IO_ERROR, _CANNOT_OPEN) and _is_space_scarce(os.path.dirname(path))
 
 
-def _scarce(folder: str) -> bool:
+def _is_space_scarce(folder: str) -> bool:
     try:
         room = os.statvfs(folder)
     except OSError:
@@ -151,7 +151,7 @@ def _refuse_odd(path: str, real: str, info: os.stat_result) -> None:
             f"the registry {shown} belongs to another user (uid {info.st_uid}): run as that user, or use --db",
             code="registry-foreign",
         )
-    if info.st_size == 0 and _holds_something(real + "-wal"):
+    if info.st_size == 0 and _is_not_empty(real + "-wal"):
         # SQLite would take the database for new and delete the log, and with it what was committed last
         raise RegistryError(
             f"the registry {shown} is empty although {shown}-wal holds commits; nothing was touched: restore a copy "
@@ -160,7 +160,7 @@ def _refuse_odd(path: str, real: str, info: os.stat_result) -> None:
         )
 
 
-def _holds_something(path: str) -> bool:
+def _is_not_empty(path: str) -> bool:
     try:
         return os.stat(path).st_size > 0
     except OSError:
@@ -177,7 +177,7 @@ def _refuse_read_only(path: str, folder: str, real: str | None) -> None:
 
 
 def _refuse_remote(path: str, folder: str) -> None:
-    kind = filesystem_of(folder)
+    kind = filesystem_type(folder)
     if is_remote(kind):
         raise RegistryError(
             f"the registry {safe(path)} is on a {safe(kind)} file system, where SQLite loses data: put it on a local "
@@ -205,8 +205,8 @@ def registry_error(error: sqlite3.Error | UnicodeEncodeError, path: str) -> Regi
             f"the registry keeps only names in UTF-8, and {safe(error.object)} is not: rename it", code="not-utf8"
         )
     number = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    full = out_of_room(error, path)
-    code, sentence = _FULL_SENTENCE if full else _SENTENCES.get(number, ("registry", _otherwise(error)))
+    full = is_disk_full(error, path)
+    code, sentence = _FULL_SENTENCE if full else _SENTENCES.get(number, ("registry", _other_sentence(error)))
     return RegistryError(f"the registry {safe(path)} {sentence}", code=code)
 
 
@@ -218,7 +218,7 @@ def sync_error(error: OSError, path: str) -> RegistryError:
     )
 
 
-def _otherwise(error: sqlite3.Error) -> str:
+def _other_sentence(error: sqlite3.Error) -> str:
     text = safe(str(error), 200)
     if isinstance(error, sqlite3.OperationalError) and getattr(error, "sqlite_errorcode", 0) & 0xFF == 10:
         return f"cannot be read or written ({text}): check the disk, then `imi doctor`"

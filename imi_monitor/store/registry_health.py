@@ -16,7 +16,7 @@ _SCARCE = 64 << 20
 _MOST_NAMES = 5
 
 
-def look(path: str) -> list[Check]:
+def check_registry(path: str) -> list[Check]:
     """Everything about the registry at `path`; one that cannot be opened is a finding, not an error."""
     if not os.path.lexists(path):
         return [ok("registry", f"none yet at {safe(path)}", "the first command that needs it makes it"), *_library()]
@@ -27,7 +27,7 @@ def look(path: str) -> list[Check]:
     try:
         return [*_file(connection, path), *_library(), *_room(path), *_contents(connection)]
     except db.Error as error:
-        return [fail("registry", db.explain(error, path).sentence, "restore a copy of it"), *_library()]
+        return [fail("registry", db.registry_error(error, path).sentence, "restore a copy of it"), *_library()]
     finally:
         connection.close()
 
@@ -35,7 +35,7 @@ def look(path: str) -> list[Check]:
 def _file(connection: sqlite3.Connection, path: str) -> list[Check]:
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     mode = str(connection.execute("PRAGMA journal_mode").fetchone()[0])
-    kind = db.filesystem_of(os.path.dirname(os.path.realpath(path))) or "unknown"
+    kind = registry_file.filesystem_type(os.path.dirname(os.path.realpath(path))) or "unknown"
     found = [ok("registry", f"{safe(path)}, schema {version} of {schema.VERSION}, on {safe(kind)}")]
     if mode != "wal":
         found.append(
@@ -71,7 +71,7 @@ def _library() -> list[Check]:
 
 
 def _room(path: str) -> list[Check]:
-    db.lay_ballast_again(path)
+    db.restore_ballast(path)
     found = []
     if os.path.exists(registry_file.ballast_path(path)):
         found.append(ok("ballast", "256 KB kept, for claims and removals on a full disk"))
@@ -89,7 +89,7 @@ def _contents(connection: sqlite3.Connection) -> list[Check]:
 
 
 def _missing(connection: sqlite3.Connection) -> Check:
-    rows = worktrees.worktrees(connection)
+    rows = worktrees.list_worktrees(connection)
     elsewhere = _elsewhere(connection)
     gone = [row for row in rows if row.repo_name not in elsewhere and not os.path.isdir(row.path)]
     if not gone:
@@ -108,7 +108,7 @@ def _elsewhere(connection: sqlite3.Connection) -> set[str]:
 
 
 def _unfinished(connection: sqlite3.Connection) -> Check:
-    left = [one for one in operations.unfinished(connection) if one.abandoned]
+    left = [one for one in operations.list_unfinished(connection) if one.abandoned]
     if not left:
         return ok("operations", "none was left unfinished")
     named = _names(f"{one.kind} {one.worktree_name}" for one in left)

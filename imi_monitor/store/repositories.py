@@ -22,7 +22,7 @@ def trusted_fingerprint(connection: sqlite3.Connection, common_dir: str) -> str 
     return None if row is None else str(row[0])
 
 
-def trust(connection: sqlite3.Connection, common_dir: str, fingerprint: str) -> None:
+def store_trust(connection: sqlite3.Connection, common_dir: str, fingerprint: str) -> None:
     connection.execute(
         "INSERT OR REPLACE INTO trust (host, common_dir, fingerprint, trusted_at) VALUES (?, ?, ?, ?)",
         (host.hostname(), common_dir, fingerprint, times.stamp()),
@@ -46,18 +46,18 @@ class RepositoryRow:
         self.active = active
 
 
-def repositories(connection: sqlite3.Connection) -> list[RepositoryRow]:
+def list_repositories(connection: sqlite3.Connection) -> list[RepositoryRow]:
     rows = connection.execute("SELECT name, path, remote_url, default_branch, active FROM repositories ORDER BY name")
     return [RepositoryRow(str(r[0]), str(r[1]), str(r[2]), str(r[3]), bool(r[4])) for r in rows]
 
 
-def common_dirs(connection: sqlite3.Connection) -> dict[str, str]:
+def list_common_dirs(connection: sqlite3.Connection) -> dict[str, str]:
     """Repository name -> common git directory, for the repositories of this machine."""
     rows = connection.execute("SELECT repo_name, common_dir FROM places WHERE host = ?", (host.hostname(),))
     return {str(name): str(common_dir) for name, common_dir in rows}
 
 
-def repository_of(connection: sqlite3.Connection, common_dir: str, main_path: str | None) -> str | None:
+def find_name(connection: sqlite3.Connection, common_dir: str, main_path: str | None) -> str | None:
     """The name a repository on this disk is registered under: by its git directory, else by iMi's trunk path."""
     row = connection.execute(
         "SELECT repo_name FROM places WHERE host = ? AND common_dir = ?", (host.hostname(), common_dir)
@@ -69,14 +69,14 @@ def repository_of(connection: sqlite3.Connection, common_dir: str, main_path: st
     return None if row is None else str(row[0])
 
 
-def register_repository(
+def register(
     connection: sqlite3.Connection, wanted: str, *, common_dir: str, path: str, remote_url: str, default_branch: str
 ) -> str:
     """Make sure the repository has a row and a place; gives its name, which is `wanted` unless another one has that.
 
     Two repositories of the same name get `name@parent` and so on: worktrees are keyed by the repository's name.
     """
-    known = repository_of(connection, common_dir, path)
+    known = find_name(connection, common_dir, path)
     at = times.stamp()
     name = known or _free_name(connection, wanted, path)
     path = _as_known(connection, name, path)
@@ -122,7 +122,7 @@ def _placed(connection: sqlite3.Connection, name: str) -> bool:
     return connection.execute("SELECT 1 FROM places WHERE repo_name = ?", (name,)).fetchone() is not None
 
 
-def move_repository(connection: sqlite3.Connection, repo_name: str, *, path: str, common_dir: str) -> None:
+def move(connection: sqlite3.Connection, repo_name: str, *, path: str, common_dir: str) -> None:
     """The repository itself lies somewhere else now, on the same machine."""
     connection.execute(
         "UPDATE repositories SET path = ?, updated_at = ? WHERE name = ?", (path, times.stamp(), repo_name)

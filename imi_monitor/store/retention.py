@@ -64,7 +64,7 @@ def trim_sessions(connection: sqlite3.Connection, keep_days: int = KEEP_DAYS) ->
     from imi_monitor.store import attempts  # only now: every command asks whether something is due
 
     seq, ident, agent = victim
-    attempts.settle(connection, seq)
+    attempts.store_outcomes(connection, seq)
     gone = 0
     for table in ("session_events", "tool_calls", "artifacts"):
         gone += connection.execute(

@@ -18,7 +18,7 @@ _ASK_AT_ONCE = 500  # values in one question
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SessionEvent:
     """One row of the stream, with what its call knows."""
 
     seq: int
@@ -57,9 +57,9 @@ _LINE = (
 )
 
 
-def add(connection: sqlite3.Connection, session: int, record: SessionRecord) -> None:
+def add_record(connection: sqlite3.Connection, session: int, record: SessionRecord) -> None:
     for told in record.told:
-        insert(
+        add_event(
             connection,
             session,
             told.id,
@@ -77,7 +77,7 @@ def add(connection: sqlite3.Connection, session: int, record: SessionRecord) -> 
         _add_file(connection, session, file)
 
 
-def insert(
+def add_event(
     connection: sqlite3.Connection,
     session: int,
     ident: str,
@@ -98,7 +98,7 @@ def insert(
     )
 
 
-def known(connection: sqlite3.Connection, session: int | None, ids: Sequence[str]) -> set[str]:
+def known_ids(connection: sqlite3.Connection, session: int | None, ids: Sequence[str]) -> set[str]:
     """Of these lines, those that are there."""
     if session is None:
         return set()
@@ -122,21 +122,23 @@ def cancel_calls(connection: sqlite3.Connection, session: int, at: str) -> None:
     )
 
 
-def lines(connection: sqlite3.Connection, session: int, behind: int = 0, limit: int = 1000) -> list[Line]:
+def list_session_events(
+    connection: sqlite3.Connection, session: int, behind: int = 0, limit: int = 1000
+) -> list[SessionEvent]:
     """What was learnt behind line `behind`, the last `limit` of it, in the order in which it happened."""
     rows = connection.execute(
         f"SELECT {_LINE} WHERE e.session = ? AND e.seq > ? ORDER BY e.at DESC, e.seq DESC LIMIT ?",
         (session, behind, limit),
     ).fetchall()
-    return [Line(*row) for row in reversed(rows)]
+    return [SessionEvent(*row) for row in reversed(rows)]
 
 
-def last_line(connection: sqlite3.Connection, session: int) -> int:
+def last_seq(connection: sqlite3.Connection, session: int) -> int:
     found = connection.execute("SELECT max(seq) FROM session_events WHERE session = ?", (session,)).fetchone()[0]
     return int(found or 0)
 
 
-def artifacts(connection: sqlite3.Connection, session: int, limit: int = 1000) -> list[Artifact]:
+def list_artifacts(connection: sqlite3.Connection, session: int, limit: int = 1000) -> list[Artifact]:
     rows = connection.execute(
         "SELECT id, path, kind, size, subagent, created_at, updated_at FROM artifacts WHERE session = ?"
         " ORDER BY updated_at DESC, path LIMIT ?",

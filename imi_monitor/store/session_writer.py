@@ -25,7 +25,7 @@ _LATE = 60.0  # seconds: what was over for so long when it was first seen is his
 
 
 @dataclass(slots=True)
-class _Row:
+class _RecordedSession:
     """What is kept of a session, as far as it decides what comes next."""
 
     seq: int
@@ -44,51 +44,51 @@ class _Row:
     late: bool = False
 
 
-def keep(connection: sqlite3.Connection, records: Sequence[SessionRecord]) -> None:
+def record(connection: sqlite3.Connection, records: Sequence[SessionRecord]) -> None:
     """Write down all that is new. Call it as one transaction."""
     for record in records:
-        _keep(connection, record)
+        _record_one(connection, record)
 
 
-def known(
+def known_event_ids(
     connection: sqlite3.Connection, host: str, wanted: Sequence[tuple[str, Sequence[str]]]
 ) -> set[tuple[str, str]]:
     """Of (session, event ids), what is kept already."""
     return {
         (session, found)
         for session, ids in wanted
-        for found in session_events.known(connection, _seq(connection, host, session), ids)
+        for found in session_events.known_ids(connection, _seq(connection, host, session), ids)
     }
 
 
-def _keep(connection: sqlite3.Connection, record: SessionRecord) -> None:
+def _record_one(connection: sqlite3.Connection, record: SessionRecord) -> None:
     now = record.session
     row = _row(connection, now)
     if record.only_acts and row is not None:
-        session_events.add(connection, row.seq, record)
+        session_events.add_record(connection, row.seq, record)
         return
     fresh = row is None
     if row is None:
-        row = _begin(connection, now)
-    _call(connection, row, now)
+        row = _insert(connection, now)
+    _update_agent_name(connection, row, now)
     if fresh or not _is_old(row, now):
         _resume(connection, row, now)
         _advance(connection, row, now, fresh)
         if fresh:
-            _tell(connection, row, "session.started", {"how": "seen", "began_at": now.texts["started_at"]})
+            _record_event(connection, row, "session.started", {"how": "seen", "began_at": now.texts["started_at"]})
         _end(connection, row, now)
-    _facts(connection, row, now)
-    session_events.add(connection, row.seq, record)
-    _mirror(connection, row, now)
+    _update_details(connection, row, now)
+    session_events.add_record(connection, row.seq, record)
+    _update_agent(connection, row, now)
 
 
-def _mirror(connection: sqlite3.Connection, row: _Row, now: SessionState) -> None:
+def _update_agent(connection: sqlite3.Connection, row: _RecordedSession, now: SessionState) -> None:
     """The registry's entry of the agent shows what its newest session does."""
     newest = connection.execute(
         "SELECT status, lost FROM sessions WHERE agent_id = ? ORDER BY ended_at IS NULL DESC, status_at DESC LIMIT 1",
         (row.agent_id,),
     ).fetchone()
-    agents.seen(connection, row.agent_id, row.host, now.seen_at, session.entry_status(*newest))
+    agents.mark_seen(connection, row.agent_id, row.host, now.seen_at, session.entry_status(*newest))
 
 
 def _seq(connection: sqlite3.Connection, host: str, session: str) -> int | None:
@@ -96,17 +96,17 @@ def _seq(connection: sqlite3.Connection, host: str, session: str) -> int | None:
     return None if found is None else int(found[0])
 
 
-def _row(connection: sqlite3.Connection, now: SessionState) -> _Row | None:
+def _row(connection: sqlite3.Connection, now: SessionState) -> _RecordedSession | None:
     found = connection.execute(
         f"SELECT {_COLUMNS} FROM sessions WHERE host = ? AND id = ?", (now.host, now.id)
     ).fetchone()
-    return None if found is None else _Row(*found)
+    return None if found is None else _RecordedSession(*found)
 
 
-def _begin(connection: sqlite3.Connection, now: SessionState) -> _Row:
+def _insert(connection: sqlite3.Connection, now: SessionState) -> _RecordedSession:
     """The first look at a session. It begins as planning, from when it said that it started."""
     began = min(now.texts["started_at"] or now.since, now.since)
-    name = _name(connection, now, None)
+    name = _claiming_agent(connection, now, None)
     connection.execute(
         "INSERT INTO sessions (id, host, cli, agent_id, status, status_at, seen_at, created_at, updated_at, repo_name,"
         " worktree_name) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -130,7 +130,7 @@ def _begin(connection: sqlite3.Connection, now: SessionState) -> _Row:
     return row
 
 
-def _is_old(row: _Row, now: SessionState) -> bool:
+def _is_old(row: _RecordedSession, now: SessionState) -> bool:
     """Whether somebody has kept something newer than what this look saw.
 
     Of a session that is over: unless it is proven to be another life of it (another process, or something later). Else
@@ -144,16 +144,16 @@ def _is_old(row: _Row, now: SessionState) -> bool:
     return row.lost is None and _seconds(now.since, row.status_at) > _DISAGREE
 
 
-def _resume(connection: sqlite3.Connection, row: _Row, now: SessionState) -> None:
+def _resume(connection: sqlite3.Connection, row: _RecordedSession, now: SessionState) -> None:
     if row.ended_at is None or now.ended:
         return
     row.ended_at, row.lost = None, None
     connection.execute("UPDATE sessions SET ended_at = NULL, lost = NULL WHERE seq = ?", (row.seq,))
-    _line(connection, row, "resumed", now.since, None, {})
-    _tell(connection, row, "session.started", {"how": "resumed"})
+    _add_status_event(connection, row, "resumed", now.since, None, {})
+    _record_event(connection, row, "session.started", {"how": "resumed"})
 
 
-def _advance(connection: sqlite3.Connection, row: _Row, now: SessionState, fresh: bool) -> None:
+def _advance(connection: sqlite3.Connection, row: _RecordedSession, now: SessionState, fresh: bool) -> None:
     """Move the status to what was seen, step by step."""
     lost, target = session.lost(now.state), row.status if session.lost(now.state) else now.state
     if now.ended and lost is None and target not in RESTING:
@@ -162,11 +162,11 @@ def _advance(connection: sqlite3.Connection, row: _Row, now: SessionState, fresh
     passed = session.steps(before, target)
     for step in passed:
         seen = step if step == target else None  # what was only passed through says nothing about when
-        _line(connection, row, "status", now.since, seen, {"from": row.status, "to": step})
+        _add_status_event(connection, row, "status", now.since, seen, {"from": row.status, "to": step})
         row.status = step
     if passed or (target in RESTING and now.since > row.status_at):
         row.status_at = now.since
-    _lose(connection, row, lost, now)
+    _update_lost(connection, row, lost, now)
     connection.execute(
         "UPDATE sessions SET status = ?, status_at = ?, lost = ?, detail = ? WHERE seq = ?",
         (row.status, row.status_at, row.lost, now.detail, row.seq),
@@ -175,31 +175,31 @@ def _advance(connection: sqlite3.Connection, row: _Row, now: SessionState, fresh
         session_events.cancel_calls(connection, row.seq, now.since)
     if passed and not fresh:
         about: dict[str, object] = {"from": before, "detail": now.detail, "since": row.status_at}
-        _tell(connection, row, "session.progress", about)
+        _record_event(connection, row, "session.progress", about)
 
 
-def _lose(connection: sqlite3.Connection, row: _Row, lost: str | None, now: SessionState) -> None:
+def _update_lost(connection: sqlite3.Connection, row: _RecordedSession, lost: str | None, now: SessionState) -> None:
     if lost == row.lost:
         return
     if lost is not None:
-        _line(connection, row, lost, now.since, lost, {})
+        _add_status_event(connection, row, lost, now.since, lost, {})
     else:  # it is known again what it does
-        _line(connection, row, "status", now.seen_at, row.status, {"from": row.lost, "to": row.status})
+        _add_status_event(connection, row, "status", now.seen_at, row.status, {"from": row.lost, "to": row.status})
     row.lost = lost
 
 
-def _end(connection: sqlite3.Connection, row: _Row, now: SessionState) -> None:
+def _end(connection: sqlite3.Connection, row: _RecordedSession, now: SessionState) -> None:
     if not now.ended or row.ended_at is not None:
         return
     row.ended_at = now.ended_at or now.since
     connection.execute("UPDATE sessions SET ended_at = ? WHERE seq = ?", (row.ended_at, row.seq))
     session_events.cancel_calls(connection, row.seq, row.ended_at)
     if now.gone:
-        _line(connection, row, "gone", row.ended_at, None, {})
-    _tell(connection, row, "session.ended", {"ended_at": row.ended_at, "detail": now.detail})
+        _add_status_event(connection, row, "gone", row.ended_at, None, {})
+    _record_event(connection, row, "session.ended", {"ended_at": row.ended_at, "detail": now.detail})
 
 
-def _facts(connection: sqlite3.Connection, row: _Row, now: SessionState) -> None:
+def _update_details(connection: sqlite3.Connection, row: _RecordedSession, now: SessionState) -> None:
     """What is known beside the status; what is not known now takes nothing away."""
     values: dict[str, object] = {
         **now.texts,
@@ -223,9 +223,9 @@ def _facts(connection: sqlite3.Connection, row: _Row, now: SessionState) -> None
     )
 
 
-def _call(connection: sqlite3.Connection, row: _Row, now: SessionState) -> None:
+def _update_agent_name(connection: sqlite3.Connection, row: _RecordedSession, now: SessionState) -> None:
     """The agent may have claimed its worktree meanwhile: then the session goes by that name."""
-    name = _name(connection, now, row)
+    name = _claiming_agent(connection, now, row)
     if name == row.agent_id:
         return
     connection.execute("UPDATE sessions SET agent_id = ? WHERE seq = ?", (name, row.seq))
@@ -234,7 +234,7 @@ def _call(connection: sqlite3.Connection, row: _Row, now: SessionState) -> None:
     row.agent_id = name
 
 
-def _name(connection: sqlite3.Connection, now: SessionState, row: _Row | None) -> str:
+def _claiming_agent(connection: sqlite3.Connection, now: SessionState, row: _RecordedSession | None) -> str:
     """Under which name the agent holds its worktree: as its process, or as the first of its kind there. Else its own id."""
     own = row.agent_id if row is not None else now.id
     if now.worktree_name is None or now.ended:
@@ -259,16 +259,21 @@ def _name(connection: sqlite3.Connection, now: SessionState, row: _Row | None) -
     return own if taken else holder
 
 
-def _line(
-    connection: sqlite3.Connection, row: _Row, kind: str, at: str, status: str | None, data: dict[str, object]
+def _add_status_event(
+    connection: sqlite3.Connection,
+    row: _RecordedSession,
+    kind: str,
+    at: str,
+    status: str | None,
+    data: dict[str, object],
 ) -> None:
     """Written only when something changed, under the registry's lock: nobody else writes the same one."""
-    session_events.insert(
+    session_events.add_event(
         connection, row.seq, f"{kind}:{new_id()}", "status_change", kind, at, status=status, data=data
     )
 
 
-def _tell(connection: sqlite3.Connection, row: _Row, kind: str, data: dict[str, object]) -> None:
+def _record_event(connection: sqlite3.Connection, row: _RecordedSession, kind: str, data: dict[str, object]) -> None:
     """An event for the outbox; never about what was over before anybody looked."""
     if row.late:
         return

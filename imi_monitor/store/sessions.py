@@ -22,7 +22,7 @@ _SILENT = timedelta(minutes=3)  # three signs of life that did not come
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class SessionRow:
     """One session as it is kept. What was never known is None."""
 
     seq: int
@@ -84,7 +84,7 @@ class Session:
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class SessionFilter:
     """Which sessions are meant; None is all. `state` is a word of `sessions.SHOWN`, or `live` or `ended`."""
 
     repo_name: str | None = None
@@ -106,39 +106,39 @@ class Filter:
         return " AND ".join(f"({sql})" for sql, _ in asked) or "1", [value for _, values in asked for value in values]
 
 
-STATES_ASKED = (*session.SHOWN, "live", "ended")
+STATE_WORDS = (*session.SHOWN, "live", "ended")
 
 
-def found(connection: sqlite3.Connection, wanted: Filter, limit: int | None = None) -> list[Session]:
+def find(connection: sqlite3.Connection, wanted: SessionFilter, limit: int | None = None) -> list[SessionRow]:
     """Those that are meant, the one that was seen last first."""
     where, values = wanted.where()
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM sessions WHERE {where} ORDER BY seen_at DESC, seq DESC LIMIT ?",
         (*values, -1 if limit is None or wanted.state is not None else limit),
     )
-    hits = [one for one in (Session(*row) for row in rows) if _is_in(one, wanted.state)]
+    hits = [one for one in (SessionRow(*row) for row in rows) if _matches_state(one, wanted.state)]
     return hits if limit is None else hits[:limit]
 
 
-def beginning_with(connection: sqlite3.Connection, prefix: str, most: int = 10) -> list[Session]:
+def find_by_prefix(connection: sqlite3.Connection, prefix: str, most: int = 10) -> list[SessionRow]:
     """The sessions whose id, with or without the program in front, begins so; a whole id is only itself."""
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM sessions WHERE substr(id, 1, length(?1)) = ?1"
         " OR substr(id, instr(id, ':') + 1, length(?1)) = ?1 ORDER BY seen_at DESC LIMIT ?2",
         (prefix, most),
     )
-    hits = [Session(*row) for row in rows]
+    hits = [SessionRow(*row) for row in rows]
     whole = [one for one in hits if prefix in (one.id, one.own_id)]
     return whole if len(whole) == 1 else hits
 
 
-def by_seq(connection: sqlite3.Connection, seq: int) -> Session | None:
+def by_seq(connection: sqlite3.Connection, seq: int) -> SessionRow | None:
     row = connection.execute(f"SELECT {_COLUMNS} FROM sessions WHERE seq = ?", (seq,)).fetchone()
-    return None if row is None else Session(*row)
+    return None if row is None else SessionRow(*row)
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class StatusChange:
     """From `at` on the session was in `status`; `kind` is the act that said so."""
 
     session: int
@@ -147,20 +147,20 @@ class Moment:
     status: str
 
 
-def moments(connection: sqlite3.Connection, wanted: Sequence[int]) -> list[Moment]:
+def list_status_changes(connection: sqlite3.Connection, wanted: Sequence[int]) -> list[StatusChange]:
     """Everything that says something about the status of these sessions, each in its order."""
-    made: list[Moment] = []
+    made: list[StatusChange] = []
     for seq in wanted:
         rows = connection.execute(
             "SELECT session, at, kind, status FROM session_events WHERE session = ? AND status IS NOT NULL"
             " ORDER BY at, seq",
             (seq,),
         )
-        made += [Moment(*row) for row in rows]
+        made += [StatusChange(*row) for row in rows]
     return made
 
 
-def counts(connection: sqlite3.Connection, session: int, since: str) -> tuple[int, int, int]:
+def count_activity(connection: sqlite3.Connection, session: int, since: str) -> tuple[int, int, int]:
     """(prompts, calls of tools, calls that failed) since a moment."""
     prompts = connection.execute(
         "SELECT count(*) FROM session_events WHERE session = ? AND at >= ? AND kind = 'prompt'", (session, since)
@@ -173,12 +173,12 @@ def counts(connection: sqlite3.Connection, session: int, since: str) -> tuple[in
     return int(prompts), int(calls), int(failed)
 
 
-def files_written(connection: sqlite3.Connection, session: int, since: str) -> set[str]:
+def list_written_files(connection: sqlite3.Connection, session: int, since: str) -> set[str]:
     rows = connection.execute("SELECT path FROM artifacts WHERE session = ? AND updated_at >= ?", (session, since))
     return {str(row[0]) for row in rows}
 
 
-def _is_in(one: Session, state: str | None) -> bool:
+def _matches_state(one: SessionRow, state: str | None) -> bool:
     """Asked of each, as what is so now is not what is kept."""
     if state == "live":
         return one.ended_at is None and one.state != session.INTERRUPTED

@@ -16,7 +16,7 @@ _COLUMNS = (
 _KEPT = "host = ? AND restored_at IS NULL AND purged_at IS NULL"
 
 
-class Entry:
+class TrashEntry:
     """One removal. `data` is the parcel as it was written into the intent, and how long the entry has been seen to live."""
 
     __slots__ = (
@@ -55,7 +55,7 @@ class Entry:
         return self.restored_at is None and self.purged_at is None
 
 
-def put(
+def add(
     connection: sqlite3.Connection,
     identity: str,
     repo_name: str,
@@ -84,19 +84,19 @@ def put(
     )
 
 
-def get(connection: sqlite3.Connection, identity: str) -> Entry | None:
+def get(connection: sqlite3.Connection, identity: str) -> TrashEntry | None:
     row = connection.execute(f"SELECT {_COLUMNS} FROM trash WHERE id = ?", (identity,)).fetchone()
-    return None if row is None else Entry(row)
+    return None if row is None else TrashEntry(row)
 
 
-def kept(connection: sqlite3.Connection, repo_name: str | None = None) -> list[Entry]:
+def list_kept(connection: sqlite3.Connection, repo_name: str | None = None) -> list[TrashEntry]:
     """What can still be brought back on this machine, the last removed first."""
     only, values = ("", ()) if repo_name is None else (" AND repo_name = ?", (repo_name,))
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM trash WHERE {_KEPT}{only} ORDER BY removed_at DESC, rowid DESC",
         (host.hostname(), *values),
     )
-    return [Entry(row) for row in rows]
+    return [TrashEntry(row) for row in rows]
 
 
 def mark_restored(connection: sqlite3.Connection, identity: str) -> bool:

@@ -26,7 +26,7 @@ class WorktreeType:
 _COLUMNS = "name, branch_prefix, worktree_prefix, description, is_builtin"
 
 
-def types(connection: sqlite3.Connection) -> list[WorktreeType]:
+def list_types(connection: sqlite3.Connection) -> list[WorktreeType]:
     """All types, the built-in ones first and in the order they were made."""
     rows = connection.execute(f"SELECT {_COLUMNS} FROM worktree_types ORDER BY is_builtin DESC, id")
     return [WorktreeType(row) for row in rows]
@@ -38,7 +38,7 @@ def own_prefixes(connection: sqlite3.Connection) -> list[str]:
     return [str(prefix) for (prefix,) in rows if prefix]
 
 
-def named(connection: sqlite3.Connection, name: str) -> WorktreeType | None:
+def get(connection: sqlite3.Connection, name: str) -> WorktreeType | None:
     row = connection.execute(f"SELECT {_COLUMNS} FROM worktree_types WHERE name = ?", (name,)).fetchone()
     return None if row is None else WorktreeType(row)
 
@@ -47,7 +47,7 @@ def add(
     connection: sqlite3.Connection, name: str, *, branch_prefix: str, directory_prefix: str, description: str = ""
 ) -> WorktreeType:
     """Make a type; Refused when its name or its directory prefix could be taken for another one's."""
-    for known in types(connection):
+    for known in list_types(connection):
         if known.name.casefold() == name.casefold():
             raise Refused(f"there is a type {safe(known.name)} already: choose another name", code="exists")
         if known.directory_prefix.casefold() == directory_prefix.casefold():
@@ -68,12 +68,12 @@ def add(
 
 def remove(connection: sqlite3.Connection, name: str) -> WorktreeType:
     """Forget a type; Refused for a built-in one, and while worktrees of it are active."""
-    known = named(connection, name)
+    known = get(connection, name)
     if known is None:
         raise Refused(f"there is no type {safe(name)!r}: `imi types list` shows all", code="no-type")
     if known.builtin:
         raise Refused(f"the type {safe(name)} is built in: only types made by `imi types add` can go", code="builtin")
-    users = _users(connection, name)
+    users = _worktrees_of_type(connection, name)
     if users:
         shown = ", ".join(safe(user) for user in users[:5]) + (", …" if len(users) > 5 else "")
         raise Refused(
@@ -90,7 +90,7 @@ def prefixes(kind: WorktreeType) -> dict[str, object]:
     return {"branch_prefix": kind.branch_prefix, "directory_prefix": kind.directory_prefix}
 
 
-def _users(connection: sqlite3.Connection, name: str) -> list[str]:
+def _worktrees_of_type(connection: sqlite3.Connection, name: str) -> list[str]:
     rows = connection.execute(
         "SELECT repo_name, worktree_name FROM worktrees WHERE active = 1 AND worktree_type = ? ORDER BY 1, 2", (name,)
     )

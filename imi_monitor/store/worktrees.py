@@ -62,7 +62,7 @@ _COLUMNS = (
 )
 
 
-def worktree(connection: sqlite3.Connection, repo_name: str, name: str) -> WorktreeRow | None:
+def get(connection: sqlite3.Connection, repo_name: str, name: str) -> WorktreeRow | None:
     """One row, active or not."""
     row = connection.execute(
         f"SELECT {_COLUMNS} FROM worktrees WHERE repo_name = ? AND worktree_name = ?", (repo_name, name)
@@ -70,7 +70,7 @@ def worktree(connection: sqlite3.Connection, repo_name: str, name: str) -> Workt
     return None if row is None else WorktreeRow(row)
 
 
-def worktrees(
+def list_worktrees(
     connection: sqlite3.Connection, repo_name: str | None = None, *, inactive: bool = False
 ) -> list[WorktreeRow]:
     """The rows of one repository or of all, active ones only unless asked otherwise."""
@@ -83,7 +83,7 @@ def worktrees(
     return [WorktreeRow(row) for row in connection.execute(sql + " ORDER BY repo_name, worktree_name", values)]
 
 
-def put_worktree(
+def register(
     connection: sqlite3.Connection,
     repo_name: str,
     name: str,
@@ -110,7 +110,7 @@ def put_worktree(
     )
 
 
-def close_worktree(connection: sqlite3.Connection, repo_name: str, name: str, how: str) -> None:
+def close(connection: sqlite3.Connection, repo_name: str, name: str, how: str) -> None:
     """The worktree is gone from its place: removed, closed, merged or missing. Its row and history stay."""
     connection.execute(
         "UPDATE worktrees SET active = 0, agent_id = NULL, closed_how = ?, updated_at = ?"
@@ -119,7 +119,7 @@ def close_worktree(connection: sqlite3.Connection, repo_name: str, name: str, ho
     )
 
 
-def reopen_worktree(connection: sqlite3.Connection, repo_name: str, name: str, path: str) -> None:
+def reopen(connection: sqlite3.Connection, repo_name: str, name: str, path: str) -> None:
     """A closed worktree is back in its place; nobody holds it."""
     connection.execute(
         "UPDATE worktrees SET active = 1, agent_id = NULL, closed_how = NULL, path = ?, updated_at = ?"
@@ -136,7 +136,7 @@ def rename(
 ) -> None:
     """Move the row to the new name; an inactive row that had it steps aside, for its history is still somebody's."""
     at = times.stamp()
-    aside = worktree(connection, repo_name, new)
+    aside = get(connection, repo_name, new)
     if aside is not None:
         free = _unused_name(connection, repo_name, new)
         connection.execute(
@@ -164,6 +164,6 @@ def move(connection: sqlite3.Connection, repo_name: str, name: str, path: str) -
 
 def _unused_name(connection: sqlite3.Connection, repo_name: str, name: str) -> str:
     number = 1
-    while worktree(connection, repo_name, f"{name}~{number}") is not None:
+    while get(connection, repo_name, f"{name}~{number}") is not None:
         number += 1
     return f"{name}~{number}"

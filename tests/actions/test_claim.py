@@ -139,7 +139,7 @@ def _events(repo: Repo) -> list[dict[str, object]]:
     from imi_monitor.store import db, events
 
     connection = db.connect(paths.default_database())
-    found = [{"type": event.type, "data": json.loads(event.data)} for event in events.since(connection)]
+    found = [{"type": event.type, "data": json.loads(event.data)} for event in events.list_events(connection)]
     connection.close()
     return found
 
@@ -203,7 +203,7 @@ def test_a_removal_that_died_half_way_is_settled_before_the_claim(
         context.connection.execute("UPDATE claims SET pid_started = '1'")
 
         def recover(inside: Context) -> list[str]:
-            db.transact(inside.connection, claims.hand_back, before, epoch)
+            db.transact(inside.connection, claims.restore, before, epoch)
             return ["the interrupted removal was taken back"]
 
         monkeypatch.setattr(recovery, "recover", recover)

@@ -71,7 +71,7 @@ def follow(*agents: Agent) -> list[str]:
 
 def held() -> dict[str, str | None]:
     with closing(db.connect(config.database_path(None))) as connection:
-        return {one.worktree_name: one.agent_id for one in claims.held(connection)}
+        return {one.worktree_name: one.agent_id for one in claims.list_held(connection)}
 
 
 def registry() -> sqlite3.Connection:
@@ -229,5 +229,5 @@ def test_many_monitors_make_one_claim(tree: Repo, sleeper: Sleeper) -> None:
 def test_a_renamed_worktree_keeps_its_mark(tree: Repo, sleeper: Sleeper, repo: Repo) -> None:
     follow(agent(tree, sleeper))
     with closing(registry()) as connection:
-        db.transact(connection, claims.rename, "app", "feat-x", "feat-z")
+        db.transact(connection, claims.rename_worktree, "app", "feat-x", "feat-z")
     assert follow(agent(tree, sleeper, ended=True)) == ["feat-z is free again: the session of claude-abcdef12 is over"]

@@ -148,7 +148,7 @@ from imi_monitor.store.claims import ClaimRequest
 database, path, agent = sys.argv[1:]
 connection = db.connect(database)
 for _ in range(60):
-    answer = db.transact(connection, claim_requests.take, "app", "feat-x", ClaimRequest(agent, host.process(None)))
+    answer = db.transact(connection, claim_requests.claim, "app", "feat-x", ClaimRequest(agent, host.process(None)))
     if answer.granted:
         presence.mirror(connection, path, "app", "feat-x", database)
         db.transact(connection, claim_requests.release, "app", "feat-x", agent, answer.claim.epoch)

@@ -39,13 +39,15 @@ class Line:
 
     def wait(self, agent: str, seconds: float = 60, *more: str) -> subprocess.Popen[str]:
         """Start a waiter, and come back when it stands in line."""
-        before = len(claim_queue.line(self.connection, *self.key))
+        before = len(claim_queue.list_waiters(self.connection, *self.key))
         self.waiters[agent] = process = subprocess.Popen(
             imi_argv("claim", "feat-x", "--agent", agent, "--wait", str(seconds), "--json", *more),
             cwd=self.repo.path, env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
-        self.until(lambda: len(claim_queue.line(self.connection, *self.key)) > before or process.poll() is not None)
+        self.until(
+            lambda: len(claim_queue.list_waiters(self.connection, *self.key)) > before or process.poll() is not None
+        )
         return process
 
     def holder(self) -> claims.Claim:
@@ -67,7 +69,7 @@ class Line:
             time.sleep(every)
 
     def agents(self) -> list[str]:
-        return [waiter.agent_id for waiter in claim_queue.line(self.connection, *self.key)]
+        return [waiter.agent_id for waiter in claim_queue.list_waiters(self.connection, *self.key)]
 
 
 @pytest.fixture
@@ -208,7 +210,7 @@ def test_a_worktree_removed_meanwhile_is_not_granted(line: Line) -> None:
     waiter = line.wait("codex-1")
     path = Path(line.repo.path).with_name("feat-x")
     path.rename(path.with_name("trash"))
-    db.transact(line.connection, claims.end, *line.key, epoch=1, how="worktree_removed", by="holder")
+    db.transact(line.connection, claims.close, *line.key, epoch=1, how="worktree_removed", by="holder")
     answer = json.loads(waiter.communicate(timeout=30)[0])
     assert (waiter.returncode, answer["code"]) == (1, "missing")
     assert (line.agents(), claims.state(line.holder())) == ([], "free")

@@ -127,8 +127,8 @@ def test_worktrees_without_a_directory_are_named(path: str, tmp_path: Path) -> N
         connection.execute("INSERT INTO repositories VALUES ('s', 'far', '/y', '', 'main', 't', 't', 1)")
         connection.execute("INSERT INTO places VALUES ('far', 'another-machine', '/y/.git')")
         for name, repo in (("feat-a", "app"), ("feat-b", "app"), ("feat-far", "far")):
-            worktrees.put_worktree(connection, repo, name, branch="b", kind="feat", path=str(tmp_path / "none" / name))
-        worktrees.put_worktree(connection, "app", "feat-there", branch="b", kind="feat", path=str(tmp_path / "there"))
+            worktrees.register(connection, repo, name, branch="b", kind="feat", path=str(tmp_path / "none" / name))
+        worktrees.register(connection, "app", "feat-there", branch="b", kind="feat", path=str(tmp_path / "there"))
 
     with closing(db.connect(path)) as connection:
         db.transact(connection, put)
@@ -159,7 +159,7 @@ def test_the_ballast_is_laid_again_or_missed(path: str, monkeypatch: pytest.Monk
     os.unlink(registry_file.ballast_path(path))
     assert checks(path)["ballast"]["state"] == "ok"
     os.unlink(registry_file.ballast_path(path))
-    monkeypatch.setattr(registry_file, "lay_ballast", lambda _: None)
+    monkeypatch.setattr(registry_file, "create_ballast", lambda _: None)
     assert checks(path)["ballast"]["state"] == "warn"
 
 

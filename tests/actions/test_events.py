@@ -296,7 +296,7 @@ def test_nothing_is_lost_between_reading_and_waiting(registry: str, monkeypatch:
     """Somebody commits right behind our look at the log, and nobody does after that."""
     put(registry, "a.a")
     seen: list[object] = []
-    since, late = events.since, ["b.b"]
+    since, late = events.list_events, ["b.b"]
     deadline = time.monotonic() + 5
 
     def reading(*args: object, **more: object) -> list[events.Event]:
@@ -307,6 +307,6 @@ def test_nothing_is_lost_between_reading_and_waiting(registry: str, monkeypatch:
 
     with Context(emit=lambda _, data: seen.append(data["type"])) as context:
         context.cancelled = lambda: len(seen) > 1 or time.monotonic() > deadline
-        monkeypatch.setattr(events, "since", reading)
+        monkeypatch.setattr(events, "list_events", reading)
         action.EventsAction().run(context, Request("events", {"follow": True}))
     assert seen == ["a.a", "b.b"]

@@ -128,7 +128,7 @@ def test_owners(tmp_path: Path, busy: Repo) -> None:
     here = host.process(os.getpid())
     dead = host.Process(here.host, "another-boot/x", 4, "1")
     for worktree, agent, process in (("feat-api", "claude-1", here), ("fix-bug", "codex-1", dead)):
-        db.transact(connection, claims.seize, name, worktree, claims.ClaimRequest(agent, process))
+        db.transact(connection, claims.grant, name, worktree, claims.ClaimRequest(agent, process))
     connection.close()
     rows = by_name(imi("--json", "status", cwd=busy.path).data)
     assert (rows["feat-api"]["agent_id"], rows["feat-api"]["claim_state"]) == ("claude-1", "held")
@@ -144,7 +144,7 @@ def test_an_owner_written_by_imi_itself_is_shown(tmp_path: Path, busy: Repo) -> 
     name = register(tmp_path, busy)
     connection = db.connect(database(tmp_path))
     path = str(busy.path.parent / "feat-api")
-    db.transact(connection, worktrees.put_worktree, name, "feat-api", branch="feat/api", kind="feat", path=path)
+    db.transact(connection, worktrees.register, name, "feat-api", branch="feat/api", kind="feat", path=path)
     connection.execute("UPDATE worktrees SET agent_id = 'claude-9'")
     connection.close()
     row = by_name(imi("--json", "list", cwd=busy.path).data)["feat-api"]
@@ -193,7 +193,7 @@ def test_a_row_without_a_worktree_is_missing(tmp_path: Path, repo: Repo) -> None
     name = register(tmp_path, repo)
     connection = db.connect(database(tmp_path))
     db.transact(
-        connection, worktrees.put_worktree, name, "feat-x", branch="feat/x", kind="feat", path=str(tmp_path / "feat-x")
+        connection, worktrees.register, name, "feat-x", branch="feat/x", kind="feat", path=str(tmp_path / "feat-x")
     )
     connection.close()
     for verb in ("list", "status"):
@@ -280,7 +280,7 @@ def test_looking_changes_nothing(busy: Repo, tmp_path: Path) -> None:
         imi(verb, cwd=busy.path)
     connection = db.connect(database(tmp_path))
     assert index.stat().st_mtime_ns == before
-    assert events.last_seq(connection) == 0 and repositories.repositories(connection) == []
+    assert events.last_seq(connection) == 0 and repositories.list_repositories(connection) == []
     connection.close()
 
 

@@ -37,7 +37,7 @@ def left_behind(context: Context, kind: str, data: dict[str, object], *, dead: b
 
 
 def kinds(context: Context) -> list[str]:
-    return [op.kind for op in operations.unfinished(context.connection)]
+    return [op.kind for op in operations.list_unfinished(context.connection)]
 
 
 def test_of_a_living_process(repo: Repo) -> None:
@@ -104,10 +104,10 @@ def test_one_after_the_other(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_adopted_by_exactly_one(repo: Repo) -> None:
     with Context(str(repo.path)) as context:
         left_behind(context, "remove", {})
-        (operation,) = operations.unfinished(context.connection)
+        (operation,) = operations.list_unfinished(context.connection)
         assert db.transact(context.connection, operations.adopt, operation)
         assert not db.transact(context.connection, operations.adopt, operation)
-        (mine,) = operations.unfinished(context.connection)
+        (mine,) = operations.list_unfinished(context.connection)
         assert not mine.abandoned
 
 
@@ -120,17 +120,17 @@ def test_another_recovery_was_faster(repo: Repo, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(removing, "recover", recover)
     with Context(str(repo.path)) as context:
         left_behind(context, "remove", {})
-        stale = operations.unfinished(context.connection)
+        stale = operations.list_unfinished(context.connection)
         assert db.transact(context.connection, operations.adopt, stale[0])
-        monkeypatch.setattr(operations, "unfinished", lambda _: stale)  # read before the other adopted it
+        monkeypatch.setattr(operations, "list_unfinished", lambda _: stale)  # read before the other adopted it
         assert recovery.recover(context) == []
 
 
 def test_given_up_counts_as_abandoned(repo: Repo) -> None:
     with Context(str(repo.path)) as context:
         identity = left_behind(context, "remove", {}, dead=False)
-        db.transact(context.connection, operations.give_up, identity)
-        (operation,) = operations.unfinished(context.connection)
+        db.transact(context.connection, operations.abandon, identity)
+        (operation,) = operations.list_unfinished(context.connection)
         assert operation.abandoned
 
 

@@ -53,10 +53,10 @@ def settled(repo: Repo, tree: Repo, before: dict[str, Any]) -> str:
     with Context(str(repo.path)) as context:
         recovery.recover(context)
         took = time.perf_counter() - started
-        left = operations.unfinished(context.connection)
+        left = operations.list_unfinished(context.connection)
         assert left == [], [(op.kind, op.data) for op in left]
-        kept = trash.kept(context.connection, "app")
-        row = worktrees.worktree(context.connection, "app", "feat-x")
+        kept = trash.list_kept(context.connection, "app")
+        row = worktrees.get(context.connection, "app", "feat-x")
         claim = claims.current(context.connection, "app", "feat-x")
         assert claim.agent_id is None, claim.agent_id
         again = recovery.recover(context)
@@ -182,8 +182,8 @@ def purge_settled(repo: Repo) -> bool:
     while True:
         with Context(str(repo.path)) as context:
             recovery.recover(context)
-            left = operations.unfinished(context.connection)
-            kept = trash.kept(context.connection, "app")
+            left = operations.list_unfinished(context.connection)
+            kept = trash.list_kept(context.connection, "app")
         if not left:
             break
         assert time.monotonic() < deadline, [(op.kind, op.pid) for op in left]

@@ -51,8 +51,8 @@ def refused_and_unharmed(repo: Repo, tree: Repo, code: str, **values: Any) -> No
     assert refused.value.code == code
     assert tree.path.is_dir()
     with Context(str(repo.path)) as context:
-        assert operations.unfinished(context.connection) == []
-        assert trash.kept(context.connection) == []
+        assert operations.list_unfinished(context.connection) == []
+        assert trash.list_kept(context.connection) == []
     assert "locked" not in repo.git("worktree", "list", "--porcelain")
 
 
@@ -104,7 +104,7 @@ def grant(agent: str, **options: Any) -> int | None:
     connection = db.connect(database_path(None))
     try:
         wish = claims.ClaimRequest(agent, host.process(None))
-        return db.transact(connection, claims.seize, "app", "feat-x", wish, **options)
+        return db.transact(connection, claims.grant, "app", "feat-x", wish, **options)
     finally:
         connection.close()
 

@@ -372,7 +372,7 @@ def test_its_own_claim_is_no_reason(repo: Repo) -> None:
 def claimed(repo: Repo, name: str, agent: str) -> None:
     connection = db.connect(database_path(None))
     wish = claims.ClaimRequest(agent, host.process(None))
-    assert db.transact(connection, claims.seize, "app", name, wish) is not None
+    assert db.transact(connection, claims.grant, "app", name, wish) is not None
     connection.close()
 
 

@@ -98,7 +98,7 @@ def test_a_crash_in_the_middle_is_settled_by_the_next_command(repo: Repo, moved:
         os.rename(path, new)  # git died before it had changed its pointer
     ran = imi("list", "--json", cwd=repo.path)
     assert ran.code == 0, ran
-    assert operations.unfinished(connection) == []
+    assert operations.list_unfinished(connection) == []
     connection.close()
     where = new if moved else path
     assert git("status", "--porcelain", cwd=where) == ""

@@ -52,7 +52,7 @@ def registry(tmp_path: Path) -> sqlite3.Connection:
 
 def kinds(tmp_path: Path) -> list[tuple[str, str | None]]:
     connection = registry(tmp_path)
-    found = [(event.type, event.worktree_name) for event in events.since(connection)]
+    found = [(event.type, event.worktree_name) for event in events.list_events(connection)]
     connection.close()
     return found
 
@@ -92,7 +92,7 @@ def test_by_number_with_plain_git(forge: Forge, tmp_path: Path) -> None:
     assert made.git("rev-parse", "--abbrev-ref", "@{u}") == "origin/feat-add-auth"
     assert made.git("status", "--porcelain") == ""
     connection = registry(tmp_path)
-    row = worktrees.worktree(connection, "app", "review-123")
+    row = worktrees.get(connection, "app", "review-123")
     assert row is not None
     assert (row.type, row.pr_number, row.branch, row.path) == ("review", 123, "feat-add-auth", str(made.path))
     connection.close()
@@ -196,7 +196,7 @@ def test_gh_tells_title_and_author(forge: Forge, gh: FakeGh, tmp_path: Path) -> 
     assert first == "pull request 123: feat: \\x1b[31mAdd\\x07 \\u202eauth (alice, into main, merged)"
     assert gh.words[3] == "github.com/acme/app"
     connection = registry(tmp_path)
-    row, event = worktrees.worktree(connection, "app", "review-123"), events.since(connection)[-1]
+    row, event = worktrees.get(connection, "app", "review-123"), events.list_events(connection)[-1]
     assert row is not None and (row.base_branch, row.pr_number) == ("main", 123)
     assert '"author": "alice"' in event.data and '"pr_number": 123' in event.data and "\x1b" not in event.data
     connection.close()
@@ -354,7 +354,7 @@ def test_not_under_the_hands_of_another_agent(forge: Forge, tmp_path: Path) -> N
     review(forge)
     connection = registry(tmp_path)
     wish = claims.ClaimRequest("claude-1", host.process(os.getpid()))
-    db.transact(connection, claims.seize, "app", "review-123", wish)
+    db.transact(connection, claims.grant, "app", "review-123", wish)
     connection.close()
     assert review(forge)["updated"] == 0  # looking is fine
     forge.more(123, "feat-add-auth")
@@ -400,7 +400,7 @@ def test_worktrees_of_imi_are_found(forge: Forge, tmp_path: Path, name: str) -> 
     assert (data["worktree_name"], data["created"], data["updated"]) == (name, False, 1)
     assert git("rev-parse", "HEAD", cwd=tmp_path / name) == forge.at("feat-add-auth")
     connection = registry(tmp_path)
-    row = worktrees.worktree(connection, "app", name)
+    row = worktrees.get(connection, "app", name)
     assert row is not None and (row.pr_number, row.type) == (123, "review")
     connection.close()
 
@@ -411,9 +411,9 @@ def test_a_row_of_imi_keeps_its_type(forge: Forge, tmp_path: Path) -> None:
     with Context(str(forge.app.path)) as context:
         name = context.register(context.repository())
     connection = registry(tmp_path)
-    db.transact(connection, worktrees.put_worktree, name, "pr-123", branch="refs/heads/auth", kind="pr", path=path)
+    db.transact(connection, worktrees.register, name, "pr-123", branch="refs/heads/auth", kind="pr", path=path)
     assert review(forge)["updated"] == 1
-    row = worktrees.worktree(connection, name, "pr-123")
+    row = worktrees.get(connection, name, "pr-123")
     assert row is not None and (row.type, row.pr_number, row.branch) == ("pr", 123, "auth")
     connection.close()
 
@@ -685,7 +685,7 @@ def test_passwords_in_addresses_are_not_shown(forge: Forge, gh: FakeGh, tmp_path
         assert "hunter2" not in ran.out + ran.err
     assert "hunter2" in config(forge.app, "pr/124")["remote"]  # where git itself needs and keeps it
     connection = registry(tmp_path)
-    assert not [event for event in events.since(connection) if "hunter2" in event.data]
+    assert not [event for event in events.list_events(connection) if "hunter2" in event.data]
     connection.close()
 
 
@@ -710,7 +710,7 @@ def test_under_whatever_name_the_registry_knows_it(forge: Forge, tmp_path: Path)
     with Context(str(forge.app.path)) as context:
         name = context.register(context.repository())
         about = {"branch": "auth", "kind": "review", "path": path, "pr_number": 123}
-        db.transact(context.connection, worktrees.put_worktree, name, "auth", **about)
+        db.transact(context.connection, worktrees.register, name, "auth", **about)
     assert review(forge)["worktree_path"] == path
 
 

@@ -71,7 +71,7 @@ def keep(connection: sqlite3.Connection, repo: Repo, state: str, since: float, *
     now = times.now()
     seen = session_record.now_of(one, host.hostname(), host.boot(), now)
     made = session_record.record(seen, cwd, acts, now, lambda path, root: 7)
-    db.transact(connection, session_writer.keep, [made])
+    db.transact(connection, session_writer.record, [made])
 
 
 def a_day(connection: sqlite3.Connection, repo: Repo) -> None:
@@ -141,7 +141,7 @@ def test_one_session_is_told_from_its_beginning(registry: sqlite3.Connection, re
 def test_a_peek_gets_what_is_new_only(registry: sqlite3.Connection, repo: Repo) -> None:
     call = ToolCall("Bash", "make", "c1")
     keep(registry, repo, RUNNING, 1, act("prompt", 1, "go"), act("tool_started", 2, "make", call))
-    one = sessions.found(registry, sessions.Filter())[0]
+    one = sessions.find(registry, sessions.SessionFilter())[0]
     first = session_timeline.timeline(registry, one.seq)
     assert [(line.word, line.outcome) for line in first] == [("prompt", None), ("tool", "running")]
     assert (first[1].seconds or 0) > 3000, "it runs since then"

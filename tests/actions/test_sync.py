@@ -26,7 +26,7 @@ def world(cluster: Repo) -> World:
 
 def _events(world: World) -> list[events.Event]:
     with Context(str(world.trunk.path)) as context:
-        return events.since(context.connection, kinds=("worktree.synced",))
+        return events.list_events(context.connection, kinds=("worktree.synced",))
 
 
 def test_every_worktree_gets_relative_links(world: World, tmp_path: Path) -> None:
@@ -295,5 +295,5 @@ def test_events_and_registration_are_one_transaction(world: World, monkeypatch: 
         patch.setattr(events, "record", failing)
         world.sync()
     with Context(str(world.trunk.path)) as context:
-        assert events.since(context.connection) == []
+        assert events.list_events(context.connection) == []
         assert context.repo_name(layout.repository_at(str(world.trunk.path / ".git"))) is None

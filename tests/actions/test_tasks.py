@@ -48,7 +48,7 @@ def turn(connection: sqlite3.Connection, repo: Repo, name: str, session: str, en
                     None, None, truth, SessionFacts(ended_at=None if state == RUNNING else times.stamp(now)))  # fmt: skip
         seen = session_record.now_of(one, host.hostname(), host.boot(), now)
         made = session_record.record(seen, None, [act], now, lambda path, root: None)
-        db.transact(connection, session_writer.keep, [made])
+        db.transact(connection, session_writer.record, [made])
 
 
 def tasks(repo: Repo, *words: str) -> list[dict[str, Any]]:
@@ -171,7 +171,7 @@ def test_a_removal_that_is_refused_leaves_one_task(registry: sqlite3.Connection,
     before = claims.current(registry, "app", "feat-x")
     epoch = db.transact(registry, claims.reserve, "app", "feat-x", expect_epoch=before.epoch, by="remove:1")
     assert [(one["outcome"], one["ended"]) for one in tasks(repo)] == [("unknown", "reserved")]
-    db.transact(registry, claims.hand_back, before, epoch)
+    db.transact(registry, claims.restore, before, epoch)
     (one,) = tasks(repo)
     assert (one["outcome"], one["ended"], one["started_at"]) == ("open", None, before.claimed_at)
     release(repo, "feat-x", "claude-1", "--outcome", "completed")

@@ -134,7 +134,7 @@ class TestGrace:
             machine.runs(0.5)
             with Context(str(repo.path)) as context:
                 recovery.recover(context)
-                (entry,) = trash.kept(context.connection)
+                (entry,) = trash.list_kept(context.connection)
         assert grace.proven(entry) == pytest.approx(20 * DAY)
 
     def test_noted_at_most_once_an_hour(self, repo: Repo, machine: Machine) -> None:
@@ -350,7 +350,7 @@ def test_a_dead_sweeper_is_followed_by_another(repo: Repo, monkeypatch: pytest.M
 def _unfinished() -> list[operations.Operation]:
     connection = db.connect(database_path(None))
     try:
-        return operations.unfinished(connection)
+        return operations.list_unfinished(connection)
     finally:
         connection.close()
 

@@ -19,7 +19,7 @@ from tests.helpers import Repo, imi, tree_hash
 
 def kinds(repo: Repo) -> list[tuple[str, str | None]]:
     with Context(str(repo.path)) as context:
-        return [(event.type, event.repo_name) for event in events.since(context.connection)]
+        return [(event.type, event.repo_name) for event in events.list_events(context.connection)]
 
 
 def trusted(repo: Repo) -> bool:

@@ -36,21 +36,21 @@ def test_the_row_the_event_and_the_claim_history_come_back(repo: Repo, tree: Rep
         repository = layout.repository_at(str(repo.path / ".git"))
         name = context.register(repository)
         db.transact(
-            context.connection, worktrees.put_worktree, name, "feat-x",
+            context.connection, worktrees.register, name, "feat-x",
             branch="feat/x", kind="feat", path=str(tree.path), base_branch="main", pr_number=7,
         )  # fmt: skip
     assert imi("claim", "feat-x", "--agent", "claude-1", cwd=repo.path).code == 0
     remove(repo, "feat-x", agent="claude-1")
     connection = db.connect(database_path(None))
-    row = worktrees.worktree(connection, "app", "feat-x")
+    row = worktrees.get(connection, "app", "feat-x")
     assert row is not None and (row.active, row.agent_id, row.closed_how) == (False, None, "removed")
     undo(repo)
-    row = worktrees.worktree(connection, "app", "feat-x")
+    row = worktrees.get(connection, "app", "feat-x")
     assert row is not None and (row.active, row.agent_id, row.closed_how) == (True, None, None)
     assert (row.pr_number, row.base_branch, row.type) == (7, "main", "feat")
     ended = connection.execute("SELECT agent_id, taken_by FROM claim_history ORDER BY epoch").fetchall()
     assert ended[0] == ("claude-1", "imi:remove")
-    kinds = [event.type for event in events.since(connection)]
+    kinds = [event.type for event in events.list_events(connection)]
     assert [kind for kind in kinds if kind in ("worktree.removed", "worktree.restored")] == [
         "worktree.removed",
         "worktree.restored",
@@ -192,7 +192,7 @@ def test_a_record_that_another_worktree_has_by_now_is_left_alone(repo: Repo, tre
         undo(repo)
     assert Path(str(outcome.data["trash_path"]), "README.md").exists()
     with Context(str(repo.path)) as context:
-        (entry,) = trash.kept(context.connection)
+        (entry,) = trash.list_kept(context.connection)
         with pytest.raises(Refused, match="to another worktree meanwhile"):  # and neither does a recovery
             parcel.take_away(parcel.Parcel.of(entry.data), context.git(layout.repository_at(f"{repo.path}/.git")))
     act("trash purge", cwd=repo.path, which=["feat-x"], yes=True, wait=True)
@@ -308,5 +308,5 @@ def test_the_registry_keeps_what_happened(repo: Repo, tree: Repo) -> None:
     connection = db.connect(database_path(None))
     kept = connection.execute("SELECT id, restored_at FROM trash").fetchall()
     assert len(kept) == 1 and kept[0][1] is not None
-    assert trash.kept(connection) == []
+    assert trash.list_kept(connection) == []
     connection.close()

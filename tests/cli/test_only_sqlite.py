@@ -2,7 +2,7 @@
 
 Closing any handle on the database drops every lock this process has on it. So nobody here may `open` it, not even to
 copy it; Python tells each such call to an audit hook, and SQLite's own calls never come by there. One is let through: the
-log opened to read, by its number alone, which is how `db.settle` has it put on disk. There are no locks on the log.
+log opened to read, by its number alone, which is how `db.sync_to_disk` has it put on disk. There are no locks on the log.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def test_the_hook_sees_what_it_should(tmp_path: Path) -> None:
 def test_a_child_inherits_no_handle_on_the_registry(tmp_path: Path) -> None:
     """posix_spawn and subprocess: the registry is closed on exec."""
     program = (
-        "from imi_monitor.store import db; import subprocess; c = db.connect('iMi.db'); db.lay_ballast_again('iMi.db'); "
+        "from imi_monitor.store import db; import subprocess; c = db.connect('iMi.db'); db.restore_ballast('iMi.db'); "
         "out = subprocess.run(['ls', '-l', '/proc/self/fd'], capture_output=True, close_fds=False, text=True).stdout; "
         "found.extend(line for line in out.splitlines() if 'iMi.db' in line); c.close()"
     )

@@ -15,7 +15,7 @@ from imi_monitor.sources import registry_source as module
 from imi_monitor.sources.registry_source import RegistrySource
 from imi_monitor.sources.source import RegistryReading
 from imi_monitor.store import async_registry, db, events
-from imi_monitor.store.async_registry import Registry
+from imi_monitor.store.async_registry import AsyncRegistry
 from tests.sources.test_changes_source import until
 
 
@@ -35,7 +35,7 @@ class Board:
 class Counted:
     """A registry that counts how often it is asked."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: AsyncRegistry) -> None:
         self._registry = registry
         self.asked = 0
 
@@ -59,7 +59,7 @@ def path(tmp_path: Path) -> str:
 
 def followed(path: str, work: Callable[[Counted, Board, RegistrySource], object]) -> None:
     async def main() -> None:
-        async with async_registry.open(path) as opened:
+        async with async_registry.open_registry(path) as opened:
             registry, board = Counted(opened), Board()
             source = RegistrySource(registry, path, lambda: board.events.append("news"))  # type: ignore[arg-type]
             running = asyncio.ensure_future(source.run(board))  # type: ignore[arg-type]

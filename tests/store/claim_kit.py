@@ -22,11 +22,11 @@ def registry(path: Path, names: list[str]) -> sqlite3.Connection:
     connection = db.connect(str(path))
 
     def fill(inner: sqlite3.Connection) -> None:
-        repositories.register_repository(
+        repositories.register(
             inner, REPO, common_dir=f"{path}.git", path=str(path.parent), remote_url="", default_branch="main"
         )
         for name in names:
-            worktrees.put_worktree(inner, REPO, name, branch=name, kind="feat", path=str(path.parent / name))
+            worktrees.register(inner, REPO, name, branch=name, kind="feat", path=str(path.parent / name))
 
     db.transact(connection, fill)
     return connection
@@ -36,8 +36,8 @@ def wish(agent: str, pid: int | None = None, **rights: object) -> ClaimRequest:
     return ClaimRequest(agent, host.process(pid), **rights)  # type: ignore[arg-type]
 
 
-def take(connection: sqlite3.Connection, name: str, asked: ClaimRequest) -> claim_requests.Answer:
-    return db.transact(connection, claim_requests.take, REPO, name, asked)
+def take(connection: sqlite3.Connection, name: str, asked: ClaimRequest) -> claim_requests.ClaimAnswer:
+    return db.transact(connection, claim_requests.claim, REPO, name, asked)
 
 
 def worker(mode: str, *args: str | Path, stdin: int | None = subprocess.DEVNULL) -> subprocess.Popen[str]:

@@ -41,7 +41,7 @@ def contend(database: str, witness: str, start: str, name: str, worktrees: str, 
         worktree = f"feat-{dice.randrange(int(worktrees))}"
         begun = time.perf_counter()
         refused = claim_requests.refusal(connection, REPO, worktree, wish) if dice.random() < 0.9 else None
-        answer = refused or claim_requests.in_haste(connection, wish, claim_requests.take, REPO, worktree, wish)
+        answer = refused or claim_requests.commit_claim(connection, wish, claim_requests.claim, REPO, worktree, wish)
         if not answer.granted:
             continue
         waits.append(time.perf_counter() - begun)
@@ -53,7 +53,7 @@ def contend(database: str, witness: str, start: str, name: str, worktrees: str, 
         else:
             time.sleep(dice.random() * 0.0005)
             os.unlink(path)
-        db.transact_lightly(connection, claim_requests.release, REPO, worktree, name, answer.claim.epoch)
+        db.transact_unsynced(connection, claim_requests.release, REPO, worktree, name, answer.claim.epoch)
     say(doubled=doubled, waits=waits)
     connection.close()
 
@@ -65,7 +65,7 @@ def reclaim(database: str, start: str, name: str, worktrees: str) -> None:
     wait_for(start)
     won = []
     for number in range(int(worktrees)):
-        if db.transact(connection, claim_requests.take, REPO, f"feat-{number}", wish).granted:
+        if db.transact(connection, claim_requests.claim, REPO, f"feat-{number}", wish).granted:
             won.append(number)
     say(won=won)
     connection.close()
@@ -78,13 +78,13 @@ def hold(database: str, name: str) -> None:
     epoch = 0
     for line in sys.stdin:
         if line.strip() == "claim":
-            epoch = db.transact(connection, claim_requests.take, REPO, "feat-0", wish).claim.epoch
+            epoch = db.transact(connection, claim_requests.claim, REPO, "feat-0", wish).claim.epoch
             say(epoch=epoch)
             continue
         beaten, _ = db.transact(connection, claim_requests.heartbeat, REPO, "feat-0", name, epoch)
         released, _ = db.transact(connection, claim_requests.release, REPO, "feat-0", name, epoch)
         try:
-            db.transact(connection, claims.end, REPO, "feat-0", epoch=epoch, how="worktree_removed", by=name)
+            db.transact(connection, claims.close, REPO, "feat-0", epoch=epoch, how="worktree_removed", by=name)
             removed = True
         except Exception as error:  # noqa: BLE001  the test looks at what it says
             removed = not str(error)

@@ -276,7 +276,7 @@ def first_opens(path: str, processes: int) -> dict[str, Any]:
 def full_disk(path: str, mutant: str = "") -> dict[str, Any]:
     """Commands on a file system of 2 MB until it is full, and after that. Runs in a mount namespace of its own."""
     if mutant == "no-ballast":
-        registry_file.lay_ballast = lambda _: None
+        registry_file.create_ballast = lambda _: None
     connection = db.connect(path)
     acked = {f"before:{number}": db.transact(connection, grant, "feat-0", f"before:{number}") for number in range(20)}
     filler = _fill(os.path.dirname(path))
@@ -301,7 +301,7 @@ def full_disk(path: str, mutant: str = "") -> dict[str, Any]:
     os.unlink(filler)
     connection = db.connect(path)
     after = more("after", connection, 3)
-    db.lay_ballast_again(path)
+    db.restore_ballast(path)
     laid = os.path.exists(registry_file.ballast_path(path))
     kept = dict(connection.execute("SELECT agent_id, epoch FROM events"))
     connection.close()

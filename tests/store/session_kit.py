@@ -57,7 +57,7 @@ def record(one: Agent, *acts: AgentEvent, now: float = 3600, root: str = "/w/fea
 
 
 def keep(connection: sqlite3.Connection, one: Agent, *acts: AgentEvent, now: float = 3600) -> None:
-    db.transact(connection, session_writer.keep, [record(one, *acts, now=now)])
+    db.transact(connection, session_writer.record, [record(one, *acts, now=now)])
 
 
 def row(connection: sqlite3.Connection, ident: str = "claude:s1") -> dict[str, Any]:

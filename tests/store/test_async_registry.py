@@ -71,9 +71,9 @@ def test_the_parts_of_aiosqlite_that_we_lean_on_are_there() -> None:
 
 def test_writes_and_reads_with_arguments_and_results(path: str) -> None:
     async def body() -> None:
-        async with async_registry.open(path) as registry:
+        async with async_registry.open_registry(path) as registry:
             identity = await registry.write(events.record, "one", "app", agent_id="claude-1", data={"n": 1})
-            found = await registry.read(events.since, 0, kinds=("one",))
+            found = await registry.read(events.list_events, 0, kinds=("one",))
             assert [event.id for event in found] == [identity]
             assert found[0].agent_id == "claude-1"
 
@@ -93,7 +93,7 @@ def test_a_transaction_is_one_hop(path: str, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(aiosqlite.Connection, "_execute", counting)
 
     async def body() -> None:
-        async with async_registry.open(path) as registry:
+        async with async_registry.open_registry(path) as registry:
             await registry.write(slow, 0)
             await registry.read(counted)
 
@@ -103,7 +103,7 @@ def test_a_transaction_is_one_hop(path: str, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_many_tasks_share_it(path: str) -> None:
     async def body() -> None:
-        async with async_registry.open(path) as registry:
+        async with async_registry.open_registry(path) as registry:
             before = threading.active_count()
             await asyncio.gather(*(registry.write(events.record, f"e{n}") for n in range(50)), registry.read(counted))
             assert threading.active_count() == before
@@ -115,7 +115,7 @@ def test_many_tasks_share_it(path: str) -> None:
 
 def test_the_loop_is_free_meanwhile(path: str) -> None:
     async def body() -> int:
-        async with async_registry.open(path) as registry:
+        async with async_registry.open_registry(path) as registry:
             writing = asyncio.create_task(registry.write(slow, 0.1))
             ticks = 0
             while not writing.done():
@@ -128,7 +128,7 @@ def test_the_loop_is_free_meanwhile(path: str) -> None:
 
 def test_an_error_comes_back_as_itself_and_takes_everything_back(path: str) -> None:
     async def body() -> None:
-        async with async_registry.open(path) as registry:
+        async with async_registry.open_registry(path) as registry:
             with pytest.raises(KeyError, match="on purpose"):
                 await registry.write(failing)
             with pytest.raises(RegistryError, match="no such table"):
@@ -143,7 +143,7 @@ def test_what_cannot_be_opened_says_why_and_leaves_no_thread(tmp_path: Path) -> 
     (tmp_path / "text.db").write_text("no database at all, however long one looks at it\n" * 100)
 
     async def body(name: str, create: bool) -> None:
-        async with async_registry.open(str(tmp_path / name), create=create):
+        async with async_registry.open_registry(str(tmp_path / name), create=create):
             raise AssertionError("opened")
 
     for name, create, said in (("text.db", True, "no SQLite database"), ("none.db", False, "there is no registry")):
@@ -154,7 +154,7 @@ def test_what_cannot_be_opened_says_why_and_leaves_no_thread(tmp_path: Path) -> 
 
 def test_a_closed_registry_says_so(path: str) -> None:
     async def body() -> None:
-        async with async_registry.open(path) as registry:
+        async with async_registry.open_registry(path) as registry:
             pass
         for ask in (registry.write, registry.read):
             with pytest.raises(RegistryError, match="was closed"):
@@ -170,7 +170,7 @@ def test_a_cancelled_writer_leaves_no_transaction_open(path: str) -> None:
     """The one who asked goes away in the middle: the transaction ends, and the next one is not kept waiting."""
 
     async def body() -> None:
-        async with async_registry.open(path) as registry:
+        async with async_registry.open_registry(path) as registry:
             task = asyncio.create_task(registry.write(slow))
             await asyncio.sleep(0.02)
             task.cancel()
@@ -186,7 +186,7 @@ def test_a_cancelled_writer_leaves_no_transaction_open(path: str) -> None:
 
 def test_a_writer_cancelled_before_its_turn_does_nothing(path: str) -> None:
     async def body() -> None:
-        async with async_registry.open(path) as registry:
+        async with async_registry.open_registry(path) as registry:
             first = asyncio.create_task(registry.write(slow))
             second = asyncio.create_task(registry.write(events.record, "unwanted"))
             await asyncio.sleep(0.02)
@@ -211,7 +211,7 @@ def test_cancelled_while_it_opens_and_while_it_closes(path: str, monkeypatch: py
 
     async def body(after: float) -> None:
         async def use() -> None:
-            async with async_registry.open(path) as registry:
+            async with async_registry.open_registry(path) as registry:
                 writing = asyncio.ensure_future(registry.write(slow))
                 await asyncio.sleep(0.01)
                 writing.cancel()
@@ -234,7 +234,7 @@ def test_cancelled_while_it_opens_and_while_it_closes(path: str, monkeypatch: py
 def test_the_loop_is_free_while_it_closes_even_when_cancelled(path: str) -> None:
     async def body() -> float:
         async def use() -> None:
-            async with async_registry.open(path) as registry:
+            async with async_registry.open_registry(path) as registry:
                 asyncio.ensure_future(registry.write(slow, 0.4)).add_done_callback(lambda done: done.cancelled())
                 await asyncio.sleep(0.01)
 
@@ -255,18 +255,18 @@ def test_the_loop_is_free_while_it_closes_even_when_cancelled(path: str) -> None
 
 
 async def _leaves(path: str, _: float) -> None:
-    async with async_registry.open(path) as registry:
+    async with async_registry.open_registry(path) as registry:
         await registry.write(slow, 0.001)
 
 
 async def _raises(path: str, _: float) -> None:
-    async with async_registry.open(path) as registry:
+    async with async_registry.open_registry(path) as registry:
         await registry.write(slow, 0.001)
         raise KeyError("in the block")
 
 
 async def _fails_inside(path: str, _: float) -> None:
-    async with async_registry.open(path) as registry:
+    async with async_registry.open_registry(path) as registry:
         await registry.write(failing)
 
 
@@ -278,7 +278,7 @@ async def _is_cancelled(path: str, after: float) -> None:
 
 
 async def _leaves_slowly(path: str) -> None:
-    async with async_registry.open(path) as registry:
+    async with async_registry.open_registry(path) as registry:
         await asyncio.gather(*(registry.write(slow, 0.003) for _ in range(3)))
 
 

@@ -45,8 +45,8 @@ def _free(connection: sqlite3.Connection, agent: str, epoch: int) -> None:
     assert db.transact(connection, claim_requests.release, REPO, "feat-x", agent, epoch)[0]
 
 
-def _take_as(connection: sqlite3.Connection, agent: str, seq: int | None) -> claim_requests.Answer:
-    return db.transact(connection, claim_requests.take, REPO, "feat-x", wish(agent), seq=seq)
+def _take_as(connection: sqlite3.Connection, agent: str, seq: int | None) -> claim_requests.ClaimAnswer:
+    return db.transact(connection, claim_requests.claim, REPO, "feat-x", wish(agent), seq=seq)
 
 
 def test_first_come_first_served(connection: sqlite3.Connection, sleepers: list[subprocess.Popen[bytes]]) -> None:
@@ -58,7 +58,7 @@ def test_first_come_first_served(connection: sqlite3.Connection, sleepers: list[
     assert _take_as(connection, "w1", seqs[1]).how == "queued", "the second in line is not the first"
     granted = _take_as(connection, "w0", seqs[0])
     assert granted.how == "claimed"
-    assert [waiter.agent_id for waiter in claim_queue.line(connection)] == ["w1", "w2"]
+    assert [waiter.agent_id for waiter in claim_queue.list_waiters(connection)] == ["w1", "w2"]
 
 
 def test_nobody_waits_behind_the_dead(connection: sqlite3.Connection, sleepers: list[subprocess.Popen[bytes]]) -> None:
@@ -69,7 +69,7 @@ def test_nobody_waits_behind_the_dead(connection: sqlite3.Connection, sleepers: 
         process.wait()
     _free(connection, "holder", 1)
     assert _take_as(connection, "w2", seqs[2]).how == "claimed"
-    assert claim_queue.line(connection) == [], "the dead are struck out by whoever writes"
+    assert claim_queue.list_waiters(connection) == [], "the dead are struck out by whoever writes"
 
 
 def test_a_zombie_in_line_is_dead(connection: sqlite3.Connection) -> None:
@@ -104,7 +104,7 @@ def test_a_suspended_waiter_is_skipped_and_keeps_its_place(
 def test_a_waiter_whose_time_is_over_does_not_count(connection: sqlite3.Connection) -> None:
     _join(connection, "w0", os.getpid(), seconds=-1.0)
     assert take(connection, "feat-x", wish("a")).how == "claimed"
-    assert claim_queue.line(connection) == []
+    assert claim_queue.list_waiters(connection) == []
 
 
 def test_waiters_from_before_a_restart_do_not_count(connection: sqlite3.Connection) -> None:
@@ -130,7 +130,7 @@ def test_the_owner_renews_past_the_line_and_force_passes_it(connection: sqlite3.
     _free(connection, "holder", 1)
     forced = take(connection, "feat-x", wish("boss", force=True, reason="now"))
     assert forced.how == "forced"
-    assert [waiter.agent_id for waiter in claim_queue.line(connection)] == ["w0"], "those in line go on waiting"
+    assert [waiter.agent_id for waiter in claim_queue.list_waiters(connection)] == ["w0"], "those in line go on waiting"
 
 
 def test_a_dead_holder_does_not_let_anybody_barge(connection: sqlite3.Connection) -> None:
@@ -148,13 +148,13 @@ def test_what_a_waiter_sees_without_writing(
     seqs = [_join(connection, f"w{number}", process.pid) for number, process in enumerate(sleepers)]
 
     def look(number: int) -> tuple[bool, bool]:
-        seen = claim_requests.look(connection, REPO, "feat-x", wish(f"w{number}"), seqs[number])
+        seen = claim_requests.preview(connection, REPO, "feat-x", wish(f"w{number}"), seqs[number])
         return seen.ours, seen.free
 
     assert look(0) == (False, False)
     _free(connection, "holder", 1)
     assert [look(number) for number in range(3)] == [(True, True), (False, True), (False, True)]
-    assert [claim_queue.place(connection, REPO, "feat-x", seq) for seq in seqs] == [1, 2, 3]
+    assert [claim_queue.position(connection, REPO, "feat-x", seq) for seq in seqs] == [1, 2, 3]
     db.transact(connection, claim_queue.leave, seqs[1])
     assert _take_as(connection, "w0", seqs[0]).granted
     assert look(1) == (True, False), "struck out by mistake: it must ask, and stands in line anew"

@@ -34,11 +34,11 @@ def _release(connection: sqlite3.Connection, agent: str, epoch: int, **more: obj
 
 
 def _log(connection: sqlite3.Connection) -> list[tuple[str, str | None, dict[str, object]]]:
-    return [(event.type, event.agent_id, json.loads(event.data)) for event in events.since(connection)]
+    return [(event.type, event.agent_id, json.loads(event.data)) for event in events.list_events(connection)]
 
 
 def _projection(connection: sqlite3.Connection) -> worktrees.WorktreeRow:
-    row = worktrees.worktree(connection, REPO, "feat-x")
+    row = worktrees.get(connection, REPO, "feat-x")
     assert row is not None
     return row
 
@@ -50,26 +50,26 @@ def test_a_claim_and_its_release_are_seen_by_old_and_new_readers(connection: sql
     assert (row.agent_id, row.released_at) == ("claude-1", None)
     assert row.claimed_at == answer.claim.claimed_at
     assert _log(connection) == [("worktree.claimed", "claude-1", {"epoch": 1, "task": "T-1"})]  # S2.11
-    assert [agent.name for agent in agents.known(connection)] == ["claude-1"]
+    assert [agent.name for agent in agents.list_agents(connection)] == ["claude-1"]
     assert _release(connection, "claude-1", 1)
     row = _projection(connection)
     assert row.agent_id is None
     assert row.released_at is not None
     assert _log(connection)[1:] == [("worktree.released", "claude-1", {"epoch": 1, "how": "released", "task": "T-1"})]
     assert claims.state(_current(connection)) == "free"
-    assert agents.known(connection)[0].status == "idle"
+    assert agents.list_agents(connection)[0].status == "idle"
 
 
 def test_claim_and_event_are_one_transaction(connection: sqlite3.Connection) -> None:  # S2.6
     def half(inner: sqlite3.Connection) -> None:
-        claim_requests.take(inner, REPO, "feat-x", wish("claude-1"))
+        claim_requests.claim(inner, REPO, "feat-x", wish("claude-1"))
         raise Refused("the process dies here")
 
     with pytest.raises(Refused):
         db.transact(connection, half)
     assert _log(connection) == []
     assert _projection(connection).agent_id is None
-    assert claim_history.history(connection) == []
+    assert claim_history.list_grants(connection) == []
 
 
 def test_the_second_claimer_is_refused_and_nothing_is_written(connection: sqlite3.Connection) -> None:
@@ -101,7 +101,7 @@ def test_force_takes_from_a_living_holder_and_records_it(connection: sqlite3.Con
     take(connection, "feat-x", wish("a", os.getpid()))
     answer = take(connection, "feat-x", wish("b", force=True, reason="release blocker"))
     assert (answer.how, answer.claim.epoch) == ("forced", 2)
-    lost = claim_history.last_of(connection, REPO, "feat-x", "a")
+    lost = claim_history.last_grant(connection, REPO, "feat-x", "a")
     assert lost is not None
     assert (lost.ended, lost.taken_by, lost.reason, lost.epoch) == ("forced", "b", "release blocker", 1)
     released, claimed = _log(connection)[1:]
@@ -149,7 +149,7 @@ def test_release_names_owner_and_epoch(connection: sqlite3.Connection) -> None:
     assert not _release(connection, "a", 0)
     assert not _release(connection, "b", 2, force=True, reason="r")
     assert _release(connection, "b", 1, force=True, reason="it is late")
-    lost = claim_history.last_of(connection, REPO, "feat-x", "a", 1)
+    lost = claim_history.last_grant(connection, REPO, "feat-x", "a", 1)
     assert lost is not None
     assert (lost.ended, lost.taken_by, lost.reason) == ("forced", "b", "it is late")
     assert not _release(connection, "a", 1), "what is free cannot be released"
@@ -178,7 +178,7 @@ def test_an_owner_that_only_imis_column_names_counts(connection: sqlite3.Connect
     """Another program shares the registry and knows nothing of our tables."""
     connection.execute("UPDATE worktrees SET agent_id = 'old-1', claimed_at = '2026-01-01T00:00:00+00:00'")
     assert not take(connection, "feat-x", wish("b")).granted
-    assert [(claim.agent_id, claim.foreign) for claim in claims.held(connection)] == [("old-1", True)]
+    assert [(claim.agent_id, claim.foreign) for claim in claims.list_held(connection)] == [("old-1", True)]
     assert not _release(connection, "b", 0)
     assert take(connection, "feat-x", wish("b", force=True, reason="gone for good")).how == "forced"
     assert _projection(connection).agent_id == "b"
@@ -210,7 +210,7 @@ class TestReservations:
         before = _current(connection)
         epoch = db.transact(connection, claims.reserve, REPO, "feat-x", expect_epoch=1, by="remove")
         assert not _release(connection, "a", 1)
-        assert db.transact(connection, claims.hand_back, before, epoch) == 3
+        assert db.transact(connection, claims.restore, before, epoch) == 3
         now = _current(connection)
         for name in (
             "agent_id",
@@ -224,13 +224,13 @@ class TestReservations:
         ):
             assert getattr(now, name) == getattr(before, name), name
         assert _projection(connection).agent_id == "a"
-        history = [(grant.agent_id, grant.epoch, grant.ended) for grant in claim_history.history(connection)]
+        history = [(grant.agent_id, grant.epoch, grant.ended) for grant in claim_history.list_grants(connection)]
         assert history == [("a", 1, "reserved"), ("imi:remove", 2, "given_back"), ("a", 3, None)]
 
     def test_handing_back_what_was_free_leaves_it_free(self, connection: sqlite3.Connection) -> None:
         before = _current(connection)
         epoch = db.transact(connection, claims.reserve, REPO, "feat-x", expect_epoch=0, by="remove")
-        db.transact(connection, claims.hand_back, before, epoch)
+        db.transact(connection, claims.restore, before, epoch)
         assert claims.state(_current(connection)) == "free"
         assert take(connection, "feat-x", wish("a")).claim.epoch == epoch + 1
 
@@ -240,30 +240,30 @@ class TestReservations:
         connection.execute("UPDATE claims SET pid_started = '1'")
         assert claims.state(_current(connection)) == "dead"
         assert not take(connection, "feat-x", wish("b")).granted, "a had it, and shall have it again"
-        assert not claim_requests.look(connection, REPO, "feat-x", wish("b")).ours
+        assert not claim_requests.preview(connection, REPO, "feat-x", wish("b")).ours
         assert take(connection, "feat-x", wish("b", force=True, reason="it never ends")).how == "forced"
 
     def test_ending_frees_the_slot_for_good(self, connection: sqlite3.Connection) -> None:
         take(connection, "feat-x", wish("a"))
         epoch = db.transact(connection, claims.reserve, REPO, "feat-x", expect_epoch=1, by="remove")
-        db.transact(connection, claims.end, REPO, "feat-x", epoch=epoch, how="worktree_removed", by="b")
+        db.transact(connection, claims.close, REPO, "feat-x", epoch=epoch, how="worktree_removed", by="b")
         assert claims.state(_current(connection)) == "free"
         assert [(kind, who) for kind, who, _ in _log(connection)] == [
             ("worktree.claimed", "a"),
             ("worktree.released", "a"),
         ]
         with pytest.raises(Refused):
-            db.transact(connection, claims.end, REPO, "feat-x", epoch=1, how="worktree_removed", by="b")
+            db.transact(connection, claims.close, REPO, "feat-x", epoch=1, how="worktree_removed", by="b")
 
     def test_renaming_keeps_claim_history_and_epochs_apart(self, connection: sqlite3.Connection) -> None:
         take(connection, "feat-y", wish("old"))
         db.transact(connection, claim_requests.release, REPO, "feat-y", "old", 1)
         take(connection, "feat-x", wish("a"))
         connection.execute("UPDATE worktrees SET worktree_name = 'feat-y' WHERE worktree_name = 'feat-x'")
-        assert db.transact(connection, claims.rename, REPO, "feat-x", "feat-y") == 2
+        assert db.transact(connection, claims.rename_worktree, REPO, "feat-x", "feat-y") == 2
         now = claims.current(connection, REPO, "feat-y")
         assert (now.agent_id, now.epoch) == ("a", 2)
-        history = claim_history.history(connection, REPO, "feat-y")
+        history = claim_history.list_grants(connection, REPO, "feat-y")
         assert [(grant.epoch, grant.agent_id) for grant in history] == [(1, "old"), (2, "a")]
         assert claims.state(_current(connection)) == "free"
 
@@ -292,8 +292,8 @@ def broken_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     yield refused
 
 
-def in_haste(connection: sqlite3.Connection, asked: ClaimRequest) -> claim_requests.Answer:
-    return claim_requests.in_haste(connection, asked, claim_requests.take, REPO, "feat-x", asked)
+def in_haste(connection: sqlite3.Connection, asked: ClaimRequest) -> claim_requests.ClaimAnswer:
+    return claim_requests.commit_claim(connection, asked, claim_requests.claim, REPO, "feat-x", asked)
 
 
 def test_who_takes_from_another_is_on_disk_before_the_other_has_lost_it(

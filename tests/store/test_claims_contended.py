@@ -35,7 +35,7 @@ def _contend(tmp_path: Path, processes: int, grants: int, worktrees: int) -> lis
     said = [json.loads(process.communicate(timeout=600)[0]) for process in running]
     assert sum(each["doubled"] for each in said) == 0
     assert check_history(connection) == each * processes
-    assert claims.held(connection) == []
+    assert claims.list_held(connection) == []
     assert connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
     return sorted(wait for each in said for wait in each["waits"])
 

@@ -92,7 +92,7 @@ def test_sqlites_errors_arrive_as_sentences_and_leave_nothing_open(registry: sql
     with pytest.raises(RegistryError, match=r"no such table"):
         db.transact(registry, lambda connection: connection.execute("DELETE FROM nowhere"))
     with pytest.raises(RegistryError, match=r"no such table"):
-        db.reading(registry, lambda connection: connection.execute("SELECT * FROM nowhere"))
+        db.read(registry, lambda connection: connection.execute("SELECT * FROM nowhere"))
     assert not registry.in_transaction
 
 
@@ -110,11 +110,11 @@ def test_reading_sees_one_picture_and_keeps_nothing(path: str, registry: sqlite3
             db.transact(other, events.record, "meanwhile")
             return before, events_in(connection)
 
-        assert db.reading(registry, twice) == (0, 0)
-    db.reading(registry, events.record, "written while reading")
+        assert db.read(registry, twice) == (0, 0)
+    db.read(registry, events.record, "written while reading")
     assert events_in(registry) == 1
     with pytest.raises(KeyError):
-        db.reading(registry, lambda _: {}["x"])
+        db.read(registry, lambda _: {}["x"])
     assert not registry.in_transaction
 
 
@@ -158,10 +158,10 @@ def test_the_ballast_is_laid_again(path: str, registry: sqlite3.Connection) -> N
     ballast = registry_file.ballast_path(path)
     assert os.stat(ballast).st_size == 256 << 10
     os.unlink(ballast)
-    db.lay_ballast_again(path)
+    db.restore_ballast(path)
     assert os.stat(ballast).st_size == 256 << 10
     os.unlink(ballast)
-    db.lay_ballast_again(path + "-that-is-not-there")
+    db.restore_ballast(path + "-that-is-not-there")
     assert not os.path.exists(ballast)
 
 
@@ -256,10 +256,10 @@ def synchronous(connection: sqlite3.Connection) -> int:
 
 def test_a_light_transaction_does_not_wait_for_the_disk_and_the_next_one_does(tmp_path: Path) -> None:
     registry = db.connect(str(tmp_path / "r.db"))
-    assert db.transact_lightly(registry, synchronous) == 1
+    assert db.transact_unsynced(registry, synchronous) == 1
     assert db.transact(registry, synchronous) == 2
     with pytest.raises(ZeroDivisionError):
-        db.transact_lightly(registry, lambda _: 1 // 0)
+        db.transact_unsynced(registry, lambda _: 1 // 0)
     assert db.transact(registry, synchronous) == 2
     registry.close()
 
@@ -267,9 +267,9 @@ def test_a_light_transaction_does_not_wait_for_the_disk_and_the_next_one_does(tm
 def test_settling_puts_the_log_on_disk_and_says_when_it_cannot(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     registry, asked = db.connect(path), []
     monkeypatch.setattr(db, "_on_disk", lambda handle: asked.append(os.fstat(handle).st_ino))
-    db.transact_lightly(registry, events.record, "made")
+    db.transact_unsynced(registry, events.record, "made")
     assert asked == []
-    db.settle(registry)
+    db.sync_to_disk(registry)
     assert asked == [os.stat(path + "-wal").st_ino]
 
     def refuse(_handle: int) -> None:
@@ -277,7 +277,7 @@ def test_settling_puts_the_log_on_disk_and_says_when_it_cannot(path: str, monkey
 
     monkeypatch.setattr(db, "_on_disk", refuse)
     with pytest.raises(RegistryError, match=r"cannot be put on its disk \(Input/output error\): check the disk"):
-        db.settle(registry)
+        db.sync_to_disk(registry)
     registry.close()
 
 
@@ -285,7 +285,7 @@ def test_settling_takes_no_lock_of_sqlite_away(path: str) -> None:
     """Closing a file drops this process's POSIX locks on it: on the log there are none."""
     registry = db.connect(path)
     registry.execute("BEGIN IMMEDIATE")
-    db.settle(registry)
+    db.sync_to_disk(registry)
     script = (
         "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], timeout=0, isolation_level=None)\n"
         "try: c.execute('BEGIN IMMEDIATE'); print('taken')\nexcept sqlite3.OperationalError as e: print(e)"
@@ -307,6 +307,6 @@ def test_without_its_log_a_registry_is_never_written_lightly(tmp_path: Path) -> 
     registry = db.connect(str(path))
     other.execute("COMMIT")
     assert registry.execute("PRAGMA journal_mode").fetchone()[0] == "delete"
-    assert db.transact_lightly(registry, synchronous) == 2
+    assert db.transact_unsynced(registry, synchronous) == 2
     registry.close()
     other.close()

@@ -120,7 +120,7 @@ def test_a_ballast_that_does_not_fit_is_not_left_half(tmp_path: Path, monkeypatc
     for write in (no_room, lambda _handle, data: len(data) // 2):
         with monkeypatch.context() as patch:
             patch.setattr(registry_file.os, "write", write)
-            registry_file.lay_ballast(path)
+            registry_file.create_ballast(path)
         assert not os.path.exists(registry_file.ballast_path(path))
 
 

@@ -52,7 +52,7 @@ def refused(path: str, code: str) -> str:
     ["nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "virtiofs", "fuse", "fuse.sshfs", "fuse.rclone", "ceph", "vboxsf"],
 )
 def test_a_remote_file_system_is_refused(path: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry_file, "filesystem_of", lambda _: kind)
+    monkeypatch.setattr(registry_file, "filesystem_type", lambda _: kind)
     assert kind in refused(path, "registry-remote")
     fresh = os.path.join(os.path.dirname(path), "new.db")
     assert kind in refused(fresh, "registry-remote")
@@ -61,14 +61,14 @@ def test_a_remote_file_system_is_refused(path: str, kind: str, monkeypatch: pyte
 
 @pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "apfs", "fuseblk", "f2fs", ""])
 def test_a_local_file_system_is_good(path: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry_file, "filesystem_of", lambda _: kind)
+    monkeypatch.setattr(registry_file, "filesystem_type", lambda _: kind)
     db.connect(path).close()
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_the_file_system_is_the_one_of_the_innermost_mount(tmp_path: Path) -> None:
-    assert registry_file.filesystem_of("/proc/self") == "proc"
-    assert registry_file.filesystem_of(str(tmp_path)) == _kind_by_df(tmp_path)
+    assert registry_file.filesystem_type("/proc/self") == "proc"
+    assert registry_file.filesystem_type(str(tmp_path)) == _kind_by_df(tmp_path)
 
 
 def _kind_by_df(folder: Path) -> str:
@@ -89,8 +89,8 @@ def test_mounts_are_read_with_their_escapes(tmp_path: Path, monkeypatch: pytest.
         return real(mounts, mode)
 
     monkeypatch.setattr(registry_file, "open", fake, raising=False)
-    assert registry_file.filesystem_of(str(odd)) == "nfs4"
-    assert registry_file.filesystem_of(str(tmp_path)) == "ext4"
+    assert registry_file.filesystem_type(str(odd)) == "nfs4"
+    assert registry_file.filesystem_type(str(tmp_path)) == "ext4"
 
 
 # Rights -------------------------------------------------------------------------------------------------------------
@@ -246,7 +246,7 @@ def test_an_old_sqlite_is_said_and_worked_around(
     path: str, version: tuple[int, int, int], state: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite3, "sqlite_version_info", version)
-    found = {check.name: check for check in registry_health.look(path)}
+    found = {check.name: check for check in registry_health.check_registry(path)}
     assert found["sqlite"].state == state
     assert ("only one do it at a time" in found["sqlite"].says) is (state == "warn")
     with closing(db.connect(path)) as connection:

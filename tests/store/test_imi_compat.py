@@ -57,7 +57,7 @@ def test_opening_loses_and_rewrites_no_row(path: Path) -> None:
 
 
 def test_we_understand_its_rows(ours: sqlite3.Connection) -> None:
-    rows = {row.name: row for row in worktrees.worktrees(ours, "coolcode", inactive=True)}
+    rows = {row.name: row for row in worktrees.list_worktrees(ours, "coolcode", inactive=True)}
     assert {name: row.branch for name, row in rows.items()} == {
         "feat-user-auth": "feat/user-auth", "pr-123": "feat-add-auth", "trunk-main": "main",
         "feat-found": "feat/found", "fix-old": "fix/old",
@@ -128,18 +128,18 @@ def test_nothing_of_ours_refers_to_its_row_ids(ours: sqlite3.Connection) -> None
 
 def test_a_worktree_made_again_keeps_its_id_and_loses_its_old_owner(ours: sqlite3.Connection) -> None:
     def again(connection: sqlite3.Connection) -> None:
-        worktrees.put_worktree(connection, "coolcode", "fix-old", branch="fix/old", kind="fix", path="/p")
+        worktrees.register(connection, "coolcode", "fix-old", branch="fix/old", kind="fix", path="/p")
 
     db.transact(ours, again)
-    row = worktrees.worktree(ours, "coolcode", "fix-old")
+    row = worktrees.get(ours, "coolcode", "fix-old")
     assert row is not None and row.active and row.agent_id is None
     number = [one[0] for one in imi_file.WORKTREES].index("fix-old")
     assert ours.execute("SELECT id FROM worktrees WHERE worktree_name = 'fix-old'").fetchone() == (
         imi_file.identity(number),
     )
     # what is registered once more while it is in use keeps its owner
-    db.transact(ours, worktrees.put_worktree, "coolcode", "feat-found", branch="feat/found", kind="feat", path="/p")
-    found = worktrees.worktree(ours, "coolcode", "feat-found")
+    db.transact(ours, worktrees.register, "coolcode", "feat-found", branch="feat/found", kind="feat", path="/p")
+    found = worktrees.get(ours, "coolcode", "feat-found")
     assert found is not None and found.agent_id == "claude-1"
 
 
@@ -152,20 +152,20 @@ def test_its_repository_is_recognised_by_its_trunk_and_its_row_left_as_it_is(tmp
     before = read(path)
     with closing(db.connect(str(path))) as connection:
         name = db.transact(
-            connection, repositories.register_repository, "trunk-main", common_dir=str(real / ".git"), path=str(real),
+            connection, repositories.register, "trunk-main", common_dir=str(real / ".git"), path=str(real),
             remote_url="https://me:hunter22@example.invalid/acme/coolcode.git", default_branch="main",
         )  # fmt: skip
         assert name == "coolcode"
-        assert repositories.common_dirs(connection) == {"coolcode": str(real / ".git")}
+        assert repositories.list_common_dirs(connection) == {"coolcode": str(real / ".git")}
     assert read(path) == before
 
 
 def test_both_may_be_open_at_once(imis: sqlite3.Connection, ours: sqlite3.Connection) -> None:
     imis.execute("UPDATE worktrees SET agent_id = 'other' WHERE worktree_name = 'pr-123'")
-    db.transact(ours, worktrees.close_worktree, "coolcode", "feat-found", "removed")
+    db.transact(ours, worktrees.close, "coolcode", "feat-found", "removed")
     assert imis.execute("SELECT active, agent_id FROM worktrees WHERE worktree_name = 'feat-found'").fetchone() == (
         0,
         None,
     )
-    row = worktrees.worktree(ours, "coolcode", "pr-123")
+    row = worktrees.get(ours, "coolcode", "pr-123")
     assert row is not None and row.agent_id == "other"

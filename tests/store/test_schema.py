@@ -99,7 +99,7 @@ def test_a_registry_of_version_1_is_brought_here_with_all_that_is_in_it(
         then.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:1])
         then.setattr(schema, "VERSION", 1)
         with closing(db.connect(str(path))) as connection:
-            taken = db.transact(connection, claim_requests.take, "coolcode", "pr-123", wish("claude-1", os.getpid()))
+            taken = db.transact(connection, claim_requests.claim, "coolcode", "pr-123", wish("claude-1", os.getpid()))
             assert taken.granted
         before = shape(path)
     assert before["version"] == 1 and "sessions" not in before["columns"]
@@ -112,7 +112,7 @@ def test_a_registry_of_version_1_is_brought_here_with_all_that_is_in_it(
                 now = connection.execute(f"SELECT * FROM {name}").fetchall()
                 assert [row[: len(old)] for row, old in zip(now, kept, strict=True)] == kept, name
                 assert not any(any(row[len(old) :]) for row, old in zip(now, kept, strict=True)), "what is new is empty"
-        renewed = db.transact(connection, claim_requests.take, "coolcode", "pr-123", wish("claude-1", os.getpid()))
+        renewed = db.transact(connection, claim_requests.claim, "coolcode", "pr-123", wish("claude-1", os.getpid()))
         assert renewed.how == "renewed"
 
 

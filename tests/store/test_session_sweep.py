@@ -51,7 +51,7 @@ def test_what_is_older_goes_with_all_that_belongs_to_it(kept: sqlite3.Connection
     for table in ("session_events", "tool_calls", "artifacts"):
         owners = {row[0] for row in kept.execute(f"SELECT DISTINCT session FROM {table}")}
         assert owners == {row[0] for row in kept.execute("SELECT seq FROM sessions")}, table
-    assert [one.name for one in agents.known(kept)] == ["claude:new", "claude:young"]
+    assert [one.name for one in agents.list_agents(kept)] == ["claude:new", "claude:young"]
     assert sweep(kept, 5) and names(kept) == ["new"]
     assert sweep(kept, 0) and names(kept) == [], "0 keeps nothing"
 

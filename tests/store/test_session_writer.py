@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from imi_monitor.model import session as life
 from imi_monitor.model.agent import CANCELLED, COMPLETED, DEAD, FAILED, PLANNING, RUNNING, STATES, UNKNOWN, WAITING
-from imi_monitor.store import agents, db, session_events, session_writer, sessions
+from imi_monitor.store import agents, claim_requests, db, session_events, session_writer, sessions
 from tests.store import claim_kit
 from tests.store.session_kit import act, agent, at, everything, keep, outbox, record, registry, row, stream
 
@@ -56,7 +56,7 @@ def test_whatever_is_seen_every_step_is_allowed(looks: list[tuple[str, int, bool
         for script in schema.MIGRATIONS:
             connection.executescript(script)
         for number, (state, since, ended, pid) in enumerate(looks):
-            session_writer.keep(connection, [record(agent(state, since, ended=ended, pid=pid), now=60 + number)])
+            session_writer.record(connection, [record(agent(state, since, ended=ended, pid=pid), now=60 + number)])
         steps = [
             json.loads(data)
             for (data,) in connection.execute("SELECT data FROM session_events WHERE kind = 'status' ORDER BY seq")
@@ -77,12 +77,12 @@ def test_a_crash_is_an_interruption_and_a_resumed_session_lives_on(kept: sqlite3
     dead = row(kept)
     assert (dead["status"], dead["lost"], dead["ended_at"]) == (RUNNING, "interrupted", at(8))
     assert kept.execute("SELECT status, finished_at FROM tool_calls").fetchone() == ("cancelled", at(8))
-    assert agents.known(kept)[0].status == "error"
+    assert agents.list_agents(kept)[0].status == "error"
     keep(kept, agent(RUNNING, 20, pid=99), now=21)
     alive = row(kept)
     assert (alive["status"], alive["lost"], alive["ended_at"], alive["pid"]) == (RUNNING, None, None, 99)
     assert outbox(kept) == ["started", "ended", "started"]
-    assert agents.known(kept)[0].status == "active"
+    assert agents.list_agents(kept)[0].status == "active"
 
 
 def test_who_says_goodbye_in_the_middle_was_stopped(kept: sqlite3.Connection) -> None:
@@ -156,14 +156,14 @@ def test_kept_twice_is_kept_once_in_whatever_pieces(kept: sqlite3.Connection, tm
         assert other.execute(calls).fetchall() == kept.execute(calls).fetchall()
         shown = "CASE kind WHEN 'status' THEN 'status' ELSE id END, type, kind, at, status, call, text, data"
         assert sorted(stream(other, shown), key=str) == sorted(stream(kept, shown), key=str)
-        assert session_writer.known(other, row(other)["host"], [("claude:s1", ["a1", "a5", "nope"])]) == {
+        assert session_writer.known_event_ids(other, row(other)["host"], [("claude:s1", ["a1", "a5", "nope"])]) == {
             ("claude:s1", "a1"), ("claude:s1", "a5"),
         }  # fmt: skip
 
 
 def test_the_stream_the_calls_and_the_files(kept: sqlite3.Connection) -> None:  # S3.4 S3.5
     keep(kept, agent(COMPLETED, 9), *ACTS)
-    lines = session_events.lines(kept, row(kept)["seq"])
+    lines = session_events.list_session_events(kept, row(kept)["seq"])
     types = {line.kind: line.type for line in lines}
     assert {types[kind] for kind in types} == {
         "log",
@@ -177,7 +177,7 @@ def test_the_stream_the_calls_and_the_files(kept: sqlite3.Connection) -> None:  
     done = next(line for line in lines if line.id == "a5")
     assert (done.tool, done.input, done.output, done.call_status) == ("Bash", "pytest -q", "3 passed", "success")
     assert (done.started_at, done.finished_at) == (at(2), at(6))
-    files = {file.path: file.kind for file in session_events.artifacts(kept, row(kept)["seq"])}
+    files = {file.path: file.kind for file in session_events.list_artifacts(kept, row(kept)["seq"])}
     assert files == {"src/a.py": "code", "notes/plan.md": "note"}  # S3.3
     assert kept.execute("SELECT status, subagent FROM tool_calls WHERE id = 'c2'").fetchone() == ("failure", "helper")
     assert kept.execute(
@@ -198,25 +198,25 @@ def test_an_end_that_is_told_late_counts_more_than_our_guess(kept: sqlite3.Conne
 
 
 def test_the_registrys_entry_mirrors_the_newest_session(kept: sqlite3.Connection) -> None:  # S3.6 S3.8
-    db.transact(kept, claim_kit.taking.take, "app", "feat-x", claim_kit.wish("claude-1"))
+    db.transact(kept, claim_requests.claim, "app", "feat-x", claim_kit.wish("claude-1"))
     keep(kept, agent(WAITING, 5), now=6)
-    entry = {one.name: one.status for one in agents.known(kept)}
+    entry = {one.name: one.status for one in agents.list_agents(kept)}
     assert entry == {"claude-1": "paused"} and row(kept)["agent_id"] == "claude-1"
     keep(kept, agent(RUNNING, 7, session="s2", worktree="feat-y"), now=8)
-    assert {one.name: one.status for one in agents.known(kept)} == {"claude-1": "paused", "claude:s2": "active"}
+    assert {one.name: one.status for one in agents.list_agents(kept)} == {"claude-1": "paused", "claude:s2": "active"}
     keep(kept, agent(RUNNING, 7, session="s3"), now=9)
     assert row(kept, "claude:s3")["agent_id"] == "claude:s3", "a claim has one agent at most"
-    db.transact(kept, claim_kit.taking.heartbeat, "app", "feat-x", "claude-1", None)
-    assert {one.name: one.status for one in agents.known(kept)}["claude-1"] == "paused", "a heartbeat is no work"
+    db.transact(kept, claim_requests.heartbeat, "app", "feat-x", "claude-1", None)
+    assert {one.name: one.status for one in agents.list_agents(kept)}["claude-1"] == "paused", "a heartbeat is no work"
 
 
 def test_an_agent_gets_its_name_when_it_claims(kept: sqlite3.Connection) -> None:
     keep(kept, agent(RUNNING, 5), now=6)
-    assert [one.name for one in agents.known(kept)] == ["claude:s1"]
-    db.transact(kept, claim_kit.taking.take, "app", "feat-x", claim_kit.wish("my-agent", None))
+    assert [one.name for one in agents.list_agents(kept)] == ["claude:s1"]
+    db.transact(kept, claim_requests.claim, "app", "feat-x", claim_kit.wish("my-agent", None))
     kept.execute("UPDATE claims SET pid = 4711")
     keep(kept, agent(RUNNING, 7), now=8)
-    assert [one.name for one in agents.known(kept)] == ["my-agent"]
+    assert [one.name for one in agents.list_agents(kept)] == ["my-agent"]
     keep(kept, agent(COMPLETED, 9), now=10)
     told = kept.execute("SELECT agent_id FROM events WHERE type LIKE 'session.%' ORDER BY seq").fetchall()
     assert told == [("claude",), ("my-agent",)], "nobody is called by the id of a session"
@@ -239,7 +239,7 @@ def test_what_nobody_looked_at_since_is_told_as_it_is(kept: sqlite3.Connection) 
     def state(**columns: object) -> str:
         for name, value in columns.items():
             kept.execute(f"UPDATE sessions SET {name} = ?", (value,))
-        return sessions.found(kept, sessions.Filter())[0].state
+        return sessions.find(kept, sessions.SessionFilter())[0].state
 
     keep(kept, agent(RUNNING, 1, pid=None), now=1)
     assert state() == UNKNOWN, "not seen for years"
@@ -248,14 +248,14 @@ def test_what_nobody_looked_at_since_is_told_as_it_is(kept: sqlite3.Connection) 
     assert state(seen_at=times.stamp()) == RUNNING
     assert state(pid_started="1") == life.INTERRUPTED, "its process is no more"
     assert state(status=COMPLETED) == COMPLETED
-    assert [one.seq for one in sessions.found(kept, sessions.Filter(state="completed"), 1)] == [1]
+    assert [one.seq for one in sessions.find(kept, sessions.SessionFilter(state="completed"), 1)] == [1]
 
 
 def test_sessions_follow_their_worktrees_name(kept: sqlite3.Connection) -> None:
     from imi_monitor.store import claims, worktrees
 
     keep(kept, agent(), now=1)
-    db.transact(kept, claims.rename, "app", "feat-x", "feat-z")
+    db.transact(kept, claims.rename_worktree, "app", "feat-x", "feat-z")
     db.transact(kept, worktrees.rename, "app", "feat-x", "feat-z", path="/w/feat-z", branch=None)
     assert row(kept)["worktree_name"] == "feat-z"
 
@@ -264,13 +264,13 @@ def test_found_by_the_beginning_of_the_id_and_by_filters(kept: sqlite3.Connectio
     keep(kept, agent(RUNNING, 1, session="abc-1", pid=None), now=1)
     keep(kept, agent(FAILED, 2, session="abd-2", cli="codex", worktree="feat-y"), now=2)
     keep(kept, agent(DEAD, 2, session="x" * 300), now=3)
-    assert [one.own_id for one in sessions.beginning_with(kept, "abc")] == ["abc-1"]
-    assert [one.own_id for one in sessions.beginning_with(kept, "codex:a")] == ["abd-2"]
-    assert len(sessions.beginning_with(kept, "ab")) == 2
-    assert sessions.beginning_with(kept, "%") == []
-    ask = sessions.Filter
-    assert [one.cli for one in sessions.found(kept, ask(state="failed"))] == ["codex"]
-    assert [one.own_id for one in sessions.found(kept, ask(agent="claude", state="live"))] == ["abc-1"]
-    assert len(sessions.found(kept, ask(state="interrupted"))) == 1
-    assert [one.cli for one in sessions.found(kept, ask(worktree_name="feat-y"))] == ["codex"]
-    assert len(sessions.found(kept, ask(since=at(2)))) == 2
+    assert [one.own_id for one in sessions.find_by_prefix(kept, "abc")] == ["abc-1"]
+    assert [one.own_id for one in sessions.find_by_prefix(kept, "codex:a")] == ["abd-2"]
+    assert len(sessions.find_by_prefix(kept, "ab")) == 2
+    assert sessions.find_by_prefix(kept, "%") == []
+    ask = sessions.SessionFilter
+    assert [one.cli for one in sessions.find(kept, ask(state="failed"))] == ["codex"]
+    assert [one.own_id for one in sessions.find(kept, ask(agent="claude", state="live"))] == ["abc-1"]
+    assert len(sessions.find(kept, ask(state="interrupted"))) == 1
+    assert [one.cli for one in sessions.find(kept, ask(worktree_name="feat-y"))] == ["codex"]
+    assert len(sessions.find(kept, ask(since=at(2)))) == 2

@@ -125,10 +125,10 @@ def test_hostile_agents_and_reasons(repo: Repo, payload: str) -> None:  # T2
     repo.worktree("feat-api")
     imi("claim", "feat-api", "--agent", "one", cwd=repo.path)
     connection = db.connect(paths.default_database())
-    name = repositories.repositories(connection)[0].name
+    name = repositories.list_repositories(connection)[0].name
     wish = ClaimRequest(payload, host.process(None), task=payload, force=True, reason=payload)
     for _ in range(2):
-        db.transact(connection, claim_requests.take, name, "feat-api", wish)
+        db.transact(connection, claim_requests.claim, name, "feat-api", wish)
         wish.agent = f"{payload} again"
     connection.close()
 

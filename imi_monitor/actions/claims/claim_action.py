@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.target import Target
-    from imi_monitor.store.claim_requests import Answer
+    from imi_monitor.store.claim_requests import ClaimAnswer
     from imi_monitor.store.claims import Claim
 
 
@@ -68,7 +68,7 @@ class ClaimAction(Action):
         wish.displaced = _other_program(context, found, presence.path_of(found.repository, found.name), wish)
         known = found.repo_name if found.row is not None else None
         no = claim_requests.refusal(context.connection, known, found.name, wish) if known else None
-        if no is not None and not (claims.is_ours(no.claim.agent_id) and claims.state(no.claim) == "dead"):
+        if no is not None and not (claims.is_reservation(no.claim.agent_id) and claims.state(no.claim) == "dead"):
             raise _refusal(found, no, None)
         return claim_consequences.claiming(context, found, wish)
 
@@ -143,7 +143,7 @@ def _other_program(context: Context, found: Target, lock: str | None, wish: Clai
     )
 
 
-def _ask(context: Context, found: Target, wish: ClaimRequest, seconds: float) -> Answer:
+def _ask(context: Context, found: Target, wish: ClaimRequest, seconds: float) -> ClaimAnswer:
     """Take it now or, with time to wait, stand in line for it."""
     answer = _ask_once(context, found, wish, seconds)
     return _ask_once(context, found, wish, seconds) if settle(context, answer.claim) else answer
@@ -151,7 +151,7 @@ def _ask(context: Context, found: Target, wish: ClaimRequest, seconds: float) ->
 
 def settle(context: Context, claim: Claim) -> bool:
     """An act of imi itself that died half-way has the slot: finish it or take it back; False when that is not so."""
-    if not (claims.is_ours(claim.agent_id) and claims.state(claim) == "dead"):
+    if not (claims.is_reservation(claim.agent_id) and claims.state(claim) == "dead"):
         return False
     from imi_monitor.actions import recovery
 
@@ -160,25 +160,25 @@ def settle(context: Context, claim: Claim) -> bool:
     return True
 
 
-def _ask_once(context: Context, found: Target, wish: ClaimRequest, seconds: float) -> Answer:
+def _ask_once(context: Context, found: Target, wish: ClaimRequest, seconds: float) -> ClaimAnswer:
     if seconds <= 0:
         known = found.repo_name if found.row is not None else None
         refused = claim_requests.refusal(context.connection, known, found.name, wish) if known else None
-        return refused or claim_requests.in_haste(context.connection, wish, take_now, context, found, wish)
+        return refused or claim_requests.commit_claim(context.connection, wish, take_now, context, found, wish)
     from imi_monitor.actions.claims import claim_line
 
     return claim_line.ask(context, found, wish, seconds)
 
 
-def take_now(connection: sqlite3.Connection, context: Context, found: Target, wish: ClaimRequest) -> Answer:
+def take_now(connection: sqlite3.Connection, context: Context, found: Target, wish: ClaimRequest) -> ClaimAnswer:
     """The claim itself, in one transaction; a worktree made by plain git gets its row in the same."""
     refuse_missing(found)
     if found.repo_name is None or found.row is None:
         found.repo_name = context.register(found.repository, connection)
-        worktrees.put_worktree(
+        worktrees.register(
             connection, found.repo_name, found.name, branch=found.branch or "", kind=found.kind, path=found.path
         )
-    return claim_requests.take(connection, found.repo_name, found.name, wish)
+    return claim_requests.claim(connection, found.repo_name, found.name, wish)
 
 
 def refuse_missing(found: Target) -> None:
@@ -191,11 +191,11 @@ def refuse_missing(found: Target) -> None:
         )
 
 
-def _previous(answer: Answer) -> str | None:
+def _previous(answer: ClaimAnswer) -> str | None:
     return answer.before.agent_id if answer.before and answer.how != "renewed" else None
 
 
-def _sentence(answer: Answer, wish: ClaimRequest) -> str:
+def _sentence(answer: ClaimAnswer, wish: ClaimRequest) -> str:
     claim, before = answer.claim, safe(_previous(answer) or wish.displaced or "")
     yours = f"{safe(claim.worktree_name)} is claimed by {safe(wish.agent)} (epoch {claim.epoch})"
     if answer.how == "renewed":
@@ -211,7 +211,7 @@ def _sentence(answer: Answer, wish: ClaimRequest) -> str:
     return yours
 
 
-def _refusal(found: Target, answer: Answer, waited: float | None) -> Refused:
+def _refusal(found: Target, answer: ClaimAnswer, waited: float | None) -> Refused:
     """Who has it or whose turn it is, and what the claimer can do."""
     claim = answer.claim
     force = "take it with --force --reason TEXT"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.target import Target
-    from imi_monitor.store.claim_requests import Answer
+    from imi_monitor.store.claim_requests import ClaimAnswer
     from imi_monitor.store.claims import ClaimRequest
 
 _POLL_SECONDS = 0.015
@@ -69,11 +69,11 @@ class _Line:
         self.seq = 0
 
 
-def ask(context: Context, found: Target, wish: ClaimRequest, seconds: float) -> Answer:
+def ask(context: Context, found: Target, wish: ClaimRequest, seconds: float) -> ClaimAnswer:
     """Take it, or stand in line in the same transaction and wait; leaves the line whichever way that ends."""
     with _Stop() as stop:  # before we stand in line: a signal in between would leave us there
         line = _Line(context, found, wish, seconds)
-        answer = claim_requests.in_haste(line.connection, line.wish, _take_or_join, line)
+        answer = claim_requests.commit_claim(line.connection, line.wish, _take_or_join, line)
         if answer.granted:
             return answer
         try:
@@ -83,7 +83,7 @@ def ask(context: Context, found: Target, wish: ClaimRequest, seconds: float) -> 
             raise
 
 
-def _take_or_join(connection: sqlite3.Connection, line: _Line) -> Answer:
+def _take_or_join(connection: sqlite3.Connection, line: _Line) -> ClaimAnswer:
     answer = take_now(connection, line.context, line.found, line.wish)
     line.key = (answer.claim.repo_name, answer.claim.worktree_name)
     if not answer.granted:
@@ -91,18 +91,18 @@ def _take_or_join(connection: sqlite3.Connection, line: _Line) -> Answer:
     return answer
 
 
-def _wait(line: _Line, stop: _Stop) -> Answer:
+def _wait(line: _Line, stop: _Stop) -> ClaimAnswer:
     version, looked, hurry = -1, 0.0, True
     while not stop.signal and not line.context.cancelled():
         now = host.uptime()
         if now >= line.until:
-            return claim_requests.in_haste(line.connection, line.wish, _last_try, line)
+            return claim_requests.commit_claim(line.connection, line.wish, _last_try, line)
         seen = claim_queue.change_counter(line.connection)
         if seen != version or hurry or now - looked >= _LOOK_SECONDS:
             version, looked = seen, now
-            look = claim_requests.look(line.connection, *line.key, line.wish, line.seq)
+            look = claim_requests.preview(line.connection, *line.key, line.wish, line.seq)
             if look.ours:
-                answer = claim_requests.in_haste(line.connection, line.wish, _try, line)
+                answer = claim_requests.commit_claim(line.connection, line.wish, _try, line)
                 if answer.granted:
                     return _given_back(line, answer, stop) if stop.signal else answer
             settle(line.context, look.claim)
@@ -112,18 +112,18 @@ def _wait(line: _Line, stop: _Stop) -> Answer:
     raise _stopped(line, stop)
 
 
-def _try(connection: sqlite3.Connection, line: _Line) -> Answer:
+def _try(connection: sqlite3.Connection, line: _Line) -> ClaimAnswer:
     """Take it if it is our turn; back to the line if somebody struck us out, as one who was thought gone."""
     refuse_missing(line.found)
-    answer = claim_requests.take(connection, *line.key, line.wish, seq=line.seq)
-    if not answer.granted and not claim_queue.stands(connection, line.seq):
+    answer = claim_requests.claim(connection, *line.key, line.wish, seq=line.seq)
+    if not answer.granted and not claim_queue.is_waiting(connection, line.seq):
         line.seq = _join(connection, line)
     return answer
 
 
-def _last_try(connection: sqlite3.Connection, line: _Line) -> Answer:
+def _last_try(connection: sqlite3.Connection, line: _Line) -> ClaimAnswer:
     refuse_missing(line.found)
-    answer = claim_requests.take(connection, *line.key, line.wish, seq=line.seq)
+    answer = claim_requests.claim(connection, *line.key, line.wish, seq=line.seq)
     claim_queue.leave(connection, line.seq)
     return answer
 
@@ -134,9 +134,9 @@ def _join(connection: sqlite3.Connection, line: _Line) -> int:
     return claim_queue.join(connection, *line.key, line.wish.agent, me, task=line.wish.task, seconds=left)
 
 
-def _given_back(line: _Line, answer: Answer, stop: _Stop) -> Answer:
+def _given_back(line: _Line, answer: ClaimAnswer, stop: _Stop) -> ClaimAnswer:
     """Granted in the moment in which the caller gave up: nobody is there to use it."""
-    db.transact_lightly(line.connection, claim_requests.release, *line.key, line.wish.agent, answer.claim.epoch)
+    db.transact_unsynced(line.connection, claim_requests.release, *line.key, line.wish.agent, answer.claim.epoch)
     raise _stopped(line, stop)
 
 
@@ -156,7 +156,7 @@ def _stopped(line: _Line, stop: _Stop) -> BaseException:
 
 
 def _tell(line: _Line, holder: str | None) -> None:
-    place = claim_queue.place(line.connection, *line.key, line.seq)
+    place = claim_queue.position(line.connection, *line.key, line.seq)
     who = f"held by {safe(holder)}" if holder else "free for who is first"
     line.context.progress(f"{_ordinal(place)} in line for {safe(line.found.name)}, {who}")
 

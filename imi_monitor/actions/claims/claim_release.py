@@ -26,7 +26,7 @@ def release(context: Context, request: Request, found: Target, claim: Claim | No
     """Give it back as it was looked at; `dirty` None: git is still to be asked."""
     who, number = claim_options.agent(context, request), claim_options.epoch(request)
     claim = refuse(context, request, found, claim, dirty)
-    released, before = db.transact_lightly(
+    released, before = db.transact_unsynced(
         context.connection,
         claim_requests.release,
         claim.repo_name,
@@ -96,7 +96,7 @@ def _refuse_dirty(context: Context, found: Target, dirty: bool | None) -> None:
 
 def _outcome(context: Context, request: Request, found: Target, before: Claim, who: str) -> Outcome:
     warning = _mirror(context, found, before) if found.repository.cluster else None
-    row = worktrees.worktree(context.connection, before.repo_name, found.name)
+    row = worktrees.get(context.connection, before.repo_name, found.name)
     forced = before.agent_id != who
     data = {
         **ownership.done_data(context, found, before),

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
-    from imi_monitor.store.claim_history import Grant
+    from imi_monitor.store.claim_history import ClaimGrant
     from imi_monitor.store.claim_queue import Waiter
     from imi_monitor.store.claims import Claim
 
@@ -40,8 +40,8 @@ class ClaimsAction(Action):
     def run(self, context: Context, request: Request) -> Outcome:
         if request.flag("history"):
             return _history(context, request)
-        found = claims.held(context.connection, _repo(context))
-        waiting = claim_queue.line(context.connection)
+        found = claims.list_held(context.connection, _repo(context))
+        waiting = claim_queue.list_waiters(context.connection)
         entries = [_entry(claim, waiting) for claim in found]
         lines = _table([_columns(claim, waiting) for claim in found]) or ["nothing is claimed"]
         return Outcome(lines, {"claims": entries, "count": len(entries)})
@@ -59,8 +59,8 @@ class QueueAction(Action):
         if request.text("name"):
             found = ownership.find(context, request)
             repo_name, name = found.repo_name or "", found.name
-        line = [waiter for waiter in claim_queue.line(context.connection, repo_name, name) if not waiter.gone]
-        held = {(one.repo_name, one.worktree_name): one for one in claims.held(context.connection, repo_name)}
+        line = [waiter for waiter in claim_queue.list_waiters(context.connection, repo_name, name) if not waiter.gone]
+        held = {(one.repo_name, one.worktree_name): one for one in claims.list_held(context.connection, repo_name)}
         places: dict[tuple[str, str], int] = {}
         entries, rows = [], []
         for waiter in line:
@@ -84,7 +84,7 @@ def _history(context: Context, request: Request) -> Outcome:
         request.values["name"] = request.text("history")
         repo_name, name = _named(context, request)
     limit = request.whole("limit") or 100
-    grants = claim_history.history(context.connection, repo_name, name, limit)
+    grants = claim_history.list_grants(context.connection, repo_name, name, limit)
     lines = _table([_grant_columns(grant) for grant in grants]) or ["there is no history yet"]
     return Outcome(lines, {"history": [_grant_data(grant) for grant in grants], "count": len(grants)})
 
@@ -94,7 +94,7 @@ def _named(context: Context, request: Request) -> tuple[str, str]:
     name = request.text("name") or ""
     repository = context.find_repository()
     repo_name = context.repo_name(repository) if repository else None
-    if repo_name and claim_history.history(context.connection, repo_name, name, 1):
+    if repo_name and claim_history.list_grants(context.connection, repo_name, name, 1):
         return repo_name, name
     found = ownership.find(context, request)
     return found.repo_name or "", found.name
@@ -106,7 +106,7 @@ def _entry(claim: Claim, waiting: list[Waiter]) -> dict[str, object]:
 
 def _columns(claim: Claim, waiting: list[Waiter]) -> list[str]:
     number = _waiting(claim, waiting)
-    silent = claims.silence(claim)
+    silent = claims.silent_seconds(claim)
     return [
         safe(claim.worktree_name),
         safe(claim.agent_id or ""),
@@ -155,7 +155,7 @@ def _waiter_data(waiter: Waiter, place: int, holder: Claim | None) -> dict[str, 
     }
 
 
-def _grant_columns(grant: Grant) -> list[str]:
+def _grant_columns(grant: ClaimGrant) -> list[str]:
     ended = "holds it" if grant.released_at is None else ENDINGS.get(grant.ended or "", safe(grant.ended or "ended"))
     by = f"by {safe(grant.taken_by)}" if grant.taken_by else ""
     begun = grant.claimed_at[:19].replace("T", " ")
@@ -173,11 +173,11 @@ def _grant_columns(grant: Grant) -> list[str]:
     ]
 
 
-def _grant_data(grant: Grant) -> dict[str, object]:
+def _grant_data(grant: ClaimGrant) -> dict[str, object]:
     return {**{name: getattr(grant, name) for name in grant.__slots__}, "held_seconds": _held_seconds(grant)}
 
 
-def _held_seconds(grant: Grant) -> float | None:
+def _held_seconds(grant: ClaimGrant) -> float | None:
     """From the grant to its end, or until now; None when the registry does not say."""
     begun, ended = times.parse(grant.claimed_at), times.parse(grant.released_at)
     if begun is None or (ended is None and grant.released_at is not None):

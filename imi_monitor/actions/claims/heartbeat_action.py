@@ -31,7 +31,7 @@ class HeartbeatAction(Action):
         found = ownership.find(context, request)
         if found.repo_name is None:
             raise ownership.not_yours(context, found, None, who, number)
-        counted, claim = db.transact_lightly(
+        counted, claim = db.transact_unsynced(
             context.connection, claim_requests.heartbeat, found.repo_name, found.name, who, number
         )
         if not counted:

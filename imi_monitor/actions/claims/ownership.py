@@ -36,7 +36,7 @@ def _registered(context: Context, name: str) -> Target | None:
     """The worktree whose row has exactly this name and whose place git confirms; None leaves it to the thorough way."""
     repository = context.find_repository() if name and "/" not in name else None
     repo_name = context.repo_name(repository) if repository else None
-    row = worktrees.worktree(context.connection, repo_name, name) if repo_name else None
+    row = worktrees.get(context.connection, repo_name, name) if repo_name else None
     if repository is None or row is None or not row.active:
         return None
     if row.path == repository.main_path:
@@ -64,14 +64,14 @@ def claim_of(context: Context, found: Target) -> Claim | None:
 def held_by(claim: Claim) -> str:
     """`feat-x is held by claude-1 since 2026-11-18 14:02:11 UTC (5m ago), task T-7`, with what is wrong with it."""
     who = f"{safe(claim.worktree_name)} is held by {safe(claim.agent_id or '?')}{since(claim.claimed_at)}"
-    if claims.is_ours(claim.agent_id):
+    if claims.is_reservation(claim.agent_id):
         who = f"{safe(claim.worktree_name)} is being worked on by imi itself ({safe(claim.agent_id or '')[4:]})"
     task = f", task {safe(claim.task_id)}" if claim.task_id else ""
     state = claims.state(claim)
     if state == "dead":
         return f"{who}{task}, but {death(claim)} (dead)"
     if state == "stale":
-        silent = times.age(claims.silence(claim))
+        silent = times.age(claims.silent_seconds(claim))
         return f"{who}{task}, silent for {silent} with a ttl of {times.age(claim.ttl_seconds)} (stale)"
     return who + task
 
@@ -125,7 +125,7 @@ def _told(context: Context, claim: Claim | None, who: str, number: int | None) -
         return None
     from imi_monitor.store import claim_history
 
-    lost = claim_history.last_of(context.connection, claim.repo_name, claim.worktree_name, who, number)
+    lost = claim_history.last_grant(context.connection, claim.repo_name, claim.worktree_name, who, number)
     if lost is None or lost.released_at is None or lost.ended == "released":
         return None
     name, at = safe(claim.worktree_name), since(lost.released_at).replace(" since ", " at ")
@@ -149,7 +149,7 @@ def claim_data(claim: Claim) -> dict[str, object]:
         "task_id": claim.task_id,
         "claimed_at": claim.claimed_at,
         "heartbeat_at": claim.heartbeat_at,
-        "silent_seconds": claims.silence(claim),
+        "silent_seconds": claims.silent_seconds(claim),
         "ttl_seconds": claim.ttl_seconds,
         "host": claim.host,
         "pid": claim.pid,

@@ -59,7 +59,7 @@ class _CreateAction(Action):
 
         if name != "type":
             return []
-        return [kind.name for kind in worktree_types.types(context.connection) if kind.name != "review"]
+        return [kind.name for kind in worktree_types.list_types(context.connection) if kind.name != "review"]
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)

@@ -107,10 +107,10 @@ def _check_branch(branch: str) -> None:
 
 
 def _type(context: Context, name: str) -> worktree_types.WorktreeType:
-    known = worktree_types.named(context.connection, name)
+    known = worktree_types.get(context.connection, name)
     if known is None:
         listed = ", ".join(
-            safe(kind.name) for kind in worktree_types.types(context.connection) if kind.name != "review"
+            safe(kind.name) for kind in worktree_types.list_types(context.connection) if kind.name != "review"
         )
         raise UsageError(
             f"there is no type {safe(name, 80)!r}: use one of {listed}, or make it with `imi types add`", code="no-type"

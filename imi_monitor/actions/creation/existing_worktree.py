@@ -94,7 +94,7 @@ def result_data(
 def at_work(context: Context, wanted: CreationRequest) -> Operation | None:
     """The unfinished act of some process on this worktree."""
     repo_name = context.repo_name(wanted.repository)
-    for operation in operations.unfinished(context.connection):
+    for operation in operations.list_unfinished(context.connection):
         if (operation.repo_name, operation.worktree_name) == (repo_name, wanted.name):
             return operation
     return None
@@ -152,6 +152,6 @@ def _adopt(
     repo_name = context.register(wanted.repository, connection)
     branch = found.branch or ""
     kind = wanted.kind if found.name == wanted.name else found.kind
-    worktrees.put_worktree(connection, repo_name, found.name, branch=branch, kind=kind, path=found.path)
+    worktrees.register(connection, repo_name, found.name, branch=branch, kind=kind, path=found.path)
     facts: dict[str, object] = {"path": found.path, "branch": branch, "type": kind, "adopted": True}
     events.record(connection, "worktree.created", repo_name, found.name, agent_id=agent, data=facts)

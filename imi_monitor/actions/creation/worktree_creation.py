@@ -138,7 +138,7 @@ def create_worktree(context: Context, git: Git, plan: CreationPlan) -> list[str]
 
 def record_created(connection: sqlite3.Connection, plan: CreationPlan, repo_name: str, identity: str) -> None:
     """Make it true: the row, its event and the end of the intent, in one transaction."""
-    worktrees.put_worktree(
+    worktrees.register(
         connection,
         repo_name,
         plan.name,
@@ -168,7 +168,7 @@ def _event(plan: CreationPlan) -> dict[str, object]:
 
 def _begin(connection: sqlite3.Connection, context: Context, plan: CreationPlan) -> tuple[str, str]:
     repo_name = context.register(plan.repository, connection)
-    for other in operations.unfinished(connection):
+    for other in operations.list_unfinished(connection):
         if (other.repo_name, other.worktree_name) == (repo_name, plan.name):
             raise Refused(f"process {other.pid} is at work on {safe(plan.name)} ({other.kind})", code="busy")
     return repo_name, operations.begin(connection, CREATE, repo_name, plan.name, plan.data())
@@ -283,7 +283,7 @@ def _take_back(
 def _give_up(context: Context, identity: str) -> None:
     """This process may live on: let the intent count as abandoned. If not even that can be written, its end will tell."""
     try:
-        db.transact(context.connection, operations.give_up, identity)
+        db.transact(context.connection, operations.abandon, identity)
     except RegistryError as problem:
         context.progress(problem.sentence)
 

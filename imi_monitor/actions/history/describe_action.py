@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
-    from imi_monitor.store.agents import Description
+    from imi_monitor.store.agents import AgentDescription
 
 _PROBLEMS = {"emoji": names.emoji_problem, "role": names.label_problem, "team": names.label_problem}
 
@@ -41,7 +41,7 @@ class DescribeAction(Action):
         return Outcome([f"{safe(name, 60)}: {sentence(now) or 'nothing is said of it'}"], {"name": name, **now.data()})
 
 
-def sentence(said: Description) -> str:
+def sentence(said: AgentDescription) -> str:
     """`🦊 reviewer, team web`."""
     team = f"team {safe(said.team, 60)}" if said.team else ""
     told = ", ".join(filter(None, (safe(said.role or "", 60), team)))
@@ -66,7 +66,7 @@ def _said(request: Request) -> dict[str, str | None]:
 def _nobody(context: Context, name: str) -> Refused:
     from difflib import get_close_matches
 
-    known = [one.name for one in db.reading(context.connection, agents.known)]
+    known = [one.name for one in db.read(context.connection, agents.list_agents)]
     near = get_close_matches(name, known, 1)
     hint = f"did you mean {safe(near[0], 60)}?" if near else "one is known from its first claim or session on"
     return Refused(f"no agent is called {safe(name, 60)!r}: {hint}", code="no-agent")

@@ -42,7 +42,7 @@ class EventQuery:
         self.worktree_name = worktree
 
     def read(self, connection: sqlite3.Connection, limit: int, *, newest: bool = False) -> list[Event]:
-        return events.since(
+        return events.list_events(
             connection,
             self.seq,
             kinds=self.kinds,
@@ -75,7 +75,7 @@ class EventsAction(Action):
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
         query = _query(context, request)
-        many = len(repositories.repositories(context.connection)) > 1 and query.repo_name is None
+        many = len(repositories.list_repositories(context.connection)) > 1 and query.repo_name is None
         follow = request.flag("follow")
         shown = 0
         try:
@@ -106,10 +106,10 @@ def _show_past(context: Context, query: EventQuery, limit: int | None, *, follow
     if limit is None and query.seq == 0 and query.after is None:
         limit = _USUAL_BEFORE_FOLLOWING if follow else _USUAL
     if limit is not None:
-        page = db.reading(context.connection, query.read, limit, newest=True) if limit else []
+        page = db.read(context.connection, query.read, limit, newest=True) if limit else []
         shown = _print(context, page, many)
     else:
-        while page := db.reading(context.connection, query.read, _PAGE):
+        while page := db.read(context.connection, query.read, _PAGE):
             shown += _print(context, page, many)
             query.seq = page[-1].seq
             if context.cancelled():
@@ -123,7 +123,7 @@ def _follow(context: Context, query: EventQuery, many: bool) -> None:
     query.after = None
     while not context.cancelled():
         seen = events.version(context.connection)  # before the look at the log: what comes in between is seen next time
-        page = db.reading(context.connection, query.read, _PAGE)
+        page = db.read(context.connection, query.read, _PAGE)
         _print(context, page, many)
         query.seq = page[-1].seq if page else query.seq
         while len(page) < _PAGE and events.version(context.connection) == seen:
@@ -134,8 +134,9 @@ def _follow(context: Context, query: EventQuery, many: bool) -> None:
 
 def page(context: Context, *, behind: int = 0, before: int | None = None, limit: int = _PAGE) -> list[Event]:
     """A part of the log for those who turn pages: the last ones in front of number `before`, or what is new behind one."""
-    found: list[Event] = db.reading(
-        context.connection, lambda inner: events.since(inner, behind, before=before, limit=limit, newest=behind == 0)
+    found: list[Event] = db.read(
+        context.connection,
+        lambda inner: events.list_events(inner, behind, before=before, limit=limit, newest=behind == 0),
     )
     return found
 
@@ -224,7 +225,7 @@ def _kinds(text: str | None) -> tuple[str, ...]:
 def _worktree_name(context: Context, name: str, repo: str | None) -> str:
     """The name in the log that a person means; it need not exist any more."""
     for candidate in names.candidates(name, target.prefixes(context)):
-        if events.since(context.connection, repo_name=repo, worktree_name=candidate, limit=1):
+        if events.list_events(context.connection, repo_name=repo, worktree_name=candidate, limit=1):
             return candidate
     return name
 

@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
     from imi_monitor.git.commits import Commit
-    from imi_monitor.store.claim_history import Grant
+    from imi_monitor.store.claim_history import ClaimGrant
 
 _MOST = 500
 _MOST_GRANTS = 1000
@@ -29,17 +29,17 @@ class CommitCounts:
     def __init__(self, context: Context, since: str) -> None:
         self._context = context
         self._since = since
-        self._dirs = repositories.common_dirs(context.connection)
+        self._dirs = repositories.list_common_dirs(context.connection)
         self._read: dict[tuple[str, str], list[Commit] | None] = {}
 
     def made(self, repo_name: str | None, worktree_name: str | None, agent: str) -> int | None:
         if repo_name is None or worktree_name is None or repo_name not in self._dirs:
             return None
-        given = db.reading(self._context.connection, claim_history.history, repo_name, worktree_name, _MOST_GRANTS)
+        given = db.read(self._context.connection, claim_history.list_grants, repo_name, worktree_name, _MOST_GRANTS)
         held = [grant for grant in given if grant.agent_id == agent]
         if not held:
             return None
-        row = worktrees.worktree(self._context.connection, repo_name, worktree_name)
+        row = worktrees.get(self._context.connection, repo_name, worktree_name)
         if row is None or not row.branch:
             return None
         own = self._own(repo_name, row.branch, min(grant.claimed_at for grant in held))
@@ -52,7 +52,7 @@ class CommitCounts:
         trunk = next(
             (
                 row.default_branch
-                for row in repositories.repositories(self._context.connection)
+                for row in repositories.list_repositories(self._context.connection)
                 if row.name == repo_name
             ),
             "",
@@ -84,7 +84,7 @@ class CommitCounts:
             return None
 
 
-def _covers(grant: Grant, when: str) -> bool:
+def _covers(grant: ClaimGrant, when: str) -> bool:
     """Whether the claim was held then; git writes whole seconds down."""
     at, begun, ended = times.parse(when), times.parse(grant.claimed_at), times.parse(grant.released_at)
     if at is None or begun is None:

@@ -71,7 +71,7 @@ def timeline(connection: sqlite3.Connection, session: int, behind: int = 0, limi
     A call that has ended is one line, at its beginning if that is new too; what says once more what another line says
     is left out.
     """
-    rows = session_events.lines(connection, session, behind, limit)
+    rows = session_events.list_session_events(connection, session, behind, limit)
     ended = {row.call for row in rows if row.kind == "tool_finished"}
     begun = {row.call for row in rows if row.kind == "tool_started"}
     kept = [row for row in rows if not (row.kind == "tool_started" and row.call in ended)]
@@ -84,7 +84,7 @@ def timeline(connection: sqlite3.Connection, session: int, behind: int = 0, limi
 
 def cursor(connection: sqlite3.Connection, session: int) -> int:
     """Behind which line everything is new."""
-    return session_events.last_line(connection, session)
+    return session_events.last_seq(connection, session)
 
 
 def shown(line: TimelineLine, most: int = 3) -> list[str]:
@@ -101,7 +101,7 @@ def data(line: TimelineLine) -> dict[str, object]:
     return {name: getattr(line, name) for name in line.__dataclass_fields__} | {"files": list(line.files)}
 
 
-def _line(row: session_events.Line, whole: bool) -> TimelineLine:
+def _line(row: session_events.SessionEvent, whole: bool) -> TimelineLine:
     about = _data(row)
     subagent = row.subagent or _text(about.get("subagent"))
     made = TimelineLine(
@@ -118,7 +118,7 @@ def _line(row: session_events.Line, whole: bool) -> TimelineLine:
     return replace(made, text=made.text or _text(about.get("tool")) or "")
 
 
-def _call(made: TimelineLine, row: session_events.Line, whole: bool) -> TimelineLine:
+def _call(made: TimelineLine, row: session_events.SessionEvent, whole: bool) -> TimelineLine:
     begun, ended = times.parse(row.started_at), times.parse(row.finished_at)
     over = row.call_status != "running"
     took = ((ended if over else times.now()) or begun) if begun is not None else None
@@ -139,7 +139,7 @@ def _outcome(line: TimelineLine) -> str:
     return f"{word}{took}".strip()
 
 
-def _says_more(row: session_events.Line, acts: Sequence[tuple[str, datetime | None]]) -> bool:
+def _says_more(row: session_events.SessionEvent, acts: Sequence[tuple[str, datetime | None]]) -> bool:
     """Whether this status was seen, and no act says the same."""
     at = times.parse(row.at)
     return row.status is not None and not any(
@@ -165,7 +165,7 @@ def _without_repetition(lines: list[TimelineLine]) -> list[TimelineLine]:
     return kept
 
 
-def _data(row: session_events.Line) -> dict[str, object]:
+def _data(row: session_events.SessionEvent) -> dict[str, object]:
     if row.data == "{}":
         return {}
     import json

@@ -13,7 +13,7 @@ from imi_monitor.model.columns import Column, table
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.text import safe
 from imi_monitor.store import claim_history, db, events, session_events, sessions
-from imi_monitor.store.sessions import STATES_ASKED, Filter, Session
+from imi_monitor.store.sessions import STATE_WORDS, SessionFilter, SessionRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class SessionsAction(Action):
     words = ("sessions",)
     label = "Sessions"
     help = "what agents did: their sessions, the last one first"
-    more = f"""Of all repositories, or the one named with --repo. States: {", ".join(STATES_ASKED)}. How long they are kept is the
+    more = f"""Of all repositories, or the one named with --repo. States: {", ".join(STATE_WORDS)}. How long they are kept is the
     setting sessions.keep_days; `imi session show ID` tells one from its beginning."""
     options = (
         WORKTREE,
@@ -61,7 +61,7 @@ class SessionsAction(Action):
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
         wanted = asked(context, request)
-        found = db.reading(context.connection, sessions.found, wanted, at_most(request))
+        found = db.read(context.connection, sessions.find, wanted, at_most(request))
         many = wanted.repo_name is None and len({one.repo_name for one in found}) > 1
         rows = [_row(one, many) for one in found]
         told = table(_COLUMNS, rows, listing.width()) if rows else ["no sessions are kept" + _of_these(request)]
@@ -95,11 +95,11 @@ class SessionShowAction(Action):
                 raise  # else somebody has seen enough, which is how following ends
         return Outcome([])
 
-    def _show(self, context: Context, one: Session, limit: int) -> None:
-        written = db.reading(context.connection, session_events.artifacts, one.seq)
+    def _show(self, context: Context, one: SessionRow, limit: int) -> None:
+        written = db.read(context.connection, session_events.list_artifacts, one.seq)
         head = "\n".join(_head(one, [file.path for file in written]))
         context.emit(head, {"session": data(one), "files": [_file(each) for each in written]})
-        for line in db.reading(context.connection, lines.timeline, one.seq, 0, limit):
+        for line in db.read(context.connection, lines.timeline, one.seq, 0, limit):
             _print(context, line)
 
 
@@ -108,7 +108,7 @@ def _follow(context: Context, session: int) -> None:
     behind = lines.cursor(context.connection, session)
     while not context.cancelled():
         seen = events.version(context.connection)  # before the look: what comes in between is seen next time
-        for line in db.reading(context.connection, lines.timeline, session, behind):
+        for line in db.read(context.connection, lines.timeline, session, behind):
             _print(context, line)
         behind = lines.cursor(context.connection, session)
         while events.version(context.connection) == seen:
@@ -130,28 +130,28 @@ def at_most(request: Request) -> int | None:
 def worktree_name(context: Context, name: str, repo: str | None) -> str:
     """The name that a person means, among those that sessions were in or claims were on; it need not exist any more."""
     for candidate in names.candidates(name, target.prefixes(context)):
-        kept = sessions.found(context.connection, Filter(repo, candidate), 1)
-        if kept or claim_history.history(context.connection, repo, candidate, 1):
+        kept = sessions.find(context.connection, SessionFilter(repo, candidate), 1)
+        if kept or claim_history.list_grants(context.connection, repo, candidate, 1):
             return candidate
     return name
 
 
-def asked(context: Context, request: Request) -> Filter:
+def asked(context: Context, request: Request) -> SessionFilter:
     """What the options mean."""
     repo = context.repo_name(context.repository()) or "" if context.explicit_repo else None
     state = request.text("state")
     state = _STATES.get(state, state) if state is not None else None
-    if state is not None and state not in STATES_ASKED:
-        raise UsageError(f"--state {safe(state)!r} is none: use one of {', '.join(STATES_ASKED)}", code="bad-option")
+    if state is not None and state not in STATE_WORDS:
+        raise UsageError(f"--state {safe(state)!r} is none: use one of {', '.join(STATE_WORDS)}", code="bad-option")
     worktree = request.text("worktree")
     if worktree is not None:
         worktree = worktree_name(context, worktree, repo)
-    return Filter(repo, worktree, request.text("agent"), state, time_format.since(request.text("since")))
+    return SessionFilter(repo, worktree, request.text("agent"), state, time_format.since(request.text("since")))
 
 
-def find(context: Context, ident: str) -> Session:
+def find(context: Context, ident: str) -> SessionRow:
     """The one session whose id begins so."""
-    found = db.reading(context.connection, sessions.beginning_with, ident) if ident else []
+    found = db.read(context.connection, sessions.find_by_prefix, ident) if ident else []
     if len(found) == 1:
         return found[0]
     if not found:
@@ -160,12 +160,12 @@ def find(context: Context, ident: str) -> Session:
     raise Refused(f"{safe(ident, 60)!r} may mean {named}: give more of it", code="ambiguous")
 
 
-def who(one: Session) -> str:
+def who(one: SessionRow) -> str:
     """The agent's name, else the program's."""
     return one.cli if one.agent_id == one.id else one.agent_id
 
 
-def data(one: Session) -> dict[str, object]:
+def data(one: SessionRow) -> dict[str, object]:
     """A session for `--json`; what is not known is null."""
     import json
 
@@ -173,7 +173,7 @@ def data(one: Session) -> dict[str, object]:
     return {**plain, "agent_id": who(one), "state": one.state, "metadata": json.loads(one.metadata)}
 
 
-def _row(one: Session, many: bool) -> list[str]:
+def _row(one: SessionRow, many: bool) -> list[str]:
     tokens = (one.tokens_in or 0) + (one.tokens_out or 0)
     known = one.tokens_in is not None or one.tokens_out is not None
     text = (one.prompt or one.title or "").split("\n")[0]
@@ -190,7 +190,7 @@ def _row(one: Session, many: bool) -> list[str]:
     ]
 
 
-def _state(one: Session) -> str:
+def _state(one: SessionRow) -> str:
     word = {WAITING: "asks"}.get(one.state, one.state)
     return f"{word}, ended" if one.ended_at is not None and one.lost is None else word
 
@@ -199,7 +199,7 @@ def _of_these(request: Request) -> str:
     return " of that kind" if request.values else " yet: they are while a dashboard or `imi watch` runs"
 
 
-def _head(one: Session, files: list[str]) -> list[str]:
+def _head(one: SessionRow, files: list[str]) -> list[str]:
     tokens = ", ".join(
         f"{number:,} {word}"
         for word, number in (("in", one.tokens_in), ("out", one.tokens_out), ("cached", one.tokens_cached))
@@ -220,7 +220,7 @@ def _head(one: Session, files: list[str]) -> list[str]:
     return [*(f"{name:<8}  {safe(text, 300)}" for name, text in facts), ""]
 
 
-def _agent(one: Session) -> str:
+def _agent(one: SessionRow) -> str:
     program = " ".join(filter(None, (one.cli, one.version)))
     return program if who(one) == one.cli else f"{who(one)} ({program})"
 

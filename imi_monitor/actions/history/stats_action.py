@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
-    from imi_monitor.store.sessions import Filter, Session
+    from imi_monitor.store.sessions import SessionFilter, SessionRow
 
 _DAYS = 7
 _BY = ("agent", "team", "worktree")
@@ -100,7 +100,7 @@ class StatsAction(Action):
         wanted = asking.asked(context, request)
         since = wanted.since or times.stamp(times.now() - timedelta(days=_DAYS))
         wanted = type(wanted)(wanted.repo_name, wanted.worktree_name, wanted.agent, None, since)
-        groups = db.reading(context.connection, _with_tasks, wanted, since)
+        groups = db.read(context.connection, _with_tasks, wanted, since)
         commits = CommitCounts(context, since)
         for group in groups:
             group.commits = commits.made(group.repo_name, group.worktree_name, group.agent or "")
@@ -122,29 +122,29 @@ class StatsAction(Action):
 def today(context: Context, repo_name: str | None) -> StatsGroup:
     """Everything since midnight in one, of a repository or of all; commits are not counted, as only git knows them."""
     since = times.stamp(times.now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0))
-    wanted = sessions.Filter(repo_name=repo_name, since=since)
-    return _total(db.reading(context.connection, _groups, wanted, since))
+    wanted = sessions.SessionFilter(repo_name=repo_name, since=since)
+    return _total(db.read(context.connection, _groups, wanted, since))
 
 
-def _groups(connection: sqlite3.Connection, wanted: Filter, since: str) -> list[StatsGroup]:
+def _groups(connection: sqlite3.Connection, wanted: SessionFilter, since: str) -> list[StatsGroup]:
     """By agent and worktree, who worked longest first."""
     found: dict[tuple[str, str | None, str | None], StatsGroup] = {}
-    for one in sessions.found(connection, wanted):
+    for one in sessions.find(connection, wanted):
         key = (asking.who(one), one.repo_name, one.worktree_name)
         group = found.setdefault(key, StatsGroup(key[0], one.cli, one.repo_name, one.worktree_name))
         _add(connection, group, one, since)
     return sorted(found.values(), key=lambda group: (-(group.spent.working or 0.0), group.agent or ""))
 
 
-def _with_tasks(connection: sqlite3.Connection, wanted: Filter, since: str) -> list[StatsGroup]:
+def _with_tasks(connection: sqlite3.Connection, wanted: SessionFilter, since: str) -> list[StatsGroup]:
     """The same with the tasks of this time: also those of agents of whom no session is kept."""
     found = {(group.agent, group.repo_name, group.worktree_name): group for group in _groups(connection, wanted, since)}
-    asked = attempts.Filter(wanted.repo_name, wanted.worktree_name, wanted.agent, since=since)
-    for task in attempts.found(connection, asked):
+    asked = attempts.AttemptFilter(wanted.repo_name, wanted.worktree_name, wanted.agent, since=since)
+    for task in attempts.find(connection, asked):
         where = (task.repo_name, task.worktree_name)
         group = found.setdefault((task.agent_id, *where), StatsGroup(task.agent_id, None, *where))
         group.tasks[task.outcome] += 1
-    described = agents.described(connection)
+    described = agents.list_descriptions(connection)
     for group in found.values():
         group.team = described.get(group.agent or "", agents.NOT_DESCRIBED).team
     return list(found.values())
@@ -159,18 +159,18 @@ def _by(groups: list[StatsGroup], what: str) -> list[StatsGroup]:
     return [_total(members, alike=("agent", "cli", "repo_name", "worktree_name", "team")) for members in found.values()]
 
 
-def _add(connection: sqlite3.Connection, group: StatsGroup, one: Session, since: str) -> None:
+def _add(connection: sqlite3.Connection, group: StatsGroup, one: SessionRow, since: str) -> None:
     begin, end = _moment(since), _moment(one.ended_at or one.seen_at)
-    told = [(each.at, each.status) for each in sessions.moments(connection, [one.seq])]
+    told = [(each.at, each.status) for each in sessions.list_status_changes(connection, [one.seq])]
     group.spent += spent(told, begin, end)
-    turns, tools, failed = sessions.counts(connection, one.seq, since)
+    turns, tools, failed = sessions.count_activity(connection, one.seq, since)
     group.sessions += 1
     group.live += one.ended_at is None
     group.interrupted += one.lost == INTERRUPTED
     group.turns += turns
     group.tools += tools
     group.tools_failed += failed
-    group.files |= sessions.files_written(connection, one.seq, since)
+    group.files |= sessions.list_written_files(connection, one.seq, since)
     for name in ("tokens_in", "tokens_out", "tokens_cached", "cost_usd"):
         setattr(group, name, added(getattr(group, name), getattr(one, name)))
 

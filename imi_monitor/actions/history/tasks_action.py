@@ -13,14 +13,14 @@ from imi_monitor.model.columns import Column, table
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.text import safe
 from imi_monitor.store import attempts, db
-from imi_monitor.store.attempts import Filter, Task
+from imi_monitor.store.attempts import Attempt, AttemptFilter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
-    from imi_monitor.store.agents import Description
-    from imi_monitor.store.sessions import Session
+    from imi_monitor.store.agents import AgentDescription
+    from imi_monitor.store.sessions import SessionRow
 
 _SHORT = 8
 _ENDS = {
@@ -65,18 +65,18 @@ class TasksAction(Action):
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
         wanted = _asked(context, request)
-        found = db.reading(context.connection, attempts.found, wanted, asking.at_most(request))
+        found = db.read(context.connection, attempts.find, wanted, asking.at_most(request))
         many = wanted.repo_name is None and len({one.repo_name for one in found}) > 1
         told = table(_COLUMNS, [_row(one, many) for one in found], listing.width()) if found else [_none(request)]
         return Outcome(told, {"tasks": [data(one) for one in found], "count": len(found)})
 
 
-def named(agent: str, said: Description) -> str:
+def named(agent: str, said: AgentDescription) -> str:
     """`claude-1 🦊`: the emoji behind the name, so that names stand below each other."""
     return " ".join(filter(None, (safe(agent, 40), safe(said.emoji or "", 8))))
 
 
-def data(one: Task) -> dict[str, object]:
+def data(one: Attempt) -> dict[str, object]:
     """A task for `--json`; what is not known is null."""
     return {
         "task_id": one.task_id,
@@ -96,7 +96,7 @@ def data(one: Task) -> dict[str, object]:
     }
 
 
-def _asked(context: Context, request: Request) -> Filter:
+def _asked(context: Context, request: Request) -> AttemptFilter:
     """What the options mean."""
     outcome = request.text("state")
     if request.flag("failed"):
@@ -109,7 +109,7 @@ def _asked(context: Context, request: Request) -> Filter:
         )
     repo = context.repo_name(context.repository()) or "" if context.explicit_repo else None
     worktree, session = request.text("worktree"), request.text("session")
-    return Filter(
+    return AttemptFilter(
         repo,
         None if worktree is None else asking.worktree_name(context, worktree, repo),
         request.text("agent"),
@@ -120,7 +120,7 @@ def _asked(context: Context, request: Request) -> Filter:
     )
 
 
-def _row(one: Task, many: bool) -> list[str]:
+def _row(one: Attempt, many: bool) -> list[str]:
     said = one.described
     return [
         safe(one.task_id, 60),
@@ -137,7 +137,7 @@ def _row(one: Task, many: bool) -> list[str]:
     ]
 
 
-def _ending(one: Task) -> str:
+def _ending(one: Attempt) -> str:
     """How it ended and why, as far as somebody said so; nothing while it is open."""
     if one.ended is None:
         return ""
@@ -146,14 +146,14 @@ def _ending(one: Task) -> str:
     return f"{how}{by}{f': {safe(one.reason, 80)}' if one.reason else ''}"
 
 
-def _seconds(one: Task) -> float | None:
+def _seconds(one: Attempt) -> float | None:
     begun, ended = times.parse(one.started_at), times.parse(one.ended_at)
     if begun is None or (ended is None and one.ended_at is not None):
         return None
     return max(0.0, ((ended or times.now()) - begun).total_seconds())
 
 
-def _session(one: Session) -> dict[str, object]:
+def _session(one: SessionRow) -> dict[str, object]:
     return {"id": one.id, "cli": one.cli, "state": one.state, "began_at": one.began_at, "ended_at": one.ended_at}
 
 

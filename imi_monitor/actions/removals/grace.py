@@ -21,21 +21,21 @@ DAY = 86400.0
 _STEP = 3600.0  # seconds of running time between two notes of it
 
 
-def by_clock(entry: trash.Entry) -> float | None:
+def by_clock(entry: trash.TrashEntry) -> float | None:
     """Seconds since it was removed by the wall clock; None when that cannot be: unreadable, or in the future."""
     moment = times.parse(entry.removed_at)
     seconds = None if moment is None else (times.now() - moment).total_seconds()
     return None if seconds is None or seconds < 0 else seconds
 
 
-def proven(entry: trash.Entry) -> float:
+def proven(entry: trash.TrashEntry) -> float:
     """Seconds that this machine has provably been running since it was removed."""
     lived = _lived(entry)
     lived[_boot()] = _in_this_boot(entry)
     return sum(lived.values())
 
 
-def is_over(entry: trash.Entry, days: float) -> bool:
+def is_over(entry: trash.TrashEntry, days: float) -> bool:
     """Whether it has certainly been in the trash for so many days."""
     clock = by_clock(entry)
     return clock is not None and clock >= days * DAY and proven(entry) >= days * DAY
@@ -43,27 +43,27 @@ def is_over(entry: trash.Entry, days: float) -> bool:
 
 def note(context: Context) -> None:
     """Write down how long this boot has lasted, for the entries that are in the trash; at most once an hour each."""
-    due = [entry for entry in trash.kept(context.connection) if _grown(entry)]
+    due = [entry for entry in trash.list_kept(context.connection) if _grown(entry)]
     if due:
         db.transact(context.connection, _write, due)
 
 
-def _write(connection: sqlite3.Connection, entries: list[trash.Entry]) -> None:
+def _write(connection: sqlite3.Connection, entries: list[trash.TrashEntry]) -> None:
     for entry in entries:
         lived = {**_lived(entry), _boot(): _in_this_boot(entry)}
         trash.set_data(connection, entry.id, {**entry.data, "lived": lived})
 
 
-def _grown(entry: trash.Entry) -> bool:
+def _grown(entry: trash.TrashEntry) -> bool:
     return _in_this_boot(entry) >= _lived(entry).get(_boot(), 0.0) + _STEP
 
 
-def _in_this_boot(entry: trash.Entry) -> float:
+def _in_this_boot(entry: trash.TrashEntry) -> float:
     before = float(str(entry.data["uptime"])) if entry.data["boot"] == _boot() else 0.0
     return max(0.0, host.uptime() - before)
 
 
-def _lived(entry: trash.Entry) -> dict[str, float]:
+def _lived(entry: trash.TrashEntry) -> dict[str, float]:
     kept = entry.data.get("lived")
     return {str(boot): float(seconds) for boot, seconds in kept.items()} if isinstance(kept, dict) else {}
 

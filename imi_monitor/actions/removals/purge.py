@@ -35,7 +35,7 @@ _SUFFIX = ".purging"
 class Candidate:
     """An entry, and why it must stay although it is old enough or was named (None: it may go)."""
 
-    entry: trash.Entry
+    entry: trash.TrashEntry
     why_not: str | None
 
 
@@ -43,18 +43,18 @@ class Candidate:
 class Purged:
     """An entry that cannot be brought back any more; `operation` is the deletion of its files."""
 
-    entry: trash.Entry
+    entry: trash.TrashEntry
     operation: str
     kept_refs: tuple[str, ...]
 
 
-def candidates(context: Context, entries: list[trash.Entry], *, days: float, named: bool) -> list[Candidate]:
+def candidates(context: Context, entries: list[trash.TrashEntry], *, days: float, named: bool) -> list[Candidate]:
     """What a purge would take, and what it would leave though it was asked for. The same answer for dry run and act."""
     due = entries if named else [entry for entry in entries if grace.is_over(entry, days)]
     return [Candidate(entry, _why_not(context, entry, named=named)) for entry in due]
 
 
-def purge(context: Context, entry: trash.Entry, *, agent: str) -> Purged:
+def purge(context: Context, entry: trash.TrashEntry, *, agent: str) -> Purged:
     """Make one entry unreachable; its files still have to be deleted, by `delete_in_background` or `delete_now`."""
     packed = restore.parcel_of(context, entry)
     operation = db.transact(context.connection, _begin, packed, agent)
@@ -64,7 +64,7 @@ def purge(context: Context, entry: trash.Entry, *, agent: str) -> Purged:
     except BaseException as error:
         unchanged = os.path.lexists(packed.trash_dir)
         with suppress(ImiError):
-            db.transact(context.connection, operations.finish if unchanged else operations.give_up, operation)
+            db.transact(context.connection, operations.finish if unchanged else operations.abandon, operation)
         if isinstance(error, OSError):
             raise Refused(f"{safe(packed.name)} could not be purged: {error.strerror}", code="purge-failed") from error
         raise
@@ -124,7 +124,7 @@ def recover(context: Context, operation: operations.Operation) -> str | None:
     return f"finished purging {safe(packed.name)}, which had been interrupted"
 
 
-def _why_not(context: Context, entry: trash.Entry, *, named: bool) -> str | None:
+def _why_not(context: Context, entry: trash.TrashEntry, *, named: bool) -> str | None:
     packed = restore.parcel_of(context, entry)
     inside = host.inside(packed.folder)
     if inside:

@@ -88,11 +88,11 @@ def _make_true(connection: sqlite3.Connection, packed: Parcel, operation: str, e
     """The folder is in the trash: row, claim, trash, event and intent say so at once."""
     if not operations.finish(connection, operation):
         raise RegistryError(f"somebody else finished removing {safe(packed.name)}", code="registry-changed")
-    row = worktrees.worktree(connection, packed.repo_name, packed.name)
+    row = worktrees.get(connection, packed.repo_name, packed.name)
     if row is not None and row.active and os.path.realpath(row.path) == packed.path:
-        worktrees.close_worktree(connection, packed.repo_name, packed.name, packed.how)
-    claims.end(connection, packed.repo_name, packed.name, epoch=epoch, how="worktree_removed", by=packed.agent)
-    trash.put(
+        worktrees.close(connection, packed.repo_name, packed.name, packed.how)
+    claims.close(connection, packed.repo_name, packed.name, epoch=epoch, how="worktree_removed", by=packed.agent)
+    trash.add(
         connection,
         packed.id,
         packed.repo_name,
@@ -119,12 +119,12 @@ def _make_true(connection: sqlite3.Connection, packed: Parcel, operation: str, e
 def _undo_failure(context: Context, packed: Parcel, operation: str, before: claims.Claim, epoch: int, git: Git) -> None:
     """Something went wrong on the way: put everything back; where even that fails, the next command tries again."""
     try:
-        if any(left.id == operation for left in operations.unfinished(context.connection)):
+        if any(left.id == operation for left in operations.list_unfinished(context.connection)):
             _take_back(context, packed, operation, before, epoch, git)
         # else an interrupt came when all had been committed already
     except (ImiError, OSError):
         with suppress(ImiError):  # a registry that cannot be written: then the end of this process says it
-            db.transact(context.connection, operations.give_up, operation)
+            db.transact(context.connection, operations.abandon, operation)
 
 
 def _take_back(context: Context, packed: Parcel, operation: str, before: claims.Claim, epoch: int, git: Git) -> None:
@@ -146,7 +146,7 @@ def _mirror(context: Context, packed: Parcel) -> None:
 def _never_happened(connection: sqlite3.Connection, operation: str, before: claims.Claim, epoch: int) -> None:
     finished = operations.finish(connection, operation)
     if finished and claims.current(connection, before.repo_name, before.worktree_name).epoch == epoch:
-        claims.hand_back(connection, before, epoch)
+        claims.restore(connection, before, epoch)
 
 
 def recover(context: Context, operation: operations.Operation) -> str | None:
@@ -169,7 +169,7 @@ def recover(context: Context, operation: operations.Operation) -> str | None:
 def _packed(context: Context, operation: operations.Operation) -> Parcel:
     """The parcel of an intent, where its repository is today."""
     packed = Parcel.of(operation.data)
-    now = repositories.common_dirs(context.connection).get(packed.repo_name, packed.common_dir)
+    now = repositories.list_common_dirs(context.connection).get(packed.repo_name, packed.common_dir)
     if not os.path.isdir(packed.common_dir) and os.path.isdir(now):
         packed = packed.under(now)
     if not os.path.isdir(packed.common_dir):

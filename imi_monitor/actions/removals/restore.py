@@ -42,7 +42,7 @@ class Restored:
     detached: str | None
 
 
-def restore(context: Context, entry: trash.Entry, *, agent: str) -> Restored:
+def restore(context: Context, entry: trash.TrashEntry, *, agent: str) -> Restored:
     """Bring it back, or refuse and leave it in the trash."""
     packed = parcel_of(context, entry)
     refuse(context, packed)
@@ -66,10 +66,10 @@ def restore(context: Context, entry: trash.Entry, *, agent: str) -> Restored:
     return Restored(packed.id, packed.repo_name, packed.name, packed.path, branch, made, why)
 
 
-def parcel_of(context: Context, entry: trash.Entry) -> Parcel:
+def parcel_of(context: Context, entry: trash.TrashEntry) -> Parcel:
     """What lies in the trash, where its repository is today."""
     packed = Parcel.of(entry.data)
-    now = repositories.common_dirs(context.connection).get(packed.repo_name, packed.common_dir)
+    now = repositories.list_common_dirs(context.connection).get(packed.repo_name, packed.common_dir)
     return packed if os.path.isdir(packed.common_dir) else packed.under(now)
 
 
@@ -92,7 +92,7 @@ def refuse(context: Context, packed: Parcel) -> None:
     held = os.path.join(packed.admin_dir, "HEAD.lock")
     if os.path.lexists(held):
         raise Refused(f"{shown} stays in the trash: {told(held)}", code="git-busy")
-    row = worktrees.worktree(context.connection, packed.repo_name, packed.name)
+    row = worktrees.get(context.connection, packed.repo_name, packed.name)
     if row is not None and row.active and os.path.lexists(row.path):
         raise Refused(
             f"there is another {shown} now, at {safe(row.path)}: rename or remove it, then `imi undo {packed.id}`",
@@ -170,8 +170,8 @@ def _cannot(branch: str, error: ImiError) -> str:
 def _make_true(connection: sqlite3.Connection, packed: Parcel, operation: str, agent: str) -> None:
     if not operations.finish(connection, operation) or not trash.mark_restored(connection, packed.id):
         raise RegistryError(f"somebody else brought {safe(packed.name)} back meanwhile", code="registry-changed")
-    if worktrees.worktree(connection, packed.repo_name, packed.name) is not None:
-        worktrees.reopen_worktree(connection, packed.repo_name, packed.name, packed.path)
+    if worktrees.get(connection, packed.repo_name, packed.name) is not None:
+        worktrees.reopen(connection, packed.repo_name, packed.name, packed.path)
     about: dict[str, object] = {"path": packed.path, "branch": packed.branch, "trash_id": packed.id}
     events.record(connection, "worktree.restored", packed.repo_name, packed.name, agent_id=agent, data=about)
 
@@ -188,6 +188,6 @@ def _failed(packed: Parcel, error: OSError) -> Refused:
 
 def _after_failure(context: Context, packed: Parcel, operation: str) -> None:
     """Still in the trash: nothing happened. On its way out: the next command finishes it."""
-    act = operations.finish if packed.in_trash else operations.give_up
+    act = operations.finish if packed.in_trash else operations.abandon
     with suppress(ImiError):
         db.transact(context.connection, act, operation)

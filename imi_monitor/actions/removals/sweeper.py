@@ -37,7 +37,7 @@ def sweep(database: str, wanted: list[str], started: Callable[[], None]) -> None
 
     connection = db.connect(database, create=False)
     try:
-        named = [one for one in operations.unfinished(connection) if one.id in wanted and one.kind == purge.SWEEP]
+        named = [one for one in operations.list_unfinished(connection) if one.id in wanted and one.kind == purge.SWEEP]
         # whoever adopts it deletes it: a recovery may have started another sweeper meanwhile
         mine = [one for one in named if db.transact(connection, operations.adopt, one)]
         started()

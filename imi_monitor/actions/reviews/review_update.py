@@ -154,7 +154,7 @@ def _write(
     repo_name = found.repo_name or context.register(found.repository, connection)
     row = found.row
     if row is None or row.pr_number is None:
-        worktrees.put_worktree(
+        worktrees.register(
             connection,
             repo_name,
             found.name,

@@ -22,7 +22,7 @@ from imi_monitor.model.text import count, safe
 from imi_monitor.sources.agents import written
 from imi_monitor.sources.agents.joining import Seen
 from imi_monitor.store import retention, session_writer
-from imi_monitor.store.async_registry import Registry
+from imi_monitor.store.async_registry import AsyncRegistry
 
 _EVERY = 1.0  # seconds between two transactions
 _FACTS = 10.0  # numbers that grow all the time (tokens) may be so old in the registry
@@ -61,7 +61,7 @@ class _Taken:
 class Keeper:
     """Use as `async with Keeper(registry) as keeper`; what is left is written at the end."""
 
-    def __init__(self, registry: Registry, keep_days: int = retention.KEEP_DAYS) -> None:
+    def __init__(self, registry: AsyncRegistry, keep_days: int = retention.KEEP_DAYS) -> None:
         self._registry = registry
         self._keep_days = keep_days
         self._noted: dict[str, _Noted] = {}  # by the agent's own id
@@ -190,11 +190,11 @@ class Keeper:
 
     async def _write_these(self, taken: Sequence[_Taken]) -> None:
         asked = [(one.noted.ident, session_record.event_ids(one.news)) for one in taken if one.news]
-        known = await self._registry.read(session_writer.known, host.hostname(), asked) if asked else set()
+        known = await self._registry.read(session_writer.known_event_ids, host.hostname(), asked) if asked else set()
         fresh = [(one.agent, _unknown(one, known), one.due) for one in taken]
         records = await asyncio.to_thread(self._prepared, [one for one in fresh if one[1] or one[2]])
         if records:
-            await self._registry.write_lightly(session_writer.keep, records)  # it can all be read again
+            await self._registry.write_unsynced(session_writer.record, records)  # it can all be read again
         await self._sweep(time.monotonic())
 
     def _prepared(self, wanted: Sequence[tuple[Agent, Sequence[AgentEvent], bool]]) -> list[SessionRecord]:
@@ -241,7 +241,7 @@ class Keeper:
         if now - self._swept_at < _SWEEP:
             return
         if await self._registry.read(retention.is_sessions_due, self._keep_days):
-            await self._registry.write_lightly(retention.trim_sessions, self._keep_days)
+            await self._registry.write_unsynced(retention.trim_sessions, self._keep_days)
         else:
             self._swept_at = now
 

@@ -110,7 +110,7 @@ class Peek(OfAgentView, ModalScreen[None]):
 
         def question(_stop: ShouldStop) -> Told:
             with self.surroundings(None) as context:
-                return db.reading(context.connection, read, agent, behind)
+                return db.read(context.connection, read, agent, behind)
 
         self._asking.ask(question)
 
@@ -170,7 +170,7 @@ class Peek(OfAgentView, ModalScreen[None]):
 def read(connection: sqlite3.Connection, agent: Agent, behind: int) -> Told:
     """What the registry learnt of the agent's session behind line `behind`."""
     ident = session_id(agent)
-    session = next((one for one in sessions.beginning_with(connection, ident) if one.id == ident), None)
+    session = next((one for one in sessions.find_by_prefix(connection, ident) if one.id == ident), None)
     if session is None:
         return Told([], 0, kept=False)
     cursor = session_timeline.cursor(connection, session.seq)

@@ -38,7 +38,7 @@ def path(tmp_path: Path) -> Path:
 class Counting:
     """A registry that counts what is asked of it, and fails on demand."""
 
-    def __init__(self, inner: async_registry.Registry) -> None:
+    def __init__(self, inner: async_registry.AsyncRegistry) -> None:
         self._inner = inner
         self.writes = 0
         self.broken = False
@@ -49,7 +49,7 @@ class Counting:
         self.writes += 1
         return await self._inner.write(work, *args)
 
-    write_lightly = write
+    write_unsynced = write
 
     async def read(self, work: Any, *args: Any) -> Any:
         return await self._inner.read(work, *args)
@@ -58,7 +58,7 @@ class Counting:
 @asynccontextmanager
 async def keeping(path: Path, monkeypatch: pytest.MonkeyPatch, **more: Any) -> AsyncIterator[tuple[Keeper, Counting]]:
     monkeypatch.setattr(module, "_EVERY", 0.02)
-    async with async_registry.open(str(path)) as registry:
+    async with async_registry.open_registry(str(path)) as registry:
         counting = Counting(registry)
         async with Keeper(counting, **more) as keeper:  # type: ignore[arg-type]
             yield keeper, counting
@@ -125,7 +125,7 @@ def test_many_looks_are_one_transaction_and_the_end_writes_the_rest(
 ) -> None:
     async def play() -> int:
         monkeypatch.setattr(module, "_EVERY", 3600.0)
-        async with async_registry.open(str(path)) as registry:
+        async with async_registry.open_registry(str(path)) as registry:
             counting = Counting(registry)
             async with Keeper(counting) as keeper:  # type: ignore[arg-type]
                 keeper._written_at = module.time.monotonic()

@@ -30,18 +30,18 @@ def kept(tmp_path: Path) -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-def look(scene: Scene, connection: sqlite3.Connection, whole: bool = False) -> tuple[str, sessions.Session]:
+def look(scene: Scene, connection: sqlite3.Connection, whole: bool = False) -> tuple[str, sessions.SessionRow]:
     """A look, kept: what is so, and what is kept of it."""
     now = datetime.fromtimestamp(scene.time, UTC)
     seen = [as_agent(one, Key(host.hostname(), "app", "feat-x"), now) for one in scene.look(whole)]
     for one in seen:
         session = session_record.now_of(one.agent, host.hostname(), host.boot(), now)
         made = session_record.record(session, str(scene.worktree), one.news, now, written.size)
-        db.transact(connection, session_writer.keep, [made])
-    return seen[0].agent.state, sessions.found(connection, sessions.Filter())[0]
+        db.transact(connection, session_writer.record, [made])
+    return seen[0].agent.state, sessions.find(connection, sessions.SessionFilter())[0]
 
 
-def shown(row: sessions.Session) -> str:
+def shown(row: sessions.SessionRow) -> str:
     """As it was then: the scene's time is not ours."""
     return life.shown(row.status, row.lost)
 
@@ -86,7 +86,7 @@ def test_a_turn_with_everything_in_it(scene: Scene, kept: sqlite3.Connection) ->
         look(scene, kept, whole=True)
     assert everything(kept) == before, "read again, kept once"
 
-    row = sessions.found(kept, sessions.Filter())[0]
+    row = sessions.find(kept, sessions.SessionFilter())[0]
     lines = session_timeline.timeline(kept, row.seq)
     words = [line.word for line in lines]
     assert words.count("tool") == 3 and words.count("prompt") == 2 and words.count("asks") == 2, words
