@@ -18,7 +18,7 @@ from pathlib import Path
 from bench.common import Row
 from imi_monitor.actions import target
 from imi_monitor.actions.context import Context
-from imi_monitor.actions.removals import inspection, removal, restore
+from imi_monitor.actions.removal import inspection, restore, safe_removal
 from imi_monitor.store import trash
 
 TRACKED = 50_000
@@ -41,16 +41,16 @@ def _measure(context: Context, tree: Path) -> list[Row]:
             _git(tree, "status", "--porcelain", "--ignored", "--untracked-files=all")
         found = target.find(context, "feat-x")
         with _timed(times["verdict"]):
-            look = inspection.look(context, found, "bench")
+            look = inspection.inspect_worktree(context, found, "bench")
         assert look.verdict.safe, look.verdict
         with _timed(times["second look"]):
             _git(tree, "--no-optional-locks", "status", "--porcelain", "--untracked-files=all")
         with _timed(times["remove"]):
-            removal.remove(context, found, agent="bench", look=look)
+            safe_removal.remove_worktree(context, found, agent="bench", look=look)
         assert not tree.exists()
         entry = trash.list_kept(context.connection)[0]
         with _timed(times["undo"]):
-            restore.restore(context, entry, agent="bench")
+            restore.restore_worktree(context, entry, agent="bench")
         assert tree.exists()
         with _timed(times["rename"]):
             _there_and_back(tree)

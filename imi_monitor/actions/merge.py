@@ -298,13 +298,13 @@ def _settle(
 
 
 def _close(context: Context, found: Target, request: Request, outcome: Outcome) -> None:
-    from imi_monitor.actions.removals import removal
+    from imi_monitor.actions.removal import safe_removal
 
-    verdict = removal.inspect(context, found, agent=context.agent(request))
+    verdict = safe_removal.removal_verdict(context, found, agent=context.agent(request))
     if not verdict.safe:
         outcome.warnings.append(f"{safe(found.name)} was merged but not closed: see `imi remove {safe(found.name)}`")
         return
-    removal.remove(context, found, agent=context.agent(request), how="merged")
+    safe_removal.remove_worktree(context, found, agent=context.agent(request), how="merged")
     outcome.lines.append(f"closed {safe(found.name)}; `imi undo` brings it back")
     outcome.data["closed"] = True
 

@@ -5,7 +5,7 @@ Each kind of act knows how to look at the disk; here is only who is asked, and t
 
 from __future__ import annotations
 
-from imi_monitor.actions.removals import grace
+from imi_monitor.actions.removal import grace_period
 from imi_monitor.model.errors import ImiError, RegistryError
 from imi_monitor.model.text import safe
 from imi_monitor.store import db, operations
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 # kind of operation -> the module of this folder whose `recover(context, operation)` finishes it
 MODULES = {
-    "create": "creation.worktree_creation",
-    "remove": "removals.removing",
-    "restore": "removals.restore",
-    "purge": "removals.purge",
-    "sweep": "removals.purge",
-    "merge": "merge",
-    "rename": "rename",
+    "create": "imi_monitor.actions.creation.worktree_creation",
+    "remove": "imi_monitor.actions.removal.safe_removal",
+    "restore": "imi_monitor.actions.removal.restore",
+    "purge": "imi_monitor.actions.removal.purge",
+    "sweep": "imi_monitor.actions.removal.purge",
+    "merge": "imi_monitor.actions.merge",
+    "rename": "imi_monitor.actions.rename",
 }
 
 
@@ -35,7 +35,7 @@ def recover(context: Context) -> list[str]:
         line for operation in operations.list_unfinished(context.connection) if (line := _settle(context, operation))
     ]
     try:
-        grace.note(context)
+        grace_period.record_running_time(context)
     except RegistryError:
         return lines  # not to note it only lengthens a wait; the command itself will say what is wrong
     return lines
@@ -47,7 +47,7 @@ def _settle(context: Context, operation: operations.Operation) -> str | None:
     try:
         if not db.transact(context.connection, operations.adopt, operation):
             return None
-        module = __import__(f"imi_monitor.actions.{MODULES[operation.kind]}", fromlist=["recover"])
+        module = __import__(MODULES[operation.kind], fromlist=["recover"])
         line: str | None = module.recover(context, operation)
         return line
     except (ImiError, OSError) as error:

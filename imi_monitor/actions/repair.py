@@ -9,7 +9,7 @@ import os
 from dataclasses import asdict, dataclass
 
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
-from imi_monitor.actions.removals.parcel import LOCK_PREFIX
+from imi_monitor.actions.removal.trash_folder import LOCK_PREFIX
 from imi_monitor.git import layout
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.text import count, safe

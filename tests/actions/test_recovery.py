@@ -82,7 +82,7 @@ def test_a_repository_that_is_gone(repo: Repo, tmp_path: Path) -> None:
 
 def test_one_after_the_other(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     """An error in one does not keep the next from being settled."""
-    from imi_monitor.actions.removals import removing
+    from imi_monitor.actions.removal import safe_removal
 
     seen: list[str] = []
 
@@ -93,7 +93,7 @@ def test_one_after_the_other(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> Non
         db.transact(context.connection, operations.finish, operation.id)
         return "settled"
 
-    monkeypatch.setattr(removing, "recover", recover)
+    monkeypatch.setattr(safe_removal, "recover", recover)
     with Context(str(repo.path)) as context:
         both = {left_behind(context, "remove", {}), left_behind(context, "remove", {})}
         lines = recovery.recover(context)
@@ -112,12 +112,12 @@ def test_adopted_by_exactly_one(repo: Repo) -> None:
 
 
 def test_another_recovery_was_faster(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
-    from imi_monitor.actions.removals import removing
+    from imi_monitor.actions.removal import safe_removal
 
     def recover(*_: object) -> None:
         raise AssertionError("two processes at one operation")
 
-    monkeypatch.setattr(removing, "recover", recover)
+    monkeypatch.setattr(safe_removal, "recover", recover)
     with Context(str(repo.path)) as context:
         left_behind(context, "remove", {})
         stale = operations.list_unfinished(context.connection)
@@ -139,7 +139,7 @@ def test_every_kind_that_is_written_can_be_recovered() -> None:
     from importlib import import_module
 
     for module in recovery.MODULES.values():
-        found: Any = import_module(f"imi_monitor.actions.{module}")
+        found: Any = import_module(module)
         assert callable(found.recover), module
 
 

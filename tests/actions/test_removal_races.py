@@ -17,7 +17,7 @@ import pytest
 
 from imi_monitor import host
 from imi_monitor.actions.context import Context
-from imi_monitor.actions.removals import parcel
+from imi_monitor.actions.removal import trash_folder
 from imi_monitor.config import database_path
 from imi_monitor.model.errors import ImiError, Refused
 from imi_monitor.store import claims, db, operations, trash
@@ -132,7 +132,7 @@ def test_another_folder_in_its_place_at_the_move(
     repo: Repo, tree: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
     """Also in the very moment between looking which folder it is and renaming it."""
-    real = parcel._move
+    real = trash_folder._rename_checked
 
     def exchange(*_: object) -> None:
         tree.path.rename(tmp_path / "aside")
@@ -153,7 +153,7 @@ def test_another_folder_in_its_place_at_the_move(
             assert ("is not the folder it was" in refusal.sentence) == (when == "before the look")
             raise
 
-    monkeypatch.setattr(parcel, "_move", move)
+    monkeypatch.setattr(trash_folder, "_rename_checked", move)
     refused_and_unharmed(repo, tree, "changed")
     assert os.listdir(tree.path) == ["somebodys"]
     assert (tmp_path / "aside" / "README.md").exists()
@@ -169,7 +169,7 @@ def test_taken_over_while_removing(  # C4: a remover that was stopped past a tak
         connection.close()
         assert grant("claude-1", instead_of=standing, ended="forced") is not None
 
-    real = parcel.take_away
+    real = trash_folder.move_to_trash
 
     def take_away(*args: Any) -> None:
         real(*args)
@@ -177,11 +177,11 @@ def test_taken_over_while_removing(  # C4: a remover that was stopped past a tak
 
     if when == "before the move":
         monkeypatch.setattr(
-            "imi_monitor.actions.removals.trash_place.prepare", lambda folder: (os.makedirs(folder), take_over())
+            "imi_monitor.actions.removal.trash_folder.prepare_entry", lambda folder: (os.makedirs(folder), take_over())
         )
-        monkeypatch.setattr(parcel, "take_away", lambda *_: pytest.fail("moved in spite of the takeover"))
+        monkeypatch.setattr(trash_folder, "move_to_trash", lambda *_: pytest.fail("moved in spite of the takeover"))
     else:
-        monkeypatch.setattr(parcel, "take_away", take_away)
+        monkeypatch.setattr(trash_folder, "move_to_trash", take_away)
     before = fingerprint(repo, tree.path)
     refused_and_unharmed(repo, tree, "claim-changed")
     assert_same(fingerprint(repo, tree.path), before)
@@ -352,13 +352,13 @@ def test_an_operation_of_a_living_process_is_left_alone(repo: Repo, tree: Repo) 
     script = (
         "import os, signal, sys\n"
         "from pathlib import Path\n"
-        "from imi_monitor.actions.removals import parcel\n"
+        "from imi_monitor.actions.removal import trash_folder\n"
         "from tests.actions.removal_kit import act\n"
-        "real = parcel.take_away\n"
+        "real = trash_folder.move_to_trash\n"
         "def take_away(*args):\n"
         "    os.kill(os.getpid(), signal.SIGSTOP)\n"
         "    real(*args)\n"
-        "parcel.take_away = take_away\n"
+        "trash_folder.move_to_trash = take_away\n"
         "act('remove', cwd=Path.cwd(), name='feat-x')\n"
     )
     child = subprocess.Popen([sys.executable, "-c", script], cwd=repo.path, env={**os.environ, "PYTHONPATH": str(ROOT)})
@@ -395,11 +395,11 @@ def test_somebody_inside_follows_it_into_the_trash(repo: Repo, tree: Repo) -> No
 def test_prune_between_the_move_and_the_new_pointer(
     repo: Repo, tree: Repo, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # R3: without the lock this is the end of git's record
-    from imi_monitor.actions.removals import parcel
+    from imi_monitor.actions.removal import trash_folder
 
     index = repo.path / ".git" / "worktrees" / "feat-x" / "index"
     inode = index.stat().st_ino
-    real = parcel._move
+    real = trash_folder._rename_checked
 
     def move(*args: Any) -> None:
         real(*args)
@@ -407,7 +407,7 @@ def test_prune_between_the_move_and_the_new_pointer(
         assert index.stat().st_ino == inode
 
     with monkeypatch.context() as patched:
-        patched.setattr(parcel, "_move", move)
+        patched.setattr(trash_folder, "_rename_checked", move)
         remove(repo, "feat-x")
     listed = repo.git("worktree", "list", "--porcelain")
     assert "locked imi trash " in listed and "imi undo brings it back" in listed
@@ -418,9 +418,9 @@ def test_prune_between_the_move_and_the_new_pointer(
 
 def test_pruned_in_the_very_moment(repo: Repo, tree: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     """A prune that looked for the lock before we laid it: our links to git's files put them back."""
-    from imi_monitor.actions.removals import parcel
+    from imi_monitor.actions.removal import trash_folder
 
-    real = parcel._move
+    real = trash_folder._rename_checked
     before = fingerprint(repo, tree.path)
 
     def move(*args: Any) -> None:
@@ -428,7 +428,7 @@ def test_pruned_in_the_very_moment(repo: Repo, tree: Repo, monkeypatch: pytest.M
         shutil.rmtree(repo.path / ".git" / "worktrees" / "feat-x", ignore_errors=True)
 
     with monkeypatch.context() as patched:
-        patched.setattr(parcel, "_move", move)
+        patched.setattr(trash_folder, "_rename_checked", move)
         remove(repo, "feat-x")
     undo(repo)
     assert_same(fingerprint(repo, tree.path), before)

@@ -9,7 +9,7 @@ import pytest
 
 from imi_monitor.actions import target as targets
 from imi_monitor.actions.context import Context
-from imi_monitor.actions.removals import ignored, removal
+from imi_monitor.actions.removal import ignored_files, safe_removal
 from imi_monitor.model.errors import GitError, Refused
 from imi_monitor.model.verdict import FORCE, NEVER, NOTE, YES_REALLY, Reason, Verdict
 from tests.actions.removal_kit import act, force, remove
@@ -18,7 +18,7 @@ from tests.helpers import Repo, git, imi
 
 def verdict(repo: Repo, name: str = "feat-x", *, deep: bool = False) -> Verdict:
     with Context(str(repo.path)) as context:
-        return removal.inspect(context, targets.find(context, name), deep=deep)
+        return safe_removal.removal_verdict(context, targets.find(context, name), deep=deep)
 
 
 def reason(of: Verdict, code: str) -> Reason:
@@ -55,13 +55,13 @@ class TestIgnored:
         (tmp_path / "t" / name).write_bytes(b"x" * size)
         top = name.split("/")[0] + ("/" if "/" in name else "")
         for listed in ([name], [top]):  # git lists a file, or the folder that is ignored as a whole
-            assert ignored.look(str(tmp_path / "t"), listed, []).valuable == ([name] if counts else [])
+            assert ignored_files.scan_ignored(str(tmp_path / "t"), listed, []).valuable == ([name] if counts else [])
 
     def test_a_link_is_no_content(self, tmp_path: Path) -> None:
         (tmp_path / "shared").write_text("x" * 9000)
         (tmp_path / "t").mkdir()
         (tmp_path / "t" / ".env").symlink_to(tmp_path / "shared")
-        assert ignored.look(str(tmp_path / "t"), [".env"], []).valuable == []
+        assert ignored_files.scan_ignored(str(tmp_path / "t"), [".env"], []).valuable == []
 
     def test_folders_that_say_what_they_are(self, tmp_path: Path) -> None:
         for mark in ("CACHEDIR.TAG", "pyvenv.cfg"):
@@ -69,12 +69,12 @@ class TestIgnored:
             folder.mkdir(parents=True)
             (folder / mark).write_text("x")
             (folder / "big").write_text("x" * 9000)
-            assert ignored.look(str(tmp_path / "t"), [mark.lower() + "/"], []).valuable == []
+            assert ignored_files.scan_ignored(str(tmp_path / "t"), [mark.lower() + "/"], []).valuable == []
 
     @pytest.mark.skipif(os.geteuid() == 0, reason="root can read everything")
     def test_what_cannot_be_read_counts(self, tmp_path: Path) -> None:
         (tmp_path / "t" / "closed").mkdir(parents=True, mode=0o000)
-        assert ignored.look(str(tmp_path / "t"), ["closed/"], []).valuable == ["closed/"]
+        assert ignored_files.scan_ignored(str(tmp_path / "t"), ["closed/"], []).valuable == ["closed/"]
 
     @pytest.mark.parametrize("where", ["cache", "node_modules/dep", ".venv/src/dep"])
     @pytest.mark.parametrize("bare", [False, True])
@@ -82,18 +82,18 @@ class TestIgnored:
         path = tmp_path / "t" / where / "nested"
         path.mkdir(parents=True)
         git("init", "-q", *(["--bare"] if bare else []), str(path), cwd=tmp_path)
-        found = ignored.look(str(tmp_path / "t"), [where.split("/")[0] + "/"], [])
+        found = ignored_files.scan_ignored(str(tmp_path / "t"), [where.split("/")[0] + "/"], [])
         assert found.nested == [f"{where}/nested"]
 
     def test_too_much_to_look_at_is_said(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (tmp_path / "t" / "many").mkdir(parents=True)
         for number in range(20):
             (tmp_path / "t" / "many" / str(number)).touch()
-        found = ignored.look(str(tmp_path / "t"), ["many/"], [])
+        found = ignored_files.scan_ignored(str(tmp_path / "t"), ["many/"], [])
         assert found.complete
-        limited = ignored.Found(_left=10)
-        monkeypatch.setattr(ignored, "Found", lambda: limited)
-        assert not ignored.look(str(tmp_path / "t"), ["many/"], []).complete
+        limited = ignored_files.IgnoredFiles(_left=10)
+        monkeypatch.setattr(ignored_files, "IgnoredFiles", lambda: limited)
+        assert not ignored_files.scan_ignored(str(tmp_path / "t"), ["many/"], []).complete
 
 
 def test_counts_and_the_first_names(repo: Repo) -> None:
@@ -238,7 +238,7 @@ def test_a_trash_on_another_file_system_is_refused(repo: Repo, monkeypatch: pyte
         raise OSError(18, "Invalid cross-device link")
 
     with monkeypatch.context() as patched:
-        patched.setattr("imi_monitor.actions.removals.parcel.os.rename", cross_device)
+        patched.setattr("imi_monitor.actions.removal.trash_folder.os.rename", cross_device)
         with pytest.raises(Refused, match="on another file system"):
             remove(repo, "feat-x")
     assert tree.git("status", "--porcelain") == ""
@@ -265,7 +265,7 @@ def test_too_many_to_look_at_is_no_yes(repo: Repo, monkeypatch: pytest.MonkeyPat
     tree = repo.worktree("feat-x")
     tree.write(".gitignore", "build/\ndata/\n")
     tree.commit("ignore")
-    monkeypatch.setattr(ignored.Found, "take", lambda found, _: setattr(found, "complete", False))
+    monkeypatch.setattr(ignored_files.IgnoredFiles, "take", lambda found, _: setattr(found, "complete", False))
     tree.write("build/x", "made again\n")
     assert reason(verdict(repo), "ignored-many").override == NOTE
     (tree.path / "data").mkdir()

@@ -14,7 +14,7 @@ from imi_monitor import host
 from imi_monitor.actions import recovery
 from imi_monitor.actions.action import Outcome
 from imi_monitor.actions.context import Context
-from imi_monitor.actions.removals import grace
+from imi_monitor.actions.removal import grace_period
 from imi_monitor.config import database_path
 from imi_monitor.model import times
 from imi_monitor.model.errors import Refused, UsageError
@@ -135,19 +135,19 @@ class TestGrace:
             with Context(str(repo.path)) as context:
                 recovery.recover(context)
                 (entry,) = trash.list_kept(context.connection)
-        assert grace.proven(entry) == pytest.approx(20 * DAY)
+        assert grace_period.proven_age(entry) == pytest.approx(20 * DAY)
 
     def test_noted_at_most_once_an_hour(self, repo: Repo, machine: Machine) -> None:
         removed(repo)
         machine.runs(1)
         with Context(str(repo.path)) as context:
-            grace.note(context)
+            grace_period.record_running_time(context)
             before = context.connection.total_changes
             machine.runs(0.5 / 24)
-            grace.note(context)
+            grace_period.record_running_time(context)
             assert context.connection.total_changes == before
             machine.runs(0.6 / 24)
-            grace.note(context)
+            grace_period.record_running_time(context)
             assert context.connection.total_changes == before + 1
 
     def test_an_unreadable_date(self, repo: Repo, machine: Machine) -> None:
@@ -328,7 +328,7 @@ def test_a_dead_sweeper_is_followed_by_another(repo: Repo, monkeypatch: pytest.M
     """The background never came: what was purged is out of reach at once, and the next command deletes it."""
     removed(repo)
     with monkeypatch.context() as patched:
-        patched.setattr("imi_monitor.actions.removals.purge.delete_in_background", lambda *_: None)
+        patched.setattr("imi_monitor.actions.removal.purge.delete_in_background", lambda *_: None)
         act("trash purge", cwd=repo.path, which=["feat-x"], yes=True)
     aside = [entry for entry in trash_root(repo).iterdir() if entry.name.endswith(".purging")]
     assert len(aside) == 1

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from imi_monitor.actions.context import Context
-from imi_monitor.actions.removals import parcel, restore
+from imi_monitor.actions.removal import restore, trash_folder
 from imi_monitor.config import database_path
 from imi_monitor.git import layout
 from imi_monitor.model.errors import Refused
@@ -135,12 +135,12 @@ def test_what_comes_into_its_place_in_the_last_moment_is_not_replaced(
 ) -> None:
     """A rename would replace an empty folder without a word."""
     remove(repo, "feat-x")
-    refuse = restore.refuse
-    monkeypatch.setattr(restore, "refuse", lambda *_: tree.path.mkdir())
+    refuse = restore.refuse_restore
+    monkeypatch.setattr(restore, "refuse_restore", lambda *_: tree.path.mkdir())
     with pytest.raises(Refused, match="there is something at"):
         undo(repo)
     assert list(tree.path.iterdir()) == []
-    monkeypatch.setattr(restore, "refuse", refuse)
+    monkeypatch.setattr(restore, "refuse_restore", refuse)
     tree.path.rmdir()
     undo(repo)
 
@@ -194,7 +194,9 @@ def test_a_record_that_another_worktree_has_by_now_is_left_alone(repo: Repo, tre
     with Context(str(repo.path)) as context:
         (entry,) = trash.list_kept(context.connection)
         with pytest.raises(Refused, match="to another worktree meanwhile"):  # and neither does a recovery
-            parcel.take_away(parcel.Parcel.of(entry.data), context.git(layout.repository_at(f"{repo.path}/.git")))
+            trash_folder.move_to_trash(
+                trash_folder.TrashedWorktree.of(entry.data), context.git(layout.repository_at(f"{repo.path}/.git"))
+            )
     act("trash purge", cwd=repo.path, which=["feat-x"], yes=True, wait=True)
     assert_same(fingerprint(repo, other.path), before)
 

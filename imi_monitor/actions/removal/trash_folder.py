@@ -1,4 +1,8 @@
-"""One worktree on its way into the trash or back: all that is needed to move it, written down before anything moves.
+"""Where the trash is: on the worktree's own file system, so that removing and undoing is one rename, and private.
+
+First choice is inside the repository's git directory, where no work tree sees it; else a hidden folder beside the worktree.
+
+One worktree on its way into the trash or back: all that is needed to move it, written down before anything moves.
 
 `take_away` and `bring_back` only touch the disk. Both look where the folder is and do what is left to do, so that they can
 be repeated after a crash, and `in_trash` is the one question that decides how far an interrupted act had come.
@@ -7,23 +11,110 @@ be repeated after a crash, and `in_trash` is the one question that decides how f
 from __future__ import annotations
 
 import os
+import stat
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 
-from imi_monitor.actions.removals.trash_place import GITFILE
-from imi_monitor.git import parking
+from imi_monitor.git import layout, parking
 from imi_monitor.model.errors import Refused, RegistryError
 from imi_monitor.model.text import safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from imi_monitor.actions.target import Target
     from imi_monitor.git.run import Git
+
+
+BESIDE = ".imi-trash"
+GITFILE = "gitfile"  # of an entry that is being brought back
+
+
+def trash_roots(found: Target) -> list[str]:
+    """The folders that can hold the trash for this worktree, best first; Refused when there is none."""
+    device = os.lstat(found.path).st_dev
+    parent = os.path.dirname(found.path)
+    places = []
+    if os.stat(found.repository.common_dir).st_dev == device:
+        places.append(os.path.join(found.repository.common_dir, "imi", "trash"))
+    if os.stat(parent).st_dev == device and not _inside_work_tree(found, parent):
+        places.append(os.path.join(parent, BESIDE))
+    if not places:
+        raise other_file_system(found)
+    return places
+
+
+def other_file_system(found: Target) -> Refused:
+    return Refused(
+        f"{safe(found.name)} lies on another file system than its repository and cannot be moved into a trash without "
+        f"copying: nothing was done; `git worktree move` it beside {safe(found.repository.home)} first",
+        code="other-file-system",
+    )
+
+
+def prepare_entry(trash_dir: str) -> None:
+    """Make the folder of one trash entry, readable by nobody else."""
+    root = os.path.dirname(trash_dir)
+    for attempt in range(3):
+        os.makedirs(root, mode=0o700, exist_ok=True)
+        for folder in (root, os.path.dirname(root)) if os.path.basename(root) == "trash" else (root,):
+            _make_private(folder)
+        try:
+            os.mkdir(trash_dir, 0o700)
+            return
+        except FileNotFoundError:  # another removal found the root empty and took it away just now
+            if attempt == 2:
+                raise
+
+
+def discard_entry(trash_dir: str) -> None:
+    """Take an entry's folder away again once nothing of the worktree is in it."""
+    import shutil
+
+    copy = os.path.join(trash_dir, "admin")
+    if os.path.lexists(copy):
+        shutil.rmtree(copy)
+    with suppress(FileNotFoundError):
+        os.unlink(os.path.join(trash_dir, GITFILE))
+    drop_if_empty(trash_dir)
+    drop_root_if_empty(os.path.dirname(trash_dir))
+
+
+def drop_root_if_empty(root: str) -> None:
+    """The trash itself goes with its last entry, so that nothing of ours is left behind in a repository."""
+    drop_if_empty(root)
+    if os.path.basename(root) == "trash":
+        drop_if_empty(os.path.dirname(root))
+
+
+def drop_if_empty(folder: str) -> None:
+    with suppress(OSError):  # something else is in it, or it is gone already
+        os.rmdir(folder)
+
+
+def _make_private(folder: str) -> None:
+    info = os.lstat(folder)
+    if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid():
+        raise Refused(
+            f"{safe(folder)} should be imi's own folder and is not: look at it yourself", code="trash-foreign"
+        )
+    if stat.S_IMODE(info.st_mode) != 0o700:
+        os.chmod(folder, 0o700)
+
+
+def _inside_work_tree(found: Target, folder: str) -> bool:
+    """Whether the folder lies in a work tree of the repository, where the trash would show up as untracked files."""
+    trees = [item.path for item in layout.linked_worktrees(found.repository.common_dir)]
+    trees += [found.repository.main_path] if found.repository.main_path else []
+    real = os.path.realpath(folder)
+    return any(real == tree or real.startswith(tree + os.sep) for tree in map(os.path.realpath, trees))
+
 
 # `actions/target.py` knows worktrees in the trash by this beginning of their lock.
 LOCK_PREFIX = "imi trash "
 
 
 @dataclass(frozen=True, slots=True)
-class Parcel:
+class TrashedWorktree:
     """Everything is text or a number, so that it can be kept as JSON in the intent and in the trash's row."""
 
     id: str
@@ -90,7 +181,7 @@ class Parcel:
     def data(self) -> dict[str, object]:
         return {**asdict(self), "overridden": list(self.overridden)}
 
-    def under(self, common_dir: str) -> Parcel:
+    def under(self, common_dir: str) -> TrashedWorktree:
         """The same parcel after its repository was moved as a whole, with the trash inside it."""
         if common_dir == self.common_dir:
             return self
@@ -109,7 +200,7 @@ class Parcel:
         )
 
     @classmethod
-    def of(cls, data: dict[str, object]) -> Parcel:
+    def of(cls, data: dict[str, object]) -> TrashedWorktree:
         """From what `data` gave, when it was read back from JSON."""
         known = {field.name: data[field.name] for field in fields(cls) if field.name in data}
         if len(known) < len(fields(cls)):
@@ -121,14 +212,14 @@ class Parcel:
         return cls(**known)  # type: ignore[arg-type]
 
 
-def take_away(parcel: Parcel, git: Git) -> None:
+def move_to_trash(parcel: TrashedWorktree, git: Git) -> None:
     """Into the trash: lock, move, pointer, HEAD. In this order nothing can prune the worktree on the way."""
     if parcel.in_trash:
         _refuse_reused(parcel)
     else:
         parking.lock(parcel.admin_dir, parcel.lock_text)
         parking.keep_copy(parcel.admin_dir, parcel.copy)
-        _move(parcel.path, parcel.folder, parcel.inode)
+        _rename_checked(parcel.path, parcel.folder, parcel.inode)
     parking.refill(parcel.admin_dir, parcel.copy)
     parking.lock(parcel.admin_dir, parcel.lock_text)
     parking.point(parcel.admin_dir, parcel.pointer)
@@ -136,24 +227,24 @@ def take_away(parcel: Parcel, git: Git) -> None:
     parking.sync_folder(parcel.admin_dir)
 
 
-def bring_back(parcel: Parcel, git: Git, *, head: str) -> None:
+def move_back(parcel: TrashedWorktree, git: Git, *, head: str) -> None:
     """Out of the trash: the same steps backwards, so that the lock is the last to go. `head` is what HEAD shall say."""
     _refuse_reused(parcel)
     if parcel.in_trash:
         os.makedirs(os.path.dirname(parcel.path), exist_ok=True)
         if os.path.lexists(parcel.path):
             raise Refused(f"there is something at {safe(parcel.path)} now: move it away first", code="exists")
-        _move(parcel.folder, parcel.path, os.lstat(parcel.folder).st_ino)
+        _rename_checked(parcel.folder, parcel.path, os.lstat(parcel.folder).st_ino)
     parking.refill(parcel.admin_dir, parcel.copy)
     if os.path.isdir(parcel.trash_dir):  # else a crash came when all this had been done
         # not by a temporary file beside it: there every name may be somebody's
         parking.replace(os.path.join(parcel.path, ".git"), parcel.gitfile, by=os.path.join(parcel.trash_dir, GITFILE))
     parking.point(parcel.admin_dir, parcel.gitdir)
     parking.attach(git.at(parcel.admin_dir, None), head, parcel.branch if head == parcel.head else None)
-    settle(parcel)
+    restore_git_records(parcel)
 
 
-def settle(parcel: Parcel) -> None:
+def restore_git_records(parcel: TrashedWorktree) -> None:
     """The folder is in its place: let git's records say so again, as far as it was us who changed them."""
     if parking.points_to(parcel.admin_dir) == parcel.pointer:
         parking.point(parcel.admin_dir, parcel.gitdir)
@@ -161,7 +252,7 @@ def settle(parcel: Parcel) -> None:
     parking.unlock(parcel.admin_dir, parcel.parked, LOCK_PREFIX)
 
 
-def _refuse_reused(parcel: Parcel) -> None:
+def _refuse_reused(parcel: TrashedWorktree) -> None:
     if not parcel.is_recorded:
         raise Refused(
             f"git has given the record of {safe(parcel.name)}, {safe(parcel.admin_dir)}, to another worktree meanwhile: "
@@ -170,7 +261,7 @@ def _refuse_reused(parcel: Parcel) -> None:
         )
 
 
-def _move(source: str, target: str, inode: int) -> None:
+def _rename_checked(source: str, target: str, inode: int) -> None:
     """One rename, of exactly the folder that was looked at."""
     if os.lstat(source).st_ino != inode:
         raise Refused(f"{safe(source)} is not the folder it was: nothing was moved", code="changed")

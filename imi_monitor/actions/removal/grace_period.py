@@ -21,14 +21,14 @@ DAY = 86400.0
 _STEP = 3600.0  # seconds of running time between two notes of it
 
 
-def by_clock(entry: trash.TrashEntry) -> float | None:
+def age_by_clock(entry: trash.TrashEntry) -> float | None:
     """Seconds since it was removed by the wall clock; None when that cannot be: unreadable, or in the future."""
     moment = times.parse(entry.removed_at)
     seconds = None if moment is None else (times.now() - moment).total_seconds()
     return None if seconds is None or seconds < 0 else seconds
 
 
-def proven(entry: trash.TrashEntry) -> float:
+def proven_age(entry: trash.TrashEntry) -> float:
     """Seconds that this machine has provably been running since it was removed."""
     lived = _lived(entry)
     lived[_boot()] = _in_this_boot(entry)
@@ -37,11 +37,11 @@ def proven(entry: trash.TrashEntry) -> float:
 
 def is_over(entry: trash.TrashEntry, days: float) -> bool:
     """Whether it has certainly been in the trash for so many days."""
-    clock = by_clock(entry)
-    return clock is not None and clock >= days * DAY and proven(entry) >= days * DAY
+    clock = age_by_clock(entry)
+    return clock is not None and clock >= days * DAY and proven_age(entry) >= days * DAY
 
 
-def note(context: Context) -> None:
+def record_running_time(context: Context) -> None:
     """Write down how long this boot has lasted, for the entries that are in the trash; at most once an hour each."""
     due = [entry for entry in trash.list_kept(context.connection) if _grown(entry)]
     if due:

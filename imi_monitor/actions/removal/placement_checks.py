@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from imi_monitor.actions.target import Target
 
 
-def reasons(context: Context, found: Target) -> list[Reason]:
+def placement_reasons(context: Context, found: Target) -> list[Reason]:
     """Why this place must not be moved; the first is enough, for the later questions rest on the earlier ones."""
     return list(_reasons(context, found))[:1]
 

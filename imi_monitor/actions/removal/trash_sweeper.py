@@ -1,4 +1,4 @@
-"""The background half of a purge, a program of its own: `python -m imi_monitor.actions.removals.sweeper REGISTRY OPERATION…`.
+"""The background half of a purge: `python -m imi_monitor.actions.removal.trash_sweeper REGISTRY OPERATION…`.
 
 It only deletes what a purge has put aside, gives way to everybody else, and can die at any time: recovery starts it again.
 """
@@ -32,7 +32,7 @@ def _open_up(folder: str) -> None:
 
 def sweep(database: str, wanted: list[str], started: Callable[[], None]) -> None:
     """Delete what these operations have put aside; `started` is called when they are ours."""
-    from imi_monitor.actions.removals import purge
+    from imi_monitor.actions.removal import purge
     from imi_monitor.store import db, operations
 
     connection = db.connect(database, create=False)

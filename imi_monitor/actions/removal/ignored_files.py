@@ -163,7 +163,7 @@ _BARE = frozenset(("HEAD", "objects", "refs"))
 
 
 @dataclass
-class Found:
+class IgnoredFiles:
     """What was found, as paths relative to the worktree. `complete` is False when there was too much to look at all, and
     `missed` tells that it was not only what tools make again."""
 
@@ -181,9 +181,9 @@ class Found:
         return self._left >= 0
 
 
-def look(root: str, ignored: Iterable[str], untracked: Iterable[str]) -> Found:
+def scan_ignored(root: str, ignored: Iterable[str], untracked: Iterable[str]) -> IgnoredFiles:
     """Go through what git listed; a name that ends in a slash is a folder that git did not look into."""
-    found = Found()
+    found = IgnoredFiles()
     for path in ignored:
         if path.endswith("/"):
             _walk(root, path.rstrip("/"), found, _regenerable_path(path), count=True)
@@ -195,7 +195,7 @@ def look(root: str, ignored: Iterable[str], untracked: Iterable[str]) -> Found:
     return found
 
 
-def _walk(root: str, start: str, found: Found, regenerable: bool, *, count: bool) -> None:
+def _walk(root: str, start: str, found: IgnoredFiles, regenerable: bool, *, count: bool) -> None:
     """Everything below one folder. Inside folders that a tool makes again only repositories are looked for."""
     stack = [(start, regenerable)]
     while stack:
@@ -220,7 +220,7 @@ def _walk(root: str, start: str, found: Found, regenerable: bool, *, count: bool
                 _judge(root, path, found)
 
 
-def _judge(root: str, path: str, found: Found) -> None:
+def _judge(root: str, path: str, found: IgnoredFiles) -> None:
     if _regenerable_path(path):
         return
     name = os.path.basename(path)
@@ -236,7 +236,7 @@ def _judge(root: str, path: str, found: Found) -> None:
         found.valuable.append(path)
 
 
-def _repository(root: str, folder: str, found: Found) -> None:
+def _repository(root: str, folder: str, found: IgnoredFiles) -> None:
     """A nested repository; worse if it is a worktree, whose repository would lose it without knowing."""
     target = layout.gitfile(os.path.join(root, folder, ".git"))
     is_worktree = target is not None and os.path.basename(os.path.dirname(target)) == "worktrees"

@@ -13,12 +13,12 @@ from imi_monitor.model.text import safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.actions.removals.inspection import Look
+    from imi_monitor.actions.removal.inspection import WorktreeInspection
     from imi_monitor.git.run import Git
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
+class BranchDeletion:
     """What is to be deleted, and where each was seen; None: not asked for."""
 
     branch: str | None = None
@@ -30,7 +30,7 @@ class Fate:
 
 
 @dataclass
-class Done:
+class BranchDeletionResult:
     """What came of it."""
 
     local: bool = False
@@ -39,20 +39,20 @@ class Done:
     problems: list[str] = field(default_factory=list)
 
 
-def decide(look: Look, *, delete: bool, remote: str | None) -> Fate:
+def plan_branch_deletion(look: WorktreeInspection, *, delete: bool, remote: str | None) -> BranchDeletion:
     """What may be deleted of what was asked for; Refused if any of it may not, so that nothing at all is done then."""
     if not delete and remote is None:
-        return Fate()
+        return BranchDeletion()
     status, git = look.status, look.git
     if status is None or git is None or status.branch is None or status.oid is None:
         raise Refused(f"{safe(look.found.name)} is on no branch that could be deleted", code="no-branch")
     _refuse_users(git, look, status.branch)
     proof = _proof(look, git, status.oid, status.branch) if delete else None
     named, sha = _remote_branch(look, git, status.branch, remote) if remote else (None, None)
-    return Fate(status.branch if delete else None, status.oid if delete else None, remote, named, sha, proof)
+    return BranchDeletion(status.branch if delete else None, status.oid if delete else None, remote, named, sha, proof)
 
 
-def intentions(fate: Fate) -> list[str]:
+def describe_branch_deletion(fate: BranchDeletion) -> list[str]:
     lines = []
     if fate.branch:
         lines.append(f"would delete branch {safe(fate.branch)}, which is merged ({fate.proof})")
@@ -61,11 +61,11 @@ def intentions(fate: Fate) -> list[str]:
     return lines
 
 
-def carry_out(git: Git, fate: Fate) -> Done:
+def delete_branches(git: Git, fate: BranchDeletion) -> BranchDeletionResult:
     """Delete what was decided on. A failure here is told, and undoes nothing: the worktree is in the trash."""
     from imi_monitor.git import branches
 
-    done = Done()
+    done = BranchDeletionResult()
     try:
         if fate.branch and fate.sha:
             branches.delete_branch(git, fate.branch, fate.sha)
@@ -82,7 +82,7 @@ def carry_out(git: Git, fate: Fate) -> Done:
     return done
 
 
-def _proof(look: Look, git: Git, sha: str, what: str) -> str:
+def _proof(look: WorktreeInspection, git: Git, sha: str, what: str) -> str:
     """How the commit is known to be in the trunk; Refused when it is not."""
     from imi_monitor.git import proofs
 
@@ -99,7 +99,7 @@ def _proof(look: Look, git: Git, sha: str, what: str) -> str:
     return proof
 
 
-def _refuse_users(git: Git, look: Look, branch: str) -> None:
+def _refuse_users(git: Git, look: WorktreeInspection, branch: str) -> None:
     from imi_monitor.git.worktrees import branch_users
 
     others = [path for path in branch_users(git, branch) if path != look.found.path]
@@ -109,7 +109,7 @@ def _refuse_users(git: Git, look: Look, branch: str) -> None:
         )
 
 
-def _remote_branch(look: Look, git: Git, branch: str, remote: str) -> tuple[str, str]:
+def _remote_branch(look: WorktreeInspection, git: Git, branch: str, remote: str) -> tuple[str, str]:
     """The branch's name on the remote and where it was at the last fetch, which is also what must be merged."""
     from imi_monitor.git import refs
 

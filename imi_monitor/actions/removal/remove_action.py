@@ -7,7 +7,7 @@ import os
 from imi_monitor.actions import target as targets
 from imi_monitor.actions.action import Action, Argument, Option, Outcome, Preview
 from imi_monitor.actions.claims import ownership
-from imi_monitor.actions.removals import branch_fate, inspection, reasons, removal
+from imi_monitor.actions.removal import branch_deletion, inspection, safe_removal
 from imi_monitor.model import names
 from imi_monitor.model.errors import ImiError, Refused, UsageError
 from imi_monitor.model.text import safe
@@ -17,9 +17,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
-    from imi_monitor.actions.removals.branch_fate import Fate
-    from imi_monitor.actions.removals.inspection import Look
-    from imi_monitor.actions.removals.removal import Removed
+    from imi_monitor.actions.removal.branch_deletion import BranchDeletion
+    from imi_monitor.actions.removal.inspection import WorktreeInspection
+    from imi_monitor.actions.removal.safe_removal import RemovalResult
     from imi_monitor.actions.target import Target
 
 _ARGUMENTS = (
@@ -34,7 +34,7 @@ _OPTIONS: tuple[Option, ...] = (
 )
 
 
-class _Removing(Action):
+class _RemovalAction(Action):
     """What both verbs share: the look, the overrides, the move."""
 
     arguments = _ARGUMENTS
@@ -43,34 +43,38 @@ class _Removing(Action):
     how = "removed"
 
     def refuse(self, context: Context, request: Request) -> None:
-        found = meant(context, request)
-        removal.refuse(inspection.look(context, found, ownership.agent(context, request)), _overrides(request, found))
+        found = find_unambiguous(context, request)
+        safe_removal.refuse_if_unsafe(
+            inspection.inspect_worktree(context, found, ownership.agent(context, request)), _overrides(request, found)
+        )
 
     def consequences(self, context: Context, request: Request) -> list[str]:
-        found = meant(context, request)
-        verdict = removal.inspect(context, found, agent=ownership.agent(context, request), deep=True)
+        found = find_unambiguous(context, request)
+        verdict = safe_removal.removal_verdict(context, found, agent=ownership.agent(context, request), deep=True)
         return [
             _would(found),
-            *reasons.lines(verdict.reasons),
-            *([] if verdict.safe else [reasons.way_out(found.name, verdict)]),
+            *safe_removal.reason_lines(verdict.reasons),
+            *([] if verdict.safe else [safe_removal.way_out(found.name, verdict)]),
         ]
 
     def preview(self, context: Context, request: Request) -> Preview:
         """One look for both: what stands against it, and what is only good to know."""
         try:
-            found, agent = meant(context, request), ownership.agent(context, request)
+            found, agent = find_unambiguous(context, request), ownership.agent(context, request)
             overrides = _overrides(request, found)
-            seen = inspection.look(context, found, agent, deep=True)
-            fate = branch_fate.decide(seen, delete=request.flag("delete-branch"), remote=request.text("delete-remote"))
+            seen = inspection.inspect_worktree(context, found, agent, deep=True)
+            fate = branch_deletion.plan_branch_deletion(
+                seen, delete=request.flag("delete-branch"), remote=request.text("delete-remote")
+            )
         except ImiError as error:
             return Preview([], error)
         verdict = seen.verdict
         standing = verdict.against(force=overrides.force, yes_really=overrides.yes_really)
-        refusal = removal.refusal(found, verdict, standing) if standing else None
+        refusal = safe_removal.unsafe_refusal(found, verdict, standing) if standing else None
         branch = seen.status.branch if seen.status else None
         kept = [f"its branch {safe(branch)} is kept"] if branch and not request.flag("delete-branch") else []
-        notes = [] if standing else reasons.lines([one for one in verdict.reasons if one not in standing])
-        return Preview([_would(found), *kept, *branch_fate.intentions(fate), *notes], refusal)
+        notes = [] if standing else safe_removal.reason_lines([one for one in verdict.reasons if one not in standing])
+        return Preview([_would(found), *kept, *branch_deletion.describe_branch_deletion(fate), *notes], refusal)
 
     def override(self, refusal: ImiError, name: str) -> dict[str, object] | None:
         found = (refusal.data or {}).get("reasons")
@@ -80,22 +84,34 @@ class _Removing(Action):
         return {"force": True, "yes-really": name} if YES_REALLY in ways else {"force": True}
 
     def run(self, context: Context, request: Request) -> Outcome:
-        found = meant(context, request)
+        found = find_unambiguous(context, request)
         overrides = _overrides(request, found)
         agent = ownership.agent(context, request)
-        look = inspection.look(context, found, agent, deep=request.flag("dry-run") or request.flag("delete-branch"))
-        removal.refuse(look, overrides)
-        fate = branch_fate.decide(look, delete=request.flag("delete-branch"), remote=request.text("delete-remote"))
+        look = inspection.inspect_worktree(
+            context, found, agent, deep=request.flag("dry-run") or request.flag("delete-branch")
+        )
+        safe_removal.refuse_if_unsafe(look, overrides)
+        fate = branch_deletion.plan_branch_deletion(
+            look, delete=request.flag("delete-branch"), remote=request.text("delete-remote")
+        )
         if request.flag("dry-run"):
-            lines = [_would(found), *branch_fate.intentions(fate), *reasons.lines(look.verdict.notes)]
+            lines = [
+                _would(found),
+                *branch_deletion.describe_branch_deletion(fate),
+                *safe_removal.reason_lines(look.verdict.notes),
+            ]
             return Outcome(lines, {**_data(found, look), "dry_run": True})
-        removed = removal.remove(context, found, agent=agent, how=self.how, overrides=overrides, look=look)
+        removed = safe_removal.remove_worktree(
+            context, found, agent=agent, how=self.how, overrides=overrides, look=look
+        )
         return self._outcome(context, look, removed, fate)
 
-    def _outcome(self, context: Context, look: Look, removed: Removed, fate: Fate) -> Outcome:
+    def _outcome(
+        self, context: Context, look: WorktreeInspection, removed: RemovalResult, fate: BranchDeletion
+    ) -> Outcome:
         found = look.found
         git = context.git(found.repository)
-        done = branch_fate.carry_out(git, fate)
+        done = branch_deletion.delete_branches(git, fate)
         message = f"{self.how} {safe(found.name)}"
         data: dict[str, object] = {
             **_data(found, look),
@@ -118,7 +134,7 @@ class _Removing(Action):
         return self.how == "closed" or f"{os.path.realpath(context.cwd)}/".startswith(f"{found.path}/")
 
 
-class Remove(_Removing):
+class RemoveAction(_RemovalAction):
     words = ("remove", "rm")
     label = "Remove"
     help = "move a worktree into the trash, after looking whether anything would be missed"
@@ -133,14 +149,14 @@ class Remove(_Removing):
     )
 
 
-class Close(_Removing):
+class CloseAction(_RemovalAction):
     words = ("close", "cancel")
     label = "Close"
     help = "end the work on a worktree: move it into the trash, keep its branch, go to the trunk"
     how = "closed"
 
 
-def meant(context: Context, request: Request) -> Target:
+def find_unambiguous(context: Context, request: Request) -> Target:
     """The one worktree meant by the name. A name that could mean two is refused here, though it may do for looking."""
     name, repo = request.text("name") or "", request.text("repo")
     found = targets.find(context, name, repo)
@@ -185,7 +201,7 @@ def _would(found: Target) -> str:
     return f"would move {safe(found.name)} ({safe(found.path)}) into the trash, from where `imi undo` brings it back"
 
 
-def _data(found: Target, look: Look) -> dict[str, object]:
+def _data(found: Target, look: WorktreeInspection) -> dict[str, object]:
     return {
         "worktree_name": found.name,
         "repo": found.repo_name,
@@ -200,4 +216,4 @@ def _listed(found: list[str]) -> str:
     return " or ".join(map(safe, found))
 
 
-ACTIONS = (Remove(), Close())
+ACTIONS = (RemoveAction(), CloseAction())

@@ -11,8 +11,8 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass
 
-from imi_monitor.actions.removals import parcel, trash_place
-from imi_monitor.actions.removals.parcel import Parcel
+from imi_monitor.actions.removal import trash_folder
+from imi_monitor.actions.removal.trash_folder import TrashedWorktree
 from imi_monitor.git import layout, parking
 from imi_monitor.git.busy import told
 from imi_monitor.model.errors import ImiError, Refused, RegistryError
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
     from imi_monitor.git.run import Git
 
-KIND = "restore"
+RESTORE = "restore"
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class RestoreResult:
     """A worktree that is back. `detached` says why it is not on its branch, if it is not."""
 
     trash_id: str
@@ -42,38 +42,38 @@ class Restored:
     detached: str | None
 
 
-def restore(context: Context, entry: trash.TrashEntry, *, agent: str) -> Restored:
+def restore_worktree(context: Context, entry: trash.TrashEntry, *, agent: str) -> RestoreResult:
     """Bring it back, or refuse and leave it in the trash."""
-    packed = parcel_of(context, entry)
-    refuse(context, packed)
+    packed = trashed_worktree(context, entry)
+    refuse_restore(context, packed)
     operation = db.transact(context.connection, _begin, packed, agent)
     git = context.git(layout.repository_at(packed.common_dir))
     try:
-        made, why, head = _free_branch(git, packed)
-        parcel.bring_back(packed, git, head=head)
-        trash_place.discard(packed.trash_dir)
-        db.transact(context.connection, _make_true, packed, operation, agent)
+        made, why, head = _prepare_branch(git, packed)
+        trash_folder.move_back(packed, git, head=head)
+        trash_folder.discard_entry(packed.trash_dir)
+        db.transact(context.connection, _record_restored, packed, operation, agent)
     except BaseException as error:
         _after_failure(context, packed, operation)
         if isinstance(error, OSError):
-            raise _failed(packed, error) from error
+            raise _restore_failed(packed, error) from error
         raise
     if not layout.points_back(packed.admin_dir, packed.path):
         raise Refused(
             f"{safe(packed.path)} came back, but git does not know it: run `imi repair`", code="restore-broken"
         )
     branch = packed.branch if why is None else None
-    return Restored(packed.id, packed.repo_name, packed.name, packed.path, branch, made, why)
+    return RestoreResult(packed.id, packed.repo_name, packed.name, packed.path, branch, made, why)
 
 
-def parcel_of(context: Context, entry: trash.TrashEntry) -> Parcel:
+def trashed_worktree(context: Context, entry: trash.TrashEntry) -> TrashedWorktree:
     """What lies in the trash, where its repository is today."""
-    packed = Parcel.of(entry.data)
+    packed = TrashedWorktree.of(entry.data)
     now = repositories.list_common_dirs(context.connection).get(packed.repo_name, packed.common_dir)
     return packed if os.path.isdir(packed.common_dir) else packed.under(now)
 
 
-def refuse(context: Context, packed: Parcel) -> None:
+def refuse_restore(context: Context, packed: TrashedWorktree) -> None:
     """Raise if it cannot come back as things are."""
     shown = safe(packed.name)
     if not os.path.isdir(packed.common_dir):
@@ -106,33 +106,33 @@ def recover(context: Context, operation: operations.Operation) -> str | None:
     if entry is None or not entry.kept:
         db.transact(context.connection, operations.finish, operation.id)
         return None
-    packed = parcel_of(context, entry)
-    parking.drop_head_lock(packed.admin_dir, (f"{packed.sha}\n", packed.head), parcel.LOCK_PREFIX)
+    packed = trashed_worktree(context, entry)
+    parking.drop_head_lock(packed.admin_dir, (f"{packed.sha}\n", packed.head), trash_folder.LOCK_PREFIX)
     if packed.in_trash or not os.path.isdir(packed.path):
         db.transact(context.connection, operations.finish, operation.id)
         return f"{safe(packed.name)} is still in the trash: bringing it back had been interrupted"
     git = context.git(layout.repository_at(packed.common_dir))
-    _, why, head = _free_branch(git, packed)
-    parcel.bring_back(packed, git, head=head)
-    trash_place.discard(packed.trash_dir)
-    db.transact(context.connection, _make_true, packed, operation.id, str(operation.data["by"]))
+    _, why, head = _prepare_branch(git, packed)
+    trash_folder.move_back(packed, git, head=head)
+    trash_folder.discard_entry(packed.trash_dir)
+    db.transact(context.connection, _record_restored, packed, operation.id, str(operation.data["by"]))
     on = f", with HEAD detached: {why}" if why else ""
     return f"finished bringing back {safe(packed.name)}, which had been interrupted{on}"
 
 
-def _begin(connection: sqlite3.Connection, packed: Parcel, agent: str) -> str:
+def _begin(connection: sqlite3.Connection, packed: TrashedWorktree, agent: str) -> str:
     entry = trash.get(connection, packed.id)
     if entry is None or not entry.kept:
         raise Refused(f"{safe(packed.name)} was brought back or purged meanwhile", code="trash-gone")
     operations.refuse_if_busy(connection, packed.repo_name, packed.name)
-    return operations.begin(connection, KIND, packed.repo_name, packed.name, {"id": packed.id, "by": agent})
+    return operations.begin(connection, RESTORE, packed.repo_name, packed.name, {"id": packed.id, "by": agent})
 
 
-def _free_branch(git: Git, packed: Parcel) -> tuple[bool, str | None, str]:
+def _prepare_branch(git: Git, packed: TrashedWorktree) -> tuple[bool, str | None, str]:
     """(whether the branch was made again, why HEAD cannot be on it, what HEAD shall say)."""
     from imi_monitor.git import branches
 
-    gone, why = branch_outlook(git, packed)
+    gone, why = branch_state(git, packed)
     if gone and packed.branch is not None and packed.sha is not None:
         try:
             branches.create_branch(git, packed.branch, packed.sha)
@@ -141,7 +141,7 @@ def _free_branch(git: Git, packed: Parcel) -> tuple[bool, str | None, str]:
     return gone, why, packed.head if why is None else f"{packed.sha}\n"
 
 
-def branch_outlook(git: Git, packed: Parcel) -> tuple[bool, str | None]:
+def branch_state(git: Git, packed: TrashedWorktree) -> tuple[bool, str | None]:
     """(whether the branch is gone and has to be made again, why HEAD cannot be on it)."""
     from imi_monitor.git import refs
     from imi_monitor.git.worktrees import branch_users
@@ -167,7 +167,7 @@ def _cannot(branch: str, error: ImiError) -> str:
     return f"branch {safe(branch)} cannot be had back ({error.sentence})"
 
 
-def _make_true(connection: sqlite3.Connection, packed: Parcel, operation: str, agent: str) -> None:
+def _record_restored(connection: sqlite3.Connection, packed: TrashedWorktree, operation: str, agent: str) -> None:
     if not operations.finish(connection, operation) or not trash.mark_restored(connection, packed.id):
         raise RegistryError(f"somebody else brought {safe(packed.name)} back meanwhile", code="registry-changed")
     if worktrees.get(connection, packed.repo_name, packed.name) is not None:
@@ -176,7 +176,7 @@ def _make_true(connection: sqlite3.Connection, packed: Parcel, operation: str, a
     events.record(connection, "worktree.restored", packed.repo_name, packed.name, agent_id=agent, data=about)
 
 
-def _failed(packed: Parcel, error: OSError) -> Refused:
+def _restore_failed(packed: TrashedWorktree, error: OSError) -> Refused:
     if packed.in_trash:
         sentence = f"{safe(packed.name)} could not be moved back ({error.strerror}): it is still in the trash"
     else:
@@ -186,7 +186,7 @@ def _failed(packed: Parcel, error: OSError) -> Refused:
     return Refused(sentence, code="move-failed")
 
 
-def _after_failure(context: Context, packed: Parcel, operation: str) -> None:
+def _after_failure(context: Context, packed: TrashedWorktree, operation: str) -> None:
     """Still in the trash: nothing happened. On its way out: the next command finishes it."""
     act = operations.finish if packed.in_trash else operations.abandon
     with suppress(ImiError):

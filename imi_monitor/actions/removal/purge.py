@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from imi_monitor import host
-from imi_monitor.actions.removals import grace, restore, trash_place
-from imi_monitor.actions.removals.parcel import Parcel
+from imi_monitor.actions.removal import grace_period, restore, trash_folder
+from imi_monitor.actions.removal.trash_folder import TrashedWorktree
 from imi_monitor.git import layout, parking
 from imi_monitor.model.errors import ImiError, Refused, RegistryError
 from imi_monitor.model.text import safe
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
     from imi_monitor.actions.context import Context
 
-KIND = "purge"
+PURGE = "purge"
 SWEEP = "sweep"
 _SUFFIX = ".purging"
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class PurgeCandidate:
     """An entry, and why it must stay although it is old enough or was named (None: it may go)."""
 
     entry: trash.TrashEntry
@@ -40,7 +40,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Purged:
+class PurgedEntry:
     """An entry that cannot be brought back any more; `operation` is the deletion of its files."""
 
     entry: trash.TrashEntry
@@ -48,19 +48,21 @@ class Purged:
     kept_refs: tuple[str, ...]
 
 
-def candidates(context: Context, entries: list[trash.TrashEntry], *, days: float, named: bool) -> list[Candidate]:
+def purge_candidates(
+    context: Context, entries: list[trash.TrashEntry], *, days: float, named: bool
+) -> list[PurgeCandidate]:
     """What a purge would take, and what it would leave though it was asked for. The same answer for dry run and act."""
-    due = entries if named else [entry for entry in entries if grace.is_over(entry, days)]
-    return [Candidate(entry, _why_not(context, entry, named=named)) for entry in due]
+    due = entries if named else [entry for entry in entries if grace_period.is_over(entry, days)]
+    return [PurgeCandidate(entry, _why_not(context, entry, named=named)) for entry in due]
 
 
-def purge(context: Context, entry: trash.TrashEntry, *, agent: str) -> Purged:
+def purge_entry(context: Context, entry: trash.TrashEntry, *, agent: str) -> PurgedEntry:
     """Make one entry unreachable; its files still have to be deleted, by `delete_in_background` or `delete_now`."""
-    packed = restore.parcel_of(context, entry)
+    packed = restore.trashed_worktree(context, entry)
     operation = db.transact(context.connection, _begin, packed, agent)
     try:
         kept = _put_aside(context, packed)
-        sweep = db.transact(context.connection, _make_true, packed, operation, agent, kept)
+        sweep = db.transact(context.connection, _record_purged, packed, operation, agent, kept)
     except BaseException as error:
         unchanged = os.path.lexists(packed.trash_dir)
         with suppress(ImiError):
@@ -68,14 +70,14 @@ def purge(context: Context, entry: trash.TrashEntry, *, agent: str) -> Purged:
         if isinstance(error, OSError):
             raise Refused(f"{safe(packed.name)} could not be purged: {error.strerror}", code="purge-failed") from error
         raise
-    return Purged(entry, sweep, kept)
+    return PurgedEntry(entry, sweep, kept)
 
 
 def delete_in_background(context: Context, purged: list[str]) -> None:
     """Delete the files of these operations in a process of its own that gives way to everybody else."""
     if not purged:
         return
-    argv = [sys.executable, "-P", "-m", "imi_monitor.actions.removals.sweeper", context.database, *purged]
+    argv = [sys.executable, "-P", "-m", "imi_monitor.actions.removal.trash_sweeper", context.database, *purged]
     # It leaves a child behind and returns at once, so that nobody has to wait for it or to bury it.
     with suppress(OSError, subprocess.SubprocessError):  # then the next command's recovery starts it
         subprocess.run(
@@ -91,13 +93,13 @@ def delete_in_background(context: Context, purged: list[str]) -> None:
 
 def delete_now(connection: sqlite3.Connection, operation: operations.Operation) -> None:
     """Delete the files of one purged entry; can be repeated."""
-    from imi_monitor.actions.removals.sweeper import delete_tree
+    from imi_monitor.actions.removal.trash_sweeper import delete_tree
 
     aside = str(operation.data["aside"])
     if os.path.lexists(aside):
         _refuse_mounted(aside)
         delete_tree(aside)
-    trash_place.drop_root(os.path.dirname(aside))
+    trash_folder.drop_root_if_empty(os.path.dirname(aside))
     db.transact(connection, operations.finish, operation.id)
 
 
@@ -114,18 +116,18 @@ def recover(context: Context, operation: operations.Operation) -> str | None:
         delete_in_background(context, [operation.id])
         return f"goes on deleting {safe(str(operation.data['name']))}, which was purged from the trash"
     entry = trash.get(context.connection, str(operation.data["id"]))
-    packed = restore.parcel_of(context, entry) if entry is not None and entry.kept else None
+    packed = restore.trashed_worktree(context, entry) if entry is not None and entry.kept else None
     if packed is None or os.path.lexists(packed.trash_dir) or not os.path.lexists(packed.trash_dir + _SUFFIX):
         db.transact(context.connection, operations.finish, operation.id)
         return None if packed is None else f"{safe(packed.name)} is still in the trash: purging it had been interrupted"
     kept = _put_aside(context, packed)
-    sweep = db.transact(context.connection, _make_true, packed, operation.id, str(operation.data["by"]), kept)
+    sweep = db.transact(context.connection, _record_purged, packed, operation.id, str(operation.data["by"]), kept)
     delete_in_background(context, [sweep])
     return f"finished purging {safe(packed.name)}, which had been interrupted"
 
 
 def _why_not(context: Context, entry: trash.TrashEntry, *, named: bool) -> str | None:
-    packed = restore.parcel_of(context, entry)
+    packed = restore.trashed_worktree(context, entry)
     inside = host.inside(packed.folder)
     if inside:
         pid, command = inside[0]
@@ -139,7 +141,7 @@ def _why_not(context: Context, entry: trash.TrashEntry, *, named: bool) -> str |
     return "another act on it is under way"
 
 
-def _protected(packed: Parcel, *, named: bool) -> str | None:
+def _protected(packed: TrashedWorktree, *, named: bool) -> str | None:
     if named:
         return None
     if packed.locked is not None:
@@ -149,15 +151,15 @@ def _protected(packed: Parcel, *, named: bool) -> str | None:
     return None
 
 
-def _begin(connection: sqlite3.Connection, packed: Parcel, agent: str) -> str:
+def _begin(connection: sqlite3.Connection, packed: TrashedWorktree, agent: str) -> str:
     entry = trash.get(connection, packed.id)
     if entry is None or not entry.kept:
         raise Refused(f"{safe(packed.name)} was brought back or purged meanwhile", code="trash-gone")
     operations.refuse_if_busy(connection, packed.repo_name, packed.name)
-    return operations.begin(connection, KIND, packed.repo_name, packed.name, {"id": packed.id, "by": agent})
+    return operations.begin(connection, PURGE, packed.repo_name, packed.name, {"id": packed.id, "by": agent})
 
 
-def _put_aside(context: Context, packed: Parcel) -> tuple[str, ...]:
+def _put_aside(context: Context, packed: TrashedWorktree) -> tuple[str, ...]:
     """Keep its commits, then let folder and git's records disappear; every step can be repeated."""
     aside = packed.trash_dir + _SUFFIX
     ours = os.path.isdir(packed.admin_dir) and packed.is_recorded
@@ -170,7 +172,7 @@ def _put_aside(context: Context, packed: Parcel) -> tuple[str, ...]:
     return kept
 
 
-def _keep_commits(context: Context, packed: Parcel) -> tuple[str, ...]:
+def _keep_commits(context: Context, packed: TrashedWorktree) -> tuple[str, ...]:
     from imi_monitor.git import kept
 
     git = context.git(layout.repository_at(packed.common_dir)).at(packed.admin_dir, None)
@@ -185,14 +187,14 @@ def _forget(admin_dir: str, aside: str) -> None:
         os.makedirs(aside, mode=0o700, exist_ok=True)
         os.rename(admin_dir, target)
     except OSError:  # the trash is on another file system than the repository
-        from imi_monitor.actions.removals.sweeper import delete_tree
+        from imi_monitor.actions.removal.trash_sweeper import delete_tree
 
         delete_tree(admin_dir)
     parking.sync_folder(os.path.dirname(admin_dir))
 
 
-def _make_true(
-    connection: sqlite3.Connection, packed: Parcel, operation: str, agent: str, kept: tuple[str, ...]
+def _record_purged(
+    connection: sqlite3.Connection, packed: TrashedWorktree, operation: str, agent: str, kept: tuple[str, ...]
 ) -> str:
     """From here on it cannot be brought back. Gives the operation that stands until its last file is deleted."""
     if not operations.finish(connection, operation) or not trash.mark_purged(connection, packed.id):

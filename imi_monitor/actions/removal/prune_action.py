@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from imi_monitor import presence
 from imi_monitor.actions import target as targets
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
-from imi_monitor.actions.removals import removal
+from imi_monitor.actions.removal import safe_removal
 from imi_monitor.git import layout
 from imi_monitor.model import times
 from imi_monitor.model.errors import GitError, ImiError
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class PruneFinding:
     """One worktree that is over. `keep` says why it is left all the same; None: it goes."""
 
     kind: str  # missing, merged, orphaned
@@ -41,7 +41,7 @@ class Finding:
     keep: str | None = None
 
 
-class Prune(Action):
+class PruneAction(Action):
     words = ("prune", "cleanup")
     label = "Prune"
     help = "forget missing worktrees, put merged and clean ones into the trash, name orphaned folders"
@@ -74,7 +74,7 @@ class Prune(Action):
                 try:
                     finding = _carry_out(context, found, finding, agent)
                 except ImiError as error:  # somebody came in between: that one stays, the others go on
-                    finding = Finding(finding.kind, finding.name, finding.path, finding.reason, error.sentence)
+                    finding = PruneFinding(finding.kind, finding.name, finding.path, finding.reason, error.sentence)
             done.append(finding)
             if context.cancelled():
                 warnings.append("interrupted: the rest was not looked at")
@@ -82,7 +82,9 @@ class Prune(Action):
         return _outcome(done, warnings, dry_run=dry_run)
 
 
-def _findings(context: Context, repository: layout.Repository, agent: str) -> Iterator[tuple[Target | None, Finding]]:
+def _findings(
+    context: Context, repository: layout.Repository, agent: str
+) -> Iterator[tuple[Target | None, PruneFinding]]:
     git = context.git(repository)
     for found in targets.targets(context, repository):
         context.progress(f"looking at {found.name}")
@@ -92,18 +94,18 @@ def _findings(context: Context, repository: layout.Repository, agent: str) -> It
     for path in _orphans(repository):
         reason = "its .git file names a worktree that git has forgotten"
         keep = "nobody knows what is in it: look, then move it away yourself, or `imi repair` it"
-        yield None, Finding("orphaned", os.path.basename(path), path, reason, keep)
+        yield None, PruneFinding("orphaned", os.path.basename(path), path, reason, keep)
 
 
-def _missing(context: Context, git: Git, found: Target, agent: str) -> Finding | None:
+def _missing(context: Context, git: Git, found: Target, agent: str) -> PruneFinding | None:
     if not found.missing and not (found.linked is not None and found.linked.missing):
         return None
     linked = found.linked
     if linked is None:
         reason = "its folder is gone and git does not list it"
-        return Finding("missing", found.name, found.path, reason, _claimed(context, found, agent))
+        return PruneFinding("missing", found.name, found.path, reason, _claimed(context, found, agent))
     if os.path.isdir(found.path):
-        return Finding("missing", found.name, found.path, "its .git file is gone", "its folder is still there")
+        return PruneFinding("missing", found.name, found.path, "its .git file is gone", "its folder is still there")
     keep = _claimed(context, found, agent)
     if linked.locked is not None:
         keep = f"it is locked ({safe(linked.locked) or 'no reason given'})"
@@ -111,7 +113,7 @@ def _missing(context: Context, git: Git, found: Target, agent: str) -> Finding |
         keep = "the folder it was in is gone too: its disk may not be mounted"
     elif keep is None:
         keep = _staged(git.at(linked.admin_dir, None))
-    return Finding("missing", found.name, found.path, "its folder is gone", keep)
+    return PruneFinding("missing", found.name, found.path, "its folder is gone", keep)
 
 
 def _claimed(context: Context, found: Target, agent: str) -> str | None:
@@ -132,7 +134,7 @@ def _staged(git: Git) -> str | None:
     return None if same else "its index holds staged changes that no commit has"
 
 
-def _merged(context: Context, git: Git, found: Target, agent: str) -> Finding | None:
+def _merged(context: Context, git: Git, found: Target, agent: str) -> PruneFinding | None:
     from imi_monitor.git import distance, proofs, refs
 
     linked = found.linked
@@ -147,7 +149,7 @@ def _merged(context: Context, git: Git, found: Target, agent: str) -> Finding | 
         proof = proofs.merge_proof(git, linked.head, base) if base else None
         if proof is not None and (proof != "ancestor" or _has_history(found.repository.common_dir, linked.branch)):
             reason = f"{safe(linked.branch)} is merged into {safe(trunk)} ({_WORDS[proof]})"
-            return Finding("merged", found.name, found.path, reason, _unsafe(context, found, agent))
+            return PruneFinding("merged", found.name, found.path, reason, _unsafe(context, found, agent))
     return None
 
 
@@ -169,7 +171,7 @@ def _has_history(common_dir: str, branch: str) -> bool:
 
 
 def _unsafe(context: Context, found: Target, agent: str) -> str | None:
-    verdict = removal.inspect(context, found, agent=agent)
+    verdict = safe_removal.removal_verdict(context, found, agent=agent)
     if verdict.safe:
         return None
     sentences = [reason.sentence for reason in verdict.against(force=False, yes_really=False)]
@@ -204,9 +206,9 @@ def _folders(parent: str) -> list[str]:
         return []
 
 
-def _carry_out(context: Context, found: Target, finding: Finding, agent: str) -> Finding:
+def _carry_out(context: Context, found: Target, finding: PruneFinding, agent: str) -> PruneFinding:
     if finding.kind == "merged":
-        removal.remove(context, found, agent=agent, how="pruned")
+        safe_removal.remove_worktree(context, found, agent=agent, how="pruned")
         return finding
     if found.linked is not None:
         _put_aside(context, found, found.linked)
@@ -237,7 +239,7 @@ def _forget(connection: sqlite3.Connection, repo_name: str, name: str, agent: st
     events.record(connection, "worktree.removed", repo_name, name, agent_id=agent, data={"how": "missing"})
 
 
-def _outcome(findings: list[Finding], warnings: list[str], *, dry_run: bool) -> Outcome:
+def _outcome(findings: list[PruneFinding], warnings: list[str], *, dry_run: bool) -> Outcome:
     gone = [finding for finding in findings if finding.keep is None]
     left = [finding for finding in findings if finding.keep is not None]
     verb = "would prune" if dry_run else "pruned"
@@ -257,4 +259,4 @@ def _outcome(findings: list[Finding], warnings: list[str], *, dry_run: bool) -> 
     return Outcome(lines, data, warnings=warnings)
 
 
-ACTIONS = (Prune(),)
+ACTIONS = (PruneAction(),)

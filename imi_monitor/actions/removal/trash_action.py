@@ -1,0 +1,292 @@
+"""`imi undo`: the worktree that was removed last, or the one named, comes back as it was.
+
+`imi trash list|restore|purge`: what was removed and can be brought back, and the only way to let go of it for good.
+"""
+
+from __future__ import annotations
+
+from imi_monitor.actions import target
+from imi_monitor.actions.action import Action, Argument, Option, Outcome
+from imi_monitor.actions.claims import ownership
+from imi_monitor.actions.removal import grace_period, purge, restore
+from imi_monitor.git import layout
+from imi_monitor.model import names, times
+from imi_monitor.model.errors import ImiError, Refused, UsageError
+from imi_monitor.model.text import count, safe
+from imi_monitor.store import operations, trash
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from imi_monitor.actions.action import Request
+    from imi_monitor.actions.context import Context
+    from imi_monitor.actions.removal.purge import PurgeCandidate, PurgedEntry
+    from imi_monitor.actions.removal.restore import RestoreResult
+
+
+WHICH = Argument("which", "its id in `imi trash list`, or its name; without it the one removed last", optional=True)
+AGENT = Option("agent", "who you are", value="ID", aliases=("agent-id", "yi-id"))
+
+
+class UndoAction(Action):
+    words = ("undo",)
+    label = "Undo"
+    help = "bring back the worktree that was removed last, with everything in it"
+    more = """Without an argument: the last one of the repository you stand in, or of all when you stand in none.
+    The branch is made again if it was deleted; if it has moved on or is checked out elsewhere, HEAD stays detached."""
+    key = "U"
+    arguments = (WHICH,)
+    options = (AGENT,)
+
+    def refuse(self, context: Context, request: Request) -> None:
+        restore.refuse_restore(context, restore.trashed_worktree(context, choose_entry(context, request.text("which"))))
+
+    def consequences(self, context: Context, request: Request) -> list[str]:
+        entry = choose_entry(context, request.text("which"))
+        packed = restore.trashed_worktree(context, entry)
+        gone, why = restore.branch_state(context.git(layout.repository_at(packed.common_dir)), packed)
+        lines = [
+            f"brings back {safe(entry.worktree_name)}, removed {times.age_of(entry.removed_at)} ago by {safe(entry.removed_by)}",
+            f"folder  {safe(entry.path)}, with every file as it was",
+        ]
+        if packed.branch is not None:
+            again = f", which was deleted and is made again at {(packed.sha or '')[:10]}" if gone else ""
+            lines.append(f"branch  {safe(packed.branch)}{again}" if why is None else f"HEAD is detached: {why}")
+        return lines
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        entry = choose_entry(context, request.text("which"))
+        return restore_outcome(restore.restore_worktree(context, entry, agent=ownership.agent(context, request)))
+
+
+def choose_entry(context: Context, which: str | None) -> trash.TrashEntry:
+    """The entry meant: by id, by the beginning of an id, by name (the last of that name), or simply the last."""
+    repo_name = _repo_name(context)
+    here = trash.list_kept(context.connection, repo_name) if repo_name else trash.list_kept(context.connection)
+    everywhere = trash.list_kept(context.connection)
+    if which is None:
+        if here:
+            return here[0]
+        raise _nothing_to_undo(everywhere)
+    by_id = [entry for entry in everywhere if entry.id == which] or [
+        entry for entry in everywhere if len(which) >= 4 and entry.id.startswith(which)
+    ]
+    if len(by_id) == 1:
+        return by_id[0]
+    for entries in (here, everywhere):
+        for name in names.candidates(which, target.prefixes(context)):
+            named = [entry for entry in entries if entry.worktree_name == name]
+            if named:
+                return _only_repository(named, which)
+    raise _unknown(context, which, everywhere)
+
+
+def restore_outcome(back: RestoreResult) -> Outcome:
+    lines = [f"brought back {safe(back.worktree_name)}"]
+    if back.branch_made_again:
+        lines.append(f"made branch {safe(back.branch or '')} again")
+    warnings = []
+    if back.detached:
+        warnings.append(f"{back.detached}: HEAD is detached at the commit it had; `git switch` when you are ready")
+    data: dict[str, object] = {
+        "message": lines[0],
+        "worktree_name": back.worktree_name,
+        "repo": back.repo_name,
+        "worktree_path": back.path,
+        "branch": back.branch,
+        "branch_made_again": back.branch_made_again,
+        "detached": back.detached,
+        "trash_id": back.trash_id,
+    }
+    return Outcome(lines, data, path=back.path, warnings=warnings)
+
+
+def _repo_name(context: Context) -> str | None:
+    repository = context.find_repository()
+    return context.repo_name(repository) if repository is not None else None
+
+
+def _only_repository(named: list[trash.TrashEntry], which: str) -> trash.TrashEntry:
+    if len({entry.repo_name for entry in named}) > 1:
+        places = ", ".join(f"{entry.id} ({safe(entry.repo_name)})" for entry in named)
+        raise Refused(f"{safe(which)!r} was removed in several repositories: give one of {places}", code="ambiguous")
+    return named[0]
+
+
+def _nothing_to_undo(everywhere: list[trash.TrashEntry]) -> Refused:
+    if not everywhere:
+        return Refused("nothing is in the trash, so there is nothing to bring back", code="trash-empty")
+    last = everywhere[0]
+    return Refused(
+        f"nothing was removed from this repository; the last one elsewhere is {safe(last.worktree_name)} of "
+        f"{safe(last.repo_name)}: `imi undo {last.id}`",
+        code="trash-empty",
+    )
+
+
+def _unknown(context: Context, which: str, everywhere: list[trash.TrashEntry]) -> Refused:
+    entry = trash.get(context.connection, which)
+    if entry is not None and entry.restored_at:
+        return Refused(f"{safe(entry.worktree_name)} was brought back already", code="restored")
+    if entry is not None and entry.purged_at:
+        return Refused(f"{safe(entry.worktree_name)} was purged from the trash and is gone", code="purged")
+    known = ", ".join(f"{entry.id} {safe(entry.worktree_name)}" for entry in everywhere[:5]) or "nothing"
+    return Refused(f"no {safe(which)!r} in the trash; it holds {known}", code="not-in-trash")
+
+
+class TrashListAction(Action):
+    words = ("trash list",)
+    label = "Trash"
+    help = "the worktrees that were removed and can be brought back, the last one first"
+    changes = False
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        entries = _entries(context)
+        keep = context.settings.number("trash.keep_days")
+        lines = [_line(context, entry) for entry in entries] or ["the trash is empty"]
+        return Outcome(lines, {"entries": [_data(context, entry, keep) for entry in entries], "keep_days": keep})
+
+
+class TrashRestoreAction(Action):
+    words = ("trash restore",)
+    label = "Restore"
+    help = "bring a worktree back from the trash; the same as `imi undo`"
+    arguments = (Argument("which", "its id in `imi trash list`, or its name"),)
+    options = (AGENT,)
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        entry = choose_entry(context, request.text("which"))
+        return restore_outcome(restore.restore_worktree(context, entry, agent=ownership.agent(context, request)))
+
+
+class TrashPurgeAction(Action):
+    words = ("trash purge",)
+    label = "Empty the trash"
+    help = "delete removed worktrees for good: without --yes it only lists them"
+    more = """Takes what has been in the trash for longer than trash.keep_days, by the clock and by the time this machine was
+    running; name entries, or say --all, for others. Commits that only a purged worktree had stay, under refs/imi/kept/.
+    The files are deleted in the background."""
+    arguments = (Argument("which", "ids or names; without any, what is old enough", rest=True),)
+    options = (
+        Option("older-than", "only what is older than this; not less than trash.keep_days", value="DAYS", number=True),
+        Option("all", "everything in the trash, however young"),
+        Option("yes", "really delete"),
+        Option("dry-run", "only list, as without --yes", aliases=("n",)),
+        Option("wait", "come back only when the files are deleted"),
+        AGENT,
+    )
+    dangerous = True
+
+    def consequences(self, context: Context, request: Request) -> list[str]:
+        return [_candidate_line(one) for one in _asked(context, request)] or ["nothing is old enough"]
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        asked = _asked(context, request)
+        going = [one.entry for one in asked if one.why_not is None]
+        if request.flag("yes") and not request.flag("dry-run"):
+            return _purge(context, request, asked)
+        lines = [_candidate_line(one) for one in asked] or [_nothing(context)]
+        if going:
+            lines.append(f"nothing was deleted yet: add --yes to delete {count(len(going), 'worktree')} for good")
+        return Outcome(lines, {"purged": [], "would_purge": [entry.id for entry in going], "kept": _kept(asked)})
+
+
+def _purge(context: Context, request: Request, asked: list[PurgeCandidate]) -> Outcome:
+    agent = ownership.agent(context, request)
+    purged: list[PurgedEntry] = []
+    problems: list[str] = []
+    for one in asked:
+        if one.why_not is not None or context.cancelled():
+            continue
+        context.progress(f"purging {safe(one.entry.worktree_name)}")
+        try:
+            purged.append(purge.purge_entry(context, one.entry, agent=agent))
+        except ImiError as error:
+            problems.append(error.sentence)
+    _delete(context, purged, wait=request.flag("wait"))
+    lines = [f"purged {_name(done.entry)}{_kept_refs(done)}" for done in purged] or [_nothing(context)]
+    lines += [_candidate_line(one) for one in asked if one.why_not is not None]
+    data: dict[str, object] = {"purged": [done.entry.id for done in purged], "would_purge": [], "kept": _kept(asked)}
+    return Outcome(lines, data, warnings=problems, exit_status=1 if problems else 0)
+
+
+def _delete(context: Context, purged: list[PurgedEntry], *, wait: bool) -> None:
+    wanted = [done.operation for done in purged]
+    if not wait:
+        purge.delete_in_background(context, wanted)
+        return
+    for operation in operations.list_unfinished(context.connection):
+        if operation.id in wanted:
+            purge.delete_now(context.connection, operation)
+
+
+def _asked(context: Context, request: Request) -> list[PurgeCandidate]:
+    keep = float(context.settings.number("trash.keep_days"))
+    days = request.number("older-than")
+    if days is not None and days < keep:
+        raise UsageError(
+            f"--older-than {days:g} is less than trash.keep_days ({keep:g}): name the entries, or use --all",
+            code="too-young",
+        )
+    given = request.rest("which")
+    if given:
+        chosen = {entry.id: entry for entry in (choose_entry(context, which) for which in given)}
+        return purge.purge_candidates(context, list(chosen.values()), days=0, named=True)
+    entries = _entries(context)
+    return purge.purge_candidates(context, entries, days=keep if days is None else days, named=request.flag("all"))
+
+
+def _entries(context: Context) -> list[trash.TrashEntry]:
+    """Of the repository named with --repo, else of all."""
+    repo_name = context.repo_name(context.repository()) if context.explicit_repo else None
+    return trash.list_kept(context.connection, repo_name)
+
+
+def _line(context: Context, entry: trash.TrashEntry) -> str:
+    clock = grace_period.age_by_clock(entry)
+    age = times.age(clock) if clock is not None else "? (its date is in the future)"
+    gone = "" if restore.trashed_worktree(context, entry).in_trash else "  DELETED by somebody: it cannot come back"
+    return f"{entry.id}  {age:>4}  {_name(entry)}  {entry.how} by {safe(entry.removed_by)}{gone}"
+
+
+def _candidate_line(one: PurgeCandidate) -> str:
+    if one.why_not is not None:
+        return f"stays: {one.entry.id}  {_name(one.entry)}: {one.why_not}"
+    return f"{one.entry.id}  {times.age(grace_period.age_by_clock(one.entry)):>4}  {_name(one.entry)}"
+
+
+def _name(entry: trash.TrashEntry) -> str:
+    return f"{safe(entry.worktree_name)} of {safe(entry.repo_name)}"
+
+
+def _kept_refs(done: PurgedEntry) -> str:
+    return f"; commits that only it had are kept as {', '.join(done.kept_refs)}" if done.kept_refs else ""
+
+
+def _kept(asked: list[PurgeCandidate]) -> list[dict[str, object]]:
+    return [{"id": one.entry.id, "why": one.why_not} for one in asked if one.why_not is not None]
+
+
+def _nothing(context: Context) -> str:
+    keep = context.settings.number("trash.keep_days")
+    return f"nothing has been in the trash for {count(keep, 'day')} for certain; name entries, or use --all, for others"
+
+
+def _data(context: Context, entry: trash.TrashEntry, keep: int) -> dict[str, object]:
+    packed = restore.trashed_worktree(context, entry)
+    return {
+        "id": entry.id,
+        "worktree_name": entry.worktree_name,
+        "repo": entry.repo_name,
+        "worktree_path": entry.path,
+        "trash_path": packed.folder,
+        "branch": packed.branch,
+        "commit": packed.sha,
+        "removed_at": entry.removed_at,
+        "removed_by": entry.removed_by,
+        "how": entry.how,
+        "restorable": packed.in_trash,
+        "purgeable": grace_period.is_over(entry, keep),
+    }
+
+
+ACTIONS = (UndoAction(), TrashListAction(), TrashRestoreAction(), TrashPurgeAction())

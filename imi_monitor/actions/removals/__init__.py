@@ -1,1 +1,0 @@
-"""Taking a worktree away without losing anything: the look, the verdict, the move, bringing back, purging."""
