@@ -12,8 +12,8 @@ from imi_monitor.model.snapshot import Key, Worktree
 from imi_monitor.model.text import count
 from imi_monitor.ui.commands import Command
 from imi_monitor.ui.home_screen import Home
-from imi_monitor.ui.panels.agents import agent_of
-from imi_monitor.ui.panels.worktrees import key_of
+from imi_monitor.ui.panels.agents_panel import agent_of
+from imi_monitor.ui.panels.worktrees_panel import key_of
 
 PANEL = 3
 
@@ -130,11 +130,11 @@ class AgentKeys(Home):
         self.action_peek_at_chosen()
 
     def action_peek_at_chosen(self) -> None:
-        from imi_monitor.ui.views.peek import Peek
+        from imi_monitor.ui.views.peek_view import PeekView
 
         agent = self.meant_agent
         if agent is not None:
-            peek = Peek(agent.key, self._surroundings)
+            peek = PeekView(agent.key, self._surroundings)
             peek.agent_id = agent.id
             self.push_screen(peek, lambda _: self.looked_at(peek))
             self.call_after_refresh(self._draw)

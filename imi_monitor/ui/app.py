@@ -32,13 +32,13 @@ from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.model.text import safe
 from imi_monitor.ui import commands, glyphs, header, saved_layout, themes
 from imi_monitor.ui.doing import Doing
-from imi_monitor.ui.facts import Facts
 from imi_monitor.ui.home_screen import Body, HomeScreen
 from imi_monitor.ui.panels import Panel
-from imi_monitor.ui.panels.worktrees import WorktreesPanel, key_of
+from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel, key_of
 from imi_monitor.ui.preferences import Preferences
-from imi_monitor.ui.widgets.keybar import Bar, Hint, KeyBar
-from imi_monitor.ui.widgets.lines import Lines
+from imi_monitor.ui.snapshot_facts import SnapshotFacts
+from imi_monitor.ui.widgets.key_bar import ClickableLine, KeyBar, KeyHint
+from imi_monitor.ui.widgets.row_list import RowList
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -122,8 +122,8 @@ class ImiApp(Doing):
         super()._load_screen_css(screen)
 
     def compose(self) -> ComposeResult:
-        yield Bar(id="header")
-        yield Bar(id="trouble")
+        yield ClickableLine(id="header")
+        yield ClickableLine(id="trouble")
         with Body(id="body"):
             yield from (self.panel(number) for number in (1, 2, 4, 3, 5))  # as the grid is filled
         yield KeyBar()
@@ -195,7 +195,7 @@ class ImiApp(Doing):
             return  # nothing is known yet, or the screen is being taken down
         now = self._held_at if self._paused and self._held_at else times.now()
         if self._facts is None or self._facts.snapshot is not snapshot:
-            self._facts = Facts(snapshot, now, self._me)
+            self._facts = SnapshotFacts(snapshot, now, self._me)
         else:
             self._facts = self._facts.at(now)
         self._shown = snapshot
@@ -286,7 +286,7 @@ class ImiApp(Doing):
 
     def _draw_keys(self) -> None:
         hints = [
-            Hint(
+            KeyHint(
                 "enter" if self._plain.enabled and one.key == "enter" else one.key_shown,
                 one.label.split(" ")[0].rstrip("…"),
                 f"app.do('{one.word}')",
@@ -297,7 +297,7 @@ class ImiApp(Doing):
         ]
         self.home.query_one(KeyBar).show(hints, self.size.width)
 
-    @on(Lines.Moved)
+    @on(RowList.Moved)
     @on(events.DescendantFocus)
     def _about_another(self) -> None:
         """What the keys are about may be somebody else now."""

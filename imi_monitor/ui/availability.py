@@ -12,32 +12,32 @@ from functools import lru_cache
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.text import safe
 from imi_monitor.ui.commands import Command
-from imi_monitor.ui.facts import Facts
+from imi_monitor.ui.snapshot_facts import SnapshotFacts
 
-Rule = Callable[[Facts, Worktree], str]
+Rule = Callable[[SnapshotFacts, Worktree], str]
 
 
-def _gone(facts: Facts, tree: Worktree) -> str:
+def _gone(facts: SnapshotFacts, tree: Worktree) -> str:
     return f"the folder of {safe(tree.key.worktree)} is gone: U brings back what was removed" if tree.missing else ""
 
 
-def _unclaimed(facts: Facts, tree: Worktree) -> str:
+def _unclaimed(facts: SnapshotFacts, tree: Worktree) -> str:
     return "" if tree.claim else f"nobody has claimed {safe(tree.key.worktree)}"
 
 
-def _main(facts: Facts, tree: Worktree) -> str:
+def _main(facts: SnapshotFacts, tree: Worktree) -> str:
     return f"{safe(tree.key.worktree)} is the repository itself, it cannot be removed" if tree.is_main else ""
 
 
-def _no_pr(facts: Facts, tree: Worktree) -> str:
+def _no_pr(facts: SnapshotFacts, tree: Worktree) -> str:
     return "" if tree.pr is not None else f"no pull request is known for {safe(tree.key.worktree)}: v reviews one"
 
 
-def _no_lazygit(facts: Facts, tree: Worktree) -> str:
+def _no_lazygit(facts: SnapshotFacts, tree: Worktree) -> str:
     return _gone(facts, tree) or ("" if git_screen() else "neither lazygit nor tig is installed")
 
 
-def _no_agent(facts: Facts, tree: Worktree) -> str:
+def _no_agent(facts: SnapshotFacts, tree: Worktree) -> str:
     return "" if facts.agents_in(tree) else f"no agent is seen in {safe(tree.key.worktree)}"
 
 
@@ -63,7 +63,7 @@ def git_screen() -> str:
     return next((name for name in ("lazygit", "tig") if shutil.which(name)), "")
 
 
-def why_not(command: Command, facts: Facts | None, tree: Worktree | None, marked: int = 0) -> str:
+def why_not(command: Command, facts: SnapshotFacts | None, tree: Worktree | None, marked: int = 0) -> str:
     """One sentence, or empty when nothing speaks against it."""
     if facts is None:
         return "" if not command.about_one else "nothing is known yet"

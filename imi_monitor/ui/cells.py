@@ -16,7 +16,7 @@ from imi_monitor.model import columns, times
 from imi_monitor.model.change import Change, dense
 from imi_monitor.model.snapshot import Collision, FileState, GitState, Key, RegistryEvent, Snapshot, Worktree
 from imi_monitor.model.text import count, safe
-from imi_monitor.ui.facts import moment
+from imi_monitor.ui.snapshot_facts import moment
 
 # Terminals without Unicode get each glyph's twin from `glyphs.TWINS`, which a test holds complete.
 TYPE_GLYPHS = {"feat": "▫", "fix": "✚", "review": "◇", "trunk": "▪", "aiops": "⚙", "devops": "⚒"}

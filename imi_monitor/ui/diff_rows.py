@@ -11,7 +11,7 @@ from imi_monitor.model.diff import Diff, DiffLine
 FILE, HUNK, LINE, CUT, GAP, END = "file", "hunk", "line", "cut", "gap", "end"
 
 
-class Row(NamedTuple):
+class DiffRow(NamedTuple):
     """One row: what it is, and of which file, hunk and line."""
 
     kind: str
@@ -21,28 +21,28 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Anchor:
+class DiffAnchor:
     """What the reader looks at, in words that mean the same in the next diff."""
 
     path: str
-    row: Row
+    row: DiffRow
     line: DiffLine | None
 
 
-class Rows:
+class DiffRows:
     """All rows of one diff."""
 
     def __init__(self, diff: Diff) -> None:
         self.diff = diff
-        self.rows: list[Row] = []
+        self.rows: list[DiffRow] = []
         self.heads: list[int] = []  # where each file begins
         for index in range(len(diff.files)):
             if index:
-                self.rows.append(Row(GAP, index - 1))
+                self.rows.append(DiffRow(GAP, index - 1))
             self.heads.append(len(self.rows))
             self.rows += _of_file(diff, index)
         if diff.omitted or diff.unfinished:
-            self.rows.append(Row(END, max(0, len(diff.files) - 1)))
+            self.rows.append(DiffRow(END, max(0, len(diff.files) - 1)))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -59,13 +59,13 @@ class Rows:
         places = range(row + 1, len(self.rows)) if step > 0 else range(row - 1, -1, -1)
         return next((place for place in places if self.rows[place].kind == kind), None)
 
-    def anchor(self, row: int) -> Anchor | None:
+    def anchor(self, row: int) -> DiffAnchor | None:
         if not 0 <= row < len(self.rows):
             return None
         at = self.rows[row]
-        return Anchor(self.diff.files[at.file].path, at, self.line_at(row)) if self.diff.files else None
+        return DiffAnchor(self.diff.files[at.file].path, at, self.line_at(row)) if self.diff.files else None
 
-    def find(self, wanted: Anchor) -> int:
+    def find(self, wanted: DiffAnchor) -> int:
         """The row that shows what the reader looked at: the same line if it is there, else the nearest to its place."""
         paths = [file.path for file in self.diff.files]
         if wanted.path not in paths:
@@ -85,13 +85,13 @@ def _number(line: DiffLine | None) -> int:
     return (line.new or line.old or 0) if line else 0
 
 
-def _of_file(diff: Diff, index: int) -> Iterator[Row]:
+def _of_file(diff: Diff, index: int) -> Iterator[DiffRow]:
     file = diff.files[index]
-    yield Row(FILE, index)
+    yield DiffRow(FILE, index)
     for place, hunk in enumerate(file.hunks):
         if hunk.lines and (hunk.old or len(file.hunks) > 1):
-            yield Row(HUNK, index, place)
+            yield DiffRow(HUNK, index, place)
         for line in range(len(hunk.lines)):
-            yield Row(LINE, index, place, line)
+            yield DiffRow(LINE, index, place, line)
     if file.cut or (file.note and file.hunks):
-        yield Row(CUT, index)
+        yield DiffRow(CUT, index)

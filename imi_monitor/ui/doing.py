@@ -21,10 +21,10 @@ from imi_monitor.ui import availability
 from imi_monitor.ui.agent_keys import AgentKeys
 from imi_monitor.ui.commands import Command
 from imi_monitor.ui.header import troubles
-from imi_monitor.ui.ordering import GROUPS, SORTS, Order, after
-from imi_monitor.ui.panels.agents import agent_of
-from imi_monitor.ui.panels.worktrees import group_of
-from imi_monitor.ui.widgets.lines import Lines
+from imi_monitor.ui.panels.agents_panel import agent_of
+from imi_monitor.ui.panels.worktrees_panel import group_of
+from imi_monitor.ui.widgets.row_list import RowList
+from imi_monitor.ui.worktree_order import GROUPS, SORTS, WorktreeOrder, next_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -121,8 +121,8 @@ class Doing(AgentKeys):
 
     # -- the worktree -----------------------------------------------------------------------------------------------
 
-    @on(Lines.Chosen)
-    def _chosen(self, message: Lines.Chosen) -> None:
+    @on(RowList.Chosen)
+    def _chosen(self, message: RowList.Chosen) -> None:
         """Enter or a double click: on a worktree opens it, on an agent goes there, on a heading folds it."""
         if message.lines is self.worktrees.lines:
             group = group_of(message.key)
@@ -143,8 +143,8 @@ class Doing(AgentKeys):
             if (tree.key.repo, tree.key.worktree) == (repo, name):
                 self.select(tree.key)
 
-    @on(Lines.Menu)
-    def _menu_wanted(self, message: Lines.Menu) -> None:
+    @on(RowList.Menu)
+    def _menu_wanted(self, message: RowList.Menu) -> None:
         if message.lines is self.worktrees.lines and group_of(message.key) is None:
             self.call_after_refresh(self.action_do, "menu")
 
@@ -277,19 +277,19 @@ class Doing(AgentKeys):
 
     def do_sort(self) -> None:
         order = self.worktrees.order
-        sort = after(list(SORTS), order.sort)
-        self._set_order(Order(sort, False, order.group))
+        sort = next_in(list(SORTS), order.sort)
+        self._set_order(WorktreeOrder(sort, False, order.group))
         self.say(f"sorted: {SORTS[sort][0]}")
 
     def do_backwards(self) -> None:
         order = self.worktrees.order
-        self._set_order(Order(order.sort, not order.backwards, order.group))
+        self._set_order(WorktreeOrder(order.sort, not order.backwards, order.group))
 
     def do_group(self) -> None:
         order = self.worktrees.order
-        group = after(list(GROUPS), order.group)
+        group = next_in(list(GROUPS), order.group)
         self.worktrees.folded = frozenset()
-        self._set_order(Order(order.sort, order.backwards, group))
+        self._set_order(WorktreeOrder(order.sort, order.backwards, group))
         self.say(f"grouped: {GROUPS[group][0]}")
 
     def do_fold(self) -> None:

@@ -14,9 +14,9 @@ from imi_monitor.model import attention
 from imi_monitor.model.agent import WORKING, Agent
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.text import safe
-from imi_monitor.ui.facts import Facts
+from imi_monitor.ui.snapshot_facts import SnapshotFacts
 
-Test = Callable[[Facts, Worktree], bool]
+Test = Callable[[SnapshotFacts, Worktree], bool]
 
 STATES: dict[str, tuple[str, Test]] = {
     "dirty": ("has uncommitted work", lambda facts, tree: bool(tree.git and tree.git.uncommitted)),
@@ -45,7 +45,7 @@ STATES: dict[str, tuple[str, Test]] = {
 }
 
 
-class Filter:
+class WorktreeFilter:
     """What was typed, as a test. `problem` says what could not be understood; then nothing is left out for it."""
 
     def __init__(self, text: str = "") -> None:
@@ -59,7 +59,7 @@ class Filter:
     def __bool__(self) -> bool:
         return bool(self._plain or self._tests)
 
-    def apply(self, facts: Facts, trees: Sequence[Worktree]) -> list[Worktree]:
+    def apply(self, facts: SnapshotFacts, trees: Sequence[Worktree]) -> list[Worktree]:
         """The worktrees that fit, in the order given."""
         if not self:
             return list(trees)

@@ -16,7 +16,7 @@ from imi_monitor.model.agent import WORKING
 from imi_monitor.model.snapshot import Snapshot, Worktree
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells
-from imi_monitor.ui.facts import Facts, moment
+from imi_monitor.ui.snapshot_facts import SnapshotFacts, moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +30,14 @@ class HeaderBadges:
     plain_interval: float = 1.0
 
 
-def line(facts: Facts | None, badges: HeaderBadges, width: int, now: datetime) -> Content:
+def line(facts: SnapshotFacts | None, badges: HeaderBadges, width: int, now: datetime) -> Content:
     """Exactly `width` cells: counts on the left, badges and the clock on the right."""
     right = Content("").join(_right(facts, badges, width, now))
     left = _left(facts, max(6, width - right.cell_length - 1))
     return left.pad_right(max(0, width - left.cell_length - right.cell_length)).append(right)
 
 
-def lasts_until(facts: Facts | None, now: datetime) -> datetime:
+def lasts_until(facts: SnapshotFacts | None, now: datetime) -> datetime:
     """When the line, or the one about troubles below it, reads otherwise though nothing happened."""
     ends = [now.replace(second=0, microsecond=0) + timedelta(minutes=1)]  # the clock
     if facts is not None:
@@ -47,7 +47,7 @@ def lasts_until(facts: Facts | None, now: datetime) -> datetime:
     return min(ends)
 
 
-def _left(facts: Facts | None, room: int) -> Content:
+def _left(facts: SnapshotFacts | None, room: int) -> Content:
     head = Content.styled(" imi ", "bold $primary")
     if facts is None or not facts.snapshot.repositories:
         return head.append(Content.styled(" looking…", cells.MUTED))
@@ -65,7 +65,7 @@ def _where(snapshot: Snapshot) -> str:
     return safe(repos[0]) if len(repos) == 1 else count(len(repos), "repository", "repositories") if repos else ""
 
 
-def _counts(facts: Facts) -> list[tuple[str, str, str]]:
+def _counts(facts: SnapshotFacts) -> list[tuple[str, str, str]]:
     """(what, its colour, the filter that a click sets), most urgent first behind the worktrees."""
     trees, agents = facts.snapshot.worktrees, facts.standings
     states = [facts.claim_state(tree) for tree in trees]
@@ -99,12 +99,12 @@ def _counts(facts: Facts) -> list[tuple[str, str, str]]:
     return lines
 
 
-def _death_seen(facts: Facts, tree: Worktree) -> bool:
+def _death_seen(facts: SnapshotFacts, tree: Worktree) -> bool:
     """Whether the holder's death is counted as that of an agent already."""
     return facts.stands(tree, attention.DIED)
 
 
-def _right(facts: Facts | None, badges: HeaderBadges, width: int, now: datetime) -> list[Content]:
+def _right(facts: SnapshotFacts | None, badges: HeaderBadges, width: int, now: datetime) -> list[Content]:
     parts: list[Content] = []
     if badges.marked:
         parts.append(_badge(f"▌{badges.marked} marked", "bold $accent", "app.do('mark_all')"))
@@ -131,7 +131,7 @@ def _clickable(text: str, style: str, filter_: str) -> Content:
     return shown.stylize(Style.from_meta({"@click": f"app.narrow('{filter_}')"})) if filter_ else shown
 
 
-def troubles(facts: Facts) -> list[tuple[str, str, str]]:
+def troubles(facts: SnapshotFacts) -> list[tuple[str, str, str]]:
     """(since, what, why) of everything that cannot be read now, oldest first."""
     found = [one.failure for one in facts.snapshot.health if one.failure is not None]
     lines = [(one.since, safe(one.what), safe(one.why, 300)) for one in found]
@@ -143,13 +143,13 @@ def troubles(facts: Facts) -> list[tuple[str, str, str]]:
     return sorted(lines)
 
 
-def stale_age(facts: Facts) -> str:
+def stale_age(facts: SnapshotFacts) -> str:
     """How old the oldest thing is that should be new; empty when all is well."""
     since = troubles(facts)
     return times.age_of(since[0][0], facts.now) if since else ""
 
 
-def trouble_line(facts: Facts, width: int) -> Content:
+def trouble_line(facts: SnapshotFacts, width: int) -> Content:
     """The sentence under the header while something cannot be read; empty when all is well."""
     found = troubles(facts)
     if not found:

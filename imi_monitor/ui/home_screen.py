@@ -22,17 +22,17 @@ from textual.widgets import Input
 from imi_monitor.model.snapshot import Key, Snapshot, Worktree
 from imi_monitor.ui.commands import Command
 from imi_monitor.ui.compositor import ChangedCellsCompositor
-from imi_monitor.ui.facts import Facts
-from imi_monitor.ui.filtering import Filter
+from imi_monitor.ui.filtering import WorktreeFilter
 from imi_monitor.ui.guarded import GuardedApp
-from imi_monitor.ui.ordering import GROUPS, SORTS, Order
 from imi_monitor.ui.panels import PANELS, Panel
-from imi_monitor.ui.panels.base import FOREVER, TABS
-from imi_monitor.ui.panels.changes import ChangesPanel
-from imi_monitor.ui.panels.events import EventsPanel
-from imi_monitor.ui.panels.worktrees import WorktreesPanel, group_of, key_of
+from imi_monitor.ui.panels.changes_panel import ChangesPanel
+from imi_monitor.ui.panels.events_panel import EventsPanel
+from imi_monitor.ui.panels.panel import FOREVER, TABS
+from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel, group_of, key_of
 from imi_monitor.ui.saved_layout import SavedLayout
-from imi_monitor.ui.widgets.lines import Lines
+from imi_monitor.ui.snapshot_facts import SnapshotFacts
+from imi_monitor.ui.widgets.row_list import RowList
+from imi_monitor.ui.worktree_order import GROUPS, SORTS, WorktreeOrder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class HomeScreen(Screen[None]):
     def release(self) -> None:
         """All is drawn: paint it as soon as the panels have said so, without waiting for the regular moments to paint."""
         self._drawn = True
-        for lines in self.query(Lines):
+        for lines in self.query(RowList):
             lines._refresh_scrollbars()  # what is longer than its panel gets one before all is laid out again, not after
 
     async def _on_idle(self, event: events.Idle) -> None:
@@ -110,7 +110,7 @@ class Home(GuardedApp):
         self._engine: Engine | None = None
         self._snapshot: Snapshot | None = None  # the newest there is
         self._shown: Snapshot | None = None  # the one on the screen: while paused an older one
-        self._facts: Facts | None = None
+        self._facts: SnapshotFacts | None = None
         self._me = ""
         self._paused = False
         self._held_at: datetime | None = None
@@ -268,8 +268,8 @@ class Home(GuardedApp):
         self._wanted_row = f"{key.host}\0{key.repo}\0{key.worktree}"
         self._draw()
 
-    @on(Lines.Moved)
-    def _moved(self, message: Lines.Moved) -> None:
+    @on(RowList.Moved)
+    def _moved(self, message: RowList.Moved) -> None:
         if self._shown is not None and message.lines is self.worktrees.lines:
             under = self._under_cursor(self._shown)
             if under != self._selected:
@@ -312,11 +312,11 @@ class Home(GuardedApp):
         return self._filter_box
 
     def _set_filter(self, text: str) -> None:
-        self.worktrees.filter = Filter(text)
+        self.worktrees.filter = WorktreeFilter(text)
         self._draw()
         self._remember()
 
-    def _set_order(self, order: Order) -> None:
+    def _set_order(self, order: WorktreeOrder) -> None:
         self.worktrees.order = order
         self._draw()
         self._remember()
@@ -326,7 +326,7 @@ class Home(GuardedApp):
         sort = known.sort if known.sort in SORTS else "attention"
         group = known.group if known.group in GROUPS else "none"
         panel = self.worktrees
-        panel.order = Order(sort, known.backwards, group)
+        panel.order = WorktreeOrder(sort, known.backwards, group)
         panel.folded = frozenset(known.folded)
         self._detail = known.detail if known.detail in TABS else TABS[0]
         self._only = known.only

@@ -8,7 +8,7 @@ import pytest
 
 from imi_monitor.model.alert import between
 from imi_monitor.model.snapshot import RegistryEvent, Snapshot
-from tests.ui import worlds
+from tests.ui import sample_snapshots
 
 
 def texts(before: Snapshot | None, after: Snapshot) -> list[str]:
@@ -16,30 +16,33 @@ def texts(before: Snapshot | None, after: Snapshot) -> list[str]:
 
 
 def with_event(kind: str, data: str, agent: str | None = "claude-1") -> Snapshot:
-    busy = worlds.busy()
-    event = RegistryEvent(9, kind, worlds.ago(0), worlds.REPO, "feat-api", agent, data)
+    busy = sample_snapshots.busy()
+    event = RegistryEvent(9, kind, sample_snapshots.ago(0), sample_snapshots.REPO, "feat-api", agent, data)
     return replace(busy, events=(*busy.events, event))
 
 
 def test_a_moment_later() -> None:
-    assert texts(worlds.busy(), worlds.taken_over()) == [
+    assert texts(sample_snapshots.busy(), sample_snapshots.taken_over()) == [
         "claude-1 lost feat-api to codex-2",
         "gemini-2 died holding feat-ui",
         "feat-ui and devops-ci conflict in Makefile",
     ]
-    assert {one.kind for one in between(worlds.busy(), worlds.taken_over())} == {"claim_lost", "collision"}
+    assert {one.kind for one in between(sample_snapshots.busy(), sample_snapshots.taken_over())} == {
+        "claim_lost",
+        "collision",
+    }
 
 
 def test_no_change_is_no_news() -> None:
-    assert between(worlds.busy(), worlds.busy()) == []
-    assert between(worlds.taken_over(), worlds.busy()) == []
+    assert between(sample_snapshots.busy(), sample_snapshots.busy()) == []
+    assert between(sample_snapshots.taken_over(), sample_snapshots.busy()) == []
 
 
 def test_a_first_picture_is_no_news() -> None:
-    assert between(None, worlds.taken_over()) == []
-    assert between(replace(worlds.busy(), complete=False), worlds.taken_over()) == []
-    unread = replace(worlds.busy(), events=(), health=())
-    assert not any("lost" in text for text in texts(unread, worlds.taken_over()))
+    assert between(None, sample_snapshots.taken_over()) == []
+    assert between(replace(sample_snapshots.busy(), complete=False), sample_snapshots.taken_over()) == []
+    unread = replace(sample_snapshots.busy(), events=(), health=())
+    assert not any("lost" in text for text in texts(unread, sample_snapshots.taken_over()))
 
 
 @pytest.mark.parametrize(
@@ -58,7 +61,7 @@ def test_a_first_picture_is_no_news() -> None:
 )
 def test_events(kind: str, data: str, says: list[str]) -> None:
     """Where agents are not looked at, the events of their sessions tell."""
-    before, after = (unwatched(one) for one in (worlds.busy(), with_event(kind, data)))
+    before, after = (unwatched(one) for one in (sample_snapshots.busy(), with_event(kind, data)))
     assert texts(before, after) == says
 
 
@@ -67,10 +70,10 @@ def unwatched(world: Snapshot) -> Snapshot:
 
 
 def test_who_sees_agents_needs_no_events_of_their_sessions() -> None:
-    assert texts(worlds.busy(), with_event("session.ended", "{}")) == []
+    assert texts(sample_snapshots.busy(), with_event("session.ended", "{}")) == []
 
 
 def test_an_overlap_without_conflict_is_no_news() -> None:
-    after = worlds.taken_over()
+    after = sample_snapshots.taken_over()
     calm = replace(after.collisions[-1], conflicts=())
-    assert not any("conflict" in text for text in texts(worlds.busy(), replace(after, collisions=(calm,))))
+    assert not any("conflict" in text for text in texts(sample_snapshots.busy(), replace(after, collisions=(calm,))))

@@ -12,12 +12,12 @@ from imi_monitor.model import alert
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.alert import between
 from imi_monitor.model.snapshot import RegistryEvent, Snapshot
-from tests.ui import agent_worlds as made
-from tests.ui import worlds
+from tests.ui import sample_agents as made
+from tests.ui import sample_snapshots
 
 
 def world(*agents: Agent) -> Snapshot:
-    return made.with_agents(worlds.busy(), *agents)
+    return made.with_agents(sample_snapshots.busy(), *agents)
 
 
 def told(before: Agent | None, after: Agent) -> list[tuple[str, str]]:
@@ -81,7 +81,7 @@ def test_who_takes_its_claim_with_it_is_told_of_once() -> None:
 
 
 def test_what_was_so_before_anybody_looked_is_no_news() -> None:
-    unread = replace(world(), health=tuple(one for one in worlds.busy().health if one.source != "agents"))
+    unread = replace(world(), health=tuple(one for one in sample_snapshots.busy().health if one.source != "agents"))
     assert between(unread, world(made.ASKS, made.INTRUDER)) == []
     assert between(replace(world(), complete=False), world(made.ASKS)) == []
 
@@ -95,7 +95,9 @@ def test_the_most_urgent_comes_first_and_nothing_twice() -> None:
 
 
 def test_what_the_registry_writes_down_of_seen_agents_is_not_told_again() -> None:
-    ended = RegistryEvent(9, "session.ended", worlds.ago(0), worlds.REPO, "feat-api", "claude-1", "{}")
+    ended = RegistryEvent(
+        9, "session.ended", sample_snapshots.ago(0), sample_snapshots.REPO, "feat-api", "claude-1", "{}"
+    )
     before = made.at_work()
     assert between(before, replace(before, events=(*before.events, ended))) == []
 

@@ -11,8 +11,8 @@ from imi_monitor.model import agent as states
 from imi_monitor.model import agent_text, attention
 from imi_monitor.model.agent import Agent, SessionFacts
 from imi_monitor.ui import agent_cells
-from tests.ui import agent_worlds as made
-from tests.ui.worlds import ago
+from tests.ui import sample_agents as made
+from tests.ui.sample_snapshots import ago
 
 
 def one(state: str, name: str = "claude", *, claim: str = "none", **more: object) -> Agent:

@@ -31,8 +31,8 @@ from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.preferences import Preferences
 from imi_monitor.ui.views import Surroundings
 from tests.helpers import ROOT
-from tests.ui import agent_worlds, worlds
-from tests.ui.shop import shop
+from tests.ui import sample_agents, sample_snapshots
+from tests.ui.demo_repository import shop
 
 FOLDER = ROOT / "snapshots"
 ACCEPTING = os.environ.get("ACCEPT_PICTURES") == "1"
@@ -50,7 +50,7 @@ class Picture:
     """One line of the table. `keys` are pressed in order; `env` is set before the app is made."""
 
     name: str
-    world: Callable[[], Snapshot] = worlds.busy
+    world: Callable[[], Snapshot] = sample_snapshots.busy
     size: tuple[int, int] = WIDE
     keys: tuple[str, ...] = ()
     theme: str = ""
@@ -91,13 +91,13 @@ def _with_sessions(picture: Picture) -> str:
     world = picture.world()
     with tempfile.TemporaryDirectory() as folder:
         database = os.path.join(folder, "iMi.db")
-        agent_worlds.keep(database, world, told=agent_worlds.acts())
+        sample_agents.keep(database, world, told=sample_agents.acts())
         return asyncio.run(_take(picture, world, lambda _where: Context(database=database)))
 
 
 def stand_still(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(times, "clock", worlds.clock)
-    ours = {"TZ": "UTC", "IMI_HOST": worlds.HOST, "IMI_AGENT_ID": "ada", "USER": "ada"}
+    monkeypatch.setattr(times, "clock", sample_snapshots.clock)
+    ours = {"TZ": "UTC", "IMI_HOST": sample_snapshots.HOST, "IMI_AGENT_ID": "ada", "USER": "ada"}
     for name, value in {**ours, "TERM": "xterm-256color", "COLORTERM": "truecolor"}.items():
         monkeypatch.setenv(name, value)
     for name in ("NO_COLOR", "TEXTUAL_THEME", "TEXTUAL_COLOR_SYSTEM", "SSH_TTY", "EDITOR", "VISUAL"):
@@ -109,7 +109,7 @@ def stand_still(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def _take(picture: Picture, world: Snapshot, surroundings: Surroundings) -> str:
     chosen = Preferences(theme=picture.theme or "imi-dark", ascii_only=picture.ascii_only)
-    app = ImiApp(worlds.live(world), surroundings, preferences=chosen, **picture.options)
+    app = ImiApp(sample_snapshots.live(world), surroundings, preferences=chosen, **picture.options)
     app.animation_level = "none"
     async with app.run_test(size=picture.size) as pilot:
         await calm(pilot)

@@ -20,22 +20,22 @@ from imi_monitor.model import agent as states
 from imi_monitor.model.agent import SessionFacts, ToolCall
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.mux import multiplexer
-from imi_monitor.ui import agent_cells, agent_filter, agent_line
+from imi_monitor.ui import agent_cells, agent_filter, agent_row
 from imi_monitor.ui.app import ImiApp
-from imi_monitor.ui.panels.agents import agent_of
+from imi_monitor.ui.panels.agents_panel import agent_of
 from imi_monitor.ui.preferences import Preferences
-from imi_monitor.ui.views.agents import AgentsView
-from imi_monitor.ui.views.explain import ExplainView, explained
-from imi_monitor.ui.views.peek import Peek, drawn_line
-from imi_monitor.ui.widgets.keybar import KeyBar
+from imi_monitor.ui.views.agents_view import AgentsView
+from imi_monitor.ui.views.explain_view import ExplainView, explained
+from imi_monitor.ui.views.peek_view import PeekView, drawn_line
+from imi_monitor.ui.widgets.key_bar import KeyBar
 from tests.helpers import ROOT
-from tests.ui import agent_worlds as made
-from tests.ui import worlds
+from tests.ui import sample_agents as made
+from tests.ui import sample_snapshots
 from tests.ui.payloads import PAYLOADS, bad_characters
 from tests.ui.snapshot_kit import stand_still
 from tests.ui.test_app import screen, until
 
-Play = Callable[[ImiApp, Pilot[Any], worlds.Feed], Awaitable[None]]
+Play = Callable[[ImiApp, Pilot[Any], sample_snapshots.FakeEngine], Awaitable[None]]
 
 
 @pytest.fixture(autouse=True)
@@ -49,10 +49,12 @@ def played(
     play: Play, world: Snapshot, database: str | None = None, size: tuple[int, int] = (140, 40),
     preferences: Preferences | None = None,
 ) -> None:  # fmt: skip
-    feed = worlds.Feed(world)
+    feed = sample_snapshots.FakeEngine(world)
 
     async def main() -> None:
-        app = ImiApp(worlds.live_from(feed), lambda _where: Context(database=database), preferences=preferences)
+        app = ImiApp(
+            sample_snapshots.live_from(feed), lambda _where: Context(database=database), preferences=preferences
+        )
         app.animation_level = "none"
         async with app.run_test(size=size, notifications=True) as pilot:
             await until(pilot, lambda: app._shown is world)
@@ -77,7 +79,7 @@ def head(app: ImiApp) -> str:
 
 
 def test_who_needs_you_is_on_top_in_both_lists() -> None:
-    async def play(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         names = [tree.key.worktree for tree in app.worktrees.listed]
         assert names[:3] == ["review-123", "feat-ui", "devops-ci"], "who waits longest, then who waits, then who failed"
         shown = [agent_of(row.key) for row in app.panel(3).lines.rows]
@@ -98,7 +100,7 @@ def test_who_needs_you_is_on_top_in_both_lists() -> None:
     ],
 )  # fmt: skip
 def test_a_row_tells_who_is_there_and_what_that_one_does(size: tuple[int, int], words: list[str]) -> None:
-    async def play(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         for wanted in words:
             assert wanted in screen(app), wanted
 
@@ -106,9 +108,9 @@ def test_a_row_tells_who_is_there_and_what_that_one_does(size: tuple[int, int], 
 
 
 def test_a_claim_without_an_agent_is_shown_below_and_one_with_an_agent_is_not_shown_twice() -> None:
-    world = made.with_agents(worlds.busy(), made.EDITS)
+    world = made.with_agents(sample_snapshots.busy(), made.EDITS)
 
-    async def play(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         rows = [row.lines[0].plain for row in app.panel(3).lines.rows]
         assert [row.split()[1] for row in rows[:3]] == ["claude-1", "codex-1", "gemini-2"]
         assert "holds" in rows[1] and "works" in rows[0] and "waits for feat-api, first in line" in rows[3]
@@ -158,8 +160,8 @@ def test_what_it_does_in_a_row(agent: states.Agent, words: str) -> None:
 def test_lines_fit_and_columns_stand_below_each_other(room: int) -> None:
     agents = [*made.trouble().agents, replace(made.ASKS, name="日本" * 20, key=None)]
     for lead in (False, True):
-        plan = agent_line.plan(room, [one.name for one in agents], [one.key for one in agents], several=True, lead=lead)
-        drawn = [agent_line.lines(one, plan, worlds.NOW) for one in agents]
+        plan = agent_row.plan(room, [one.name for one in agents], [one.key for one in agents], several=True, lead=lead)
+        drawn = [agent_row.lines(one, plan, sample_snapshots.NOW) for one in agents]
         assert all(line.cell_length <= room for lines in drawn for line in lines)
         assert len({len(lines) for lines in drawn}) == 1
         if not plan.stacked:
@@ -168,10 +170,10 @@ def test_lines_fit_and_columns_stand_below_each_other(room: int) -> None:
 
 def test_a_tick_that_changes_nothing_makes_no_row_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[str] = []
-    real = agent_line.lines
-    monkeypatch.setattr(agent_line, "lines", lambda one, *rest: drawn.append(one.id) or real(one, *rest))
+    real = agent_row.lines
+    monkeypatch.setattr(agent_row, "lines", lambda one, *rest: drawn.append(one.id) or real(one, *rest))
 
-    async def play(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         await until(pilot, lambda: "gemini-2" in screen(app) and drawn)
         drawn.clear()
         for _ in range(3):
@@ -188,7 +190,7 @@ def test_a_tick_that_changes_nothing_makes_no_row_anew(monkeypatch: pytest.Monke
 def test_the_key_bar_follows_whom_the_keys_are_about() -> None:
     """At once, and not with the next second: nothing else has to happen."""
 
-    async def play(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         def can_peek() -> bool:
             return next(hint for hint in app.query_one(KeyBar)._shown[1:] if hint.label == "Peek").enabled  # type: ignore[attr-defined]
 
@@ -207,7 +209,7 @@ def test_other_keys_from_the_settings_hold_in_the_views_of_agents_too() -> None:
     def chosen(app: ImiApp) -> object:
         return getattr(app.screen, "agent_id", None)
 
-    async def play(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         await pilot.press("A")
         await until(pilot, lambda: isinstance(app.screen, AgentsView) and chosen(app) == "codex:asks")
         await pilot.press("w", "space")
@@ -217,7 +219,7 @@ def test_other_keys_from_the_settings_hold_in_the_views_of_agents_too() -> None:
         await pilot.press("W")
         await until(pilot, lambda: chosen(app) == made.ASKS.id)
         await pilot.press("B")
-        await until(pilot, lambda: isinstance(app.screen, Peek))
+        await until(pilot, lambda: isinstance(app.screen, PeekView))
         await pilot.press("B")
         await until(pilot, lambda: isinstance(app.screen, AgentsView))
 
@@ -228,7 +230,7 @@ def test_other_keys_from_the_settings_hold_in_the_views_of_agents_too() -> None:
 
 
 def test_w_goes_to_who_waits_longest_then_to_the_others_then_round() -> None:
-    async def play(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         await pilot.press("end")
         seen = []
         for _ in range(6):
@@ -243,13 +245,15 @@ def test_w_goes_to_who_waits_longest_then_to_the_others_then_round() -> None:
 
 
 def test_w_says_when_nobody_needs_you_or_the_filter_hides_who_does() -> None:
-    calm = made.with_agents(worlds.snapshot([worlds.tree("feat-api"), worlds.tree("feat-ui")]), made.EDITS)
+    calm = made.with_agents(
+        sample_snapshots.snapshot([sample_snapshots.tree("feat-api"), sample_snapshots.tree("feat-ui")]), made.EDITS
+    )
 
-    async def nobody(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
+    async def nobody(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         await pilot.press("w")
         await until(pilot, lambda: "nothing here needs you" in said(app))
 
-    async def hidden(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
+    async def hidden(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         await pilot.press("slash", *"trunk", "enter")
         await until(pilot, lambda: len(app.worktrees.listed) == 1 and app.worktrees.lines.has_focus)
         await pilot.press("w")
@@ -260,9 +264,9 @@ def test_w_says_when_nobody_needs_you_or_the_filter_hides_who_does() -> None:
 
 
 def test_while_somebody_waits_the_way_there_comes_first_in_the_key_bar() -> None:
-    async def play(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         assert screen(app).splitlines()[-1].startswith(" w Next")
-        feed.publish(worlds.busy())
+        feed.publish(sample_snapshots.busy())
         await until(pilot, lambda: screen(app).splitlines()[-1].startswith(" ⏎ Open"))
 
     played(play, made.at_work())
@@ -275,9 +279,9 @@ def test_space_peeks_lives_and_esc_closes(tmp_path: Path) -> None:
     database, world = str(tmp_path / "iMi.db"), made.at_work()
     made.keep(database, world, told=made.acts()[:3])
 
-    async def play(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         await pilot.press("down", "space")
-        await until(pilot, lambda: isinstance(app.screen, Peek) and "how tokens are kept" in screen(app))
+        await until(pilot, lambda: isinstance(app.screen, PeekView) and "how tokens are kept" in screen(app))
         assert "may it run npm test?" not in screen(app)
         await asyncio.to_thread(made.keep, database, world, told=made.acts()[3:9])
         await until(pilot, lambda: "may it run npm test?" in screen(app) and "… 3m" in screen(app))
@@ -294,7 +298,7 @@ def test_a_peek_goes_to_the_others_and_to_who_waits(tmp_path: Path) -> None:
     database, world = str(tmp_path / "iMi.db"), made.trouble()
     made.keep(database, world)
 
-    async def play(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         await pilot.press("space")
         await until(pilot, lambda: "◆ codex · review-123" in screen(app) and "waits for you: question" in screen(app))
         await pilot.press("w")
@@ -306,7 +310,7 @@ def test_a_peek_goes_to_the_others_and_to_who_waits(tmp_path: Path) -> None:
         await pilot.press("E")
         await until(pilot, lambda: isinstance(app.screen, ExplainView) and "Believed" in screen(app))
         await pilot.press("escape")
-        await until(pilot, lambda: isinstance(app.screen, Peek))
+        await until(pilot, lambda: isinstance(app.screen, PeekView))
         await pilot.click(offset=(3, 3))
         await until(pilot, lambda: len(app.screen_stack) == 1)
 
@@ -316,10 +320,10 @@ def test_a_peek_goes_to_the_others_and_to_who_waits(tmp_path: Path) -> None:
 def test_a_peek_at_what_is_not_kept_shows_what_is_seen_and_at_nobody_says_so(tmp_path: Path) -> None:
     database = str(tmp_path / "iMi.db")
 
-    async def play(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         await pilot.press("down", "space")
         await until(pilot, lambda: "The refresh works. Now its tests." in screen(app))
-        feed.publish(replace(worlds.busy(), seq=5))
+        feed.publish(replace(sample_snapshots.busy(), seq=5))
         await until(pilot, lambda: "nobody is seen here any more" in screen(app))
         await pilot.press("escape", "space")
         await until(pilot, lambda: "no agent is seen in feat-api" in said(app) and len(app.screen_stack) == 1)
@@ -330,9 +334,11 @@ def test_a_peek_at_what_is_not_kept_shows_what_is_seen_and_at_nobody_says_so(tmp
 def test_what_the_registry_cannot_say_is_a_sentence_in_the_peek(tmp_path: Path) -> None:
     (tmp_path / "iMi.db").write_bytes(b"no database at all, but long enough to be looked at as one" * 40)
 
-    async def play(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         await pilot.press("space")
-        await until(pilot, lambda: isinstance(app.screen, Peek) and "? " in screen(app).split("gemini-2 · feat-ui")[1])
+        await until(
+            pilot, lambda: isinstance(app.screen, PeekView) and "? " in screen(app).split("gemini-2 · feat-ui")[1]
+        )
         await pilot.press("escape")
 
     played(play, made.at_work(), str(tmp_path / "iMi.db"))
@@ -352,7 +358,7 @@ def test_a_line_of_a_session_is_harmless_and_fits(payload: str, width: int) -> N
 
 
 def test_explain_tells_what_was_believed_what_not_and_why() -> None:
-    async def play(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         await pilot.press("down", "E")
         await until(pilot, lambda: isinstance(app.screen, ExplainView) and "Believed" in screen(app))
         told = ("▸ claude-1 · feat-api", "registry (exact)", "sessions/4711.json says busy", "works or asks",
@@ -372,7 +378,7 @@ def test_explain_tells_what_was_believed_what_not_and_why() -> None:
 
 
 def test_panel_3_says_whom_a_key_is_about() -> None:
-    async def play(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         await pilot.press("3", "end", "up")
         await pilot.press("E")
         await until(pilot, lambda: "? aider · devops-ci" in screen(app) and "a guess" in screen(app))
@@ -389,7 +395,7 @@ def test_an_explanation_fits_and_loses_no_word(width: int) -> None:
     agent = replace(
         made.EDITS, facts=replace(made.EDITS.facts, prompt=told, format_note="unknown (format) claude 9.9.9")
     )
-    lines = explained(agent, worlds.NOW, width)
+    lines = explained(agent, sample_snapshots.NOW, width)
     assert all(line.cell_length <= width for line in lines)
     text = re.sub(r"\s+", " ", " ".join(line.plain for line in lines))
     for words in (
@@ -403,7 +409,7 @@ def test_an_explanation_fits_and_loses_no_word(width: int) -> None:
 
 def test_what_nobody_knows_is_not_in_an_explanation() -> None:
     bare = replace(made.GUESSED, facts=SessionFacts(), pid=None, session=None, seen_at=None)
-    text = "\n".join(line.plain for line in explained(bare, worlds.NOW, 100))
+    text = "\n".join(line.plain for line in explained(bare, sample_snapshots.NOW, 100))
     assert "unknown is not idle" in text and "nobody has claimed devops-ci" in text
     for word in ("tokens", "context", "model", "since", "wrote", "cost"):
         assert f"  {word} " not in text
@@ -416,7 +422,7 @@ def test_the_lead_sees_all_by_group_with_what_was_done_today(tmp_path: Path) -> 
     database, world = str(tmp_path / "iMi.db"), made.trouble()
     made.keep(database, world, told=made.acts())
 
-    async def play(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         await pilot.press("A")
         await until(pilot, lambda: isinstance(app.screen, AgentsView) and "waited for you" in screen(app))
         text = screen(app)
@@ -435,13 +441,13 @@ def test_the_lead_sees_all_by_group_with_what_was_done_today(tmp_path: Path) -> 
 
 
 def test_the_leads_keys(tmp_path: Path) -> None:
-    async def play(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         await pilot.press("A")
         await until(pilot, lambda: isinstance(app.screen, AgentsView) and app.screen.agent_id == "codex:asks")
         await pilot.press("w")
         assert app.screen.agent_id == made.ASKS.id  # type: ignore[attr-defined]
         await pilot.press("space")
-        await until(pilot, lambda: isinstance(app.screen, Peek) and "gemini-2 · feat-ui" in screen(app))
+        await until(pilot, lambda: isinstance(app.screen, PeekView) and "gemini-2 · feat-ui" in screen(app))
         await pilot.press("space", "E")
         await until(pilot, lambda: isinstance(app.screen, ExplainView) and "gemini-2 · feat-ui" in screen(app))
         await pilot.press("escape", "slash", *"is:dead")
@@ -479,12 +485,12 @@ def test_the_leads_filter(words: str, names: set[str]) -> None:
 
 
 def test_before_the_first_look_nobody_is_missed() -> None:
-    unread = replace(worlds.busy(), health=())
+    unread = replace(sample_snapshots.busy(), health=())
 
-    async def play(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         await pilot.press("A")
         await until(pilot, lambda: "looking for agents…" in screen(app))
-        feed.publish(replace(made.with_agents(worlds.busy()), seq=3))
+        feed.publish(replace(made.with_agents(sample_snapshots.busy()), seq=3))
         await until(pilot, lambda: "no agent is seen" in screen(app))
 
     played(play, unread)
@@ -508,7 +514,7 @@ def test_enter_goes_to_the_agents_own_pane_where_it_is_known(monkeypatch: pytest
     monkeypatch.setattr(multiplexer, "open_agent", open_agent)
     monkeypatch.setattr(multiplexer, "open_worktree", open_in)
 
-    async def play(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         await pilot.press("down", "enter")  # claude-1, which has told its pane
         await until(pilot, lambda: gone == [("tmux", made.EDITS.id)] and "its own pane" in screen(app))
         await pilot.press("home", "enter")  # gemini has not
@@ -546,10 +552,10 @@ def test_a_tool_without_a_target_is_a_word(monkeypatch: pytest.MonkeyPatch) -> N
 _LOADED = """
 import asyncio, sys
 from imi_monitor.ui.app import ImiApp
-from tests.ui import agent_worlds, worlds
+from tests.ui import sample_agents, sample_snapshots
 
 async def main():
-    app = ImiApp(worlds.live(agent_worlds.trouble()), None)
+    app = ImiApp(sample_snapshots.live(sample_agents.trouble()), None)
     async with app.run_test(size=(140, 40)) as pilot:
         while app._shown is None or not app.panel(3).lines.rows:
             await pilot.pause(0.05)
@@ -570,10 +576,10 @@ def test_the_first_picture_waits_for_no_view() -> None:
 @pytest.mark.parametrize("width", [140, 100, 60])
 def test_a_suspended_agent_is_called_so_everywhere(tmp_path: Path, width: int) -> None:
     stopped = replace(made.EDITS, suspended=True)
-    going_on = made.with_agents(worlds.busy(), made.EDITS)
-    world = made.with_agents(worlds.busy(), stopped)
+    going_on = made.with_agents(sample_snapshots.busy(), made.EDITS)
+    world = made.with_agents(sample_snapshots.busy(), stopped)
 
-    async def play(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         told = {140: "suspended: Edit", 100: "1 suspended", 60: "suspended: Edit"}[
             width
         ]  # at 100 a row has no such column
@@ -585,31 +591,31 @@ def test_a_suspended_agent_is_called_so_everywhere(tmp_path: Path, width: int) -
         assert not app._notifications, "nobody is called for it"
 
     played(play, world, str(tmp_path / "iMi.db"), (width, 40))
-    (row,) = agent_line.lines(stopped, agent_line.plan(120, [stopped.name], [stopped.key], several=False), worlds.NOW)[
-        :1
-    ]
+    (row,) = agent_row.lines(
+        stopped, agent_row.plan(120, [stopped.name], [stopped.key], several=False), sample_snapshots.NOW
+    )[:1]
     assert "‖" in row.plain and " suspended " in row.plain and "src/api" in row.plain
-    told = "\n".join(line.plain for line in explained(stopped, worlds.NOW, 100))
+    told = "\n".join(line.plain for line in explained(stopped, sample_snapshots.NOW, 100))
     assert "suspended: Edit" in told and "suspended" not in "\n".join(
-        line.plain for line in explained(made.EDITS, worlds.NOW, 100)
+        line.plain for line in explained(made.EDITS, sample_snapshots.NOW, 100)
     )
 
 
 @pytest.mark.parametrize("key", ["space", "E"])
 def test_who_died_stays_on_top_until_it_was_looked_at(tmp_path: Path, key: str) -> None:
     dead = replace(made.DEAD, key=made.key("devops-ci"))
-    world = made.with_agents(worlds.busy(), dead, made.EDITS)
+    world = made.with_agents(sample_snapshots.busy(), dead, made.EDITS)
 
-    async def play(app: ImiApp, pilot: Pilot[Any], feed: worlds.Feed) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         await until(pilot, lambda: selected(app) == "devops-ci" and "1 dead" in screen(app))
         for wanted, looked_at in ((made.EDITS, []), (dead, [dead.id])):
             await pilot.press("home", *([] if wanted is dead else ["down"]), key)
-            await until(pilot, lambda: isinstance(app.screen, Peek | ExplainView))
+            await until(pilot, lambda: isinstance(app.screen, PeekView | ExplainView))
             assert app.screen.agent_id == wanted.id  # type: ignore[attr-defined]
             await pilot.press("escape")
             await until(pilot, lambda: len(app.screen_stack) == 1)
             assert feed.looked_at_them == looked_at, "who works needs no looking at"
-        feed.publish(made.with_agents(worlds.busy(), replace(dead, looked_at=True), made.EDITS))
+        feed.publish(made.with_agents(sample_snapshots.busy(), replace(dead, looked_at=True), made.EDITS))
         await until(pilot, lambda: "1 dead" not in screen(app) and app.worktrees.listed[0].key.worktree == "feat-api")
 
     played(play, world, str(tmp_path / "iMi.db"))

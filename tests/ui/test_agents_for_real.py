@@ -11,7 +11,7 @@ import pytest
 from textual.pilot import Pilot
 
 from imi_monitor.ui.app import ImiApp
-from imi_monitor.ui.views.peek import Peek
+from imi_monitor.ui.views.peek_view import PeekView
 from tests.helpers import Repo, imi
 from tests.test_engine_agents import Claude
 from tests.ui.test_app import played, screen, until
@@ -37,7 +37,7 @@ def test_from_its_prompt_to_its_death(repo: Repo, claude: Claude) -> None:
         await pilot.press("slash", *"is:working", "enter")
         await until(pilot, lambda: [tree.key.worktree for tree in app.worktrees.listed] == ["feat-api"])
         await pilot.press("escape", "w", "space")
-        await until(pilot, lambda: isinstance(app.screen, Peek) and "make the tokens last" in screen(app))
+        await until(pilot, lambda: isinstance(app.screen, PeekView) and "make the tokens last" in screen(app))
         claude.do("tool Bash rm -rf build")
         claude.do("ask")
         await until(pilot, lambda: "waits for you: permission for Bash rm -rf build" in screen(app))

@@ -14,7 +14,7 @@ from imi_monitor.actions.context import Context
 from imi_monitor.model.text import safe
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.panels import PANELS
-from imi_monitor.ui.panels.worktrees import WorktreesPanel
+from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel
 from imi_monitor.ui.preferences import Preferences
 from tests.helpers import Repo, imi
 

@@ -20,7 +20,7 @@ from imi_monitor.model.errors import ImiError, Refused
 from imi_monitor.ui import command_log
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.dialogs.action_dialog import ActionDialog
-from imi_monitor.ui.panels.worktrees import WorktreesPanel
+from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel
 from tests.actions.forge import Forge
 from tests.helpers import Repo, imi
 from tests.ui.test_app import played, screen, until

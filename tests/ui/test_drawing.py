@@ -28,17 +28,27 @@ from imi_monitor.model.snapshot import (
     Waiter,
     Worktree,
 )
-from imi_monitor.ui import header, tree_line
+from imi_monitor.ui import header, worktree_row
 from imi_monitor.ui.app import ImiApp
-from imi_monitor.ui.facts import Facts
 from imi_monitor.ui.preferences import Preferences
-from tests.ui import agent_worlds, made
+from imi_monitor.ui.snapshot_facts import SnapshotFacts
+from tests.ui import sample_agents, snapshot_builder
 from tests.ui.test_app import screen
 
 HOSTILE = [
-    "[/nope]", "[red]a[/b]x", "\x1b]52;c;aGk=\x07", "\x1b[31m\x9b2J", "ev\u202eil\u2066", "日本👍" * 30, "x" * 10_000,
-    "a\u0301" * 40, "new\nline\ttab", "\udcff\udcfe", "@click=app.quit", "👨‍👩‍👧‍👦" * 5,
-]  # fmt: skip
+    "[/nope]",
+    "[red]a[/b]x",
+    "\x1b]52;c;aGk=\x07",
+    "\x1b[31m\x9b2J",
+    "ev\u202eil\u2066",
+    "日本👍" * 30,
+    "x" * 10_000,
+    "a\u0301" * 40,
+    "new\nline\ttab",
+    "\udcff\udcfe",
+    "@click=app.quit",
+    "👨‍👩‍👧‍👦" * 5,
+]
 
 
 class Fed:
@@ -92,8 +102,23 @@ def fed(
 def hostile_agent(text: str, key: Key | None, state: str) -> Agent:
     seen = Evidence(text, text, text, text, text, ToolCall(text, text), or_else=frozenset({text}))
     truth = Truth(state, text, text, text, text, ToolCall(text, text), (seen,), (RejectedEvidence(seen, text),))
-    told = dict.fromkeys(("version", "model", "title", "branch", "started_at", "turn_at", "prompt", "last_message", "parent",
-                          "tmux", "zellij", "format_note"), text)  # fmt: skip
+    told = dict.fromkeys(
+        (
+            "version",
+            "model",
+            "title",
+            "branch",
+            "started_at",
+            "turn_at",
+            "prompt",
+            "last_message",
+            "parent",
+            "tmux",
+            "zellij",
+            "format_note",
+        ),
+        text,
+    )
     facts = AgentFacts(files=(text, text), subagents=3, context_used=3, context_size=2, tokens_in=3, **told)  # type: ignore[arg-type]
     return Agent(f"{text}{key}{state}", text, text, key, text, text, 7, text, truth, facts, text, "other", text)
 
@@ -102,27 +127,81 @@ def hostile_world(text: str) -> Snapshot:
     now = times.stamp()
     key = Key("here", text, text)
     file = FileState(text, "M", "U", text, 3, 4)
-    state = made.state(files=(file,), unstaged=1, upstream=text, ahead=1, behind=2, trunk=text, operation=text, branch=text,
-                       last_commit=Commit(text, text, text, now, by=text), stashes=2)  # fmt: skip
+    state = snapshot_builder.state(
+        files=(file,),
+        unstaged=1,
+        upstream=text,
+        ahead=1,
+        behind=2,
+        trunk=text,
+        operation=text,
+        branch=text,
+        last_commit=Commit(text, text, text, now, by=text),
+        stashes=2,
+    )
     change = Change(text, text, "modified", text, now, by=text, count=3)
     bad = Failure(text, text, now)
-    one = made.tree(text, repo=text, git=state, path=text, branch=text, type=text, locked=text, pr=5, failure=bad,
-                    claim=made.claim(key, text, "dead", task=text, pid=7, process=text), last_change=change)  # fmt: skip
-    two = replace(one, failure=None, claim=made.claim(key, text, "held", task=text), key=Key("here", text, "two"))
+    one = snapshot_builder.tree(
+        text,
+        repo=text,
+        git=state,
+        path=text,
+        branch=text,
+        type=text,
+        locked=text,
+        pr=5,
+        failure=bad,
+        claim=snapshot_builder.claim(key, text, "dead", task=text, pid=7, process=text),
+        last_change=change,
+    )
+    two = replace(
+        one, failure=None, claim=snapshot_builder.claim(key, text, "held", task=text), key=Key("here", text, "two")
+    )
     return replace(
-        made.world(one, two),
-        changes=(change,), events=(RegistryEvent(1, text, now, text, text, text, text),), waiting=(Waiter(key, text, now, 1),),
+        snapshot_builder.world(one, two),
+        changes=(change,),
+        events=(RegistryEvent(1, text, now, text, text, text, text),),
+        waiting=(Waiter(key, text, now, 1),),
         agents=tuple(hostile_agent(text, key, state) for key in (one.key, two.key, None) for state in STATES),
-        collisions=(made.conflict(one, two), made.conflict(one, None)), health=(SourceHealth(text, now, bad),),
-    )  # fmt: skip
+        collisions=(snapshot_builder.conflict(one, two), snapshot_builder.conflict(one, None)),
+        health=(SourceHealth(text, now, bad),),
+    )
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 @pytest.mark.parametrize("size", [(140, 40), (100, 30), (60, 20), (40, 12)], ids=str)
 def test_hostile_text_is_harmless_in_every_panel(text: str, size: tuple[int, int]) -> None:  # T2
     async def play(app: ImiApp, pilot: Pilot[Any], engine: Fed) -> None:
-        for keys in ("1", "2", "3", "4", "5", "escape", "b", "b", "b", "a", "escape", "y", "escape", "question_mark", "escape",
-                     "colon", "escape", "A", "escape", "E", "escape", "3", "end", "E", "escape", "1", "M", "R"):  # fmt: skip
+        for keys in (
+            "1",
+            "2",
+            "3",
+            "4",
+            "5",
+            "escape",
+            "b",
+            "b",
+            "b",
+            "a",
+            "escape",
+            "y",
+            "escape",
+            "question_mark",
+            "escape",
+            "colon",
+            "escape",
+            "A",
+            "escape",
+            "E",
+            "escape",
+            "3",
+            "end",
+            "E",
+            "escape",
+            "1",
+            "M",
+            "R",
+        ):
             await pilot.press(keys)
             shown = screen(app)
             assert not any((ord(char) < 32 and char != "\n") or 0x7F <= ord(char) < 0xA0 for char in shown)
@@ -138,47 +217,62 @@ def test_hostile_text_is_harmless_in_every_panel(text: str, size: tuple[int, int
 @pytest.mark.parametrize("room", range(36, 160, 3))
 def test_every_row_is_as_wide_as_its_room(room: int) -> None:
     trees = [
-        made.tree("feat-a-rather-long-name-that-goes-on", by="an-agent-with-a-long-name", git=made.dirty(1200, trunk_ahead=4567,
-                  trunk_behind=12, upstream="o/x", ahead=12, behind=345, staged=99, untracked=1000), changed=5),
-        made.tree("feat-日本", by="x", how="dead"), made.tree("main"), made.tree("gone", missing=True, git=None),
-        made.tree("fix-new", git=None),
-    ]  # fmt: skip
-    agents = {tree.key: (*agent_worlds.trouble().agents, agent_worlds.UNCLAIMED)[place : place + 3]
-              for place, tree in enumerate(trees)}  # fmt: skip
+        snapshot_builder.tree(
+            "feat-a-rather-long-name-that-goes-on",
+            by="an-agent-with-a-long-name",
+            git=snapshot_builder.dirty(
+                1200, trunk_ahead=4567, trunk_behind=12, upstream="o/x", ahead=12, behind=345, staged=99, untracked=1000
+            ),
+            changed=5,
+        ),
+        snapshot_builder.tree("feat-日本", by="x", how="dead"),
+        snapshot_builder.tree("main"),
+        snapshot_builder.tree("gone", missing=True, git=None),
+        snapshot_builder.tree("fix-new", git=None),
+    ]
+    agents = {
+        tree.key: (*sample_agents.trouble().agents, sample_agents.UNCLAIMED)[place : place + 3]
+        for place, tree in enumerate(trees)
+    }
     for here in ({}, agents):
         all_rows_fit(room, trees, here)
 
 
-def in_one_line(part: tree_line.Part, plan: tree_line.Plan) -> Content:
-    return tree_line.start(part, plan).append(tree_line.end(part.age, plan.age))
+def in_one_line(part: worktree_row.WorktreeRow, plan: worktree_row.WorktreeColumns) -> Content:
+    return worktree_row.start(part, plan).append(worktree_row.end(part.age, plan.age))
 
 
 def all_rows_fit(room: int, trees: list[Worktree], agents: dict[Key, tuple[Agent, ...]]) -> None:
-    plan = tree_line.plan(room, trees, several=False, agents=agents)
-    head = tree_line.head(plan)
+    plan = worktree_row.plan(room, trees, several=False, agents=agents)
+    head = worktree_row.head(plan)
     for tree in trees:
-        part = tree_line.Part(tree, "59m", 12, True, made.NOW, agents.get(tree.key, ()))
+        part = worktree_row.WorktreeRow(tree, "59m", 12, True, snapshot_builder.NOW, agents.get(tree.key, ()))
         line = in_one_line(part, plan)
         assert line.cell_length == head.cell_length <= room
         assert line.plain.rstrip().endswith("59m"), "the age is the last thing to be cut"
-        for stacked in tree_line.stacked(part, plan):
+        for stacked in worktree_row.stacked(part, plan):
             assert stacked.cell_length <= room
 
 
 def test_unknown_is_never_drawn_as_clean_or_level() -> None:
-    for tree in (made.tree("a", git=None), made.tree("b", missing=True, git=made.dirty())):
-        plan = tree_line.plan(100, [tree], several=False)
-        part = tree_line.Part(tree, "", 0, False, made.NOW)
-        text = in_one_line(part, plan).plain + "".join(line.plain for line in tree_line.stacked(part, plan))
+    for tree in (
+        snapshot_builder.tree("a", git=None),
+        snapshot_builder.tree("b", missing=True, git=snapshot_builder.dirty()),
+    ):
+        plan = worktree_row.plan(100, [tree], several=False)
+        part = worktree_row.WorktreeRow(tree, "", 0, False, snapshot_builder.NOW)
+        text = in_one_line(part, plan).plain + "".join(line.plain for line in worktree_row.stacked(part, plan))
         assert "?" in text and "clean" not in text and "✎" not in text
 
 
 def test_the_header_says_what_it_counts_and_fits_every_width() -> None:
-    held, lost = made.tree("feat-a", by="x", changed=3), made.tree("fix-b", by="y", how="dead")
-    quiet = made.tree("feat-c", by="z", how="stale")
-    facts = made.facts(held, lost, quiet, made.tree("main"), collisions=(made.conflict(held, lost),))
+    held, lost = snapshot_builder.tree("feat-a", by="x", changed=3), snapshot_builder.tree("fix-b", by="y", how="dead")
+    quiet = snapshot_builder.tree("feat-c", by="z", how="stale")
+    facts = snapshot_builder.facts(
+        held, lost, quiet, snapshot_builder.tree("main"), collisions=(snapshot_builder.conflict(held, lost),)
+    )
     badges = header.HeaderBadges(paused=True, read_only=True, marked=2)
-    line = header.line(facts, badges, 140, made.NOW).plain
+    line = header.line(facts, badges, 140, snapshot_builder.NOW).plain
     for words in (
         "app",
         "4 worktrees",
@@ -193,7 +287,7 @@ def test_the_header_says_what_it_counts_and_fits_every_width() -> None:
     ):
         assert words in line
     for width in range(40, 200, 7):
-        assert header.line(facts, badges, width, made.NOW).cell_length == width
+        assert header.line(facts, badges, width, snapshot_builder.NOW).cell_length == width
 
 
 def stop_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,10 +297,12 @@ def stop_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_row_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """At 1 Hz only what is new costs anything: 200 rows that look the same are not even built."""
-    trees = tuple(made.tree(f"feat-{n:03}", by="x") for n in range(200))
+    trees = tuple(snapshot_builder.tree(f"feat-{n:03}", by="x") for n in range(200))
     drawn: list[str] = []
-    real = tree_line.start
-    monkeypatch.setattr(tree_line, "start", lambda part, plan: drawn.append(part.tree.key.worktree) or real(part, plan))
+    real = worktree_row.start
+    monkeypatch.setattr(
+        worktree_row, "start", lambda part, plan: drawn.append(part.tree.key.worktree) or real(part, plan)
+    )
 
     async def play(app: ImiApp, pilot: Pilot[Any], engine: Fed) -> None:
         app._timer.stop()  # type: ignore[union-attr]
@@ -217,23 +313,25 @@ def test_a_row_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
         drawn.clear()
         app._draw()
         assert drawn == []
-        changed = replace(trees[7], git=made.dirty(3))
-        engine.publish(replace(made.world(*trees[:7], changed, *trees[8:]), seq=2))
+        changed = replace(trees[7], git=snapshot_builder.dirty(3))
+        engine.publish(replace(snapshot_builder.world(*trees[:7], changed, *trees[8:]), seq=2))
         await pilot.pause(0.2)
         assert drawn == ["feat-007"]
 
-    fed(play, made.world(*trees))
+    fed(play, snapshot_builder.world(*trees))
 
 
 def test_a_row_whose_age_alone_is_new_is_new_in_its_age_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     now = times.now()
-    trees = [made.tree(f"feat-{n}", by="x") for n in range(3)]
+    trees = [snapshot_builder.tree(f"feat-{n}", by="x") for n in range(3)]
     at = [times.stamp(now - timedelta(seconds=seconds)) for seconds in (3, 15, 3590)]
-    trees = [replace(tree, last_change=Change("app", tree.key.worktree, "modified", "f", moment))
-             for tree, moment in zip(trees, at, strict=True)]  # fmt: skip
+    trees = [
+        replace(tree, last_change=Change("app", tree.key.worktree, "modified", "f", moment))
+        for tree, moment in zip(trees, at, strict=True)
+    ]
     drawn: list[str] = []
-    real = tree_line.start
-    monkeypatch.setattr(tree_line, "start", lambda part, plan: drawn.append("x") or real(part, plan))
+    real = worktree_row.start
+    monkeypatch.setattr(worktree_row, "start", lambda part, plan: drawn.append("x") or real(part, plan))
 
     def ages(app: ImiApp, after: float) -> list[str]:
         moment = times.parse(times.stamp(now + timedelta(seconds=after)))
@@ -251,7 +349,7 @@ def test_a_row_whose_age_alone_is_new_is_new_in_its_age_alone(monkeypatch: pytes
         assert ages(app, 1) == ["4s", "10s", "59m"], "the clock was put back"
         assert drawn == []
 
-    fed(play, made.world(*trees))
+    fed(play, snapshot_builder.world(*trees))
 
 
 def test_nothing_is_written_while_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,7 +365,7 @@ def test_nothing_is_written_while_nothing_changes(monkeypatch: pytest.MonkeyPatc
             await pilot.pause(0.05)
         assert written == []
 
-    fed(play, made.world(made.tree("feat-a", by="x", changed=3), made.tree("main")))
+    fed(play, snapshot_builder.world(snapshot_builder.tree("feat-a", by="x", changed=3), snapshot_builder.tree("main")))
 
 
 def test_time_alone_draws_when_something_reads_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,7 +375,7 @@ def test_time_alone_draws_when_something_reads_otherwise(monkeypatch: pytest.Mon
 
     def changed(name: str, seconds: float) -> Worktree:
         at = times.stamp(start - timedelta(seconds=seconds))
-        return replace(made.tree(name, by="x"), last_change=Change("app", name, "modified", "f", at))
+        return replace(snapshot_builder.tree(name, by="x"), last_change=Change("app", name, "modified", "f", at))
 
     async def play(app: ImiApp, pilot: Pilot[Any], engine: Fed) -> None:
         app._timer.stop()  # type: ignore[union-attr]
@@ -295,12 +393,12 @@ def test_time_alone_draws_when_something_reads_otherwise(monkeypatch: pytest.Mon
         assert ticks(1, 2, 4, 5, 6, 14, 15, 16) == [5.0, 15.0], "the ages of both, and one more"
         assert ticks(57, 58, 59) == [58.0], "the clock of the top line"
         assert ticks(10) == [10.0], "the clock was put back"
-        engine.publish(replace(made.world(changed("a", 0.5), changed("b", 3000)), seq=2))
+        engine.publish(replace(snapshot_builder.world(changed("a", 0.5), changed("b", 3000)), seq=2))
         moment[0] = start
         await pilot.pause(0.2)
         assert ticks(0.2, 0.4, 0.5, 0.6, 1.4, 1.5) == [0.5, 1.5], "seconds, below ten of them"
 
-    fed(play, made.world(changed("a", 55), changed("b", 45)))
+    fed(play, snapshot_builder.world(changed("a", 55), changed("b", 45)))
 
 
 @pytest.mark.parametrize("paused", [False, True])
@@ -324,19 +422,21 @@ def test_there_and_back_again_looks_as_before(monkeypatch: pytest.MonkeyPatch, p
                     assert panel._drawn_of is not None and panel._drawn_of[1] == panel.room, (size, panel.number)
         assert screen(app) == before
 
-    fed(play, made.world(*(made.tree(f"feat-{n}", by="claude-1", changed=n) for n in range(9))))
+    fed(play, snapshot_builder.world(*(snapshot_builder.tree(f"feat-{n}", by="claude-1", changed=n) for n in range(9))))
 
 
 def test_who_is_busy_is_counted_until_it_ends() -> None:
-    at = times.stamp(made.NOW - timedelta(seconds=50))
-    facts = made.facts(replace(made.tree("a"), last_change=Change("app", "a", "modified", "f", at)))
-    assert header.lasts_until(facts, made.NOW) == made.NOW + timedelta(seconds=10)
-    assert header.lasts_until(None, made.NOW).second == 0
+    at = times.stamp(snapshot_builder.NOW - timedelta(seconds=50))
+    facts = snapshot_builder.facts(
+        replace(snapshot_builder.tree("a"), last_change=Change("app", "a", "modified", "f", at))
+    )
+    assert header.lasts_until(facts, snapshot_builder.NOW) == snapshot_builder.NOW + timedelta(seconds=10)
+    assert header.lasts_until(None, snapshot_builder.NOW).second == 0
 
 
 def test_the_facts_of_one_snapshot_are_worked_out_once() -> None:
-    one, two = made.tree("a"), made.tree("b")
-    facts = made.facts(one, two, collisions=(made.conflict(one, two),))
+    one, two = snapshot_builder.tree("a"), snapshot_builder.tree("b")
+    facts = snapshot_builder.facts(one, two, collisions=(snapshot_builder.conflict(one, two),))
     assert facts.hits == {one.key: 1, two.key: 1}
-    assert facts.at(made.NOW + timedelta(seconds=5)).hits is facts.hits
-    assert isinstance(facts, Facts) and not facts.at(made.NOW).busy(one)
+    assert facts.at(snapshot_builder.NOW + timedelta(seconds=5)).hits is facts.hits
+    assert isinstance(facts, SnapshotFacts) and not facts.at(snapshot_builder.NOW).busy(one)

@@ -7,22 +7,22 @@ from dataclasses import replace
 import pytest
 
 from imi_monitor.model.snapshot import Failure
-from imi_monitor.ui.facts import Facts
-from imi_monitor.ui.filtering import STATES, Filter
-from tests.ui import agent_worlds, made, worlds
+from imi_monitor.ui.filtering import STATES, WorktreeFilter
+from imi_monitor.ui.snapshot_facts import SnapshotFacts
+from tests.ui import sample_agents, sample_snapshots, snapshot_builder
 
-DIRTY = made.tree("feat-api", by="claude-1", git=made.dirty(), changed=5)
-STALE = made.tree("fix-Bug", by="codex-1", how="stale")
-DEAD = made.tree("feat-ui", by="gemini-2", how="dead", repo="web")
-FREE = made.tree("devops-ci")
-GONE = made.tree("feat-gone", missing=True, git=None)
-UNKNOWN = made.tree("review-9", git=None, failure=Failure("git status", "no", made.ago(5)))
+DIRTY = snapshot_builder.tree("feat-api", by="claude-1", git=snapshot_builder.dirty(), changed=5)
+STALE = snapshot_builder.tree("fix-Bug", by="codex-1", how="stale")
+DEAD = snapshot_builder.tree("feat-ui", by="gemini-2", how="dead", repo="web")
+FREE = snapshot_builder.tree("devops-ci")
+GONE = snapshot_builder.tree("feat-gone", missing=True, git=None)
+UNKNOWN = snapshot_builder.tree("review-9", git=None, failure=Failure("git status", "no", snapshot_builder.ago(5)))
 ALL = (DIRTY, STALE, DEAD, FREE, GONE, UNKNOWN)
-FACTS = made.facts(*ALL, me="claude-1", collisions=(made.conflict(DIRTY, STALE),))
+FACTS = snapshot_builder.facts(*ALL, me="claude-1", collisions=(snapshot_builder.conflict(DIRTY, STALE),))
 
 
 def found(text: str) -> set[str]:
-    return {tree.key.worktree for tree in Filter(text).apply(FACTS, ALL)}
+    return {tree.key.worktree for tree in WorktreeFilter(text).apply(FACTS, ALL)}
 
 
 @pytest.mark.parametrize(
@@ -63,27 +63,29 @@ def test_what_the_words_mean(text: str, names: set[str]) -> None:
 
 def test_every_state_can_be_asked_for() -> None:
     for word in STATES:
-        assert Filter(f"is:{word}").problem == ""
+        assert WorktreeFilter(f"is:{word}").problem == ""
 
 
 def test_a_state_nobody_knows_is_said_and_leaves_nothing_out() -> None:
-    wrong = Filter("is:dirti feat")
+    wrong = WorktreeFilter("is:dirti feat")
     assert "is:dirti" in wrong.problem and "is:dirty" in wrong.problem
     assert {tree.key.worktree for tree in wrong.apply(FACTS, ALL)} == {"feat-api", "feat-ui", "feat-gone"}
-    assert "use one of" in Filter("is:\x1b[31mx").problem and "\x1b" not in Filter("is:\x1b[31mx").problem
+    assert (
+        "use one of" in WorktreeFilter("is:\x1b[31mx").problem and "\x1b" not in WorktreeFilter("is:\x1b[31mx").problem
+    )
 
 
 def test_an_unfinished_word_is_no_mistake() -> None:
     for text in ("is:", "is:d", "is:cl"):
-        assert Filter(text).problem == "" and len(found(text)) == len(ALL)
+        assert WorktreeFilter(text).problem == "" and len(found(text)) == len(ALL)
 
 
 def test_states_of_agents() -> None:
-    facts = Facts(agent_worlds.trouble(), worlds.NOW)
+    facts = SnapshotFacts(sample_agents.trouble(), sample_snapshots.NOW)
     trees = facts.snapshot.worktrees
 
     def those(text: str) -> set[str]:
-        return {tree.key.worktree for tree in Filter(text).apply(facts, trees)}
+        return {tree.key.worktree for tree in WorktreeFilter(text).apply(facts, trees)}
 
     assert those("is:asking") == {"feat-ui", "review-123"}
     assert those("is:working") == {"feat-api", "fix-bug"}
@@ -93,7 +95,7 @@ def test_states_of_agents() -> None:
     assert those("@gemini") == {"feat-ui"}, "who has left is not there"
     assert those("@aider") == {"devops-ci"} and those("@codex-1") == {"fix-bug"}
     assert those("@codex") == {"feat-api", "fix-bug", "review-123"}
-    died = made.facts(DIRTY, agents=(replace(agent_worlds.DEAD, key=DIRTY.key),))
-    assert [tree.key for tree in Filter("is:dead").apply(died, [DIRTY])] == [DIRTY.key]
-    stopped = made.facts(DIRTY, agents=(replace(agent_worlds.EDITS, key=DIRTY.key, suspended=True),))
-    assert Filter("is:working").apply(stopped, [DIRTY]) == [], "who is suspended works at nothing"
+    died = snapshot_builder.facts(DIRTY, agents=(replace(sample_agents.DEAD, key=DIRTY.key),))
+    assert [tree.key for tree in WorktreeFilter("is:dead").apply(died, [DIRTY])] == [DIRTY.key]
+    stopped = snapshot_builder.facts(DIRTY, agents=(replace(sample_agents.EDITS, key=DIRTY.key, suspended=True),))
+    assert WorktreeFilter("is:working").apply(stopped, [DIRTY]) == [], "who is suspended works at nothing"

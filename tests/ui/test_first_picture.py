@@ -23,9 +23,9 @@ from imi_monitor.sources import first_snapshot
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.home_screen import HomeScreen
 from imi_monitor.ui.preload import Preload
-from imi_monitor.ui.widgets.lines import Lines
+from imi_monitor.ui.widgets.row_list import RowList
 from tests.helpers import Repo, imi
-from tests.ui import made, worlds
+from tests.ui import sample_snapshots, snapshot_builder
 from tests.ui.snapshot_kit import no_surroundings
 from tests.ui.test_app import screen
 
@@ -37,7 +37,7 @@ class Silent:
 
     async def snapshots(self) -> AsyncIterator[Snapshot]:
         await asyncio.Event().wait()
-        yield worlds.busy()
+        yield sample_snapshots.busy()
 
 
 @asynccontextmanager
@@ -64,7 +64,7 @@ def test_the_first_paint_has_all_that_is_known(monkeypatch: pytest.MonkeyPatch, 
     pictures = painted(monkeypatch)
 
     async def main() -> None:
-        app = ImiApp(silent, no_surroundings, first=worlds.busy())
+        app = ImiApp(silent, no_surroundings, first=sample_snapshots.busy())
         async with app.run_test(size=size) as pilot:
             await pilot.pause(0.3)
             assert screen(app) == pictures[0], "nothing was left for a second paint"
@@ -92,7 +92,7 @@ def test_a_painted_app_says_so_once() -> None:
     told: list[int] = []
 
     async def main() -> None:
-        app = ImiApp(worlds.live(worlds.busy()), no_surroundings)
+        app = ImiApp(sample_snapshots.live(sample_snapshots.busy()), no_surroundings)
         app.painted = lambda: told.append(1)
         async with app.run_test(size=(140, 40)) as pilot:
             await pilot.pause(0.3)
@@ -103,7 +103,7 @@ def test_a_painted_app_says_so_once() -> None:
 
 def test_a_beat_behind_a_snapshot_draws_nothing_a_later_one_does() -> None:
     async def main() -> None:
-        app = ImiApp(worlds.live(worlds.busy()), no_surroundings)
+        app = ImiApp(sample_snapshots.live(sample_snapshots.busy()), no_surroundings)
         async with app.run_test(size=(140, 40)) as pilot:
             await pilot.pause(0.2)
             app._timer.stop()  # type: ignore[union-attr]
@@ -125,7 +125,7 @@ def test_a_beat_behind_a_snapshot_draws_nothing_a_later_one_does() -> None:
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_a_frame_looks_as_if_every_line_of_it_were_drawn(size: tuple[int, int]) -> None:
     async def main() -> None:
-        app = ImiApp(worlds.live(worlds.busy()), no_surroundings)
+        app = ImiApp(sample_snapshots.live(sample_snapshots.busy()), no_surroundings)
         async with app.run_test(size=size) as pilot:
             await pilot.pause(0.2)
             for panel in app.panels:
@@ -142,10 +142,10 @@ def test_a_frame_looks_as_if_every_line_of_it_were_drawn(size: tuple[int, int]) 
 
 def test_a_new_line_at_the_end_is_seen_in_the_same_frame() -> None:
     async def main() -> None:
-        app = ImiApp(worlds.live(worlds.busy()), no_surroundings)
+        app = ImiApp(sample_snapshots.live(sample_snapshots.busy()), no_surroundings)
         async with app.run_test(size=(140, 40)) as pilot:
             await pilot.pause(0.2)
-            feed = app.panel(5).query_one(Lines)
+            feed = app.panel(5).query_one(RowList)
             rows = [*feed.rows, *app.panel(2).lines.rows, *app.panel(1).lines.rows, *app.panel(4).lines.rows]
             shown = [replace_key(row, number) for number, row in enumerate(rows * 3)]
             feed.show(shown)
@@ -220,7 +220,7 @@ def test_what_is_gone_since_the_glance_goes(repo: Repo) -> None:
     repo.worktree("feat-a")
     first = first_snapshot.read_first_snapshot(paths.default_database(), [str(repo.path / ".git")])
     assert first is not None
-    ghost = made.tree("feat-ghost", repo=first.worktrees[0].key.repo)
+    ghost = snapshot_builder.tree("feat-ghost", repo=first.worktrees[0].key.repo)
 
     async def main() -> None:
         begun = replace(first, worktrees=(*first.worktrees, ghost))

@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from imi_monitor.sources.git_status_source import GitStatusSource
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.dialogs.menu import Menu
-from imi_monitor.ui.panels.worktrees import WorktreesPanel, group_of
+from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel, group_of
 from imi_monitor.ui.preferences import Preferences
 from tests.helpers import Repo, imi
 from tests.ui.test_app import played, screen, until

@@ -13,20 +13,20 @@ from textual.content import Content
 from textual.geometry import Region
 from textual.style import Style
 
-from imi_monitor.ui.widgets.lines import Lines, Row
+from imi_monitor.ui.widgets.row_list import ListRow, RowList
 
 
 class Host(App[None]):
     def compose(self) -> ComposeResult:
-        yield Lines(id="lines")
+        yield RowList(id="lines")
 
     @property
-    def lines(self) -> Lines:
-        return self.query_one(Lines)
+    def lines(self) -> RowList:
+        return self.query_one(RowList)
 
 
-def row(key: str, text: str | None = None) -> Row:
-    return Row(key, (Content(text or key),))
+def row(key: str, text: str | None = None) -> ListRow:
+    return ListRow(key, (Content(text or key),))
 
 
 def played(play) -> None:  # type: ignore[no-untyped-def]
@@ -40,7 +40,7 @@ def played(play) -> None:  # type: ignore[no-untyped-def]
 
 
 def test_the_cursor_follows_its_row() -> None:
-    async def play(lines: Lines, pilot) -> None:  # type: ignore[no-untyped-def]
+    async def play(lines: RowList, pilot) -> None:  # type: ignore[no-untyped-def]
         lines.show([row("a"), row("b"), row("c")])
         await pilot.press("j")
         assert lines.cursor == "b"
@@ -57,7 +57,7 @@ def test_the_cursor_follows_its_row() -> None:
 
 
 def test_keys_stay_within_the_list() -> None:
-    async def play(lines: Lines, pilot) -> None:  # type: ignore[no-untyped-def]
+    async def play(lines: RowList, pilot) -> None:  # type: ignore[no-untyped-def]
         lines.show([row(str(n)) for n in range(30)])
         await pilot.press("k")
         assert lines.cursor == "0"
@@ -72,7 +72,7 @@ def test_keys_stay_within_the_list() -> None:
 
 
 def test_only_changed_rows_are_painted() -> None:
-    async def play(lines: Lines, pilot) -> None:  # type: ignore[no-untyped-def]
+    async def play(lines: RowList, pilot) -> None:  # type: ignore[no-untyped-def]
         lines.show([row(str(n)) for n in range(8)])
         await pilot.pause()
         painted = []
@@ -87,11 +87,11 @@ def test_only_changed_rows_are_painted() -> None:
 
 
 def test_only_cells_that_look_different_are_painted() -> None:
-    async def play(lines: Lines, pilot) -> None:  # type: ignore[no-untyped-def]
+    async def play(lines: RowList, pilot) -> None:  # type: ignore[no-untyped-def]
         starts = [Content.styled(f"feat-{n}  ", "green") for n in range(6)]
 
-        def rows(*ends: str) -> list[Row]:
-            return [Row(str(n), (starts[n],), end=Content.styled(end, "red")) for n, end in enumerate(ends)]
+        def rows(*ends: str) -> list[ListRow]:
+            return [ListRow(str(n), (starts[n],), end=Content.styled(end, "red")) for n, end in enumerate(ends)]
 
         lines.show(rows("1s", "2s", "3s", "4s", "5s", "6s"))
         await pilot.pause()
@@ -110,8 +110,8 @@ def test_only_cells_that_look_different_are_painted() -> None:
 
 
 def test_an_end_without_room_goes_before_the_line_breaks() -> None:
-    async def play(lines: Lines, pilot) -> None:  # type: ignore[no-untyped-def]
-        lines.show([Row("a", (Content("x" * 38),), end=Content(" 59m"))])
+    async def play(lines: RowList, pilot) -> None:  # type: ignore[no-untyped-def]
+        lines.show([ListRow("a", (Content("x" * 38),), end=Content(" 59m"))])
         await pilot.pause()
         assert lines.render_line(0).cell_length == 40
         assert lines.render_line(0).text == "x" * 38 + "… "
@@ -133,7 +133,7 @@ def test_pieces_side_by_side_look_as_if_textual_had_drawn_them(
     content = Content("").join([Content.styled(text, style) if style else Content(text) for text, style in pieces])
     for start, end, style in over:
         content = content.stylize(style, start, end)
-    base, lines = Style(), Lines()
+    base, lines = Style(), RowList()
 
     def cells(segments: Iterable[tuple[str, object]]) -> list[tuple[str, object]]:
         return [(char, style) for text, style in segments for char in text]
@@ -147,7 +147,7 @@ def test_pieces_side_by_side_look_as_if_textual_had_drawn_them(
 def test_hostile_text_is_drawn_harmlessly() -> None:  # T2
     from imi_monitor.model.text import safe
 
-    async def play(lines: Lines, pilot) -> None:  # type: ignore[no-untyped-def]
+    async def play(lines: RowList, pilot) -> None:  # type: ignore[no-untyped-def]
         hostile = ["[/nope]", "a[/b]", "[a=b:]", "\x1b]52;c;aGk=\x07", "\u202eevil", "日本" * 40, "x" * 10_000]
         lines.show([row(str(n), safe(text)) for n, text in enumerate(hostile)])
         await pilot.pause()
@@ -161,18 +161,18 @@ def test_hostile_text_is_drawn_harmlessly() -> None:  # T2
 def test_a_row_that_only_changed_its_colour_is_painted_again() -> None:
     """Two `Content` are equal when their text is: that must not decide what is painted."""
 
-    async def play(lines: Lines, pilot) -> None:  # type: ignore[no-untyped-def]
-        lines.show([Row("a", (Content.styled("held", "green"),))])
+    async def play(lines: RowList, pilot) -> None:  # type: ignore[no-untyped-def]
+        lines.show([ListRow("a", (Content.styled("held", "green"),))])
         await pilot.pause()
         before = lines.render_line(0)
-        lines.show([Row("a", (Content.styled("held", "red"),))])
+        lines.show([ListRow("a", (Content.styled("held", "red"),))])
         assert [segment.style for segment in lines.render_line(0)] != [segment.style for segment in before]
 
     played(play)
 
 
 def test_what_the_eye_rests_on_does_not_move() -> None:
-    async def play(lines: Lines, pilot) -> None:  # type: ignore[no-untyped-def]
+    async def play(lines: RowList, pilot) -> None:  # type: ignore[no-untyped-def]
         names = [f"{n:02}" for n in range(40)]
         lines.show([row(name) for name in names])
         await pilot.press(*["j"] * 20)
@@ -191,11 +191,11 @@ def test_what_the_eye_rests_on_does_not_move() -> None:
 
 
 def test_until_somebody_moves_it_the_cursor_is_on_the_first_row_that_is_no_heading() -> None:
-    async def play(lines: Lines, pilot) -> None:  # type: ignore[no-untyped-def]
+    async def play(lines: RowList, pilot) -> None:  # type: ignore[no-untyped-def]
         lines.show([row("b")])
         lines.show([row("a"), row("b")])
         assert lines.cursor == "a"
-        lines.show([Row("h", (Content("heading"),), heading=True), row("b"), row("a")])
+        lines.show([ListRow("h", (Content("heading"),), heading=True), row("b"), row("a")])
         assert lines.cursor == "b"
         await pilot.press("j")
         lines.show([row("x"), row("b"), row("a")])
@@ -205,8 +205,8 @@ def test_until_somebody_moves_it_the_cursor_is_on_the_first_row_that_is_no_headi
 
 
 def test_taller_rows_keep_the_cursor() -> None:
-    async def play(lines: Lines, pilot) -> None:  # type: ignore[no-untyped-def]
-        rows = [Row(str(n), (Content(str(n)), Content("below"))) for n in range(30)]
+    async def play(lines: RowList, pilot) -> None:  # type: ignore[no-untyped-def]
+        rows = [ListRow(str(n), (Content(str(n)), Content("below"))) for n in range(30)]
         lines.show(rows, 1)
         await pilot.press(*["j"] * 15)
         lines.show(rows, 2)

@@ -13,7 +13,7 @@ from imi_monitor.ui import copying
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.dialogs.menu import Menu, MenuEntry, _found
 from tests.helpers import Repo
-from tests.ui import made
+from tests.ui import snapshot_builder
 from tests.ui.test_app import played, screen, until
 from tests.ui.test_home import at, go, names
 
@@ -155,7 +155,7 @@ def test_copy_sends_it_to_the_terminal(repo: Repo) -> None:
 
 
 def test_what_would_run_when_it_is_pasted_is_not_copied() -> None:
-    bad = made.tree("feat-x", path="/w/a\nrm -rf ~\n", branch="x")
+    bad = snapshot_builder.tree("feat-x", path="/w/a\nrm -rf ~\n", branch="x")
     entries = {entry.value: entry for entry in copying.entries(bad)}
     assert entries["path"].why_not and not entries["command"].why_not and not entries["branch"].why_not
     assert copying.choices(bad)["command"][2] == "cd -- '/w/a\nrm -rf ~\n'"

@@ -18,7 +18,7 @@ OSC9 = b"\x1b]9;imi: claude-1 lost feat-api to codex-2 (and 2 more)\x1b\\"
 
 
 def fed(tmp_path: Path, *worlds: str, **env: str) -> Terminal:
-    argv = [sys.executable, "-m", "tests.ui.fed", *worlds]
+    argv = [sys.executable, "-m", "tests.ui.dashboard_process", *worlds]
     return Terminal(argv, cwd=tmp_path, env=env)
 
 

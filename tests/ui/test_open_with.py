@@ -17,7 +17,7 @@ from imi_monitor.ui import availability, browsing, editor, open_with
 from imi_monitor.ui.app import ImiApp
 from tests.helpers import Repo
 from tests.mux.multiplexer_kit import RunTmux, pane_folders, tmux_server
-from tests.ui import made
+from tests.ui import snapshot_builder
 from tests.ui.test_app import played, screen, until
 from tests.ui.test_home import go, names
 
@@ -84,7 +84,7 @@ def test_open_with_an_agent_in_tmux(tmux: RunTmux, repo: Repo, tmp_path: Path, m
 def test_open_with_a_shell_is_here_without_a_multiplexer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EDITOR", "vi -n")
     monkeypatch.setattr(editor.shutil, "which", lambda name, path=None: f"/bin/{name}")
-    tree = made.tree("feat-api", path=str(tmp_path))
+    tree = snapshot_builder.tree("feat-api", path=str(tmp_path))
     found = open_with.ways(tree, "")
     assert "shell" not in found and found["here"].here and not found["here"].command
     assert found["editor"].command == ["/bin/vi", "-n", str(tmp_path)] and found["editor"].here

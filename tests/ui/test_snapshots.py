@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.ui import agent_worlds, shop, worlds
+from tests.ui import demo_repository, sample_agents, sample_snapshots
 from tests.ui.snapshot_kit import ACCEPTING, FOLDER, LEAST, MIDDLE, NARROW, Picture, check, taken, unused
 
 LIGHT = "imi-light"
@@ -28,16 +28,16 @@ PICTURES = [
     Picture("home-colour-blind", theme="imi-colour-blind"),
     Picture("home-colour-blind-light", theme="imi-colour-blind-light"),
     Picture("home-16", theme="imi-16"),
-    Picture("home-starting", worlds.nothing_yet),
-    Picture("home-empty", worlds.empty),
-    Picture("home-60-empty", worlds.empty, size=NARROW),
-    Picture("home-needy", worlds.needy),
-    Picture("home-60-needy", worlds.needy, size=NARROW),
-    Picture("home-failing", worlds.failing),
-    Picture("home-60-failing", worlds.failing, size=NARROW),
-    Picture("home-200", worlds.many),
-    Picture("home-60-200", worlds.many, size=NARROW, keys=("end",)),
-    Picture("home-fleet", worlds.fleet),
+    Picture("home-starting", sample_snapshots.nothing_yet),
+    Picture("home-empty", sample_snapshots.empty),
+    Picture("home-60-empty", sample_snapshots.empty, size=NARROW),
+    Picture("home-needy", sample_snapshots.needy),
+    Picture("home-60-needy", sample_snapshots.needy, size=NARROW),
+    Picture("home-failing", sample_snapshots.failing),
+    Picture("home-60-failing", sample_snapshots.failing, size=NARROW),
+    Picture("home-200", sample_snapshots.many),
+    Picture("home-60-200", sample_snapshots.many, size=NARROW, keys=("end",)),
+    Picture("home-fleet", sample_snapshots.fleet),
     Picture("home-read-only", options={"read_only": True}),
     Picture("home-paused", keys=("p",)),
     Picture("home-filter", keys=("slash", *"feat")),
@@ -54,29 +54,29 @@ PICTURES = [
     Picture("palette-60", size=NARROW, keys=("colon", *"rem")),
     Picture("home-small", size=(38, 11)),
     # the demonstration as it is after some twenty minutes: the picture of the README
-    Picture("home-demo", real=True, dressed=agent_worlds.demo),
+    Picture("home-demo", real=True, dressed=sample_agents.demo),
     # agents at work, and in trouble
-    Picture("agents-140", agent_worlds.at_work),
-    Picture("agents-100", agent_worlds.at_work, size=MIDDLE, keys=("3",)),
-    Picture("agents-60", agent_worlds.at_work, size=NARROW),
-    Picture("agents-60-panel", agent_worlds.trouble, size=NARROW, keys=("3",)),
-    Picture("agents-light", agent_worlds.trouble, theme=LIGHT),
-    Picture("agents-trouble", agent_worlds.trouble),
-    Picture("agents-60-trouble", agent_worlds.trouble, size=NARROW),
-    Picture("agents-ascii", agent_worlds.trouble, ascii_only=True),
-    Picture("agents-no-color", agent_worlds.trouble, env=NO_COLOR),
-    Picture("agents-colour-blind", agent_worlds.trouble, theme="imi-colour-blind"),
-    Picture("agents-asking", agent_worlds.asking, keys=("w", "w")),
-    Picture("view-agents", agent_worlds.trouble, keys=("A",), kept=True),
-    Picture("view-60-agents", agent_worlds.trouble, size=NARROW, keys=("A",), kept=True),
-    Picture("view-40-agents", agent_worlds.trouble, size=(40, 20), keys=("A",), kept=True),
-    Picture("view-agents-crowd", agent_worlds.crowd, size=MIDDLE, keys=("A", "w", "w"), kept=True),
-    Picture("view-agents-filter", agent_worlds.trouble, size=MIDDLE, keys=("A", "slash", *"is:asking"), kept=True),
-    Picture("view-explain", agent_worlds.at_work, keys=("down", "E")),
-    Picture("view-60-explain", agent_worlds.at_work, size=NARROW, keys=("down", "E")),
-    Picture("peek", agent_worlds.at_work, keys=("down", "space"), kept=True),
-    Picture("peek-asking", agent_worlds.at_work, keys=("space",), kept=True),
-    Picture("peek-60", agent_worlds.at_work, size=NARROW, keys=("down", "space"), kept=True),
+    Picture("agents-140", sample_agents.at_work),
+    Picture("agents-100", sample_agents.at_work, size=MIDDLE, keys=("3",)),
+    Picture("agents-60", sample_agents.at_work, size=NARROW),
+    Picture("agents-60-panel", sample_agents.trouble, size=NARROW, keys=("3",)),
+    Picture("agents-light", sample_agents.trouble, theme=LIGHT),
+    Picture("agents-trouble", sample_agents.trouble),
+    Picture("agents-60-trouble", sample_agents.trouble, size=NARROW),
+    Picture("agents-ascii", sample_agents.trouble, ascii_only=True),
+    Picture("agents-no-color", sample_agents.trouble, env=NO_COLOR),
+    Picture("agents-colour-blind", sample_agents.trouble, theme="imi-colour-blind"),
+    Picture("agents-asking", sample_agents.asking, keys=("w", "w")),
+    Picture("view-agents", sample_agents.trouble, keys=("A",), kept=True),
+    Picture("view-60-agents", sample_agents.trouble, size=NARROW, keys=("A",), kept=True),
+    Picture("view-40-agents", sample_agents.trouble, size=(40, 20), keys=("A",), kept=True),
+    Picture("view-agents-crowd", sample_agents.crowd, size=MIDDLE, keys=("A", "w", "w"), kept=True),
+    Picture("view-agents-filter", sample_agents.trouble, size=MIDDLE, keys=("A", "slash", *"is:asking"), kept=True),
+    Picture("view-explain", sample_agents.at_work, keys=("down", "E")),
+    Picture("view-60-explain", sample_agents.at_work, size=NARROW, keys=("down", "E")),
+    Picture("peek", sample_agents.at_work, keys=("down", "space"), kept=True),
+    Picture("peek-asking", sample_agents.at_work, keys=("space",), kept=True),
+    Picture("peek-60", sample_agents.at_work, size=NARROW, keys=("down", "space"), kept=True),
     # views
     Picture("view-diff", keys=("d",), real=True),
     Picture("view-diff-trunk-light", theme=LIGHT, keys=("down", "d", "t"), real=True),
@@ -101,7 +101,7 @@ PICTURES = [
     Picture("menu-copy", keys=("y",), real=True),
     Picture("menu-open", keys=("O",), real=True),
     Picture("menu-theme", keys=("T",)),
-    Picture("dialog-trouble", worlds.failing, keys=("colon", *"what is", "enter")),
+    Picture("dialog-trouble", sample_snapshots.failing, keys=("colon", *"what is", "enter")),
     Picture("dialog-new", keys=("n", "tab", *"user-auth"), real=True),
     Picture("dialog-new-taken", keys=("n", "tab", *"api"), real=True),
     Picture("dialog-ascii", ascii_only=True, keys=("n", "tab", *"user", "space", *"auth"), real=True),
@@ -127,7 +127,7 @@ PICTURES = [
 @pytest.fixture(scope="module", autouse=True)
 def tidy() -> Iterator[None]:
     yield
-    shop.closed()
+    demo_repository.closed()
 
 
 @pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.name)
@@ -152,7 +152,7 @@ def test_a_picture_is_the_same_twice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_different_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    other = taken(Picture(PICTURES[0].name, worlds.needy), monkeypatch)
+    other = taken(Picture(PICTURES[0].name, sample_snapshots.needy), monkeypatch)
     if not ACCEPTING:
         with pytest.raises(pytest.fail.Exception, match="looks different"):
             check(PICTURES[0], other, tmp_path / "received.svg")

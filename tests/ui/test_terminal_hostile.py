@@ -18,7 +18,7 @@ from imi_monitor import actions
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.views import VIEWS
 from tests.helpers import Repo, imi
-from tests.ui import agent_worlds, worlds
+from tests.ui import sample_agents, sample_snapshots
 from tests.ui.payloads import PAYLOADS, bad_characters, leaked
 from tests.ui.pty_kit import Terminal
 from tests.ui.snapshot_kit import no_surroundings, stand_still, text_of
@@ -30,7 +30,9 @@ SIZES = [(140, 40), (100, 30), (60, 20)]
 def test_nothing_gets_through_to_the_terminal(tmp_path: Path, size: tuple[int, int]) -> None:
     """All payloads one after the other, between two harmless worlds, the last of which is still shown."""
     names = ["busy", *(f"hostile:{name}" for name in PAYLOADS)]
-    with Terminal([sys.executable, "-m", "tests.ui.fed", *names, "taken_over"], cwd=tmp_path, size=size) as terminal:
+    with Terminal(
+        [sys.executable, "-m", "tests.ui.dashboard_process", *names, "taken_over"], cwd=tmp_path, size=size
+    ) as terminal:
         terminal.until(b"feat-api")
         for number in range(len(names)):
             seen = len(terminal.output)
@@ -66,14 +68,14 @@ MIXED = "\x1b]0;o\x07[/x]\x9b2J\u202e\udcff日\n\t[b]"
 def test_every_screen_shows_it_harmless(payload: str, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     """A field that is not made safe shows any payload; that `safe` knows them all is tested where it is."""
     stand_still(monkeypatch)
-    world = worlds.hostile(agent_worlds.rich(), payload)
+    world = sample_snapshots.hostile(sample_agents.rich(), payload)
     bad: dict[str, list[str]] = {}
 
     def look(app: ImiApp, place: str) -> None:
         bad[place] = bad_characters(text_of(app), but="\n")
 
     async def play() -> None:
-        app = ImiApp(worlds.live(world), no_surroundings)
+        app = ImiApp(sample_snapshots.live(world), no_surroundings)
         app.animation_level = "none"
         async with app.run_test(size=size, tooltips=True, notifications=True) as pilot:
             while app._snapshot is not world:

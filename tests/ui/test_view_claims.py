@@ -15,7 +15,7 @@ from imi_monitor import host, paths
 from imi_monitor.store import claim_requests, db, repositories
 from imi_monitor.store.claims import ClaimRequest
 from imi_monitor.ui.app import ImiApp
-from imi_monitor.ui.panels.worktrees import WorktreesPanel
+from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel
 from tests.helpers import Repo, imi, imi_argv
 from tests.ui.test_app import played, screen, until
 

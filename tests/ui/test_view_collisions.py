@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 from imi_monitor.model.snapshot import Collision, Key
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.views import CollisionsView
-from imi_monitor.ui.views.collisions import both_ways, conflict_rows, pair_rows, sign
+from imi_monitor.ui.views.collisions_view import both_ways, conflict_rows, pair_rows, sign
 from imi_monitor.ui.widgets.matrix import Matrix
 from tests.helpers import Repo
 from tests.ui.test_app import played, screen, until

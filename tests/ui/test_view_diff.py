@@ -14,8 +14,8 @@ from textual.pilot import Pilot
 from imi_monitor.actions import diff as action
 from imi_monitor.model.diff import Diff, FileDiff
 from imi_monitor.ui.app import ImiApp
-from imi_monitor.ui.panels.worktrees import WorktreesPanel
-from imi_monitor.ui.views.diff import DiffView
+from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel
+from imi_monitor.ui.views.diff_view import DiffView
 from imi_monitor.ui.widgets.sheet import Sheet
 from tests.git.asking import conflict
 from tests.helpers import Repo, git

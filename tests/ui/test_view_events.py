@@ -14,8 +14,8 @@ from imi_monitor import paths
 from imi_monitor.store import db, events
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.views import EventsView
-from imi_monitor.ui.views import events as module
-from imi_monitor.ui.widgets.lines import Lines
+from imi_monitor.ui.views import events_view as module
+from imi_monitor.ui.widgets.row_list import RowList
 from tests.helpers import Repo, imi
 from tests.ui.test_app import played, screen, until
 
@@ -31,8 +31,8 @@ def write(count: int, *, kind: str = "worktree.claimed", tree: str = "feat-api",
     connection.close()
 
 
-def lines(app: ImiApp) -> Lines:
-    return app.screen.query_one(Lines)
+def lines(app: ImiApp) -> RowList:
+    return app.screen.query_one(RowList)
 
 
 async def opened(app: ImiApp, pilot: Pilot[Any]) -> None:

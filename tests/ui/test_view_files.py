@@ -9,8 +9,8 @@ from textual.pilot import Pilot
 
 from imi_monitor.ui import editor
 from imi_monitor.ui.app import ImiApp
-from imi_monitor.ui.views.diff import DiffView
-from imi_monitor.ui.views.files import FilesView
+from imi_monitor.ui.views.diff_view import DiffView
+from imi_monitor.ui.views.files_view import FilesView
 from tests.helpers import Repo, imi
 from tests.ui.test_app import screen, until
 from tests.ui.test_view_diff import HOSTILE, feat, viewed

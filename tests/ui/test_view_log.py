@@ -8,9 +8,9 @@ import pytest
 from textual.pilot import Pilot
 
 from imi_monitor.ui.app import ImiApp
-from imi_monitor.ui.views import log
-from imi_monitor.ui.views.diff import DiffView
-from imi_monitor.ui.views.log import LogView
+from imi_monitor.ui.views import log_view
+from imi_monitor.ui.views.diff_view import DiffView
+from imi_monitor.ui.views.log_view import LogView
 from tests.helpers import Repo, git, imi
 from tests.ui.test_app import screen, until
 from tests.ui.test_view_diff import HOSTILE, viewed
@@ -64,7 +64,7 @@ def test_new_commits_come_in_and_the_cursor_stays(repo: Repo) -> None:
 
 
 def test_pages_are_read_as_the_reader_gets_there(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:  # T5
-    monkeypatch.setattr(log, "_PAGE", 40)
+    monkeypatch.setattr(log_view, "_PAGE", 40)
     for number in range(110):
         repo.git("commit", "-q", "--allow-empty", "-m", f"number {number}")
     repo.worktree("feat-x")
@@ -86,8 +86,8 @@ def test_pages_are_read_as_the_reader_gets_there(repo: Repo, monkeypatch: pytest
 
 
 def test_bounded_with_the_command_that_goes_on(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log, "_PAGE", 2)
-    monkeypatch.setattr(log, "_MOST", 4)
+    monkeypatch.setattr(log_view, "_PAGE", 2)
+    monkeypatch.setattr(log_view, "_MOST", 4)
     for number in range(8):
         repo.git("commit", "-q", "--allow-empty", "-m", f"number {number}")
     repo.worktree("feat-x")

@@ -19,8 +19,7 @@ from textual.widgets import Input, Static
 from imi_monitor.actions.action import Action, Argument, Option
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.text import safe
-from imi_monitor.ui.widgets.choice import Choice
-from imi_monitor.ui.widgets.tick import Tick
+from imi_monitor.ui.widgets.form_inputs import ChoiceInput, TickBox
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +97,8 @@ class Form(Vertical):
     def _widget(self, field: FormField) -> Widget:
         name = f"ask-{field.name}"
         if field.flag:
-            return Tick(f"{field.name}: {field.hint}", id=name)
-        return Choice(id=name) if field.chosen else TextField(field.hint, name)
+            return TickBox(f"{field.name}: {field.hint}", id=name)
+        return ChoiceInput(id=name) if field.chosen else TextField(field.hint, name)
 
     @property
     def asked(self) -> list[FormField]:
@@ -127,7 +126,7 @@ class Form(Vertical):
         return found
 
     def offer(self, name: str, values: list[str]) -> None:
-        self.query_one(f"#ask-{name}", Choice).offer(values)
+        self.query_one(f"#ask-{name}", ChoiceInput).offer(values)
 
     def answer(self, kinds: set[str]) -> None:
         """A refusal of these kinds stands: show what answers it."""
@@ -147,11 +146,11 @@ class Form(Vertical):
                 self._open.discard(field.name)
 
     def _ticked(self, field: FormField) -> bool:
-        return self.query_one(f"#ask-{field.name}", Tick).value
+        return self.query_one(f"#ask-{field.name}", TickBox).value
 
     def _text(self, field: FormField) -> str:
         widget = self.query_one(f"#ask-{field.name}")
-        return widget.value.strip() if isinstance(widget, (TextField, Choice)) else ""
+        return widget.value.strip() if isinstance(widget, (TextField, ChoiceInput)) else ""
 
     def _value(self, field: FormField) -> object:
         if field.flag:
@@ -162,8 +161,8 @@ class Form(Vertical):
         return _number(field.name, text) if field.number else text
 
     @on(Input.Changed)
-    @on(Tick.Changed)
-    @on(Choice.Changed)
+    @on(TickBox.Changed)
+    @on(ChoiceInput.Changed)
     def _changed(self, event: Message) -> None:
         event.stop()
         if self.is_mounted:
@@ -171,8 +170,8 @@ class Form(Vertical):
         self.post_message(self.Changed())
 
     @on(Input.Submitted)
-    @on(Choice.Submitted)
-    @on(Tick.Submitted)
+    @on(ChoiceInput.Submitted)
+    @on(TickBox.Submitted)
     def _submitted(self, event: Message) -> None:
         event.stop()
         self.post_message(self.Submitted())

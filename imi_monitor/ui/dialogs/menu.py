@@ -19,7 +19,7 @@ from textual.widgets import Input, Static
 
 from imi_monitor.model import columns, fuzzy
 from imi_monitor.ui import cells
-from imi_monitor.ui.widgets.lines import Lines, Row
+from imi_monitor.ui.widgets.row_list import ListRow, RowList
 
 _LABEL, _KEY = 26, 10  # at most
 _LEAST, _MOST = 40, 128  # of the whole
@@ -81,12 +81,12 @@ class Menu(ModalScreen[str | None]):
             yield Static(Content(self._title), classes="menu-title")
             if self._search:
                 yield MenuSearch(placeholder="type to search, ⏎ does it", classes="menu-search", compact=True)
-            yield Lines(id="menu-lines")
+            yield RowList(id="menu-lines")
             yield Static(classes="menu-whole")
 
     @property
-    def lines(self) -> Lines:
-        return self.query_one("#menu-lines", Lines)
+    def lines(self) -> RowList:
+        return self.query_one("#menu-lines", RowList)
 
     def on_mount(self) -> None:
         longest = max((columns.cells(entry.why_not or entry.help) for entry in self._entries), default=0)
@@ -110,8 +110,8 @@ class Menu(ModalScreen[str | None]):
     def _show(self, wanted: str) -> None:
         found = _found(self._entries, wanted)
         self.lines.show(
-            [Row(entry.value or f"-{n}", (self._line(entry),)) for n, entry in enumerate(found)]
-            or [Row("", (Content.styled("nothing is called that", cells.MUTED),))]
+            [ListRow(entry.value or f"-{n}", (self._line(entry),)) for n, entry in enumerate(found)]
+            or [ListRow("", (Content.styled("nothing is called that", cells.MUTED),))]
         )
         first = self._at or next((entry.value for entry in found if entry.value), "")
         if first and (wanted or self.lines.cursor is None or not self._entry(self.lines.cursor)):
@@ -143,13 +143,13 @@ class Menu(ModalScreen[str | None]):
     def _submitted(self) -> None:
         self._choose(self.lines.cursor)
 
-    @on(Lines.Chosen)
-    def _chosen(self, message: Lines.Chosen) -> None:
+    @on(RowList.Chosen)
+    def _chosen(self, message: RowList.Chosen) -> None:
         message.stop()
         self._choose(message.key)
 
-    @on(Lines.Moved)
-    def _moved(self, message: Lines.Moved) -> None:
+    @on(RowList.Moved)
+    def _moved(self, message: RowList.Moved) -> None:
         message.stop()
         self._explain()
         entry = self._entry(message.key)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from imi_monitor.ui.panels.agents import AgentsPanel
-from imi_monitor.ui.panels.base import Panel
-from imi_monitor.ui.panels.changes import ChangesPanel
-from imi_monitor.ui.panels.events import EventsPanel
-from imi_monitor.ui.panels.git import GitPanel
-from imi_monitor.ui.panels.worktrees import WorktreesPanel
+from imi_monitor.ui.panels.agents_panel import AgentsPanel
+from imi_monitor.ui.panels.changes_panel import ChangesPanel
+from imi_monitor.ui.panels.events_panel import EventsPanel
+from imi_monitor.ui.panels.git_panel import GitPanel
+from imi_monitor.ui.panels.panel import Panel
+from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel
 
 PANELS: tuple[type[Panel], ...] = (WorktreesPanel, GitPanel, AgentsPanel, ChangesPanel, EventsPanel)
 """In the order of their numbers: 1 is the first."""

@@ -17,7 +17,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.visual import Visual
 
-Draw = Callable[[int, int], Content]
+DrawRow = Callable[[int, int], Content]
 """(row, width in cells) -> how it looks."""
 
 _SIDE_STEP = 8
@@ -72,7 +72,7 @@ class Sheet(ScrollView, can_focus=True):
         """`steady` keeps the cursor's line a third down the screen, for reading; else it goes to the edge, for choosing."""
         super().__init__(id=id)
         self._count = 0
-        self._draw: Draw = _nothing
+        self._draw: DrawRow = _nothing
         self._steady = steady
         self._cursor = 0
         self._strips: LRUCache[tuple[int, bool, int], Strip] = LRUCache(500)
@@ -85,7 +85,7 @@ class Sheet(ScrollView, can_focus=True):
     def cursor(self) -> int:
         return self._cursor
 
-    def show(self, count: int, draw: Draw, *, cursor: int | None = None) -> None:
+    def show(self, count: int, draw: DrawRow, *, cursor: int | None = None) -> None:
         """Draw these rows from now on. `cursor` is the row the reader's line is now: it stays where it is on the screen."""
         height, top = self.size.height, self.scroll_offset.y
         before = [self.render_line(y) for y in range(height)]

@@ -1,0 +1,110 @@
+"""Panel 3: who works where and who waits for a person; below them claims without a seen agent, and who stands in line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from textual.content import Content
+
+from imi_monitor.model import attention
+from imi_monitor.model.snapshot import ClaimState, Key, Snapshot, Waiter
+from imi_monitor.model.text import safe
+from imi_monitor.ui import agent_cells, agent_row, cells
+from imi_monitor.ui.panels.panel import Panel
+from imi_monitor.ui.widgets.row_list import ListRow
+
+_AGENT = "agent\0"
+
+# state of a claim -> glyph, colour, the word, in the order in which they need a person
+_CLAIMS = {"dead": ("✗", "$error", "dead"), "stale": ("◌", "$warning", "silent"), "held": ("·", cells.MUTED, "holds")}
+
+
+class AgentsPanel(Panel):
+    name_shown = "Agents"
+    source = "agents"
+
+    _stacked = False
+
+    def drawn_of(self, snapshot: Snapshot, selected: Key | None) -> tuple[object, ...]:
+        several = len(snapshot.repositories) > 1
+        return (snapshot.agents, _unseen(snapshot), snapshot.waiting, several, snapshot.sees_agents)
+
+    def rows(self, snapshot: Snapshot, selected: Key | None, now: datetime) -> Sequence[ListRow]:
+        agents = attention.ordered(snapshot.agents)
+        claims = sorted(_unseen(snapshot), key=_rank)
+        names = [agent.name for agent in agents] + [claim.agent for claim in claims]
+        keys = [agent.key for agent in agents] + [claim.key for claim in claims]
+        plan = agent_row.plan(self.room, names, keys, several=len(snapshot.repositories) > 1)
+        self._stacked = plan.stacked
+        rows = [
+            self.row(
+                _AGENT + one.id,
+                (one, plan, self.age(one.truth.since, now) if one.truth.since else ""),
+                lambda one=one: agent_row.lines(one, plan, now),  # type: ignore[misc]
+            )
+            for one in agents
+        ]
+        rows += [
+            self.row(
+                f"{one.key.repo}\0{one.key.worktree}",
+                (one, plan, ages),
+                lambda one=one, ages=ages: _claim(one, plan, ages),  # type: ignore[misc]
+            )
+            for one, ages in ((one, self._ages(one, now)) for one in claims)
+        ]
+        return rows + [
+            ListRow(f"wait {one.key.repo} {one.key.worktree} {one.place}", _in_line(one)) for one in snapshot.waiting
+        ]
+
+    def _ages(self, one: ClaimState, now: datetime) -> tuple[str, str]:
+        return self.age(one.claimed_at, now), self.age(one.heartbeat_at, now) if one.heartbeat_at else ""
+
+    def empty_text(self, snapshot: Snapshot) -> str:
+        return f"{agent_cells.nobody(snapshot)}; no claims: c claims the selected worktree"
+
+    def height_of_row(self) -> int:
+        return 2 if self._stacked else 1
+
+
+def agent_of(row: str | None) -> str | None:
+    """The id of the agent that a row is about; None when it is about a claim or a place in line."""
+    return row.removeprefix(_AGENT) if row is not None and row.startswith(_AGENT) else None
+
+
+def _unseen(snapshot: Snapshot) -> list[ClaimState]:
+    """Claims whose agent is not among those that are seen."""
+    seen = {(agent.key, agent.name) for agent in snapshot.agents}
+    return [tree.claim for tree in snapshot.worktrees if tree.claim and (tree.key, tree.claim.agent) not in seen]
+
+
+def _claim(one: ClaimState, plan: agent_row.AgentColumns, ages: tuple[str, str]) -> tuple[Content, ...]:
+    """Who, where, since when; its process and its task."""
+    glyph, style, word = _CLAIMS.get(one.state, ("?", cells.MUTED, safe(one.state, 12)))
+    since, beat = ages
+    state = agent_row.state(word, since, style)
+    head = agent_row.head(Content.styled(glyph, style), one.agent, one.key, state, plan)
+    process = f"{safe(one.process, 60)} " if one.process else ""
+    told = [
+        f"{process}pid {one.pid}" if one.pid else "",
+        f"heard {beat} ago" if beat and beat != since else "",
+        safe(one.task or "", 120),
+    ]
+    rest = Content.styled("  " + "  ".join(text for text in told if text), cells.MUTED)
+    if plan.stacked:
+        return head, rest.truncate(plan.room, ellipsis=True)
+    return (head.append(rest).truncate(plan.room, ellipsis=True),)
+
+
+def _in_line(one: Waiter) -> tuple[Content, ...]:
+    text = f"… {safe(one.agent, 60)} waits for {safe(one.key.worktree, 60)}, {_place(one.place)} in line"
+    return (Content.styled(text, cells.MUTED),)
+
+
+def _rank(one: ClaimState) -> tuple[int, str, Key]:
+    order = list(_CLAIMS)
+    return order.index(one.state) if one.state in order else 0, one.agent, one.key
+
+
+def _place(number: int) -> str:
+    return {1: "first", 2: "second", 3: "third"}.get(number, f"number {number}")

@@ -1,0 +1,138 @@
+"""Panel 2: what git says about the selected worktree."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from datetime import datetime
+
+from textual.content import Content
+
+from imi_monitor.model import times
+from imi_monitor.model.snapshot import GitState, Key, Snapshot, Worktree
+from imi_monitor.model.text import count, safe
+from imi_monitor.ui import cells
+from imi_monitor.ui.panels.panel import Identity, Panel
+from imi_monitor.ui.widgets.row_list import ListRow
+
+
+class GitPanel(Panel):
+    name_shown = "Git"
+    empty = "select a worktree"
+
+    _about: Key | None = None
+    _top_made: tuple[object, tuple[ListRow, ...]] = (None, ())
+
+    def subject(self) -> str:
+        return safe(self._about.worktree, 40) if self._about else ""
+
+    def drawn_of(self, snapshot: Snapshot, selected: Key | None) -> tuple[object, ...]:
+        tree = snapshot.worktree(selected) if selected else None
+        return (selected, Identity(tree), snapshot.collisions)
+
+    def rows(self, snapshot: Snapshot, selected: Key | None, now: datetime) -> Sequence[ListRow]:
+        tree = snapshot.worktree(selected) if selected else None
+        self._about = tree.key if tree else None
+        if tree is None:
+            return ()
+        rows = self._top(tree, now)
+        rows += [
+            ListRow(f"collision {index}", (cells.collision(one).truncate(self.room, ellipsis=True),))
+            for index, one in enumerate(snapshot.collisions)
+            if tree.key in (one.left, one.right)
+        ]
+        if tree.git is not None and not tree.missing:
+            rows += self._files(snapshot, tree, tree.git)
+        return rows
+
+    def _top(self, tree: Worktree, now: datetime) -> list[ListRow]:
+        """What stands above the files; made anew when something of it is another."""
+        commit = tree.git.last_commit if tree.git else None
+        signature = (Identity(tree), self.room, self.age(commit.at, now) if commit else "")
+        if signature != self._top_made[0]:
+            lines = self._head(tree, now)
+            self._top_made = (signature, tuple(ListRow(f"head {index}", (line,)) for index, line in enumerate(lines)))
+        return list(self._top_made[1])
+
+    def _head(self, tree: Worktree, now: datetime) -> list[Content]:
+        lines = [Content.styled(_path(tree.path, self.room), cells.MUTED)]
+        state = None if tree.missing else tree.git  # what git said before says nothing now
+        if tree.failure is not None:
+            lines.append(Content.styled(f"? {safe(tree.failure.why)}", "$error"))
+        if state is None:
+            lines.append(cells.note(tree))
+            return lines
+        line = _branch(state)
+        lines.append(line if line.cell_length <= self.room else _branch(state, short=True))
+        if state.operation:
+            lines.append(Content.styled(f"⚠ {safe(state.operation)} in progress", "$warning bold"))
+        if state.last_commit is not None:
+            commit = state.last_commit
+            tail = Content.styled(
+                f"  {safe(commit.by or commit.author, 24)} {times.age_of(commit.at, now)}", cells.MUTED
+            )
+            room = max(10, self.room - 9 - tail.cell_length)
+            lines.append(
+                Content("").join(
+                    [
+                        Content.styled(f"{safe(commit.sha[:8])} ", "$secondary"),
+                        cells.text(safe(commit.subject), room),
+                        tail,
+                    ]
+                )
+            )
+        if state.stashes:
+            lines.append(Content.styled(count(state.stashes, "stash entry", "stash entries"), cells.MUTED))
+        return [line.truncate(self.room, ellipsis=True) for line in lines]
+
+    def _files(self, snapshot: Snapshot, tree: Worktree, state: GitState) -> list[ListRow]:
+        shared = cells.overlaps(snapshot, tree.key)
+        if not state.files:
+            return [ListRow("clean", (_clean(tree),))]
+        room, beside = self.room, cells.beside(shared, state.files)
+        return [
+            self.row(
+                f"file {entry.path}",
+                (entry, room, beside, shared.get(entry.path)),
+                lambda entry=entry: (cells.file(entry, room, shared.get(entry.path), beside),),  # type: ignore[misc]
+            )
+            for entry in state.files
+        ]
+
+
+def _clean(tree: Worktree) -> Content:
+    """What cannot be read now is not said to be clean."""
+    if tree.failure is not None:
+        return Content.styled("nothing was uncommitted when it was last read", cells.MUTED)
+    return Content.styled("✓ nothing uncommitted", "$success")
+
+
+def _branch(state: GitState, *, short: bool = False) -> Content:
+    """`feat/api → origin/feat/api ↑3   main ↑3 ↓1`: names as git says them, distances behind what they are to.
+
+    In short an upstream of the same name is only its remote, and the trunk has none.
+    """
+    parts = [Content.styled(safe(state.branch or "(detached)"), "bold")]
+    if state.upstream:
+        level = Content.styled("level", cells.MUTED)
+        name = state.upstream.removesuffix(f"/{state.branch}") if short else state.upstream
+        parts.append(Content(f" → {safe(name)} ").append(_distance(state.ahead, state.behind) or level))
+    if state.trunk:
+        distance = _distance(state.trunk_ahead, state.trunk_behind)
+        name = f"  {safe(state.trunk.rpartition('/')[2])} " if short else f"   {safe(state.trunk)} "
+        parts.append(Content.styled(name, cells.MUTED))
+        parts.append(distance or Content.styled("level", cells.MUTED))
+    return Content("").join(parts)
+
+
+def _distance(ahead: int | None, behind: int | None) -> Content | None:
+    if ahead is None or behind is None:
+        return Content.styled("?", cells.MUTED)
+    return cells.arrows(ahead, behind, 9).rstrip() if ahead or behind else None
+
+
+def _path(path: str, room: int) -> str:
+    """With `~` for home, and its end when it is too long."""
+    home = os.path.expanduser("~")
+    shown = safe(f"~{path[len(home) :]}" if path.startswith(f"{home}/") else path, 4096)
+    return shown if len(shown) <= room else f"…{shown[-(room - 1) :]}"

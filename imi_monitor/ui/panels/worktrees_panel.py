@@ -1,0 +1,221 @@
+"""Panel 1: every worktree, the one that needs a person on top."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from typing import NamedTuple
+
+from textual.app import ComposeResult
+from textual.content import Content
+from textual.style import Style
+from textual.widgets import Static
+
+from imi_monitor.model import times
+from imi_monitor.model.snapshot import Key, Snapshot, Worktree
+from imi_monitor.model.text import safe
+from imi_monitor.ui import agent_cells, cells, worktree_row
+from imi_monitor.ui.filtering import WorktreeFilter
+from imi_monitor.ui.panels.panel import FOREVER, Identity, Panel
+from imi_monitor.ui.snapshot_facts import SnapshotFacts, moment
+from imi_monitor.ui.widgets.row_list import ListRow
+from imi_monitor.ui.worktree_order import GroupHeading, WorktreeOrder
+
+NARROW = 44  # below this many cells a worktree takes two lines
+_GROUP = "group\0"
+
+
+class LazyRowStart:
+    """All of a line but its age: made when it is seen, and then kept."""
+
+    __slots__ = ("_content", "_part", "_plan")
+
+    def __init__(self, part: worktree_row.WorktreeRow, plan: worktree_row.WorktreeColumns) -> None:
+        self._part, self._plan = part, plan
+        self._content: Content | None = None
+
+    def __call__(self) -> Content:
+        if self._content is None:
+            self._content = worktree_row.start(self._part, self._plan)
+        return self._content
+
+
+class DrawnWorktree(NamedTuple):
+    """A worktree's row, and for how long it looks like this if nothing happens there."""
+
+    row: ListRow
+    tree: Worktree
+    about: tuple[object, ...]  # what is not the worktree's own
+    since: datetime
+    until: datetime
+    start: LazyRowStart
+
+
+class WorktreesPanel(Panel):
+    name_shown = "Worktrees"
+    empty = "no worktrees yet: n makes one"
+    source = "worktrees"
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.filter = WorktreeFilter()
+        self.order = WorktreeOrder()
+        self.folded: frozenset[str] = frozenset()
+        self.marks: frozenset[Key] = frozenset()
+        self.facts: SnapshotFacts | None = None
+        self.stacked = False  # two lines a worktree, as in a narrow pane
+        self.listed: tuple[Worktree, ...] = ()  # what is in the list now, folded groups left out
+        self.total = 0
+        self._plan: worktree_row.WorktreeColumns | None = None
+        self._drawn: dict[
+            int, DrawnWorktree
+        ] = {}  # the same few hundred, of which hardly any has changed a second later
+        self._drawn_as: tuple[object, ...] = ()
+        self._around: tuple[object, ...] = ()  # what the rows tell that is not their worktree's own
+        self._measured: tuple[Snapshot | None, worktree_row.WorktreeColumns] = (
+            None,
+            worktree_row.WorktreeColumns(0, False),
+        )
+
+    def compose(self) -> ComposeResult:
+        yield Static("", id="columns")
+        yield self.lines
+
+    def subject(self) -> str:
+        if self.filter.problem:
+            return self.filter.problem
+        shown = len(self.listed)
+        return f"{shown} of {self.total}" if self.filter and self.total else ""
+
+    def corner(self) -> Content:
+        """`attention ▾`: the order; a click takes the next one."""
+        arrow = "▴" if self.order.backwards else "▾"
+        group = f"{self.order.group} · " if self.order.group != "none" else ""
+        return Content.styled(f"{group}{self.order.sort} {arrow}", cells.MUTED).stylize(
+            Style.from_meta({"@click": "app.do('sort')"})
+        )
+
+    def height_of_row(self) -> int:
+        return 2 if self.stacked else 1
+
+    def empty_text(self, snapshot: Snapshot) -> str:
+        if self.filter and snapshot.worktrees:
+            return f"no worktree matches {safe(self.filter.text)!r}: esc clears the filter"
+        return self.empty
+
+    def rows(self, snapshot: Snapshot, selected: Key | None, now: datetime) -> Sequence[ListRow]:
+        facts = self.facts or SnapshotFacts(snapshot, now)
+        kept = self.filter.apply(facts, snapshot.worktrees)
+        arranged = self.order.arranged(facts, kept, self.folded)
+        self.total = len(snapshot.worktrees)
+        self.stacked = self.room < NARROW or self.screen.has_class("-narrow")
+        plan = self._planned(facts)
+        self._head(plan)
+        if self.filter:
+            self.lasts_until(now + timedelta(seconds=1))  # `is:busy` ends by itself
+        before, self._drawn = self._drawn if self._drawn_as == (plan, self.stacked) else {}, {}
+        around = (facts.hits, facts.agents, self.marks)
+        quiet, self._drawn_as, self._around = self._around == around, (plan, self.stacked), around
+        rows, listed = [], []
+        for one in arranged:
+            if isinstance(one, GroupHeading):
+                rows.append(self._heading(one))
+                continue
+            listed.append(one)
+            known = before.get(id(one))
+            if not (quiet and known is not None and known.tree is one and known.since <= now < known.until):
+                known = self._drawn_anew(facts, one, plan, now, known)
+            self._drawn[id(one)] = known
+            rows.append(known.row)
+        self.listed = tuple(listed)
+        self.lasts_until(min((known.until for known in self._drawn.values()), default=FOREVER))
+        return rows
+
+    def drawn_of(self, snapshot: Snapshot, selected: Key | None) -> tuple[object, ...]:
+        me = self.facts.me if self.facts else ""
+        shape = self.screen.has_class("-narrow"), self._is_tall
+        return (Identity(snapshot), Identity(self.filter), self.order, self.folded, self.marks, me, shape)
+
+    @property
+    def _is_tall(self) -> bool:
+        """Whether there is room for the columns' names."""
+        return self.size.height > 8
+
+    def _planned(self, facts: SnapshotFacts) -> worktree_row.WorktreeColumns:
+        """The columns' widths, which only another snapshot or another width can change."""
+        snapshot = facts.snapshot
+        if self._measured[0] is not snapshot or self._measured[1].room != self.room:
+            several = len(snapshot.repositories) > 1
+            plan = worktree_row.plan(self.room, snapshot.worktrees, several=several, agents=facts.agents)
+            self._measured = (snapshot, plan)
+        return self._measured[1]
+
+    def _head(self, plan: worktree_row.WorktreeColumns) -> None:
+        head = self.query_one("#columns", Static)
+        head.display = not self.stacked and self._is_tall
+        if head.display and plan != self._plan:
+            self._plan = plan
+            head.update(worktree_row.head(plan), layout=False)
+
+    def _drawn_anew(
+        self,
+        facts: SnapshotFacts,
+        tree: Worktree,
+        plan: worktree_row.WorktreeColumns,
+        now: datetime,
+        known: DrawnWorktree | None,
+    ) -> DrawnWorktree:
+        """The row of a worktree in which something changed, or with which only time went on."""
+        hits, marked = facts.hits_of(tree), bool(self.marks) and tree.key in self.marks
+        agents = facts.agents_in(tree)
+        spans = agent_cells.span(agents[0], now) if agents and self.stacked else ""
+        minute = int(now.timestamp() // 60) if tree.activity and not self.stacked else 0  # of its sparkline
+        about = (hits, marked, agents, spans, minute)
+        # the very same worktree only: comparing two of them field by field costs more than drawing one
+        same = known is not None and known.tree is tree and known.about == about
+        if known is not None and same and known.since <= now < known.until:
+            return known
+        at = _changed_at(tree)
+        part = worktree_row.WorktreeRow(tree, cells.age(at, now) if at else "", hits, marked, now, agents)
+        start = known.start if known is not None and same else LazyRowStart(part, plan)
+        ends = [_until(at, now)]
+        ends += [now.replace(second=0, microsecond=0) + timedelta(minutes=1)] if minute else []
+        ends += [_until(agents[0].truth.since, now)] if spans else []
+        return DrawnWorktree(self._row(start, part, plan), tree, about, now, min(ends), start)
+
+    def _row(self, start: LazyRowStart, part: worktree_row.WorktreeRow, plan: worktree_row.WorktreeColumns) -> ListRow:
+        key = key_of(part.tree)
+        if self.stacked:
+            return ListRow(key, partial(worktree_row.stacked, part, plan))
+        return ListRow(key, lambda: (start(),), end=worktree_row.end(part.age, plan.age))
+
+    def _heading(self, one: GroupHeading) -> ListRow:
+        sign = "▸" if one.folded else "▾"
+        text = Content.styled(f"{sign} {safe(one.group, 60)} ", "bold $primary").append(
+            Content.styled(str(one.count), cells.MUTED)
+        )
+        return ListRow(_GROUP + one.group, (Content(""), text) if self.stacked else (text,), heading=True)
+
+
+def key_of(tree: Worktree) -> str:
+    return f"{tree.key.host}\0{tree.key.repo}\0{tree.key.worktree}"
+
+
+def group_of(row: str | None) -> str | None:
+    """The group whose heading a row is; None when it is a worktree."""
+    return row.removeprefix(_GROUP) if row is not None and row.startswith(_GROUP) else None
+
+
+def _until(at: str | None, now: datetime) -> datetime:
+    """When the age of that moment reads otherwise."""
+    then = moment(at)
+    return now + timedelta(seconds=86400.0 if then is None else times.age_lasts((now - then).total_seconds()))
+
+
+def _changed_at(tree: Worktree) -> str | None:
+    """The moment of the last change seen, else of the last commit."""
+    if tree.last_change is not None:
+        return tree.last_change.at
+    commit = tree.git.last_commit if tree.git else None
+    return commit.at if commit else None

@@ -1,0 +1,189 @@
+"""The lead's view: every agent of every worktree, grouped by who needs a person, with what was done today."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.content import Content
+from textual.widgets import Input, Static
+
+from imi_monitor.actions import time_format
+from imi_monitor.actions.history import stats_action
+from imi_monitor.actions.history.stats_action import StatsGroup
+from imi_monitor.model import attention, times
+from imi_monitor.model.agent import Agent
+from imi_monitor.model.errors import ImiError
+from imi_monitor.model.session import added
+from imi_monitor.model.snapshot import Key, Snapshot, Worktree
+from imi_monitor.model.text import count, safe
+from imi_monitor.ui import agent_cells, agent_filter, agent_row
+from imi_monitor.ui.background_query import BackgroundQuery, ShouldStop
+from imi_monitor.ui.cells import MUTED
+from imi_monitor.ui.views.filtered_view import FILTER, FilteredView
+from imi_monitor.ui.views.single_agent_view import WAITING, SingleAgentView
+from imi_monitor.ui.widgets.row_list import ListRow, RowList
+
+_HEADING = "group\0"
+_EVERY = 10.0  # seconds between two questions about today
+_STYLES = {"Needs you": "bold $warning", "Working": "bold $accent", "Dead": "bold $error"}
+
+
+class AgentsView(FilteredView, SingleAgentView):
+    word = "agents"
+    key_shown = "A"
+    label = "Agents"
+    help = "the lead's view: every agent by who needs you, works, is idle, done or dead"
+    BINDINGS = [
+        Binding("enter", "go", "Go there", key_display="⏎", priority=True),
+        Binding("space", "peek", "Peek", id="peek"),
+        Binding("E", "app.do('explain')", "Explain", id="explain"),
+        WAITING,
+        FILTER,
+    ]
+
+    def on_mount(self) -> None:
+        self._asking: BackgroundQuery[StatsGroup] = BackgroundQuery(self, self._told)
+        self._asked_at = -_EVERY
+        self.query_one(RowList).focus()
+
+    def body(self) -> ComposeResult:
+        yield self.filter_box("text, !not, @agent, is:asking")
+        yield RowList(id="agents")
+        yield Static(Content.styled("today  looking…", MUTED), id="agents-today")
+
+    # -- drawing ----------------------------------------------------------------------------------------------------
+
+    def show(self, snapshot: Snapshot, now: datetime) -> None:
+        self._draw(now)
+        if time.monotonic() - self._asked_at >= _EVERY and not self._asking.busy:
+            self._asked_at = time.monotonic()
+            self._asking.ask(self._today)
+
+    def again(self) -> None:
+        """The cursor goes where it is about now."""
+        if self.agent_id is not None:
+            self.query_one(RowList).select(self.agent_id)
+
+    def _draw(self, now: datetime) -> None:
+        snapshot = self.snapshot
+        if snapshot is None:
+            return
+        found = [agent for agent in self.agents if agent_filter.matches(agent, self.wanted)]
+        lines = self.query_one(RowList)
+        plan = agent_row.plan(
+            max(20, lines.room),
+            [one.name for one in found],
+            [one.key for one in found],
+            several=len(snapshot.repositories) > 1,
+            lead=True,
+        )
+        trees = {tree.key: tree for tree in snapshot.worktrees}
+        rows = list(_rows(found, trees, plan, now))
+        self.set_title(self._title(found, snapshot))
+        lines.show(rows or [self._nothing(snapshot)], 2 if plan.stacked else 1)
+        self._chosen_is(lines.cursor)
+
+    def _title(self, found: Sequence[Agent], snapshot: Snapshot) -> Content:
+        told = f"{len(found)} of {len(snapshot.agents)}" if self.wanted else ""
+        head = Content.styled("Agents", "bold").append(Content.styled(f"  {told}" if told else "", "$accent"))
+        return head.append(Content.styled(f"  {_sum(found)}", MUTED))
+
+    def _nothing(self, snapshot: Snapshot) -> ListRow:
+        if self.wanted:
+            why = f"no agent fits {safe(self.wanted, 80)}: esc clears the filter"
+        elif snapshot.has_read("agents"):
+            why = agent_cells.nobody(snapshot) + (": start one in any worktree" if snapshot.sees_agents else "")
+        else:
+            why = "looking for agents…"
+        return ListRow("", (Content.styled(why, MUTED),))
+
+    # -- today ------------------------------------------------------------------------------------------------------
+
+    def _today(self, _stop: ShouldStop) -> StatsGroup:
+        """What was done since midnight, in the repository that is shown, or in all that the registry knows."""
+        repos = self.snapshot.repositories if self.snapshot is not None else ()
+        with self.surroundings(None) as context:
+            return stats_action.today(context, repos[0] if len(repos) == 1 else None)
+
+    def _told(self, told: StatsGroup | ImiError) -> None:
+        line = Content.styled(f"? {safe(told.sentence, 300)}", "$error") if isinstance(told, ImiError) else today(told)
+        self.query_one("#agents-today", Static).update(line, layout=False)
+
+    # -- the cursor -------------------------------------------------------------------------------------------------
+
+    @on(RowList.Moved)
+    def _moved(self, event: RowList.Moved) -> None:
+        event.stop()
+        self._chosen_is(event.key)
+
+    def _chosen_is(self, row: str | None) -> None:
+        self.agent_id = row if row and not row.startswith(_HEADING) else None
+
+    @on(RowList.Chosen)
+    async def _go(self, event: RowList.Chosen) -> None:
+        event.stop()
+        await self.run_action("app.go_to_chosen")
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return action != "go" or not isinstance(self.focused, Input)  # there the key ends the typing
+
+    async def action_go(self) -> None:
+        await self.run_action("app.go_to_chosen")
+
+    async def action_peek(self) -> None:
+        await self.run_action("app.peek_at_chosen")
+
+    # -- the filter -------------------------------------------------------------------------------------------------
+
+    def filtered(self) -> None:
+        self._draw(times.now())
+
+
+def _rows(
+    found: Sequence[Agent], trees: dict[Key, Worktree], plan: agent_row.AgentColumns, now: datetime
+) -> Iterator[ListRow]:
+    """Headings and agents, group by group; a group without anybody is left out."""
+    for group in attention.GROUPS:
+        members = [agent for agent in found if attention.group(agent) == group]
+        if members:
+            heading = _heading(group, len(members), plan.room)
+            yield ListRow(_HEADING + group, (Content(""), heading) if plan.stacked else (heading,), heading=True)
+        for agent in members:
+            tree = trees.get(agent.key) if agent.key is not None else None
+            yield ListRow(agent.id, agent_row.lines(agent, plan, now, tree))
+
+
+def _heading(group: str, number: int, room: int) -> Content:
+    told = Content.styled(f"{group} ", _STYLES.get(group, "bold")).append(Content.styled(f"{number} ", MUTED))
+    return told.append(Content.styled("─" * max(0, room - told.cell_length), "$border-blurred"))
+
+
+def today(done: StatsGroup) -> Content:
+    """`today  12 sessions · worked 3h 20m · waited for you 14m · 2.1M tokens · 3 failed`; what is not known is left out."""
+    spent, tokens = done.spent, added(done.tokens_in, done.tokens_out)
+    failed = spent.failed + done.interrupted
+    parts = [(count(done.sessions, "session"), "")]
+    parts += [(f"worked {time_format.span(spent.working)}", "$accent")] if spent.working else []
+    parts += [(f"waited for you {time_format.span(spent.waiting)}", "$warning")] if spent.waiting else []
+    parts += [(f"{agent_cells.token_count(int(tokens))} tokens", "")] if tokens is not None else []
+    parts += [(f"${done.cost_usd:.2f}", "")] if done.cost_usd is not None else []
+    parts += [(count(len(done.files), "file"), "")] if done.files else []
+    parts += [(f"{failed} failed", "$error")] if failed else []
+    shown = Content.styled(" · ", MUTED).join([Content.styled(text, style or MUTED) for text, style in parts])
+    return Content.styled("today  ", "bold").append(shown)
+
+
+def _sum(found: Sequence[Agent]) -> str:
+    """`5 agents in 4 worktrees · 97k tokens · $1.37`: of those shown."""
+    places = len({agent.key for agent in found if agent.key is not None})
+    told = [f"{count(len(found), 'agent')} in {count(places, 'worktree')}"]
+    tokens = [number for number in map(attention.tokens, found) if number is not None]
+    if tokens:
+        told.append(f"{agent_cells.token_count(sum(tokens))} tokens")
+    costs = [agent.facts.cost_usd for agent in found if agent.facts.cost_usd is not None]
+    return " · ".join([*told, *([f"${sum(costs):.2f}"] if costs else [])])

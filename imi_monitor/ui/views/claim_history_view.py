@@ -1,0 +1,115 @@
+"""Who held the selected worktree: when, for how long, how it ended, on which task; and who waits for it now."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from textual.app import ComposeResult
+from textual.content import Content
+
+from imi_monitor.actions.claims.claims_action import ENDINGS
+from imi_monitor.model import times
+from imi_monitor.model.errors import ImiError
+from imi_monitor.model.snapshot import Snapshot
+from imi_monitor.model.text import count, safe
+from imi_monitor.ui import cells
+from imi_monitor.ui.background_query import BackgroundQuery, ShouldStop
+from imi_monitor.ui.views.queue_view import NARROW, waiting_rows
+from imi_monitor.ui.views.view import View, action_data, folder_in_repository
+from imi_monitor.ui.widgets.row_list import ListRow, RowList
+
+_LIMIT = 500.0
+_BAD = ("forced", "taken_over", "died")  # ends that the owner did not choose
+
+
+class ClaimHistoryView(View):
+    word = "history"
+    key_shown = "H"
+    label = "Claim history"
+    help = "who held the selected worktree, for how long, and how it ended"
+    needs_worktree = True
+
+    def on_mount(self) -> None:
+        self._asking: BackgroundQuery[dict[str, Any]] = BackgroundQuery(self, self._told)
+        self._mark: object = None
+        self._grants: list[dict[str, Any]] | None = None
+        self._waiting: list[dict[str, Any]] = []
+        self._failed: str | None = None
+        self.query_one(RowList).focus()
+
+    def body(self) -> ComposeResult:
+        yield RowList(id="history")
+
+    def show(self, snapshot: Snapshot, now: datetime) -> None:
+        claim = self.worktree.claim if self.worktree else None
+        own = tuple(one for one in snapshot.waiting if one.key == self.key)
+        mark = (claim.epoch if claim else None, claim is None, own, folder_in_repository(snapshot, self.key))
+        if mark != self._mark:
+            self._mark = mark
+            self._asking.ask(self._read)
+        self._draw(now)
+
+    def _read(self, stop: ShouldStop) -> dict[str, Any]:
+        name = self.key.worktree if self.key else ""
+        where = folder_in_repository(self.snapshot, self.key)
+        told = action_data(self.surroundings, where, "claims", {"history": name, "limit": _LIMIT}, stop)
+        try:
+            line = action_data(self.surroundings, where, "queue", {"name": name}, stop)["queue"]
+        except ImiError:  # a worktree that is gone has a history, but nobody waits for it
+            line = []
+        return {**told, "queue": line}
+
+    def _told(self, told: dict[str, Any] | ImiError) -> None:
+        if isinstance(told, ImiError):
+            self._failed, self._mark = told.sentence, None
+        else:
+            self._grants, self._waiting, self._failed = told["history"][::-1], told["queue"], None
+        self._draw(times.now())
+
+    def _draw(self, now: datetime) -> None:
+        name = safe(self.key.worktree, 60) if self.key else ""
+        tail = f"  claimed {count(len(self._grants), 'time')}" if self._grants else ""
+        self.set_title(Content.styled(f"Claims of {name}", "bold").append(Content.styled(tail, cells.MUTED)))
+        lines = self.query_one(RowList)
+        width = max(20, lines.size.width)
+        lines.show(self._rows(now, width), 2 if width < NARROW else 1)
+
+    def _rows(self, now: datetime, width: int) -> list[ListRow]:
+        if self._failed is not None:
+            return [ListRow("", (Content.styled(f"? {safe(self._failed, 400)}", "$error"),))]
+        if self._grants is None:
+            return [ListRow("", (Content.styled("looking…", cells.MUTED),))]
+        rows = list(waiting_rows(self._waiting, now, width, named=False))
+        if rows:
+            rows.insert(0, ListRow("line", (Content.styled("in line", "bold"),)))
+            rows.append(ListRow("held", (Content.styled("held by", "bold"),)))
+        rows += [ListRow(f"epoch {one['epoch']}", grant_lines(one, now, width)) for one in self._grants]
+        return rows or [ListRow("", (Content.styled("nobody has ever claimed it: c claims it", cells.MUTED),))]
+
+
+def grant_lines(one: dict[str, Any], now: datetime, width: int) -> tuple[Content, ...]:
+    """One grant: epoch, who, from when, how long, how it ended and by whom."""
+    moment = times.parse(one["claimed_at"])
+    begun = moment.astimezone().strftime("%Y-%m-%d %H:%M:%S") if moment else "?"
+    standing = one["released_at"] is None
+    held = times.age_of(one["claimed_at"], now) if standing else times.age(one["held_seconds"])
+    who = cells.text(safe(one["agent_id"]), 18, "bold")
+    span = cells.text(f"for {held}", 9)
+    task = Content.styled(f"  {safe(one['task_id'], 60)}" if one["task_id"] else "", cells.MUTED)
+    if width < NARROW:
+        first = Content("").join([who, span, Content.styled(begun, cells.MUTED)])
+        second = Content("").join([Content.styled(f"  #{one['epoch']} ", cells.MUTED), _ending(one), task])
+        return first.truncate(width), second.truncate(width)
+    number = cells.text(f"#{one['epoch']}", 6, cells.MUTED, right=True)
+    parts = [number, Content("  "), who, cells.text(begun, 21), span, _ending(one), task]
+    return (Content("").join(parts).truncate(width),)
+
+
+def _ending(one: dict[str, Any]) -> Content:
+    if one["released_at"] is None:
+        return Content.styled("holds it", "$success")
+    ended = str(one["ended"] or "ended")
+    by = f" by {safe(one['taken_by'], 40)}" if one["taken_by"] and one["taken_by"] != one["agent_id"] else ""
+    why = f": {safe(one['reason'], 120)}" if one["reason"] else ""
+    return Content.styled(f"{safe(ENDINGS.get(ended, ended), 40)}{by}{why}", "$warning" if ended in _BAD else "")

@@ -1,0 +1,193 @@
+"""Who gets into whose way: worktrees against worktrees and the trunk, and of the chosen pair the files and conflicting lines.
+
+The matrix is the snapshot's; the lines are asked of `imi collisions A B`, in a thread, when the cursor rests on a conflict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Container
+from textual.content import Content
+
+from imi_monitor.actions.collisions import TRUNK
+from imi_monitor.model import collision
+from imi_monitor.model.errors import ImiError
+from imi_monitor.model.snapshot import Collision, Key, Snapshot
+from imi_monitor.model.text import count, safe
+from imi_monitor.ui import cells
+from imi_monitor.ui.background_query import BackgroundQuery
+from imi_monitor.ui.views.view import View, action_data, folder_in_repository
+from imi_monitor.ui.widgets.matrix import Matrix
+from imi_monitor.ui.widgets.row_list import ListRow, RowList
+
+Pair = tuple[Key, Key | None]
+_MOST_FILES = 200
+_SIDES = {
+    collision.OURS: ("<", "$text-accent"),
+    collision.THEIRS: (">", "$text-primary"),
+    collision.BASE: ("|", cells.MUTED),
+    collision.SAME: (" ", cells.MUTED),
+    collision.CUT: ("…", cells.MUTED),
+}
+
+
+class CollisionsView(View):
+    word = "collisions"
+    key_shown = "x"
+    label = "Collisions"
+    help = "which worktrees touch the same files, and in which lines they conflict"
+
+    def on_mount(self) -> None:
+        self._asking: BackgroundQuery[dict[str, Any]] = BackgroundQuery(self, self._told, pause=0.15)
+        self._pairs: dict[tuple[str, str], Collision] = {}
+        self._mark: object = None  # which pair the lines are of, and as of when
+        self._lines: list[ListRow] = []
+        self.query_one(Matrix).focus()
+
+    def body(self) -> ComposeResult:
+        with Container(id="collisions"):
+            yield Matrix(id="matrix")
+            yield RowList(id="collision")
+
+    # -- the matrix -------------------------------------------------------------------------------------------------
+
+    def show(self, snapshot: Snapshot, now: datetime) -> None:
+        self._pairs = both_ways(snapshot.collisions)
+        keys = sorted({key for one in snapshot.collisions for key in (one.left, one.right) if key is not None})
+        several = len({key.repo for key in keys}) > 1
+        rows = [(_id(key), f"{key.repo}/{key.worktree}" if several else key.worktree) for key in keys]
+        columns = [*rows, *([("", TRUNK)] if any(one.right is None for one in snapshot.collisions) else [])]
+        marks = {cell: sign(one) for cell, one in self._pairs.items()}
+        self.query_one(Matrix).show(rows, columns, marks, self._start(rows))
+        self._title(snapshot)
+        self._detail()
+
+    def _start(self, rows: Sequence[tuple[str, str]]) -> tuple[str, str] | None:
+        """The worst collision of the selected worktree, else of all; without any the first cell."""
+        own = _id(self.key) if self.key else ""
+        ranked = sorted(self._pairs, key=lambda cell: (cell[0] != own, not self._pairs[cell].conflicts, cell))
+        first = rows[0][0] if rows else ""
+        return ranked[0] if ranked else (first, first) if rows else None
+
+    def _title(self, snapshot: Snapshot) -> None:
+        found = snapshot.collisions
+        hard = sum(bool(one.conflicts) for one in found)
+        untried = sum(one.conflicts is None for one in found)
+        said = [count(len(found), "pair overlaps", "pairs overlap")] if found else []
+        said += [f"⚡ {hard} in conflict"] if hard else []
+        said += [f"{untried} not tried yet"] if untried else []
+        title = Content.styled("Collisions", "bold").append(Content.styled(f"  {', '.join(said)}", cells.MUTED))
+        self.set_title(title)
+
+    # -- the chosen pair --------------------------------------------------------------------------------------------
+
+    @on(Matrix.Moved)
+    def _moved(self, event: Matrix.Moved) -> None:
+        event.stop()
+        self._detail()
+
+    @property
+    def _chosen(self) -> Collision | None:
+        cursor = self.query_one(Matrix).cursor
+        return self._pairs.get(cursor) if cursor else None
+
+    def _detail(self) -> None:
+        """The files at once; the lines when somebody has tried the merge and it conflicts."""
+        chosen = self._chosen
+        mark = (self.query_one(Matrix).cursor, chosen)
+        if mark != self._mark:
+            self._mark, self._lines = mark, []
+            if chosen is not None and chosen.conflicts:
+                self._lines = [_row("looking", "looking at the lines in conflict…", cells.MUTED)]
+                self._read(chosen)
+            else:
+                self._asking.drop()
+        self.query_one("#collision", RowList).show(self._rows(chosen))
+
+    def _read(self, chosen: Collision) -> None:
+        where = folder_in_repository(self.snapshot, chosen.left)
+        other = TRUNK if chosen.right is None else chosen.right.worktree
+        values: dict[str, object] = {"name": chosen.left.worktree, "other": other}
+        self._asking.ask(lambda stop: action_data(self.surroundings, where, "collisions", values, stop))
+
+    def _told(self, told: dict[str, Any] | ImiError) -> None:
+        if isinstance(told, ImiError):
+            self._lines = [_row("failed", f"? {safe(told.sentence, 400)}", "$error")]
+        else:
+            self._lines = [row for one in told["conflicts"] for row in conflict_rows(one)]
+        self.query_one("#collision", RowList).show(self._rows(self._chosen))
+
+    def _rows(self, chosen: Collision | None) -> list[ListRow]:
+        if chosen is not None:
+            return [*pair_rows(chosen), *self._lines]
+        if self.snapshot is not None and not self.snapshot.collisions:
+            return [_row("", self._why_none(self.snapshot), cells.MUTED)]
+        return [_row("", "these two touch no common file", cells.MUTED)]
+
+    def _why_none(self, snapshot: Snapshot) -> str:
+        failed = next((one.failure for one in snapshot.health if one.source == "collisions" and one.failure), None)
+        if failed is not None:
+            return f"cannot tell: {safe(failed.why, 300)}"
+        return "no two worktrees touch the same file" if snapshot.complete else "looking…"
+
+
+def both_ways(found: Sequence[Collision]) -> dict[tuple[str, str], Collision]:
+    """(row, column) -> the collision of those two, whichever stands where; the trunk is only ever a column."""
+    cells_ = {(_id(one.left), _id(one.right)): one for one in found}
+    return {**cells_, **{(right, left): one for (left, right), one in cells_.items() if right}}
+
+
+def sign(one: Collision) -> Content:
+    """`⚡2` files in conflict, `3` that only overlap, `3?` when nobody has tried yet."""
+    if one.conflicts is None:
+        return Content.styled(f"{len(one.files)}?", cells.MUTED)
+    if one.conflicts:
+        return Content.styled(f"⚡{len(one.conflicts)}", "$error bold")
+    return Content.styled(f"{len(one.files)}", "$warning")
+
+
+def pair_rows(one: Collision) -> list[ListRow]:
+    """Who, how bad, and the files, those in conflict first."""
+    left, right = safe(one.left.worktree, 40), TRUNK if one.right is None else safe(one.right.worktree, 40)
+    told = {None: "not tried yet", True: f"{count(len(one.conflicts or ()), 'file')} in conflict"}
+    verdict = told.get(None if one.conflicts is None else bool(one.conflicts), "merges cleanly")
+    head = Content.styled(f"< {left}", "bold $text-accent").append(
+        Content.styled(f"   > {right}", "bold $text-primary")
+    )
+    rows = [ListRow("head", (head,)), _row("verdict", f"{count(len(one.files), 'file')} in common, {verdict}", "")]
+    hard = one.conflicts or ()
+    files = [*hard, *(path for path in one.files if path not in hard)]
+    for path in files[:_MOST_FILES]:
+        mark = Content.styled("⚡ ", "$error") if path in hard else Content("  ")
+        rows.append(ListRow(f"file {path}", (mark.append(Content(safe(path, 300))),)))
+    if len(files) > _MOST_FILES:
+        rows.append(_row("more", f"  … and {len(files) - _MOST_FILES} more", cells.MUTED))
+    return [*rows, _row("gap", "", "")]
+
+
+def conflict_rows(one: dict[str, Any]) -> list[ListRow]:
+    """One file's lines in conflict, each with whose it is."""
+    path = str(one["path"])
+    why = f"  {safe(str(one['why']), 200)}" if one["why"] else ""
+    name = Content.styled(safe(path, 300), "bold").append(Content.styled(why, cells.MUTED))
+    rows = [ListRow(f"conflict {path}", (name,))]
+    for number, hunk in enumerate(one["hunks"]):
+        rows.append(_row(f"{path}\0{number}", f"  line {hunk['at']}", cells.MUTED))
+        for index, each in enumerate(hunk["lines"]):
+            mark, style = _SIDES[each["side"]]
+            text = safe(str(each["text"]).expandtabs(4), 500)
+            rows.append(_row(f"{path}\0{number}\0{index}", f"  {mark} {text}", style))
+    return rows
+
+
+def _row(key: str, text: str, style: str) -> ListRow:
+    return ListRow(key, (Content.styled(text, style) if style else Content(text),))
+
+
+def _id(key: Key | None) -> str:
+    return "" if key is None else f"{key.host}\0{key.repo}\0{key.worktree}"

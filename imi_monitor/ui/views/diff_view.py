@@ -1,0 +1,242 @@
+"""View `d`: what the selected worktree changed, file by file, and still the same line after it changed again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Event
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Horizontal
+from textual.content import Content
+
+from imi_monitor.actions import diff as action
+from imi_monitor.model import diff_text
+from imi_monitor.model.diff import Diff
+from imi_monitor.model.text import count, safe
+from imi_monitor.ui import diff_painter, diff_rows, editor
+from imi_monitor.ui.cells import MUTED
+from imi_monitor.ui.diff_painter import DiffPainter
+from imi_monitor.ui.diff_rows import DiffRows
+from imi_monitor.ui.views.sheet_view import SheetView
+from imi_monitor.ui.widgets.sheet import Sheet
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from imi_monitor.actions.context import Context
+    from imi_monitor.actions.target import Target
+    from imi_monitor.git.diff import Kind
+    from imi_monitor.model.snapshot import Key, Worktree
+    from imi_monitor.ui.views.view import Surroundings
+
+KINDS: tuple[tuple[Kind, str], ...] = (
+    ("all", "nothing is uncommitted: t shows what the branch brings"),
+    ("unstaged", "nothing is unstaged"),
+    ("staged", "nothing is staged"),
+    ("trunk", "nothing differs from the trunk"),
+)  # their keys are their first letters
+
+
+@dataclass(frozen=True, slots=True)
+class ShownCommit:
+    """The commit whose diff is shown instead of the worktree's."""
+
+    sha: str
+    subject: str
+    who: str = ""
+
+
+class DiffView(SheetView[Diff]):
+    word = "diff"
+    key_shown = "d"
+    label = "Diff"
+    help = "what the selected worktree changed, staged, unstaged or against the trunk"
+
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-roomy")]
+    BINDINGS = [
+        *(Binding(kind[0], f"kind('{kind}')", kind.capitalize(), show=False) for kind, _ in KINDS),
+        Binding("tab", "next_kind(1)", "Next kind", show=False),
+        Binding("shift+tab", "next_kind(-1)", "Kind before", show=False),
+        Binding("n", "jump('file', 1)", "Next file"),
+        Binding("N", "jump('file', -1)", "File before", show=False),
+        Binding("right_square_bracket", "jump('hunk', 1)", "Next hunk", key_display="]"),
+        Binding("left_square_bracket", "jump('hunk', -1)", "Hunk before", key_display="[", show=False),
+        Binding("e", "edit", "Editor"),
+    ]
+
+    def __init__(
+        self,
+        key: Key | None,
+        surroundings: Surroundings,
+        *,
+        kind: Kind = "all",
+        path: str | None = None,
+        commit: ShownCommit | None = None,
+    ) -> None:
+        super().__init__(key, surroundings)
+        self.kind: Kind = kind
+        self.commit = commit
+        self.follows = commit is None
+        self._path = path  # where to begin
+        self._diff: Diff | None = None
+        self._rows = DiffRows(Diff())
+        self._painter = DiffPainter(self._rows, "")
+
+    def body(self) -> ComposeResult:
+        with Horizontal(id="diff-body"):
+            yield Sheet(id="diff-files")
+            yield Sheet(id="rows", steady=True)
+
+    def on_mount(self) -> None:
+        self.files.can_focus = False
+
+    @property
+    def files(self) -> Sheet:
+        return self.query_one("#diff-files", Sheet)
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    def ask(self, context: Context, one: Target, tree: Worktree, stop: Event) -> Diff:
+        on_part = self._teller(stop) if self._diff is None else None
+        if self.commit is not None:
+            return action.of_commit(context, one, self.commit.sha, on_part)
+        return action.read(context, one, self.kind, [], on_part=on_part)
+
+    def _teller(self, stop: Event) -> Callable[[Diff], None]:
+        """Shows what has come so far, for those who see nothing yet."""
+        loop, kind = self._loop, self.kind
+
+        def show(part: Diff) -> None:
+            if not stop.is_set() and kind == self.kind and self.is_attached:
+                self.arrived(part)
+                self.redraw()
+
+        def tell(part: Diff) -> None:
+            loop.call_soon_threadsafe(show, part)
+
+        return tell
+
+    def want(self, pause: float = 0.0) -> None:
+        self._loop = asyncio.get_running_loop()
+        super().want(pause)
+
+    def arrived(self, found: Diff) -> None:
+        if found == self._diff:
+            return
+        anchor = self._rows.anchor(self.sheet.cursor) if self._diff is not None else None
+        self._diff = found
+        self._rows = DiffRows(found)
+        self._painter = DiffPainter(self._rows, f"imi diff {self.called} {self._option()}--file")
+        self._painter_from(anchor)
+
+    def _painter_from(self, anchor: diff_rows.DiffAnchor | None) -> None:
+        row = self._rows.find(anchor) if anchor is not None else 0
+        self.sheet.show(len(self._rows), self._draw, cursor=row)
+        at = self._rows.file_at(row)
+        self.files.show(len(self._rows.diff.files), self._file, cursor=at)
+        self.files.reveal(at)
+        paths = [file.path for file in self._rows.diff.files]
+        if self._path in paths:
+            self.sheet.go(self._rows.heads[paths.index(self._path)])
+            self._path = None
+
+    def _option(self) -> str:
+        return "" if self.kind == "all" else f"--{self.kind} "
+
+    # -- drawing ----------------------------------------------------------------------------------------------------
+
+    def paint(self) -> None:
+        if not len(self._rows):
+            self.fill(0, self._draw)
+            self.files.show(0, self._file)
+
+    def _draw(self, row: int, width: int) -> Content:
+        return self._painter.draw(row, width)
+
+    def nothing(self) -> Content | None:
+        if self._diff is None:
+            return None
+        if self.commit is not None:
+            return Content.styled(" this commit changes no file", MUTED)
+        return Content.styled(f" ✓ {dict(KINDS)[self.kind]}", "$success")
+
+    def _file(self, index: int, width: int) -> Content:
+        file = self._rows.diff.files[index]
+        tail = diff_painter.counts(file)
+        room = max(4, width - tail.cell_length - 4)
+        name = diff_painter.shortened(diff_text.title(file), room)
+        line = Content.styled(f"{file.state} ", diff_painter.STATES.get(file.state, "$text-warning")).append(name)
+        return line.pad_right(max(1, width - line.cell_length - tail.cell_length - 1)).append(tail)
+
+    def headline(self) -> Content:
+        if self.commit is not None:
+            head = Content.styled(f"Commit {self.commit.sha[:8]} ", "bold").append(safe(self.commit.subject, 200))
+            head = head.append(Content.styled(f" · {safe(self.commit.who, 60)}", MUTED))
+        else:
+            head = Content.styled(f"Diff {self.called} ", "bold").append(self.trouble()).append(self._kinds())
+        diff = self._diff
+        if diff is not None and diff.files:
+            sums = f" · {count(len(diff.files) + diff.omitted, 'file')} +{diff.added:,} −{diff.removed:,}"
+            head = head.append(Content.styled(sums, MUTED))
+            if diff.base and self.commit is None:
+                head = head.append(Content.styled(f" against {safe(diff.base, 60)}", MUTED))
+        if self.reading and diff is None:
+            head = head.append(Content.styled(" reading…", MUTED))
+        return head
+
+    def _kinds(self) -> Content:
+        """The four words, the one that is shown in reverse; the letter to press is underlined."""
+        words = []
+        for kind, _ in KINDS:
+            word = Content.styled(f" {kind} ", "reverse" if kind == self.kind else MUTED)
+            words.append(word.stylize("underline", 1, 2))
+        return Content("").join(words)
+
+    # -- keys -------------------------------------------------------------------------------------------------------
+
+    @on(Sheet.Moved, "#rows")
+    def _moved(self) -> None:
+        self.files.select(self._rows.file_at(self.sheet.cursor))
+
+    @on(Sheet.Moved, "#diff-files")
+    @on(Sheet.Chosen, "#diff-files")
+    def _picked(self, message: Sheet.Moved) -> None:
+        """A click on a file; not when the list only follows the lines."""
+        index = message.sheet.cursor
+        if index < len(self._rows.heads) and index != self._rows.file_at(self.sheet.cursor):
+            self.sheet.go(self._rows.heads[index])
+
+    @on(Sheet.Sideways)
+    def _sideways(self, message: Sheet.Sideways) -> None:
+        self._painter.shift = max(0, self._painter.shift + message.by)
+        self.fill(len(self._rows), self._draw)
+
+    def action_kind(self, kind: Kind) -> None:
+        """A commit has only one diff: the keys do nothing there, and above all not what they do elsewhere."""
+        if self.commit is None and kind != self.kind:
+            self.kind = kind
+            self._diff, self.problem, self._rows = None, None, DiffRows(Diff())
+            self.sheet.show(0, self._draw, cursor=0)
+            self._loop = asyncio.get_running_loop()
+            self.again()
+            self.redraw()
+
+    def action_next_kind(self, step: int) -> None:
+        names = [kind for kind, _ in KINDS]
+        self.action_kind(names[(names.index(self.kind) + step) % len(names)])
+
+    def action_jump(self, kind: str, step: int) -> None:
+        row = self._rows.next(self.sheet.cursor, kind, step)
+        if row is not None:
+            self.sheet.go(row)
+
+    def action_edit(self) -> None:
+        tree = self.worktree
+        if tree is None or tree.missing or not self._rows.diff.files:
+            return
+        line = self._rows.line_at(self.sheet.cursor)
+        path = self._rows.diff.files[self._rows.file_at(self.sheet.cursor)].path
+        editor.edit(self.app, tree.path, path, line.new or line.old if line else None)

@@ -1,0 +1,216 @@
+"""Why imi says of an agent what it says: the evidence it believes, the evidence it set aside and why, and all it knows."""
+
+from __future__ import annotations
+
+import os
+import textwrap
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from textual.app import ComposeResult
+from textual.content import Content
+
+from imi_monitor.model import agent_text, attention, columns, times
+from imi_monitor.model.agent import EXACT, GUESS, LIKELY, Agent, Evidence, RejectedEvidence
+from imi_monitor.model.snapshot import Snapshot
+from imi_monitor.model.text import count, safe
+from imi_monitor.ui import agent_cells, cells
+from imi_monitor.ui.cells import MUTED
+from imi_monitor.ui.views.single_agent_view import OTHERS, WAITING, SingleAgentView
+from imi_monitor.ui.widgets.row_list import ListRow, RowList
+
+_LABEL = 11
+_SOURCE, _STATE, _AGE = 11, 13, 5
+_BESIDE = 2 + _SOURCE + 1 + _STATE + _AGE + 2
+_MOST_FILES = 12
+_GAUGE = 20
+_CONFIDENCE = {EXACT: "exact", LIKELY: "likely: this source cannot tell it from all else", GUESS: "a guess"}
+_SHOWN_OTHERWISE = ("context", "files", "claim")
+
+
+class ExplainView(SingleAgentView):
+    word = "explain"
+    key_shown = "E"
+    label = "Explain"
+    help = "how imi knows what the agent does: evidence used and set aside, tokens, files"
+    needs_worktree = True
+    BINDINGS = [*OTHERS, WAITING]
+
+    def body(self) -> ComposeResult:
+        yield RowList(id="explain")
+
+    def on_mount(self) -> None:
+        self.query_one(RowList).focus()
+
+    def show(self, snapshot: Snapshot, now: datetime) -> None:
+        self._draw(now)
+
+    def again(self) -> None:
+        self._draw(times.now())
+
+    def _draw(self, now: datetime) -> None:
+        agent = self.agent
+        lines = self.query_one(RowList)
+        width = max(20, lines.room)
+        if agent is None:
+            self.set_title(Content.styled("Explain", "bold"))
+            lines.show([ListRow("", (Content.styled("no agent is seen here any more", MUTED),))])
+            return
+        self.set_title(title(agent, now))
+        lines.show([ListRow(f"{number}", (line,)) for number, line in enumerate(explained(agent, now, width))])
+
+
+def title(agent: Agent, now: datetime) -> Content:
+    """`◆ gemini-2 · feat-ui  waits 2m`."""
+    where = f" · {safe(agent.key.worktree, 40)}" if agent.key else ""
+    span = agent_cells.span(agent, now)
+    parts = [
+        agent_cells.glyph(agent),
+        Content.styled(f" {safe(agent.name, 40)}", "bold"),
+        Content(where),
+        Content("  "),
+        Content.styled(agent_cells.word(agent), agent_cells.style(agent)),
+        Content.styled(f" {span}" if span else "", MUTED),
+    ]
+    return Content("").join(parts)
+
+
+def explained(agent: Agent, now: datetime, width: int) -> list[Content]:
+    """Everything about one agent, line by line."""
+    lines = [
+        *_headed("State", _state(agent, now, width)),
+        *_headed("Believed", _used(agent.truth.used, now, width), "nobody tells what it does: unknown is not idle"),
+        *_headed("Set aside", _rejected(agent.truth.rejected, now, width)),
+        *_headed("Session", _session(agent, now, width)),
+    ]
+    return [line.truncate(width, ellipsis=True) for line in lines]
+
+
+def _headed(name: str, lines: Iterator[Content], otherwise: str = "") -> list[Content]:
+    found = list(lines)
+    if not found and not otherwise:
+        return []
+    return [Content.styled(name, "bold $primary"), *(found or [Content.styled(f"  {otherwise}", MUTED)]), Content("")]
+
+
+def _state(agent: Agent, now: datetime, width: int) -> Iterator[Content]:
+    truth = agent.truth
+    what = agent_cells.doing(agent, short=True)
+    yield (
+        Content("  ").append(agent_cells.glyph(agent)).append(Content(" ")).append(what).truncate(width, ellipsis=True)
+    )
+    if truth.since:
+        yield from _fact("since", f"{cells.clock(truth.since)}, {cells.age(truth.since, now)} ago", width)
+    known = _CONFIDENCE.get(truth.confidence, safe(truth.confidence, 20))
+    yield from _fact("known from", f"{safe(truth.source or 'nothing', 20)} ({known})", width)
+    yield from _fact("claim", _claim(agent), width, "$error" if agent.intruder else "")
+
+
+def _claim(agent: Agent) -> str:
+    holder = safe(agent.claimed_by or "", 60)
+    where = safe(agent.key.worktree, 60) if agent.key else ""
+    if agent.key is None:
+        return "it works in none of the worktrees shown here"
+    if not holder:
+        return f"nobody has claimed {where}"
+    if agent.intruder:
+        return f"{holder} holds {where}: this one intrudes"
+    return f"it holds {where}" if holder == safe(agent.name, 60) else f"{holder} holds {where}"
+
+
+def _used(used: Sequence[Evidence], now: datetime, width: int) -> Iterator[Content]:
+    for one in used:
+        yield from _evidence(one, now, width)
+
+
+def _rejected(rejected: Sequence[RejectedEvidence], now: datetime, width: int) -> Iterator[Content]:
+    for one in rejected:
+        yield from _evidence(one.evidence, now, width, MUTED)
+        yield from _wrapped(f"└ {safe(one.why)}", width, 4 if _narrow(width) else 2 + _SOURCE + 1)
+
+
+def _evidence(one: Evidence, now: datetime, width: int, style: str = "") -> Iterator[Content]:
+    """`registry   busy          50s  sessions/4711.json says busy`."""
+    others = "/".join(sorted(_word(state) for state in one.or_else))
+    state = _word(one.state) + (f" or {others}" if others else "")
+    age = "now" if one.standing else cells.age(one.at, now)
+    head = [
+        Content("  "),
+        cells.text(safe(one.source, 20), _SOURCE, style or "bold"),
+        Content(" "),
+        cells.text(state, _STATE, style),
+        cells.text(age, _AGE, MUTED, right=True),
+        Content("  "),
+    ]
+    tool = f" ({one.tool})" if one.tool else ""
+    detail = f": {one.detail}" if one.detail and one.detail not in one.says else ""
+    says = safe(f"{one.says}{detail}{tool}", 600)
+    if _narrow(width):
+        yield Content("").join(head).rstrip()
+        yield from _wrapped(says, width, 4, style or MUTED)
+        return
+    first, *more = _wrapped(says, width, _BESIDE, style)
+    yield Content("").join([*head, first[_BESIDE:]])
+    yield from more
+
+
+def _narrow(width: int) -> bool:
+    """Whether what a witness says has no room beside who it is, and stands below."""
+    return width < _BESIDE + 24
+
+
+def _word(state: str) -> str:
+    return agent_text.WORDS.get(state, safe(state, 20))
+
+
+def _session(agent: Agent, now: datetime, width: int) -> Iterator[Content]:
+    for label, text in agent_text.known(agent, now):
+        if label not in _SHOWN_OTHERWISE:
+            yield from _fact(label, text, width, "$warning" if label == "note" else "")
+    yield from _context(agent, width)
+    yield from _files(agent, width)
+
+
+def _context(agent: Agent, width: int) -> Iterator[Content]:
+    """`context    ██████████░░░░░░░░░░ 59%  118k of 200k`."""
+    share, facts = attention.context(agent), agent.facts
+    if share is not None:
+        told = f" {share:.0%}  {agent_cells.token_count(facts.context_used)} of {agent_cells.token_count(facts.context_size)}"
+        room = min(_GAUGE, width - _LABEL - 3 - len(told))
+        yield _labelled("context").append(agent_cells.gauge(share, max(0, room))).append(Content(told))
+    elif facts.context_used is not None:
+        yield _labelled("context").append(Content(f"{agent_cells.token_count(facts.context_used)}, of an unknown size"))
+
+
+def _files(agent: Agent, width: int) -> Iterator[Content]:
+    files = agent.facts.files
+    if not files:
+        return
+    left = len(files) - _MOST_FILES
+    shown = [_inside(path, agent.cwd) for path in files[-_MOST_FILES:][::-1]]
+    yield from _fact("wrote", count(len(files), "file"), width)
+    for path in [*shown, *([f"… and {left} earlier ones"] if left > 0 else [])]:
+        yield _labelled("").append(Content.styled(safe(path, 400), MUTED)).truncate(width, ellipsis=True)
+
+
+def _inside(path: str, folder: str | None) -> str:
+    return os.path.relpath(path, folder) if folder and path.startswith(folder.rstrip("/") + "/") else path
+
+
+def _labelled(label: str) -> Content:
+    return Content.styled(f"  {columns.pad(label, _LABEL)} ", MUTED)
+
+
+def _fact(label: str, text: str, width: int, style: str = "") -> Iterator[Content]:
+    indent = 2 + _LABEL + 1
+    for number, line in enumerate(_wrapped(text, width, indent, style)):
+        yield _labelled(label).append(line[indent:]) if number == 0 else line
+
+
+def _wrapped(text: str, width: int, indent: int, style: str = "") -> Iterator[Content]:
+    """Lines that start below each other; wide characters count double, so that none is lost."""
+    room = max(8, width - indent)
+    if columns.cells(text) > len(text):
+        room //= 2
+    for line in textwrap.wrap(text, room, break_on_hyphens=False) or [""]:
+        yield Content(" " * indent).append(Content.styled(line, style))

@@ -1,0 +1,118 @@
+"""Everybody who waits for a worktree: for which, since when, in which place, and who has it meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from textual.app import ComposeResult
+from textual.content import Content
+
+from imi_monitor.model import times
+from imi_monitor.model.errors import ImiError
+from imi_monitor.model.snapshot import Snapshot
+from imi_monitor.model.text import count, safe
+from imi_monitor.ui import cells
+from imi_monitor.ui.background_query import BackgroundQuery
+from imi_monitor.ui.views.view import View, action_data
+from imi_monitor.ui.widgets.row_list import ListRow, RowList
+
+NARROW = 80
+
+
+class QueueView(View):
+    word = "queue"
+    key_shown = "Q"
+    label = "Queue"
+    help = "everybody who waits for a worktree, and who has it"
+
+    def on_mount(self) -> None:
+        self._asking: BackgroundQuery[dict[str, Any]] = BackgroundQuery(self, self._told)
+        self._mark: object = None
+        self._line: list[dict[str, Any]] | None = None
+        self._failed: str | None = None
+        self.query_one(RowList).focus()
+
+    def body(self) -> ComposeResult:
+        yield RowList(id="queue")
+
+    def show(self, snapshot: Snapshot, now: datetime) -> None:
+        mark = (snapshot.waiting, tuple(tree.claim for tree in snapshot.worktrees))
+        if mark != self._mark:
+            self._mark = mark
+            self._asking.ask(lambda stop: action_data(self.surroundings, None, "queue", {}, stop))
+        self._draw(now)
+
+    def _told(self, told: dict[str, Any] | ImiError) -> None:
+        if isinstance(told, ImiError):
+            self._failed, self._mark = told.sentence, None  # asked again with the next snapshot
+        else:
+            self._failed = None
+            self._line = sorted(told["queue"], key=lambda one: (one["repo_name"], one["worktree_name"], one["place"]))
+        self._draw(times.now())
+
+    def _draw(self, now: datetime) -> None:
+        waiting = self._line or []
+        for_ = len({(one["repo_name"], one["worktree_name"]) for one in waiting})
+        tail = f"  {count(len(waiting), 'agent waits', 'agents wait')} for {count(for_, 'worktree')}" if waiting else ""
+        self.set_title(Content.styled("Queue", "bold").append(Content.styled(tail, cells.MUTED)))
+        lines = self.query_one(RowList)
+        width = max(20, lines.size.width)
+        lines.show(self._rows(waiting, now, width), 2 if width < NARROW else 1)
+
+    def _rows(self, waiting: Sequence[dict[str, Any]], now: datetime, width: int) -> list[ListRow]:
+        if self._failed is not None:
+            return [ListRow("", (Content.styled(f"? {safe(self._failed, 400)}", "$error"),))]
+        if self._line is None:
+            return [ListRow("", (Content.styled("looking…", cells.MUTED),))]
+        if not waiting:
+            return [
+                ListRow(
+                    "", (Content.styled("nobody waits: `imi claim NAME --wait SECONDS` stands in line", cells.MUTED),)
+                )
+            ]
+        return list(waiting_rows(waiting, now, width))
+
+
+def waiting_rows(
+    waiting: Iterable[dict[str, Any]], now: datetime, width: int, *, named: bool = True
+) -> Iterable[ListRow]:
+    """One row for each who waits; `named` with the worktree in front."""
+    for one in waiting:
+        key = f"{one['repo_name']}\0{one['worktree_name']}\0{one['place']}\0{one['agent_id']}"
+        yield ListRow(key, _stacked(one, now, width) if width < NARROW else (_line(one, now, width, named=named),))
+
+
+def _line(one: dict[str, Any], now: datetime, width: int, *, named: bool) -> Content:
+    parts = [cells.text(safe(one["worktree_name"]), 20, "bold"), Content(" ")] if named else []
+    parts += [
+        cells.text(f"{one['place']}.", 4, "$accent", right=True),
+        Content(" "),
+        cells.text(safe(one["agent_id"]), 16),
+        cells.text(f"waits {times.age_of(one['enqueued_at'], now)}", 11, "$warning"),
+        _holder(one, now),
+        Content("  "),
+        Content.styled(safe(one["task_id"] or "", 60), cells.MUTED),
+    ]
+    return Content("").join(parts).truncate(width)
+
+
+def _stacked(one: dict[str, Any], now: datetime, width: int) -> tuple[Content, ...]:
+    first = [
+        cells.text(f"{one['place']}.", 4, "$accent", right=True),
+        Content(" "),
+        Content.styled(safe(one["agent_id"], 24), "bold"),
+        Content(f" for {safe(one['worktree_name'], 24)}"),
+        Content.styled(f" {times.age_of(one['enqueued_at'], now)}", "$warning"),
+    ]
+    second = Content("     ").append(_holder(one, now))
+    return Content("").join(first).truncate(width), second.truncate(width)
+
+
+def _holder(one: dict[str, Any], now: datetime) -> Content:
+    if not one["ready"]:
+        return Content.styled("suspended: passed by until it runs", "$warning")
+    if one["held_by"] is None:
+        return Content.styled("it is free: any moment now", "$success")
+    return Content(f"{safe(one['held_by'], 24)} has it for {times.age_of(one['held_since'], now)}")

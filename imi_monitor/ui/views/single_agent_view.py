@@ -1,0 +1,62 @@
+"""What views about one agent share: which one it is, found again in every snapshot, and the way to the others."""
+
+from __future__ import annotations
+
+from textual.binding import Binding
+
+from imi_monitor.model import attention
+from imi_monitor.model.agent import Agent
+from imi_monitor.model.text import safe
+from imi_monitor.ui.views.view import View
+
+OTHERS = (
+    Binding("left,h", "other(-1)", "Previous", key_display="←"),
+    Binding("right,l", "other(1)", "Next", key_display="→"),
+)
+WAITING = Binding("w", "waiting", "Next waiting", id="next")
+
+
+class SingleAgentView(View):
+    """`agent_id` is given by whoever opens it; where there is none, the view says so."""
+
+    about_one_agent = True  # who leaves it has looked at that one
+
+    @property
+    def agents(self) -> tuple[Agent, ...]:
+        return attention.ordered(self.snapshot.agents) if self.snapshot is not None else ()
+
+    @property
+    def agent(self) -> Agent | None:
+        return next((agent for agent in self.agents if agent.id == self.agent_id), None)
+
+    @property
+    def whose(self) -> str:
+        """`claude-1 in feat-api`."""
+        agent = self.agent
+        if agent is None:
+            return "this agent"
+        return f"{safe(agent.name, 40)} in {safe(agent.key.worktree, 40)}" if agent.key else safe(agent.name, 40)
+
+    def turn_to(self, agent: Agent) -> None:
+        """It is about this one from now on."""
+        self.agent_id = agent.id
+        self.again()
+
+    def again(self) -> None:
+        """Draw all anew."""
+        raise NotImplementedError
+
+    def action_other(self, step: int) -> None:
+        agents = self.agents
+        if agents:
+            here = next((place for place, agent in enumerate(agents) if agent.id == self.agent_id), -step)
+            self.turn_to(agents[(here + step) % len(agents)])
+
+    def action_waiting(self) -> None:
+        """The next that waits, the most patient first."""
+        waiting = [agent for agent in self.agents if attention.standing(agent) == attention.ASKS]
+        if not waiting:
+            self.notify("nobody waits for you", markup=False)
+            return
+        here = next((place for place, agent in enumerate(waiting) if agent.id == self.agent_id), -1)
+        self.turn_to(waiting[(here + 1) % len(waiting)])

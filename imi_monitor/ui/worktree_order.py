@@ -1,0 +1,108 @@
+"""The order and the groups of the worktree list. Ties go by name, so that rows do not dance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from imi_monitor.fast.frozen_dataclass import dataclass
+from imi_monitor.model import attention
+from imi_monitor.model.snapshot import Worktree
+from imi_monitor.ui.snapshot_facts import SnapshotFacts
+
+Rank = Callable[[SnapshotFacts, Worktree], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupHeading:
+    """Stands above the worktrees of one group."""
+
+    group: str
+    count: int
+    folded: bool
+
+
+def _attention(facts: SnapshotFacts, tree: Worktree) -> tuple[int, str]:
+    """Who waits for a person, the most patient first; what else needs one; where somebody is; the rest; the trunk last."""
+    agents = facts.agents_in(tree)
+    waits = facts.waits_since(tree) if agents else None
+    if waits is not None:
+        return 0, waits
+    if facts.needs_somebody(tree):
+        return 1, ""
+    inhabited = agents and not all(map(attention.over, agents))
+    return (4 if tree.is_main else 2 if tree.claim or inhabited else 3), ""
+
+
+def _changed(facts: SnapshotFacts, tree: Worktree) -> tuple[int, ...]:
+    """Newest first; a worktree nobody has seen change goes by its last commit."""
+    commit = tree.git.last_commit.at if tree.git and tree.git.last_commit else ""
+    moment = tree.last_change.at if tree.last_change else commit
+    return tuple(-ord(char) for char in moment) or (1,)
+
+
+def _ahead(facts: SnapshotFacts, tree: Worktree) -> int:
+    return -((tree.git.trunk_ahead or 0) if tree.git else -1)
+
+
+def _dirty(facts: SnapshotFacts, tree: Worktree) -> int:
+    return -(tree.git.uncommitted if tree.git else -1)
+
+
+SORTS: dict[str, tuple[str, Rank]] = {
+    "attention": ("what needs you first", _attention),
+    "name": ("by name", lambda facts, tree: 0),
+    "change": ("last change first", _changed),
+    "ahead": ("most commits ahead of the trunk first", _ahead),
+    "dirty": ("most uncommitted files first", _dirty),
+    "owner": ("by owner, nobody's last", lambda facts, tree: (tree.claim is None, tree.owner.lower())),
+    "type": ("by type", lambda facts, tree: tree.type),
+}
+GROUPS: dict[str, tuple[str, Callable[[Worktree], str]]] = {
+    "none": ("one list", lambda tree: ""),
+    "repository": ("by repository", lambda tree: tree.key.repo),
+    "type": ("by type", lambda tree: tree.type or "other"),
+    "owner": ("by owner", lambda tree: tree.owner),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class WorktreeOrder:
+    """How the list is sorted and grouped."""
+
+    sort: str = "attention"
+    backwards: bool = False
+    group: str = "none"
+
+    def sorted(self, facts: SnapshotFacts, trees: Sequence[Worktree]) -> list[Worktree]:
+        rank = SORTS[self.sort][1]
+        if not self.backwards:
+            return sorted(trees, key=lambda tree: (rank(facts, tree), tree.key.repo, tree.key.worktree.lower()))
+        named = sorted(trees, key=lambda tree: (tree.key.repo, tree.key.worktree.lower()), reverse=self.sort == "name")
+        return sorted(named, key=lambda tree: rank(facts, tree), reverse=True)
+
+    def arranged(
+        self, facts: SnapshotFacts, trees: Sequence[Worktree], folded: Collection[str] = ()
+    ) -> list[Worktree | GroupHeading]:
+        """The rows from top to bottom: worktrees, and with groups their headings; a folded group is its heading only."""
+        ordered = self.sorted(facts, trees)
+        if self.group == "none":
+            return list(ordered)
+        name = GROUPS[self.group][1]
+        groups: dict[str, list[Worktree]] = {}
+        for tree in ordered:
+            groups.setdefault(name(tree), []).append(tree)
+        rows: list[Worktree | GroupHeading] = []
+        for group in self._groups(groups):
+            rows.append(GroupHeading(group, len(groups[group]), group in folded))
+            rows += [] if group in folded else groups[group]
+        return rows
+
+    def _groups(self, groups: dict[str, list[Worktree]]) -> list[str]:
+        """By name: headings stay where they are whatever happens below them. Nobody's and the trunk go last."""
+        return sorted(groups, key=lambda name: (name in ("human", "trunk", "other"), name))
+
+
+def next_in(names: Sequence[str], now: str, step: int = 1) -> str:
+    """The next name, round and round."""
+    return names[(names.index(now) + step) % len(names)] if now in names else names[0]

@@ -1,0 +1,59 @@
+"""`python -m tests.ui.dashboard_process WORLD…`: the real dashboard on hand-written worlds, for tests in a terminal.
+
+The first world is shown at once, the next on each SIGUSR1, of which the file `published` counts those that came: the kernel
+makes one of two that come together. `hostile:NAME` is a rich world with that payload everywhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+from imi_monitor.cli import crash
+from imi_monitor.engine import Engine
+from imi_monitor.model.errors import ImiError
+from imi_monitor.model.snapshot import Snapshot
+from imi_monitor.ui.app import ImiApp
+from imi_monitor.ui.shutdown import run_app
+from tests.ui import sample_agents, sample_snapshots
+from tests.ui.payloads import PAYLOADS
+from tests.ui.snapshot_kit import no_surroundings
+
+
+def world(name: str) -> Snapshot:
+    kind, _, payload = name.partition(":")
+    if kind == "hostile":
+        return cast(Snapshot, sample_snapshots.hostile(sample_agents.rich(), PAYLOADS[payload]))
+    made: Snapshot = getattr(sample_agents if hasattr(sample_agents, name) else sample_snapshots, name)()
+    return made
+
+
+def main(names: list[str]) -> int:
+    waiting = [replace(world(name), seq=number) for number, name in enumerate(names, 1)]
+
+    @asynccontextmanager
+    async def live() -> AsyncIterator[Engine]:
+        feed = sample_snapshots.FakeEngine(waiting.pop(0))
+
+        def publish() -> None:
+            feed.publish(waiting.pop(0))
+            Path("published").write_text(str(len(names) - len(waiting)))
+
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, lambda: waiting and publish())
+        yield cast(Engine, feed)
+
+    return run_app(ImiApp(live, no_surroundings), crash.recorded)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except ImiError as error:
+        print(error.sentence, file=sys.stderr)
+        sys.exit(1)

@@ -1,0 +1,155 @@
+"""The demonstration's real repository at one moment of its script, always the same: a clock that goes when told, hashes that
+stay. What pictures are taken of: the dashboard over it, and every screen and dialog that asks git or the registry.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import lru_cache
+
+import pytest
+
+from imi_monitor import engine, host
+from imi_monitor.actions.context import Context
+from imi_monitor.cli.demo_world import Life, World
+from imi_monitor.engine import Engine
+from imi_monitor.model import times
+from imi_monitor.model.snapshot import Snapshot, Worktree
+from imi_monitor.sources.files import change_coalescer
+from imi_monitor.store import claim_queue, db
+from tests.ui import sample_snapshots
+
+SHOWN = "/home/ada/code/ws"  # in place of the real folder, which has as many characters
+_OPENED = timedelta(hours=2)
+_TURNS = "012" * 11 + "22"  # whose step is next: half an hour of work, ever faster, until two seconds ago
+
+
+@dataclass(frozen=True)
+class Shop:
+    """The world, and what the engine saw of it at the last moment."""
+
+    world: World
+    snapshot: Snapshot
+
+    def surroundings(self, where: str | None) -> Context:
+        return Context(database=self.world.database, repo=where or self.world.trunk)
+
+    def named(self, picture: str) -> str:
+        """With a folder as people have them, in place of one that has another name each time."""
+        return picture.replace(self.world.folder, SHOWN)
+
+
+@lru_cache(1)
+def shop() -> Shop:
+    """Made once in a process: it takes some seconds. The surroundings of pictures must hold already."""
+    folder = tempfile.mkdtemp(prefix="imi-", dir="/tmp")
+    assert len(folder) == len(SHOWN)
+    world = World(folder)
+    with _clock() as clock:
+        clock.ago(_OPENED.total_seconds())
+        world.build()
+        clock.ago(3000)
+        world.act("remove", name="feat-search")
+        world.act("release", name="feat-ui", agent="gemini-2")
+        clock.ago(2400)
+        world.act("claim", name="feat-ui", agent="gemini-2", task="T-9 dark theme")
+        _wait(world, "codex-2", "feat-api")
+        return Shop(world, asyncio.run(_lived(world, clock)))
+
+
+def closed() -> None:
+    """Nothing of it stays behind."""
+    if shop.cache_info().currsize:
+        shutil.rmtree(shop().world.folder, ignore_errors=True)
+        shop.cache_clear()
+
+
+def _wait(world: World, agent: str, worktree: str) -> None:
+    """Somebody stands in line, as `imi claim --wait` does while it runs."""
+    with Context(world.trunk, database=world.database) as context:
+        me = host.process(os.getpid())
+        db.transact(context.connection, claim_queue.join, "shop", worktree, agent, me, task="T-7", seconds=86_400.0)
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self.now = sample_snapshots.clock()
+
+    def ago(self, seconds: float) -> None:
+        self.now = sample_snapshots.clock() - int(seconds) * 1_000_000_000
+
+
+@contextmanager
+def _clock() -> Iterator[_Clock]:
+    """Moments are those of the script; a file written twice in a real second is news twice."""
+    clock = _Clock()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(times, "clock", lambda: clock.now)
+        patch.setattr(change_coalescer, "QUIET", 0.0)
+        patch.setattr(os, "urandom", random.Random(7).randbytes)  # of which ids are made
+        yield clock
+
+
+async def _lived(world: World, clock: _Clock) -> Snapshot:
+    """The script, with the real engine looking: each step is seen before the next one."""
+    lives = world.lives()
+    steps = [life.steps() for life in lives]
+    async with engine.live(world.database, [f"{world.trunk}/.git"]) as live:
+        await _until(lambda: live.snapshot.complete and all(t.watched == "live" for t in live.snapshot.worktrees))
+        for left, turn in zip(reversed(range(len(_TURNS))), map(int, _TURNS), strict=True):
+            clock.ago(2 + 1.6 * left**2)
+            life, step = lives[turn], next(steps[turn])
+            await asyncio.to_thread(step)
+            await _until(_seen(live, life, step.__name__))
+        clock.ago(0)
+        live.refresh()
+        await _calm(live)
+        return live.snapshot
+
+
+def _seen(live: Engine, life: Life, step: str) -> Callable[[], object]:
+    """Whether the engine has noticed what an agent did now."""
+    moment = times.stamp()
+
+    def tree() -> Worktree:
+        return next(one for one in live.snapshot.worktrees if one.key.worktree == life.actor.worktree)
+
+    def clean(where: str) -> bool:
+        """Whether nothing is left there: in the folder ("tree") or in the next commit ("index") either."""
+        git = tree().git
+        return git is not None and all(getattr(file, where) in ".?" and file.index != "?" for file in git.files)
+
+    def committed() -> bool:
+        git = tree().git
+        made = times.parse(git.last_commit.at) if git and git.last_commit else None
+        return made is not None and times.stamp(made) == moment and clean("index")
+
+    seen = {
+        "_edit": lambda: (change := tree().last_change) is not None and change.at == moment,
+        "_stage": lambda: clean("tree"),
+        "_commit": committed,
+    }
+    return seen.get(step, lambda: bool(live.snapshot.events) and live.snapshot.events[-1].at == moment)
+
+
+async def _until(true: Callable[[], object]) -> None:
+    async with asyncio.timeout(30):
+        while not true():
+            await asyncio.sleep(0.02)
+
+
+async def _calm(live: Engine) -> None:
+    """Nothing new for two seconds: by then everything was looked at again, and every pair was merged by way of trial."""
+    before, quiet = -1, 0
+    while quiet < 20:
+        quiet = quiet + 1 if live.snapshot.seq == before else 0
+        before = live.snapshot.seq
+        await asyncio.sleep(0.1)
