@@ -33,12 +33,12 @@ _CERTAIN = (INTRUDES, SUSPENDED, ENDED, UNCLEAR)  # no guess, whatever its state
 _LONGEST = 300
 
 
-def nobody(snapshot: Snapshot) -> str:
+def no_agents_text(snapshot: Snapshot) -> str:
     """Why there are no agents."""
     return "no agent is seen" if snapshot.sees_agents else NOT_LOOKED_FOR
 
 
-def style(agent: Agent) -> str:
+def state_style(agent: Agent) -> str:
     return SIGNS[attention.standing(agent)][1]
 
 
@@ -47,7 +47,7 @@ def glyph(agent: Agent) -> Content:
     return Content.styled(sign, colour)
 
 
-def word(agent: Agent) -> str:
+def state_word(agent: Agent) -> str:
     """How it stands in one word; a guess is marked as one."""
     stands = attention.standing(agent)
     told = (
@@ -56,14 +56,14 @@ def word(agent: Agent) -> str:
     return f"~{told}" if agent.truth.confidence == GUESS and stands not in _CERTAIN else told
 
 
-def span(agent: Agent, now: datetime) -> str:
+def state_age(agent: Agent, now: datetime) -> str:
     """For how long it stands so; nothing when nobody knows since when."""
     if agent.truth.since is None or attention.standing(agent) == SUSPENDED:  # when it was stopped nobody told
         return ""
     return cells.age(agent.truth.since, now)
 
 
-def source(truth: Truth) -> str:
+def source_text(truth: Truth) -> str:
     """`registry`; `~transcript` when that is less than exact; nothing when nobody told anything."""
     if truth.source is None:
         return "–"
@@ -75,7 +75,7 @@ def token_count(number: int | None) -> str:
     return "" if number is None or number < 0 else agent_text.tokens(number)
 
 
-def doing(agent: Agent, *, short: bool = False) -> Content:
+def activity(agent: Agent, *, short: bool = False) -> Content:
     """What it does, waits for, or came to. In `short`, with its state in front, for rows that have no column for that."""
     told = _doing(agent, short=short)
     if not agent.suspended or (not short and attention.standing(agent) == SUSPENDED):
@@ -98,8 +98,8 @@ def _doing(agent: Agent, *, short: bool) -> Content:
     detail = agent.truth.detail or agent.facts.last_message or ""
     if stands == UNCLEAR and agent.facts.format_note:  # `unknown (format) claude 9.9.9: …`
         detail = agent.facts.format_note.removeprefix("unknown ")
-    head = agent_text.WORDS.get(agent.state, safe(agent.state, 20)) if stands == SUSPENDED else word(agent)
-    return _headed(head, style(agent), detail, MUTED, short=short)
+    head = agent_text.WORDS.get(agent.state, safe(agent.state, 20)) if stands == SUSPENDED else state_word(agent)
+    return _headed(head, state_style(agent), detail, MUTED, short=short)
 
 
 def waits_for(agent: Agent, *, short: bool = False) -> str:
@@ -133,13 +133,13 @@ def _working(agent: Agent, *, short: bool) -> Content:
         told = Content.styled(f"{guess}{safe(tool.name, 60)}", "$accent")
         target = safe(tool.target, _LONGEST) if tool.target else ""
         return told.append(Content(f" {target}" if target else "")).append(Content.styled(more, MUTED))
-    head = Content.styled(word(agent) if short else "", "$accent")
+    head = Content.styled(state_word(agent) if short else "", "$accent")
     on = agent.truth.detail or agent.facts.prompt or agent.facts.title or ""
     gap = " · " if short and on else ""
     return head.append(Content.styled(f"{gap}{safe(on, _LONGEST)}{more}", MUTED))
 
 
-def owner(tree: Worktree, agents: Sequence[Agent], width: int = 1000) -> str:
+def owner_text(tree: Worktree, agents: Sequence[Agent], width: int = 1000) -> str:
     """`claude-1`; `claude, unclaimed` where nobody claimed it, `(claude)` where that has no room; ` +1` for others there."""
     here = [one for one in agents if not attention.over(one)]
     if not here:
@@ -155,21 +155,21 @@ def owner(tree: Worktree, agents: Sequence[Agent], width: int = 1000) -> str:
     return next((one + more for one in told if columns.cells(one + more) <= width), told[-1] + more)
 
 
-def tree_glyph(tree: Worktree, agents: Sequence[Agent]) -> Content:
+def worktree_glyph(tree: Worktree, agents: Sequence[Agent]) -> Content:
     """How the first agent there stands, while there is one that matters; else what the worktree is."""
     first = next(iter(agents), None)
     return glyph(first) if first is not None and not tree.missing and _matters(first) else cells.glyph(tree)
 
 
-def tree_doing(tree: Worktree, agents: Sequence[Agent]) -> Content:
+def worktree_activity(tree: Worktree, agents: Sequence[Agent]) -> Content:
     """Who asks or intrudes first, then what is wrong with the worktree, then what its agent does, then what changed there."""
     first = next(iter(agents), None)
     if first is None or tree.missing or not _matters(first):
-        return cells.doing(tree)
+        return cells.activity(tree)
     if attention.standing(first) in (ASKS, INTRUDES):
-        return doing(first, short=True)
-    wrong = cells.note(tree)
-    return wrong if wrong.plain and tree.git is not None else doing(first, short=True)
+        return activity(first, short=True)
+    wrong = cells.problem(tree)
+    return wrong if wrong.plain and tree.git is not None else activity(first, short=True)
 
 
 def _matters(agent: Agent) -> bool:

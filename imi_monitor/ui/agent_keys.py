@@ -12,8 +12,8 @@ from imi_monitor.model.snapshot import Key, Worktree
 from imi_monitor.model.text import count
 from imi_monitor.ui.commands import Command
 from imi_monitor.ui.home_screen import Home
-from imi_monitor.ui.panels.agents_panel import agent_of
-from imi_monitor.ui.panels.worktrees_panel import key_of
+from imi_monitor.ui.panels.agents_panel import agent_of_row
+from imi_monitor.ui.panels.worktrees_panel import row_key
 
 PANEL = 3
 
@@ -44,7 +44,7 @@ class AgentKeys(Home):
 
     def _agent_on_home(self) -> Agent | None:
         panel = self.panel(PANEL)
-        chosen = self.agent(agent_of(panel.lines.cursor)) if panel.has_focus_within else None
+        chosen = self.agent(agent_of_row(panel.lines.cursor)) if panel.has_focus_within else None
         return chosen or self._first_agent(self.selected_tree)
 
     def _first_agent(self, tree: Worktree | None) -> Agent | None:
@@ -66,7 +66,7 @@ class AgentKeys(Home):
             self.say(self._nothing_wants())
             return
         here = next((place for place, tree in enumerate(wanting) if tree.key == self._selected), -1)
-        self.worktrees.lines.select(key_of(wanting[(here + 1) % len(wanting)]))
+        self.worktrees.lines.select(row_key(wanting[(here + 1) % len(wanting)]))
         self.worktrees.lines.focus()
 
     def weight(self, command: Command) -> int:

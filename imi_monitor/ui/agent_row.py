@@ -40,14 +40,14 @@ class AgentColumns:
         return self.room < STACKED
 
 
-def plan(
+def plan_columns(
     room: int, names: Sequence[str], keys: Sequence[Key | None], *, several: bool, lead: bool = False
 ) -> AgentColumns:
     """Names take what they need up to a bound. Beside what is done come source and tokens; for a `lead` also how full the
     context is and how busy the worktree was."""
     most = 12 if room < 70 else 16 if room < 110 else 24
     name = _widest([safe(text, 40) for text in names], most)
-    tree = _widest([place(key, several) for key in keys], most)
+    tree = _widest([worktree_name(key, several) for key in keys], most)
     if room < STACKED:
         name = min(name, 11)
         return AgentColumns(room, several, name, max(4, room - 2 - name - 1 - 1 - STATE), room - 2)
@@ -60,47 +60,47 @@ def plan(
     return AgentColumns(room, several, name, tree, left, **beside)
 
 
-def place(key: Key | None, several: bool) -> str:
+def worktree_name(key: Key | None, several: bool) -> str:
     return "–" if key is None else safe(f"{key.repo}/{key.worktree}" if several else key.worktree, 60)
 
 
-def head(glyph: Content, name: str, key: Key | None, state: Content, plan: AgentColumns) -> Content:
+def row_head(glyph: Content, name: str, key: Key | None, state: Content, plan: AgentColumns) -> Content:
     """Who, where, how it stands: the same columns for agents and for claims."""
     parts = [
         glyph,
         Content(" "),
-        cells.text(safe(name, 40), plan.name, "bold"),
+        cells.fixed(safe(name, 40), plan.name, "bold"),
         Content(" "),
-        cells.text(place(key, plan.several), plan.tree),
+        cells.fixed(worktree_name(key, plan.several), plan.tree),
         Content(" "),
         state,
     ]
     return Content("").join(parts)
 
 
-def state(word: str, span: str, style: str) -> Content:
+def state_cell(word: str, span: str, style: str) -> Content:
     """`waits     2m`."""
-    return cells.text(word, _WORD, style).append(cells.text(span, _AGE, cells.MUTED, right=True))
+    return cells.fixed(word, _WORD, style).append(cells.fixed(span, _AGE, cells.MUTED, right=True))
 
 
-def lines(one: Agent, plan: AgentColumns, now: datetime, tree: Worktree | None = None) -> tuple[Content, ...]:
+def agent_lines(one: Agent, plan: AgentColumns, now: datetime, tree: Worktree | None = None) -> tuple[Content, ...]:
     stands = attention.standing(one)
     loud = " bold" if stands in (attention.ASKS, attention.INTRUDES) else ""
-    word = "waits" if stands == attention.ASKS else agent_cells.word(one)
-    told = state(word, agent_cells.span(one, now), agent_cells.style(one) + loud)
-    first = head(agent_cells.glyph(one), one.name, one.key, told, plan)
-    what = agent_cells.doing(one)
+    word = "waits" if stands == attention.ASKS else agent_cells.state_word(one)
+    told = state_cell(word, agent_cells.state_age(one, now), agent_cells.state_style(one) + loud)
+    first = row_head(agent_cells.glyph(one), one.name, one.key, told, plan)
+    what = agent_cells.activity(one)
     if plan.stacked:
         return first, Content("  ").append(what).truncate(plan.room, ellipsis=True)
     parts = [first, Content("  "), cells.padded(what, plan.what)]
     if plan.spark:
         parts += [Content(" "), Content(" " * plan.spark) if tree is None else cells.sparkline(tree, plan.spark, now)]
     if plan.context:
-        parts += [Content(" "), cells.text(_context(one), plan.context, cells.MUTED, right=True)]
+        parts += [Content(" "), cells.fixed(_context(one), plan.context, cells.MUTED, right=True)]
     if plan.tokens:
-        parts += [Content(" "), cells.text(_tokens(one), plan.tokens, cells.MUTED, right=True)]
+        parts += [Content(" "), cells.fixed(_tokens(one), plan.tokens, cells.MUTED, right=True)]
     if plan.source:
-        parts += [Content(" "), cells.text(agent_cells.source(one.truth), plan.source, cells.MUTED)]
+        parts += [Content(" "), cells.fixed(agent_cells.source_text(one.truth), plan.source, cells.MUTED)]
     return (Content("").join(parts).truncate(plan.room, ellipsis=True),)
 
 

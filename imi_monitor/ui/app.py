@@ -34,7 +34,7 @@ from imi_monitor.ui import commands, glyphs, header, saved_layout, themes
 from imi_monitor.ui.doing import Doing
 from imi_monitor.ui.home_screen import Body, HomeScreen
 from imi_monitor.ui.panels import Panel
-from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel, key_of
+from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel, row_key
 from imi_monitor.ui.preferences import Preferences
 from imi_monitor.ui.snapshot_facts import SnapshotFacts
 from imi_monitor.ui.widgets.key_bar import ClickableLine, KeyBar, KeyHint
@@ -237,7 +237,7 @@ class ImiApp(Doing):
 
     def _go_where_wanted(self, worktrees: WorktreesPanel) -> None:
         if self._wanted_name is not None:
-            named = (key_of(tree) for tree in worktrees.listed if tree.key.worktree == self._wanted_name)
+            named = (row_key(tree) for tree in worktrees.listed if tree.key.worktree == self._wanted_name)
             self._wanted_row = next(named, self._wanted_row)
         if self._wanted_row is not None and any(row.key == self._wanted_row for row in worktrees.lines.rows):
             worktrees.lines.select(self._wanted_row)

@@ -36,7 +36,7 @@ def fit(text: str, width: int, *, right: bool = False) -> str:
 
 
 @lru_cache(2048)  # the same few names and ages, every second
-def text(value: str, width: int, style: str = "", *, right: bool = False) -> Content:
+def fixed(value: str, width: int, style: str = "", *, right: bool = False) -> Content:
     return Content.styled(fit(value, width, right=right), style) if style else Content(fit(value, width, right=right))
 
 
@@ -56,17 +56,17 @@ CLAIM_WORDS = {"stale": "◌ silent", "dead": "✗ dead"}
 def arrows(ahead: int | None, behind: int | None, width: int, *, known: bool = True) -> Content:
     """`↑3 ↓1`; nothing when level, `–` when there is nothing to compare with, `?` when nobody knows."""
     if ahead is None or behind is None:
-        return text("–" if known else "?", width, MUTED)
+        return fixed("–" if known else "?", width, MUTED)
     parts = [
-        Content.styled(f"↑{short(ahead)}", "$success") if ahead else None,
-        Content.styled(f"↓{short(behind)}", "$warning") if behind else None,
+        Content.styled(f"↑{short_number(ahead)}", "$success") if ahead else None,
+        Content.styled(f"↓{short_number(behind)}", "$warning") if behind else None,
     ]
     shown = [part for part in parts if part is not None]
     apart = Content(" ").join(shown)
     return padded(apart if apart.cell_length <= width else Content("").join(shown), width)
 
 
-def short(number: int) -> str:
+def short_number(number: int) -> str:
     """At most three characters: 7, 42, 999, 1k, 12k."""
     return str(number) if number < 1000 else f"{number // 1000}k" if number < 100_000 else "lot"
 
@@ -79,10 +79,10 @@ def padded(content: Content, width: int, *, right: bool = False) -> Content:
     return content.pad_left(space) if right else content.pad_right(space)
 
 
-def counts(state: GitState | None, width: int) -> Content:
+def file_counts(state: GitState | None, width: int) -> Content:
     """`●2 ✎1 +3`: staged, changed, new; conflicts first and loud."""
     if state is None:
-        return text("?", width, MUTED)
+        return fixed("?", width, MUTED)
     return _counts(state.conflicted, state.staged, state.unstaged, state.untracked, width)
 
 
@@ -94,7 +94,7 @@ def _counts(conflicted: int, staged: int, unstaged: int, untracked: int, width: 
         ("✎", unstaged, "$warning"),
         ("+", untracked, MUTED),
     ]
-    parts = [Content.styled(f"{sign}{short(number)}", style) for sign, number, style in told if number]
+    parts = [Content.styled(f"{sign}{short_number(number)}", style) for sign, number, style in told if number]
     joined = Content(" ").join(parts)
     return padded(joined if joined.cell_length <= width else Content("").join(parts), width)
 
@@ -109,7 +109,7 @@ def sparkline(worktree: Worktree, minutes: int, now: datetime) -> Content:
     return Content.styled(bars, "$accent")
 
 
-def note(worktree: Worktree, *, short: bool = False) -> Content:
+def problem(worktree: Worktree, *, short: bool = False) -> Content:
     """What is out of the ordinary, in words; `short` for a column."""
     state = worktree.git
     if worktree.missing:
@@ -127,9 +127,9 @@ def note(worktree: Worktree, *, short: bool = False) -> Content:
     return Content("")
 
 
-def doing(worktree: Worktree) -> Content:
+def activity(worktree: Worktree) -> Content:
     """What goes on there: what is wrong, else the claim's task, else the file that changed last."""
-    special = note(worktree, short=True)
+    special = problem(worktree, short=True)
     if special.plain:
         return special
     claim, change = worktree.claim, worktree.last_change
@@ -141,22 +141,24 @@ def doing(worktree: Worktree) -> Content:
     if change is not None:
         sign, style = CHANGE_GLYPHS[change.kind]
         more = f" +{change.count - 1}" if change.count > 1 else ""
-        return Content.styled(f"{sign} ", style).append(Content.styled(f"{tail(safe(change.path), 60)}{more}", MUTED))
+        return Content.styled(f"{sign} ", style).append(
+            Content.styled(f"{path_tail(safe(change.path), 60)}{more}", MUTED)
+        )
     if worktree.locked is not None:
         return Content.styled("locked", MUTED)
     return Content.styled("polling", MUTED) if worktree.watched == "polling" else Content("")
 
 
-def tail(path: str, width: int) -> str:
+def path_tail(path: str, width: int) -> str:
     """The end of a path: the file's name is what one looks for."""
     while columns.cells(path) > width and "/" in path:
         path = path.partition("/")[2]
     return path
 
 
-def state_words(worktree: Worktree) -> Content:
+def git_summary(worktree: Worktree) -> Content:
     """Where it stands, in words, for narrow panes: `⚠ 2 uncommitted`, `✓ 3 commits ahead`, `✓ clean`."""
-    special = note(worktree)
+    special = problem(worktree)
     state = worktree.git
     if special.plain or state is None:
         return special
@@ -168,19 +170,19 @@ def state_words(worktree: Worktree) -> Content:
     return Content.styled("✓ clean", MUTED)
 
 
-def change(line: Change, width: int) -> Content:
+def change_line(line: Change, width: int) -> Content:
     """`14:02:09 feat-api ~ src/api.ts  claude-1`."""
     sign, style = CHANGE_GLYPHS[line.kind]
     by = fit(safe(line.by), min(10, columns.cells(safe(line.by)))) if line.by else ""
     tree = 14 if width >= 50 else 9
     room = max(6, width - 9 - tree - 3 - (len(by) + 1 if by else 0))
     more = f" and {line.count - 1} more" if line.count > 1 else ""
-    name = tail(safe(line.path), max(6, room - len(more))) + more
+    name = path_tail(safe(line.path), max(6, room - len(more))) + more
     parts = [
-        text(clock(line.at), 9, MUTED),
-        text(safe(line.worktree), tree),
+        fixed(clock(line.at), 9, MUTED),
+        fixed(safe(line.worktree), tree),
         Content.styled(f" {sign} ", style),
-        text(name, room),
+        fixed(name, room),
     ]
     if by:
         parts.append(Content.styled(f" {by}", MUTED))
@@ -213,27 +215,29 @@ def event_style(kind: str) -> str:
     return next((style for word, style in _EVENT_STYLES if word in kind), "")
 
 
-def event(line: RegistryEvent, width: int) -> Content:
+def event_line(line: RegistryEvent, width: int) -> Content:
     """`14:02:09 worktree.claimed feat-api  claude-1`; where that is too wide only the verb: most is about worktrees."""
     who, kind, verb = safe(line.agent or ""), safe(line.type), 18
     if width < 50:
         kind, verb = kind.rpartition(".")[2], 9
     room = max(8, width - 9 - verb)
     where = safe(line.worktree or line.repo or "")
-    place = text(where, min(room, 14)).append(Content.styled(f" {who}", MUTED)) if who else Content(where)
-    return Content("").join([text(clock(line.at), 9, MUTED), text(kind, verb, event_style(kind)), padded(place, room)])
+    place = fixed(where, min(room, 14)).append(Content.styled(f" {who}", MUTED)) if who else Content(where)
+    return Content("").join(
+        [fixed(clock(line.at), 9, MUTED), fixed(kind, verb, event_style(kind)), padded(place, room)]
+    )
 
 
-def file(entry: FileState, width: int, shared: tuple[str, bool] | None, beside: int = 0) -> Content:
+def file_line(entry: FileState, width: int, shared: tuple[str, bool] | None, beside: int = 0) -> Content:
     """`M  src/api.ts  +12 −3  ⚡ fix-bug`; `beside` is the room of the last column, in which others have a word."""
     letters = f"{entry.index}{entry.tree}".replace(".", " ")
     style = "$error" if "U" in letters else "$success" if entry.tree == "." else "$warning"
     lines = "" if entry.added is None else f"+{entry.added} −{entry.removed}"
     room = max(8, width - 4 - 10 - beside)
-    path = tail(safe(entry.path), room)
-    parts = [text(letters, 3, style), Content(" "), text(path, room), text(lines, 10, MUTED, right=True)]
+    path = path_tail(safe(entry.path), room)
+    parts = [fixed(letters, 3, style), Content(" "), fixed(path, room), fixed(lines, 10, MUTED, right=True)]
     if shared:
-        parts.append(text(_meets(shared[0]), beside, "$error" if shared[1] else "$warning"))
+        parts.append(fixed(_meets(shared[0]), beside, "$error" if shared[1] else "$warning"))
     return Content("").join(parts)
 
 
@@ -241,12 +245,12 @@ def _meets(name: str) -> str:
     return f" ⚡ {columns.clip(name, 14)}"
 
 
-def beside(shared: dict[str, tuple[str, bool]], files: Sequence[FileState]) -> int:
+def overlap_width(shared: dict[str, tuple[str, bool]], files: Sequence[FileState]) -> int:
     """The room that the names of others take beside files: the same on each line, so that numbers stay below each other."""
     return max((columns.cells(_meets(shared[file.path][0])) for file in files if file.path in shared), default=0)
 
 
-def collision(one: Collision) -> Content:
+def collision_line(one: Collision) -> Content:
     other = "the trunk" if one.right is None else safe(one.right.worktree)
     verb = {True: "conflicts with", False: "overlaps with"}[bool(one.conflicts)]
     files = one.conflicts or one.files

@@ -41,7 +41,7 @@ class DiffPainter:
             return self._end()
         file = self._rows.diff.files[row.file]
         if row.kind == diff_rows.FILE:
-            return head(file, width)
+            return file_heading(file, width)
         if row.kind == diff_rows.HUNK:
             return self._hunk(file, row, width)
         if row.kind == diff_rows.LINE:
@@ -108,26 +108,28 @@ class DiffPainter:
             for signs in ((REMOVED, CONTEXT), (ADDED, CONTEXT)):
                 side = [index for index, line in enumerate(lines) if line.sign in signs]
                 if any(lines[index].sign == signs[0] for index in side) or signs[0] == ADDED:
-                    found |= dict(zip(side, highlight.spans(file.path, [texts[index] for index in side]), strict=True))
+                    found |= dict(
+                        zip(side, highlight.highlight_spans(file.path, [texts[index] for index in side]), strict=True)
+                    )
             self._blocks[key] = [Content(text, found.get(index, [])) for index, text in enumerate(texts)]
         return self._blocks[key]
 
 
-def head(file: FileDiff, width: int) -> Content:
+def file_heading(file: FileDiff, width: int) -> Content:
     """The line above a file: its name, what happened to it, and its counts on the right."""
     words = [word for word in diff_text.remarks(file) if word != "binary"]
-    tail = counts(file)
+    tail = line_counts(file)
     name = Content.styled(f" {diff_text.title(file)}", "bold")
     said = Content.styled("  " + ", ".join(words), STATES.get(file.state, MUTED)) if words else Content("")
     room = max(8, width - tail.cell_length - 2)
     left = name.append(said)
     if left.cell_length > room:
-        left = Content.styled(" " + shortened(diff_text.title(file), room - 1), "bold")
+        left = Content.styled(" " + shorten_path(diff_text.title(file), room - 1), "bold")
     line = left.pad_right(max(0, width - left.cell_length - tail.cell_length - 1)).append(tail)
     return line.pad_right(max(0, width - line.cell_length)).stylize_before("on $panel")
 
 
-def counts(file: FileDiff) -> Content:
+def line_counts(file: FileDiff) -> Content:
     """`+12 −3`, `binary`, or nothing."""
     if file.added is None or file.removed is None:
         return Content.styled("binary" if file.binary else "", MUTED)
@@ -136,7 +138,7 @@ def counts(file: FileDiff) -> Content:
     return Content(" ").join(parts)
 
 
-def shortened(path: str, width: int) -> str:
+def shorten_path(path: str, width: int) -> str:
     """A path in so many cells; what is cut is its beginning, for its end says more."""
     if columns.cells(path) <= width:
         return path

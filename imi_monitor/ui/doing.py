@@ -21,8 +21,8 @@ from imi_monitor.ui import availability
 from imi_monitor.ui.agent_keys import AgentKeys
 from imi_monitor.ui.commands import Command
 from imi_monitor.ui.header import troubles
-from imi_monitor.ui.panels.agents_panel import agent_of
-from imi_monitor.ui.panels.worktrees_panel import group_of
+from imi_monitor.ui.panels.agents_panel import agent_of_row
+from imi_monitor.ui.panels.worktrees_panel import group_of_row
 from imi_monitor.ui.widgets.row_list import RowList
 from imi_monitor.ui.worktree_order import GROUPS, SORTS, WorktreeOrder, next_in
 
@@ -125,13 +125,13 @@ class Doing(AgentKeys):
     def _chosen(self, message: RowList.Chosen) -> None:
         """Enter or a double click: on a worktree opens it, on an agent goes there, on a heading folds it."""
         if message.lines is self.worktrees.lines:
-            group = group_of(message.key)
+            group = group_of_row(message.key)
             if group is not None:
                 self.action_fold(group not in self.worktrees.folded)
             elif self.command("open") is not None:
                 self.action_do("open")
         elif message.lines is self.panel(3).lines:
-            agent = self.agent(agent_of(message.key))
+            agent = self.agent(agent_of_row(message.key))
             if agent is not None:
                 self.go_to_agent(agent)
             else:
@@ -145,7 +145,7 @@ class Doing(AgentKeys):
 
     @on(RowList.Menu)
     def _menu_wanted(self, message: RowList.Menu) -> None:
-        if message.lines is self.worktrees.lines and group_of(message.key) is None:
+        if message.lines is self.worktrees.lines and group_of_row(message.key) is None:
             self.call_after_refresh(self.action_do, "menu")
 
     def do_open(self) -> None:

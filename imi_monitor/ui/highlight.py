@@ -96,7 +96,7 @@ def language(path: str) -> str | None:
     return _NAMES.get(name) or _ENDINGS.get(name.rpartition(".")[2])
 
 
-def spans(path: str, lines: Sequence[str]) -> list[list[Span]]:
+def highlight_spans(path: str, lines: Sequence[str]) -> list[list[Span]]:
     """For each line what to colour in it. The lines must follow each other in the file."""
     found: list[list[Span]] = [[] for _ in lines]
     lexer = _lexer(language(path))

@@ -22,13 +22,13 @@ from textual.widgets import Input
 from imi_monitor.model.snapshot import Key, Snapshot, Worktree
 from imi_monitor.ui.commands import Command
 from imi_monitor.ui.compositor import ChangedCellsCompositor
-from imi_monitor.ui.filtering import WorktreeFilter
+from imi_monitor.ui.filters import WorktreeFilter
 from imi_monitor.ui.guarded import GuardedApp
 from imi_monitor.ui.panels import PANELS, Panel
 from imi_monitor.ui.panels.changes_panel import ChangesPanel
 from imi_monitor.ui.panels.events_panel import EventsPanel
 from imi_monitor.ui.panels.panel import FOREVER, TABS
-from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel, group_of, key_of
+from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel, group_of_row, row_key
 from imi_monitor.ui.saved_layout import SavedLayout
 from imi_monitor.ui.snapshot_facts import SnapshotFacts
 from imi_monitor.ui.widgets.row_list import RowList
@@ -261,7 +261,7 @@ class Home(GuardedApp):
 
     def _under_cursor(self, snapshot: Snapshot) -> Key | None:
         at = self.worktrees.lines.cursor
-        return next((tree.key for tree in snapshot.worktrees if key_of(tree) == at), None)
+        return next((tree.key for tree in snapshot.worktrees if row_key(tree) == at), None)
 
     def select(self, key: Key) -> None:
         """Put the cursor on a worktree, now or as soon as it is listed."""
@@ -287,7 +287,7 @@ class Home(GuardedApp):
         panel = self.worktrees
         if panel.order.group == "none" or self.screen is not self.home:
             return
-        heading = group_of(panel.lines.cursor)
+        heading = group_of_row(panel.lines.cursor)
         tree = self.selected_tree
         group = heading if heading is not None else GROUPS[panel.order.group][1](tree) if tree is not None else None
         if group is not None:

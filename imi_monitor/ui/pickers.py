@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from imi_monitor.ui import themes
 from imi_monitor.ui.commands import Command
 from imi_monitor.ui.dialogs.menu import Menu, MenuEntry
-from imi_monitor.ui.filtering import STATES
+from imi_monitor.ui.filters import STATES
 
 Why = Callable[[Command], str]
 _MOVING = (

@@ -50,7 +50,7 @@ class WorktreeRow(NamedTuple):
     agents: tuple[Agent, ...] = ()  # who matters there, who needs a person first
 
 
-def plan(
+def plan_columns(
     room: int, trees: Sequence[Worktree], *, several: bool, agents: Mapping[Key, tuple[Agent, ...]] | None = None
 ) -> WorktreeColumns:
     """What fits: name, counts and age always; then owner, trunk, collisions, what goes on, upstream, activity."""
@@ -58,7 +58,7 @@ def plan(
     here = agents or {}
     owners = max((_owner_cells(tree, here.get(tree.key, ()) if here else ()) for tree in trees), default=5)
     upstream = any(tree.git is not None and tree.git.upstream for tree in trees)
-    return _plan(room, several, min(names, 40), min(owners, 20), upstream, bool(here))
+    return _plan_widths(room, several, min(names, 40), min(owners, 20), upstream, bool(here))
 
 
 @lru_cache(4096)
@@ -68,11 +68,11 @@ def _cells(outside: str) -> int:
 
 
 def _owner_cells(tree: Worktree, agents: Sequence[Agent]) -> int:
-    return columns.cells(agent_cells.owner(tree, agents)) if agents else _cells(tree.owner)
+    return columns.cells(agent_cells.owner_text(tree, agents)) if agents else _cells(tree.owner)
 
 
 @lru_cache(64)
-def _plan(room: int, several: bool, names: int, owners: int, upstream: bool, inhabited: bool) -> WorktreeColumns:
+def _plan_widths(room: int, several: bool, names: int, owners: int, upstream: bool, inhabited: bool) -> WorktreeColumns:
     widths = {"name": max(8, min(names, room // 4 if room >= 60 else 14)), "counts": 8, "age": 4}
     distance = 6 if room >= 60 else 5
     remote = max(distance, len("upstream")) if room >= 76 else distance
@@ -96,7 +96,7 @@ def _plan(room: int, several: bool, names: int, owners: int, upstream: bool, inh
     return WorktreeColumns(room, several, **widths)
 
 
-def head(plan: WorktreeColumns) -> Content:
+def column_titles(plan: WorktreeColumns) -> Content:
     """The columns' names: the whole word, or a shorter one, but never a part of one."""
     parts = ["  ", cells.fit(" name", plan.name + 1)]
     titles = (
@@ -116,19 +116,19 @@ def head(plan: WorktreeColumns) -> Content:
 
 
 @lru_cache(256)
-def end(age: str, width: int) -> Content:
+def row_end(age: str, width: int) -> Content:
     """What stands behind the start of a line: how long ago it changed, as that alone is new every few seconds."""
-    return Content(" ").append(cells.text(age, width, cells.MUTED, right=True))
+    return Content(" ").append(cells.fixed(age, width, cells.MUTED, right=True))
 
 
-def start(part: WorktreeRow, plan: WorktreeColumns) -> Content:
+def row_start(part: WorktreeRow, plan: WorktreeColumns) -> Content:
     """What stands in front of the age."""
     tree, state = part.tree, None if part.tree.missing else part.tree.git  # what git said before says nothing now
     known = state is not None
     upstream = (state.ahead, state.behind) if state and state.upstream else (None, None)
     trunk = (state.trunk_ahead, state.trunk_behind) if state and not tree.is_main else (None, None)
-    name = cells.text(safe(_name(tree, plan.several)), plan.name, "bold" if not tree.is_main else "")
-    doing = cells.padded(agent_cells.tree_doing(tree, part.agents), plan.doing) if plan.doing else None
+    name = cells.fixed(safe(_name(tree, plan.several)), plan.name, "bold" if not tree.is_main else "")
+    doing = cells.padded(agent_cells.worktree_activity(tree, part.agents), plan.doing) if plan.doing else None
     fields = [
         name,
         _owner_text(part, plan.owner) if plan.owner else None,
@@ -136,21 +136,21 @@ def start(part: WorktreeRow, plan: WorktreeColumns) -> Content:
         _hits(part.hits, plan.hits) if plan.hits else None,
         cells.arrows(*upstream, plan.upstream, known=known) if plan.upstream else None,
         _trunk(tree, trunk, plan.trunk, known=known) if plan.trunk else None,
-        cells.counts(state, plan.counts),
+        cells.file_counts(state, plan.counts),
         cells.sparkline(tree, plan.spark, part.now) if plan.spark else None,
     ]
     shown = [field for field in fields if field is not None]
     return Content(" ").join([_gutter(part), *shown])
 
 
-def stacked(part: WorktreeRow, plan: WorktreeColumns) -> tuple[Content, ...]:
+def stacked_row(part: WorktreeRow, plan: WorktreeColumns) -> tuple[Content, ...]:
     """`◆ feat-api (claude-1)  ✓ 3 commits ahead` and below it `  • src/api.ts (2s ago)`."""
     tree, room = part.tree, plan.room
     wide = room >= 50
-    state = cells.state_words(tree)
+    state = cells.git_summary(tree)
     right = state if wide else Content.styled(part.age, cells.MUTED)
     word = cells.CLAIM_WORDS.get(tree.claim.state, "") if tree.claim else ""
-    owner = f" ({agent_cells.owner(tree, part.agents)}{f', {word[2:]}' if word else ''})"
+    owner = f" ({agent_cells.owner_text(tree, part.agents)}{f', {word[2:]}' if word else ''})"
     name_room = max(6, room - 3 - right.cell_length - columns.cells(owner) - 1)
     name = columns.clip(safe(_name(tree, plan.several)), name_room)
     head = Content("").join(
@@ -167,47 +167,47 @@ def _second(part: WorktreeRow, room: int, state: Content) -> Content:
     said = first is not None and (attention.needs_somebody(first) or not attention.over(first))
     hits = Content.styled(f"⚡{count(part.hits, 'collision')}" if part.hits else "", "$error bold")
     if first is not None and attention.needs_somebody(first):  # that is all one wants to know now
-        told = _told(first, part.now, room - 3 - (hits.cell_length + 2 if part.hits else 0))
+        told = _agent_text(first, part.now, room - 3 - (hits.cell_length + 2 if part.hits else 0))
         return Content("   ").append(Content("  ").join([told, hits] if part.hits else [told]))
     parts = [] if wide else [state]
     if first is not None and said:
-        parts.append(_told(first, part.now, room - 26 if wide else room - 14))
+        parts.append(_agent_text(first, part.now, room - 26 if wide else room - 14))
     parts += [hits] if part.hits else []
     if not said and tree.claim is not None and tree.claim.task:
         parts.append(Content(safe(tree.claim.task, 60)))
     if tree.last_change is not None:
         age = f" ({part.age} ago)" if wide else ""
-        parts.append(Content.styled(f"• {cells.tail(safe(tree.last_change.path), 40)}{age}", cells.MUTED))
+        parts.append(Content.styled(f"• {cells.path_tail(safe(tree.last_change.path), 40)}{age}", cells.MUTED))
     elif wide and part.age and not said:
         parts.append(Content.styled(f"• last commit {part.age} ago", cells.MUTED))
     return Content("   ").append(Content("  ").join(parts))
 
 
-def _told(agent: Agent, now: datetime, room: int) -> Content:
+def _agent_text(agent: Agent, now: datetime, room: int) -> Content:
     """What an agent does and for how long."""
-    span = agent_cells.span(agent, now)
+    span = agent_cells.state_age(agent, now)
     span = f" {span}" if span else ""
-    text = agent_cells.doing(agent, short=True).truncate(max(8, room - len(span)), ellipsis=True)
+    text = agent_cells.activity(agent, short=True).truncate(max(8, room - len(span)), ellipsis=True)
     return text.append(Content.styled(span, cells.MUTED))
 
 
 def _gutter(part: WorktreeRow) -> Content:
     mark = Content.styled(_MARK, "bold $accent") if part.marked else Content(" ")
-    return mark.append(agent_cells.tree_glyph(part.tree, part.agents))
+    return mark.append(agent_cells.worktree_glyph(part.tree, part.agents))
 
 
 def _owner_text(part: WorktreeRow, width: int) -> Content:
     """`human` is muted, and so is who never claimed it; a claim that is not in order has its colour, and its word beside it."""
     style = cells.CLAIM_STYLES[""] if part.tree.claim is None else _claim_style(part.tree)
-    return cells.text(agent_cells.owner(part.tree, part.agents, width), width, style)
+    return cells.fixed(agent_cells.owner_text(part.tree, part.agents, width), width, style)
 
 
 def _trunk(tree: Worktree, distance: tuple[int | None, int | None], width: int, *, known: bool) -> Content:
-    return cells.text("", width) if tree.is_main else cells.arrows(*distance, width, known=known)
+    return cells.fixed("", width) if tree.is_main else cells.arrows(*distance, width, known=known)
 
 
 def _hits(hits: int, width: int) -> Content:
-    return cells.text(f"⚡{hits}" if hits else "", width, "$error bold")
+    return cells.fixed(f"⚡{hits}" if hits else "", width, "$error bold")
 
 
 def _name(tree: Worktree, several: bool) -> str:

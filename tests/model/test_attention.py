@@ -107,9 +107,9 @@ def test_who_is_suspended_is_said_to_be_and_keeps_what_needs_a_person(agent: Age
     assert attention.standing(stopped) == stands
     assert agent_text.doing(stopped).startswith(told)
     for short in (True, False):
-        row = agent_cells.doing(stopped, short=short).plain
-        assert "suspended" in (row if short else f"{agent_cells.word(stopped)} {row}")
-        assert "suspended" not in agent_cells.doing(agent, short=short).plain
+        row = agent_cells.activity(stopped, short=short).plain
+        assert "suspended" in (row if short else f"{agent_cells.state_word(stopped)} {row}")
+        assert "suspended" not in agent_cells.activity(agent, short=short).plain
     assert agent_text.data(stopped)["suspended"] is True and agent_text.data(agent)["suspended"] is False
 
 

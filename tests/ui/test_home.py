@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from imi_monitor.sources.git_status_source import GitStatusSource
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.dialogs.menu import Menu
-from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel, group_of
+from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel, group_of_row
 from imi_monitor.ui.preferences import Preferences
 from tests.helpers import Repo, imi
 from tests.ui.test_app import played, screen, until
@@ -31,7 +31,7 @@ def four(repo: Repo) -> None:
 def names(app: ImiApp) -> list[str]:
     """What is listed, from top to bottom; headings with a colon."""
     rows = app.worktrees.lines.rows
-    return [f"{group}:" if (group := group_of(row.key)) is not None else row.key.split("\0")[-1] for row in rows]
+    return [f"{group}:" if (group := group_of_row(row.key)) is not None else row.key.split("\0")[-1] for row in rows]
 
 
 async def listed(app: ImiApp, pilot: Pilot[Any], *wanted: str) -> None:

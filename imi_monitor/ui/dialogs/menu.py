@@ -124,8 +124,8 @@ class Menu(ModalScreen[str | None]):
         off = bool(entry.why_not)
         style = "$text-disabled" if off else ""
         parts = [
-            cells.text(entry.key, self._widths[0], style or "bold $footer-key-foreground"),
-            cells.text(entry.label, self._widths[1], style),
+            cells.fixed(entry.key, self._widths[0], style or "bold $footer-key-foreground"),
+            cells.fixed(entry.label, self._widths[1], style),
             Content(" "),
             Content.styled(entry.why_not or entry.help, style or cells.MUTED),
         ]

@@ -35,13 +35,13 @@ class AgentsPanel(Panel):
         claims = sorted(_unseen(snapshot), key=_rank)
         names = [agent.name for agent in agents] + [claim.agent for claim in claims]
         keys = [agent.key for agent in agents] + [claim.key for claim in claims]
-        plan = agent_row.plan(self.room, names, keys, several=len(snapshot.repositories) > 1)
+        plan = agent_row.plan_columns(self.room, names, keys, several=len(snapshot.repositories) > 1)
         self._stacked = plan.stacked
         rows = [
             self.row(
                 _AGENT + one.id,
                 (one, plan, self.age(one.truth.since, now) if one.truth.since else ""),
-                lambda one=one: agent_row.lines(one, plan, now),  # type: ignore[misc]
+                lambda one=one: agent_row.agent_lines(one, plan, now),  # type: ignore[misc]
             )
             for one in agents
         ]
@@ -61,13 +61,13 @@ class AgentsPanel(Panel):
         return self.age(one.claimed_at, now), self.age(one.heartbeat_at, now) if one.heartbeat_at else ""
 
     def empty_text(self, snapshot: Snapshot) -> str:
-        return f"{agent_cells.nobody(snapshot)}; no claims: c claims the selected worktree"
+        return f"{agent_cells.no_agents_text(snapshot)}; no claims: c claims the selected worktree"
 
     def height_of_row(self) -> int:
         return 2 if self._stacked else 1
 
 
-def agent_of(row: str | None) -> str | None:
+def agent_of_row(row: str | None) -> str | None:
     """The id of the agent that a row is about; None when it is about a claim or a place in line."""
     return row.removeprefix(_AGENT) if row is not None and row.startswith(_AGENT) else None
 
@@ -82,8 +82,8 @@ def _claim(one: ClaimState, plan: agent_row.AgentColumns, ages: tuple[str, str])
     """Who, where, since when; its process and its task."""
     glyph, style, word = _CLAIMS.get(one.state, ("?", cells.MUTED, safe(one.state, 12)))
     since, beat = ages
-    state = agent_row.state(word, since, style)
-    head = agent_row.head(Content.styled(glyph, style), one.agent, one.key, state, plan)
+    state = agent_row.state_cell(word, since, style)
+    head = agent_row.row_head(Content.styled(glyph, style), one.agent, one.key, state, plan)
     process = f"{safe(one.process, 60)} " if one.process else ""
     told = [
         f"{process}pid {one.pid}" if one.pid else "",

@@ -37,7 +37,7 @@ class ChangesPanel(Panel):
             self.row(
                 f"{line.at} {line.worktree} {line.path} {line.kind}",
                 (line, room),
-                lambda line=line: (cells.change(line, room),),  # type: ignore[misc]
+                lambda line=line: (cells.change_line(line, room),),  # type: ignore[misc]
             )
             for line in lines[-_SHOWN:]
         ]

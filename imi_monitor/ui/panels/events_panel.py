@@ -34,7 +34,7 @@ class EventsPanel(Panel):
             lines = tuple(e for e in lines if (e.repo, e.worktree) == (self.only.repo, self.only.worktree))
         room = self.room
         return [
-            self.row(str(line.seq), (line, room), lambda line=line: (cells.event(line, room),))  # type: ignore[misc]
+            self.row(str(line.seq), (line, room), lambda line=line: (cells.event_line(line, room),))  # type: ignore[misc]
             for line in lines[-_SHOWN:]
         ]
 

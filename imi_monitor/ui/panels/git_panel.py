@@ -37,7 +37,7 @@ class GitPanel(Panel):
             return ()
         rows = self._top(tree, now)
         rows += [
-            ListRow(f"collision {index}", (cells.collision(one).truncate(self.room, ellipsis=True),))
+            ListRow(f"collision {index}", (cells.collision_line(one).truncate(self.room, ellipsis=True),))
             for index, one in enumerate(snapshot.collisions)
             if tree.key in (one.left, one.right)
         ]
@@ -60,7 +60,7 @@ class GitPanel(Panel):
         if tree.failure is not None:
             lines.append(Content.styled(f"? {safe(tree.failure.why)}", "$error"))
         if state is None:
-            lines.append(cells.note(tree))
+            lines.append(cells.problem(tree))
             return lines
         line = _branch(state)
         lines.append(line if line.cell_length <= self.room else _branch(state, short=True))
@@ -76,7 +76,7 @@ class GitPanel(Panel):
                 Content("").join(
                     [
                         Content.styled(f"{safe(commit.sha[:8])} ", "$secondary"),
-                        cells.text(safe(commit.subject), room),
+                        cells.fixed(safe(commit.subject), room),
                         tail,
                     ]
                 )
@@ -89,12 +89,12 @@ class GitPanel(Panel):
         shared = cells.overlaps(snapshot, tree.key)
         if not state.files:
             return [ListRow("clean", (_clean(tree),))]
-        room, beside = self.room, cells.beside(shared, state.files)
+        room, beside = self.room, cells.overlap_width(shared, state.files)
         return [
             self.row(
                 f"file {entry.path}",
                 (entry, room, beside, shared.get(entry.path)),
-                lambda entry=entry: (cells.file(entry, room, shared.get(entry.path), beside),),  # type: ignore[misc]
+                lambda entry=entry: (cells.file_line(entry, room, shared.get(entry.path), beside),),  # type: ignore[misc]
             )
             for entry in state.files
         ]

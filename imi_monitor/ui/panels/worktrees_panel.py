@@ -16,7 +16,7 @@ from imi_monitor.model import times
 from imi_monitor.model.snapshot import Key, Snapshot, Worktree
 from imi_monitor.model.text import safe
 from imi_monitor.ui import agent_cells, cells, worktree_row
-from imi_monitor.ui.filtering import WorktreeFilter
+from imi_monitor.ui.filters import WorktreeFilter
 from imi_monitor.ui.panels.panel import FOREVER, Identity, Panel
 from imi_monitor.ui.snapshot_facts import SnapshotFacts, moment
 from imi_monitor.ui.widgets.row_list import ListRow
@@ -37,7 +37,7 @@ class LazyRowStart:
 
     def __call__(self) -> Content:
         if self._content is None:
-            self._content = worktree_row.start(self._part, self._plan)
+            self._content = worktree_row.row_start(self._part, self._plan)
         return self._content
 
 
@@ -147,7 +147,7 @@ class WorktreesPanel(Panel):
         snapshot = facts.snapshot
         if self._measured[0] is not snapshot or self._measured[1].room != self.room:
             several = len(snapshot.repositories) > 1
-            plan = worktree_row.plan(self.room, snapshot.worktrees, several=several, agents=facts.agents)
+            plan = worktree_row.plan_columns(self.room, snapshot.worktrees, several=several, agents=facts.agents)
             self._measured = (snapshot, plan)
         return self._measured[1]
 
@@ -156,7 +156,7 @@ class WorktreesPanel(Panel):
         head.display = not self.stacked and self._is_tall
         if head.display and plan != self._plan:
             self._plan = plan
-            head.update(worktree_row.head(plan), layout=False)
+            head.update(worktree_row.column_titles(plan), layout=False)
 
     def _drawn_anew(
         self,
@@ -169,7 +169,7 @@ class WorktreesPanel(Panel):
         """The row of a worktree in which something changed, or with which only time went on."""
         hits, marked = facts.hits_of(tree), bool(self.marks) and tree.key in self.marks
         agents = facts.agents_in(tree)
-        spans = agent_cells.span(agents[0], now) if agents and self.stacked else ""
+        spans = agent_cells.state_age(agents[0], now) if agents and self.stacked else ""
         minute = int(now.timestamp() // 60) if tree.activity and not self.stacked else 0  # of its sparkline
         about = (hits, marked, agents, spans, minute)
         # the very same worktree only: comparing two of them field by field costs more than drawing one
@@ -185,10 +185,10 @@ class WorktreesPanel(Panel):
         return DrawnWorktree(self._row(start, part, plan), tree, about, now, min(ends), start)
 
     def _row(self, start: LazyRowStart, part: worktree_row.WorktreeRow, plan: worktree_row.WorktreeColumns) -> ListRow:
-        key = key_of(part.tree)
+        key = row_key(part.tree)
         if self.stacked:
-            return ListRow(key, partial(worktree_row.stacked, part, plan))
-        return ListRow(key, lambda: (start(),), end=worktree_row.end(part.age, plan.age))
+            return ListRow(key, partial(worktree_row.stacked_row, part, plan))
+        return ListRow(key, lambda: (start(),), end=worktree_row.row_end(part.age, plan.age))
 
     def _heading(self, one: GroupHeading) -> ListRow:
         sign = "▸" if one.folded else "▾"
@@ -198,11 +198,11 @@ class WorktreesPanel(Panel):
         return ListRow(_GROUP + one.group, (Content(""), text) if self.stacked else (text,), heading=True)
 
 
-def key_of(tree: Worktree) -> str:
+def row_key(tree: Worktree) -> str:
     return f"{tree.key.host}\0{tree.key.repo}\0{tree.key.worktree}"
 
 
-def group_of(row: str | None) -> str | None:
+def group_of_row(row: str | None) -> str | None:
     """The group whose heading a row is; None when it is a worktree."""
     return row.removeprefix(_GROUP) if row is not None and row.startswith(_GROUP) else None
 

@@ -21,7 +21,7 @@ from imi_monitor.model.errors import ImiError
 from imi_monitor.model.session import added
 from imi_monitor.model.snapshot import Key, Snapshot, Worktree
 from imi_monitor.model.text import count, safe
-from imi_monitor.ui import agent_cells, agent_filter, agent_row
+from imi_monitor.ui import agent_cells, agent_row, filters
 from imi_monitor.ui.background_query import BackgroundQuery, ShouldStop
 from imi_monitor.ui.cells import MUTED
 from imi_monitor.ui.views.filtered_view import FILTER, FilteredView
@@ -73,9 +73,9 @@ class AgentsView(FilteredView, SingleAgentView):
         snapshot = self.snapshot
         if snapshot is None:
             return
-        found = [agent for agent in self.agents if agent_filter.matches(agent, self.wanted)]
+        found = [agent for agent in self.agents if filters.agent_matches(agent, self.wanted)]
         lines = self.query_one(RowList)
-        plan = agent_row.plan(
+        plan = agent_row.plan_columns(
             max(20, lines.room),
             [one.name for one in found],
             [one.key for one in found],
@@ -97,7 +97,7 @@ class AgentsView(FilteredView, SingleAgentView):
         if self.wanted:
             why = f"no agent fits {safe(self.wanted, 80)}: esc clears the filter"
         elif snapshot.has_read("agents"):
-            why = agent_cells.nobody(snapshot) + (": start one in any worktree" if snapshot.sees_agents else "")
+            why = agent_cells.no_agents_text(snapshot) + (": start one in any worktree" if snapshot.sees_agents else "")
         else:
             why = "looking for agents…"
         return ListRow("", (Content.styled(why, MUTED),))
@@ -111,7 +111,11 @@ class AgentsView(FilteredView, SingleAgentView):
             return stats_action.today(context, repos[0] if len(repos) == 1 else None)
 
     def _told(self, told: StatsGroup | ImiError) -> None:
-        line = Content.styled(f"? {safe(told.sentence, 300)}", "$error") if isinstance(told, ImiError) else today(told)
+        line = (
+            Content.styled(f"? {safe(told.sentence, 300)}", "$error")
+            if isinstance(told, ImiError)
+            else today_line(told)
+        )
         self.query_one("#agents-today", Static).update(line, layout=False)
 
     # -- the cursor -------------------------------------------------------------------------------------------------
@@ -155,7 +159,7 @@ def _rows(
             yield ListRow(_HEADING + group, (Content(""), heading) if plan.stacked else (heading,), heading=True)
         for agent in members:
             tree = trees.get(agent.key) if agent.key is not None else None
-            yield ListRow(agent.id, agent_row.lines(agent, plan, now, tree))
+            yield ListRow(agent.id, agent_row.agent_lines(agent, plan, now, tree))
 
 
 def _heading(group: str, number: int, room: int) -> Content:
@@ -163,7 +167,7 @@ def _heading(group: str, number: int, room: int) -> Content:
     return told.append(Content.styled("─" * max(0, room - told.cell_length), "$border-blurred"))
 
 
-def today(done: StatsGroup) -> Content:
+def today_line(done: StatsGroup) -> Content:
     """`today  12 sessions · worked 3h 20m · waited for you 14m · 2.1M tokens · 3 failed`; what is not known is left out."""
     spent, tokens = done.spent, added(done.tokens_in, done.tokens_out)
     failed = spent.failed + done.interrupted

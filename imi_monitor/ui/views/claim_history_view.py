@@ -94,15 +94,15 @@ def grant_lines(one: dict[str, Any], now: datetime, width: int) -> tuple[Content
     begun = moment.astimezone().strftime("%Y-%m-%d %H:%M:%S") if moment else "?"
     standing = one["released_at"] is None
     held = times.age_of(one["claimed_at"], now) if standing else times.age(one["held_seconds"])
-    who = cells.text(safe(one["agent_id"]), 18, "bold")
-    span = cells.text(f"for {held}", 9)
+    who = cells.fixed(safe(one["agent_id"]), 18, "bold")
+    span = cells.fixed(f"for {held}", 9)
     task = Content.styled(f"  {safe(one['task_id'], 60)}" if one["task_id"] else "", cells.MUTED)
     if width < NARROW:
         first = Content("").join([who, span, Content.styled(begun, cells.MUTED)])
         second = Content("").join([Content.styled(f"  #{one['epoch']} ", cells.MUTED), _ending(one), task])
         return first.truncate(width), second.truncate(width)
-    number = cells.text(f"#{one['epoch']}", 6, cells.MUTED, right=True)
-    parts = [number, Content("  "), who, cells.text(begun, 21), span, _ending(one), task]
+    number = cells.fixed(f"#{one['epoch']}", 6, cells.MUTED, right=True)
+    parts = [number, Content("  "), who, cells.fixed(begun, 21), span, _ending(one), task]
     return (Content("").join(parts).truncate(width),)
 
 

@@ -65,7 +65,7 @@ class CommandLogView(View):
         tail = f"  {count(len(entries), 'command')}" if entries else ""
         self.set_title(Content.styled("Command log", "bold").append(Content.styled(tail, cells.MUTED)))
         nothing = ListRow("", (Content.styled("nothing was done from here yet", cells.MUTED),))
-        lines.show([ListRow(str(one.number), (line(one, width),)) for one in entries] or [nothing])
+        lines.show([ListRow(str(one.number), (command_line(one, width),)) for one in entries] or [nothing])
         self._detail()
 
     @property
@@ -97,16 +97,16 @@ class CommandLogView(View):
         self.notify(f"copied: {safe(one.command, 200)}", markup=False)
 
 
-def line(one: CommandLogEntry, width: int) -> Content:
+def command_line(one: CommandLogEntry, width: int) -> Content:
     """`14:02:09 ✓ done 0.3s  imi remove feat-api`."""
     moment = times.parse(one.at)
     clock = moment.astimezone().strftime("%H:%M:%S") if moment else "??:??:??"
     sign, style = _SIGNS[one.state]
     took = "" if one.seconds is None else f"{one.seconds:.1f}s" if one.seconds < 10 else times.age(one.seconds)
     parts = [
-        cells.text(clock, 9, cells.MUTED),
-        cells.text(f"{sign} {one.state}", 12, style),
-        cells.text(took, 6, cells.MUTED, right=True),
+        cells.fixed(clock, 9, cells.MUTED),
+        cells.fixed(f"{sign} {one.state}", 12, style),
+        cells.fixed(took, 6, cells.MUTED, right=True),
         Content(f"  {safe(one.short, 1000)}"),
     ]
     return Content("").join(parts).truncate(width)

@@ -165,9 +165,9 @@ class DiffView(SheetView[Diff]):
 
     def _file(self, index: int, width: int) -> Content:
         file = self._rows.diff.files[index]
-        tail = diff_painter.counts(file)
+        tail = diff_painter.line_counts(file)
         room = max(4, width - tail.cell_length - 4)
-        name = diff_painter.shortened(diff_text.title(file), room)
+        name = diff_painter.shorten_path(diff_text.title(file), room)
         line = Content.styled(f"{file.state} ", diff_painter.STATES.get(file.state, "$text-warning")).append(name)
         return line.pad_right(max(1, width - line.cell_length - tail.cell_length - 1)).append(tail)
 

@@ -122,7 +122,7 @@ class EventsView(FilteredView):
         if mark == self._drawn:
             return  # a log does not change by itself, and it may be long
         self._drawn = mark
-        shown = [event for event in self._events if matches(event, wanted)]
+        shown = [event for event in self._events if event_matches(event, wanted)]
         parts = [Content.styled("Events", "bold")]
         if wanted:
             parts.append(Content.styled(f"  {safe(wanted, 60)}: {len(shown)} of {len(self._events)}", "$accent"))
@@ -130,7 +130,7 @@ class EventsView(FilteredView):
             more = "" if self._exhausted else ", older ones as you scroll up"
             parts.append(Content.styled(f"  {count(len(shown), 'entry', 'entries')}{more}", cells.MUTED))
         self.set_title(Content("").join(parts))
-        rows = [ListRow(str(event.seq), (line(event, width),)) for event in shown]
+        rows = [ListRow(str(event.seq), (event_line(event, width),)) for event in shown]
         self.query_one(RowList).show(rows or self._nothing(wanted))
 
     def _nothing(self, wanted: str) -> Sequence[ListRow]:
@@ -153,16 +153,16 @@ class EventsView(FilteredView):
         self._fill()
 
 
-def line(event: Event, width: int) -> Content:
+def event_line(event: Event, width: int) -> Content:
     """`14:02:09 worktree.claimed  feat-api  by claude-1  task=T-7`."""
     style = cells.event_style(event.type)
     where = safe(event.worktree_name or event.repo_name or "")
     clock = log.clock(event)
-    parts = [cells.text(clock, 9 if len(clock) < 9 else 20, cells.MUTED)]
+    parts = [cells.fixed(clock, 9 if len(clock) < 9 else 20, cells.MUTED)]
     if width < NARROW:
-        parts += [cells.text(safe(event.type.rpartition(".")[2]), 10, style), Content(where)]
+        parts += [cells.fixed(safe(event.type.rpartition(".")[2]), 10, style), Content(where)]
     else:
-        parts += [cells.text(safe(event.type), 20, style), Content(" "), cells.text(where, 22, "bold"), Content(" ")]
+        parts += [cells.fixed(safe(event.type), 20, style), Content(" "), cells.fixed(where, 22, "bold"), Content(" ")]
     agent = safe(event.agent_id or "", 40)
     if width >= NARROW:
         parts.append(Content(f"{columns.pad(agent, 12)}  "))
@@ -172,7 +172,7 @@ def line(event: Event, width: int) -> Content:
     return Content("").join(parts).truncate(width)
 
 
-def matches(event: Event, wanted: str) -> bool:
+def event_matches(event: Event, wanted: str) -> bool:
     """Whether every word of the filter fits."""
     return all(_fits(event, word.removeprefix("!")) != word.startswith("!") for word in wanted.split() if word != "!")
 

@@ -56,26 +56,26 @@ class ExplainView(SingleAgentView):
             self.set_title(Content.styled("Explain", "bold"))
             lines.show([ListRow("", (Content.styled("no agent is seen here any more", MUTED),))])
             return
-        self.set_title(title(agent, now))
-        lines.show([ListRow(f"{number}", (line,)) for number, line in enumerate(explained(agent, now, width))])
+        self.set_title(agent_title(agent, now))
+        lines.show([ListRow(f"{number}", (line,)) for number, line in enumerate(explanation_lines(agent, now, width))])
 
 
-def title(agent: Agent, now: datetime) -> Content:
+def agent_title(agent: Agent, now: datetime) -> Content:
     """`◆ gemini-2 · feat-ui  waits 2m`."""
     where = f" · {safe(agent.key.worktree, 40)}" if agent.key else ""
-    span = agent_cells.span(agent, now)
+    span = agent_cells.state_age(agent, now)
     parts = [
         agent_cells.glyph(agent),
         Content.styled(f" {safe(agent.name, 40)}", "bold"),
         Content(where),
         Content("  "),
-        Content.styled(agent_cells.word(agent), agent_cells.style(agent)),
+        Content.styled(agent_cells.state_word(agent), agent_cells.state_style(agent)),
         Content.styled(f" {span}" if span else "", MUTED),
     ]
     return Content("").join(parts)
 
 
-def explained(agent: Agent, now: datetime, width: int) -> list[Content]:
+def explanation_lines(agent: Agent, now: datetime, width: int) -> list[Content]:
     """Everything about one agent, line by line."""
     lines = [
         *_headed("State", _state(agent, now, width)),
@@ -95,7 +95,7 @@ def _headed(name: str, lines: Iterator[Content], otherwise: str = "") -> list[Co
 
 def _state(agent: Agent, now: datetime, width: int) -> Iterator[Content]:
     truth = agent.truth
-    what = agent_cells.doing(agent, short=True)
+    what = agent_cells.activity(agent, short=True)
     yield (
         Content("  ").append(agent_cells.glyph(agent)).append(Content(" ")).append(what).truncate(width, ellipsis=True)
     )
@@ -136,10 +136,10 @@ def _evidence(one: Evidence, now: datetime, width: int, style: str = "") -> Iter
     age = "now" if one.standing else cells.age(one.at, now)
     head = [
         Content("  "),
-        cells.text(safe(one.source, 20), _SOURCE, style or "bold"),
+        cells.fixed(safe(one.source, 20), _SOURCE, style or "bold"),
         Content(" "),
-        cells.text(state, _STATE, style),
-        cells.text(age, _AGE, MUTED, right=True),
+        cells.fixed(state, _STATE, style),
+        cells.fixed(age, _AGE, MUTED, right=True),
         Content("  "),
     ]
     tool = f" ({one.tool})" if one.tool else ""

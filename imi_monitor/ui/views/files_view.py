@@ -105,7 +105,7 @@ class FilesView(ItemsView[FileDetails, FileRow]):
         letters, tail = thing.letters.replace(".", " "), self._tail(thing, width)
         name = safe(thing.path, 1000) + (f" (was {safe(thing.origin, 1000)})" if thing.origin else "")
         room = max(6, width - 4 - tail.cell_length)
-        path = Content(columns.pad(diff_painter.shortened(name, room), room))
+        path = Content(columns.pad(diff_painter.shorten_path(name, room), room))
         return Content("").join([Content.styled(f" {letters} ", _style(thing)), path, tail])
 
     def _tail(self, row: FileRow, width: int) -> Content:
@@ -114,14 +114,14 @@ class FilesView(ItemsView[FileDetails, FileRow]):
         minus = Content.styled(f"−{row.removed:,}" if row.removed else "", "$text-error")
         if row.binary:
             plus, minus = Content.styled("bin", MUTED), Content("")
-        age = cells.text(times.age_of(row.at, self.now) if row.at else "", 5, MUTED, right=True)
+        age = cells.fixed(times.age_of(row.at, self.now) if row.at else "", 5, MUTED, right=True)
         parts = [_right(plus, 7), _right(minus, 7), age]
         if width >= _WIDE:
-            who = cells.text(safe(row.by or "", 40), 12, "" if row.by else MUTED)
+            who = cells.fixed(safe(row.by or "", 40), 12, "" if row.by else MUTED)
             met = f"⚡ {', '.join(safe(name, 40) for name in row.meets)}" if row.meets else ""
-            parts += [Content("  "), who, Content(" "), cells.text(met, max(14, width // 5), "$error")]
+            parts += [Content("  "), who, Content(" "), cells.fixed(met, max(14, width // 5), "$error")]
         else:
-            parts.append(cells.text(" ⚡" if row.meets else "", 3, "$error"))
+            parts.append(cells.fixed(" ⚡" if row.meets else "", 3, "$error"))
         return Content("").join(parts)
 
     # -- keys -------------------------------------------------------------------------------------------------------

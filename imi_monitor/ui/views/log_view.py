@@ -140,8 +140,10 @@ class LogView(ItemsView[LoadedCommits, LogRow]):
         return left.pad_right(max(0, room - left.cell_length)).append(tail)
 
     def _tail(self, entry: CommitLogEntry, width: int) -> Content:
-        who = cells.text(safe(entry.who, 60), width, "" if entry.by else MUTED)
-        return Content(" ").join([Content(""), who, cells.text(times.age_of(entry.at, self.now), 4, MUTED, right=True)])
+        who = cells.fixed(safe(entry.who, 60), width, "" if entry.by else MUTED)
+        return Content(" ").join(
+            [Content(""), who, cells.fixed(times.age_of(entry.at, self.now), 4, MUTED, right=True)]
+        )
 
     # -- keys -------------------------------------------------------------------------------------------------------
 

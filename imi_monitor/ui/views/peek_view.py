@@ -30,7 +30,7 @@ from imi_monitor.store import db, sessions
 from imi_monitor.ui import agent_cells, cells
 from imi_monitor.ui.background_query import BackgroundQuery, ShouldStop
 from imi_monitor.ui.cells import MUTED
-from imi_monitor.ui.views.explain_view import title
+from imi_monitor.ui.views.explain_view import agent_title
 from imi_monitor.ui.views.single_agent_view import OTHERS, WAITING, SingleAgentView
 from imi_monitor.ui.widgets.row_list import ListRow, RowList
 
@@ -132,7 +132,7 @@ class PeekView(SingleAgentView, ModalScreen[None]):
         if agent is None:
             self.set_title(Content.styled("nobody is seen here any more: esc closes", MUTED))
             return
-        self.set_title(title(agent, now).append(_beside(agent)))
+        self.set_title(agent_title(agent, now).append(_beside(agent)))
         width = max(20, lines.room)
         lines.show(list(self._rows(agent, width)))
 
@@ -185,8 +185,8 @@ def _key(line: TimelineLine) -> str:
 
 def drawn_line(line: TimelineLine, width: int) -> list[Content]:
     """`14:02:09 tool     Edit src/api.ts   ✓ 2s`; more of a long text below its beginning."""
-    clock = cells.text(cells.clock(line.at) if line.at else "", _CLOCK, MUTED) if width >= 50 else Content("")
-    head = clock.append(cells.text(safe(line.word, 20), _WORD, _STYLES.get(line.word, MUTED)))
+    clock = cells.fixed(cells.clock(line.at) if line.at else "", _CLOCK, MUTED) if width >= 50 else Content("")
+    head = clock.append(cells.fixed(safe(line.word, 20), _WORD, _STYLES.get(line.word, MUTED)))
     who = f"[{safe(line.subagent, 30)}] " if line.subagent else ""
     tail = _outcome(line)
     room = max(8, width - head.cell_length - (tail.cell_length + 1 if tail.plain else 0))

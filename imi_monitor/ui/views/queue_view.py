@@ -85,12 +85,12 @@ def waiting_rows(
 
 
 def _line(one: dict[str, Any], now: datetime, width: int, *, named: bool) -> Content:
-    parts = [cells.text(safe(one["worktree_name"]), 20, "bold"), Content(" ")] if named else []
+    parts = [cells.fixed(safe(one["worktree_name"]), 20, "bold"), Content(" ")] if named else []
     parts += [
-        cells.text(f"{one['place']}.", 4, "$accent", right=True),
+        cells.fixed(f"{one['place']}.", 4, "$accent", right=True),
         Content(" "),
-        cells.text(safe(one["agent_id"]), 16),
-        cells.text(f"waits {times.age_of(one['enqueued_at'], now)}", 11, "$warning"),
+        cells.fixed(safe(one["agent_id"]), 16),
+        cells.fixed(f"waits {times.age_of(one['enqueued_at'], now)}", 11, "$warning"),
         _holder(one, now),
         Content("  "),
         Content.styled(safe(one["task_id"] or "", 60), cells.MUTED),
@@ -100,7 +100,7 @@ def _line(one: dict[str, Any], now: datetime, width: int, *, named: bool) -> Con
 
 def _stacked(one: dict[str, Any], now: datetime, width: int) -> tuple[Content, ...]:
     first = [
-        cells.text(f"{one['place']}.", 4, "$accent", right=True),
+        cells.fixed(f"{one['place']}.", 4, "$accent", right=True),
         Content(" "),
         Content.styled(safe(one["agent_id"], 24), "bold"),
         Content(f" for {safe(one['worktree_name'], 24)}"),

@@ -126,7 +126,7 @@ class Matrix(Widget, can_focus=True):
         for index, (key, name) in list(enumerate(self._rows))[top : top + max(1, self.size.height - 1)]:
             style = "bold" if index == row else ""
             label = f"{index + 1:>3} {safe(name, 60)}"
-            parts = [cells.text(label, self._label, style)]
+            parts = [cells.fixed(label, self._label, style)]
             parts += [self._cell(key, other, here=(index, at) == (row, column)) for at, (other, _) in columns]
             lines.append(Content("").join(parts))
         return Content("\n").join(lines)
@@ -135,11 +135,11 @@ class Matrix(Widget, can_focus=True):
         """Names where there is room for them, else the numbers of the rows."""
         width = self._width
         numbers = {key: f"{index + 1}" for index, (key, _) in enumerate(self._rows)}
-        parts = [cells.text("", self._label)]
+        parts = [cells.fixed("", self._label)]
         for index, (key, name) in columns:
             text = safe(name, 60) if width >= 9 else numbers.get(key, name)
             style = "bold" if index == chosen else cells.MUTED
-            parts.append(cells.text(f" {text}", width, style))
+            parts.append(cells.fixed(f" {text}", width, style))
         return Content("").join(parts)
 
     def _cell(self, row: str, column: str, *, here: bool) -> Content:

@@ -13,7 +13,7 @@ from imi_monitor.ui.views.diff_view import DiffView
 from imi_monitor.ui.views.log_view import LogView
 from tests.helpers import Repo, git, imi
 from tests.ui.test_app import screen, until
-from tests.ui.test_view_diff import HOSTILE, viewed
+from tests.ui.test_diff_view import HOSTILE, viewed
 
 
 def test_own_commits_graph_who_and_what_one_did(repo: Repo) -> None:

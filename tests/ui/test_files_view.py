@@ -13,7 +13,7 @@ from imi_monitor.ui.views.diff_view import DiffView
 from imi_monitor.ui.views.files_view import FilesView
 from tests.helpers import Repo, imi
 from tests.ui.test_app import screen, until
-from tests.ui.test_view_diff import HOSTILE, feat, viewed
+from tests.ui.test_diff_view import HOSTILE, feat, viewed
 
 __all__ = ["feat"]
 

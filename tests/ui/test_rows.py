@@ -239,18 +239,18 @@ def test_every_row_is_as_wide_as_its_room(room: int) -> None:
 
 
 def in_one_line(part: worktree_row.WorktreeRow, plan: worktree_row.WorktreeColumns) -> Content:
-    return worktree_row.start(part, plan).append(worktree_row.end(part.age, plan.age))
+    return worktree_row.row_start(part, plan).append(worktree_row.row_end(part.age, plan.age))
 
 
 def all_rows_fit(room: int, trees: list[Worktree], agents: dict[Key, tuple[Agent, ...]]) -> None:
-    plan = worktree_row.plan(room, trees, several=False, agents=agents)
-    head = worktree_row.head(plan)
+    plan = worktree_row.plan_columns(room, trees, several=False, agents=agents)
+    head = worktree_row.column_titles(plan)
     for tree in trees:
         part = worktree_row.WorktreeRow(tree, "59m", 12, True, snapshot_builder.NOW, agents.get(tree.key, ()))
         line = in_one_line(part, plan)
         assert line.cell_length == head.cell_length <= room
         assert line.plain.rstrip().endswith("59m"), "the age is the last thing to be cut"
-        for stacked in worktree_row.stacked(part, plan):
+        for stacked in worktree_row.stacked_row(part, plan):
             assert stacked.cell_length <= room
 
 
@@ -259,9 +259,9 @@ def test_unknown_is_never_drawn_as_clean_or_level() -> None:
         snapshot_builder.tree("a", git=None),
         snapshot_builder.tree("b", missing=True, git=snapshot_builder.dirty()),
     ):
-        plan = worktree_row.plan(100, [tree], several=False)
+        plan = worktree_row.plan_columns(100, [tree], several=False)
         part = worktree_row.WorktreeRow(tree, "", 0, False, snapshot_builder.NOW)
-        text = in_one_line(part, plan).plain + "".join(line.plain for line in worktree_row.stacked(part, plan))
+        text = in_one_line(part, plan).plain + "".join(line.plain for line in worktree_row.stacked_row(part, plan))
         assert "?" in text and "clean" not in text and "✎" not in text
 
 
@@ -299,9 +299,9 @@ def test_a_row_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """At 1 Hz only what is new costs anything: 200 rows that look the same are not even built."""
     trees = tuple(snapshot_builder.tree(f"feat-{n:03}", by="x") for n in range(200))
     drawn: list[str] = []
-    real = worktree_row.start
+    real = worktree_row.row_start
     monkeypatch.setattr(
-        worktree_row, "start", lambda part, plan: drawn.append(part.tree.key.worktree) or real(part, plan)
+        worktree_row, "row_start", lambda part, plan: drawn.append(part.tree.key.worktree) or real(part, plan)
     )
 
     async def play(app: ImiApp, pilot: Pilot[Any], engine: Fed) -> None:
@@ -330,8 +330,8 @@ def test_a_row_whose_age_alone_is_new_is_new_in_its_age_alone(monkeypatch: pytes
         for tree, moment in zip(trees, at, strict=True)
     ]
     drawn: list[str] = []
-    real = worktree_row.start
-    monkeypatch.setattr(worktree_row, "start", lambda part, plan: drawn.append("x") or real(part, plan))
+    real = worktree_row.row_start
+    monkeypatch.setattr(worktree_row, "row_start", lambda part, plan: drawn.append("x") or real(part, plan))
 
     def ages(app: ImiApp, after: float) -> list[str]:
         moment = times.parse(times.stamp(now + timedelta(seconds=after)))

@@ -20,12 +20,12 @@ from imi_monitor.model import agent as states
 from imi_monitor.model.agent import SessionFacts, ToolCall
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.mux import multiplexer
-from imi_monitor.ui import agent_cells, agent_filter, agent_row
+from imi_monitor.ui import agent_cells, agent_row, filters
 from imi_monitor.ui.app import ImiApp
-from imi_monitor.ui.panels.agents_panel import agent_of
+from imi_monitor.ui.panels.agents_panel import agent_of_row
 from imi_monitor.ui.preferences import Preferences
 from imi_monitor.ui.views.agents_view import AgentsView
-from imi_monitor.ui.views.explain_view import ExplainView, explained
+from imi_monitor.ui.views.explain_view import ExplainView, explanation_lines
 from imi_monitor.ui.views.peek_view import PeekView, drawn_line
 from imi_monitor.ui.widgets.key_bar import KeyBar
 from tests.helpers import ROOT
@@ -82,7 +82,7 @@ def test_who_needs_you_is_on_top_in_both_lists() -> None:
     async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         names = [tree.key.worktree for tree in app.worktrees.listed]
         assert names[:3] == ["review-123", "feat-ui", "devops-ci"], "who waits longest, then who waits, then who failed"
-        shown = [agent_of(row.key) for row in app.panel(3).lines.rows]
+        shown = [agent_of_row(row.key) for row in app.panel(3).lines.rows]
         assert shown[:4] == ["codex:asks", made.ASKS.id, made.INTRUDER.id, made.FAILED.id]
         assert None in shown[len(app._shown.agents) :], "who stands in line comes last"  # type: ignore[union-attr]
         for words in ("2 asking", "1 intruder", "1 failed", "3 working"):
@@ -153,15 +153,17 @@ def test_a_claim_without_an_agent_is_shown_below_and_one_with_an_agent_is_not_sh
     ],
 )
 def test_what_it_does_in_a_row(agent: states.Agent, words: str) -> None:
-    assert agent_cells.doing(agent, short=True).plain == words
+    assert agent_cells.activity(agent, short=True).plain == words
 
 
 @pytest.mark.parametrize("room", [36, 40, 51, 52, 60, 80, 120, 200])
 def test_lines_fit_and_columns_stand_below_each_other(room: int) -> None:
     agents = [*made.trouble().agents, replace(made.ASKS, name="日本" * 20, key=None)]
     for lead in (False, True):
-        plan = agent_row.plan(room, [one.name for one in agents], [one.key for one in agents], several=True, lead=lead)
-        drawn = [agent_row.lines(one, plan, sample_snapshots.NOW) for one in agents]
+        plan = agent_row.plan_columns(
+            room, [one.name for one in agents], [one.key for one in agents], several=True, lead=lead
+        )
+        drawn = [agent_row.agent_lines(one, plan, sample_snapshots.NOW) for one in agents]
         assert all(line.cell_length <= room for lines in drawn for line in lines)
         assert len({len(lines) for lines in drawn}) == 1
         if not plan.stacked:
@@ -170,8 +172,8 @@ def test_lines_fit_and_columns_stand_below_each_other(room: int) -> None:
 
 def test_a_tick_that_changes_nothing_makes_no_row_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[str] = []
-    real = agent_row.lines
-    monkeypatch.setattr(agent_row, "lines", lambda one, *rest: drawn.append(one.id) or real(one, *rest))
+    real = agent_row.agent_lines
+    monkeypatch.setattr(agent_row, "agent_lines", lambda one, *rest: drawn.append(one.id) or real(one, *rest))
 
     async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         await until(pilot, lambda: "gemini-2" in screen(app) and drawn)
@@ -395,7 +397,7 @@ def test_an_explanation_fits_and_loses_no_word(width: int) -> None:
     agent = replace(
         made.EDITS, facts=replace(made.EDITS.facts, prompt=told, format_note="unknown (format) claude 9.9.9")
     )
-    lines = explained(agent, sample_snapshots.NOW, width)
+    lines = explanation_lines(agent, sample_snapshots.NOW, width)
     assert all(line.cell_length <= width for line in lines)
     text = re.sub(r"\s+", " ", " ".join(line.plain for line in lines))
     for words in (
@@ -409,7 +411,7 @@ def test_an_explanation_fits_and_loses_no_word(width: int) -> None:
 
 def test_what_nobody_knows_is_not_in_an_explanation() -> None:
     bare = replace(made.GUESSED, facts=SessionFacts(), pid=None, session=None, seen_at=None)
-    text = "\n".join(line.plain for line in explained(bare, sample_snapshots.NOW, 100))
+    text = "\n".join(line.plain for line in explanation_lines(bare, sample_snapshots.NOW, 100))
     assert "unknown is not idle" in text and "nobody has claimed devops-ci" in text
     for word in ("tokens", "context", "model", "since", "wrote", "cost"):
         assert f"  {word} " not in text
@@ -481,7 +483,7 @@ def test_the_leads_keys(tmp_path: Path) -> None:
     ],
 )
 def test_the_leads_filter(words: str, names: set[str]) -> None:
-    assert {agent.name for agent in made.trouble().agents if agent_filter.matches(agent, words)} == names
+    assert {agent.name for agent in made.trouble().agents if filters.agent_matches(agent, words)} == names
 
 
 def test_before_the_first_look_nobody_is_missed() -> None:
@@ -546,7 +548,7 @@ def test_an_agent_that_has_left_has_no_pane(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_tool_without_a_target_is_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
     agent = replace(made.TESTS, truth=replace(made.TESTS.truth, tool=ToolCall("Bash")))
-    assert agent_cells.doing(agent).plain == "Bash"
+    assert agent_cells.activity(agent).plain == "Bash"
 
 
 _LOADED = """
@@ -591,13 +593,13 @@ def test_a_suspended_agent_is_called_so_everywhere(tmp_path: Path, width: int) -
         assert not app._notifications, "nobody is called for it"
 
     played(play, world, str(tmp_path / "iMi.db"), (width, 40))
-    (row,) = agent_row.lines(
-        stopped, agent_row.plan(120, [stopped.name], [stopped.key], several=False), sample_snapshots.NOW
+    (row,) = agent_row.agent_lines(
+        stopped, agent_row.plan_columns(120, [stopped.name], [stopped.key], several=False), sample_snapshots.NOW
     )[:1]
     assert "‖" in row.plain and " suspended " in row.plain and "src/api" in row.plain
-    told = "\n".join(line.plain for line in explained(stopped, sample_snapshots.NOW, 100))
+    told = "\n".join(line.plain for line in explanation_lines(stopped, sample_snapshots.NOW, 100))
     assert "suspended: Edit" in told and "suspended" not in "\n".join(
-        line.plain for line in explained(made.EDITS, sample_snapshots.NOW, 100)
+        line.plain for line in explanation_lines(made.EDITS, sample_snapshots.NOW, 100)
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from imi_monitor.model.snapshot import Failure
-from imi_monitor.ui.filtering import STATES, WorktreeFilter
+from imi_monitor.ui.filters import STATES, WorktreeFilter
 from imi_monitor.ui.snapshot_facts import SnapshotFacts
 from tests.ui import sample_agents, sample_snapshots, snapshot_builder
 

@@ -3,6 +3,11 @@
 `text` is part of the name, repository or branch (smart case; when no name holds it, its letters in order will do),
 `!word` is its opposite, `@agent` the owner or an agent at work there, `type:feat`, `repo:app`, and `is:` one of the states
 below. A word that means nothing is said, never silently empty.
+
+The filter of the lead's view: words that all must fit an agent.
+
+Plain text is part of its name, program, worktree, repository, model or what it does; `!word` is the opposite, `@name` its
+name, and `is:` how it stands: asks, works, idle, dead, … Capitals count only if the word has any.
 """
 
 from __future__ import annotations
@@ -64,7 +69,7 @@ class WorktreeFilter:
         if not self:
             return list(trees)
         kept = [tree for tree in trees if all(test(facts, tree) != inverted for inverted, test in self._tests)]
-        exact = [tree for tree in kept if all(_holds(tree, word) for word in self._plain)]
+        exact = [tree for tree in kept if all(_name_contains(tree, word) for word in self._plain)]
         return exact or [tree for tree in kept if all(_resembles(tree, word) for word in self._plain)]
 
     def _read(self, word: str) -> None:
@@ -76,7 +81,7 @@ class WorktreeFilter:
             self._tests.append((inverted, test))
         elif not self._said(bare):
             if inverted:
-                self._tests.append((True, lambda facts, tree: _holds(tree, bare)))
+                self._tests.append((True, lambda facts, tree: _name_contains(tree, bare)))
             else:
                 self._plain.append(bare)
 
@@ -115,7 +120,7 @@ def _haystack(tree: Worktree) -> str:
     return f"{tree.key.repo}/{tree.key.worktree} {tree.branch or ''}"
 
 
-def _holds(tree: Worktree, word: str) -> bool:
+def _name_contains(tree: Worktree, word: str) -> bool:
     text = _haystack(tree)
     return word in text if word != word.lower() else word in text.lower()
 
@@ -123,4 +128,37 @@ def _holds(tree: Worktree, word: str) -> bool:
 def _resembles(tree: Worktree, word: str) -> bool:
     from imi_monitor.model import fuzzy  # hardly anybody types what no name holds
 
-    return _holds(tree, word) or (word == word.lower() and fuzzy.match(word, tree.key.worktree) is not None)
+    return _name_contains(tree, word) or (word == word.lower() and fuzzy.match(word, tree.key.worktree) is not None)
+
+
+# other words for the same, as they stand in headings and in the filter of worktrees
+_SAME = {
+    "asking": attention.ASKS,
+    "waiting": attention.ASKS,
+    "working": attention.WORKS,
+    "done": attention.ENDED,
+    "intruder": attention.INTRUDES,
+    "intruded": attention.INTRUDES,
+}
+
+
+def agent_matches(agent: Agent, wanted: str) -> bool:
+    """Whether every word fits; a lone `!` is being typed."""
+    return all(
+        _agent_fits(agent, word.removeprefix("!")) != word.startswith("!") for word in wanted.split() if word != "!"
+    )
+
+
+def _agent_fits(agent: Agent, word: str) -> bool:
+    if word.startswith("@"):
+        return _holds(f"{agent.name} {agent.cli}", word[1:])
+    if word.startswith("is:"):
+        stands = word[3:].lower()
+        return attention.standing(agent).startswith(_SAME.get(stands, stands))
+    where = f"{agent.key.repo}/{agent.key.worktree}" if agent.key else ""
+    doing = f"{agent.truth.detail or ''} {agent.truth.tool or ''} {agent.facts.title or ''}"
+    return _holds(f"{agent.name} {agent.cli} {where} {agent.facts.model or ''} {doing}", word)
+
+
+def _holds(text: str, word: str) -> bool:
+    return word in text if word != word.lower() else word in text.lower()
