@@ -87,20 +87,20 @@ def _print(parsed: Parsed) -> int:
 
 
 def _outcome(context: Context, named: list[str]) -> Outcome:
-    from imi_monitor.actions import listing
     from imi_monitor.actions.action import Outcome
+    from imi_monitor.actions.status import status_action
 
     if named:
         meant = [context.named_repository(word) for word in named]
         unique = list({repository.common_dir: repository for repository in meant}.values())
-        return listing.status(context, unique)
+        return status_action.status(context, unique)
     try:
-        found, warnings = listing.selected_repositories(context, None, everything=False)
+        found, warnings = status_action.selected_repositories(context, None, everything=False)
     except Refused as error:
         if error.code != "no-repository" or context.explicit_repo:
             raise
         return Outcome(_WELCOME.splitlines(), {"worktrees": [], "count": 0, "failed": 0})
-    return listing.status(context, found, warnings=warnings)
+    return status_action.status(context, found, warnings=warnings)
 
 
 def show(parsed: Parsed) -> int:

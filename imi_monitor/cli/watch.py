@@ -98,11 +98,11 @@ async def _stream(engine: Engine, interval: float, once: bool) -> None:
 
 
 async def _paint(engine: Engine, interval: float, once: bool) -> None:
-    from imi_monitor.actions.listing import width
+    from imi_monitor.actions.status.status_action import terminal_width
     from imi_monitor.model import times, worktree_table
 
     async for snapshot in _pictures(engine, max(interval, 0.2)):
-        lines = worktree_table.statuses(worktree_table.readings(snapshot), width(), times.now())
+        lines = worktree_table.statuses(worktree_table.readings(snapshot), terminal_width(), times.now())
         out.page([*lines, *worktree_table.notes(snapshot)], clear=sys.stdout.isatty())
         if once:
             return

@@ -11,9 +11,9 @@ import pytest
 
 from imi_monitor.actions.action import Request
 from imi_monitor.actions.context import Context
+from imi_monitor.actions.setup.trust_action import TrustAction
 from imi_monitor.actions.sharing import repository_commands
 from imi_monitor.actions.sharing.repository_commands import CommandReport
-from imi_monitor.actions.trust import Trust
 from imi_monitor.fast import json_writer
 from imi_monitor.model.errors import ImiError, Refused
 from tests.helpers import Repo
@@ -38,7 +38,7 @@ def run(repo: Repo, own_home: Path, progress: list[str]) -> Run:
         cancelled = more.pop("cancelled", lambda: False)
         with Context(str(repo.path), progress=progress.append, cancelled=cancelled) as context:  # type: ignore[arg-type]
             if trusted:
-                Trust().run(context, Request("trust", {}))
+                TrustAction().run(context, Request("trust", {}))
             return repository_commands.run(
                 context,
                 context.repository(),

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from imi_monitor.actions import diff as action
+from imi_monitor.actions.status import diff_action as action
 from imi_monitor.model.diff import Diff, FileDiff
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel

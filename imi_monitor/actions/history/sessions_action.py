@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 
-from imi_monitor.actions import listing, target, time_format
+from imi_monitor.actions import target, time_format
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.actions.history import session_timeline as lines
+from imi_monitor.actions.status import status_action
 from imi_monitor.model import names, times
 from imi_monitor.model.agent import WAITING
 from imi_monitor.model.columns import Column, table
@@ -64,7 +65,11 @@ class SessionsAction(Action):
         found = db.read(context.connection, sessions.find, wanted, at_most(request))
         many = wanted.repo_name is None and len({one.repo_name for one in found}) > 1
         rows = [_row(one, many) for one in found]
-        told = table(_COLUMNS, rows, listing.width()) if rows else ["no sessions are kept" + _of_these(request)]
+        told = (
+            table(_COLUMNS, rows, status_action.terminal_width())
+            if rows
+            else ["no sessions are kept" + _of_these(request)]
+        )
         return Outcome(told, {"sessions": [data(one) for one in found], "count": len(found)})
 
 

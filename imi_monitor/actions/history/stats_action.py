@@ -6,10 +6,11 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from imi_monitor.actions import listing, time_format
+from imi_monitor.actions import time_format
 from imi_monitor.actions.action import Action, Option, Outcome
 from imi_monitor.actions.history import sessions_action as asking
 from imi_monitor.actions.history.session_commits import CommitCounts
+from imi_monitor.actions.status import status_action
 from imi_monitor.model import times
 from imi_monitor.model.agent import COMPLETED, FAILED
 from imi_monitor.model.attempt import OUTCOMES
@@ -112,7 +113,7 @@ class StatsAction(Action):
         if len(groups) > 1:
             rows.append(_row(total, many))
         told = (
-            table(_columns(by), rows, listing.width())
+            table(_columns(by), rows, status_action.terminal_width())
             if rows
             else ["no sessions are kept from this time, and no tasks"]
         )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from imi_monitor.actions import listing, time_format
+from imi_monitor.actions import time_format
 from imi_monitor.actions.action import Action, Option, Outcome
 from imi_monitor.actions.claims.claims_action import ENDINGS
 from imi_monitor.actions.history import sessions_action as asking
+from imi_monitor.actions.status import status_action
 from imi_monitor.model import attempt as model
 from imi_monitor.model import times
 from imi_monitor.model.agent import FAILED
@@ -67,7 +68,11 @@ class TasksAction(Action):
         wanted = _asked(context, request)
         found = db.read(context.connection, attempts.find, wanted, asking.at_most(request))
         many = wanted.repo_name is None and len({one.repo_name for one in found}) > 1
-        told = table(_COLUMNS, [_row(one, many) for one in found], listing.width()) if found else [_none(request)]
+        told = (
+            table(_COLUMNS, [_row(one, many) for one in found], status_action.terminal_width())
+            if found
+            else [_none(request)]
+        )
         return Outcome(told, {"tasks": [data(one) for one in found], "count": len(found)})
 
 

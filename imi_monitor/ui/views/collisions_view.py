@@ -14,7 +14,7 @@ from textual.app import ComposeResult
 from textual.containers import Container
 from textual.content import Content
 
-from imi_monitor.actions.collisions import TRUNK
+from imi_monitor.actions.status.collisions_action import TRUNK
 from imi_monitor.model import collision
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Collision, Key, Snapshot

@@ -13,7 +13,7 @@ from textual.binding import Binding
 from textual.containers import Horizontal
 from textual.content import Content
 
-from imi_monitor.actions import diff as action
+from imi_monitor.actions.status import diff_action as action
 from imi_monitor.model import diff_text
 from imi_monitor.model.diff import Diff
 from imi_monitor.model.text import count, safe

@@ -7,7 +7,7 @@ from threading import Event
 from textual.binding import Binding
 from textual.content import Content
 
-from imi_monitor.actions import diff as action
+from imi_monitor.actions.status import diff_action as action
 from imi_monitor.git import untracked
 from imi_monitor.model import columns, times
 from imi_monitor.model.diff import ONLY_COUNTS, Diff

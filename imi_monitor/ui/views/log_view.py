@@ -10,7 +10,7 @@ from textual import on
 from textual.binding import Binding
 from textual.content import Content
 
-from imi_monitor.actions import log as action
+from imi_monitor.actions.status import log_action as action
 from imi_monitor.model import columns, times
 from imi_monitor.model.commit_graph import CommitGraph, CommitLogEntry, CommitLogPage
 from imi_monitor.model.text import count, safe

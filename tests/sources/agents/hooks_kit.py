@@ -16,7 +16,7 @@ from imi_monitor.model.truth import decide
 from imi_monitor.sources.agents.base import AgentProcess, Sighting, World
 from imi_monitor.sources.agents.hooks.spool import Spool
 
-PROGRAM = Path(actions.__file__).parent / "hooking" / "imi-hook.sh"
+PROGRAM = Path(actions.__file__).parent / "hooks" / "imi-hook.sh"
 START = 1_800_000_000.0
 
 

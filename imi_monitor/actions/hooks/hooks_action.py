@@ -10,8 +10,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
-    from imi_monitor.actions.hooking.agents import Agent
-    from imi_monitor.actions.hooking.setting import Setting
+    from imi_monitor.actions.hooks.agent_hooks import AgentHooks
+    from imi_monitor.actions.hooks.hook_installation import HookInstallation
 
 _AGENT = Argument("agent", "claude, codex, gemini or opencode; all that are used here if not given", optional=True)
 _SCOPE = Option("scope", "user (all your work, the default) or project (the worktree you stand in)", value="SCOPE")
@@ -19,26 +19,26 @@ _SHARED = Option("shared", "with --scope project: the settings that the reposito
 _DRY = Option("dry-run", "only show what would change in which file")
 
 
-class _Hooks(Action):
+class _HooksAction(Action):
     makes_new = True  # its argument is no worktree
     recovers = False  # it needs no registry
 
     def choices(self, context: Context, name: str) -> list[str]:
-        from imi_monitor.actions.hooking import agents
+        from imi_monitor.actions.hooks import agent_hooks
 
-        return list(agents.NAMES) if name == "agent" else []
+        return list(agent_hooks.NAMES) if name == "agent" else []
 
     def refuse(self, context: Context, request: Request) -> None:
-        from imi_monitor.actions.hooking import agents
+        from imi_monitor.actions.hooks import agent_hooks
 
-        agents.named(request.text("agent"))
-        if request.text("scope") not in (None, agents.USER, agents.PROJECT):
+        agent_hooks.named(request.text("agent"))
+        if request.text("scope") not in (None, agent_hooks.USER, agent_hooks.PROJECT):
             raise UsageError(
                 f"--scope {safe(request.text('scope') or '', 40)!r} is neither user nor project", code="bad-scope"
             )
 
 
-class Install(_Hooks):
+class InstallHooksAction(_HooksAction):
     words = ("hooks install",)
     label = "Install hooks"
     help = "let agents tell at once what they do: imi's hooks go into their settings, nothing else changes"
@@ -56,23 +56,30 @@ class Install(_Hooks):
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
-        from imi_monitor.actions.hooking import program, setting
+        from imi_monitor.actions.hooks import hook_installation, hook_script
 
         plans = []  # all of them before anything is done: what cannot be understood stops everything
         for each in _settings(context, request):
             base = each.without()
-            plans.append((each, each.state() in (setting.INSTALLED, setting.UNTRUSTED), base, *each.with_ours(base)))
+            plans.append(
+                (
+                    each,
+                    each.state() in (hook_installation.INSTALLED, hook_installation.UNTRUSTED),
+                    base,
+                    *each.with_ours(base),
+                )
+            )
         results = []
         for each, done, base, after, note in plans:
             if not done and not request.flag("dry-run"):
-                program.install()
+                hook_script.install()
                 each.install(base, after, note)
             said = "has imi's hooks already" if done else _doing(request, "gets", "has") + " imi's hooks"
             results.append(_result(each, said, each.data if done else after, request))
         return _outcome(results, [each.note for each in _agents(request) if each.note])
 
 
-class Uninstall(_Hooks):
+class UninstallHooksAction(_HooksAction):
     words = ("hooks uninstall",)
     label = "Remove hooks"
     help = "take imi's hooks out of the agents' settings again, byte for byte"
@@ -81,36 +88,38 @@ class Uninstall(_Hooks):
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
-        from imi_monitor.actions.hooking import program, setting
+        from imi_monitor.actions.hooks import hook_installation, hook_script
 
-        plans = [(each, each.state() != setting.NOT, each.without()) for each in _settings(context, request)]
+        plans = [(each, each.state() != hook_installation.NOT, each.without()) for each in _settings(context, request)]
         results = []
         for each, there, after in plans:
             if not request.flag("dry-run"):
                 each.uninstall(after) if there else each.forget()  # somebody took them out by hand
             said = _doing(request, "loses", "has lost") + " imi's hooks" if there else "has no hooks of imi"
             results.append(_result(each, said, after if there else each.data, request))
-        if not request.flag("dry-run") and not setting.any_noted():
-            program.uninstall()
+        if not request.flag("dry-run") and not hook_installation.any_noted():
+            hook_script.uninstall()
         return _outcome(results, [])
 
 
-class Status(_Hooks):
+class HooksStatusAction(_HooksAction):
     words = ("hooks status", "hooks")
     label = "Hooks"
     help = "which agents have imi's hooks, and whether they are whole, current and trusted"
     changes = False
 
     def run(self, context: Context, request: Request) -> Outcome:
-        from imi_monitor.actions.hooking import agents, setting
+        from imi_monitor.actions.hooks import agent_hooks, hook_installation
 
         place = context.place()
         rows = [
             _row(agent, scope, place.path if place else None, shared)
-            for agent in agents.ALL
-            for scope, shared in ((agents.USER, False), (agents.PROJECT, False), (agents.PROJECT, True))
+            for agent in agent_hooks.AGENT_HOOKS
+            for scope, shared in ((agent_hooks.USER, False), (agent_hooks.PROJECT, False), (agent_hooks.PROJECT, True))
         ]
-        told = [row for row in rows if row and (row["scope"] == agents.USER or row["state"] != setting.NOT)]
+        told = [
+            row for row in rows if row and (row["scope"] == agent_hooks.USER or row["state"] != hook_installation.NOT)
+        ]
         lines = [
             f"{row['agent']:<8}  {row['scope']:<7}  {row['state']:<19}  {safe(str(row['path']), 1000)}"
             for row in told
@@ -119,12 +128,12 @@ class Status(_Hooks):
         return Outcome(lines, {"hooks": told, "count": len(told)})
 
 
-ACTIONS = (Install(), Status(), Uninstall())
+ACTIONS = (InstallHooksAction(), HooksStatusAction(), UninstallHooksAction())
 
 
-def _row(agent: Agent, scope: str, root: str | None, shared: bool) -> dict[str, object] | None:
+def _row(agent: AgentHooks, scope: str, root: str | None, shared: bool) -> dict[str, object] | None:
     """None for what the agent does not have; a file that cannot be understood is said so."""
-    from imi_monitor.actions.hooking.setting import Setting
+    from imi_monitor.actions.hooks.hook_installation import HookInstallation
 
     if shared and agent.cli not in ("claude", "gemini"):
         return None
@@ -133,16 +142,16 @@ def _row(agent: Agent, scope: str, root: str | None, shared: bool) -> dict[str, 
     except Refused:
         return None
     try:
-        state = Setting(agent, path).state()
+        state = HookInstallation(agent, path).state()
     except ImiError as error:
         state = error.sentence
     return {"agent": agent.cli, "scope": scope, "state": state, "path": path}
 
 
-def _agents(request: Request) -> list[Agent]:
-    from imi_monitor.actions.hooking import agents
+def _agents(request: Request) -> list[AgentHooks]:
+    from imi_monitor.actions.hooks import agent_hooks
 
-    found = agents.named(request.text("agent"))
+    found = agent_hooks.named(request.text("agent"))
     if not found:
         raise Refused(
             "none of claude, codex, gemini and opencode was used here yet: name the one you mean", code="no-agents"
@@ -150,24 +159,24 @@ def _agents(request: Request) -> list[Agent]:
     return found
 
 
-def _settings(context: Context, request: Request) -> list[Setting]:
+def _settings(context: Context, request: Request) -> list[HookInstallation]:
     """The files that are meant."""
-    from imi_monitor.actions.hooking import agents
-    from imi_monitor.actions.hooking.setting import Setting
+    from imi_monitor.actions.hooks import agent_hooks
+    from imi_monitor.actions.hooks.hook_installation import HookInstallation
 
-    scope = request.text("scope") or agents.USER
-    if request.flag("shared") and scope != agents.PROJECT:
+    scope = request.text("scope") or agent_hooks.USER
+    if request.flag("shared") and scope != agent_hooks.PROJECT:
         raise UsageError("--shared goes with --scope project", code="bad-scope")
-    place = context.place() if scope == agents.PROJECT else None
+    place = context.place() if scope == agent_hooks.PROJECT else None
     root = place.path if place else None
-    return [Setting(agent, agent.file(scope, root, request.flag("shared"))) for agent in _agents(request)]
+    return [HookInstallation(agent, agent.file(scope, root, request.flag("shared"))) for agent in _agents(request)]
 
 
 def _doing(request: Request, would: str, did: str) -> str:
     return would if request.flag("dry-run") else did
 
 
-def _result(setting: Setting, said: str, after: bytes | None, request: Request) -> dict[str, object]:
+def _result(setting: HookInstallation, said: str, after: bytes | None, request: Request) -> dict[str, object]:
     changed = after != setting.data
     diff = _diff(setting.path, setting.data, after) if changed and request.flag("dry-run") else []
     return {"agent": setting.agent.cli, "path": setting.path, "message": said, "changed": changed, "diff": diff}

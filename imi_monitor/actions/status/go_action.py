@@ -23,7 +23,7 @@ _NAME, _BARE_NAME, _BRANCH, _REPOSITORY = range(4)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class GoCandidate:
     """A place to go to and how well it matches; smaller is better."""
 
     rank: tuple[bool, bool, Match, int]
@@ -80,7 +80,7 @@ def candidates(context: Context, *, trunks_only: bool) -> list[tuple[Target, boo
 
 def best(
     query: str, among: list[tuple[Target, bool]], prefixes: list[str], *, trunks_only: bool = False
-) -> list[Found]:
+) -> list[GoCandidate]:
     """The best matches, all equally good. Loose letters here lose against a whole part of a name elsewhere."""
     found = []
     for one, elsewhere in among:
@@ -88,7 +88,7 @@ def best(
         hits = [(hit, field) for field, text in fields if (hit := match(query, text)) is not None]
         if hits:
             hit, field = min(hits)
-            found.append(Found((hit is Match.LETTERS, elsewhere, hit, field), one))
+            found.append(GoCandidate((hit is Match.LETTERS, elsewhere, hit, field), one))
     top = min((one.rank for one in found), default=None)
     return [one for one in found if one.rank == top]
 
@@ -111,7 +111,7 @@ def _is_trunk(one: Target) -> bool:
     return one.is_main or (one.repository.bare and one.name.startswith("trunk-"))
 
 
-class Go(Action):
+class GoAction(Action):
     words = ("go",)
     label = "Go to a worktree"
     help = "print the path of the worktree that a few letters of its name, branch or repository mean"
@@ -138,7 +138,7 @@ class Go(Action):
         return _arrive(found[0].target)
 
     def _choose(self, context: Context, among: list[tuple[Target, bool]]) -> Outcome:
-        everything = [Found((False, elsewhere, Match.EXACT, _NAME), one) for one, elsewhere in among]
+        everything = [GoCandidate((False, elsewhere, Match.EXACT, _NAME), one) for one, elsewhere in among]
         if not everything:
             raise Refused("there is no worktree to go to yet: `imi feat NAME` makes one", code="no-worktree")
         index = context.choose("Go to", _lines(everything))
@@ -152,7 +152,7 @@ class Go(Action):
         return _arrive(everything[index].target)
 
 
-class Trunk(Action):
+class TrunkAction(Action):
     words = ("trunk",)
     label = "Go to the trunk"
     help = "print the path of the trunk, the worktree that everything is merged into"
@@ -182,7 +182,7 @@ def _nothing(query: str, among: list[tuple[Target, bool]]) -> Refused:
     return Refused(f"nothing matches {safe(query)!r}: {hint}", code="no-worktree")
 
 
-def _several(query: str, found: list[Found]) -> Refused:
+def _several(query: str, found: list[GoCandidate]) -> Refused:
     return Refused(
         f"{safe(query)!r} may mean any of {len(found)} worktrees: give more letters",
         code="ambiguous",
@@ -191,12 +191,12 @@ def _several(query: str, found: list[Found]) -> Refused:
     )
 
 
-def _shortened(found: list[Found]) -> list[str]:
+def _shortened(found: list[GoCandidate]) -> list[str]:
     lines = _lines(found[:_MOST_SHOWN])
     return lines if len(found) <= _MOST_SHOWN else [*lines, f"… and {len(found) - _MOST_SHOWN} more"]
 
 
-def _lines(found: list[Found]) -> list[str]:
+def _lines(found: list[GoCandidate]) -> list[str]:
     from imi_monitor.model.columns import Column, table
 
     rows = [
@@ -205,4 +205,4 @@ def _lines(found: list[Found]) -> list[str]:
     return table((Column(""), Column(""), Column("")), rows)[1:]
 
 
-ACTIONS = (Go(), Trunk())
+ACTIONS = (GoAction(), TrunkAction())

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from imi_monitor.actions import listing
 from imi_monitor.actions.action import Action, Request
 from imi_monitor.actions.context import Context
+from imi_monitor.actions.status import status_action
 from imi_monitor.store import claims, db, events, repositories, worktrees
 from tests.helpers import ROOT, Repo, git, imi, imi_argv
 
@@ -212,7 +212,7 @@ def test_which_repositories(tmp_path: Path, repo: Repo) -> None:
         assert isinstance(rows, list)
         return {str(row["repo"]) for row in rows}
 
-    for action in listing.ACTIONS:
+    for action in status_action.ACTIONS:
         assert repos(action, repo.path) == {"app"}
         assert repos(action, repo.path / "src") == {"app"}
         assert repos(action, repo.path, repo="tool") == {"tool"}
@@ -295,13 +295,13 @@ def slow_git(tmp_path: Path, seconds: float) -> str:
 
 
 def test_statuses_are_asked_at_the_same_time(busy: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from imi_monitor.actions import survey
+    from imi_monitor.actions.status import status_survey
 
     monkeypatch.setenv("PATH", slow_git(tmp_path, 1.0))
     monkeypatch.setattr("os.cpu_count", lambda: 4)
     with Context(str(busy.path)) as context:
         started = time.monotonic()
-        readings = survey.read(context, [context.repository()])
+        readings = status_survey.read_states(context, [context.repository()])
         took = time.monotonic() - started
     assert [reading.known.worktree_name for reading in readings if reading.staged is not None] == [
         "app", "feat-api", "fix-bug", "odd",

@@ -34,7 +34,7 @@ _SHELLS = {
 }
 
 
-class Doctor(Action):
+class DoctorAction(Action):
     words = ("doctor",)
     label = "Doctor"
     help = "check git, the registry, the shell and optional servers, and say what to do"
@@ -59,7 +59,7 @@ class Doctor(Action):
         return Outcome([*(check.line() for check in checks), summary], data, exit_status=1 if failed else 0)
 
 
-ACTIONS = (Doctor(),)
+ACTIONS = (DoctorAction(),)
 
 
 def _git(_: Context) -> list[Check]:

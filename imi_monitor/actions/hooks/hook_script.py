@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from imi_monitor import paths
-from imi_monitor.actions.hooking import files
+from imi_monitor.actions.hooks import settings_file
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
 
@@ -40,7 +40,7 @@ def plugin() -> bytes:
 
 
 def current() -> bool:
-    return files.read(path()) == source()
+    return settings_file.read(path()) == source()
 
 
 def install() -> None:
@@ -49,7 +49,7 @@ def install() -> None:
     for folder in (paths.hooks_dir(), os.path.join(paths.hooks_dir(), "spool")):
         os.chmod(folder, 0o700)
     if not current():
-        files.write(path(), source(), 0o700)
+        settings_file.write(path(), source(), 0o700)
 
 
 def uninstall() -> None:

@@ -25,7 +25,7 @@ UNTRUSTED = "untrusted"
 LOST = "lost"  # trusted once, but the programs are others now
 
 
-class Trust(Action):
+class TrustAction(Action):
     words = ("trust",)
     label = "Trust"
     help = "let a repository's own programs run: hooks, filters, post-create commands"
@@ -159,4 +159,4 @@ def _data(repository: Repository, name: str | None, now: str, programs: list[str
     }
 
 
-ACTIONS = (Trust(),)
+ACTIONS = (TrustAction(),)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from imi_monitor.actions import trust as action
 from imi_monitor.actions.action import Request
 from imi_monitor.actions.context import Context
+from imi_monitor.actions.setup import trust_action as action
 from imi_monitor.git import safety
 from imi_monitor.model.errors import Refused
 from imi_monitor.store import events
@@ -151,7 +151,7 @@ def test_programs_that_change_meanwhile(repo: Repo, monkeypatch: pytest.MonkeyPa
     with Context(str(repo.path)) as context:
         monkeypatch.setattr(safety, "programs", late)
         with pytest.raises(Refused, match="changed while they were looked at"):
-            action.Trust().run(context, Request("trust", {}))
+            action.TrustAction().run(context, Request("trust", {}))
     assert not trusted(repo)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
 
 
-class Config(Action):
+class ConfigAction(Action):
     words = ("config",)
     label = "Settings"
     help = "show every setting, its value and where it came from"
@@ -46,7 +46,7 @@ class Config(Action):
         return Outcome(lines, {"settings": rows, "repositories": commands})
 
 
-class Paths(Action):
+class PathsAction(Action):
     words = ("paths",)
     label = "Paths"
     help = "show where the registry, the configuration and the logs are"
@@ -69,7 +69,7 @@ class Paths(Action):
         return Outcome(lines, {"paths": dict(found)})
 
 
-ACTIONS = (Config(), Paths())
+ACTIONS = (ConfigAction(), PathsAction())
 
 
 def _rows(context: Context) -> list[dict[str, object]]:

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from imi_monitor.actions.hooking import jsonc, merging
+from imi_monitor.actions.hooks import hook_entries, jsonc_edit
 from imi_monitor.model.errors import Refused
 
 OURS = "test ! -r '/s/imi/hooks/imi-hook.sh' || exec /bin/sh '/s/imi/hooks/imi-hook.sh' claude"
-GROUPS: dict[str, merging.Group] = {
+GROUPS: dict[str, hook_entries.HookGroup] = {
     "Stop": {"hooks": [{"type": "command", "command": OURS, "timeout": 5}]},
     "PreToolUse": {"matcher": "*", "hooks": [{"type": "command", "command": OURS, "timeout": 5}]},
 }
@@ -42,9 +42,9 @@ TEXTS = {
 
 def plain(text: str) -> Any:
     """The text's value as a program without comments sees it."""
-    node = jsonc.parse(text)
+    node = jsonc_edit.parse(text)
 
-    def value(one: jsonc.Node) -> Any:
+    def value(one: jsonc_edit.JsonNode) -> Any:
         if one.kind == "object":
             return {key.value: value(item) for key, item in zip(one.keys, one.items, strict=True)}
         return [value(item) for item in one.items] if one.kind == "array" else json.loads(text[one.start : one.end])
@@ -55,8 +55,8 @@ def plain(text: str) -> Any:
 @pytest.mark.parametrize("name", TEXTS)
 def test_in_and_out_again_is_the_same_to_the_byte(name: str) -> None:
     before = TEXTS[name]
-    done = merging.put_in(before, GROUPS)
-    assert merging.present(done.text) == {"Stop": [OURS], "PreToolUse": [OURS]}
+    done = hook_entries.add_hooks(before, GROUPS)
+    assert hook_entries.find_hooks(done.text) == {"Stop": [OURS], "PreToolUse": [OURS]}
     with_ours, without = plain(done.text), plain(before)
     assert {key: with_ours[key] for key in without if key != "hooks"} == {
         k: v for k, v in without.items() if k != "hooks"
@@ -64,47 +64,47 @@ def test_in_and_out_again_is_the_same_to_the_byte(name: str) -> None:
     assert list(with_ours)[: len(without)] == list(without), "the order stays"
     for event, groups in (without.get("hooks") or {}).items():
         assert with_ours["hooks"][event][: len(groups)] == groups, "theirs stay first, in order"
-    assert merging.take_out(done.text, done.made, done.insides) == before
+    assert hook_entries.remove_hooks(done.text, done.made, done.insides) == before
 
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_what_was_not_ours_is_untouched_by_the_insertion(name: str) -> None:
     """Our text is only ever put between two bytes: take some characters away, and the old text is there."""
-    before, after = TEXTS[name], merging.put_in(TEXTS[name], GROUPS).text
+    before, after = TEXTS[name], hook_entries.add_hooks(TEXTS[name], GROUPS).text
     rest = iter(after)
     # blanks of an empty container may be taken apart; everything else stands there in its order
     assert all(char in rest for char in before if not char.isspace())
 
 
 def test_a_comment_stays_beside_what_it_is_about() -> None:
-    assert f"{THEIRS}, // loud\n      // last\n      {{\n" in merging.put_in(TEXTS["comments"], GROUPS).text
+    assert f"{THEIRS}, // loud\n      // last\n      {{\n" in hook_entries.add_hooks(TEXTS["comments"], GROUPS).text
 
 
 def test_edits_of_the_user_in_between_stay() -> None:
     for name, before in TEXTS.items():
-        done = merging.put_in(before, GROUPS)
+        done = hook_entries.add_hooks(before, GROUPS)
         if '"a": 1' not in before:
             continue
         edited = done.text.replace('"a": 1', '"a": [2, {"b": null}] /* mine */')
         wanted = before.replace('"a": 1', '"a": [2, {"b": null}] /* mine */')
-        assert merging.take_out(edited, done.made, done.insides) == wanted, name
+        assert hook_entries.remove_hooks(edited, done.made, done.insides) == wanted, name
 
 
 def test_what_the_user_puts_behind_ours_stays() -> None:
-    done = merging.put_in(TEXTS["two spaces"], GROUPS)
+    done = hook_entries.add_hooks(TEXTS["two spaces"], GROUPS)
     at = done.text.index('"PreToolUse"')
     theirs = f'"Mine": [\n      {THEIRS}\n    ],\n    '
     edited = done.text[:at] + theirs + done.text[at:]
-    left = plain(merging.take_out(edited, done.made, done.insides))
+    left = plain(hook_entries.remove_hooks(edited, done.made, done.insides))
     assert left == {"model": "x", "b": [1, 2, 3], "hooks": {"Mine": [json.loads(THEIRS)]}}
 
 
 def test_a_rewritten_file_loses_only_ours() -> None:
     """An agent that saves its settings writes them anew, in its own layout."""
-    done = merging.put_in(TEXTS["their hooks"], GROUPS)
+    done = hook_entries.add_hooks(TEXTS["their hooks"], GROUPS)
     for indent in (None, 1, 4, "\t"):
         rewritten = json.dumps(json.loads(done.text), indent=indent)
-        left = merging.take_out(rewritten, done.made, done.insides)
+        left = hook_entries.remove_hooks(rewritten, done.made, done.insides)
         assert json.loads(left) == json.loads(TEXTS["their hooks"])
 
 
@@ -112,16 +112,16 @@ def test_a_handler_of_ours_in_a_group_of_theirs() -> None:
     text = json.dumps(
         {"hooks": {"Stop": [{"hooks": [{"command": "a"}, {"command": OURS}, {"command": "b"}]}]}}, indent=2
     )
-    assert json.loads(merging.take_out(text, None, {})) == {
+    assert json.loads(hook_entries.remove_hooks(text, None, {})) == {
         "hooks": {"Stop": [{"hooks": [{"command": "a"}, {"command": "b"}]}]}
     }
 
 
 def test_without_notes_emptied_containers_go_and_empty_ones_of_theirs_stay() -> None:
     text = '{"a": 1, "hooks": {"Stop": [{"hooks": [{"command": "' + OURS + '"}]}], "Other": []}}'
-    assert merging.take_out(text, None, {}) == '{"a": 1, "hooks": {"Other": []}}'
-    assert merging.take_out(merging.put_in('{"a": 1}', GROUPS).text, None, {}) == '{"a": 1}'
-    assert merging.take_out('{"hooks": {}}', None, {}) == '{"hooks": {}}'
+    assert hook_entries.remove_hooks(text, None, {}) == '{"a": 1, "hooks": {"Other": []}}'
+    assert hook_entries.remove_hooks(hook_entries.add_hooks('{"a": 1}', GROUPS).text, None, {}) == '{"a": 1}'
+    assert hook_entries.remove_hooks('{"hooks": {}}', None, {}) == '{"hooks": {}}'
 
 
 @pytest.mark.parametrize("text", [
@@ -131,7 +131,7 @@ def test_without_notes_emptied_containers_go_and_empty_ones_of_theirs_stay() -> 
 ])  # fmt: skip
 def test_what_cannot_be_understood_is_refused_in_one_sentence(text: str) -> None:
     with pytest.raises(Refused) as refused:
-        merging.put_in(text, GROUPS)
+        hook_entries.add_hooks(text, GROUPS)
     assert refused.value.sentence and "\n" not in refused.value.sentence
 
 
@@ -178,16 +178,16 @@ def _settings_texts(draw: st.DrawFn) -> str:
 @settings(max_examples=500, deadline=None)
 @given(_settings_texts())
 def test_any_layout_comes_back_to_the_byte(text: str) -> None:
-    done = merging.put_in(text, GROUPS)
-    assert merging.present(done.text) == {"Stop": [OURS], "PreToolUse": [OURS]}
-    assert merging.take_out(done.text, done.made, done.insides) == text
+    done = hook_entries.add_hooks(text, GROUPS)
+    assert hook_entries.find_hooks(done.text) == {"Stop": [OURS], "PreToolUse": [OURS]}
+    assert hook_entries.remove_hooks(done.text, done.made, done.insides) == text
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.text('{}[]",:/*\\ \nabhooks1', max_size=40))
 def test_no_text_breaks_the_reader(text: str) -> None:
     try:
-        node = jsonc.parse(text)
-    except jsonc.NotJson:
+        node = jsonc_edit.parse(text)
+    except jsonc_edit.NotJson:
         return
     assert 0 <= node.start < node.end <= len(text)

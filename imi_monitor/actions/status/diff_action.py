@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from imi_monitor.actions import looking
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
+from imi_monitor.actions.status import worktree_git
 from imi_monitor.git import diff as diffs
 from imi_monitor.model import diff_text
 from imi_monitor.model.diff import ONE_FILE, ONLY_COUNTS, USUAL, Diff
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _KINDS: tuple[Kind, ...] = ("staged", "unstaged", "trunk")
 
 
-class ShowDiff(Action):
+class DiffAction(Action):
     words = ("diff",)
     label = "Diff"
     help = "show what a worktree changed and has not committed, or what it would bring to the trunk"
@@ -48,7 +48,7 @@ class ShowDiff(Action):
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
-        one = looking.meant(context, request)
+        one = worktree_git.named_worktree(context, request)
         kind: Kind = next((kind for kind in _KINDS if request.flag(kind)), "all")
         path = request.text("file")
         stat = request.flag("stat")
@@ -70,14 +70,14 @@ def read(
     new_files: bool = True,
 ) -> Diff:
     """One comparison in one worktree."""
-    git = looking.git_in(context, one)
-    trunk = looking.trunk_of(context, one) if kind == "trunk" else None
+    git = worktree_git.git_in(context, one)
+    trunk = worktree_git.trunk_of(context, one) if kind == "trunk" else None
     return diffs.read(git, kind, trunk=trunk, paths=paths, limits=limits, new_files=new_files, on_part=on_part)
 
 
 def of_commit(context: Context, one: Target, sha: str, on_part: Callable[[Diff], None] | None = None) -> Diff:
     """What one commit did, seen from one worktree."""
-    return diffs.of_commit(looking.git_in(context, one), sha, on_part=on_part)
+    return diffs.of_commit(worktree_git.git_in(context, one), sha, on_part=on_part)
 
 
 def _data(one: Target, kind: Kind, found: Diff, *, stat: bool) -> dict[str, object]:
@@ -94,4 +94,4 @@ def _data(one: Target, kind: Kind, found: Diff, *, stat: bool) -> dict[str, obje
     }
 
 
-ACTIONS = (ShowDiff(),)
+ACTIONS = (DiffAction(),)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from imi_monitor.actions import listing, looking
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
+from imi_monitor.actions.status import status_action, worktree_git
 from imi_monitor.git import log
 from imi_monitor.model import times
 from imi_monitor.model.attribution import holder_at
@@ -33,14 +33,14 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _HeldPeriod:
     key: Key
     agent: str
     since: str
     until: str | None
 
 
-class Log(Action):
+class LogAction(Action):
     words = ("log",)
     label = "Log"
     help = "the commits of a worktree's branch: its own against the trunk first, then older ones"
@@ -53,7 +53,7 @@ class Log(Action):
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
-        one = looking.meant(context, request)
+        one = worktree_git.named_worktree(context, request)
         size = min(_MOST, request.whole("number") or _USUAL)
         found = page(context, one, (0, 0), size)
         return Outcome(_lines(found), _data(one, found))
@@ -61,8 +61,8 @@ class Log(Action):
 
 def page(context: Context, one: Target, seen: tuple[int, int], size: int) -> CommitLogPage:
     """The next `size` commits behind those already seen, each with who made it."""
-    git = looking.git_in(context, one)
-    found = log.page(git, log.tips(git, looking.trunk_of(context, one)), seen, size)
+    git = worktree_git.git_in(context, one)
+    found = log.page(git, log.tips(git, worktree_git.trunk_of(context, one)), seen, size)
     return replace(found, entries=_attributed(context, one, found.entries))
 
 
@@ -76,7 +76,7 @@ def _attributed(context: Context, one: Target, entries: tuple[CommitLogEntry, ..
     key = Key("", one.repo_name, one.name)
     held = {
         key: sorted(
-            (_Held(key, grant.agent_id, grant.claimed_at, grant.released_at) for grant in given),
+            (_HeldPeriod(key, grant.agent_id, grant.claimed_at, grant.released_at) for grant in given),
             key=lambda grant: grant.since,
         )
     }
@@ -94,7 +94,7 @@ def _lines(found: CommitLogPage) -> list[str]:
         [graph.row(one.sha, one.parents), one.sha[:8], _subject(one), safe(one.who, 40), times.age_of(one.at, now)]
         for one in found.entries
     ]
-    lines = table(_COLUMNS, rows, listing.width())
+    lines = table(_COLUMNS, rows, status_action.terminal_width())
     own = sum(entry.own for entry in found.entries)
     if own and found.trunk and own < len(found.entries):
         lines.insert(1 + own, f"── on {safe(found.trunk)} too ──")
@@ -117,4 +117,4 @@ def _data(one: Target, found: CommitLogPage) -> dict[str, object]:
     }
 
 
-ACTIONS = (Log(),)
+ACTIONS = (LogAction(),)

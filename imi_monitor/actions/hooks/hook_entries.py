@@ -9,18 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from imi_monitor.actions.hooking import splice
-from imi_monitor.actions.hooking.jsonc import Node, parse
-from imi_monitor.actions.hooking.splice import Style
+from imi_monitor.actions.hooks import jsonc_edit
+from imi_monitor.actions.hooks.jsonc_edit import JsonNode, JsonStyle, parse
 from imi_monitor.model.errors import Refused
 
 MARK: Final = "/imi/hooks/imi-hook.sh'"  # in the command of each handler of ours
 EMPTY: Final = "{}\n"
 
-Group = dict[str, object]
+HookGroup = dict[str, object]
 
 
-class Merged:
+class AddedHooks:
     """The text with our hooks in it, and what must be known to take them out to the byte."""
 
     __slots__ = ("insides", "made", "text")
@@ -31,15 +30,17 @@ class Merged:
         self.insides: dict[str, str] = {}  # what stood in the empty ones of theirs
 
 
-def put_in(text: str, groups: Mapping[str, Group]) -> Merged:
+def add_hooks(text: str, groups: Mapping[str, HookGroup]) -> AddedHooks:
     """`groups` by event; the text must be free of ours."""
-    done = Merged(text)
+    done = AddedHooks(text)
     root = parse(text)
-    style = Style(text, root)
+    style = JsonStyle(text, root)
     hooks = _container(root, "hooks", "object")
     if hooks is None:
         _remember(done, "", root)
-        done.text = splice.append(text, root, "hooks", {event: [group] for event, group in groups.items()}, 0, style)
+        done.text = jsonc_edit.append(
+            text, root, "hooks", {event: [group] for event, group in groups.items()}, 0, style
+        )
         done.made += ["hooks", *(f"hooks.{event}" for event in groups)]
         return done
     for event, group in groups.items():
@@ -47,24 +48,24 @@ def put_in(text: str, groups: Mapping[str, Group]) -> Merged:
     return done
 
 
-def _one_event(done: Merged, event: str, group: Group, style: Style) -> None:
+def _one_event(done: AddedHooks, event: str, group: HookGroup, style: JsonStyle) -> None:
     hooks = _hooks_of(parse(done.text))
     found = _container(hooks, event, "array")
     if found is None:
         _remember(done, "hooks", hooks)
-        done.text = splice.append(done.text, hooks, event, [group], 1, style)
+        done.text = jsonc_edit.append(done.text, hooks, event, [group], 1, style)
         done.made.append(f"hooks.{event}")
         return
     _remember(done, f"hooks.{event}", found)
-    done.text = splice.append(done.text, found, None, group, 2, style)
+    done.text = jsonc_edit.append(done.text, found, None, group, 2, style)
 
 
-def _remember(done: Merged, name: str, container: Node) -> None:
+def _remember(done: AddedHooks, name: str, container: JsonNode) -> None:
     if not container.items and name not in done.made:
-        done.insides.setdefault(name, splice.inside_of(done.text, container))
+        done.insides.setdefault(name, jsonc_edit.inner_text(done.text, container))
 
 
-def present(text: str) -> dict[str, list[str]]:
+def find_hooks(text: str) -> dict[str, list[str]]:
     """The commands of ours that are there, by event; NotJson and Refused when the text is not what it should be."""
     hooks = _container(parse(text), "hooks", "object")
     found: dict[str, list[str]] = {}
@@ -80,7 +81,7 @@ def present(text: str) -> dict[str, list[str]]:
     return found
 
 
-def take_out(text: str, made: Sequence[str] | None, insides: Mapping[str, str]) -> str:
+def remove_hooks(text: str, made: Sequence[str] | None, insides: Mapping[str, str]) -> str:
     """Without anything of ours. `made`: the containers that we brought; None: not known, the emptied ones are taken as ours."""
     touched: list[str] = []
     while (step := _next_of_ours(text)) is not None:
@@ -104,10 +105,10 @@ def _next_of_ours(text: str) -> tuple[str, str] | None:
             if not ours:
                 continue
             if len(ours) == len(handlers):
-                return splice.remove(text, groups, number), key.value or ""
+                return jsonc_edit.remove(text, groups, number), key.value or ""
             inner = group.get("hooks")
             assert inner is not None  # it has handlers
-            return splice.remove(text, inner, ours[0]), key.value or ""
+            return jsonc_edit.remove(text, inner, ours[0]), key.value or ""
     return None
 
 
@@ -119,10 +120,10 @@ def _close_emptied(text: str, name: str, made: Sequence[str] | None, insides: Ma
     found = holder.get(key) if holder is not None else None
     if holder is None or found is None or found.items:
         return text
-    bare = not splice.inside_of(text, found).strip()
+    bare = not jsonc_edit.inner_text(text, found).strip()
     if bare and (name in made if made is not None else True):
         at = max(index for index, known in enumerate(holder.keys) if known.value == key)
-        text = splice.remove(text, holder, at)
+        text = jsonc_edit.remove(text, holder, at)
         return _with_blanks(text, parent, insides)
     return _with_blanks(text, name, insides)
 
@@ -132,23 +133,23 @@ def _with_blanks(text: str, name: str, insides: Mapping[str, str]) -> str:
     node = root if not name else root.get("hooks") if name == "hooks" else _hooks_of(root).get(name.partition(".")[2])
     if node is None or node.items or name not in insides:
         return text
-    now, then = splice.inside_of(text, node), insides[name]
-    return splice.with_inside(text, node, then) if now.strip() == then.strip() else text
+    now, then = jsonc_edit.inner_text(text, node), insides[name]
+    return jsonc_edit.with_inner_text(text, node, then) if now.strip() == then.strip() else text
 
 
-def _handlers(group: Node) -> list[Node]:
+def _handlers(group: JsonNode) -> list[JsonNode]:
     inner = group.get("hooks")
     return inner.items if inner is not None and inner.kind == "array" else []
 
 
-def _hooks_of(root: Node) -> Node:
+def _hooks_of(root: JsonNode) -> JsonNode:
     found = _container(root, "hooks", "object")
     if found is None:
         raise Refused("it has no hooks", code="not-json")
     return found
 
 
-def _container(holder: Node, key: str, kind: str) -> Node | None:
+def _container(holder: JsonNode, key: str, kind: str) -> JsonNode | None:
     if holder.kind != "object":
         raise Refused("it holds no JSON object", code="not-json")
     found = holder.get(key)

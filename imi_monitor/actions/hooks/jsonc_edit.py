@@ -1,9 +1,13 @@
 """Where things stand in a JSON text, comments and trailing commas allowed, so that it can be changed in one place only.
 
 Nothing is ever written back from values: a settings file keeps its order, its blanks and its comments.
+
+Puts one piece into a JSON text and takes it out again: every byte that is not the piece's own stays as it is.
 """
 
 from __future__ import annotations
+
+import json
 
 from imi_monitor.model.errors import Refused
 
@@ -11,7 +15,7 @@ _BLANK = " \t\r\n\ufeff"
 _DEEPEST = 200
 
 
-class Node:
+class JsonNode:
     """A value and its place: `text[start:end]`. Of an object the members, of an array the elements; commas stand at `commas`."""
 
     __slots__ = ("commas", "end", "items", "keys", "kind", "start", "value")
@@ -20,12 +24,12 @@ class Node:
         self.kind = kind  # object, array, string, other
         self.start = start
         self.end = start
-        self.keys: list[Node] = []  # of an object, beside `items`
-        self.items: list[Node] = []
+        self.keys: list[JsonNode] = []  # of an object, beside `items`
+        self.items: list[JsonNode] = []
         self.commas: list[int] = []
         self.value: str | None = None  # of a string
 
-    def get(self, key: str) -> Node | None:
+    def get(self, key: str) -> JsonNode | None:
         """The value of a member; of two with the same key the last, as every reader has it."""
         found = None
         for name, item in zip(self.keys, self.items, strict=False):
@@ -46,9 +50,9 @@ class NotJson(Refused):
         super().__init__(f"line {line}: {why}", code="not-json")
 
 
-def parse(text: str) -> Node:
+def parse(text: str) -> JsonNode:
     """The whole text as one value; NotJson says where it is none."""
-    scanner = _Scanner(text)
+    scanner = _JsonScanner(text)
     scanner.skip()
     node = scanner.value(0)
     scanner.skip()
@@ -57,7 +61,7 @@ def parse(text: str) -> Node:
     return node
 
 
-class _Scanner:
+class _JsonScanner:
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
@@ -79,7 +83,7 @@ class _Scanner:
             else:
                 return
 
-    def value(self, depth: int) -> Node:
+    def value(self, depth: int) -> JsonNode:
         if depth > _DEEPEST or self.at >= len(self.text):
             raise NotJson("a value is missing, or too deep", self.at, self.text)
         first = self.text[self.at]
@@ -87,8 +91,8 @@ class _Scanner:
             return self._container(first, depth)
         return self.string() if first == '"' else self._word()
 
-    def string(self) -> Node:
-        node = Node("string", self.at)
+    def string(self) -> JsonNode:
+        node = JsonNode("string", self.at)
         at = self.at + 1
         while at < len(self.text) and self.text[at] not in '"\n':
             at += 2 if self.text[at] == "\\" else 1
@@ -98,7 +102,7 @@ class _Scanner:
         node.value = self._decoded(node)
         return node
 
-    def _decoded(self, node: Node) -> str:
+    def _decoded(self, node: JsonNode) -> str:
         import json
 
         try:
@@ -106,10 +110,10 @@ class _Scanner:
         except ValueError:
             raise NotJson("a string is malformed", node.start, self.text) from None
 
-    def _word(self) -> Node:
+    def _word(self) -> JsonNode:
         import json
 
-        node = Node("other", self.at)
+        node = JsonNode("other", self.at)
         while self.at < len(self.text) and self.text[self.at] not in _BLANK + ",]}/":
             self.at += 1
         node.end = self.at
@@ -119,8 +123,8 @@ class _Scanner:
             raise NotJson("this is no JSON value", node.start, self.text) from None
         return node
 
-    def _container(self, first: str, depth: int) -> Node:
-        node = Node("object" if first == "{" else "array", self.at)
+    def _container(self, first: str, depth: int) -> JsonNode:
+        node = JsonNode("object" if first == "{" else "array", self.at)
         closing = "}" if first == "{" else "]"
         self.at += 1
         while True:
@@ -139,7 +143,7 @@ class _Scanner:
                 node.commas.append(self.at)
                 self.at += 1
 
-    def _key(self, node: Node) -> None:
+    def _key(self, node: JsonNode) -> None:
         if self.text[self.at : self.at + 1] != '"':
             raise NotJson("a key is missing", self.at, self.text)
         node.keys.append(self.string())
@@ -148,3 +152,91 @@ class _Scanner:
             raise NotJson("a colon is missing", self.at, self.text)
         self.at += 1
         self.skip()
+
+
+_BLANKS_AFTER = " \t\r\n"
+
+
+class JsonStyle:
+    """How the text is laid out: by its own first lines."""
+
+    __slots__ = ("newline", "unit")
+
+    def __init__(self, text: str, root: JsonNode) -> None:
+        self.newline = "\r\n" if "\r\n" in text else "\n"
+        self.unit = "  "
+        if root.items:
+            indent = _indent_of(text, (root.keys or root.items)[0].start)
+            self.unit = indent or self.unit
+
+    def rendered(self, value: object, indent: str, flat: bool) -> str:
+        if flat:
+            return json.dumps(value, ensure_ascii=False)
+        lines = json.dumps(value, ensure_ascii=False, indent=self.unit).split("\n")
+        return (self.newline + indent).join(lines)
+
+
+def append(text: str, container: JsonNode, key: str | None, value: object, depth: int, style: JsonStyle) -> str:
+    """`value` as the last in `container` (with its key, if that is an object); `depth`: how deep the container lies."""
+    inside = text[container.start + 1 : container.end - 1]
+    flat = "\n" not in text[container.start : container.end] and bool(container.items)
+    indent = style.unit * (depth + 1)
+    if container.items:
+        told = _indent_of(text, (container.keys or container.items)[-1].start)
+        indent = indent if told is None else told
+    piece = style.rendered(value, indent, flat)
+    if key is not None:
+        piece = f"{json.dumps(key, ensure_ascii=False)}: {piece}"
+    before = " " if flat else style.newline + indent
+    if not container.items:
+        return _into_empty(text, container, before + piece, style.newline + style.unit * depth, inside)
+    if len(container.commas) == len(container.items):  # a comma ends the last one already: ours ends so, too
+        return _put(text, container.commas[-1] + 1, f"{before}{piece},")
+    last = container.items[-1].end
+    tail = text[last : container.end - 1]
+    if not tail.strip(_BLANKS_AFTER):
+        return _put(text, last, f",{before}{piece}")
+    behind = last + len(tail.rstrip(_BLANKS_AFTER))  # a comment belongs to what stands before it
+    return _put(_put(text, behind, (style.newline + indent if flat else before) + piece), last, ",")
+
+
+def remove(text: str, container: JsonNode, index: int) -> str:
+    """Without one member or element, its comma, and the blanks in front of it."""
+    start, end = (container.keys or container.items)[index].start, container.items[index].end
+    if index == 0 and len(container.items) > 1:  # the next one takes its place
+        comma = container.commas[0]
+        after = text[comma + 1 :]
+        return text[:start] + text[end:comma] + after[len(after) - len(after.lstrip(_BLANKS_AFTER)) :]
+    while text[start - 1] in _BLANKS_AFTER:
+        start -= 1
+    if index < len(container.commas):
+        comma = container.commas[index]
+        return text[:start] + text[end:comma] + text[comma + 1 :]
+    if index > 0:
+        comma = container.commas[index - 1]
+        return text[:comma] + text[comma + 1 : start] + text[end:]
+    return text[:start] + text[end:]
+
+
+def inner_text(text: str, container: JsonNode) -> str:
+    return text[container.start + 1 : container.end - 1]
+
+
+def with_inner_text(text: str, container: JsonNode, inside: str) -> str:
+    return text[: container.start + 1] + inside + text[container.end - 1 :]
+
+
+def _into_empty(text: str, container: JsonNode, piece: str, closing: str, inside: str) -> str:
+    kept = inside.rstrip(_BLANKS_AFTER)  # comments
+    return text[: container.start + 1] + kept + piece + closing + text[container.end - 1 :]
+
+
+def _put(text: str, at: int, piece: str) -> str:
+    return text[:at] + piece + text[at:]
+
+
+def _indent_of(text: str, at: int) -> str | None:
+    """The blanks before it, if it is the first on its line."""
+    start = text.rfind("\n", 0, at) + 1
+    before = text[start:at]
+    return before if start > 0 and not before.strip(" \t") else None

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 
-from imi_monitor.actions import survey, target
+from imi_monitor.actions import target
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
+from imi_monitor.actions.status import status_survey
 from imi_monitor.model import times, worktree_table
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
@@ -23,7 +24,7 @@ _REPO = Argument("repo", "a repository: a path, or a name from the registry", op
 _EMPTY = "no worktrees yet: `imi feat NAME` makes one"
 
 
-def width() -> int | None:
+def terminal_width() -> int | None:
     """The terminal's width; None when nobody looks at one, so that scripts and pipes get everything."""
     told = os.environ.get("COLUMNS", "")
     if told.isascii() and told.isdecimal() and int(told[:5]) > 0:
@@ -55,7 +56,7 @@ def selected_repositories(context: Context, named: str | None, everything: bool)
     return found, gone
 
 
-class List(Action):
+class ListAction(Action):
     words = ("list", "ls")
     label = "List worktrees"
     help = "list the worktrees, at once: name, type, owner, branch, state and path"
@@ -69,13 +70,13 @@ class List(Action):
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
         meant, warnings = selected_repositories(context, request.text("repo"), request.flag("all"))
-        known = [one for repository in meant for one in survey.known(context, repository)]
-        lines = worktree_table.listing(known, width()) or [_EMPTY]
+        known = [one for repository in meant for one in status_survey.known_worktrees(context, repository)]
+        lines = worktree_table.listing(known, terminal_width()) or [_EMPTY]
         data: dict[str, object] = {"worktrees": [one.data() for one in known], "count": len(known)}
         return Outcome(lines, data, warnings=warnings)
 
 
-class Status(Action):
+class StatusAction(Action):
     words = ("status",)
     label = "Status of all worktrees"
     help = "show every worktree's owner, branch, distance to its upstream, changed files and last change"
@@ -103,8 +104,8 @@ def status(
     context: Context, meant: list[Repository], only: str | None = None, *, warnings: list[str] | None = None
 ) -> Outcome:
     """The state of the repositories' worktrees, or of the one called `only`."""
-    readings = survey.read(context, meant, only)
-    lines = worktree_table.statuses(readings, width(), times.now()) or [_EMPTY]
+    readings = status_survey.read_states(context, meant, only)
+    lines = worktree_table.statuses(readings, terminal_width(), times.now()) or [_EMPTY]
     failed = sum(reading.error is not None for reading in readings)
     data: dict[str, object] = {
         "worktrees": [reading.data() for reading in readings],
@@ -131,4 +132,4 @@ def _is_repository(context: Context, word: str) -> bool:
     return context.find_repository() is None and os.path.isdir(os.path.join(context.cwd, word))
 
 
-ACTIONS = (List(), Status())
+ACTIONS = (ListAction(), StatusAction())

@@ -34,7 +34,7 @@ _SIGNS = {collision.OURS: "<", collision.THEIRS: ">", collision.BASE: "|", colli
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Participant:
     """One worktree as it takes part: what it holds now, and what it and the trunk touched since they parted."""
 
     side: trial.Side
@@ -43,7 +43,7 @@ class Part:
     trunk_side: frozenset[str]
 
 
-class Collisions(Action):
+class CollisionsAction(Action):
     words = ("collisions",)
     label = "Collisions"
     help = "Which worktrees touch the same files, and whether merging them would conflict."
@@ -77,7 +77,7 @@ def _is_trunk(word: str, among: list[Target]) -> bool:
 def _survey(
     context: Context, repository: Repository, among: list[Target], wanted: str | None, *, merges: bool
 ) -> Outcome:
-    parts: dict[Key, Part] = {}
+    parts: dict[Key, Participant] = {}
     warnings = []
     for one in among:
         context.progress(f"looking at {one.name}")
@@ -100,7 +100,7 @@ def _key(one: Target) -> Key:
     return Key("", one.repo_name or "", one.name)
 
 
-def _part(context: Context, one: Target) -> Part:
+def _part(context: Context, one: Target) -> Participant:
     from imi_monitor.git import refs
     from imi_monitor.git.distance import trunk_ref
     from imi_monitor.git.status import read_status
@@ -118,14 +118,14 @@ def _part(context: Context, one: Target) -> Part:
         trial.expand(one.path, list(dict.fromkeys(chain((e.path for e in status.entries), status.untracked))))
     )
     own, theirs = trial.branch_files(git, status.oid, trunk) if trunk and trunk != status.oid else (frozenset(),) * 2
-    return Part(trial.Side(git, status.oid, edits), trunk, own | frozenset(edits), theirs)
+    return Participant(trial.Side(git, status.oid, edits), trunk, own | frozenset(edits), theirs)
 
 
 def _try_all(
     context: Context,
     repository: Repository,
     pairs: Mapping[Pair, tuple[str, ...]],
-    parts: Mapping[Key, Part],
+    parts: Mapping[Key, Participant],
     warnings: list[str],
 ) -> dict[Pair, tuple[str, ...]]:
     """The files in conflict of each pair; a pair that could not be tried is not in the answer."""
@@ -142,7 +142,7 @@ def _try_all(
     return found
 
 
-def _merge(made: trial.Trial, left: Part, right: Part | None) -> tuple[MergePreview, dict[str, int]]:
+def _merge(made: trial.Trial, left: Participant, right: Participant | None) -> tuple[MergePreview, dict[str, int]]:
     """The trial merge of two worktrees, or of one with the trunk; and which commit was which side, for git's messages."""
     one = made.commit(left.side)
     other = left.trunk if right is None else made.commit(right.side)
@@ -177,7 +177,7 @@ def _one_pair(context: Context, repository: Repository, left: Target, right: Tar
     return Outcome(lines, data)
 
 
-def _conflict(made: trial.Trial, mine: Part, merged: MergePreview, path: str) -> dict[str, object]:
+def _conflict(made: trial.Trial, mine: Participant, merged: MergePreview, path: str) -> dict[str, object]:
     """The parts of one file that are in conflict, or why they cannot be shown."""
     try:
         content = made.content(mine.side.git, merged.marked, path, _MOST_BYTES)
@@ -258,4 +258,4 @@ def _stop_if_cancelled(context: Context) -> None:
         raise Refused("looking for collisions was cancelled", code="cancelled")
 
 
-ACTIONS = (Collisions(),)
+ACTIONS = (CollisionsAction(),)

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from imi_monitor import host
-from imi_monitor.actions import doctor
 from imi_monitor.actions.action import Outcome, Request
 from imi_monitor.actions.context import Context
 from imi_monitor.actions.reviews import gh
+from imi_monitor.actions.setup import doctor_action
 from imi_monitor.git import safety
 from imi_monitor.model.errors import GitError
 from imi_monitor.store import db, operations, registry_file, schema, worktrees
@@ -26,7 +26,7 @@ from tests.helpers import imi, tree_hash
 
 def examine(path: str | None = None) -> Outcome:
     with Context(database=path) as context:
-        return doctor.Doctor().run(context, Request("doctor", {}))
+        return doctor_action.DoctorAction().run(context, Request("doctor", {}))
 
 
 def checks(path: str | None = None) -> dict[str, dict[str, Any]]:
@@ -170,10 +170,10 @@ def test_git_missing_or_old(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing() -> str:
         raise GitError("git is not installed", code="git-missing")
 
-    monkeypatch.setattr(doctor, "git_version", lambda: (2, 20, 1))
+    monkeypatch.setattr(doctor_action, "git_version", lambda: (2, 20, 1))
     found = checks()["git"]
     assert (found["state"], found["says"]) == ("warn", f"2.20.1 at {safety.git_path()}")
-    monkeypatch.setattr(doctor, "git_version", missing)
+    monkeypatch.setattr(doctor_action, "git_version", missing)
     outcome = examine()
     assert outcome.lines[0].startswith("fail  git: git is not installed; install git")
     assert outcome.exit_status == 1

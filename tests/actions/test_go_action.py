@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from imi_monitor.actions import go
 from imi_monitor.actions.action import Request
 from imi_monitor.actions.context import Context
+from imi_monitor.actions.status import go_action
 from imi_monitor.model.errors import Refused
 from tests.helpers import ROOT, Repo, git, imi, imi_argv
 
@@ -26,7 +26,7 @@ def register(repo: Repo) -> str:
 def where(cwd: Path, query: str, **options: object) -> str:
     """The name of the worktree that `imi go query` leads to."""
     with Context(str(cwd)) as context:
-        outcome = go.Go().run(context, Request("go", {"query": query, **options}))
+        outcome = go_action.GoAction().run(context, Request("go", {"query": query, **options}))
     assert outcome.path == outcome.data["target_path"]
     return str(outcome.data["worktree_name"])
 

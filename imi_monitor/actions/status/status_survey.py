@@ -28,7 +28,7 @@ _MOST_STATTED = 2000  # files looked at for the youngest change
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class StatusQuery:
     """A worktree and what is needed to ask about it, gathered before the threads start: they have no registry."""
 
     known: ListedWorktree
@@ -39,12 +39,14 @@ class Asked:
     dates: dict[str, str]  # commit -> when it was made
 
 
-def known(context: Context, repository: layout.Repository) -> list[ListedWorktree]:
+def known_worktrees(context: Context, repository: layout.Repository) -> list[ListedWorktree]:
     """Every worktree of the repository, by name and the main one first, without a git process."""
     return [what for what, _ in _known(context, repository)]
 
 
-def read(context: Context, repositories: Sequence[layout.Repository], name: str | None = None) -> list[WorktreeStatus]:
+def read_states(
+    context: Context, repositories: Sequence[layout.Repository], name: str | None = None
+) -> list[WorktreeStatus]:
     """The state of every worktree (or of the one called `name`), asked concurrently."""
     asked = [one for repository in repositories for one in _asked(context, repository, name)]
     if not asked:
@@ -100,16 +102,16 @@ def _prunable(one: Target) -> str:
     return "its .git file is gone" if os.path.isdir(one.path) else "its folder is gone"
 
 
-def _asked(context: Context, repository: layout.Repository, name: str | None) -> list[Asked]:
+def _asked(context: Context, repository: layout.Repository, name: str | None) -> list[StatusQuery]:
     found = [(what, one) for what, one in _known(context, repository) if name in (None, what.worktree_name)]
     try:
         git = context.git(repository)
         trunk, base = _trunk(context, git)
     except ImiError as error:
-        return [Asked(what, one, None, error.sentence, None, {}) for what, one in found]
+        return [StatusQuery(what, one, None, error.sentence, None, {}) for what, one in found]
     dates = _dates(git, {one.linked.head for _, one in found if one.linked and one.linked.head})
     # the trunk itself is compared with nothing but its upstream
-    return [Asked(what, one, git, None, None if what.branch == trunk else base, dates) for what, one in found]
+    return [StatusQuery(what, one, git, None, None if what.branch == trunk else base, dates) for what, one in found]
 
 
 def _trunk(context: Context, git: Git) -> tuple[str, str | None]:
@@ -132,8 +134,8 @@ def _dates(git: Git, shas: set[str]) -> dict[str, str]:
     return {made.sha: made.when for made in found}
 
 
-def _reader(cancelled: Callable[[], bool]) -> Callable[[Asked], WorktreeStatus]:
-    def read_one(asked: Asked) -> WorktreeStatus:
+def _reader(cancelled: Callable[[], bool]) -> Callable[[StatusQuery], WorktreeStatus]:
+    def read_one(asked: StatusQuery) -> WorktreeStatus:
         try:
             if cancelled():
                 raise GitError("cancelled before it was asked", code="cancelled")
@@ -144,7 +146,7 @@ def _reader(cancelled: Callable[[], bool]) -> Callable[[Asked], WorktreeStatus]:
     return read_one
 
 
-def _ask(asked: Asked, cancelled: Callable[[], bool]) -> WorktreeStatus:
+def _ask(asked: StatusQuery, cancelled: Callable[[], bool]) -> WorktreeStatus:
     from imi_monitor.git.status import operation, read_status
 
     one = asked.target
@@ -160,7 +162,7 @@ def _ask(asked: Asked, cancelled: Callable[[], bool]) -> WorktreeStatus:
     return _reading(asked, git, read_status(git, cancelled=cancelled), operation(one.admin_dir))
 
 
-def _reading(asked: Asked, git: Git, status: Status, operation: str | None) -> WorktreeStatus:
+def _reading(asked: StatusQuery, git: Git, status: Status, operation: str | None) -> WorktreeStatus:
     ahead, behind = _trunk_distance(git, status, asked.base)
     path, moment = _youngest(asked.known.path, [entry.path for entry in status.entries])
     return WorktreeStatus(

@@ -18,7 +18,7 @@ _TAKEN = ("trunk", "pr", "unknown", "main", "list", "add", "remove")
 _TAKEN_PREFIXES = ("trunk-", "review-", "pr-", "sync")
 
 
-class ListTypes(Action):
+class ListTypesAction(Action):
     words = ("types list",)
     label = "Types"
     help = "The types of worktrees and the prefixes of their branches and directories."
@@ -32,7 +32,7 @@ class ListTypes(Action):
         return Outcome(lines, {"types": [_data(kind) for kind in found], "count": len(found)})
 
 
-class AddType(Action):
+class AddTypeAction(Action):
     words = ("types add",)
     label = "Add a type"
     help = "Make a type of worktrees, for `imi add NAME …`."
@@ -74,7 +74,7 @@ class AddType(Action):
         return Outcome([line], {**_data(made), "message": line})
 
 
-class RemoveType(Action):
+class RemoveTypeAction(Action):
     words = ("types remove",)
     label = "Remove a type"
     help = "Forget a type that nobody uses any more; the built-in ones stay."
@@ -88,7 +88,7 @@ class RemoveType(Action):
         return Outcome([line], {**_data(gone), "message": line})
 
 
-ACTIONS = (ListTypes(), AddType(), RemoveType())
+ACTIONS = (ListTypesAction(), AddTypeAction(), RemoveTypeAction())
 
 
 def _asked(request: Request) -> tuple[str, str, str]:

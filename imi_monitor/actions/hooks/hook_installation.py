@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from imi_monitor import paths
-from imi_monitor.actions.hooking import files, merging, program
-from imi_monitor.actions.hooking.agents import Agent
+from imi_monitor.actions.hooks import hook_entries, hook_script, settings_file
+from imi_monitor.actions.hooks.agent_hooks import AgentHooks
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
 
@@ -29,13 +29,13 @@ T = TypeVar("T")
 _PLUGIN_MARK: Final = b"// imi's plugin, version "
 
 
-class Setting:
+class HookInstallation:
     """`path` as a person names it; it may be a link to the file that is meant."""
 
-    def __init__(self, agent: Agent, path: str) -> None:
+    def __init__(self, agent: AgentHooks, path: str) -> None:
         self.agent = agent
         self.path = path
-        self.data = files.read(path)
+        self.data = settings_file.read(path)
         self.note = _notes().get(self._key)
 
     @property
@@ -53,16 +53,20 @@ class Setting:
             return NOT
         if self.is_plugin:
             found = (
-                NOT if not self.data.startswith(_PLUGIN_MARK) else INSTALLED if self.data == program.plugin() else OLDER
+                NOT
+                if not self.data.startswith(_PLUGIN_MARK)
+                else INSTALLED
+                if self.data == hook_script.plugin()
+                else OLDER
             )
         else:
             found = self._state_of_hooks()
-        if found == INSTALLED and not program.current():
-            return OLDER if files.read(program.path()) is not None else PARTLY
+        if found == INSTALLED and not hook_script.current():
+            return OLDER if settings_file.read(hook_script.path()) is not None else PARTLY
         return UNTRUSTED if found == INSTALLED and self.agent.untrusted(self.path) else found
 
     def _state_of_hooks(self) -> str:
-        present = self._understood(merging.present, self._text())
+        present = self._understood(hook_entries.find_hooks, self._text())
         wanted = {event: _command(group) for event, group in self.agent.groups().items()}
         if not present:
             return NOT
@@ -83,36 +87,36 @@ class Setting:
                 raise Refused(f"{safe(self.path)} is not imi's: move it away first", code="foreign")
             return None
         made, insides = self._noted()
-        text = self._understood(lambda it: merging.take_out(it, made, insides), self._text())
+        text = self._understood(lambda it: hook_entries.remove_hooks(it, made, insides), self._text())
         bare = text.strip() == "{}" and self.note is not None and self.note.get("before") is None
         return None if bare else text.encode()
 
     def with_ours(self, base: bytes | None) -> tuple[bytes, dict[str, Any]]:
         """The content with our hooks in it, made from one without, and the note that leads back."""
         if self.is_plugin:
-            return program.plugin(), {}
-        text = merging.EMPTY if base is None or not base.strip() else self._decoded(base)
-        done = self._understood(lambda it: merging.put_in(it, self.agent.groups()), text)
+            return hook_script.plugin(), {}
+        text = hook_entries.EMPTY if base is None or not base.strip() else self._decoded(base)
+        done = self._understood(lambda it: hook_entries.add_hooks(it, self.agent.groups()), text)
         return done.text.encode(), {"made": done.made, "insides": done.insides}
 
     # -- doing it -----------------------------------------------------------------------------------------------------------
 
     def install(self, base: bytes | None, after: bytes, note: dict[str, Any]) -> None:
         if base is not None:
-            files.write(self._copy(), base)
-        folders = [*(self.note or {}).get("folders", []), *files.make_folders(self.path)]
+            settings_file.write(self._copy(), base)
+        folders = [*(self.note or {}).get("folders", []), *settings_file.make_folders(self.path)]
         known = {**note, "before": None if base is None else _sum(base), "after": _sum(after), "folders": folders}
         _note(
             self._key, known
         )  # first: a crash leaves a note too many, never hooks that nobody knows the way back from
-        files.write(self.path, after, expected=self.data)
+        settings_file.write(self.path, after, expected=self.data)
 
     def uninstall(self, after: bytes | None) -> None:
         if after is None:
-            files.delete(self.path, self.data)
+            settings_file.delete(self.path, self.data)
         else:
-            files.write(self.path, after, expected=self.data)
-        left = files.remove_folders((self.note or {}).get("folders", []))
+            settings_file.write(self.path, after, expected=self.data)
+        left = settings_file.remove_folders((self.note or {}).get("folders", []))
         self.forget()
         _hand_on(left)
         if os.path.lexists(self._copy()):
@@ -128,10 +132,10 @@ class Setting:
     def _before(self) -> bytes | None:
         if self.note is None or self.note.get("before") is None:
             return None
-        copy = files.read(self._copy())
+        copy = settings_file.read(self._copy())
         if copy is None or _sum(copy) != self.note["before"]:
             made, insides = self._noted()
-            return self._understood(lambda it: merging.take_out(it, made, insides), self._text()).encode()
+            return self._understood(lambda it: hook_entries.remove_hooks(it, made, insides), self._text()).encode()
         return copy
 
     def _noted(self) -> tuple[list[str] | None, dict[str, str]]:
@@ -163,7 +167,7 @@ def any_noted() -> bool:
     return bool(_notes())
 
 
-def _command(group: merging.Group) -> str:
+def _command(group: hook_entries.HookGroup) -> str:
     handlers = group["hooks"]
     return str(handlers[0]["command"]) if isinstance(handlers, list) else ""
 
@@ -178,7 +182,7 @@ def _notes_path() -> str:
 
 def _notes() -> dict[str, dict[str, Any]]:
     try:
-        found = json.loads(files.read(_notes_path()) or b"{}")
+        found = json.loads(settings_file.read(_notes_path()) or b"{}")
     except ValueError:
         return {}  # without notes only ours is taken out, by what it looks like
     return {key: value for key, value in found.items() if isinstance(value, dict)} if isinstance(found, dict) else {}
@@ -198,4 +202,4 @@ def _note(key: str, value: dict[str, Any] | None) -> None:
     if value is not None:
         notes[key] = value
     os.makedirs(paths.hooks_dir(), mode=0o700, exist_ok=True)
-    files.write(_notes_path(), json.dumps(notes, indent=1).encode())
+    settings_file.write(_notes_path(), json.dumps(notes, indent=1).encode())

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from imi_monitor.actions import collisions
 from imi_monitor.actions.action import Request
 from imi_monitor.actions.context import Context
+from imi_monitor.actions.status import collisions_action
 from imi_monitor.model.errors import GitError, Refused
 from tests.helpers import Repo, imi, tree_hash
 
@@ -124,10 +124,10 @@ def test_what_makes_no_sense_is_refused(repo: Repo, trees: tuple[Repo, Repo, Rep
 
 def test_it_can_be_cancelled(repo: Repo, trees: tuple[Repo, Repo, Repo]) -> None:
     with Context(str(repo.path), cancelled=lambda: True) as context, pytest.raises(Refused, match="cancelled"):
-        collisions.ACTIONS[0].run(context, Request("collisions", {}))
+        collisions_action.ACTIONS[0].run(context, Request("collisions", {}))
 
 
 def test_a_running_trial_can_be_cancelled(repo: Repo, trees: tuple[Repo, Repo, Repo]) -> None:
     with Context(str(repo.path), cancelled=lambda: True) as context, pytest.raises(GitError) as caught:
-        collisions.ACTIONS[0].run(context, Request("collisions", {"name": "feat-api", "other": "fix-bug"}))
+        collisions_action.ACTIONS[0].run(context, Request("collisions", {"name": "feat-api", "other": "fix-bug"}))
     assert caught.value.code == "cancelled"

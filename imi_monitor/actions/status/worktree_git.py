@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from imi_monitor.git.run import Git
 
 
-def meant(context: Context, request: Request) -> Target:
+def named_worktree(context: Context, request: Request) -> Target:
     """The worktree that was named, else the one the caller stands in."""
     name = request.text("name")
     if name is not None:

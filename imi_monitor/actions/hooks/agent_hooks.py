@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from imi_monitor import paths
-from imi_monitor.actions.hooking import program
-from imi_monitor.actions.hooking.merging import Group
+from imi_monitor.actions.hooks import hook_script
+from imi_monitor.actions.hooks.hook_entries import HookGroup
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.text import safe
 
@@ -52,7 +52,7 @@ _CODEX: Final = (
 _GEMINI: Final = ("SessionStart", "BeforeAgent", "BeforeTool", "AfterTool", "Notification", "AfterAgent", "SessionEnd")
 
 
-class Agent:
+class AgentHooks:
     """One agent program. `note` is what a person must know after installing."""
 
     cli = ""
@@ -67,7 +67,7 @@ class Agent:
         """The settings file that is meant; refuses what does not exist."""
         raise NotImplementedError
 
-    def groups(self) -> dict[str, Group]:
+    def groups(self) -> dict[str, HookGroup]:
         """Our handlers by event, for the installed version; empty for one that has no settings but a file of ours."""
         return {}
 
@@ -76,7 +76,7 @@ class Agent:
         return False
 
 
-class Claude(Agent):
+class ClaudeHooks(AgentHooks):
     cli = "claude"
 
     def home(self) -> str:
@@ -87,14 +87,14 @@ class Claude(Agent):
             return os.path.join(self.home(), "settings.json")
         return os.path.join(_root(root), ".claude", "settings.json" if shared else "settings.local.json")
 
-    def groups(self) -> dict[str, Group]:
+    def groups(self) -> dict[str, HookGroup]:
         version = _version("claude")
         known = [name for name, since in _CLAUDE.items() if version is None or version >= since]
-        handler = {"type": "command", "command": program.command("claude"), "timeout": 5}
+        handler = {"type": "command", "command": hook_script.command("claude"), "timeout": 5}
         return {name: _group(handler, name in _CLAUDE_WITH_MATCHER) for name in known}
 
 
-class Codex(Agent):
+class CodexHooks(AgentHooks):
     cli = "codex"
     note = "Codex runs them only after you have looked at them: start codex once and accept its review of hooks"
 
@@ -106,8 +106,12 @@ class Codex(Agent):
             raise Refused("Codex has its hooks in its own folder only: leave out --scope project", code="no-such-scope")
         return os.path.join(self.home(), "hooks.json")
 
-    def groups(self) -> dict[str, Group]:
-        handler = {"type": "command", "command": program.command("codex"), "timeout": 3}  # it allows no more at the end
+    def groups(self) -> dict[str, HookGroup]:
+        handler = {
+            "type": "command",
+            "command": hook_script.command("codex"),
+            "timeout": 3,
+        }  # it allows no more at the end
         return {name: _group(handler, True) for name in _CODEX}
 
     def untrusted(self, path: str) -> bool:
@@ -124,7 +128,7 @@ class Codex(Agent):
         return len(accepted) < len(_CODEX)
 
 
-class Gemini(Agent):
+class GeminiHooks(AgentHooks):
     cli = "gemini"
     shared_only = True
 
@@ -141,12 +145,17 @@ class Gemini(Agent):
             )
         return os.path.join(_root(root), ".gemini", "settings.json")
 
-    def groups(self) -> dict[str, Group]:
-        handler = {"type": "command", "name": "imi", "command": program.command("gemini"), "timeout": 5000}  # ms here
+    def groups(self) -> dict[str, HookGroup]:
+        handler = {
+            "type": "command",
+            "name": "imi",
+            "command": hook_script.command("gemini"),
+            "timeout": 5000,
+        }  # ms here
         return {name: _group(handler, name in ("BeforeTool", "AfterTool")) for name in _GEMINI}
 
 
-class Opencode(Agent):
+class OpencodeHooks(AgentHooks):
     cli = "opencode"
     note = "opencode installs its plugin SDK from npm when it starts with a plugin: it needs the network, and half a minute once"
 
@@ -160,21 +169,21 @@ class Opencode(Agent):
         return os.path.join(base, folder, "imi-hooks.js")
 
 
-ALL: Final[tuple[Agent, ...]] = (Claude(), Codex(), Gemini(), Opencode())
-NAMES: Final = tuple(agent.cli for agent in ALL)
+AGENT_HOOKS: Final[tuple[AgentHooks, ...]] = (ClaudeHooks(), CodexHooks(), GeminiHooks(), OpencodeHooks())
+NAMES: Final = tuple(agent.cli for agent in AGENT_HOOKS)
 
 
-def named(name: str | None) -> list[Agent]:
+def named(name: str | None) -> list[AgentHooks]:
     """The one, or all that were ever used here."""
     if name is None:
-        return [agent for agent in ALL if os.path.isdir(agent.home())]
-    found = [agent for agent in ALL if agent.cli == name]
+        return [agent for agent in AGENT_HOOKS if os.path.isdir(agent.home())]
+    found = [agent for agent in AGENT_HOOKS if agent.cli == name]
     if not found:
         raise UsageError(f"imi has no hooks for {safe(name, 40)!r}: use one of {', '.join(NAMES)}", code="bad-agent")
     return found
 
 
-def _group(handler: dict[str, object], matcher: bool) -> Group:
+def _group(handler: dict[str, object], matcher: bool) -> HookGroup:
     return {"matcher": "*", "hooks": [handler]} if matcher else {"hooks": [handler]}
 
 

@@ -1,1 +1,0 @@
-"""How imi's hooks come into the settings of agents and out again, without touching anything else there."""

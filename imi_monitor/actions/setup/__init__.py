@@ -1,0 +1,1 @@
+"""Actions that set imi up: checks, settings, trust, and types of worktrees."""

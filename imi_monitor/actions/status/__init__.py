@@ -1,0 +1,1 @@
+"""Actions that read worktrees: list, status, diff, log, collisions, and the way to a worktree."""
