@@ -9,10 +9,10 @@ from functools import partial
 from imi_monitor.auto_claim import AutoClaim
 from imi_monitor.config import Settings
 from imi_monitor.model.snapshot import NOT_LOOKED_FOR, Key
-from imi_monitor.sources.agents import readers
-from imi_monitor.sources.agents.joining import Seen
-from imi_monitor.sources.agents.keeper import Keeper
-from imi_monitor.sources.agents.source import AgentsSource
+from imi_monitor.sources import agents
+from imi_monitor.sources.agents.agents_source import AgentsSource
+from imi_monitor.sources.agents.session_recorder import SessionRecorder
+from imi_monitor.sources.agents.sighting_merge import SeenAgent
 from imi_monitor.sources.changes_source import ChangesSource, Listeners
 from imi_monitor.sources.collisions_source import CollisionsSource
 from imi_monitor.sources.files.ignore_rules import global_ignore_file
@@ -33,7 +33,7 @@ class Assembly:
     def __init__(
         self,
         registry: AsyncRegistry,
-        keeper: Keeper,
+        keeper: SessionRecorder,
         database: str,
         common_dirs: Sequence[str] | None,
         settings: Settings,
@@ -59,14 +59,14 @@ class Assembly:
         else:
             self.sources.append(_NoAgents())
 
-    def _look_at_agents(self, events: Shared, keeper: Keeper, steward: AutoClaim | None) -> None:
-        async def keep(seen: Sequence[Seen]) -> str | None:
+    def _look_at_agents(self, events: Shared, keeper: SessionRecorder, steward: AutoClaim | None) -> None:
+        async def keep(seen: Sequence[SeenAgent]) -> str | None:
             if steward is not None:
                 steward.saw([one.agent for one in seen])
             return await keeper.keep(seen)
 
         self._agents = AgentsSource(
-            events.part("agents"), readers.all_readers, readers.scan, keep, stirred=lambda: events.told
+            events.part("agents"), agents.all_readers, agents.process_scanner, keep, stirred=lambda: events.told
         )
         self.sources += [self._agents, *([steward] if steward is not None else [])]
 

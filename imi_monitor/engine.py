@@ -365,13 +365,13 @@ async def live(
 ) -> AsyncIterator[Engine]:
     """The engine on the real world: these repositories, or all that the registry knows."""
     from imi_monitor.assembly import Assembly
-    from imi_monitor.sources.agents.keeper import Keeper
+    from imi_monitor.sources.agents.session_recorder import SessionRecorder
     from imi_monitor.store import async_registry
 
     settings = settings or Settings()
     async with (
         async_registry.open_registry(database) as registry,
-        Keeper(registry, settings.number("sessions.keep_days")) as keeper,
+        SessionRecorder(registry, settings.number("sessions.keep_days")) as keeper,
     ):
         parts = Assembly(registry, keeper, database, common_dirs, settings)
         made = Engine(

@@ -51,7 +51,7 @@ def _said(said: AgentDescription) -> list[str]:
 
 
 def _look(parsed: Parsed) -> tuple[tuple[Agent, ...], dict[str, AgentDescription], list[str]]:
-    from imi_monitor.sources.agents import once
+    from imi_monitor.sources.agents import agent_poll
     from imi_monitor.sources.registry_source import read_registry
     from imi_monitor.sources.worktrees_source import RepositoryScope, read_roster
 
@@ -61,7 +61,7 @@ def _look(parsed: Parsed) -> tuple[tuple[Agent, ...], dict[str, AgentDescription
         entries, _ = db.read(context.connection, read_roster, scope, context.database)
         picture = db.read(context.connection, read_registry, 0)
         described = db.read(context.connection, store.list_descriptions)
-    found, broken = once.look(entries, picture.claims)
+    found, broken = agent_poll.read_agents_once(entries, picture.claims)
     return found, described, broken
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from imi_monitor.model.agent import Agent, AgentEvent
-from imi_monitor.sources.agents.base import AgentProcess, Sighting, World
+from imi_monitor.sources.agents.agent_reader import AgentProcess, ReadContext, Sighting
 from imi_monitor.sources.agents.claude.reader import ClaudeReader
-from imi_monitor.sources.agents.joining import as_agent, join
+from imi_monitor.sources.agents.sighting_merge import as_agent, join
 from tests.sources.agents.fakes.claude import Claude
 
 BEGAN = 1_794_987_315.0
@@ -28,7 +28,7 @@ class Scene:
         for each in (self.config / "sessions", self.config / "projects", self.worktree):
             each.mkdir(parents=True)
         self.time = BEGAN
-        self.world = World(self.time, str(self.home), {}, (str(self.worktree.resolve()),))
+        self.world = ReadContext(self.time, str(self.home), {}, (str(self.worktree.resolve()),))
         self.reader = ClaudeReader()
         self.news: list[AgentEvent] = []
         self._before = self._files()

@@ -13,8 +13,8 @@ from typing import Any
 from imi_monitor import actions
 from imi_monitor.model.agent import Truth
 from imi_monitor.model.truth import decide
-from imi_monitor.sources.agents.base import AgentProcess, Sighting, World
-from imi_monitor.sources.agents.hooks.spool import Spool
+from imi_monitor.sources.agents.agent_reader import AgentProcess, ReadContext, Sighting
+from imi_monitor.sources.agents.hooks.reader import HookReader
 
 PROGRAM = Path(actions.__file__).parent / "hooks" / "imi-hook.sh"
 START = 1_800_000_000.0
@@ -40,7 +40,7 @@ class Feed:
     tree: Path
     cli: str = "claude"
     now: float = START
-    reader: Spool = field(default_factory=Spool)
+    reader: HookReader = field(default_factory=HookReader)
     processes: tuple[AgentProcess, ...] = ()
     number: int = 0
 
@@ -52,8 +52,8 @@ class Feed:
         self.spool.mkdir(parents=True, exist_ok=True)
         self.tree.mkdir(exist_ok=True)
 
-    def world(self) -> World:
-        return World(self.now + 0.05, str(self.home), {}, (str(self.tree),), self.processes)
+    def world(self) -> ReadContext:
+        return ReadContext(self.now + 0.05, str(self.home), {}, (str(self.tree),), self.processes)
 
     def put(self, payload: dict[str, Any], *, env: str = "", whole: bool = True) -> Path:
         self.now += 1

@@ -15,11 +15,22 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from imi_monitor.model.agent import CANCELLED, COMPLETED, DEAD, FAILED, RUNNING, UNKNOWN, WAITING
+from imi_monitor.sources.agents.agent_reader import Sighting
 from imi_monitor.sources.agents.aider import reader as aider
-from imi_monitor.sources.agents.aider.course import Course, counted
-from imi_monitor.sources.agents.base import Sighting
-from imi_monitor.sources.agents.processes.scan import Scan
-from tests.sources.agents.seen import FAKES, FIXTURES, Driven, driven, look_twice, process, python, steps, truth, world
+from imi_monitor.sources.agents.aider.reducer import AiderReducer, counted
+from imi_monitor.sources.agents.process_scan import ProcessScan
+from tests.sources.agents.reader_kit import (
+    FAKES,
+    FIXTURES,
+    Driven,
+    driven,
+    look_twice,
+    process,
+    python,
+    steps,
+    truth,
+    world,
+)
 
 SCENARIOS = sorted(path.stem for path in (FIXTURES / "aider").glob("*.jsonl"))
 AT = 1_795_000_000.0
@@ -236,7 +247,7 @@ def test_lines_of_any_shape(place: Place, pieces: list[str]) -> None:
 
 
 def test_a_course_alone_takes_bytes_of_any_kind() -> None:
-    course = Course("/wt", "not a moment")
+    course = AiderReducer("/wt", "not a moment")
     for line in (b"\xff\xfe  ", b"####  ", b">   ", b"> Tokens: k sent  ", b"> Model:  with   "):
         list(course.line(line, "k", "2026-11-18T08:00:00.000000+00:00"))
     assert course.started_at is None
@@ -245,7 +256,7 @@ def test_a_course_alone_takes_bytes_of_any_kind() -> None:
 class Lived(Place):
     def __init__(self, tmp: Path) -> None:
         super().__init__(tmp)
-        self.scan = Scan(iter(range(10**6)).__next__)
+        self.scan = ProcessScan(iter(range(10**6)).__next__)
         link = tmp / "bin/aider"
         link.parent.mkdir()
         link.symlink_to(FAKES / "aider.py")

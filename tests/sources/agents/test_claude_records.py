@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from imi_monitor.model import times
 from imi_monitor.model.agent import CANCELLED, COMPLETED, PLANNING, RESTING, RUNNING, STATES, WAITING
+from imi_monitor.sources.agents.claude.live_registry import entry_of
 from imi_monitor.sources.agents.claude.records import matters, parse
-from imi_monitor.sources.agents.claude.registry import entry_of
-from imi_monitor.sources.agents.claude.talk import Talk
+from imi_monitor.sources.agents.claude.reducer import ClaudeReducer
 from imi_monitor.sources.agents.claude.transcript import Transcript
 from tests.sources.agents.claude_kit import Scene
 from tests.sources.agents.fakes.claude import Claude
-from tests.sources.agents.test_claude import SCENARIOS
+from tests.sources.agents.test_claude_scenarios import SCENARIOS
 
 # -- what is learnt ---------------------------------------------------------------------------------------------------
 
@@ -65,7 +65,7 @@ def test_tokens_are_counted_once_a_message(scene: Scene) -> None:
 
 
 def test_a_message_number_that_comes_again_in_another_request_is_another_message() -> None:
-    talk = Talk("x.jsonl")
+    talk = ClaudeReducer("x.jsonl")
     for request in ("a", "b", "b"):
         usage = {"input_tokens": 10, "output_tokens": 1}
         message = {"id": "m", "model": "claude", "content": [], "usage": usage}
@@ -74,7 +74,7 @@ def test_a_message_number_that_comes_again_in_another_request_is_another_message
 
 
 def test_a_count_that_grows_while_it_streams_is_counted_at_its_end() -> None:
-    talk = Talk("x.jsonl")
+    talk = ClaudeReducer("x.jsonl")
     for out in (1, 7, 42):
         usage = {"input_tokens": 10, "output_tokens": out}
         talk.take({"type": "assistant", "message": {"id": "m", "model": "c", "content": [], "usage": usage}})
@@ -348,7 +348,7 @@ def records(scene: Scene) -> Iterator[tuple[Claude, bytes]]:
 def test_a_torn_last_line_changes_nothing_until_it_is_whole(scene: Scene) -> None:
     for claude, data in records(scene):
         lines = data.splitlines(keepends=True)
-        talk, states = Talk("x"), []
+        talk, states = ClaudeReducer("x"), []
         for line in lines:
             if matters(line) and (record := parse(line)) is not None:
                 talk.take(record)
@@ -457,7 +457,7 @@ def replaced(value: Any, path: tuple[Any, ...], other: Any) -> Any:
 def test_any_field_may_hold_anything(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     if not _CONVERSATION:
         _CONVERSATION.extend(conversation(tmp_path_factory.mktemp("fuzz")))
-    talk = Talk("x.jsonl")
+    talk = ClaudeReducer("x.jsonl")
     number = data.draw(st.integers(0, len(_CONVERSATION) - 1))
     for one in _CONVERSATION[max(0, number - 6) : number]:
         talk.take(one)

@@ -12,7 +12,7 @@ import pytest
 
 from imi_monitor.model.agent import COMPLETED, PLANNING, RUNNING, WAITING
 from imi_monitor.sources.agents.claude.transcript import Transcript
-from tests.sources.agents import claude_table
+from tests.sources.agents import claude_state_table
 
 FIXTURES = Path(__file__).parent / "fixtures" / "claude"
 NAMES = ("interactive", "print")
@@ -95,9 +95,9 @@ def test_a_subagents_records_are_read_aside(tmp_path: Path) -> None:
     assert told(main)[0] == "none"
 
 
-@pytest.mark.parametrize("name", claude_table.LIVES)
+@pytest.mark.parametrize("name", claude_state_table.LIVES)
 def test_the_table_has_nothing_wrong(name: str) -> None:
-    assert claude_table.lived(name) == {"right": 1}
+    assert claude_state_table.lived(name) == {"right": 1}
 
 
 def test_the_fixtures_hold_every_state() -> None:

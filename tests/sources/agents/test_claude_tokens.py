@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from imi_monitor.model.agent import Agent
+from imi_monitor.sources.agents.claude.records import TokenCounter, TokenLedger
 from imi_monitor.sources.agents.claude.transcript import Transcript
-from imi_monitor.sources.agents.claude.usage import Ledger, Usage
 from tests.sources.agents.claude_kit import Scene
 from tests.sources.agents.fakes.claude import Claude
 
@@ -82,7 +82,7 @@ def test_a_message_counts_once_in_however_many_files_it_stands(scene: Scene) -> 
 
 
 def test_a_copy_counts_no_second_time_however_far_behind() -> None:
-    usage = Usage()
+    usage = TokenCounter()
     for number in (*range(2000), *range(2000)):
         usage.take((f"m{number}", ""), {"input_tokens": 1})
     assert usage.counted == (2000, 0, 0)
@@ -124,7 +124,7 @@ def test_those_who_ended_long_ago_are_counted_too(scene: Scene) -> None:
 
 
 def test_a_file_that_is_begun_anew_is_counted_anew(tmp_path: Path) -> None:
-    path, ledger = str(tmp_path / "x" / "t.jsonl"), Ledger()
+    path, ledger = str(tmp_path / "x" / "t.jsonl"), TokenLedger()
     transcript = Transcript(path, aside=True, ledger=ledger)
     write(path, message("m1"), message("m2"))
     transcript.read()

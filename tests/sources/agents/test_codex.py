@@ -20,9 +20,9 @@ from imi_monitor import host
 from imi_monitor.model import times
 from imi_monitor.model.agent import Truth
 from imi_monitor.model.truth import decide
-from imi_monitor.sources.agents.base import AgentProcess, Sighting, World
-from imi_monitor.sources.agents.codex.course import Course
+from imi_monitor.sources.agents.agent_reader import AgentProcess, ReadContext, Sighting
 from imi_monitor.sources.agents.codex.reader import CodexReader
+from imi_monitor.sources.agents.codex.reducer import CodexReducer
 from tests.sources.agents.fakes.codex import Rollout
 
 FIXTURES = Path(__file__).parent / "fixtures" / "codex"
@@ -109,7 +109,7 @@ def changes(states: list[tuple[str, str | None, str | None]]) -> list[tuple[int,
 
 @pytest.mark.parametrize("name", REPLAYS)
 def test_every_record_of_a_replay_gives_the_right_state(name: str) -> None:
-    course = Course(name)
+    course = CodexReducer(name)
     course.begin(next(iter(_head(name))))
     states = []
     for line in lines(name):
@@ -120,14 +120,14 @@ def test_every_record_of_a_replay_gives_the_right_state(name: str) -> None:
 
 
 def _head(name: str) -> Iterator[Any]:
-    from imi_monitor.sources.agents.codex.items import Context
+    from imi_monitor.sources.agents.codex.record_types import ThreadContext
     from imi_monitor.sources.agents.codex.records import read
 
-    yield next(one for one in read(lines(name)[0], "") if isinstance(one, Context))
+    yield next(one for one in read(lines(name)[0], "") if isinstance(one, ThreadContext))
 
 
 def test_a_command_that_ends_after_its_turn_was_interrupted_changes_nothing() -> None:
-    course = Course("x")
+    course = CodexReducer("x")
     for line in lines("terminal.jsonl")[:51]:  # Esc while a command runs
         course.add(line, "")
     before = course.evidence(0.0)
@@ -136,7 +136,7 @@ def test_a_command_that_ends_after_its_turn_was_interrupted_changes_nothing() ->
 
 
 def test_an_old_version_that_falls_silent_after_a_message_is_done_most_likely() -> None:
-    course = Course("x")
+    course = CodexReducer("x")
     for line in lines("bare_2025.jsonl"):
         course.add(line, times.stamp())
     evidence = course.evidence(60.0)
@@ -144,7 +144,7 @@ def test_an_old_version_that_falls_silent_after_a_message_is_done_most_likely() 
 
 
 def test_what_is_kept_of_a_session() -> None:
-    course = Course("terminal.jsonl")
+    course = CodexReducer("terminal.jsonl")
     for line in lines("terminal.jsonl"):
         course.add(line, "")
     kinds = [(one.kind, str(one.tool) if one.tool else None, one.ok) for one in course.take_news()]
@@ -169,7 +169,7 @@ def test_what_is_kept_of_a_session() -> None:
 
 
 def test_results_and_files() -> None:
-    course = Course("exec.jsonl")
+    course = CodexReducer("exec.jsonl")
     for line in lines("exec.jsonl"):
         course.add(line, "")
     finished = [(one.text, one.ok, one.files) for one in course.take_news() if one.kind == "tool_finished"]
@@ -184,7 +184,7 @@ def test_ids_are_the_same_on_every_reading() -> None:
     for name in REPLAYS:
         seen = []
         for _ in range(2):
-            course = Course(name)
+            course = CodexReducer(name)
             for line in lines(name):
                 course.add(line, times.stamp())
             seen.append([one.id for one in course.take_news()])
@@ -225,9 +225,9 @@ class Home:
     def writer(self, ident: str = ID) -> Rollout:
         return Rollout(lambda line: (self.write(line.encode(), ident), None)[1], ident, str(self.tree))
 
-    def world(self) -> World:
+    def world(self) -> ReadContext:
         env = {"CODEX_HOME": str(self.path)}
-        return World(time.time(), str(self.path.parent), env, (str(self.tree),), self.processes)
+        return ReadContext(time.time(), str(self.path.parent), env, (str(self.tree),), self.processes)
 
     def look(self, *touched: str | Path) -> list[Sighting]:
         return list(self.reader.look(self.world(), frozenset(map(str, touched))))
@@ -441,7 +441,7 @@ def test_a_look_with_nothing_touched_opens_no_rollout(home: Home, monkeypatch: p
 
 def test_folders_of_a_home_that_comes_later(tmp_path: Path) -> None:
     reader = CodexReader()
-    world = World(time.time(), str(tmp_path), {}, (str(tmp_path),))
+    world = ReadContext(time.time(), str(tmp_path), {}, (str(tmp_path),))
     assert reader.look(world, None) == [] and reader.folders(world) == []
     (tmp_path / ".codex").mkdir()
     reader.look(world, frozenset())
@@ -527,7 +527,7 @@ json_values = st.recursive(
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
 def test_any_value_in_any_field_is_survived(data: st.DataObject) -> None:
-    course = Course("fuzz")
+    course = CodexReducer("fuzz")
     for name in ("terminal.jsonl", "turns_0.98.jsonl", "events_0.46.jsonl", "bare_2025.jsonl"):
         for line in data.draw(st.lists(st.sampled_from(lines(name)), max_size=6)):
             record = json.loads(line)
@@ -545,6 +545,6 @@ def test_any_value_in_any_field_is_survived(data: st.DataObject) -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_survived(data: bytes) -> None:
-    course = Course("fuzz")
+    course = CodexReducer("fuzz")
     course.add(data, times.stamp())
     assert course.evidence(0.0) is None or data

@@ -17,11 +17,22 @@ from hypothesis import strategies as st
 
 from imi_monitor.model import times
 from imi_monitor.model.agent import CANCELLED, COMPLETED, DEAD, FAILED, RUNNING, UNKNOWN, WAITING
-from imi_monitor.sources.agents.base import Sighting
+from imi_monitor.sources.agents.agent_reader import Sighting
 from imi_monitor.sources.agents.copilot import reader as copilot
-from imi_monitor.sources.agents.processes.scan import Scan
-from tests.sources.agents.running import SHELL, named, script, soon
-from tests.sources.agents.seen import FAKES, FIXTURES, Driven, driven, look_twice, process, python, steps, truth, world
+from imi_monitor.sources.agents.process_scan import ProcessScan
+from tests.sources.agents.fake_processes import SHELL, named, script, soon
+from tests.sources.agents.reader_kit import (
+    FAKES,
+    FIXTURES,
+    Driven,
+    driven,
+    look_twice,
+    process,
+    python,
+    steps,
+    truth,
+    world,
+)
 
 SCENARIOS = sorted(path.stem for path in (FIXTURES / "copilot").glob("*.jsonl"))
 SESSION = "20c1825b-1a19-4e40-b339-6b0d3bc410fd"
@@ -276,7 +287,7 @@ class Lived(Place):
         super().__init__(tmp.resolve())
         (self.folder / "workspace.yaml").unlink()
         self.folder.rmdir()
-        self.scan = Scan(iter(range(10**6)).__next__)
+        self.scan = ProcessScan(iter(range(10**6)).__next__)
         self.program = named(tmp / "bin", "copilot", python())
         self.argv = [self.program, str(FAKES / "copilot.py"), str(self.home), SESSION]
 

@@ -10,15 +10,15 @@ import pytest
 
 from imi_monitor.model import times
 from imi_monitor.model.agent import COMPLETED, DEAD, RUNNING, UNKNOWN, WAITING
+from imi_monitor.sources.agents import process_scan
+from imi_monitor.sources.agents.agent_poll import AgentPoll
 from imi_monitor.sources.agents.aider import reader as aider
 from imi_monitor.sources.agents.copilot import reader as copilot
-from imi_monitor.sources.agents.joining import as_agent
-from imi_monitor.sources.agents.looks import Looks
 from imi_monitor.sources.agents.opencode import reader as opencode
-from imi_monitor.sources.agents.processes import bare
-from imi_monitor.sources.agents.processes.scan import Scan
-from tests.sources.agents.running import named, soon
-from tests.sources.agents.seen import FAKES, driven, python
+from imi_monitor.sources.agents.process_scan import ProcessScan
+from imi_monitor.sources.agents.sighting_merge import as_agent
+from tests.sources.agents.fake_processes import named, soon
+from tests.sources.agents.reader_kit import FAKES, driven, python
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at /proc")
 
@@ -33,8 +33,8 @@ def test_one_agent_each(tmp_path: Path, monkeypatch: Any) -> None:
     link.symlink_to(FAKES / "aider.py")
     open_code = [named(home / "b", "opencode", python()), str(FAKES / "opencode.py"), str(book)]
     co_pilot = [named(home / "b", "copilot", python()), str(FAKES / "copilot.py"), str(home), "11-22"]
-    scan = Scan(iter(range(10**6)).__next__)
-    looks = Looks([copilot.make(), opencode.make(), aider.make(), bare.make()], scan, {})
+    scan = ProcessScan(iter(range(10**6)).__next__)
+    looks = AgentPoll([copilot.make(), opencode.make(), aider.make(), process_scan.make()], scan, {})
     broken: list[str] = []
 
     def states() -> dict[str, str]:

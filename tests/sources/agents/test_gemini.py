@@ -22,9 +22,9 @@ from imi_monitor import host
 from imi_monitor.model import times
 from imi_monitor.model.agent import COMPLETED, RUNNING, WAITING, Evidence, Truth
 from imi_monitor.model.truth import decide
-from imi_monitor.sources.agents.base import AgentProcess, Sighting, World
-from imi_monitor.sources.agents.gemini.course import Course, Manner
+from imi_monitor.sources.agents.agent_reader import AgentProcess, ReadContext, Sighting
 from imi_monitor.sources.agents.gemini.reader import GeminiReader
+from imi_monitor.sources.agents.gemini.reducer import GeminiReducer, StartOptions
 from tests.sources.agents.fakes import gemini as fake
 
 FIXTURES = Path(__file__).parent / "fixtures" / "gemini"
@@ -69,14 +69,19 @@ def changes(states: list[tuple[str, str | None]]) -> list[tuple[int, str, str | 
     return [(number, *one) for number, one in enumerate(states) if number == 0 or one != states[number - 1]]
 
 
-def truth_of(course: Course, manner: Manner = Manner(), alive: bool | None = True, later: float = 0.0) -> Truth:  # noqa: B008
+INTERACTIVE = StartOptions()
+
+
+def truth_of(
+    course: GeminiReducer, manner: StartOptions = INTERACTIVE, alive: bool | None = True, later: float = 0.0
+) -> Truth:
     now = time.time()
     evidence = course.evidence(manner, alive, now + later)
     return decide([evidence] if evidence else [], alive, times.now())
 
 
-def whole(name: str) -> Course:
-    course = Course(name)
+def whole(name: str) -> GeminiReducer:
+    course = GeminiReducer(name)
     for line in lines(name):
         course.line(line)
     return course
@@ -84,7 +89,7 @@ def whole(name: str) -> Course:
 
 @pytest.mark.parametrize("name", REPLAYS)
 def test_every_line_of_a_replay_gives_the_right_state(name: str) -> None:
-    course = Course(name)
+    course = GeminiReducer(name)
     states = []
     for line in lines(name):
         course.line(line)
@@ -95,23 +100,25 @@ def test_every_line_of_a_replay_gives_the_right_state(name: str) -> None:
 def test_what_its_process_adds_to_the_models_last_words() -> None:
     course = whole("headless.jsonl")
     assert told(truth_of(course)) == ("unknown?", OPEN)
-    assert told(truth_of(course, Manner(headless=True))) == ("running", None), "it ends by itself"
-    assert told(truth_of(course, Manner(unasking=True))) == ("completed?", None), "no tool began, and it never asks"
+    assert told(truth_of(course, StartOptions(headless=True))) == ("running", None), "it ends by itself"
+    assert told(truth_of(course, StartOptions(unasking=True))) == ("completed?", None), (
+        "no tool began, and it never asks"
+    )
     gone = truth_of(course, alive=False)
     assert (gone.state, gone.ended, gone.confidence) == ("completed", True, "likely"), "or killed: nothing tells"
-    assert truth_of(course, Manner(headless=True), alive=False).state == "dead", (
+    assert truth_of(course, StartOptions(headless=True), alive=False).state == "dead", (
         "it lived on for long: a tool was running"
     )
 
 
 def test_words_were_just_said_by_one_that_never_asks() -> None:
-    course = Course("x")
+    course = GeminiReducer("x")
     course.record({"id": "1", "type": "gemini", "content": "So.", "timestamp": times.stamp()})
-    assert told(truth_of(course, Manner(unasking=True))) == ("running?", None)
+    assert told(truth_of(course, StartOptions(unasking=True))) == ("running?", None)
 
 
 def test_a_prompt_or_a_tool_call_without_a_process_is_dead() -> None:
-    course = Course("interactive.jsonl")
+    course = GeminiReducer("interactive.jsonl")
     for line in lines("interactive.jsonl")[:3]:
         course.line(line)
     assert truth_of(course, alive=False).state == "dead"
@@ -119,10 +126,10 @@ def test_a_prompt_or_a_tool_call_without_a_process_is_dead() -> None:
 
 @pytest.mark.parametrize("state", [WAITING, RUNNING, COMPLETED])
 def test_a_title_or_a_hook_of_that_moment_tells_what_the_file_cannot(state: str) -> None:
-    course = Course("x")
+    course = GeminiReducer("x")
     at = times.stamp()
     course.record({"id": "1", "type": "gemini", "content": "I need to run it.", "timestamp": at})
-    words = course.evidence(Manner(), True, time.time())
+    words = course.evidence(StartOptions(), True, time.time())
     assert words is not None
     title = Evidence("title", state, at, "its title", standing=True)
     hook = Evidence("hook", state, at, "a hook of the same moment")
@@ -132,7 +139,7 @@ def test_a_title_or_a_hook_of_that_moment_tells_what_the_file_cannot(state: str)
 
 
 def test_the_states_of_tools_that_have_names() -> None:
-    course = Course("x")
+    course = GeminiReducer("x")
     call = {"id": "c1", "name": "replace", "args": {"file_path": "src/a.ts"}, "status": "awaiting_approval"}
     course.record({"id": "1", "type": "gemini", "content": "", "timestamp": times.stamp(), "toolCalls": [call]})
     truth = truth_of(course)
@@ -196,8 +203,10 @@ class Home:
             file.write(data.replace(b"/home/dev/app", str(self.tree).encode()))
         return str(path)
 
-    def world(self) -> World:
-        return World(time.time(), "/nowhere", {"GEMINI_CLI_HOME": str(self.path)}, (str(self.tree),), self.processes)
+    def world(self) -> ReadContext:
+        return ReadContext(
+            time.time(), "/nowhere", {"GEMINI_CLI_HOME": str(self.path)}, (str(self.tree),), self.processes
+        )
 
     def look(self, *touched: str | Path) -> list[Sighting]:
         return list(self.reader.look(self.world(), frozenset(map(str, touched))))
@@ -404,7 +413,7 @@ json_values = st.recursive(
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
 def test_any_value_in_any_field_is_survived(data: st.DataObject) -> None:
-    course = Course("fuzz")
+    course = GeminiReducer("fuzz")
     for line in data.draw(st.lists(st.sampled_from(lines("interactive.jsonl") + lines("headless.jsonl")), max_size=12)):
         record = json.loads(line)
         calls = record.get("toolCalls") or [{}]

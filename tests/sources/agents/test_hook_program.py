@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from imi_monitor.sources.agents.hooks.words import END
+from imi_monitor.sources.agents.hooks.records import END
 from tests.helpers import fill
 from tests.sources.agents.hooks_kit import PROGRAM, fire, installed
 

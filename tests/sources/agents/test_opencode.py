@@ -19,13 +19,24 @@ from hypothesis import strategies as st
 
 from imi_monitor.model.agent import CANCELLED, COMPLETED, DEAD, FAILED, RUNNING, UNKNOWN, WAITING
 from imi_monitor.sources.agents import foreign_db
-from imi_monitor.sources.agents.base import Sighting
-from imi_monitor.sources.agents.opencode import http as opencode_http
+from imi_monitor.sources.agents.agent_reader import Sighting
 from imi_monitor.sources.agents.opencode import reader as opencode
-from imi_monitor.sources.agents.processes.scan import Scan
+from imi_monitor.sources.agents.opencode import reader as opencode_http
+from imi_monitor.sources.agents.process_scan import ProcessScan
+from tests.sources.agents.fake_processes import named, soon
 from tests.sources.agents.fakes.opencode import open_book, put
-from tests.sources.agents.running import named, soon
-from tests.sources.agents.seen import FAKES, FIXTURES, Driven, driven, look_twice, process, python, steps, truth, world
+from tests.sources.agents.reader_kit import (
+    FAKES,
+    FIXTURES,
+    Driven,
+    driven,
+    look_twice,
+    process,
+    python,
+    steps,
+    truth,
+    world,
+)
 
 SCENARIOS = sorted(path.stem for path in (FIXTURES / "opencode").glob("*.jsonl"))
 
@@ -280,7 +291,7 @@ def test_a_port_that_is_silent_is_left_alone(monkeypatch: Any) -> None:
         raise OSError("nobody")
 
     monkeypatch.setattr(opencode_http, "_get", silent)
-    asker = opencode_http.Asker()
+    asker = opencode_http.PortClient()
     assert [asker.ask(4096, now) for now in (0.0, 1.0, 29.0, 31.0)] == [None] * 4
     assert asked == [4096, 4096]
 
@@ -385,7 +396,7 @@ class Lived(Place):
 
     def __init__(self, tmp: Path) -> None:
         super().__init__(tmp.resolve())
-        self.scan = Scan(iter(range(10**6)).__next__)
+        self.scan = ProcessScan(iter(range(10**6)).__next__)
         self.program = named(tmp / "bin", "opencode", python())
         self.argv = [self.program, str(FAKES / "opencode.py"), str(self.path)]
 

@@ -14,11 +14,11 @@ from datetime import datetime
 
 from imi_monitor.model import times
 from imi_monitor.model.agent import COMPLETED, AgentEvent, SessionFacts
-from imi_monitor.sources.agents import loose, marks
-from imi_monitor.sources.agents.aider.course import MARK, Course
-from imi_monitor.sources.agents.base import AgentProcess, Reader, Sighting, World
-from imi_monitor.sources.agents.owners import Life, Owners, Work
-from imi_monitor.sources.agents.tail import Tail
+from imi_monitor.sources.agents import fields, foreign_files
+from imi_monitor.sources.agents.agent_reader import AgentProcess, AgentReader, ReadContext, Sighting
+from imi_monitor.sources.agents.aider.reducer import MARK, AiderReducer
+from imi_monitor.sources.agents.foreign_files import Tail
+from imi_monitor.sources.agents.session_owners import SessionActivity, SessionOwners, SessionProcess
 
 NAME = ".aider.chat.history.md"
 _DAY = 86_400.0
@@ -27,36 +27,36 @@ _FARTHEST = 64  # blocks in which the mark of the last chat is looked for
 _MOST_INPUT = 64 << 10
 
 
-def make() -> Reader:
-    return Aider()
+def make() -> AgentReader:
+    return AiderReader()
 
 
-class Aider:
+class AiderReader:
     cli = "aider"
 
     def __init__(self) -> None:
-        self._files: dict[str, History] = {}
-        self._owners = Owners()
+        self._files: dict[str, ChatHistory] = {}
+        self._owners = SessionOwners()
         self.unread = False
 
-    def folders(self, world: World) -> Sequence[str]:
+    def folders(self, world: ReadContext) -> Sequence[str]:
         """Of the chats that are open: a change there is a change of the worktree's top folder."""
         live = {os.path.dirname(one.path) for one in self._files.values() if one.open}
         return [folder for folder in sorted(live) if os.path.isdir(folder)]
 
-    def look(self, world: World, touched: frozenset[str] | None) -> Sequence[Sighting]:
+    def look(self, world: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
         processes = world.processes_of(self.cli)
         paths = {f"{root}/{NAME}": root for root in world.roots} | _named(processes, world)
-        self._files = {path: self._files.get(path) or History(path, root) for path, root in paths.items()}
+        self._files = {path: self._files.get(path) or ChatHistory(path, root) for path, root in paths.items()}
         since = min([world.now - _DAY, *(process.began_at for process in processes)])
         known = [one for one in self._files.values() if one.read(since)]
         self.unread = any(one.behind for one in known)
-        work = [Work(one.session, one.root, one.moved_at) for one in known]
+        work = [SessionActivity(one.session, one.root, one.moved_at) for one in known]
         lives = self._owners.lives(work, [_at_the_top(process, world) for process in processes], world.now)
         return [one.sighting(lives[one.session], world) for one in known]
 
 
-class History:
+class ChatHistory:
     """One file."""
 
     def __init__(self, path: str, root: str) -> None:
@@ -66,8 +66,8 @@ class History:
         self.open = False
         self.moved_at = 0.0
         self._tail: Tail | None = None
-        self._mark: marks.Mark | None = None
-        self._course: Course | None = None
+        self._mark: foreign_files.FileStamp | None = None
+        self._course: AiderReducer | None = None
         self._lines = 0
         self._news: list[AgentEvent] = []
         self._turn_at: str | None = None
@@ -79,7 +79,7 @@ class History:
 
     def read(self, since: float) -> bool:
         """Whether there is a chat that moved since then."""
-        mark = marks.mark(self.path)
+        mark = foreign_files.stamp_of(self.path)
         if mark is None:
             self._mark, self._tail, self._course = None, None, None
             return False
@@ -109,28 +109,28 @@ class History:
 
     def _line(self, line: bytes, asked: Mapping[str, str], at: str | None) -> None:
         if line.startswith(MARK):
-            self._course = Course(self.root, line.removeprefix(MARK).decode("utf-8", "replace").strip()[:40])
+            self._course = AiderReducer(self.root, line.removeprefix(MARK).decode("utf-8", "replace").strip()[:40])
             self.session = _name(self.path, self._course.started)
             self._lines, self._turn_at = 0, None
-            began = self._course.started_at or loose.at(self.moved_at)
+            began = self._course.started_at or fields.at(self.moved_at)
             self._news.append(AgentEvent("started", f"{self.session}:started", began))
         course = self._course
         if course is None or line.startswith(MARK):
             return
         self._lines += 1
         before = course.prompts
-        moment = at or self._turn_at or course.started_at or loose.at(self.moved_at)
+        moment = at or self._turn_at or course.started_at or fields.at(self.moved_at)
         found = list(course.line(line, f"{self.session}:{self._lines}", moment))
         if course.prompts != before:
             self._turn_at = asked.get(course.prompt or "") or moment
             found = [replace(one, at=self._turn_at) if one.kind == "prompt" else one for one in found]
         self._news += found
 
-    def sighting(self, life: Life, world: World) -> Sighting:
+    def sighting(self, life: SessionProcess, world: ReadContext) -> Sighting:
         course = self._course
         assert course is not None
         self.open = life.alive is True
-        at = loose.at(self.moved_at)
+        at = fields.at(self.moved_at)
         told = course.evidence(world.now - self.moved_at, at, life.alive is False)
         turn = f"{self.session}:{course.prompts}:completed"
         if told.state == COMPLETED and course.prompts and turn != self._completed:
@@ -144,20 +144,20 @@ class History:
             pid=life.process.pid if life.process else None,
             pid_started=life.process.started if life.process else None,
             alive=life.alive,
-            last_alive=None if life.until is None else loose.at(life.until),
+            last_alive=None if life.until is None else fields.at(life.until),
             evidence=(told,),
             facts=self._facts(course),
             news=news,
         )
 
-    def _facts(self, course: Course) -> SessionFacts:
+    def _facts(self, course: AiderReducer) -> SessionFacts:
         tokens = course.tokens
         sent = tokens.get("sent")
         return SessionFacts(
             version=course.version,
             model=course.model,
             started_at=course.started_at,
-            ended_at=loose.at(self.moved_at) if course.left else None,
+            ended_at=fields.at(self.moved_at) if course.left else None,
             turn_at=self._turn_at,
             prompt=course.prompt,
             last_message=course.last_message,
@@ -174,7 +174,7 @@ def _name(path: str, started: str) -> str:
     return f"{place}-{''.join(each for each in started if each.isdigit())}"
 
 
-def _named(processes: Sequence[AgentProcess], world: World) -> dict[str, str]:
+def _named(processes: Sequence[AgentProcess], world: ReadContext) -> dict[str, str]:
     """Histories that lie elsewhere, because their process was told so."""
     found = {}
     for process in processes:
@@ -186,7 +186,7 @@ def _named(processes: Sequence[AgentProcess], world: World) -> dict[str, str]:
     return found
 
 
-def _at_the_top(process: AgentProcess, world: World) -> AgentProcess:
+def _at_the_top(process: AgentProcess, world: ReadContext) -> AgentProcess:
     """aider works on the whole worktree, wherever in it it was started."""
     return replace(process, cwd=world.root_of_real(process.cwd) or process.cwd)
 

@@ -1,22 +1,36 @@
-"""One session of Claude Code: its entry in the registry, its transcript, its subagents and its job, as one sighting."""
+"""One session of Claude Code: its entry in the registry, its transcript, its subagents and its job, as one sighting.
+
+What Claude's registry and its processes say, as evidence.
+
+Whether a session's process lives: what its entry in the registry proves, and what the absence of one does.
+
+A process may go on to another session (/clear, /resume), and a session to another process (--resume).
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Final
 
-from imi_monitor.model.agent import RESTING, AgentEvent, Evidence, SessionFacts
-from imi_monitor.sources.agents import marks
-from imi_monitor.sources.agents.base import Sighting
-from imi_monitor.sources.agents.claude.calls import Call
-from imi_monitor.sources.agents.claude.jobs import Job
-from imi_monitor.sources.agents.claude.life import Life
-from imi_monitor.sources.agents.claude.registry import Entry
-from imi_monitor.sources.agents.claude.says import by_registry, cut_off, waits_for, went_on
-from imi_monitor.sources.agents.claude.subagents import Subagents
-from imi_monitor.sources.agents.claude.transcript import Transcript
-from imi_monitor.sources.agents.claude.usage import Ledger
+from imi_monitor.model.agent import (
+    CANCELLED,
+    COMPLETED,
+    RESTING,
+    RUNNING,
+    UNKNOWN,
+    WAITING,
+    AgentEvent,
+    Evidence,
+    SessionFacts,
+    ToolCall,
+)
+from imi_monitor.sources.agents import foreign_files
+from imi_monitor.sources.agents.agent_reader import Sighting
+from imi_monitor.sources.agents.claude.live_registry import BackgroundJob, RegistryEntry
+from imi_monitor.sources.agents.claude.records import OpenCall, TokenLedger
+from imi_monitor.sources.agents.claude.transcript import Subagents, Transcript
 
 _VERSION = re.compile(r"([0-9]+)\.([0-9]+)\.([0-9]+)")
 _REGISTERS = (2, 1, 197)  # the oldest version of which we know that it lists itself
@@ -25,15 +39,15 @@ _MOST_FILES = 200
 _DIALOG = "permission prompt"
 
 
-class Session:
+class ClaudeSession:
     def __init__(self, ident: str) -> None:
         self.ident = ident
-        self.life = Life()
-        self.job: Job | None = None
+        self.life = ProcessLife()
+        self.job: BackgroundJob | None = None
         self.transcript: Transcript | None = None
         self.subagents: Subagents | None = None
         self.stem = ""  # with which the names of its files begin
-        self._ledger = Ledger()
+        self._ledger = TokenLedger()
         self.folders: tuple[str, ...] = ()  # in which they lie
         self.moved = True  # since it was last told, as far as anybody knows
         self.behind = False  # not read to its end
@@ -47,9 +61,10 @@ class Session:
     def open(self, path: str) -> None:
         """Its file; of two with its name the one that moved last (it was resumed elsewhere)."""
         if self.transcript is None or (
-            self.transcript.path != path and (marks.moved_at(path) or 0) > (marks.moved_at(self.transcript.path) or 0)
+            self.transcript.path != path
+            and (foreign_files.modified_at(path) or 0) > (foreign_files.modified_at(self.transcript.path) or 0)
         ):
-            self._ledger = Ledger()
+            self._ledger = TokenLedger()
             self.transcript, self.subagents = Transcript(path, ledger=self._ledger), Subagents(path, self._ledger)
             below = self.subagents.folder
             self.stem = path.removesuffix(".jsonl")
@@ -80,14 +95,14 @@ class Session:
         if self.subagents is not None and self.subagents.has_older:
             self.has_older = True
 
-    def listed_as(self, entry: Entry, alive: bool | None, now: str) -> None:
+    def listed_as(self, entry: RegistryEntry, alive: bool | None, now: str) -> None:
         self.moved = True
         before = self.life.entry if self.life.listed else None
         self._news += self.life.listed_as(entry, alive, now)
         if alive is not False and entry != before:
             self._news += self._waits(before, entry)
 
-    def works_on(self, job: Job) -> None:
+    def works_on(self, job: BackgroundJob) -> None:
         if self.job is not job:
             self.job, self.moved = job, True
 
@@ -96,7 +111,7 @@ class Session:
         self.moved = True
         self._news += news
 
-    def _waits(self, before: Entry | None, now: Entry) -> list[AgentEvent]:
+    def _waits(self, before: RegistryEntry | None, now: RegistryEntry) -> list[AgentEvent]:
         """A dialog that opened or closed, where the transcript does not tell it: for a permission."""
         made = []
         was, at = before.at if before and _in_dialog(before) else None, now.at or now.started_at or ""
@@ -195,13 +210,13 @@ class Session:
             made.append(went_on(self.life.entry, self.life.went_on_at))
         return made
 
-    def _by_registry(self, entry: Entry) -> Evidence:
+    def _by_registry(self, entry: RegistryEntry) -> Evidence:
         call = self._asked(entry)
         background = next(iter(self.transcript.talk.calls.background.values()), None) if self.transcript else None
         why = waits_for(entry, call, self.job.needs if self.job else None)
         return by_registry(entry, self.life.alive is not None, call, background, why)
 
-    def _asked(self, entry: Entry) -> Call | None:
+    def _asked(self, entry: RegistryEntry) -> OpenCall | None:
         """The call that a dialog is about; one that a former process left open it is not."""
         call = self.transcript.talk.asking() if self.transcript else None
         if call is None and self.subagents is not None:
@@ -213,7 +228,7 @@ class Session:
         late = entry is not None and entry.started_at is not None and told.at < entry.started_at
         return cut_off(told) if late and told.state not in RESTING else told
 
-    def _busy(self, entry: Entry | None) -> bool:
+    def _busy(self, entry: RegistryEntry | None) -> bool:
         """Whether subagents may work: while they do, its registry never says idle."""
         return self.life.alive is not False and (entry is None or entry.status != "idle")
 
@@ -272,5 +287,101 @@ class Session:
         return f"unknown (format) claude {version or '?'}: {why}" if why else None
 
 
-def _in_dialog(entry: Entry) -> bool:
+def _in_dialog(entry: RegistryEntry) -> bool:
     return entry.status == "waiting" and entry.waiting_for != "input needed"
+
+
+_STATES: Final = {"busy": RUNNING, "waiting": WAITING, "shell": RUNNING, "idle": COMPLETED}
+_EPOCH: Final = "1970-01-01T00:00:00.000000+00:00"
+
+
+def by_registry(
+    entry: RegistryEntry, standing: bool, call: OpenCall | None, background: ToolCall | None, detail: str
+) -> Evidence:
+    """What an entry says. `call`: the open call that a dialog is about; `background`: a command that still runs."""
+    at = entry.at or entry.started_at or _EPOCH
+    if entry.status is None and entry.status_known:
+        says = f"{entry.file} lists it without saying what it does"
+        return Evidence("process", UNKNOWN, at, says, "starting, or a version that does not tell", standing=standing)
+    state = _STATES.get(entry.status or "", UNKNOWN)
+    says = f"{entry.file} says {entry.status or 'something unknown'}"
+    if state == WAITING:
+        told = f"{says} ({entry.waiting_for})" if entry.waiting_for else says
+        return Evidence("registry", state, at, told, detail, call.tool if call else None, standing)
+    if entry.status == "shell":
+        why = "its turn is over, a command runs on in the background"
+        return Evidence("registry", state, at, says, why, background, standing)
+    return Evidence("registry", state, at, says, standing=standing)
+
+
+def waits_for(entry: RegistryEntry, call: OpenCall | None, needs: str | None) -> str:
+    """What a person is asked, as exactly as it is known."""
+    if call is not None and call.question is not None:
+        return call.question
+    if entry.waiting_for == "permission prompt":
+        return needs or (f"permission for {call.tool}" if call else "permission")
+    return needs or entry.waiting_for or "input"
+
+
+def went_on(entry: RegistryEntry | None, at: str) -> Evidence:
+    where = entry.file if entry else "its process"
+    return Evidence("registry", CANCELLED, at, f"{where} went on to another session", "left for another session")
+
+
+def cut_off(told: Evidence) -> Evidence:
+    """What a former process had not finished, it never will."""
+    says = f"{told.says}; the process that wrote it has ended"
+    return Evidence("transcript", CANCELLED, told.at, says, "cut off when its former process ended", told.tool)
+
+
+@dataclass
+class ProcessLife:
+    entry: RegistryEntry | None = None  # the newest
+    listed: bool = False  # the entry is in the registry now
+    alive: bool | None = None
+    last_alive: str | None = None
+    pid: int | None = None
+    pid_started: str | None = None
+    went_on_at: str | None = None  # when its process went on to another session
+
+    def is_so(self, entry: RegistryEntry, alive: bool | None) -> bool:
+        """Whether all of this is known."""
+        return self.entry is entry and self.alive is alive and self.listed and self.went_on_at is None
+
+    def listed_as(self, entry: RegistryEntry, alive: bool | None, now: str) -> list[AgentEvent]:
+        """The registry has it."""
+        another = (entry.pid, entry.proc_start) != (self.pid, self.pid_started)
+        self.entry, self.listed, self.went_on_at = entry, True, None
+        if another:
+            self.pid, self.pid_started, self.last_alive, self.alive = entry.pid, entry.proc_start, None, None
+        made = self._now(alive, now)
+        if not another or alive is False:
+            return made
+        how = " ".join(word for word in (entry.kind, entry.entrypoint) if word) or None
+        return [AgentEvent("started", f"{entry.pid}:{entry.proc_start}:started", entry.started_at or now, how), *made]
+
+    def unlisted(self, alive: bool | None, now: str) -> list[AgentEvent]:
+        """Its entry is gone, or never was there."""
+        self.listed = False
+        return self._now(alive, now)
+
+    def went_on(self, at: str) -> list[AgentEvent]:
+        """Its process has another session now."""
+        self.listed, self.went_on_at = False, at
+        return self._now(False, at)
+
+    def owned_by(self, pid: int, started: str, now: str) -> list[AgentEvent]:
+        """A process that lists itself nowhere, and must be this session's."""
+        self.pid, self.pid_started = pid, started
+        return self._now(True, now)
+
+    def _now(self, alive: bool | None, now: str) -> list[AgentEvent]:
+        ended = self.alive is True and alive is False
+        self.alive = alive
+        if alive is not False:
+            self.last_alive = None
+        if not ended:
+            return []
+        self.last_alive = now
+        why = "its process went on to another session" if self.went_on_at else "its process ended"
+        return [AgentEvent("ended", f"{self.pid}:{self.pid_started}:ended", now, why)]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from imi_monitor.model.agent import COMPLETED, FAILED, RUNNING, WAITING
-from imi_monitor.sources.agents import loose
+from imi_monitor.sources.agents import fields
 from imi_monitor.sources.agents.codex.websocket import Broken, Gone, WebSocket
 
 _TIMEOUT = 0.25  # of one question; it answers in less than a millisecond
@@ -35,7 +35,7 @@ _WAITS = {"waitingOnApproval": "approval", "waitingOnUserInput": "an answer"}
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class DaemonStatus:
     """What a loaded thread does."""
 
     state: str
@@ -45,12 +45,12 @@ class Status:
     read_at: float
 
 
-class Daemon:
+class CodexDaemon:
     """Connects when its socket is there; `statuses` is what is known of loaded threads."""
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.statuses: dict[str, Status] = {}
+        self.statuses: dict[str, DaemonStatus] = {}
         self.note: str | None = None
         self._link: WebSocket | None = None
         self._number = 0
@@ -117,7 +117,7 @@ class Daemon:
 
     def _read(self, thread: str, now: float) -> None:
         answer = self._ask("thread/read", {"threadId": thread, "includeTurns": False}, may_fail=True)
-        self._note(thread, loose.table(answer.get("thread")).get("status"), now)
+        self._note(thread, fields.table(answer.get("thread")).get("status"), now)
 
     def _note(self, thread: str, status: object, now: float) -> None:
         read = _status(status, now)
@@ -142,7 +142,7 @@ class Daemon:
             if message.get("id") == self._number and "method" not in message:
                 if "error" in message and not may_fail:
                     raise Broken(f"it refuses {method}")
-                return loose.table(message.get("result"))
+                return fields.table(message.get("result"))
             self._pushed(message)
 
     def _drain(self, now: float) -> None:
@@ -151,7 +151,7 @@ class Daemon:
 
     def _pushed(self, message: dict[str, Any], now: float | None = None) -> None:
         """A change of a thread that we know; a question to us is left to those who can answer it."""
-        params = loose.table(message.get("params"))
+        params = fields.table(message.get("params"))
         thread = params.get("threadId")
         if message.get("method") == "thread/status/changed" and isinstance(thread, str) and "id" not in message:
             self._note(thread, params.get("status"), time.time() if now is None else now)
@@ -162,7 +162,7 @@ class Daemon:
         data = self._link.receive(until)
         if data is None:
             return None
-        message = loose.record(data)
+        message = fields.record(data)
         if message is None:
             raise Broken("it sends what is no record")
         return message
@@ -173,14 +173,14 @@ class Daemon:
         self._link.send(json.dumps(message))
 
 
-def _status(value: object, now: float) -> Status | None:
+def _status(value: object, now: float) -> DaemonStatus | None:
     """Unknown kinds of status say nothing."""
-    status = loose.table(value)
+    status = fields.table(value)
     kind = status.get("type")
-    flags = [one for one in loose.rows(status.get("activeFlags")) if isinstance(one, str)]
+    flags = [one for one in fields.rows(status.get("activeFlags")) if isinstance(one, str)]
     raw = f"{kind} {', '.join(flags)}".strip()
     if kind == "active":
         waits = next((_WAITS[one] for one in flags if one in _WAITS), None)
-        return Status(WAITING if waits else RUNNING, waits, raw, None, now)
+        return DaemonStatus(WAITING if waits else RUNNING, waits, raw, None, now)
     state = {"idle": COMPLETED, "systemError": FAILED}.get(kind) if isinstance(kind, str) else None
-    return Status(state, None, raw, None, now) if state else None
+    return DaemonStatus(state, None, raw, None, now) if state else None

@@ -8,14 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from imi_monitor.model.agent import FAILED, RESTING, WAITING, Evidence
-from imi_monitor.sources.agents import loose
-from imi_monitor.sources.agents.base import Sighting, World
-from imi_monitor.sources.agents.codex import index as codex_index
-from imi_monitor.sources.agents.codex.daemon import Daemon, Status
-from imi_monitor.sources.agents.codex.items import Context
-from imi_monitor.sources.agents.codex.locks import Locks
-from imi_monitor.sources.agents.codex.owner import Candidate, Life, owners
-from imi_monitor.sources.agents.codex.threads import DAY, Thread, day_folders, head, recent, thread_of
+from imi_monitor.sources.agents import fields
+from imi_monitor.sources.agents.agent_reader import ReadContext, Sighting
+from imi_monitor.sources.agents.codex import session as codex_index
+from imi_monitor.sources.agents.codex.daemon import CodexDaemon, DaemonStatus
+from imi_monitor.sources.agents.codex.record_types import ThreadContext
+from imi_monitor.sources.agents.codex.session import DAY, CodexThread, day_folders, head, recent, thread_of
+from imi_monitor.sources.agents.codex.thread_owners import ThreadCandidate, ThreadLocks, ThreadProcess, find_owners
 
 _MOST_NEW = 40  # threads that are read for the first time in one look
 _SETTLES = 1.0  # seconds in which the daemon may be behind the file, or the file behind the daemon
@@ -30,16 +29,16 @@ class CodexReader:
 
     def __init__(self) -> None:
         self.unread = False
-        self.threads: dict[str, Thread] = {}
+        self.threads: dict[str, CodexThread] = {}
         self._home = ""
-        self._locks = Locks("")
-        self._daemon = Daemon("")
-        self._heads: dict[str, Context] = {}  # rollout -> what its first line tells, ours or not
+        self._locks = ThreadLocks("")
+        self._daemon = CodexDaemon("")
+        self._heads: dict[str, ThreadContext] = {}  # rollout -> what its first line tells, ours or not
         self._asked: set[str] = set()  # locked threads that the index was asked for
         self._places: dict[str, str | None] = {}  # cwd -> real path where it is watched
         self._roots: tuple[str, ...] = ()
 
-    def folders(self, world: World) -> Sequence[str]:
+    def folders(self, world: ReadContext) -> Sequence[str]:
         sessions = os.path.join(self._home, "sessions")
         days = day_folders(sessions, world.now)
         parents = {os.path.dirname(day) for day in days} | {os.path.dirname(os.path.dirname(day)) for day in days}
@@ -49,7 +48,7 @@ class CodexReader:
         live = {os.path.dirname(thread.path) for thread in self.threads.values()}
         return sorted(folder for folder in wanted | live if os.path.isdir(folder))
 
-    def look(self, world: World, touched: frozenset[str] | None) -> Sequence[Sighting]:
+    def look(self, world: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
         self._settle_in(world)
         self._locks.look(anew=touched is None)
         self._find(world, touched)
@@ -71,17 +70,17 @@ class CodexReader:
 
     # -- finding ------------------------------------------------------------------------------------------------------
 
-    def _settle_in(self, world: World) -> None:
+    def _settle_in(self, world: ReadContext) -> None:
         home = os.path.realpath(world.env.get("CODEX_HOME") or os.path.join(world.home, ".codex"))
         if home != self._home:
             self._daemon.close()
             self._home, self.threads, self._heads = home, {}, {}
-            self._locks = Locks(os.path.join(home, "thread-writer-locks"))
-            self._daemon = Daemon(os.path.join(home, "app-server-control", "app-server-control.sock"))
+            self._locks = ThreadLocks(os.path.join(home, "thread-writer-locks"))
+            self._daemon = CodexDaemon(os.path.join(home, "app-server-control", "app-server-control.sock"))
         if world.roots != self._roots:
             self._roots, self._places = world.roots, {}
 
-    def _find(self, world: World, touched: frozenset[str] | None) -> None:
+    def _find(self, world: ReadContext, touched: frozenset[str] | None) -> None:
         days = day_folders(os.path.join(self._home, "sessions"), world.now)
         if touched is None:
             self._asked.clear()
@@ -95,14 +94,14 @@ class CodexReader:
             self._asked |= unknown
             self._ask_index(world, unknown)
 
-    def _ask_index(self, world: World, also: Iterable[str]) -> None:
+    def _ask_index(self, world: ReadContext, also: Iterable[str]) -> None:
         for row in codex_index.threads(self._home, world.now - DAY, also):
             if row.path and row.id not in self.threads and (self._place(row.cwd, world) or row.id in also):
                 self._meet(os.path.realpath(row.path), world, ours=True)
             if row.id in self.threads:
                 self.threads[row.id].listed = row
 
-    def _meet(self, path: str, world: World, ours: bool = False) -> None:
+    def _meet(self, path: str, world: ReadContext, ours: bool = False) -> None:
         """A rollout that may be ours: its first line tells where it began to work."""
         ident = thread_of(path)
         if ident is None or ident in self.threads:
@@ -112,9 +111,9 @@ class CodexReader:
             return
         self._heads[path] = known
         if ours or known.cwd is None or self._place(known.cwd, world):
-            self.threads[ident] = Thread(ident, path, known)
+            self.threads[ident] = CodexThread(ident, path, known)
 
-    def _place(self, cwd: str | None, world: World) -> str | None:
+    def _place(self, cwd: str | None, world: ReadContext) -> str | None:
         """The real path of a folder in a watched worktree."""
         if cwd is None:
             return None
@@ -122,7 +121,7 @@ class CodexReader:
             self._places[cwd] = os.path.realpath(cwd) if world.watched(cwd) else None
         return self._places[cwd]
 
-    def _drop_old(self, world: World) -> None:
+    def _drop_old(self, world: ReadContext) -> None:
         for ident, thread in list(self.threads.items()):
             gone = thread.heard_at < world.now - DAY and ident not in self._locks.threads
             if gone or self._place(thread.cwd, world) is None:
@@ -139,12 +138,12 @@ class CodexReader:
         new.sort(key=lambda one: (one.id in self._locks.threads, one.heard_at), reverse=True)
         return [thread.id for thread in (*known, *new[:_MOST_NEW]) if thread.read()]
 
-    def _to_read_on(self) -> list[Thread]:
+    def _to_read_on(self) -> list[CodexThread]:
         """Living threads that are not read to their end, or from their beginning."""
         return [one for one in self.threads.values() if one.unread and (one.unseen.owned or one.tail.behind)]
 
-    def _lives(self, threads: Sequence[Thread], world: World) -> Mapping[str, Life]:
-        found = dict(owners([self._candidate(one, world) for one in threads], self._locks, world))
+    def _lives(self, threads: Sequence[CodexThread], world: ReadContext) -> Mapping[str, ThreadProcess]:
+        found = dict(find_owners([self._candidate(one, world) for one in threads], self._locks, world))
         for thread in threads:
             life = found[thread.id]
             if life.alive is False and thread.unseen.owned and thread.begun:
@@ -155,11 +154,11 @@ class CodexReader:
                 found[thread.id] = replace(life, alive=None)
         return found
 
-    def _candidate(self, thread: Thread, world: World) -> Candidate:
+    def _candidate(self, thread: CodexThread, world: ReadContext) -> ThreadCandidate:
         status = self._daemon.statuses.get(thread.id)
         working = thread.course.working or (status is not None and status.state not in RESTING)
         terminal = bool(_TERMINALS.search(thread.course.context.originator or ""))
-        return Candidate(
+        return ThreadCandidate(
             thread.id,
             self._place(thread.cwd, world) or "",
             thread.heard_at,
@@ -170,7 +169,7 @@ class CodexReader:
 
     # -- the daemon ---------------------------------------------------------------------------------------------------
 
-    def _ask_daemon(self, world: World, touched: frozenset[str] | None, grown: Iterable[str]) -> None:
+    def _ask_daemon(self, world: ReadContext, touched: frozenset[str] | None, grown: Iterable[str]) -> None:
         if not self.threads:
             return
         statuses = self._daemon.statuses
@@ -184,7 +183,7 @@ class CodexReader:
             if before.get(name) != one.raw and name in self.threads:
                 self.threads[name].read()  # it says why
 
-    def _may_have_changed(self, name: str, status: Status, now: float) -> bool:
+    def _may_have_changed(self, name: str, status: DaemonStatus, now: float) -> bool:
         """It is busy, or its file says otherwise."""
         thread = self.threads.get(name)
         if thread is None:
@@ -192,13 +191,13 @@ class CodexReader:
         busy = status.state not in RESTING
         return busy != thread.course.working or (busy and now - status.read_at >= _AGAIN)
 
-    def _said_by_daemon(self, thread: Thread, world: World) -> Evidence | None:
+    def _said_by_daemon(self, thread: CodexThread, world: ReadContext) -> Evidence | None:
         status = self._daemon.statuses.get(thread.id)
         if status is None:
             return None
         course = thread.course
-        since = loose.at(status.since) if status.since else course.at or loose.at(status.read_at)
-        if status.state in RESTING and course.working and world.now - (loose.seconds(course.at) or 0) < _SETTLES:
+        since = fields.at(status.since) if status.since else course.at or fields.at(status.read_at)
+        if status.state in RESTING and course.working and world.now - (fields.seconds(course.at) or 0) < _SETTLES:
             return None  # the file is ahead: what was asked of it has not begun there
         detail = course.asks if status.waits_for == "an answer" else None
         if status.waits_for == "approval":
@@ -208,7 +207,7 @@ class CodexReader:
 
     # -- telling ------------------------------------------------------------------------------------------------------
 
-    def _shown(self, thread: Thread, life: Life) -> bool:
+    def _shown(self, thread: CodexThread, life: ThreadProcess) -> bool:
         """A thread that works for another is told of there; one in which nothing happened before it ended, nowhere."""
         context, held = thread.course.context, thread.id in self._locks.threads
         helps = context.parent in self.threads or (context.child and context.parent is None)
@@ -216,7 +215,9 @@ class CodexReader:
         empty = life.alive is False and thread.course.at is None and not thread.course.strange
         return thread.begun and not (helps or archived or empty)
 
-    def _told(self, thread: Thread, life: Life, helpers: Sequence[Thread], world: World) -> Sighting:
+    def _told(
+        self, thread: CodexThread, life: ThreadProcess, helpers: Sequence[CodexThread], world: ReadContext
+    ) -> Sighting:
         """Of one that is over the same is told until something moves: there may be hundreds of them."""
         key = (thread.read_count, life, thread.listed)
         if thread.told is not None and thread.told[0] == key:
@@ -226,7 +227,9 @@ class CodexReader:
         thread.told = (key, replace(found, news=())) if over else None
         return found
 
-    def _sighting(self, thread: Thread, life: Life, helpers: Sequence[Thread], world: World) -> Sighting:
+    def _sighting(
+        self, thread: CodexThread, life: ThreadProcess, helpers: Sequence[CodexThread], world: ReadContext
+    ) -> Sighting:
         facts = thread.course.facts(thread.listed.title if thread.listed else None)
         facts = replace(
             facts,
@@ -241,22 +244,24 @@ class CodexReader:
             pid=life.pid,
             pid_started=life.started,
             alive=life.alive,
-            last_alive=loose.at(thread.heard_at) if life.alive is False and thread.heard_at else None,
+            last_alive=fields.at(thread.heard_at) if life.alive is False and thread.heard_at else None,
             evidence=tuple(self._evidence(thread, helpers, world)),
             facts=facts,
             news=thread.take_news(),
         )
 
-    def _helpers(self, threads: Iterable[Thread], lives: Mapping[str, Life]) -> dict[str, list[Thread]]:
+    def _helpers(
+        self, threads: Iterable[CodexThread], lives: Mapping[str, ThreadProcess]
+    ) -> dict[str, list[CodexThread]]:
         """Living subagents by the thread that they work for."""
-        found: dict[str, list[Thread]] = {}
+        found: dict[str, list[CodexThread]] = {}
         for one in threads:
             parent = one.course.context.parent
             if parent is not None and lives[one.id].alive is not False:
                 found.setdefault(parent, []).append(one)
         return found
 
-    def _evidence(self, thread: Thread, helpers: Iterable[Thread], world: World) -> Iterator[Evidence]:
+    def _evidence(self, thread: CodexThread, helpers: Iterable[CodexThread], world: ReadContext) -> Iterator[Evidence]:
         told = self._said_by_daemon(thread, world)
         waits = next((one for one in helpers if (self._said_by_daemon(one, world) or _NONE).state == WAITING), None)
         if waits is not None and (told is None or told.state != WAITING):

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from imi_monitor import host
 from imi_monitor.model.agent import AgentEvent, SessionFacts
-from imi_monitor.sources.agents import loose, marks
-from imi_monitor.sources.agents.base import AgentProcess, Reader, Sighting, World
+from imi_monitor.sources.agents import fields, foreign_files
+from imi_monitor.sources.agents.agent_reader import AgentProcess, AgentReader, ReadContext, Sighting
 from imi_monitor.sources.agents.copilot import flat_yaml
-from imi_monitor.sources.agents.copilot.course import Course
-from imi_monitor.sources.agents.tail import Tail
+from imi_monitor.sources.agents.copilot.reducer import CopilotReducer
+from imi_monitor.sources.agents.foreign_files import Tail
 
 _DAY = 86_400.0
 _FRESH = 5.0  # seconds in which somebody unseen, in a container, may still be the one who writes
@@ -24,28 +24,28 @@ _MOST_YAML = 64 << 10
 _NEEDLE = b'"type"'
 
 
-def make() -> Reader:
-    return Copilot()
+def make() -> AgentReader:
+    return CopilotReader()
 
 
-class Copilot:
+class CopilotReader:
     cli = "copilot"
 
     def __init__(self) -> None:
-        self._sessions: dict[str, Session] = {}  # by folder
+        self._sessions: dict[str, CopilotSession] = {}  # by folder
         self._elsewhere: dict[str, float | None] = {}  # folders of others -> when they were asked
         self._home_seen: float | None = None
         self._roots: tuple[str, ...] = ()
         self.unread = False
 
-    def folders(self, world: World) -> Sequence[str]:
+    def folders(self, world: ReadContext) -> Sequence[str]:
         home = _home(world)
         live = [one.folder for one in self._sessions.values() if one.open or one.where() is None]
         return [folder for folder in (home, *live) if os.path.isdir(folder)]
 
-    def look(self, world: World, touched: frozenset[str] | None) -> Sequence[Sighting]:
+    def look(self, world: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
         home = _home(world)
-        seen = marks.moved_at(home)
+        seen = foreign_files.modified_at(home)
         if touched is None or seen != self._home_seen or world.roots != self._roots:
             self._list(home, world)
             self._home_seen, self._roots = seen, world.roots
@@ -53,7 +53,7 @@ class Copilot:
         self.unread = any(one.unread for one in self._sessions.values())
         return [one for one in found if one is not None]
 
-    def _list(self, home: str, world: World) -> None:
+    def _list(self, home: str, world: ReadContext) -> None:
         """Which sessions moved in the last day, or since a process that lives began."""
         since = min([world.now - _DAY, *(process.began_at for process in world.processes_of(self.cli))])
         if world.roots != self._roots:
@@ -61,34 +61,34 @@ class Copilot:
         folders = [folder for folder in _folders(home) if _moved_at(folder) >= since]
         self._sessions = {folder: self._sessions[folder] for folder in folders if folder in self._sessions}
         for folder in folders:
-            if folder not in self._sessions and self._elsewhere.get(folder) != marks.moved_at(folder):
-                session = Session(folder)
+            if folder not in self._sessions and self._elsewhere.get(folder) != foreign_files.modified_at(folder):
+                session = CopilotSession(folder)
                 where = session.where()
                 if where is None or world.watched(where):  # a new one has written nothing yet
                     self._sessions[folder] = session
                 else:
-                    self._elsewhere[folder] = marks.moved_at(folder)
+                    self._elsewhere[folder] = foreign_files.modified_at(folder)
 
 
 @dataclass(frozen=True, slots=True)
-class Lock:
+class InUseLock:
     pid: int
     made_at: float
 
 
-class Session:
+class CopilotSession:
     """One folder, and what was read in it."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self.open = False
         self._tail = Tail(f"{folder}/events.jsonl")
-        self._mark: marks.Mark | None = None
-        self._course = Course()
-        self._before = Course()  # what lies in front of the window: only counted
+        self._mark: foreign_files.FileStamp | None = None
+        self._course = CopilotReducer()
+        self._before = CopilotReducer()  # what lies in front of the window: only counted
         self._yaml: dict[str, str] = {}
         self._listed: float | None = None
-        self._locks: list[Lock] = []
+        self._locks: list[InUseLock] = []
         self._had_lock = False
         self._last_alive: float | None = None
 
@@ -105,7 +105,7 @@ class Session:
         self._yaml = self._yaml or flat_yaml.read(_small(f"{self.folder}/workspace.yaml"))
         return self._course.cwd or self._yaml.get("cwd") or _first_cwd(f"{self.folder}/events.jsonl")
 
-    def look(self, world: World) -> Sighting | None:
+    def look(self, world: ReadContext) -> Sighting | None:
         self._list()
         news = self._read()
         if not world.watched(self.where()):
@@ -122,7 +122,7 @@ class Session:
             pid=process.pid if process else None,
             pid_started=process.started if process else None,
             alive=alive,
-            last_alive=loose.at(self._last_alive) if alive is False and self._last_alive else None,
+            last_alive=fields.at(self._last_alive) if alive is False and self._last_alive else None,
             evidence=() if told is None else (told,),
             facts=self._facts(),
             news=tuple(news),
@@ -131,7 +131,7 @@ class Session:
     # -- its process --------------------------------------------------------------------------------------------------
 
     def _list(self) -> None:
-        now = marks.moved_at(self.folder)
+        now = foreign_files.modified_at(self.folder)
         if now != self._listed:
             self._listed = now
             self._locks = _locks(self.folder)
@@ -140,7 +140,7 @@ class Session:
 
     _process: AgentProcess | None = None
 
-    def _life(self, world: World) -> tuple[AgentProcess | None, bool | None]:
+    def _life(self, world: ReadContext) -> tuple[AgentProcess | None, bool | None]:
         for lock in self._locks:
             process = _holder(lock, world)
             if process is not None:
@@ -158,13 +158,13 @@ class Session:
     # -- its events ---------------------------------------------------------------------------------------------------
 
     def _read(self) -> list[AgentEvent]:
-        mark = marks.mark(self._tail.path)
+        mark = foreign_files.stamp_of(self._tail.path)
         if mark == self._mark and not self._tail.behind:
             return self._read_older()
         lines = self._tail.new()
         self._mark = mark
         if self._tail.begun_anew:
-            self._course, self._before = Course(), Course()
+            self._course, self._before = CopilotReducer(), CopilotReducer()
         return list(_taken(self._course, lines))
 
     def _read_older(self) -> list[AgentEvent]:
@@ -184,7 +184,7 @@ class Session:
             model=now.model or old.model,
             title=self._yaml.get("name"),
             branch=now.branch or old.branch or self._yaml.get("branch"),
-            started_at=old.started_at or now.started_at or loose.moment(self._yaml.get("created_at")),
+            started_at=old.started_at or now.started_at or fields.moment(self._yaml.get("created_at")),
             ended_at=now.ended_at,
             turn_at=now.turn_at or old.turn_at,
             prompt=now.prompt or old.prompt,
@@ -200,21 +200,21 @@ class Session:
         )
 
 
-def _taken(course: Course, lines: Sequence[bytes]) -> list[AgentEvent]:
+def _taken(course: CopilotReducer, lines: Sequence[bytes]) -> list[AgentEvent]:
     found: list[AgentEvent] = []
     for line in lines:
-        event = loose.record(line) if _NEEDLE in line else None
+        event = fields.record(line) if _NEEDLE in line else None
         if event is not None:
             found += course.event(event)
     return found
 
 
-def _home(world: World) -> str:
+def _home(world: ReadContext) -> str:
     given = world.env.get("COPILOT_HOME", "")
     return f"{given if os.path.isabs(given) else world.home + '/.copilot'}/session-state"
 
 
-def _holder(lock: Lock, world: World) -> AgentProcess | None:
+def _holder(lock: InUseLock, world: ReadContext) -> AgentProcess | None:
     """The process that made it: there, a copilot, and older than the lock."""
     for process in world.processes_of("copilot"):
         if lock.pid == process.pid or lock.pid in process.family:
@@ -231,7 +231,7 @@ def _folders(home: str) -> list[str]:
         return []
 
 
-def _locks(folder: str) -> list[Lock]:
+def _locks(folder: str) -> list[InUseLock]:
     found = []
     try:
         with os.scandir(folder) as entries:
@@ -239,14 +239,14 @@ def _locks(folder: str) -> list[Lock]:
                 front, _, rest = entry.name.partition(".")
                 pid = rest.removesuffix(".lock")
                 if front == "inuse" and pid.isascii() and pid.isdigit() and rest.endswith(".lock"):
-                    found.append(Lock(int(pid), entry.stat().st_mtime))
+                    found.append(InUseLock(int(pid), entry.stat().st_mtime))
     except OSError:
         return found
     return sorted(found, key=lambda lock: -lock.made_at)
 
 
 def _moved_at(folder: str) -> float:
-    return max(marks.moved_at(f"{folder}/events.jsonl") or 0, marks.moved_at(folder) or 0)
+    return max(foreign_files.modified_at(f"{folder}/events.jsonl") or 0, foreign_files.modified_at(folder) or 0)
 
 
 def _small(path: str) -> str:
@@ -259,5 +259,5 @@ def _small(path: str) -> str:
 
 def _first_cwd(path: str) -> str | None:
     """From the first event, where the other file tells nothing."""
-    event = loose.record(_small(path).split("\n", 1)[0]) or {}
-    return loose.path(loose.table(loose.table(event.get("data")).get("context")).get("cwd"))
+    event = fields.record(_small(path).split("\n", 1)[0]) or {}
+    return fields.path(fields.table(fields.table(event.get("data")).get("context")).get("cwd"))

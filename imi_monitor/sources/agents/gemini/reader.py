@@ -1,18 +1,21 @@
-"""Gemini: its chats, by the folder they were held in, and its processes, one sighting a session."""
+"""Gemini: its chats, by the folder they were held in, and its processes, one sighting a session.
+
+Which folder belongs to which short name under `~/.gemini/tmp`: chats do not say where they were held.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from imi_monitor.model.agent import AgentEvent
-from imi_monitor.sources.agents import loose, marks
-from imi_monitor.sources.agents.base import AgentProcess, Sighting, World
-from imi_monitor.sources.agents.gemini.course import Course, Manner
-from imi_monitor.sources.agents.gemini.projects import base, chat_folders, is_chat, recent_chats
-from imi_monitor.sources.agents.pairing import Held, Unseen, pair
-from imi_monitor.sources.agents.tail import Tail
+from imi_monitor.sources.agents import fields, foreign_files
+from imi_monitor.sources.agents.agent_reader import AgentProcess, ReadContext, Sighting
+from imi_monitor.sources.agents.foreign_files import Tail
+from imi_monitor.sources.agents.gemini.reducer import GeminiReducer, StartOptions
+from imi_monitor.sources.agents.session_owners import ProcessHistory, SessionCandidate, match_newest
 
 _DAY = 86400.0
 _WINDOW = 64 << 10  # of a chat's end, which is read first: enough for its state
@@ -20,25 +23,25 @@ _MOST_NEW = 40  # chats that are read for the first time in one look
 _LONGEST_CHAT = 32 << 20  # of the older format, which is one JSON document
 
 
-class Chat:
+class GeminiChat:
     """One file; `course` is what it says."""
 
     def __init__(self, path: str, cwd: str) -> None:
         self.path = path
         self.cwd = cwd
-        self.heard_at = marks.moved_at(path) or 0.0
+        self.heard_at = foreign_files.modified_at(path) or 0.0
         self.begun = False
-        self.course = Course(os.path.basename(path))
-        self.unseen = Unseen()
-        self.manner = Manner()  # of the process that it had last
+        self.course = GeminiReducer(os.path.basename(path))
+        self.unseen = ProcessHistory()
+        self.manner = StartOptions()  # of the process that it had last
         self.alive_at = 0.0  # when that was seen
         self._tail = Tail(path, _WINDOW)
-        self._before: Course | None = None
+        self._before: GeminiReducer | None = None
         self._older_news: tuple[AgentEvent, ...] = ()
 
     def read(self) -> None:
         self.begun = True
-        heard = marks.moved_at(self.path)
+        heard = foreign_files.modified_at(self.path)
         if heard is None:
             return
         self.heard_at = heard
@@ -47,22 +50,22 @@ class Chat:
             return
         lines = self._tail.new()
         if self._tail.begun_anew:
-            self.course, self._before = Course(os.path.basename(self.path)), None
+            self.course, self._before = GeminiReducer(os.path.basename(self.path)), None
         for line in lines:
             self.course.line(line)
         if self._tail.has_older and self._before is None:
-            self._before = Course(os.path.basename(self.path))
+            self._before = GeminiReducer(os.path.basename(self.path))
 
     def _read_document(self) -> None:
         """Written whole each time: what is known already is not told again. Torn: the next look has it."""
         try:
             with open(self.path, "rb") as file:
-                document = loose.record(file.read(_LONGEST_CHAT))
+                document = fields.record(file.read(_LONGEST_CHAT))
         except OSError:
             return
         if document is not None:
             self.course.record({key: value for key, value in document.items() if key != "messages"})
-            self.course.messages(loose.rows(document.get("messages")))
+            self.course.messages(fields.rows(document.get("messages")))
 
     @property
     def unread(self) -> bool:
@@ -101,18 +104,18 @@ class GeminiReader:
 
     def __init__(self) -> None:
         self.unread = False
-        self.chats: dict[str, Chat] = {}
+        self.chats: dict[str, GeminiChat] = {}
         self._home = ""
         self._places: dict[str, str] = {}  # folder with chats -> where they were held
         self._roots: tuple[str, ...] = ()
 
-    def folders(self, world: World) -> Sequence[str]:
+    def folders(self, world: ReadContext) -> Sequence[str]:
         temporary = os.path.join(self._home, "tmp")
         parents = {os.path.dirname(folder) for folder in self._places}
         wanted = {self._home, temporary, *parents, *self._places}
         return sorted(folder for folder in wanted if os.path.isdir(folder))
 
-    def look(self, world: World, touched: frozenset[str] | None) -> Sequence[Sighting]:
+    def look(self, world: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
         self._settle_in(world, touched)
         self._find(world, touched)
         for chat in self._to_read_on()[:1]:
@@ -120,14 +123,14 @@ class GeminiReader:
         for path in [path for path, chat in self.chats.items() if chat.heard_at < world.now - _DAY]:
             del self.chats[path]
         shown = list(self._by_session().values())
-        owners = pair([_held(chat) for chat in shown], world.processes_of(self.cli))
+        owners = match_newest([_held(chat) for chat in shown], world.processes_of(self.cli))
         found = [
             self._sighting(chat, owners.get(chat.id), world) for chat in shown if chat.id in owners or chat.course.at
         ]
         self.unread = bool(self._to_read_on()) or any(not one.begun for one in self.chats.values())
         return found
 
-    def _settle_in(self, world: World, touched: frozenset[str] | None) -> None:
+    def _settle_in(self, world: ReadContext, touched: frozenset[str] | None) -> None:
         home = base(world)
         moved = home != self._home or world.roots != self._roots
         if moved or touched is None or any(self._tells_places(path) for path in touched):
@@ -144,7 +147,7 @@ class GeminiReader:
             or (above == os.path.join(self._home, "tmp"))
         )
 
-    def _find(self, world: World, touched: frozenset[str] | None) -> None:
+    def _find(self, world: ReadContext, touched: frozenset[str] | None) -> None:
         if touched is None or any(path in self._places or self._tells_places(path) for path in touched):
             for folder, path in recent_chats(self._places, world.now - _DAY):
                 self._meet(folder, path)
@@ -159,18 +162,18 @@ class GeminiReader:
 
     def _meet(self, folder: str, path: str) -> None:
         if path not in self.chats:
-            self.chats[path] = Chat(path, self._places[folder])
+            self.chats[path] = GeminiChat(path, self._places[folder])
 
-    def _to_read_on(self) -> list[Chat]:
+    def _to_read_on(self) -> list[GeminiChat]:
         """Living chats that are not read to their end, or from their beginning."""
         return [one for one in self.chats.values() if one.unread and (one.unseen.owned or one.behind)]
 
-    def _by_session(self) -> dict[str, Chat]:
+    def _by_session(self) -> dict[str, GeminiChat]:
         """The newest file of each session; subagents have their own and are none."""
         ordered = sorted(self.chats.values(), key=lambda chat: (chat.heard_at, chat.path))
         return {chat.id: chat for chat in ordered if chat.begun and not chat.course.helper}
 
-    def _sighting(self, chat: Chat, owner: AgentProcess | None, world: World) -> Sighting:
+    def _sighting(self, chat: GeminiChat, owner: AgentProcess | None, world: ReadContext) -> Sighting:
         if owner is None and chat.unseen.owned and chat.begun:
             chat.read()  # its last words may have come with its end
         alive: bool | None = True
@@ -187,18 +190,18 @@ class GeminiReader:
             pid=owner.pid if owner else None,
             pid_started=owner.started if owner else None,
             alive=alive,
-            last_alive=None if alive is not False else loose.at(chat.heard_at),
+            last_alive=None if alive is not False else fields.at(chat.heard_at),
             evidence=(evidence,) if evidence else (),
             facts=chat.course.facts(),
             news=chat.take_news(),
         )
 
 
-def _held(chat: Chat) -> Held:
-    return Held(chat.id, chat.cwd, chat.heard_at, frozenset({chat.id}), chat.unseen.left_by(chat.heard_at))
+def _held(chat: GeminiChat) -> SessionCandidate:
+    return SessionCandidate(chat.id, chat.cwd, chat.heard_at, frozenset({chat.id}), chat.unseen.left_by(chat.heard_at))
 
 
-def _manner(process: AgentProcess | None) -> Manner:
+def _manner(process: AgentProcess | None) -> StartOptions:
     """What its command line rules out."""
     words = process.argv if process else ()
     pairs = set(pairwise(words))
@@ -206,7 +209,7 @@ def _manner(process: AgentProcess | None) -> Manner:
     headless = _any_starts(words, ("-p", "--prompt", "--prompt=")) and not _any_starts(
         words, ("-i", "--prompt-interactive")
     )
-    return Manner(headless, unasking)
+    return StartOptions(headless, unasking)
 
 
 def _any_starts(words: Iterable[str], options: tuple[str, ...]) -> bool:
@@ -215,3 +218,63 @@ def _any_starts(words: Iterable[str], options: tuple[str, ...]) -> bool:
 
 def make() -> GeminiReader:
     return GeminiReader()
+
+
+_LONGEST = 4 << 20
+_MOST_CHATS = 200  # of one project, the newest
+CHAT_ENDINGS = (".jsonl", ".json")
+
+
+def base(world: ReadContext) -> str:
+    """`~/.gemini`; Gemini lets its home be moved."""
+    return os.path.realpath(os.path.join(world.env.get("GEMINI_CLI_HOME") or world.home, ".gemini"))
+
+
+def chat_folders(home: str, world: ReadContext) -> dict[str, str]:
+    """Folders with chats of watched worktrees, and the folder that each was held in."""
+    found = {os.path.join(home, "tmp", _hashed(root), "chats"): root for root in world.roots}  # as versions of 2025 did
+    for path, name in _registered(home).items():
+        if world.watched(path):
+            found[os.path.join(home, "tmp", name, "chats")] = os.path.realpath(path)
+    return {folder: cwd for folder, cwd in found.items() if os.path.isdir(folder)}
+
+
+def _hashed(path: str) -> str:
+    return hashlib.sha256(os.fsencode(path)).hexdigest()
+
+
+def _registered(home: str) -> dict[str, str]:
+    """path -> short name."""
+    try:
+        with open(os.path.join(home, "projects.json"), "rb") as file:
+            listed = fields.record(file.read(_LONGEST)) or {}
+    except OSError:
+        return {}
+    return {
+        path: name
+        for path, name in fields.table(listed.get("projects")).items()
+        if isinstance(name, str) and name and "/" not in name and name not in (".", "..")
+    }
+
+
+def recent_chats(folders: Iterable[str], since: float) -> Iterator[tuple[str, str]]:
+    """(folder, path) of chats that moved since then; one that was moved to the newer format counts once."""
+    for folder in folders:
+        found: dict[str, tuple[float, str]] = {}
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if is_chat(entry.name) and (at := entry.stat().st_mtime) >= since:
+                        stem = os.path.splitext(entry.name)[0]
+                        found[stem] = max(found.get(stem, (0.0, "")), (at, entry.path), key=_format_and_age)
+        except OSError:
+            continue
+        yield from ((folder, path) for _, path in sorted(found.values(), reverse=True)[:_MOST_CHATS])
+
+
+def _format_and_age(chat: tuple[float, str]) -> tuple[bool, float]:
+    return chat[1].endswith(".jsonl"), chat[0]
+
+
+def is_chat(name: str) -> bool:
+    return name.startswith("session-") and name.endswith(CHAT_ENDINGS)

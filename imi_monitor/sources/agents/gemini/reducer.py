@@ -1,0 +1,373 @@
+"""The course of one Gemini session: its messages in order, folded into what it does now and what is known of it.
+
+A message may be written several times, each time more complete; only the first of its tokens and each tool call count
+once. Tools are written down when they have finished: so after words of the model nobody can tell from here whether it
+is done, runs a tool or asks whether it may, and that is said so.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from imi_monitor.model.agent import (
+    CANCELLED,
+    COMPLETED,
+    FAILED,
+    RUNNING,
+    UNKNOWN,
+    WAITING,
+    AgentEvent,
+    Evidence,
+    SessionFacts,
+    ToolCall,
+)
+from imi_monitor.sources.agents import fields
+
+_MOST_FILES = 200
+_MOST_NEWS = 5000
+_NAMES = {
+    "run_shell_command": "Bash",
+    "write_file": "Write",
+    "replace": "Edit",
+    "read_file": "Read",
+    "read_many_files": "Read",
+    "list_directory": "List",
+    "glob": "Glob",
+    "search_file_content": "Grep",
+    "grep_search": "Grep",
+    "google_web_search": "WebSearch",
+    "web_fetch": "WebFetch",
+    "save_memory": "Memory",
+    "write_todos": "Plan",
+    "ask_user": "Question",
+    "exit_plan_mode": "Plan",
+}
+_TARGETS = ("command", "file_path", "absolute_path", "path", "pattern", "query", "url", "prompt")
+_WRITERS = frozenset({"write_file", "replace"})
+_OVER = frozenset({"success", "error", "cancelled"})
+_SAYS_NOTHING: Final = frozenset({RUNNING, WAITING, COMPLETED})
+_UNPROVEN: Final = "it ended after words of the model; whether it was done is not recorded"
+_TOOL_STARTS = 3.0  # seconds after the model's words in which a tool begins, if there is one
+
+
+@dataclass(frozen=True, slots=True)
+class StartOptions:
+    """How its process was started: what that rules out."""
+
+    headless: bool = False  # it answers one prompt and ends
+    unasking: bool = False  # it never asks whether it may run a tool
+
+
+class GeminiReducer:
+    """Fed with records, oldest first."""
+
+    def __init__(self, label: str) -> None:
+        self.session: str | None = None
+        self.started_at: str | None = None
+        self.helper = False  # a subagent's
+        self.model: str | None = None
+        self.title: str | None = None
+        self.prompt: str | None = None
+        self.message: str | None = None
+        self.turn_at: str | None = None
+        self.files: dict[str, None] = {}
+        self.strange: dict[str, None] = {}
+        self._label = label
+        self._tokens: dict[str, tuple[int, int, int]] = {}
+        self._context: int | None = None
+        self._seen: set[str] = set()  # what was told already, by id
+        self._news: list[AgentEvent] = []
+        self._last: Evidence | None = None
+        self._words = False  # the last that came were words of the model
+        self._error: str | None = None
+
+    # -- feeding --------------------------------------------------------------------------------------------------
+
+    def line(self, line: bytes) -> None:
+        head = line[:40]
+        if head.startswith((b'{"$set":{"lastUpdated"', b'{"$set": {"lastUpdated"')):
+            return  # after every message
+        if b'"$set"' in head and self._last is not None and len(line) > 4096:
+            return  # the whole history anew, without what was cancelled: nothing happened
+        record = fields.record(line)
+        if record is None:
+            self._odd("a line that is no record")
+        else:
+            self.record(record)
+
+    def record(self, record: dict[str, Any]) -> None:
+        if "$set" in record:
+            self._patch(fields.table(record["$set"]))
+        elif "$rewindTo" in record:
+            return
+        elif isinstance(record.get("id"), str) and "type" in record:
+            self._take(record["id"][:100], record)
+        elif isinstance(record.get("sessionId"), str):
+            self._head(record)
+        else:
+            self._odd(", ".join(sorted(record))[:40] or "an empty record")
+
+    def _patch(self, values: dict[str, Any]) -> None:
+        self._head(values)
+        if self._last is None:  # a history that was brought along
+            self.messages(fields.rows(values.get("messages")))
+
+    def messages(self, found: Iterable[object]) -> None:
+        for one in found:
+            message = fields.table(one)
+            if isinstance(message.get("id"), str):
+                self._take(message["id"][:100], message)
+
+    def _head(self, values: dict[str, Any]) -> None:
+        self.session = fields.text(values.get("sessionId"), 100) or self.session
+        self.started_at = fields.moment(values.get("startTime")) or self.started_at
+        self.helper = self.helper or values.get("kind") == "subagent"
+        self.title = fields.one_line(fields.text(values.get("summary"))) or self.title
+
+    def _odd(self, what: str) -> None:
+        if len(self.strange) < 20:
+            self.strange[what] = None
+
+    def inherit(self, older: GeminiReducer) -> None:
+        """What was written before the part that was read first."""
+        self._head({"sessionId": self.session or older.session})
+        self.started_at = self.started_at or older.started_at
+        self.helper = self.helper or older.helper
+        self.title, self.model = self.title or older.title, self.model or older.model
+        self.prompt, self.message = self.prompt or older.prompt, self.message or older.message
+        self.turn_at = self.turn_at or older.turn_at
+        self.files = {**older.files, **self.files}
+        self._tokens = {**older._tokens, **self._tokens}
+        self._seen |= older._seen
+        self._last = self._last or older._last
+
+    def take_news(self) -> tuple[AgentEvent, ...]:
+        news, self._news = tuple(self._news[-_MOST_NEWS:]), []
+        return news
+
+    # -- one message ----------------------------------------------------------------------------------------------
+
+    def _take(self, ident: str, message: dict[str, Any]) -> None:
+        at = (
+            fields.moment(message.get("timestamp"))
+            or (self._last.at if self._last else self.started_at)
+            or fields.at(0)
+        )
+        kind = message.get("type")
+        if kind == "user":
+            self._user(ident, message, at)
+        elif kind == "gemini":
+            self._model(ident, message, at)
+        elif kind in ("info", "error", "warning"):
+            self._notice(ident, str(kind), _text(message.get("content")) or "", at)
+        else:
+            self._odd(f"a message of type {str(kind)[:30]}")
+
+    def _user(self, ident: str, message: dict[str, Any], at: str) -> None:
+        said = _text(message.get("displayContent")) or _text(message.get("content"))
+        answers = [one for one in fields.rows(message.get("content")) if "functionResponse" in fields.table(one)]
+        if said and not answers:
+            if said.startswith("<session_context>"):
+                return
+            self.prompt, self.turn_at = said, at
+            self._tell(AgentEvent("prompt", f"{ident}:prompt", at, said))
+            self._is(RUNNING, at, "a prompt is not answered yet", or_else=frozenset({WAITING}))
+        elif answers and (self._last is None or self._last.state != CANCELLED):
+            self._is(RUNNING, at, "a tool's result went to the model", or_else=frozenset({WAITING}))
+
+    def _model(self, ident: str, message: dict[str, Any], at: str) -> None:
+        self.model = fields.text(message.get("model"), 100) or self.model
+        self._count(ident, fields.table(message.get("tokens")))
+        said = _text(message.get("content"))
+        if said:
+            self.message = said
+            self._tell(AgentEvent("message", f"{ident}:message", at, said))
+        calls = [fields.table(one) for one in fields.rows(message.get("toolCalls"))]
+        if calls:
+            self._called(calls, at)
+        elif said:
+            self._is(
+                UNKNOWN,
+                at,
+                "the model said something; whether a tool follows is not recorded",
+                "answered, or a tool is running or asked for",
+                or_else=_SAYS_NOTHING,
+            )
+            self._words = True
+        else:
+            self._is(RUNNING, at, "the model said nothing: a tool is called", or_else=frozenset({WAITING}))
+
+    def _called(self, calls: list[dict[str, Any]], at: str) -> None:
+        open_one = None
+        for call in calls:
+            tool = _tool(call)
+            when = fields.moment(call.get("timestamp")) or at
+            if _status(call) in _OVER:
+                self._finished(call, tool, when)
+            else:
+                open_one = (call, tool, when)
+        if open_one is not None:
+            self._open(*open_one)
+        elif all(_status(call) == "cancelled" for call in calls):
+            self._is(CANCELLED, at, "a tool was cancelled")
+        else:
+            self._is(RUNNING, at, "a tool has finished", or_else=frozenset({WAITING}))
+
+    def _open(self, call: dict[str, Any], tool: ToolCall, at: str) -> None:
+        """Not seen yet from a real one, but its states have names for it."""
+        waits = _status(call) == "awaiting_approval"
+        if waits:
+            self._tell(AgentEvent("waits", f"{tool.id}:waits", at, f"permission for {tool}", tool))
+        self._tell(AgentEvent("tool_started", f"{tool.id}:started", at, tool=tool))
+        self._is(
+            WAITING if waits else RUNNING, at, f"{tool.name} is {_status(call)}", "permission" if waits else None, tool
+        )
+
+    def _finished(self, call: dict[str, Any], tool: ToolCall, at: str) -> None:
+        status = _status(call)
+        name = fields.path(fields.table(call.get("resultDisplay")).get("filePath"))
+        files = (
+            (os.path.normpath(name),)
+            if name and status == "success" and fields.text(call.get("name")) in _WRITERS
+            else ()
+        )
+        for file in files:
+            self.files.pop(file, None)
+            self.files[file] = None
+        for old in list(self.files)[:-_MOST_FILES]:
+            del self.files[old]
+        self._tell(AgentEvent("tool_started", f"{tool.id}:started", at, tool=tool))
+        ok = None if status == "cancelled" else status == "success"
+        self._tell(AgentEvent("tool_finished", f"{tool.id}:finished", at, _result(call), tool, ok, files))
+
+    def _notice(self, ident: str, kind: str, said: str, at: str) -> None:
+        low = said.lower()
+        if kind == "error":
+            self._error = _why(said)
+            self._tell(AgentEvent("failed", f"{ident}:failed", at, self._error))
+            self._is(FAILED, at, "an error", self._error)
+        elif low.startswith("request cancelled"):
+            self._tell(AgentEvent("cancelled", f"{ident}:cancelled", at))
+            self._is(CANCELLED, at, "the request was cancelled")
+        elif low.startswith("this request failed"):
+            if self._last is None or self._last.state != FAILED:
+                self._tell(AgentEvent("failed", f"{ident}:failed", at, said))
+            self._is(FAILED, at, "the request failed", self._error or said)
+        elif "compress" in low and kind == "info":
+            self._tell(AgentEvent("compacted", f"{ident}:compacted", at, said))
+
+    def _is(
+        self,
+        state: str,
+        at: str,
+        what: str,
+        detail: str | None = None,
+        tool: ToolCall | None = None,
+        or_else: frozenset[str] = frozenset(),
+    ) -> None:
+        self._words = False
+        if state != FAILED:
+            self._error = None
+        self._last = Evidence("transcript", state, at, f"{self._label}: {what}", detail, tool, or_else=or_else)
+
+    def _tell(self, happened: AgentEvent) -> None:
+        if happened.id not in self._seen:
+            self._seen.add(happened.id)
+            self._news.append(happened)
+
+    def _count(self, ident: str, tokens: dict[str, Any]) -> None:
+        whole, cached = fields.number(tokens.get("input")), fields.number(tokens.get("cached")) or 0
+        if whole is None:
+            return
+        out = (fields.number(tokens.get("output")) or 0) + (fields.number(tokens.get("thoughts")) or 0)
+        self._tokens[ident] = (max(0, whole - cached), out, cached)
+        self._context = fields.number(tokens.get("total")) or whole + out
+
+    # -- what it says now -----------------------------------------------------------------------------------------
+
+    @property
+    def at(self) -> str | None:
+        return self._last.at if self._last else None
+
+    def evidence(self, manner: StartOptions, alive: bool | None, now: float) -> Evidence | None:
+        """The last that was written, and what the life of its process adds to the model's last words. `now`: of one
+        that is gone, when it was seen to live last."""
+        last = self._last
+        if last is None or not self._words:
+            return replace(last, or_else=last.or_else - {WAITING}) if last and manner.unasking else last
+        quiet = now - (fields.seconds(last.at) or now)
+        if manner.headless and (alive or quiet > _TOOL_STARTS):  # it ends by itself: who stays, runs a tool
+            return replace(
+                last, state=RUNNING, detail=None, or_else=frozenset(), says=f"{self._label}: it ends by itself"
+            )
+        if alive is False:
+            said = f"{self._label}: the model's words were the last of it"
+            return replace(last, state=COMPLETED, detail=_UNPROVEN, says=said, or_else=frozenset({RUNNING}))
+        if manner.unasking:
+            return self._unasked(last, quiet)
+        return last
+
+    def _unasked(self, last: Evidence, quiet: float) -> Evidence:
+        state, other = (COMPLETED, RUNNING) if quiet > _TOOL_STARTS else (RUNNING, COMPLETED)
+        return replace(last, state=state, detail=None, or_else=frozenset({other}))
+
+    def facts(self, title: str | None = None) -> SessionFacts:
+        fresh, out, cached = (
+            (sum(column) for column in zip(*self._tokens.values(), strict=True)) if self._tokens else (None, None, None)
+        )
+        return SessionFacts(
+            model=self.model,
+            title=self.title or title,
+            started_at=self.started_at,
+            turn_at=self.turn_at,
+            prompt=self.prompt,
+            last_message=self.message,
+            tokens_in=fresh,
+            tokens_out=out,
+            tokens_cached=cached,
+            context_used=self._context,
+            files=tuple(self.files),
+            format_note=self._note(),
+        )
+
+    def _note(self) -> str | None:
+        return f"unknown (format) gemini: {', '.join(list(self.strange)[:3])}" if self.strange else None
+
+
+def _text(content: object) -> str | None:
+    if isinstance(content, str):
+        return fields.text(content)
+    parts = [fields.text(fields.table(one).get("text")) for one in fields.rows(content)]
+    return fields.text("\n".join(one for one in parts if one))
+
+
+def _status(call: dict[str, Any]) -> str:
+    return fields.text(call.get("status"), 30) or "?"
+
+
+def _tool(call: dict[str, Any]) -> ToolCall:
+    name = fields.text(call.get("name"), 100) or "tool"
+    given = fields.table(call.get("args"))
+    target = next((given[key] for key in _TARGETS if isinstance(given.get(key), str)), None)
+    target = target or fields.text(call.get("description"))
+    return ToolCall(_NAMES.get(name, name), fields.one_line(target), fields.text(call.get("id"), 100))
+
+
+def _result(call: dict[str, Any]) -> str | None:
+    for part in fields.rows(call.get("result")):
+        response = fields.table(fields.table(fields.table(part).get("functionResponse")).get("response"))
+        told = fields.text(response.get("output")) or fields.text(response.get("error"))
+        if told:
+            return told
+    return fields.text(call.get("resultDisplay"))
+
+
+def _why(said: str) -> str:
+    """`[API Error: {"error": {"message": …}}]` is its message."""
+    start, end = said.find("{"), said.rfind("}")
+    inside = fields.record(said[start : end + 1]) if 0 <= start < end else None
+    told = fields.text(fields.table((inside or {}).get("error")).get("message"))
+    return told or said.strip("[]")

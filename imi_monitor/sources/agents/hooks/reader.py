@@ -1,0 +1,283 @@
+"""The spool that agents' hooks write into, read as sightings: exact and at once, where hooks are installed.
+
+One file is one event. Every monitor reads for itself and none takes an event from another: a file goes only when the state
+of its session no longer rests on it and it is old enough to have been read and kept by whoever runs.
+
+One session as its hooks tell it: the records that are there, their course, and the sighting they come to.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from imi_monitor import paths
+from imi_monitor.model.agent import AgentEvent, SessionFacts
+from imi_monitor.sources.agents.agent_reader import AgentProcess, AgentReader, ReadContext, Sighting
+from imi_monitor.sources.agents.hooks.records import ASKS, END, HookRecord, parse
+from imi_monitor.sources.agents.hooks.reducer import HookReducer, evidence_of, happened_by
+
+_SLICE = 8 << 20  # bytes read in one look
+_KEEP = 120.0  # seconds that a file stays whatever it says: everybody has looked by then
+_BROKEN = 600.0  # seconds after which an unfinished file is given up
+_OLDEST = 7 * 86400.0
+_RECENT = 86400.0  # sessions that were silent for longer are not shown
+_LIVES_FOR = 60.0  # seconds before a reader tidies: a command that looks once has kept nothing
+
+
+def make() -> AgentReader:
+    return HookReader()
+
+
+class HookReader:
+    cli = "hooks"
+
+    def __init__(self) -> None:
+        self.unread = False
+        self._born: float | None = None
+        self._known: dict[str, HookRecord | None] = {}  # by file; None: never to be understood
+        self._waiting: dict[str, tuple[int, int]] = {}  # found and not read yet: (ns, size)
+        self._torn: dict[str, int] = {}  # being written, or given up: ns
+        self._sessions: dict[tuple[str, str], HookSession] = {}
+
+    def folders(self, world: ReadContext) -> Sequence[str]:
+        folder = _folder(world)
+        return (folder,) if os.path.isdir(folder) else ()
+
+    def look(self, world: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
+        folder = _folder(world)
+        self._born = world.now if self._born is None else self._born
+        if touched is None:
+            self._list(folder)
+        else:
+            self._note(folder, touched)
+        if self._waiting:
+            self._read(folder)
+        if touched is None and world.now - self._born > _LIVES_FOR:
+            self._tidy(folder, world.now)
+        since = (world.now - _RECENT) * 1e9
+        return [
+            sighting
+            for session in self._sessions.values()
+            if session.records and session.records[-1].ns > since
+            if (sighting := sighting_of(session, world)) is not None
+        ]
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def _list(self, folder: str) -> None:
+        """Everything that is there; what went meanwhile is forgotten, as if it had never been."""
+        found: dict[str, tuple[int, int]] = {}
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if entry.name.startswith("e.") and entry.name not in self._known:
+                        _stat(entry.path, entry.name, found)
+                    elif entry.name in self._known:
+                        found[entry.name] = (0, 0)
+        except OSError:
+            found = {}
+        gone = self._known.keys() - found.keys()
+        self._forget(gone)
+        self._waiting = {name: of_it for name, of_it in found.items() if name not in self._known}
+        self._torn = {name: ns for name, ns in self._torn.items() if name in found}
+
+    def _note(self, folder: str, touched: frozenset[str]) -> None:
+        for path in touched:
+            name = os.path.basename(path)
+            if os.path.dirname(path) == folder and name.startswith("e.") and name not in self._known:
+                _stat(path, name, self._waiting)
+
+    def _read(self, folder: str) -> None:
+        """The newest first: they tell the state; a mountain of old ones follows in slices."""
+        budget = _SLICE
+        new: dict[tuple[str, str], list[HookRecord]] = {}
+        for name, (ns, _) in sorted(self._waiting.items(), key=lambda item: item[1], reverse=True):
+            if budget <= 0:
+                break
+            del self._waiting[name]
+            record, size = _read(os.path.join(folder, name), name)
+            budget -= max(size, 4096)
+            if record is _NOT_YET:  # to be read when it moves again
+                self._torn[name] = ns
+                continue
+            self._torn.pop(name, None)
+            if size >= 0:
+                self._known[name] = record
+            if record is not None:
+                new.setdefault((record.cli, record.session), []).append(record)
+        self.unread = bool(self._waiting)
+        for key, records in new.items():
+            self._sessions.setdefault(key, HookSession()).add(records)
+
+    # -- forgetting -----------------------------------------------------------------------------------------------------
+
+    def _tidy(self, folder: str, now: float) -> None:
+        """Delete what no state rests on any more."""
+        needed = {name for session in self._sessions.values() for name in session.course.needed()}
+        gone = set()
+        for name, record in self._known.items():
+            age = now - record.ns / 1e9 if record is not None else None
+            if age is None or age > _OLDEST or (age > _KEEP and name not in needed):
+                gone.add(name)
+        gone |= {name for name, ns in self._torn.items() if now - ns / 1e9 > _BROKEN}
+        for name in gone:
+            try:
+                os.unlink(os.path.join(folder, name))
+            except FileNotFoundError:  # another monitor was first
+                continue
+            except OSError:  # read-only by now: it stays, and is looked at again
+                return
+        self._forget(gone)
+        for name in gone:
+            self._torn.pop(name, None)
+
+    def _forget(self, gone: Iterable[str]) -> None:
+        names = set(gone)
+        if not names:
+            return
+        for name in names:
+            self._known.pop(name, None)
+        for key, session in list(self._sessions.items()):
+            left = [record for record in session.records if record.name not in names]
+            if not left:
+                del self._sessions[key]
+            elif len(left) != len(session.records):
+                session.keep(left)
+
+
+_NOT_YET = HookRecord("", 0, "", "", "")
+
+
+def _folder(world: ReadContext) -> str:
+    return os.path.join(paths.hooks_dir(world.home, world.env), "spool")
+
+
+def _stat(path: str, name: str, into: dict[str, tuple[int, int]]) -> None:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        into.pop(name, None)
+        return
+    if stat.S_ISREG(found.st_mode):
+        into[name] = (found.st_mtime_ns, found.st_size)
+
+
+def _read(path: str, name: str) -> tuple[HookRecord | None, int]:
+    """The record and what it cost; `_NOT_YET` while it is being written, a size of -1 when it is gone."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None, -1
+    with open(fd, "rb") as file:
+        try:
+            info = os.fstat(fd)
+            file.seek(max(0, info.st_size - len(END)))
+            if file.read() != END:
+                return _NOT_YET, 0
+            file.seek(0)
+            data = file.read()
+        except OSError:
+            return None, -1
+    return parse(name, info.st_mtime_ns, data), len(data)
+
+
+_MOST_FILES = 200
+
+
+@dataclass
+class HookSession:
+    records: list[HookRecord] = field(default_factory=list)  # in order
+    course: HookReducer = field(default_factory=HookReducer)
+    facts: SessionFacts = field(default_factory=SessionFacts)
+    news: list[AgentEvent] = field(default_factory=list)
+
+    def add(self, new: Iterable[HookRecord]) -> None:
+        ordered = sorted(new, key=_order)
+        if self.records and ordered[0].order < self.records[-1].order:  # late: an older slice, a hook that took longer
+            self.records = sorted([*self.records, *ordered], key=_order)
+            self.course = HookReducer()
+            self._feed(self.records, {record.name for record in ordered})
+            return
+        self.records += ordered
+        self._feed(ordered, {record.name for record in ordered})
+
+    def keep(self, records: Iterable[HookRecord]) -> None:
+        """These are all there are."""
+        self.records = sorted(records, key=_order)
+        self.course = HookReducer()
+        self._feed(self.records, set())
+
+    def _feed(self, records: Iterable[HookRecord], new: set[str]) -> None:
+        """`new`: those that are news."""
+        for record in records:
+            if record.name in new:
+                self.news += happened_by(record, self.course.call_of(record) if record.kind == ASKS else None)
+            self.course.feed(record)
+        self.facts = _facts(self.course, self.records)
+
+
+def _order(record: HookRecord) -> tuple[int, str]:
+    return record.order
+
+
+def sighting_of(session: HookSession, world: ReadContext) -> Sighting | None:
+    course, latest = session.course, session.records[-1]
+    news, session.news = tuple(session.news), []
+    cwd = next((record.cwd for record in reversed(session.records) if record.cwd), None)
+    if not world.watched(cwd):
+        return None
+    pid, started, alive = (None, None, False) if course.ended else _process(session.records, world)
+    return Sighting(
+        latest.cli,
+        latest.session,
+        cwd,
+        pid,
+        started,
+        alive,
+        last_alive=latest.at if alive is False else None,
+        evidence=evidence_of(course),
+        facts=session.facts,
+        news=news,
+    )
+
+
+def _process(records: Sequence[HookRecord], world: ReadContext) -> tuple[int | None, str | None, bool | None]:
+    """Whose hook it was: a living agent that was there when it fired; for Claude also that it is gone."""
+    last = next((record for record in reversed(records) if record.pid), None)
+    if last is None or last.pid is None or last.host not in ("", os.uname().nodename):
+        return None, None, None
+    for process in world.processes_of(last.cli):
+        if last.pid == process.pid or last.pid in process.family:
+            return _if_older(process, last)
+    if last.cli == "claude" and world.start_time(last.pid) is None:
+        return last.pid, None, False
+    return None, None, None
+
+
+def _if_older(process: AgentProcess, record: HookRecord) -> tuple[int | None, str | None, bool | None]:
+    """A process that began after the event only has the same number."""
+    if process.began_at > record.ns / 1e9 + 1:
+        return None, None, False if record.cli == "claude" else None
+    return process.pid, process.started, True
+
+
+def _facts(course: HookReducer, records: Sequence[HookRecord]) -> SessionFacts:
+    newest = list(reversed(records))
+    files = dict.fromkeys(path for record in records for path in record.files)
+    return SessionFacts(
+        model=next((one.model for one in newest if one.model), None),
+        title=next((one.title for one in newest if one.title), None),
+        started_at=course.started.at if course.started else None,
+        ended_at=course.ended.at if course.ended else None,
+        turn_at=course.prompt.at if course.prompt else None,
+        prompt=course.prompt.text if course.prompt else None,
+        last_message=course.said.text if course.said else None,
+        files=tuple(files)[-_MOST_FILES:],
+        subagents=len(course.helpers) or None,
+        parent=next((one.parent for one in newest if one.parent), None),
+        tmux=next((one.tmux for one in newest if one.tmux), None),
+        zellij=next((one.zellij for one in newest if one.zellij), None),
+    )

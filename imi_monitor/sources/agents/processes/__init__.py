@@ -1,1 +1,0 @@
-"""Which agent programs run on this machine, and in which folder."""

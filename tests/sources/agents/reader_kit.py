@@ -1,0 +1,80 @@
+"""What a reader sees, and what is decided from it: the short way for tests of one reader."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from imi_monitor.model.agent import Truth
+from imi_monitor.model.truth import decide
+from imi_monitor.sources.agents.agent_reader import AgentProcess, AgentReader, ReadContext, Sighting
+from tests.sources.agents.fake_processes import running
+
+FIXTURES = Path(__file__).parent / "fixtures"
+FAKES = Path(__file__).parent / "fakes"
+
+
+def steps(cli: str, name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (FIXTURES / cli / f"{name}.jsonl").read_text().splitlines()]
+
+
+def world(home: Path, *roots: Path, now: float, processes: Sequence[AgentProcess] = (), **env: str) -> ReadContext:
+    real = tuple(os.path.realpath(root) for root in roots)
+    return ReadContext(now, os.path.realpath(home), env, real, tuple(processes))
+
+
+def process(cli: str, cwd: Path, began_at: float = 0.0, *argv: str, pid: int = 4242) -> AgentProcess:
+    """One that is only said to be there."""
+    return AgentProcess(cli, pid, "1", os.path.realpath(cwd), argv or (cli,), began_at)
+
+
+def truth(one: Sighting, now: float) -> Truth:
+    return decide(one.evidence, one.alive, datetime.fromtimestamp(now, UTC), last_alive=one.last_alive)
+
+
+def look_twice(reader: AgentReader, at: ReadContext) -> Sequence[Sighting]:
+    """Everything, then a tick, which must say the same and have no news."""
+    first = reader.look(at, None)
+    again = reader.look(at, frozenset())
+    assert [replace(one, news=()) for one in first] == [replace(one, news=()) for one in again]
+    assert not any(one.news for one in again)
+    return first
+
+
+class Driven:
+    """A fake agent that runs, and does what it is told."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+        self.heard()
+
+    def __call__(self, command: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(command.encode() + b"\n")
+        self.process.stdin.flush()
+        self.heard()
+
+    def heard(self) -> None:
+        assert self.process.stdout is not None
+        answer = self.process.stdout.readline()
+        assert answer == b"ok\n", answer
+
+
+@contextmanager
+def driven(argv: Sequence[str], cwd: Path) -> Iterator[Driven]:
+    with running(argv, cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        yield Driven(process)
+
+
+def python() -> str:
+    """An interpreter that may be called by any name: not the environment's, which is found by where it lies."""
+    return os.path.realpath(getattr(sys, "_base_executable", "") or shutil.which("python3") or sys.executable)

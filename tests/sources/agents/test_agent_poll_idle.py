@@ -1,0 +1,119 @@
+"""Where no agent is and no file moves, only processes are looked at: who comes writes something, or is one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from imi_monitor.model import times
+from imi_monitor.model.agent import Evidence
+from imi_monitor.sources.agents import agents_source as module
+from imi_monitor.sources.agents.agent_reader import AgentProcess, ReadContext, Sighting
+from imi_monitor.sources.agents.agents_source import AgentsSource
+from imi_monitor.sources.files.inotify_watcher import InotifyWatcher
+from tests.sources.agents.test_agents_source import Notes, entry
+
+
+class Reader:
+    """Knows whom the test names, breaks when it is told to, and counts how often it is asked."""
+
+    cli = "fake"
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.sessions: list[str] = []
+        self.broken = False
+
+    def folders(self, world: ReadContext) -> Sequence[str]:
+        return ()
+
+    def look(self, world: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
+        self.asked += 1
+        if self.broken:
+            raise ValueError("a format of tomorrow")
+        said = Evidence("transcript", "running", times.stamp(), "it says so")
+        return [Sighting("fake", one, world.roots[0], evidence=(said,)) for one in self.sessions]
+
+
+class Scene:
+    def __init__(self) -> None:
+        self.reader, self.notes = Reader(), Notes()
+        self.processes: list[AgentProcess] = []
+        self.scans = self.stirred = 0
+
+    def scan(self) -> Sequence[AgentProcess]:
+        self.scans += 1
+        return tuple(self.processes)
+
+    async def some_looks(self, number: int = 4) -> None:
+        wanted = self.scans + number
+        await self.notes.until(lambda: self.scans >= wanted)
+
+
+@pytest.fixture
+def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Scene], object]], None]:
+    monkeypatch.setattr(module, "_NOBODY", 0.02)
+    monkeypatch.setattr(module, "TICK", 0.02)
+    monkeypatch.setattr("imi_monitor.sources.agents.agent_poll.TICK", 0.0)
+    monkeypatch.setattr("imi_monitor.sources.agents.agent_poll._SCAN", 0.0)
+    (tmp_path / "feat").mkdir()
+
+    def run(work: Callable[[Scene], object]) -> None:
+        async def main() -> None:
+            scene = Scene()
+            source = AgentsSource(
+                InotifyWatcher(), lambda: [scene.reader], lambda: scene.scan, None, {}, stirred=lambda: scene.stirred
+            )
+            source.follow((entry(tmp_path / "feat"),))
+            running = asyncio.create_task(source.run(scene.notes))  # type: ignore[arg-type]
+            try:
+                await scene.some_looks()
+                await work(scene)  # type: ignore[misc]
+            finally:
+                running.cancel()
+                await asyncio.gather(running, return_exceptions=True)
+
+        asyncio.run(main())
+
+    return run
+
+
+def test_nobody_is_asked_where_nothing_moves(play: Callable[[Callable[[Scene], object]], None]) -> None:
+    async def work(scene: Scene) -> None:
+        asked = scene.reader.asked
+        await scene.some_looks()
+        assert scene.reader.asked == asked
+        scene.reader.sessions.append("s1")  # a file that is not the reader's to follow told of it
+        scene.stirred += 1
+        await scene.notes.until(lambda: scene.notes.seen)
+        asked = scene.reader.asked
+        await scene.some_looks()
+        assert scene.reader.asked > asked, "whoever is there is looked after"
+
+    play(work)
+
+
+def test_who_is_started_is_asked_about(play: Callable[[Callable[[Scene], object]], None], tmp_path: Path) -> None:
+    async def work(scene: Scene) -> None:
+        scene.reader.sessions.append("s1")
+        await scene.some_looks()
+        assert not scene.notes.seen
+        scene.processes.append(AgentProcess("fake", os.getpid(), "1", str(tmp_path), ("fake",), 0.0))
+        await scene.notes.until(lambda: scene.notes.seen)
+
+    play(work)
+
+
+def test_one_that_broke_is_asked_until_it_is_whole(play: Callable[[Callable[[Scene], object]], None]) -> None:
+    async def work(scene: Scene) -> None:
+        scene.reader.broken = True
+        scene.stirred += 1
+        await scene.notes.until(lambda: scene.notes.troubles)
+        scene.reader.broken = False
+        await scene.notes.until(lambda: not scene.notes.troubles)
+
+    play(work)

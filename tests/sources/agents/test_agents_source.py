@@ -1,0 +1,258 @@
+"""The agents source: looks when something moved, joins, places, and takes nobody down with one that breaks."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from imi_monitor import host
+from imi_monitor.model import times
+from imi_monitor.model.agent import Agent, AgentEvent, Evidence
+from imi_monitor.model.snapshot import Key
+from imi_monitor.sources.agents.agent_reader import AgentProcess, ReadContext, Sighting
+from imi_monitor.sources.agents.agents_source import AgentsSource
+from imi_monitor.sources.agents.sighting_merge import SeenAgent
+from imi_monitor.sources.files.tiered_watcher import choose_watcher
+from imi_monitor.sources.source import RosterEntry
+
+
+class Notes:
+    """A board that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.seen: tuple[Agent, ...] = ()
+        self.tellings = 0
+        self.troubles: list[str] = []
+
+    def agents(self, seen: tuple[Agent, ...]) -> None:
+        self.seen, self.tellings = seen, self.tellings + 1
+
+    def well(self, source: str, note: str | None = None) -> None:
+        self.troubles.clear()
+
+    def fail(self, source: str, what: str, why: str) -> None:
+        self.troubles.append(why)
+
+    async def until(self, true: Callable[[], object]) -> None:
+        async with asyncio.timeout(10):
+            while not true():
+                await asyncio.sleep(0.01)
+
+
+class OneFile:
+    """A program whose state is the content of a file: `session cwd state`, one a line."""
+
+    cli = "fake"
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.looks: list[frozenset[str] | None] = []
+
+    def folders(self, world: ReadContext) -> Sequence[str]:
+        return [str(self.path.parent)]
+
+    def look(self, world: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
+        self.looks.append(touched)
+        found = []
+        for line in self.path.read_text().splitlines():
+            session, cwd, state = line.split()
+            if world.watched(cwd):
+                evidence = Evidence("transcript", state, times.stamp(), "the file says so")
+                news = (AgentEvent(state, f"{session}{state}", times.stamp()),)
+                found.append(Sighting("fake", session, cwd, evidence=(evidence,), news=news))
+        return found
+
+
+class Broken:
+    cli = "broken"
+
+    def folders(self, world: ReadContext) -> Sequence[str]:
+        return []
+
+    def look(self, world: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
+        raise KeyError("a format of tomorrow")
+
+
+def entry(path: Path) -> RosterEntry:
+    return RosterEntry(
+        Key("h", "app", path.name), str(path), "", "", "feat", None, None, False, False, None, None, False
+    )
+
+
+def play(
+    tmp_path: Path,
+    readers: Sequence[object],
+    work: Callable[[AgentsSource, Notes], object],
+    processes: Sequence[AgentProcess] = (),
+    keep: Callable[[Sequence[SeenAgent]], object] | None = None,
+) -> Notes:
+    async def main() -> Notes:
+        notes = Notes()
+        source = AgentsSource(choose_watcher(), lambda: readers, lambda: lambda: processes, keep, {})  # type: ignore[arg-type,return-value]
+        source.follow((entry(tmp_path / "feat-a"), entry(tmp_path / "feat-a" / "inner"), entry(tmp_path / "feat-b")))
+        running = asyncio.create_task(source.run(notes))  # type: ignore[arg-type]
+        try:
+            await work(source, notes)  # type: ignore[misc]
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+        return notes
+
+    for name in ("feat-a/inner/deep", "feat-b", "records"):
+        (tmp_path / name).mkdir(parents=True, exist_ok=True)
+    return asyncio.run(main())
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> Path:
+    (tmp_path / "records").mkdir()
+    return tmp_path / "records" / "states"
+
+
+def test_a_record_is_seen_when_it_is_written_and_where_it_belongs(tmp_path: Path, records: Path) -> None:
+    records.write_text(f"s1 {tmp_path}/feat-a/inner/deep running\ns2 {tmp_path}/elsewhere running\n")
+    reader = OneFile(records)
+    kept: list[SeenAgent] = []
+
+    async def keep(seen: Sequence[SeenAgent]) -> None:
+        kept.extend(seen)
+
+    async def work(_: AgentsSource, notes: Notes) -> None:
+        await notes.until(lambda: notes.seen)
+        (one,) = notes.seen
+        assert (one.id, one.key, one.state) == ("fake:s1", Key("h", "app", "inner"), "running")
+        await notes.until(lambda: len(reader.looks) >= 3)
+        link = tmp_path / "link"
+        link.symlink_to(tmp_path / "feat-b")
+        records.write_text(f"s1 {link} completed\n")
+        await notes.until(lambda: notes.seen[0].state == "completed")
+        assert notes.seen[0].key == Key("h", "app", "feat-b"), "it moved, and by another name of the folder"
+        assert any(touched and str(records) in touched for touched in reader.looks)
+
+    play(tmp_path, [reader], work, keep=keep)
+    assert {(seen.agent.id, each.id) for seen in kept for each in seen.news} == {
+        ("fake:s1", "s1running"), ("fake:s1", "s1completed"),
+    }  # fmt: skip
+
+
+def test_one_that_breaks_is_said_and_does_not_blind_us(tmp_path: Path, records: Path) -> None:
+    records.write_text(f"s1 {tmp_path}/feat-b running\n")
+
+    async def work(_: AgentsSource, notes: Notes) -> None:
+        await notes.until(lambda: notes.seen and notes.troubles)
+        assert "broken cannot be read: KeyError: 'a format of tomorrow'" in notes.troubles[-1]
+
+    play(tmp_path, [Broken(), OneFile(records)], work)
+
+
+class Fickle(OneFile):
+    """Breaks when its file says so."""
+
+    def look(self, world: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
+        if self.path.read_text() == "torn":
+            raise ValueError("what is this")
+        return super().look(world, touched)
+
+
+def test_what_was_said_last_stays_while_its_reader_is_broken(tmp_path: Path, records: Path) -> None:
+    records.write_text(f"s1 {tmp_path}/feat-b running\n")
+
+    async def work(_: AgentsSource, notes: Notes) -> None:
+        await notes.until(lambda: notes.seen)
+        records.write_text("torn")
+        await notes.until(lambda: notes.troubles)
+        assert [one.id for one in notes.seen] == ["fake:s1"]
+        records.write_text(f"s1 {tmp_path}/feat-b completed\n")
+        await notes.until(lambda: not notes.troubles and notes.seen[0].state == "completed")
+
+    play(tmp_path, [Fickle(records)], work)
+
+
+def test_processes_that_cannot_be_listed_are_said_and_the_records_still_tell(tmp_path: Path, records: Path) -> None:
+    records.write_text(f"s1 {tmp_path}/feat-b running\n")
+
+    class Unlisted(Sequence[AgentProcess]):
+        def __len__(self) -> int:
+            raise ValueError("/proc is another thing here")
+
+        def __getitem__(self, index: object) -> AgentProcess:  # type: ignore[override]
+            raise ValueError("/proc is another thing here")
+
+    async def work(_: AgentsSource, notes: Notes) -> None:
+        await notes.until(lambda: notes.seen and notes.troubles)
+        assert "processes cannot be read: ValueError" in notes.troubles[-1]
+
+    play(tmp_path, [OneFile(records)], work, Unlisted())
+
+
+def test_a_process_that_ends_is_dead_within_moments_though_no_file_tells(tmp_path: Path) -> None:
+    child = subprocess.Popen(["sleep", "60"])
+    started = host.start_time(child.pid)
+    assert started is not None
+    process = AgentProcess("fake", child.pid, started, str(tmp_path), ("sleep",), 0.0)
+
+    class Processes(Broken):
+        cli = "processes"
+
+        def look(self, world: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
+            evidence = (Evidence("transcript", "running", times.stamp(), "it said so once"),)
+            return [Sighting("fake", "s", str(tmp_path / "feat-a"), child.pid, started, evidence=evidence)]
+
+    async def work(_: AgentsSource, notes: Notes) -> None:
+        await notes.until(lambda: notes.seen and notes.seen[0].state == "running")
+        child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # a zombie is dead too
+        await notes.until(lambda: notes.seen[0].state == "dead")
+
+    try:
+        play(tmp_path, [Processes()], work, [process])
+    finally:
+        child.wait()
+
+
+@pytest.mark.parametrize("scanned", [True, False])
+def test_a_process_that_is_stopped_is_suspended_until_it_is_continued(tmp_path: Path, scanned: bool) -> None:
+    """Whether its program is recognised among all processes, or only named by its session."""
+    child = subprocess.Popen(["sleep", "60"])
+    started = host.start_time(child.pid)
+    assert started is not None
+
+    class Records(Broken):
+        cli = "fake"
+
+        def look(self, world: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
+            evidence = (Evidence("registry", "running", at, "it says so", standing=True),)
+            return [Sighting("fake", "s", str(tmp_path / "feat-a"), child.pid, started, True, evidence=evidence)]
+
+    async def work(_: AgentsSource, notes: Notes) -> None:
+        await notes.until(lambda: notes.seen and not notes.seen[0].suspended)
+        child.send_signal(signal.SIGSTOP)
+        await notes.until(lambda: notes.seen[0].suspended)
+        assert (notes.seen[0].state, notes.seen[0].truth.ended) == ("running", False)
+        child.send_signal(signal.SIGCONT)
+        await notes.until(lambda: not notes.seen[0].suspended)
+
+    at = times.stamp()
+    process = AgentProcess("fake", child.pid, started, str(tmp_path / "feat-a"), ("sleep",), 0.0)
+    try:
+        play(tmp_path, [Records()], work, [process] if scanned else [])
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_no_worktree_no_agents(tmp_path: Path, records: Path) -> None:
+    records.write_text(f"s1 {tmp_path}/feat-b running\n")
+
+    async def work(source: AgentsSource, notes: Notes) -> None:
+        await notes.until(lambda: notes.seen)
+        source.follow(())
+        await notes.until(lambda: not notes.seen)
+
+    play(tmp_path, [OneFile(records)], work)

@@ -1,0 +1,473 @@
+"""A fake Codex that really runs: killed, suspended, resumed, as a terminal and as the daemon with its socket."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from imi_monitor import host
+from imi_monitor.model import times
+from imi_monitor.model.agent import Truth
+from imi_monitor.model.truth import decide
+from imi_monitor.sources.agents.agent_reader import AgentProcess, ReadContext, Sighting
+from imi_monitor.sources.agents.codex.daemon import CodexDaemon
+from imi_monitor.sources.agents.codex.reader import CodexReader
+from imi_monitor.sources.agents.codex.thread_owners import ThreadLocks
+from tests.sources.agents.fakes import codex as fake
+from tests.sources.agents.fakes.codex import Rollout, Server
+
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks /proc/locks")
+ID = "0a1b2c3d-0000-7000-8000-00000000000a"
+
+
+class Program:
+    """A running fake."""
+
+    def __init__(self, process: subprocess.Popen[str], cwd: Path) -> None:
+        self.process, self.cwd = process, cwd
+        assert process.stdout and process.stdout.readline() == "ready\n"
+
+    def do(self, *commands: str) -> str:
+        assert self.process.stdin and self.process.stdout
+        answer = ""
+        for command in commands:
+            self.process.stdin.write(command + "\n")
+            self.process.stdin.flush()
+            answer = self.process.stdout.readline().strip()
+        return answer
+
+    def as_seen(self, **other: object) -> AgentProcess:
+        pid = self.process.pid
+        return AgentProcess("codex", pid, host.start_time(pid) or "", str(self.cwd), ("codex",), time.time(), **other)  # type: ignore[arg-type]
+
+    def wait(self) -> None:
+        self.process.wait(timeout=30)
+
+
+class Place:
+    """A home, a worktree, and a reader that looks at them."""
+
+    def __init__(self, path: Path) -> None:
+        self.home, self.tree = path / "codex", path / "tree"
+        self.tree.mkdir()
+        self.reader = CodexReader()
+        self.processes: tuple[AgentProcess, ...] = ()
+
+    @contextmanager
+    def program(self, *words: str) -> Iterator[Program]:
+        process = subprocess.Popen(
+            ["codex", fake.__file__, *words], executable=sys.executable, cwd=self.tree, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "CODEX_HOME": str(self.home)},
+        )  # fmt: skip
+        try:
+            yield Program(process, self.tree)
+        finally:
+            process.kill()
+            process.wait()
+            socket = self.home / "app-server-control" / "app-server-control.sock"
+            if words and socket.is_symlink():
+                shutil.rmtree(socket.readlink().parent, ignore_errors=True)
+            for pipe in (process.stdin, process.stdout):
+                if pipe:
+                    pipe.close()
+
+    def look(self, touched: frozenset[str] | None = None) -> list[Sighting]:
+        world = ReadContext(time.time(), "/nowhere", {"CODEX_HOME": str(self.home)}, (str(self.tree),), self.processes)
+        return list(self.reader.look(world, touched))
+
+    def tick(self) -> Truth:
+        (one,) = self.look(frozenset())
+        return _truth(one)
+
+    def truth(self) -> Truth:
+        (one,) = self.look()
+        return _truth(one)
+
+
+def _truth(one: Sighting) -> Truth:
+    return decide(one.evidence, one.alive, times.now(), last_alive=one.last_alive)
+
+
+def soon(ask: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not ask():
+        assert time.monotonic() < end, "it never came to that"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    made = Place(tmp_path)
+    yield made
+    made.reader.close()
+
+
+# -- as a terminal ------------------------------------------------------------------------------------------------------
+
+
+@linux
+def test_the_life_of_a_terminal(place: Place) -> None:
+    with place.program() as codex:
+        codex.do(f"new {place.tree} {ID}", "prompt Do it")
+        place.processes = (codex.as_seen(),)
+        (one,) = place.look()
+        assert (one.pid, one.alive, one.pid_started) == (codex.process.pid, True, host.start_time(codex.process.pid))
+        assert one.facts.title == "a fake task"
+        for command, state, tool in (
+            ("tool make", "running", "Bash make"),
+            ("answer", "running", None),
+            ("ask npm install", "running", "Bash npm install"),
+            ("answer", "running", None),
+            ("finish Done", "completed", None),
+            ("plan Think", "planning", None),
+            ("question Which?", "waiting_for_input", "Question Which?"),
+            ("answer This", "planning", None),
+            ("esc", "cancelled", None),
+            ("prompt Again", "running", None),
+            ("fail No money", "failed", None),
+        ):
+            codex.do(command)
+            truth = place.truth()
+            assert (truth.state, str(truth.tool) if truth.tool else None) == (state, tool), command
+        assert truth.detail == "No money"
+
+
+@linux
+def test_killed_in_a_turn_is_dead_with_the_next_tick(place: Place) -> None:
+    with place.program() as codex:
+        codex.do(f"new {place.tree} {ID}", "prompt Do it", "tool make")
+        place.processes = (codex.as_seen(),)
+        assert place.truth().state == "running"
+        os.kill(codex.process.pid, signal.SIGSTOP)
+        assert place.tick().state == "running", "a suspended one lives"
+        os.kill(codex.process.pid, signal.SIGCONT)
+        assert place.tick().state == "running"
+        codex.process.kill()
+        codex.wait()
+        truth = place.tick()
+        assert (truth.state, truth.ended, str(truth.tool)) == ("dead", True, "Bash make")
+        assert (place.home / "thread-writer-locks" / f"{ID}.lock").exists(), "the lock file proves nothing by itself"
+
+
+@linux
+def test_killed_is_seen_even_while_the_process_is_believed_to_live(place: Place) -> None:
+    """The list of processes may be a second older than the list of locks, and another may stand in the same folder."""
+    with place.program() as codex:
+        codex.do(f"new {place.tree} {ID}", "prompt Do it")
+        place.processes = (codex.as_seen(),)
+        place.look()
+        codex.process.kill()
+        codex.wait()
+        assert place.tick().state == "dead"
+
+
+@linux
+def test_killed_after_its_turn_is_done(place: Place) -> None:
+    with place.program() as codex:
+        codex.do(f"new {place.tree} {ID}", "prompt Do it", "finish Done")
+        codex.process.kill()
+        codex.wait()
+        truth = place.truth()
+        assert (truth.state, truth.ended) == ("completed", True)
+
+
+@linux
+def test_its_last_words_come_with_its_end(place: Place) -> None:
+    """Its end is seen by a tick before its file is said to have changed: that is no death in a turn."""
+    with place.program() as codex:
+        codex.do(f"new {place.tree} {ID}", "prompt Do it")
+        place.processes = (codex.as_seen(),)
+        assert place.truth().state == "running"
+        codex.do("finish Done", "quit")
+        codex.wait()
+        place.processes = ()
+        assert (place.tick().state, place.tick().ended) == ("completed", True)
+
+
+@linux
+def test_quit_and_resumed_by_another_process(place: Place) -> None:
+    with place.program() as first:
+        first.do(f"new {place.tree} {ID}", "prompt Do it", "esc")
+        place.look()
+        first.do("quit")
+        first.wait()
+        assert (place.tick().state, place.tick().ended) == ("cancelled", True)
+    with place.program() as second:
+        second.do(f"resume {ID}", "prompt Go on")
+        place.processes = (second.as_seen(),)
+        (one,) = place.look()
+        assert (one.session, one.pid, _truth(one).state) == (ID, second.process.pid, "running")
+        second.do("crash")
+        second.wait()
+        assert place.tick().state == "dead"
+
+
+@linux
+def test_a_thread_of_long_ago_is_found_by_its_lock(place: Place) -> None:
+    with place.program() as codex:
+        codex.do(f"new {place.tree} {ID}")
+        old = place.home / "sessions" / "2020" / "01" / "02"
+        old.mkdir(parents=True)
+        (rollout,) = place.home.glob("sessions/*/*/*/*.jsonl")
+        moved = rollout.rename(old / rollout.name)
+        codex.do("quit")
+        codex.wait()
+    assert place.look() == []
+    fake_index(place.home, moved)
+    with place.program() as codex:
+        codex.do(f"resume {ID}", "prompt Again after years")
+        place.processes = (codex.as_seen(),)
+        locks = str(place.home / "thread-writer-locks" / f"{ID}.lock")
+        (one,) = place.look(frozenset({locks}))
+        assert _truth(one).state == "running"
+        world = ReadContext(time.time(), "/", {"CODEX_HOME": str(place.home)}, (str(place.tree),))
+        assert str(old) in place.reader.folders(world)
+
+
+def fake_index(home: Path, moved: Path) -> None:
+    import sqlite3
+
+    database = sqlite3.connect(home / "state_5.sqlite")
+    database.execute("UPDATE threads SET rollout_path = ?, updated_at = 1577923200", (str(moved),))
+    database.commit()
+    database.close()
+
+
+@linux
+def test_no_lock_of_codex_is_ever_taken(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is one of its files opened to be written, or one made."""
+    flags: list[str] = []
+    sys.addaudithook(lambda event, args: flags.append(str(args)) if _writes(event, args, str(place.home)) else None)
+    with place.program() as codex:
+        codex.do(f"new {place.tree} {ID}", "prompt Do it")
+        place.processes = (codex.as_seen(),)
+        before = sorted(str(path) for path in place.home.rglob("*"))
+        place.look()
+        place.tick()
+        assert flags == []
+        assert sorted(str(path) for path in place.home.rglob("*")) == before
+
+
+def _writes(event: str, args: tuple[object, ...], home: str) -> bool:
+    if event.startswith("fcntl."):
+        return True
+    if event != "open" or not str(args[0]).startswith(home):
+        return False
+    return bool(int(args[2] or 0) & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))  # type: ignore[call-overload]
+
+
+def test_locks_are_read_from_the_kernels_list(tmp_path: Path) -> None:
+    folder = tmp_path / "locks"
+    folder.mkdir()
+    held, free = folder / "a.lock", folder / "b.lock"
+    for path in (held, free):
+        path.touch()
+    stat = held.stat()
+    place = f"{os.major(stat.st_dev):02x}:{os.minor(stat.st_dev):02x}:{stat.st_ino}"
+    kernel = tmp_path / "kernel"
+    kernel.write_text(
+        f"1: FLOCK  ADVISORY  WRITE 42 {place} 0 EOF\n1: -> FLOCK  ADVISORY  WRITE 43 {place} 0 EOF\n"
+        f"2: POSIX  ADVISORY  READ 44 00:01:{free.stat().st_ino + 7} 0 EOF\nnonsense\n3: FLOCK ADVISORY WRITE x y z 0\n"
+    )
+    locks = ThreadLocks(str(folder), str(kernel))
+    locks.look(anew=True)
+    assert {name: one.pid for name, one in locks.threads.items()} == {"a": 42, "b": None} and locks.readable
+    kernel.unlink()
+    locks.look(anew=False)
+    assert not locks.readable
+
+
+@linux
+def test_another_device_number_is_settled_by_the_open_files(tmp_path: Path) -> None:
+    """btrfs and overlays tell another device in /proc/locks than `stat` does."""
+    path = tmp_path / "a.lock"
+    kernel = tmp_path / "kernel"
+    with path.open("w") as file:
+        inode = os.fstat(file.fileno()).st_ino
+        kernel.write_text(f"1: FLOCK  ADVISORY  WRITE {os.getpid()} ff:fe:{inode} 0 EOF\n")
+        locks = ThreadLocks(str(tmp_path), str(kernel))
+        locks.look(anew=True)
+        assert locks.threads["a"].pid == os.getpid()
+    locks.look(anew=True)
+    assert locks.threads["a"].pid is None
+
+
+# -- as the daemon ------------------------------------------------------------------------------------------------------
+
+
+@linux
+def test_the_daemon_tells_what_no_file_tells(place: Place) -> None:
+    with place.program("app-server", "--listen", "unix://") as daemon, place.program() as terminal:
+        place.processes = (terminal.as_seen(),)
+        daemon.do(f"new {place.tree} {ID}", "prompt Do it")
+        assert (place.truth().state, place.truth().source) == ("running", "socket")
+        daemon.do("ask npm install")
+        truth = place.truth()
+        assert (truth.state, truth.confidence, truth.detail) == (
+            "waiting_for_input", "exact", "permission: It writes outside.")  # fmt: skip
+        assert str(truth.tool) == "Bash npm install"
+        daemon.do("answer")
+        assert place.truth().state == "running"
+        daemon.do("question Which?")
+        truth = place.truth()
+        assert (truth.state, truth.detail) == ("waiting_for_input", "Which?")
+        daemon.do("answer That", "finish Done")
+        truth = place.truth()
+        assert (truth.state, truth.ended) == ("completed", False)
+        (one,) = place.look()
+        assert one.pid == terminal.process.pid, "the terminal is the agent, not the daemon"
+
+
+@linux
+def test_what_the_daemon_pushes_is_heard_by_a_tick(place: Place) -> None:
+    with place.program("app-server", "--listen", "unix://") as daemon, place.program() as terminal:
+        place.processes = (terminal.as_seen(),)
+        daemon.do(f"new {place.tree} {ID}", "prompt Do it")
+        place.look()
+        daemon.do("ask npm install")
+        soon(lambda: place.tick().state == "waiting_for_input")
+
+
+@linux
+def test_a_daemon_that_is_behind_its_file_is_given_a_moment(place: Place) -> None:
+    with place.program("app-server", "--listen", "unix://") as daemon, place.program() as terminal:
+        place.processes = (terminal.as_seen(),)
+        thread = daemon.do(f"new {place.tree} {ID}")
+        place.look()
+        (rollout,) = place.home.glob("sessions/*/*/*/*.jsonl")
+
+        def append(line: str) -> None:
+            with rollout.open("a") as file:
+                file.write(line)
+
+        Rollout(append, thread, str(place.tree)).prompt("Do it")  # the daemon still says idle
+        (one,) = place.look()
+        assert [each.source for each in one.evidence] == ["transcript"] and _truth(one).state == "running"
+
+
+@linux
+def test_a_thread_that_everybody_left_is_over(place: Place) -> None:
+    with place.program("app-server", "--listen", "unix://") as daemon:
+        with place.program() as terminal:
+            place.processes = (terminal.as_seen(),)
+            daemon.do(f"new {place.tree} {ID}", "prompt Do it", "finish Done")
+            assert not place.truth().ended
+        place.processes = ()
+        assert place.tick().ended, "the daemon still has it loaded, but nobody is there"
+        daemon.do("prompt From a telephone")
+        truth = place.truth()
+        assert (truth.state, truth.ended) == ("running", False), "it works without a terminal"
+
+
+@linux
+def test_a_killed_daemon_takes_its_threads_with_it(place: Place) -> None:
+    with place.program("app-server", "--listen", "unix://") as daemon, place.program() as terminal:
+        place.processes = (terminal.as_seen(),)
+        daemon.do(f"new {place.tree} {ID}", "prompt Do it", "ask npm install")
+        assert place.truth().state == "waiting_for_input"
+        daemon.process.kill()
+        daemon.wait()
+        truth = place.tick()
+        assert (truth.state, truth.source) == ("dead", "process")
+
+
+# -- the daemon's wire --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Callable[[str], Server]]:
+    made: list[Server] = []
+
+    def make(behave: str) -> Server:
+        threads = {
+            ID: {"id": ID, "status": {"type": "active", "activeFlags": ["waitingOnApproval"]}, "name": "x" * 70_000}
+        }
+        made.append(Server(str(tmp_path / "socket" / "s.sock"), threads, behave))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+@pytest.mark.parametrize("behave", ["", "pieces"])
+def test_statuses_are_read(server: Callable[[str], Server], tmp_path: Path, behave: str) -> None:
+    theirs = server(behave)
+    daemon = CodexDaemon(str(tmp_path / "socket" / "s.sock"))
+    daemon.look(100.0, True, ())
+    first = daemon.statuses[ID]
+    assert (first.state, first.waits_for, first.since) == ("waiting_for_input", "approval", None)
+    theirs.threads[ID]["status"] = {"type": "idle"}
+    daemon.look(101.0, False, [ID])
+    assert (daemon.statuses[ID].state, daemon.statuses[ID].since) == ("completed", 101.0)
+    del theirs.threads[ID]
+    daemon.look(102.0, True, ())
+    assert daemon.statuses == {}
+    assert {"thread/resume", "thread/start", "turn/start"}.isdisjoint(theirs.asked)
+    daemon.close()
+
+
+def test_questions_to_us_are_left_alone(server: Callable[[str], Server], tmp_path: Path) -> None:
+    theirs = server("")
+    daemon = CodexDaemon(str(tmp_path / "socket" / "s.sock"))
+    daemon.look(1.0, True, ())
+    asked = len(theirs.asked)
+    theirs.tell_all({"id": 77, "method": "item/commandExecution/requestApproval", "params": {"threadId": ID}})
+    theirs.tell_all({"method": "thread/status/changed", "params": {"threadId": ID, "status": {"type": "systemError"}}})
+
+    def heard() -> bool:
+        daemon.look(2.0, False, ())
+        return daemon.statuses[ID].state == "failed"
+
+    soon(heard)
+    assert len(theirs.asked) == asked, "nothing was answered or asked"
+    daemon.close()
+
+
+@pytest.mark.parametrize(
+    "status", [None, 3, [], "idle", {}, {"type": "dancing"}, {"type": ["idle"]}, {"type": "notLoaded"}]
+)
+def test_an_unknown_status_says_nothing(server: Callable[[str], Server], tmp_path: Path, status: object) -> None:
+    theirs = server("")
+    theirs.threads[ID]["status"] = status
+    daemon = CodexDaemon(str(tmp_path / "socket" / "s.sock"))
+    daemon.look(1.0, True, ())
+    assert daemon.statuses == {} and daemon.connected
+    theirs.threads[ID]["status"] = {"type": "active", "activeFlags": [1, "waitingOnTheMoon"]}
+    daemon.look(1.0, True, ())
+    assert daemon.statuses[ID].state == "running"
+    daemon.close()
+
+
+@pytest.mark.parametrize("behave", ["no websocket", "silent", "other names", "no objects"])
+def test_a_surprise_means_no_evidence_a_note_and_a_pause(
+    server: Callable[[str], Server], tmp_path: Path, behave: str
+) -> None:
+    theirs = server(behave)
+    daemon = CodexDaemon(str(tmp_path / "socket" / "s.sock"))
+    daemon.look(1.0, True, ())
+    assert daemon.statuses == {} and not daemon.connected
+    asked = len(theirs.asked)
+    daemon.look(1.0, True, ())
+    assert len(theirs.asked) == asked, "not again at once"
+    if behave in ("other names", "no objects", "silent"):
+        assert daemon.note and daemon.note.startswith("its daemon cannot be asked: ")
+
+
+def test_nobody_listens(tmp_path: Path) -> None:
+    path = tmp_path / "s.sock"
+    daemon = CodexDaemon(str(path))
+    daemon.look(1.0, True, ())
+    assert daemon.note is None and not daemon.connected
+    path.touch()
+    daemon.look(1.0, True, ())
+    assert not daemon.connected and daemon.statuses == {}

@@ -1,0 +1,215 @@
+"""The spool's reader: at once, at no price when nothing moved, from nobody anything away, and it never fills a disk."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from imi_monitor import host
+from imi_monitor.model.agent import COMPLETED, RUNNING, WAITING
+from imi_monitor.sources.agents.agent_reader import AgentProcess, ReadContext
+from imi_monitor.sources.agents.hooks import reader as hooks_reader
+from tests.sources.agents.hooks_kit import Feed, bash, claude, fire, installed
+
+
+@pytest.fixture
+def feed(tmp_path: Path) -> Feed:
+    return Feed(tmp_path / "home", tmp_path / "tree")
+
+
+def test_without_hooks_there_is_nothing_to_do(tmp_path: Path) -> None:
+    reader, world = hooks_reader.make(), ReadContext(1.0, str(tmp_path), {}, (str(tmp_path),))
+    assert reader.folders(world) == ()
+    assert reader.look(world, None) == reader.look(world, frozenset()) == []
+
+
+def test_a_real_hook_is_the_state_at_the_next_look(tmp_path: Path) -> None:
+    folder = installed(tmp_path / "state" / "imi" / "hooks")
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    reader = hooks_reader.HookReader()
+
+    def world() -> ReadContext:
+        return ReadContext(time.time(), str(tmp_path), {"XDG_STATE_HOME": str(tmp_path / "state")}, (str(tree),))
+
+    assert reader.folders(world()) == (str(folder / "spool"),)
+    for payload, state in (
+        (claude("UserPromptSubmit", prompt="x", cwd=str(tree)), RUNNING),
+        (bash("PreToolUse", "make", "t1", cwd=str(tree)), RUNNING),
+        (bash("PermissionRequest", "make", None, cwd=str(tree)), WAITING),
+        (claude("Stop", cwd=str(tree), background_tasks=[]), COMPLETED),
+    ):
+        import json
+
+        before = set(os.listdir(folder / "spool"))
+        assert fire(folder, json.dumps(payload).encode(), TMUX_PANE="%4").returncode == 0
+        (name,) = set(os.listdir(folder / "spool")) - before
+        (seen,) = reader.look(world(), frozenset({str(folder / "spool" / name)}))
+        assert [one.state for one in seen.evidence] == [state]
+        assert seen.facts.tmux == "%4"
+
+
+def test_only_worktrees_that_are_watched(feed: Feed, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(feed.tree)
+    feed.put(claude("UserPromptSubmit", session="in", prompt="x", cwd=f"{link}/sub"))
+    feed.put(claude("UserPromptSubmit", session="out", prompt="x", cwd=str(tmp_path)))
+    feed.put(claude("UserPromptSubmit", session="beside", prompt="x", cwd=f"{feed.tree}-2"))
+    assert [one.session for one in feed.look()] == ["in"]
+
+
+def test_an_event_that_is_being_written_waits_until_it_is_whole(feed: Feed) -> None:
+    feed.see(claude("UserPromptSubmit", prompt="x"))
+    path = feed.put(claude("Stop", background_tasks=[]))
+    whole = path.read_bytes()
+    for cut in {*range(0, 40), *range(len(whole) - 60, len(whole)), len(whole) // 2}:
+        path.write_bytes(whole[:cut])
+        feed.look(frozenset({str(path)}))
+        assert feed.truth().state == RUNNING, cut
+    path.write_bytes(whole)
+    os.utime(path, ns=(int(feed.now * 1e9), int(feed.now * 1e9)))
+    feed.look(frozenset({str(path)}))
+    assert feed.truth().state == COMPLETED
+
+
+def test_a_tick_opens_and_lists_nothing(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(20):
+        feed.put(bash("PreToolUse", "x", f"t{number}"))
+    feed.put(claude("Stop"), whole=False)
+    feed.look()
+
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("it looked at the disk")
+
+    for name in ("open", "scandir", "listdir"):
+        monkeypatch.setattr(os, name, never)
+    assert len(feed.look(frozenset())) == 1
+    assert len(feed.look(frozenset({"/somewhere/else", str(feed.spool / ".other")}))) == 1
+
+
+def test_each_file_is_read_once(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    real = os.open
+    monkeypatch.setattr(os, "open", lambda path, *rest: (opened.append(os.path.basename(path)), real(path, *rest))[1])
+    for number in range(10):
+        path = feed.put(bash("PreToolUse", "x", f"t{number}"))
+        feed.look(frozenset({str(path)}))
+    feed.look()
+    assert len(opened) == len(set(opened)) == 10
+
+
+def test_a_mountain_of_old_events_comes_in_slices_and_the_state_first(
+    feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hooks_reader, "_SLICE", 4096 * 30)
+    for number in range(100):
+        feed.put(bash("PreToolUse", "x", f"t{number}", session=f"s{number % 7}"))
+    feed.put(bash("PermissionRequest", "x", None, session="s1"))
+    states = {one.session: one.evidence[0].state for one in feed.look()}
+    assert states["s1"] == WAITING and feed.reader.unread
+    looks = 1
+    while feed.reader.unread:
+        feed.look(frozenset())
+        looks += 1
+    assert looks == 4 and len(feed.reader._known) == 101
+
+
+def test_what_counts_stays_and_the_rest_goes_when_it_is_old(feed: Feed) -> None:
+    other = Feed(feed.home, feed.tree)
+    feed.look()
+    for number in range(50):
+        feed.put(bash("PreToolUse", "x", f"t{number}"))
+        feed.put(bash("PostToolUse", "x", f"t{number}"))
+    feed.put(bash("PreToolUse", "y", "t99"))
+    feed.put(bash("PermissionRequest", "y", None))
+    feed.put(claude("Stop"), whole=False)
+    feed.look()
+    other.now = feed.now
+    other.look()
+    feed.look()
+    assert len(os.listdir(feed.spool)) > 100, "everybody has two minutes to read it"
+    feed.now += 700
+    feed.look()
+    assert len(os.listdir(feed.spool)) <= 4
+    assert feed.truth().state == WAITING
+    other.look()
+    assert other.truth().state == WAITING, "nothing was taken from the other monitor"
+    other.look()
+    assert [one.state for one in Feed(feed.home, feed.tree, now=feed.now).look()[0].evidence] == [WAITING]
+
+
+def test_a_monitor_that_slept_while_another_tidied_sees_what_is_so(feed: Feed) -> None:
+    sleeper = Feed(feed.home, feed.tree)
+    feed.look()
+    feed.put(bash("PreToolUse", "x", "t1"))
+    feed.put(bash("PermissionRequest", "x", None))
+    sleeper.now = feed.now
+    sleeper.look()
+    assert sleeper.truth().state == WAITING
+    feed.put(bash("PostToolUse", "x", "t1"))
+    feed.put(bash("PreToolUse", "z", "t2"))
+    feed.now += 300
+    feed.look()
+    sleeper.now = feed.now
+    sleeper.look()
+    assert sleeper.truth().state == RUNNING
+
+
+def test_a_command_that_looks_once_deletes_nothing(feed: Feed) -> None:
+    for _ in range(5):
+        feed.put(claude("Stop", background_tasks=[]))
+    feed.now += 7000
+    feed.look()
+    feed.look(frozenset())
+    assert len(os.listdir(feed.spool)) == 5
+
+
+def test_sessions_of_the_day_before_are_not_shown(feed: Feed) -> None:
+    feed.see(claude("Stop", background_tasks=[]))
+    feed.now += 86400 + 10
+    assert feed.look() == []
+
+
+def test_links_and_strangers_in_the_spool_are_left_alone(feed: Feed, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("x")
+    (feed.spool / "e.9.1").symlink_to(secret)
+    (feed.spool / "readme").write_text("mine")
+    os.mkfifo(feed.spool / "e.9.2")
+    (feed.spool / "e.9.3").mkdir()
+    feed.look()
+    feed.now += 100000
+    feed.look()
+    assert secret.read_text() == "x" and (feed.spool / "readme").exists()
+
+
+def test_the_process_is_the_agent_that_was_there_when_it_fired(feed: Feed) -> None:
+    mine = host.start_time(os.getpid())
+    assert mine is not None
+
+    def process(began_at: float, pid: int = 77) -> AgentProcess:
+        return AgentProcess("codex", pid, mine, str(feed.tree), ("codex",), began_at, frozenset({78}))
+
+    feed.cli = "codex"
+    feed.processes = (process(feed.now - 50),)
+    feed.see(claude("UserPromptSubmit", prompt="x"))
+    assert (feed.one().pid, feed.one().pid_started, feed.one().alive) == (77, mine, True)
+    feed.processes = (process(feed.now + 50),)
+    assert feed.one().pid is None, "the number is another's now"
+    feed.processes = (process(feed.now - 50, 99),)
+    assert (feed.one().pid, feed.one().alive) == (None, None)
+
+
+def test_claude_that_is_gone_is_dead(feed: Feed) -> None:
+    gone = os.fork()
+    if gone == 0:
+        os._exit(0)
+    os.waitpid(gone, 0)
+    feed.put(claude("UserPromptSubmit", prompt="x"), env=f"CLAUDE_PID={gone}\n")
+    feed.look()
+    assert (feed.one().pid, feed.one().alive) == (gone, False)
+    feed.put(claude("UserPromptSubmit", session="there", prompt="x"), env=f"CLAUDE_PID={gone}\nhost=elsewhere\n")
+    assert [one.alive for one in feed.look() if one.session == "there"] == [None], "a container has numbers of its own"

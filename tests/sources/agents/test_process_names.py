@@ -1,0 +1,90 @@
+"""Which program a command line is, and which only looks like one."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from imi_monitor.sources.agents.process_names import ProgramMatch, match_program
+
+NODE = "/home/dev/.nvm/versions/node/v20.20.0"
+AGENTS = [
+    ("claude", "claude", ["claude"], False),
+    ("claude", "claude", ["claude", "--resume", "1111"], False),
+    ("claude", "claude.exe", ["/usr/lib/node_modules/@anthropic-ai/claude-code/bin/claude.exe"], False),
+    ("claude", "2.1.326", ["/Users/dev/.local/share/claude/versions/2.1.326", "-p", "daemon"], False),
+    ("claude", "node", ["node", "/usr/lib/node_modules/@anthropic-ai/claude-code/cli.js"], True),
+    ("claude", "claude", ["/bin/bash", "/usr/local/bin/claude"], True),
+    ("codex", "node", ["node", "/usr/local/bin/codex", "exec", "fix app-server"], True),
+    ("codex", "MainThread", ["node", f"{NODE}/lib/node_modules/@openai/codex/bin/codex.js"], True),
+    ("codex", "codex", ["/x/@openai/codex/vendor/x86_64-unknown-linux-musl/bin/codex", "resume"], False),
+    ("gemini", "node", ["/usr/bin/node", "--max-old-space-size=8192", "/usr/bin/gemini", "-p", "mcp"], True),
+    ("gemini", "node", ["node", "-r", "x.js", f"{NODE}/lib/node_modules/@google/gemini-cli/dist/index.js"], True),
+    ("qwen", "node", ["node", "/x/node_modules/.bin/qwen"], True),
+    ("opencode", "opencode", ["opencode", "run", "hello"], False),
+    ("opencode", ".opencode", ["/x/node_modules/opencode-ai/bin/.opencode"], False),
+    ("copilot", "copilot", ["/x/node_modules/@github/copilot-linux-x64/copilot"], False),
+    ("copilot", "node", ["node", "/usr/bin/copilot"], True),
+    ("aider", "aider", ["/v/bin/python3", "/v/bin/aider", "--model", "x"], True),
+    ("aider", "python3.11", ["python3.11", "-X", "utf8", "-m", "aider"], True),
+    ("aider", "python", ["python", "/v/lib/python3.11/site-packages/aider/__main__.py"], True),
+]
+HELPERS = [
+    ("claude", ["claude", "daemon", "run"]),
+    ("claude", ["claude", "bg-pty-host", "--x"]),
+    ("claude", ["/x/claude", "--bg-spare"]),
+    ("codex", ["/x/codex", "app-server", "--listen", "unix://"]),
+    ("codex", ["node", "/usr/bin/codex", "-c", "a=b", "app-server"]),
+    ("claude", ["claude", "mcp", "serve"]),
+]
+OTHERS = [
+    ("vim", ["vim", "codex"]),
+    ("bash", ["bash", "-c", "claude -p hello"]),
+    ("bash", ["-bash"]),
+    ("node", ["node", "/home/dev/app/gemini.js"]),
+    ("node", ["node", "-e", "require('codex')", "/usr/bin/codex"]),
+    ("python3", ["python3", "/home/dev/aider.py"]),
+    ("python3", ["python3", "-m", "pytest", "aider"]),
+    ("python3", ["python3", "-m"]),
+    ("tmux: server", ["tmux", "new-session", "claude"]),
+    ("tail", ["tail", "-f", "/home/dev/.claude/claude.log"]),
+    ("grep", ["grep", "-r", "opencode"]),
+    ("codex-linux-san", ["codex-linux-sandbox", "bash"]),
+    ("kworker/0:1", []),
+]
+
+
+@pytest.mark.parametrize(("cli", "comm", "argv", "wrapped"), AGENTS, ids=lambda each: str(each)[:60])
+def test_agents_are_known(cli: str, comm: str, argv: list[str], wrapped: bool) -> None:
+    assert match_program(comm, argv) == ProgramMatch(cli, wrapped, helper=False)
+
+
+@pytest.mark.parametrize(("cli", "argv"), HELPERS, ids=lambda each: str(each)[:60])
+def test_helpers_are_known_and_not_agents(cli: str, argv: list[str]) -> None:
+    found = match_program(cli, argv)
+    assert found is not None
+    assert (found.cli, found.helper) == (cli, True)
+
+
+@pytest.mark.parametrize(("comm", "argv"), OTHERS, ids=lambda each: str(each)[:60])
+def test_whoever_only_speaks_of_an_agent_is_none(comm: str, argv: list[str]) -> None:
+    assert match_program(comm, argv) is None
+
+
+def test_a_file_called_by_its_version_is_known_by_where_it_lies() -> None:
+    path = "/home/dev/.local/share/claude/versions/2.1.326"
+    assert match_program("2.1.326", ["me"]) is None
+    assert match_program("2.1.326", ["me"], path) == ProgramMatch("claude", False, False)
+
+
+WORDS = st.sampled_from(
+    ["node", "python3", "-m", "-r", "-e", "run", "claude", "/usr/bin/codex", "aider", "app-server", "-", ""]
+)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.text(max_size=15), st.lists(WORDS | st.text(max_size=8), max_size=8), st.none() | st.text(max_size=30))
+def test_no_command_line_breaks_it(comm: str, argv: list[str], exe: str | None) -> None:
+    found = match_program(comm, argv, exe)
+    assert found is None or found.cli in ("claude", "codex", "gemini", "qwen", "opencode", "copilot", "aider")

@@ -1,0 +1,293 @@
+"""The scan over real processes: who is an agent, where, folded into one; and how little a scan looks at."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from imi_monitor import host
+from imi_monitor.model.agent import UNKNOWN
+from imi_monitor.sources.agents import process_scan, procfs
+from imi_monitor.sources.agents import psutil_scan as processes_psutil
+from imi_monitor.sources.agents.agent_reader import AgentProcess, ReadContext
+from imi_monitor.sources.agents.process_scan import ProcessScan
+from tests.sources.agents.fake_processes import SHELL, named, running, script, soon
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at /proc")
+
+
+class Clock:
+    """Each question is a second later, so that no scan is spared."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 1.0
+        return self.now
+
+
+class Here:
+    """A folder with agents in it, and the scan as seen from there."""
+
+    def __init__(self, tmp: Path) -> None:
+        self.tmp = tmp
+        self.cwd = tmp / "wt"
+        self.cwd.mkdir()
+        self.clock = Clock()
+        self.scan = ProcessScan(self.clock)
+
+    def agents(self) -> list[AgentProcess]:
+        return [one for one in self.scan() if one.cwd.startswith(str(self.tmp))]
+
+    def grow_old(self, pid: int) -> None:
+        """From now on it is looked at in its turn only, and that has just been."""
+        self.clock.now += 100
+        self.scan()
+        linux: Any = self.scan._scan
+        linux._turn = pid % 32
+
+    def one(self) -> AgentProcess:
+        found: list[AgentProcess] = []
+
+        def there() -> bool:
+            found[:] = self.agents()
+            return len(found) == 1
+
+        soon(there)
+        return found[0]
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Here]:
+    yield Here(tmp_path.resolve())
+
+
+def test_a_native_program(here: Here) -> None:
+    path = named(here.tmp, "claude")
+    assert here.agents() == []
+    with running([path, "60"], here.cwd) as process:
+        soon(lambda: host.command(process.pid) == "claude")
+        one = here.one()
+        assert (one.cli, one.pid, one.cwd, one.argv) == ("claude", process.pid, str(here.cwd), (path, "60"))
+        assert one.started == host.start_time(process.pid)
+        assert one.ancestors[0] == os.getpid()
+        assert one.family == frozenset()
+        assert abs(one.began_at - os.stat(f"/proc/{process.pid}").st_mtime) < 30
+        assert here.agents() == [one], "nothing moved, nothing is another"
+    assert here.agents() == []
+
+
+def test_a_node_wrapper_and_its_program_are_one(here: Here) -> None:
+    node = named(here.tmp / "n", "node", SHELL)
+    codex = named(here.tmp / "vendor", "codex")
+    wrapper = script(here.tmp / "node_modules/@openai/codex/bin/codex.js", f"{codex} 60\nexit $?\n")
+    with running([node, wrapper], here.cwd) as process:
+        soon(lambda: any(one.pid != process.pid and one.argv[0] == codex for one in here.agents()))
+        one = here.one()
+        assert (one.cli, one.family) == ("codex", frozenset({process.pid}))
+        assert one.ancestors[:2] == (process.pid, os.getpid())
+        assert one.argv == (codex, "60")
+
+
+def test_a_program_that_starts_itself_again_is_one(here: Here) -> None:
+    node = named(here.tmp / "n", "node", SHELL)
+    gemini = script(
+        here.tmp / "bin/gemini", f'if [ "$1" = again ]; then read x; exit; fi\n{node} "$0" again <&0\nexit $?\n'
+    )
+    with running([node, gemini], here.cwd, stdin=subprocess.PIPE) as process:
+        # a child is a copy of the wrapper for a moment, before it is a program of its own
+        soon(lambda: any(one.pid != process.pid and one.argv[-1] == "again" for one in here.agents()))
+        one = here.one()
+        assert (one.cli, one.family, one.argv[-1]) == ("gemini", frozenset({process.pid}), "again")
+
+
+def test_agents_that_an_agent_started_are_agents(here: Here) -> None:
+    """Not children of its own, but of a shell that it ran."""
+    claude = named(here.tmp, "claude", SHELL)
+    inner = named(here.tmp / "in", "claude")
+    with running([claude, "-c", f"sh -c '{inner} 60; true'; true"], here.cwd):
+        soon(lambda: len(here.agents()) == 2)
+        assert all(one.cli == "claude" and not one.family for one in here.agents())
+
+
+def test_helpers_are_no_agents(here: Here) -> None:
+    codex = named(here.tmp, "codex", SHELL)
+    with running([codex, "-c", "read x", "app-server"], here.cwd, stdin=subprocess.PIPE) as process:
+        soon(lambda: host.command(process.pid) == "codex")
+        assert here.agents() == []
+
+
+def test_a_shell_that_becomes_an_agent_is_seen_young_or_old(here: Here) -> None:
+    claude = named(here.tmp, "claude")
+    shell = [SHELL, "-c", f"read x; exec {claude} 60"]
+    for scans in (2, 40):
+        with running(shell, here.cwd, stdin=subprocess.PIPE) as process:
+            for _ in range(scans):
+                assert here.agents() == []
+            assert process.stdin is not None
+            process.stdin.write(b"now\n")
+            process.stdin.flush()
+            soon(lambda pid=process.pid: host.command(pid) == "claude")  # type: ignore[misc]
+            assert any(here.agents() for _ in range(2 if scans == 2 else 33))
+            assert here.one().pid == process.pid
+
+
+def test_a_deleted_folder_is_still_told(here: Here) -> None:
+    with running([named(here.tmp, "claude"), "60"], here.cwd):
+        assert here.one().cwd == str(here.cwd)
+        shutil.rmtree(here.cwd)
+        assert here.one().cwd == str(here.cwd)
+
+
+def test_a_folder_that_is_only_called_so(here: Here) -> None:
+    odd = here.tmp / "wt (deleted)"
+    odd.mkdir()
+    with running([named(here.tmp, "claude"), "60"], odd):
+        assert here.one().cwd == str(odd)
+
+
+def test_a_moved_folder_and_another_one(here: Here) -> None:
+    claude = script(here.tmp / "bin/claude", f"#!{SHELL}\nread x\ncd ..\nread y\n")
+    os.chmod(claude, 0o755)
+    with running([claude], here.cwd, stdin=subprocess.PIPE) as process:
+        assert here.one().cwd == str(here.cwd)
+        os.rename(here.cwd, here.tmp / "moved")
+        assert here.one().cwd == str(here.tmp / "moved")
+        assert process.stdin is not None
+        process.stdin.write(b"go\n")
+        process.stdin.flush()
+        soon(lambda: here.one().cwd == str(here.tmp))
+
+
+def test_a_zombie_is_gone_and_a_stopped_one_is_there(here: Here) -> None:
+    with running([named(here.tmp, "claude"), "60"], here.cwd) as process:
+        one = here.one()
+        os.kill(process.pid, signal.SIGSTOP)
+        soon(lambda: host.suspended(process.pid))
+        assert here.agents() == [replace(one, suspended=True)]
+        sighting = process_scan.make().look(
+            ReadContext(0.0, str(here.tmp), {}, (str(here.cwd),), tuple(here.agents())), None
+        )[0]
+        assert "claude process is suspended (ctrl-z, SIGSTOP)" in sighting.evidence[0].says
+        here.grow_old(process.pid)
+        assert here.agents()[0].suspended
+        os.kill(process.pid, signal.SIGCONT)
+        soon(lambda: here.agents() == [one])
+        here.grow_old(process.pid)
+        os.kill(process.pid, signal.SIGKILL)
+        soon(lambda: host.start_time(process.pid) is None)
+        assert os.path.exists(f"/proc/{process.pid}"), "nobody has waited for it"
+        assert here.agents() == []
+
+
+def test_who_may_not_be_asked_for_its_folder_is_where_its_wrapper_is(here: Here, monkeypatch: Any) -> None:
+    """codex hardens itself: its folder is read by root only, and /proc/<pid> belongs to root."""
+    with running([SHELL, "-c", f"{named(here.tmp, 'codex')} 60; true"], here.cwd) as process:
+        soon(lambda: any(one.cli == "codex" for one in here.agents()))
+        pid, asked = here.one().pid, procfs.cwd
+        monkeypatch.setattr(procfs, "cwd", lambda of: None if of == pid else asked(of))
+        monkeypatch.setattr(procfs, "raw_cwd", lambda of: None)
+        assert (here.one().pid, here.one().cwd, process.pid in here.one().ancestors) == (pid, str(here.cwd), True)
+
+
+def test_processes_of_others_are_none_of_ours(here: Here, monkeypatch: Any) -> None:
+    monkeypatch.setattr(procfs, "owner", lambda pid: os.getuid() + 1)
+    with running([named(here.tmp, "claude"), "60"], here.cwd) as process:
+        soon(lambda: host.command(process.pid) == "claude")
+        assert here.agents() == []
+
+
+def test_the_owner_is_the_real_user() -> None:
+    assert procfs.owner(os.getpid()) == os.getuid()
+    assert procfs.owner(2**22 + 1) is None
+
+
+def test_a_scan_looks_at_what_is_new_and_at_agents_only(here: Here, monkeypatch: Any) -> None:
+    read, opened = procfs._read, list[str]()
+    monkeypatch.setattr(procfs, "_read", lambda path, most: opened.append(path) or read(path, most))
+    clock = Clock()
+    scan = ProcessScan(clock)
+    with running([named(here.tmp, "claude"), "60"], here.cwd) as process:
+        soon(lambda: host.command(process.pid) == "claude")
+        scan()
+        assert len({path.split("/")[2] for path in opened}) > 3, "the first one looks at everybody"
+        clock.now += 100
+        for _ in range(3):
+            scan()
+        own = f"/proc/{process.pid}/stat"
+        for _ in range(32):
+            opened.clear()
+            scan()
+            assert own in opened
+            others = [path for path in opened if not path.startswith(f"/proc/{process.pid}/")]
+            old = [path for path in others if path.split("/")[2].isdigit() and int(path.split("/")[2]) < process.pid]
+            assert len({path.split("/")[2] for path in old}) <= len(procfs.pids()) / 32 + 8
+
+
+def test_files_that_move_all_the_time_cost_no_scans(monkeypatch: Any) -> None:
+    calls: list[int] = []
+    pids = procfs.pids
+    monkeypatch.setattr(procfs, "pids", lambda: calls.append(1) or pids())
+    now = [0.0]
+    scan = ProcessScan(lambda: now[0])
+    for _ in range(40):
+        scan()
+        now[0] += 0.05
+    assert len(calls) <= 5
+
+
+def test_pids_that_are_used_again_have_another_number(here: Here) -> None:
+    with running(["sleep", "60"], here.cwd) as one, running(["sleep", "60"], here.cwd) as other:
+        numbers = procfs.pids()
+        assert numbers[one.pid] != numbers[other.pid]
+        assert procfs.pids()[one.pid] == numbers[one.pid]
+    with running([named(here.tmp, "claude"), "60"], here.cwd) as process:
+        assert here.one().pid == process.pid
+        here.grow_old(process.pid)
+        linux: Any = here.scan._scan
+        linux._found.clear()
+        assert here.agents() == [], "what is old is not looked at"
+        linux._known[process.pid] = -1  # as if it had been another one until now
+        assert here.one().pid == process.pid
+
+
+def test_psutil_finds_the_same(here: Here) -> None:
+    node = named(here.tmp / "n", "node", SHELL)
+    codex = named(here.tmp / "vendor", "codex")
+    wrapper = script(here.tmp / "node_modules/@openai/codex/bin/codex.js", f"{codex} 60\nexit $?\n")
+    with running([node, wrapper], here.cwd), running([named(here.tmp, "claude"), "60"], here.cwd) as process:
+        soon(lambda: len(here.agents()) == 2 and all(one.argv[-1] == "60" for one in here.agents()))
+        theirs = [one for one in processes_psutil.scan() if one.cwd == str(here.cwd)]
+        assert [_without_moment(one) for one in theirs] == [_without_moment(one) for one in here.agents()]
+        assert all(abs(left.began_at - right.began_at) < 5 for left, right in zip(theirs, here.agents(), strict=True))
+        assert not any(one.suspended for one in theirs)
+        os.kill(process.pid, signal.SIGSTOP)
+        soon(lambda: host.suspended(process.pid))
+        assert {one.pid for one in processes_psutil.scan() if one.suspended} == {process.pid}
+    assert [one for one in processes_psutil.scan() if one.cwd == str(here.cwd)] == []
+
+
+def _without_moment(one: AgentProcess) -> tuple[Any, ...]:
+    return one.cli, one.pid, one.started, one.cwd, one.argv, one.family, one.ancestors, one.tty
+
+
+def test_the_bare_reader_says_that_it_does_not_know(here: Here) -> None:
+    with running([named(here.tmp, "claude"), "60"], here.cwd) as process:
+        world = ReadContext(0.0, str(here.tmp), {}, (str(here.cwd),), (here.one(),))
+        (seen,) = process_scan.make().look(world, frozenset())
+        assert (seen.cli, seen.session, seen.pid, seen.alive) == ("claude", None, process.pid, True)
+        (evidence,) = seen.evidence
+        assert (evidence.source, evidence.state, evidence.standing) == ("process", UNKNOWN, True)
+        assert str(process.pid) in evidence.says
+        elsewhere = ReadContext(0.0, str(here.tmp), {}, (str(here.tmp / "other"),), (here.one(),))
+        assert process_scan.make().look(elsewhere, None) == []

@@ -1,0 +1,393 @@
+"""The keeper: writes what is new and nothing else, never in the way, never raising, losing nothing it could keep."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, closing, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from imi_monitor.model.agent import COMPLETED, RUNNING, WAITING, AgentEvent
+from imi_monitor.model.errors import RegistryError
+from imi_monitor.model.snapshot import Key
+from imi_monitor.sources.agents import session_recorder as module
+from imi_monitor.sources.agents.agent_reader import Sighting
+from imi_monitor.sources.agents.agents_source import AgentsSource
+from imi_monitor.sources.agents.session_recorder import SessionRecorder
+from imi_monitor.sources.agents.sighting_merge import SeenAgent
+from imi_monitor.sources.source import RosterEntry
+from imi_monitor.store import async_registry, db
+from tests.helpers import ROOT
+from tests.store import session_kit
+from tests.store.session_kit import act, agent, row, stream
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    made = tmp_path / "iMi.db"
+    session_kit.registry(made).close()
+    return made
+
+
+class Counting:
+    """A registry that counts what is asked of it, and fails on demand."""
+
+    def __init__(self, inner: async_registry.AsyncRegistry) -> None:
+        self._inner = inner
+        self.writes = 0
+        self.broken = False
+
+    async def write(self, work: Any, *args: Any) -> Any:
+        if self.broken:
+            raise RegistryError("the registry is held by another program")
+        self.writes += 1
+        return await self._inner.write(work, *args)
+
+    write_unsynced = write
+
+    async def read(self, work: Any, *args: Any) -> Any:
+        return await self._inner.read(work, *args)
+
+
+@asynccontextmanager
+async def keeping(
+    path: Path, monkeypatch: pytest.MonkeyPatch, **more: Any
+) -> AsyncIterator[tuple[SessionRecorder, Counting]]:
+    monkeypatch.setattr(module, "_EVERY", 0.02)
+    async with async_registry.open_registry(str(path)) as registry:
+        counting = Counting(registry)
+        async with SessionRecorder(counting, **more) as keeper:  # type: ignore[arg-type]
+            yield keeper, counting
+
+
+async def idle(keeper: SessionRecorder) -> None:
+    while keeper._task is not None and not keeper._task.done():
+        await asyncio.sleep(0.005)
+
+
+def seen(*news: AgentEvent, state: str = RUNNING, since: float = 0, **more: Any) -> Sequence[SeenAgent]:
+    return [SeenAgent(agent(state, since, **more), news)]
+
+
+def test_what_changed_is_written_and_nothing_else(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def play() -> None:
+        async with keeping(path, monkeypatch) as (keeper, registry):
+            for _ in range(50):
+                assert await keeper.keep(seen()) is None
+            await idle(keeper)
+            assert registry.writes == 1
+            for number in range(50):  # tools come and go: that it works is all that the state says
+                await keeper.keep(seen(since=number))
+            await idle(keeper)
+            assert registry.writes == 1
+            await keeper.keep(seen(act("prompt", "p", 1, "hello"), since=51))
+            await idle(keeper)
+            assert registry.writes == 2
+            await keeper.keep(seen(act("prompt", "p", 1, "hello"), since=52))  # read a second time
+            await idle(keeper)
+            assert registry.writes == 2
+            await keeper.keep(seen(state=WAITING, since=60))
+            await idle(keeper)
+            assert registry.writes == 3
+
+    asyncio.run(play())
+    with closing(db.connect(str(path))) as connection:
+        assert row(connection)["status"] == WAITING
+        assert [kind for kind, _, _ in stream(connection)] == ["status", "prompt", "status"]
+
+
+def test_signs_of_life_go_together(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def play() -> None:
+        async with keeping(path, monkeypatch) as (keeper, registry):
+            everybody = [SeenAgent(agent(session=f"s{number}"), ()) for number in range(5)]
+            everybody.append(SeenAgent(agent(COMPLETED, session="over", ended=True), ()))
+            await keeper.keep(everybody)
+            await idle(keeper)
+            for number, noted in enumerate(keeper._noted.values()):
+                noted.at -= 61 - 5 * number
+            for _ in range(10):
+                await keeper.keep(everybody)
+                await idle(keeper)
+            assert registry.writes == 2
+
+    asyncio.run(play())
+    with closing(db.connect(str(path))) as connection:
+        seen = dict(connection.execute("SELECT id, seen_at FROM sessions").fetchall())
+    assert len({seen[f"claude:s{number}"] for number in range(5)}) == 1 and seen["claude:over"] < seen["claude:s1"]
+
+
+def test_many_looks_are_one_transaction_and_the_end_writes_the_rest(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play() -> int:
+        monkeypatch.setattr(module, "_EVERY", 3600.0)
+        async with async_registry.open_registry(str(path)) as registry:
+            counting = Counting(registry)
+            async with SessionRecorder(counting) as keeper:  # type: ignore[arg-type]
+                keeper._written_at = module.time.monotonic()
+                for number in range(300):
+                    await keeper.keep(seen(act("message", f"m{number}", number, f"step {number}")))
+                assert counting.writes == 0
+            return counting.writes
+
+    assert asyncio.run(play()) == 1
+    with closing(db.connect(str(path))) as connection:
+        assert len(stream(connection)) == 301  # and the step from planning to running
+
+
+def test_a_registry_that_fails_is_told_and_nothing_is_lost(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def play() -> None:
+        async with keeping(path, monkeypatch) as (keeper, registry):
+            registry.broken = True
+            await keeper.keep(seen(act("prompt", "p1", 1, "one")))
+            while keeper.trouble is None:
+                await asyncio.sleep(0.005)
+            assert await keeper.keep(seen(act("prompt", "p2", 2, "two"))) == "the registry is held by another program"
+            registry.broken = False
+            await idle(keeper)
+            assert await keeper.keep(seen()) is None
+
+    asyncio.run(play())
+    with closing(db.connect(str(path))) as connection:
+        assert [kind for kind, _, _ in stream(connection)].count("prompt") == 2
+
+
+def test_what_is_held_in_memory_is_bounded_and_what_goes_is_said(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MOST", 100)
+
+    async def play() -> str | None:
+        async with keeping(path, monkeypatch) as (keeper, registry):
+            registry.broken = True
+            told = await keeper.keep(seen(*(act("message", f"m{n}", n, "x") for n in range(150))))
+            registry.broken = False
+            return told
+
+    assert asyncio.run(play()) == "50 acts of agents could not be kept"
+    with closing(db.connect(str(path))) as connection:
+        kept = [ident for (ident,) in stream(connection, "id") if str(ident).startswith("m")]
+        assert sorted(kept, key=lambda ident: int(ident[1:])) == [f"m{n}" for n in range(50, 150)], "the oldest go"
+
+
+def test_a_crowd_slows_the_looks_down_but_stops_them_never(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_CROWDED", 50)
+    monkeypatch.setattr(module, "_MOST_AT_ONCE", 40)
+
+    async def play() -> None:
+        async with keeping(path, monkeypatch) as (keeper, _):
+            for first in range(0, 400, 80):
+                await keeper.keep(seen(*(act("message", f"m{n}", n, "x") for n in range(first, first + 80))))
+                assert keeper._waiting <= 160
+            await idle(keeper)
+
+    asyncio.run(play())
+    with closing(db.connect(str(path))) as connection:
+        assert len(stream(connection)) == 401
+
+
+def test_one_record_that_cannot_be_written_does_not_end_the_others(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def play() -> None:
+        async with keeping(path, monkeypatch) as (keeper, _):
+            await keeper.keep(
+                [*seen(act("message", "bad", 1, 5)), *seen(act("message", "good", 1, "x"), session="s2")]  # type: ignore[arg-type]
+            )
+            await idle(keeper)
+            assert keeper.trouble is not None and keeper.trouble.startswith("claude:s1 is not kept: TypeError")
+            assert keeper.trouble.endswith("; 1 act of agents could not be kept")
+
+    asyncio.run(play())
+    with closing(db.connect(str(path))) as connection:
+        assert "good" in [ident for (ident,) in stream(connection, "id")]
+
+
+def test_keeping_nothing_is_a_setting_and_processes_without_a_session_are_none(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play() -> None:
+        async with keeping(path, monkeypatch, keep_days=0) as (keeper, registry):
+            await keeper.keep(seen(act("prompt", "p", 1, "x")))
+            assert registry.writes == 0
+        async with keeping(path, monkeypatch) as (keeper, registry):
+            one = agent()
+            await keeper.keep([SeenAgent(type(one)(**{**_fields(one), "session": None, "id": "claude:pid:7"}), ())])
+            await idle(keeper)
+            assert registry.writes == 0
+
+    asyncio.run(play())
+
+
+def _fields(one: Any) -> dict[str, Any]:
+    return {name: getattr(one, name) for name in one.__dataclass_fields__}
+
+
+def test_files_are_measured_from_outside_and_only_inside(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = tmp_path / "tree"
+    (tree / "src").mkdir(parents=True)
+    (tree / "src" / "a.py").write_text("12345")
+    os.mkfifo(tree / "pipe")
+    opened: list[str] = []
+    sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == "open" else None)
+    files = tuple(str(name) for name in (tree / "src" / "a.py", tree / "pipe", path, tree / "gone", "relative"))
+
+    async def play() -> None:
+        async with keeping(path, monkeypatch) as (keeper, _):
+            wrote = act("tool_finished", "t", 1, "ok", tool="Write", call="c", ok=True, files=files)
+            await keeper.keep(seen(wrote, cwd=str(tree)))
+            await idle(keeper)
+
+    asyncio.run(play())
+    with closing(db.connect(str(path))) as connection:
+        found = dict(connection.execute("SELECT path, size FROM artifacts").fetchall())
+    assert found == {"src/a.py": 5, "pipe": None, str(path): None, "gone": None, "relative": None}
+    assert not set(opened) & set(files)
+
+
+def test_the_agents_source_hands_over_and_tells_what_cannot_be_kept(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = tmp_path / "feat-x"
+    tree.mkdir()
+    told: dict[str, Any] = {}
+
+    class Reader:
+        cli = "claude"
+
+        def folders(self, world: Any) -> Sequence[str]:
+            return ()
+
+        def look(self, world: Any, touched: frozenset[str] | None) -> Sequence[Sighting]:
+            news = (act("prompt", "p1", 1, "hello"),)
+            return [Sighting("claude", "s1", str(tree), evidence=(), news=news)]
+
+    class Events:
+        async def start(self, listener: Any) -> None: ...
+        async def add(self, root: Any) -> None: ...
+        async def close(self) -> None: ...
+
+    class Board:
+        def agents(self, seen: Any) -> None: ...
+
+        def well(self, source: str, note: str | None = None) -> None:
+            told[source] = None
+
+        def fail(self, source: str, what: str, why: str) -> None:
+            told[source] = why
+
+    async def play() -> None:
+        async with keeping(path, monkeypatch) as (keeper, registry):
+            source = AgentsSource(Events(), lambda: [Reader()], lambda: tuple, keeper.keep, env={})  # type: ignore[arg-type,list-item]
+            entry = RosterEntry(
+                Key("h", "app", "feat-x"), str(tree), "", "", "feat", None, None, False, False, None, None, False
+            )
+            source.follow([entry])
+            registry.broken = True
+            running = asyncio.create_task(source.run(Board()))  # type: ignore[arg-type]
+            while not told.get("sessions") and not running.done():
+                source.look_again()
+                await asyncio.sleep(0.01)
+            assert told["sessions"] == "the registry is held by another program" and told["agents"] is None
+            registry.broken = False
+            while told["sessions"] and not running.done():
+                source.look_again()
+                await asyncio.sleep(0.01)
+            running.cancel()
+            with suppress(asyncio.CancelledError):
+                await running
+
+    asyncio.run(play())
+    with closing(db.connect(str(path))) as connection:
+        assert [kind for kind, _, _ in stream(connection)].count("prompt") == 1
+        assert row(connection)["lost"] == "unknown"
+
+
+# several monitors ----------------------------------------------------------------------------------------------------
+
+WORKER = """
+import asyncio, random, sys
+from imi_monitor.sources.agents import session_recorder as module
+from imi_monitor.sources.agents.sighting_merge import SeenAgent
+from imi_monitor.store import async_registry
+from tests.store.session_kit import act, agent
+module._EVERY = 0.01
+database, seed = sys.argv[1], int(sys.argv[2])
+chance = random.Random(seed)
+async def main():
+    async with async_registry.open(database) as registry, module.SessionRecorder(registry) as keeper:
+        print("ready", flush=True)
+        sys.stdin.readline()
+        for look in range(40):
+            for session in ("s1", "s2", "s3"):
+                states = ["running", "waiting_for_input", "completed"]
+                news = [act("message", f"m{look}-{n}", look, f"text {look} {n}") for n in range(5)]
+                news += [act("tool_started", f"t{look}", look, "make", tool="Bash make", call=f"c{look}")]
+                news += [act("tool_finished", f"f{look}", look + 0.5, "ok", tool="Bash make", call=f"c{look}", ok=True)]
+                chance.shuffle(news)
+                trouble = await keeper.keep([SeenAgent(agent(states[look % 3], look, session=session), tuple(news))])
+                assert trouble is None, trouble
+            await asyncio.sleep(chance.random() * 0.01)
+asyncio.run(main())
+"""
+
+
+def test_many_monitors_keep_the_same_sessions_once(path: Path) -> None:
+    workers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WORKER, str(path), str(seed)],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+        for seed in range(4)
+    ]
+    for worker in workers:
+        assert worker.stdout is not None and worker.stdout.readline() == "ready\n"
+    for worker in workers:
+        worker.communicate("go\n", timeout=100)
+    assert [worker.returncode for worker in workers] == [0] * 4
+    with closing(db.connect(str(path))) as connection:
+        assert connection.execute("SELECT count(*) FROM sessions").fetchone() == (3,)
+        told = "SELECT count(*) FROM session_events WHERE kind <> 'status'"
+        assert connection.execute(told).fetchone() == (3 * 40 * 7,)
+        assert connection.execute("SELECT count(*), sum(status = 'success') FROM tool_calls").fetchone() == (120, 120)
+        assert row(connection)["status"] == "running", "whoever was behind has caught up"
+        begun = connection.execute("SELECT count(*) FROM events WHERE type = 'session.started'").fetchone()
+        assert begun == (3,), "begun once, whoever saw it"
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_a_monitor_that_is_killed_leaves_whole_records(path: Path) -> None:
+    worker = subprocess.Popen(
+        [sys.executable, "-c", WORKER, str(path), "1"], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert worker.stdin is not None and worker.stdout is not None and worker.stdout.readline() == "ready\n"
+    worker.stdin.write("go\n")
+    worker.stdin.flush()
+    with closing(db.connect(str(path))) as connection:
+        while connection.execute("SELECT count(*) FROM session_events").fetchone()[0] < 100 and worker.poll() is None:
+            pass
+        worker.kill()
+        worker.communicate()
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        lost = "SELECT count(*) FROM session_events WHERE call IS NOT NULL AND call NOT IN (SELECT id FROM tool_calls)"
+        assert connection.execute(lost).fetchone() == (0,)
+
+
+def test_closing_while_writing_waits_for_it(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def play() -> None:
+        async with keeping(path, monkeypatch) as (keeper, _):
+            await keeper.keep(seen(*(act("message", f"m{n}", n, "x" * 1500) for n in range(1500)), state=COMPLETED))
+            await asyncio.sleep(0.01)
+
+    asyncio.run(play())
+    with closing(db.connect(str(path))) as connection:
+        assert sum(kind == "message" for kind, _, _ in stream(connection)) == 1500

@@ -1,0 +1,119 @@
+"""What a real reader sees of an agent, kept: the record says what was so at each step, and reading it again adds nothing."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from imi_monitor import host
+from imi_monitor.actions.history import session_timeline
+from imi_monitor.model import session as life
+from imi_monitor.model import session_record
+from imi_monitor.model.agent import CANCELLED, COMPLETED, DEAD, RUNNING, WAITING
+from imi_monitor.model.snapshot import Key
+from imi_monitor.sources.agents import session_recorder
+from imi_monitor.sources.agents.claude.reader import ClaudeReader
+from imi_monitor.sources.agents.sighting_merge import as_agent
+from imi_monitor.store import db, session_writer, sessions
+from tests.sources.agents.claude_kit import Scene
+from tests.store.session_kit import everything, registry
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(registry(tmp_path / "iMi.db")) as connection:
+        yield connection
+
+
+def look(scene: Scene, connection: sqlite3.Connection, whole: bool = False) -> tuple[str, sessions.SessionRow]:
+    """A look, kept: what is so, and what is kept of it."""
+    now = datetime.fromtimestamp(scene.time, UTC)
+    seen = [as_agent(one, Key(host.hostname(), "app", "feat-x"), now) for one in scene.look(whole)]
+    for one in seen:
+        session = session_record.now_of(one.agent, host.hostname(), host.boot(), now)
+        made = session_record.record(session, str(scene.worktree), one.news, now, session_recorder.file_size)
+        db.transact(connection, session_writer.record, [made])
+    return seen[0].agent.state, sessions.find(connection, sessions.SessionFilter())[0]
+
+
+def shown(row: sessions.SessionRow) -> str:
+    """As it was then: the scene's time is not ours."""
+    return life.shown(row.status, row.lost)
+
+
+def test_a_turn_with_everything_in_it(scene: Scene, kept: sqlite3.Connection) -> None:
+    claude = scene.claude()
+    claude.start()
+    look(scene, kept)
+
+    def step(expected: str, seconds: float = 2) -> None:
+        state, row = look(scene, kept)
+        assert (state, shown(row)) == (expected, expected)
+        scene.wait(seconds)
+
+    scene.wait(5)
+    claude.prompt("make it with password=hunter2hunter2")
+    step(RUNNING)
+    claude.tool("Bash", command="export GITHUB_TOKEN=ghp_0123456789abcdefghijABCDEFGHIJ; make")
+    step(RUNNING)
+    claude.ask()
+    step(WAITING, 20)
+    claude.result("made", ok=True)
+    step(RUNNING)
+    claude.tool("Write", file_path=str(scene.worktree / "src" / "new.py"))
+    step(RUNNING)
+    claude.result("written", ok=True)
+    step(RUNNING)
+    claude.question("red or blue?")
+    step(WAITING, 10)
+    claude.result("blue", ok=True)
+    step(RUNNING)
+    claude.finish("it is blue")
+    step(COMPLETED, 30)
+    claude.prompt("and now?")
+    step(RUNNING, 4)
+    claude.esc()
+    step(CANCELLED)
+
+    before = everything(kept)
+    scene.reader = ClaudeReader()  # another monitor, from the beginning
+    for _ in range(3):
+        look(scene, kept, whole=True)
+    assert everything(kept) == before, "read again, kept once"
+
+    row = sessions.find(kept, sessions.SessionFilter())[0]
+    lines = session_timeline.timeline(kept, row.seq)
+    words = [line.word for line in lines]
+    assert words.count("tool") == 3 and words.count("prompt") == 2 and words.count("asks") == 2, words
+    assert [line.outcome for line in lines if line.word == "tool"] == ["success"] * 3
+    assert words[-1] == "stopped" and "done" in words
+    dumped = "\n".join(kept.iterdump())
+    assert "hunter2" not in dumped and "ghp_0123456789" not in dumped
+    assert [path for (path,) in kept.execute("SELECT path FROM artifacts")] == ["src/new.py"]
+
+
+def test_killed_and_taken_up_again(scene: Scene, kept: sqlite3.Connection) -> None:
+    from tests.sources.agents.test_claude_processes import killed
+
+    claude = scene.claude()
+    claude.start()
+    claude.prompt("x")
+    claude.tool("Bash", command="make")
+    assert shown(look(scene, kept)[1]) == RUNNING
+    killed(scene, claude)
+    state, row = look(scene, kept)
+    assert (state, shown(row), row.ended_at is not None) == (DEAD, "interrupted", True)
+    scene.wait(60)
+    again = scene.claude(claude.session)
+    again.start()
+    again.prompt("go on")
+    state, row = look(scene, kept)
+    assert (state, shown(row), row.ended_at) == (RUNNING, RUNNING, None)
+    again.finish("done")
+    assert shown(look(scene, kept)[1]) == COMPLETED
+    assert kept.execute("SELECT count(*) FROM sessions").fetchone() == (1,), "one session through both lives"
