@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests import fork_server
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -102,11 +104,18 @@ def imi_argv(*args: str) -> list[str]:
 def imi(
     *args: str | Path, cwd: Path | None = None, env: dict[str, str] | None = None, stdin: str = "", timeout: float = 60
 ) -> Ran:
-    """The real command in a process of its own. A traceback is always a failure, whatever the test looks at."""
-    done = subprocess.run(
-        imi_argv(*map(str, args)), cwd=cwd, input=stdin, capture_output=True, text=True, errors="surrogateescape",
-        timeout=timeout, check=False, env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})},
-    )  # fmt: skip
+    """The real command in a process of its own. A traceback is always a failure, whatever the test checks.
+
+    The process is forked from one that has the modules loaded, unless `env` changes what Python reads at its start.
+    """
+    words, environment = [*map(str, args)], {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}
+    if fork_server.usable(env or {}):
+        done = fork_server.run(words, cwd=cwd, env=environment, stdin=stdin, timeout=timeout)
+    else:
+        done = subprocess.run(
+            imi_argv(*words), cwd=cwd, input=stdin, capture_output=True, text=True, errors="surrogateescape",
+            timeout=timeout, check=False, env=environment,
+        )  # fmt: skip
     assert "Traceback" not in done.stderr, done.stderr
     return Ran(done.returncode, done.stdout, done.stderr)
 
