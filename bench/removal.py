@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.common import Row
-from imi_monitor.actions import target
+from imi_monitor.actions import worktree_lookup
 from imi_monitor.actions.context import Context
 from imi_monitor.actions.removal import inspection, restore, safe_removal
 from imi_monitor.store import trash
@@ -39,7 +39,7 @@ def _measure(context: Context, tree: Path) -> list[Row]:
     for _ in range(ROUNDS):
         with _timed(times["status"]):
             _git(tree, "status", "--porcelain", "--ignored", "--untracked-files=all")
-        found = target.find(context, "feat-x")
+        found = worktree_lookup.find_worktree(context, "feat-x")
         with _timed(times["verdict"]):
             look = inspection.inspect_worktree(context, found, "bench")
         assert look.verdict.safe, look.verdict

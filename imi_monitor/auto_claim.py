@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from imi_monitor import host, presence
-from imi_monitor.actions import target
+from imi_monitor.actions import worktree_lookup
 from imi_monitor.actions.claims import claim_action
 from imi_monitor.actions.context import Context
 from imi_monitor.git import layout
@@ -38,7 +38,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
 
-    from imi_monitor.actions.target import Target
+    from imi_monitor.actions.worktree_lookup import Target
     from imi_monitor.store.claim_requests import ClaimAnswer
 
 
@@ -187,7 +187,11 @@ def _place(context: Context, agent: Agent) -> Target | None:
     place = layout.discover(agent.cwd or "")
     if place is None or place.path is None or agent.key is None:
         return None
-    here = [one for one in target.targets(context, place.repository) if not one.missing and _same(one.path, place.path)]
+    here = [
+        one
+        for one in worktree_lookup.list_worktrees(context, place.repository)
+        if not one.missing and _same(one.path, place.path)
+    ]
     return here[0] if here and here[0].name == agent.key.worktree else None
 
 

@@ -21,8 +21,8 @@ MODULES = {
     "restore": "imi_monitor.actions.removal.restore",
     "purge": "imi_monitor.actions.removal.purge",
     "sweep": "imi_monitor.actions.removal.purge",
-    "merge": "imi_monitor.actions.merge",
-    "rename": "imi_monitor.actions.rename",
+    "merge": "imi_monitor.actions.worktree.merge_action",
+    "rename": "imi_monitor.actions.worktree.rename_action",
 }
 
 

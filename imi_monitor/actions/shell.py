@@ -71,13 +71,13 @@ class Completion(_Shell):
 
 def _names(context: Context) -> list[str]:
     """The worktrees a person may mean here. One whose name cannot be typed and shown as it is, is left out."""
-    from imi_monitor.actions import target
+    from imi_monitor.actions import worktree_lookup
 
     if not os.path.exists(context.database):
         return []  # the tab key makes no registry
     repository = context.find_repository()
-    among = [repository] if repository is not None else target.known_repositories(context)
-    found = {one.name for each in among for one in target.targets(context, each)}
+    among = [repository] if repository is not None else worktree_lookup.known_repositories(context)
+    found = {one.name for each in among for one in worktree_lookup.list_worktrees(context, each)}
     return sorted(name for name in found if safe(name) == name)
 
 

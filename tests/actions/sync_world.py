@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from imi_monitor.actions.context import Context
-from imi_monitor.actions.sharing.syncing import Synced, sync
+from imi_monitor.actions.sync.sync_action import SyncResult, sync_worktrees
 from imi_monitor.git import layout
 from tests.helpers import Repo, git, tree_hash
 
@@ -43,13 +43,13 @@ class World:
         target.write_text(text)
         return target
 
-    def sync(self, *, check: bool = False) -> Synced:
+    def sync(self, *, check: bool = False) -> SyncResult:
         with Context(str(self.trunk.path)) as context:
-            result = sync(context, self.repository, check=check)
+            result = sync_worktrees(context, self.repository, check=check)
         assert result is not None
         return result
 
-    def report(self, result: Synced, worktree: str = "feat-a") -> dict[str, str]:
+    def report(self, result: SyncResult, worktree: str = "feat-a") -> dict[str, str]:
         """name -> reason of what was refused in one worktree, and among the sources."""
         found = dict(result.shared.refused)
         for name, _, report in result.worktrees:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imi_monitor.actions.reviews import gh
+from imi_monitor.actions.reviews import github_cli
 from imi_monitor.model.errors import GitError
 from imi_monitor.model.pull_request import PullRequest, PullRequestMention, parse
 from imi_monitor.model.remote_address import address
@@ -32,15 +32,15 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeGh:
 
 
 def silent(mention: str = "123", url: str = "git@github.com:acme/app.git") -> str:
-    with pytest.raises(gh.Silent) as caught:
-        gh.ask(address(url), parse(mention))
+    with pytest.raises(github_cli.GhUnavailable) as caught:
+        github_cli.view_pull_request(address(url), parse(mention))
     return str(caught.value)
 
 
 # S2.40
 def test_a_whole_answer(fake: FakeGh) -> None:
     fake.answers()
-    assert gh.ask(APP, PullRequestMention(123)) == WHOLE
+    assert github_cli.view_pull_request(APP, PullRequestMention(123)) == WHOLE
     assert fake.words[:4] == ["pr", "view", "--repo", "github.com/acme/app"]
     assert fake.words[4] == "--json" and fake.words[-2:] == ["--", "123"]
 
@@ -50,7 +50,7 @@ def test_gh_is_asked_outside_the_repository_and_may_not_prompt(fake: FakeGh, mon
     monkeypatch.setenv("GIT_DIR", "/tmp/evil")
     monkeypatch.setenv("GH_TOKEN", "t0ken")
     fake.answers()
-    gh.ask(APP, PullRequestMention(123))
+    github_cli.view_pull_request(APP, PullRequestMention(123))
     env = (fake.folder / "env").read_text().splitlines()
     assert (fake.folder / "cwd").read_text() == "/\n"
     assert {"GH_PROMPT_DISABLED=1", "GH_TOKEN=t0ken", "GIT_TERMINAL_PROMPT=0"} <= set(env)
@@ -64,14 +64,16 @@ def test_a_fork(fake: FakeGh) -> None:
         headRepositoryOwner={"login": "bob"},
         headRepository={"name": "app-2"},
     )
-    assert gh.ask(APP, PullRequestMention(123)) == replace(WHOLE, is_fork=True, can_modify=True, fork=("bob", "app-2"))
+    assert github_cli.view_pull_request(APP, PullRequestMention(123)) == replace(
+        WHOLE, is_fork=True, can_modify=True, fork=("bob", "app-2")
+    )
     fake.answers(isCrossRepository=True, headRepository=None, headRepositoryOwner={"login": ""})
-    assert gh.ask(APP, PullRequestMention(123)) == replace(WHOLE, is_fork=True)
+    assert github_cli.view_pull_request(APP, PullRequestMention(123)) == replace(WHOLE, is_fork=True)
 
 
 def test_by_owner_and_branch(fake: FakeGh) -> None:
     fake.answers()
-    assert gh.ask(APP, parse("alice:fix/x")).number == 123
+    assert github_cli.view_pull_request(APP, parse("alice:fix/x")).number == 123
     assert fake.words[-2:] == ["--", "alice:fix/x"]
 
 
@@ -104,7 +106,7 @@ def test_it_fails_with_words(fake: FakeGh) -> None:
 
 # G5
 def test_a_hanging_gh_is_stopped_with_its_children(fake: FakeGh, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gh, "TIMEOUT", 0.5)
+    monkeypatch.setattr(github_cli, "TIMEOUT", 0.5)
     fake.script(f"sleep 600 & echo $! >{fake.folder}/child; wait")
     started = time.monotonic()
     assert "did not answer within" in silent() and time.monotonic() - started < 3
@@ -126,7 +128,7 @@ def _runs(pid: int) -> bool:
 def test_cancelling_it(fake: FakeGh) -> None:
     fake.script("sleep 600")
     with pytest.raises(GitError) as caught:
-        gh.ask(APP, PullRequestMention(123), lambda: True)
+        github_cli.view_pull_request(APP, PullRequestMention(123), lambda: True)
     assert caught.value.code == "cancelled"
 
 
@@ -156,7 +158,7 @@ json_values = st.recursive(
 
 @given(st.dictionaries(st.sampled_from(sorted(ANSWER)), json_values))
 def test_fields_of_any_shape(changes: dict[str, object]) -> None:
-    found = gh.read(json.dumps(ANSWER | changes | {"number": 123}).encode(), PullRequestMention(123))
+    found = github_cli.parse_answer(json.dumps(ANSWER | changes | {"number": 123}).encode(), PullRequestMention(123))
     for value in (found.title, found.author, found.url, found.state, found.head, found.base):
         assert value is None or isinstance(value, str)
     assert found.fork is None or all(isinstance(part, str) and part for part in found.fork)
@@ -167,14 +169,14 @@ def test_fields_of_any_shape(changes: dict[str, object]) -> None:
 )
 def test_a_branch_name_that_must_not_reach_git_is_none(name: str) -> None:  # G3
     answer = json.dumps(ANSWER | {"headRefName": name, "baseRefName": name}).encode()
-    found = gh.read(answer, PullRequestMention(123))
+    found = github_cli.parse_answer(answer, PullRequestMention(123))
     assert (found.head, found.base) == (None, None)
 
 
 @pytest.mark.parametrize("owner", ["-x", "../x", "a/b", "a b", "x:y", "", "x@h", "a\n"])
 def test_a_fork_that_is_no_name_is_none(owner: str) -> None:  # G3
     answer = json.dumps(ANSWER | {"isCrossRepository": True, "headRepositoryOwner": {"login": owner}}).encode()
-    assert gh.read(answer, PullRequestMention(123)).fork is None
+    assert github_cli.parse_answer(answer, PullRequestMention(123)).fork is None
 
 
 def test_only_an_absolute_path_entry_can_hold_gh(

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from imi_monitor import host
-from imi_monitor.actions import target as targets
+from imi_monitor.actions import worktree_lookup as targets
 from imi_monitor.actions.context import Context
 from imi_monitor.actions.removal import trash_folder
 from imi_monitor.model.errors import Refused
@@ -68,7 +68,7 @@ def test_never_inside_a_work_tree(repo: Repo, other_disk: Path) -> None:
 def test_the_git_directory_first(repo: Repo) -> None:
     repo.worktree("feat-x")
     with Context(str(repo.path)) as context:
-        places = trash_folder.trash_roots(targets.find(context, "feat-x"))
+        places = trash_folder.trash_roots(targets.find_worktree(context, "feat-x"))
     assert places == [f"{repo.path}/.git/imi/trash", f"{repo.path.parent}/.imi-trash"]
 
 

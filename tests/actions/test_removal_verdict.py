@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from imi_monitor.actions import target as targets
+from imi_monitor.actions import worktree_lookup as targets
 from imi_monitor.actions.context import Context
 from imi_monitor.actions.removal import ignored_files, safe_removal
 from imi_monitor.model.errors import GitError, Refused
@@ -18,7 +18,7 @@ from tests.helpers import Repo, git, imi
 
 def verdict(repo: Repo, name: str = "feat-x", *, deep: bool = False) -> Verdict:
     with Context(str(repo.path)) as context:
-        return safe_removal.removal_verdict(context, targets.find(context, name), deep=deep)
+        return safe_removal.removal_verdict(context, targets.find_worktree(context, name), deep=deep)
 
 
 def reason(of: Verdict, code: str) -> Reason:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from imi_monitor.actions import repository_commands
 from imi_monitor.actions.action import Request
 from imi_monitor.actions.context import Context
+from imi_monitor.actions.repository_commands import CommandReport
 from imi_monitor.actions.setup.trust_action import TrustAction
-from imi_monitor.actions.sharing import repository_commands
-from imi_monitor.actions.sharing.repository_commands import CommandReport
 from imi_monitor.fast import json_writer
 from imi_monitor.model.errors import ImiError, Refused
 from tests.helpers import Repo

@@ -11,7 +11,7 @@ import pytest
 
 from imi_monitor import config
 from imi_monitor.actions.context import Context
-from imi_monitor.actions.sharing import shared_files
+from imi_monitor.actions.sync import worktree_links
 from imi_monitor.git import layout
 from imi_monitor.model.errors import Refused, RegistryError
 from imi_monitor.store import events
@@ -232,13 +232,13 @@ def test_nobody_can_interleave_with_another_sync(world: World) -> None:
 
 def test_a_cancelled_sync_is_half_done_but_right(world: World) -> None:
     world.share(".env")
-    from imi_monitor.actions.sharing.syncing import sync
+    from imi_monitor.actions.sync.sync_action import sync_worktrees
 
     asked: list[int] = []
     with Context(str(world.trunk.path), cancelled=lambda: len(asked) == 2 or bool(asked.append(1))) as context:
         asked.append(1)
         with pytest.raises(Refused, match="cancelled"):
-            sync(context, world.repository)
+            sync_worktrees(context, world.repository)
     assert os.path.islink(world.trunk.path / ".env")
     assert not os.path.lexists(world.feat.path / ".env")
     assert b"\n/.env\n" in world.exclude.read_bytes()
@@ -251,32 +251,32 @@ class TestLinkInto:
     def test_a_new_worktree_and_again(self, world: World) -> None:
         world.share(".env")
         world.share("conf/deep/a")
-        report = shared_files.link_into(world.repository, str(world.feat.path), config.load())
+        report = worktree_links.link_shared_files(world.repository, str(world.feat.path), config.load())
         assert (report.linked, report.kept, report.conflicts) == ((".env", "conf/deep/a"), (), ())
-        again = shared_files.link_into(world.repository, str(world.feat.path), config.load())
+        again = worktree_links.link_shared_files(world.repository, str(world.feat.path), config.load())
         assert (again.linked, again.kept) == ((), (".env", "conf/deep/a"))
 
     def test_conflicts_are_no_errors(self, world: World) -> None:
         world.share("README.md")
         world.share("ok")
         (world.home / "sync" / "repo" / ".git").mkdir()
-        report = shared_files.link_into(world.repository, str(world.feat.path), config.load())
+        report = worktree_links.link_shared_files(world.repository, str(world.feat.path), config.load())
         assert report.linked == ("ok",)
         assert [name for name, _ in report.conflicts] == ["sync/repo/.git", "README.md"]
         assert b"README.md" not in world.exclude.read_bytes(), "what is not linked is not hidden from git"
 
     def test_switched_off_or_nothing_shared(self, world: World, own_home: Path) -> None:
-        assert shared_files.link_into(world.repository, str(world.feat.path), config.load()).linked == ()
+        assert worktree_links.link_shared_files(world.repository, str(world.feat.path), config.load()).linked == ()
         world.share(".env")
         settings = config.load()
         settings.set("sync_settings.enabled", False, "test")
-        assert shared_files.link_into(world.repository, str(world.feat.path), settings).linked == ()
+        assert worktree_links.link_shared_files(world.repository, str(world.feat.path), settings).linked == ()
         assert not os.path.lexists(world.feat.path / ".env")
 
     def test_other_folders_are_no_worktrees(self, world: World) -> None:
         world.share(".env")
         with pytest.raises(Refused, match="git does not list"):
-            shared_files.link_into(world.repository, str(world.outside), config.load())
+            worktree_links.link_shared_files(world.repository, str(world.outside), config.load())
         assert not os.path.lexists(world.outside / ".env")
 
 

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from imi_monitor.actions.context import Context
-from imi_monitor.actions.sharing import safe_links, shared_files
+from imi_monitor.actions.sync import safe_links, worktree_links
 from imi_monitor.git import exclude
 from imi_monitor.model.errors import GitError
 from tests.actions.sync_world import Oracle, World, clear
@@ -281,14 +281,14 @@ def test_a_file_that_appears_before_the_link_stays(world: World, monkeypatch: py
 
 def test_a_file_that_appears_after_the_look_stays(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.share(".env")
-    judge = safe_links.Tree.judge
+    judge = safe_links.LinkTree.judge
 
-    def early(tree: safe_links.Tree, *rest: object) -> str:
+    def early(tree: safe_links.LinkTree, *rest: object) -> str:
         found = judge(tree, *rest)  # type: ignore[arg-type]
         Path(tree.real, ".env").write_text("first\n")
         return found
 
-    monkeypatch.setattr(safe_links.Tree, "judge", early)
+    monkeypatch.setattr(safe_links.LinkTree, "judge", early)
     assert world.report(world.sync()) == {".env": "something was put there at the same moment"}
     assert (world.feat.path / ".env").read_text() == "first\n"
 
@@ -337,7 +337,7 @@ def test_a_link_that_does_not_reach_its_source_is_taken_back(world: World, monke
 def test_a_link_to_another_file_is_taken_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not the text of a link counts but where it leads; as when a worktree is seen through a bind mount."""
     world.share(".env")
-    monkeypatch.setattr(safe_links.Tree, "target", lambda *_: "../../outside/secret")
+    monkeypatch.setattr(safe_links.LinkTree, "target", lambda *_: "../../outside/secret")
     assert world.report(world.sync()) == {".env": "the link did not reach its source and was taken back"}
     assert not os.path.lexists(world.feat.path / ".env")
 
@@ -465,7 +465,7 @@ class TestExclude:
         done = imi("sync", cwd=world.feat.path)
         assert (done.code, "info/exclude is a link" in done.err) == (1, True)
         with Context(str(world.feat.path)) as context:
-            report = shared_files.link_into(world.repository, str(world.feat.path), context.settings)
+            report = worktree_links.link_shared_files(world.repository, str(world.feat.path), context.settings)
         assert report.linked == () and "is a link" in report.conflicts[0][1]
         assert tree_hash(world.home) == before
         assert target.read_text() == "# dotfiles\n"
@@ -585,7 +585,7 @@ def test_generated_trees_long(
     _property(world, sources, entries)
 
 
-def _naive(tree: safe_links.Tree, source: object) -> None:
+def _naive(tree: safe_links.LinkTree, source: object) -> None:
     """What everybody writes first."""
     name: str = source.name  # type: ignore[attr-defined]
     path = os.path.join(tree.real, name)
@@ -604,8 +604,8 @@ def test_the_oracle_sees_plain_symlinks(
 ) -> None:
     """The seeded fault of S1: `os.symlink` on a joined path must be caught, each time."""
     oracle = _trial(world, [("sync/repo", "conf/.env", "file")], entries)
-    monkeypatch.setattr(safe_links.Tree, "judge", lambda *_: safe_links.MISSING)
-    monkeypatch.setattr(safe_links.Tree, "make", _naive)
+    monkeypatch.setattr(safe_links.LinkTree, "judge", lambda *_: safe_links.MISSING)
+    monkeypatch.setattr(safe_links.LinkTree, "make", _naive)
     world.sync()
     with pytest.raises((AssertionError, OSError)):
         oracle.check()

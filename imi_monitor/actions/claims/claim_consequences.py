@@ -11,7 +11,7 @@ from imi_monitor.store import claim_queue, claims
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
-    from imi_monitor.actions.target import Target
+    from imi_monitor.actions.worktree_lookup import Target
     from imi_monitor.store.claims import Claim, ClaimRequest
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from imi_monitor.actions.context import Context
-    from imi_monitor.actions.target import Target
+    from imi_monitor.actions.worktree_lookup import Target
     from imi_monitor.store.claim_requests import ClaimAnswer
     from imi_monitor.store.claims import ClaimRequest
 

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
-    from imi_monitor.actions.target import Target
+    from imi_monitor.actions.worktree_lookup import Target
     from imi_monitor.store.claims import Claim
 
 
@@ -81,7 +81,7 @@ def _refuse_dirty(context: Context, found: Target, dirty: bool | None) -> None:
             f"git does not list {name} any more, so nobody can tell whether it is clean: {instead}", code="dirty"
         )
     if dirty is None:
-        from imi_monitor.actions.target import git_in
+        from imi_monitor.actions.worktree_lookup import git_in
         from imi_monitor.git.dirty import is_dirty
 
         try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from imi_monitor import host
-from imi_monitor.actions import target
+from imi_monitor.actions import worktree_lookup
 from imi_monitor.actions.claims.claim_options import agent
 from imi_monitor.git import layout
 from imi_monitor.model import times
@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
-    from imi_monitor.actions.target import Target
+    from imi_monitor.actions.worktree_lookup import Target
     from imi_monitor.store.claims import Claim
 
 __all__ = ["agent", "claim_data", "claim_of", "death", "done_data", "find", "held_by", "not_yours", "since"]
@@ -29,7 +29,7 @@ __all__ = ["agent", "claim_data", "claim_of", "death", "done_data", "find", "hel
 def find(context: Context, request: Request) -> Target:
     """The worktree called NAME, as `target.find` gives it; one file tree is read instead of all if a row names it."""
     name = request.text("name") or ""
-    return _registered(context, name) or target.find(context, name)
+    return _registered(context, name) or worktree_lookup.find_worktree(context, name)
 
 
 def _registered(context: Context, name: str) -> Target | None:
@@ -40,7 +40,7 @@ def _registered(context: Context, name: str) -> Target | None:
     if repository is None or row is None or not row.active:
         return None
     if row.path == repository.main_path:
-        return target.Target(repository, repo_name, name, row.path, None, row, True)
+        return worktree_lookup.Target(repository, repo_name, name, row.path, None, row, True)
     if repository.main_path and os.path.basename(repository.main_path) == name:
         return None  # the main worktree may mean the same name
     try:
@@ -53,7 +53,7 @@ def _registered(context: Context, name: str) -> Target | None:
         return None  # it may be in the trash
     branch, head = layout.read_head(place.admin_dir, repository.common_dir)
     linked = layout.Linked(place.admin_dir, row.path, branch, head, None)
-    return target.Target(repository, repo_name, name, row.path, linked, row, False)
+    return worktree_lookup.Target(repository, repo_name, name, row.path, linked, row, False)
 
 
 def claim_of(context: Context, found: Target) -> Claim | None:

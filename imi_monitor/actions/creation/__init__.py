@@ -1,1 +1,1 @@
-"""Making a worktree: where and from what, the crash-safe act itself, and taking it back."""
+"""Creating a worktree: the request, the start point, the crash-safe creation and its rollback."""

@@ -12,7 +12,7 @@ from imi_monitor.store import worktree_types
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
-    from imi_monitor.actions.target import Target
+    from imi_monitor.actions.worktree_lookup import Target
     from imi_monitor.config import Settings
     from imi_monitor.git.layout import Repository
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.creation.worktree_creation import CreationPlan
-    from imi_monitor.actions.sharing.shared_sources import Shared
+    from imi_monitor.actions.sync.shared_files import SharedFiles
     from imi_monitor.git.run import Git
 
 
@@ -108,16 +108,16 @@ def _lock_again(admin_dir: str, text: str) -> None:
 
 def _is_ours(context: Context, plan: CreationPlan) -> Callable[[str], bool]:
     """Whether an untracked name is a link to a shared file; only looked into when there is such a name."""
-    found: list[Shared | None] = []
+    found: list[SharedFiles | None] = []
 
     def is_ours(name: str) -> bool:
         full = os.path.join(plan.path, name)
         if not os.path.islink(full):
             return False
         if not found:
-            from imi_monitor.actions.sharing import shared_sources
+            from imi_monitor.actions.sync import shared_files
 
-            found.append(shared_sources.read(plan.repository, context.settings))
+            found.append(shared_files.read_shared_files(plan.repository, context.settings))
         shared = found[0]
         target = os.path.join(os.path.dirname(full), os.readlink(full))
         target = os.path.join(os.path.realpath(os.path.dirname(target)), os.path.basename(target))

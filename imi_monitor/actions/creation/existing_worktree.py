@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from imi_monitor.actions import target
+from imi_monitor.actions import worktree_lookup
 from imi_monitor.actions.action import Outcome
 from imi_monitor.actions.creation import creation_request
 from imi_monitor.git import layout
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.creation.creation_request import CreationRequest
     from imi_monitor.actions.creation.worktree_creation import CreationPlan
-    from imi_monitor.actions.target import Target
+    from imi_monitor.actions.worktree_lookup import Target
     from imi_monitor.store.operations import Operation
 
 
 def find_existing(context: Context, wanted: CreationRequest) -> Target | None:
     """The worktree of this name, if it can be gone to; None when it has to be made."""
-    known = target.targets(context, wanted.repository)
+    known = worktree_lookup.list_worktrees(context, wanted.repository)
     found = next((one for one in known if one.name == wanted.name or one.path == wanted.path), None)
     if found is None:
         creation_request.refuse_case_twins(wanted, known)
@@ -119,7 +119,7 @@ def run_post_create(context: Context, repository: layout.Repository, path: str, 
     known_as = context.repo_name(repository) or layout.repository_name(repository)
     if not context.settings.commands(known_as, "post_create"):
         return 0, warnings
-    from imi_monitor.actions.sharing import repository_commands
+    from imi_monitor.actions import repository_commands
 
     try:
         report = repository_commands.run(context, repository, "post_create", path, name)

@@ -127,7 +127,7 @@ def create_worktree(context: Context, git: Git, plan: CreationPlan) -> list[str]
     try:
         warnings: list[str] = []
         admin_dir = _check_out(context, git, plan, identity, warnings)
-        warnings += link_shared_files(context, git, plan)
+        warnings += finish_setup(context, git, plan)
         creation_rollback.unlock(admin_dir, note)
         db.transact(context.connection, record_created, plan, repo_name, identity)
     except BaseException as problem:
@@ -239,7 +239,7 @@ def _free(folder: str) -> int:
     return found.f_bavail * found.f_frsize
 
 
-def link_shared_files(context: Context, git: Git, plan: CreationPlan) -> list[str]:
+def finish_setup(context: Context, git: Git, plan: CreationPlan) -> list[str]:
     """Upstream and shared files; what cannot be linked is a warning."""
     if plan.new_branch and plan.upstream:
         creation_rollback.set_upstream(git, plan.branch, plan.upstream)
@@ -250,9 +250,9 @@ def link_shared_files(context: Context, git: Git, plan: CreationPlan) -> list[st
     shared = ("sync", settings.text("sync_settings.user_sync_path"), settings.text("sync_settings.local_sync_path"))
     if not any(os.path.isdir(os.path.join(around, folder)) for folder in shared):
         return []
-    from imi_monitor.actions.sharing import shared_files
+    from imi_monitor.actions.sync import worktree_links
 
-    report = shared_files.link_into(plan.repository, plan.path, settings)
+    report = worktree_links.link_shared_files(plan.repository, plan.path, settings)
     return [f"{safe(name) or 'the shared files'} not linked: {why}" for name, why in report.conflicts]
 
 
@@ -318,7 +318,7 @@ def _end(context: Context, operation: Operation, made: CreationPlan) -> str:
 
 
 def _finish(context: Context, git: Git, operation: Operation, made: CreationPlan, admin_dir: str) -> str:
-    warnings = link_shared_files(context, git, made)
+    warnings = finish_setup(context, git, made)
     creation_rollback.unlock(admin_dir, creation_rollback.marker(operation.id))
     db.transact(context.connection, record_created, made, operation.repo_name, operation.id)
     return "; ".join([f"finished making {safe(made.name)}, which had been interrupted", *warnings])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 
-from imi_monitor.actions import target, time_format
+from imi_monitor.actions import time_format, worktree_lookup
 from imi_monitor.actions.action import Action, Option, Outcome
 from imi_monitor.fast import json_writer
 from imi_monitor.model import names
@@ -224,7 +224,7 @@ def _kinds(text: str | None) -> tuple[str, ...]:
 
 def _worktree_name(context: Context, name: str, repo: str | None) -> str:
     """The name in the log that a person means; it need not exist any more."""
-    for candidate in names.candidates(name, target.prefixes(context)):
+    for candidate in names.candidates(name, worktree_lookup.name_prefixes(context)):
         if events.list_events(context.connection, repo_name=repo, worktree_name=candidate, limit=1):
             return candidate
     return name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from imi_monitor.actions import target, time_format
+from imi_monitor.actions import time_format, worktree_lookup
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.actions.history import session_timeline as lines
 from imi_monitor.actions.status import status_action
@@ -134,7 +134,7 @@ def at_most(request: Request) -> int | None:
 
 def worktree_name(context: Context, name: str, repo: str | None) -> str:
     """The name that a person means, among those that sessions were in or claims were on; it need not exist any more."""
-    for candidate in names.candidates(name, target.prefixes(context)):
+    for candidate in names.candidates(name, worktree_lookup.name_prefixes(context)):
         kept = sessions.find(context.connection, SessionFilter(repo, candidate), 1)
         if kept or claim_history.list_grants(context.connection, repo, candidate, 1):
             return candidate

@@ -16,7 +16,7 @@ from functools import partial
 
 from imi_monitor import host
 from imi_monitor.actions.removal import ignored_files, placement_checks
-from imi_monitor.actions.target import git_in
+from imi_monitor.actions.worktree_lookup import git_in
 from imi_monitor.git import busy, parking
 from imi_monitor.model.errors import GitError, ImiError
 from imi_monitor.model.text import count, safe
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from imi_monitor.actions.context import Context
-    from imi_monitor.actions.target import Target
+    from imi_monitor.actions.worktree_lookup import Target
     from imi_monitor.git.run import Git
     from imi_monitor.git.status import Status
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
 from imi_monitor import presence
-from imi_monitor.actions import target as targets
+from imi_monitor.actions import worktree_lookup as targets
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.actions.removal import safe_removal
 from imi_monitor.git import layout
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
-    from imi_monitor.actions.target import Target
+    from imi_monitor.actions.worktree_lookup import Target
     from imi_monitor.git.run import Git
 
 
@@ -86,7 +86,7 @@ def _findings(
     context: Context, repository: layout.Repository, agent: str
 ) -> Iterator[tuple[Target | None, PruneFinding]]:
     git = context.git(repository)
-    for found in targets.targets(context, repository):
+    for found in targets.list_worktrees(context, repository):
         context.progress(f"looking at {found.name}")
         finding = None if found.is_main else _missing(context, git, found, agent) or _merged(context, git, found, agent)
         if finding is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from imi_monitor.actions import target as targets
+from imi_monitor.actions import worktree_lookup as targets
 from imi_monitor.actions.action import Action, Argument, Option, Outcome, Preview
 from imi_monitor.actions.claims import ownership
 from imi_monitor.actions.removal import branch_deletion, inspection, safe_removal
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from imi_monitor.actions.removal.branch_deletion import BranchDeletion
     from imi_monitor.actions.removal.inspection import WorktreeInspection
     from imi_monitor.actions.removal.safe_removal import RemovalResult
-    from imi_monitor.actions.target import Target
+    from imi_monitor.actions.worktree_lookup import Target
 
 _ARGUMENTS = (
     Argument("name", "the worktree, as `imi list` shows it"),
@@ -159,10 +159,10 @@ class CloseAction(_RemovalAction):
 def find_unambiguous(context: Context, request: Request) -> Target:
     """The one worktree meant by the name. A name that could mean two is refused here, though it may do for looking."""
     name, repo = request.text("name") or "", request.text("repo")
-    found = targets.find(context, name, repo)
+    found = targets.find_worktree(context, name, repo)
     _refuse_elsewhere(context, found, repo)
-    siblings = targets.targets(context, found.repository)
-    meant_by_it = names.candidates(name, targets.prefixes(context))
+    siblings = targets.list_worktrees(context, found.repository)
+    meant_by_it = names.candidates(name, targets.name_prefixes(context))
     by_short_name = [one.name for one in siblings if one.name in meant_by_it]
     if found.name != name and len(by_short_name) > 1:
         raise Refused(f"{safe(name)!r} may mean {_listed(by_short_name)}: give the whole name", code="ambiguous")

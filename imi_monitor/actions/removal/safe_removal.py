@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.removal.inspection import WorktreeInspection
-    from imi_monitor.actions.target import Target
+    from imi_monitor.actions.worktree_lookup import Target
     from imi_monitor.git.run import Git
     from imi_monitor.model.verdict import Overrides
 
@@ -161,7 +161,7 @@ def _run_pre_remove(
         return (), look
     if found.kind == "review":  # as after its creation: `make stop` there is whatever a stranger wrote
         return ("its pre_remove commands were not run, because it is a pull request's",), look
-    from imi_monitor.actions.sharing import repository_commands
+    from imi_monitor.actions import repository_commands
 
     report = repository_commands.run(context, found.repository, "pre_remove", found.path, found.name)
     if report is None:

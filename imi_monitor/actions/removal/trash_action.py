@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from imi_monitor.actions import target
+from imi_monitor.actions import worktree_lookup
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.actions.claims import ownership
 from imi_monitor.actions.removal import grace_period, purge, restore
@@ -73,7 +73,7 @@ def choose_entry(context: Context, which: str | None) -> trash.TrashEntry:
     if len(by_id) == 1:
         return by_id[0]
     for entries in (here, everywhere):
-        for name in names.candidates(which, target.prefixes(context)):
+        for name in names.candidates(which, worktree_lookup.name_prefixes(context)):
             named = [entry for entry in entries if entry.worktree_name == name]
             if named:
                 return _only_repository(named, which)

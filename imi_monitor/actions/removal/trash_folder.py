@@ -21,7 +21,7 @@ from imi_monitor.model.text import safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.actions.target import Target
+    from imi_monitor.actions.worktree_lookup import Target
     from imi_monitor.git.run import Git
 
 
@@ -109,7 +109,7 @@ def _inside_work_tree(found: Target, folder: str) -> bool:
     return any(real == tree or real.startswith(tree + os.sep) for tree in map(os.path.realpath, trees))
 
 
-# `actions/target.py` knows worktrees in the trash by this beginning of their lock.
+# `actions/worktree_lookup.py` knows worktrees in the trash by this beginning of their lock.
 LOCK_PREFIX = "imi trash "
 
 

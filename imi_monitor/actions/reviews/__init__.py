@@ -1,1 +1,1 @@
-"""Pull requests: what was meant, what the forge says, the worktree for it and its updates."""
+"""Reviews: find and fetch a pull request, create its worktree, update it."""

@@ -16,21 +16,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from imi_monitor.actions.context import Context
-    from imi_monitor.actions.reviews.located import Located, Tracking
+    from imi_monitor.actions.reviews.pull_request_fetch import FetchedPullRequest, PullTracking
     from imi_monitor.git.run import Git
 
 _MOST_NUMBERED = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class BranchChoice:
     """A branch and where it stands: `sha` is None for one that is to be made at the pull request's head."""
 
     name: str
     sha: str | None
 
 
-def choose(context: Context, git: Git, located: Located) -> Choice:
+def choose_branch(context: Context, git: Git, located: FetchedPullRequest) -> BranchChoice:
     """The first fitting name that is free, or that already stands for this pull request."""
     from imi_monitor.git.refs import branches
 
@@ -41,9 +41,9 @@ def choose(context: Context, git: Git, located: Located) -> Choice:
         if name == trunk or branch_problem(name) is not None or _clashes(name, known):
             continue
         if name not in known:
-            return Choice(name, None)
+            return BranchChoice(name, None)
         if _may_be_taken(git, name, known[name], located):
-            return Choice(name, known[name])
+            return BranchChoice(name, known[name])
     raise Refused(
         f"every branch name for {located.mention.called} is taken, up to {safe(_numbered(located))}-{_MOST_NUMBERED}: "
         "rename or delete one of them",
@@ -51,24 +51,24 @@ def choose(context: Context, git: Git, located: Located) -> Choice:
     )
 
 
-def left_behind(git: Git, chosen: str, located: Located) -> dict[str, int]:
+def earlier_branches(git: Git, chosen: str, located: FetchedPullRequest) -> dict[str, int]:
     """Branches of earlier reviews that were passed over, as both they and the pull request went on: name -> own commits."""
     from imi_monitor.git.distance import distance
     from imi_monitor.git.refs import branches
 
     known = branches(git)
     before = takewhile(lambda name: name != chosen, _names(located))
-    passed = [name for name in before if name in known and stands_for(git, name, located)]
+    passed = [name for name in before if name in known and tracks_pull_request(git, name, located)]
     ahead = {name: distance(git, known[name], located.sha)[0] for name in passed}
     return {name: commits for name, commits in ahead.items() if commits}
 
 
-def fits(context: Context, git: Git, branch: str, located: Located) -> bool:
+def belongs_to_review(context: Context, git: Git, branch: str, located: FetchedPullRequest) -> bool:
     """Whether this branch is the pull request's, by what it follows or by its name; the trunk never is."""
-    return stands_for(git, branch, located) or (branch in _names(located) and branch != _trunk(context, git))
+    return tracks_pull_request(git, branch, located) or (branch in _names(located) and branch != _trunk(context, git))
 
 
-def stands_for(git: Git, branch: str, located: Located) -> bool:
+def tracks_pull_request(git: Git, branch: str, located: FetchedPullRequest) -> bool:
     """Whether a branch of this name follows the pull request, as we (or gh) configured it."""
     from imi_monitor.git.pull_refs import sent_back
 
@@ -76,14 +76,14 @@ def stands_for(git: Git, branch: str, located: Located) -> bool:
     return sent_back(git, branch) in known
 
 
-def follows(git: Git, branch: str, tracking: Tracking) -> bool:
+def is_tracking(git: Git, branch: str, tracking: PullTracking) -> bool:
     """Whether plain `git pull` and `git push` in the branch mean exactly this."""
     from imi_monitor.git.pull_refs import sent_back
 
     return sent_back(git, branch) == (tracking.remote, tracking.merge)
 
 
-def connect(git: Git, branch: str, located: Located, *, new: bool = False) -> list[str]:
+def configure_tracking(git: Git, branch: str, located: FetchedPullRequest, *, new: bool = False) -> list[str]:
     """Let `git pull` and `git push` in the branch lead to where the pull request comes from; gives warnings.
 
     Only in a `new` branch, or one that belongs nowhere yet (a crash came between making and connecting it): what
@@ -107,7 +107,7 @@ def _trunk(context: Context, git: Git) -> str:
     return default_branch(git, remote, configured or None)
 
 
-def _names(located: Located) -> Iterator[str]:
+def _names(located: FetchedPullRequest) -> Iterator[str]:
     if located.info.head is not None:
         yield located.info.head
     yield _numbered(located)
@@ -115,7 +115,7 @@ def _names(located: Located) -> Iterator[str]:
     yield from (f"{_numbered(located)}-{number}" for number in range(2, _MOST_NUMBERED + 1))
 
 
-def _numbered(located: Located) -> str:
+def _numbered(located: FetchedPullRequest) -> str:
     mention = located.mention
     return f"pr/{mention.directory.removeprefix('review-')}"
 
@@ -125,7 +125,7 @@ def _clashes(name: str, known: dict[str, str]) -> bool:
     return any(other.startswith(name + "/") or name.startswith(other + "/") for other in known)
 
 
-def _may_be_taken(git: Git, name: str, sha: str, located: Located) -> bool:
+def _may_be_taken(git: Git, name: str, sha: str, located: FetchedPullRequest) -> bool:
     from imi_monitor.git.distance import distance
     from imi_monitor.git.worktrees import branch_users
 
@@ -133,7 +133,7 @@ def _may_be_taken(git: Git, name: str, sha: str, located: Located) -> bool:
         return False
     if sha == located.sha:
         return True
-    if not stands_for(git, name, located):
+    if not tracks_pull_request(git, name, located):
         return False
     ahead, behind = distance(git, sha, located.sha)
     return not ahead or not behind  # behind: it can follow; ahead: the reviewer's own suggestions; both: leave it alone

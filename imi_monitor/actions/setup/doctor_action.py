@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from imi_monitor.actions.action import Action, Outcome
-from imi_monitor.actions.reviews import gh
+from imi_monitor.actions.reviews import github_cli
 from imi_monitor.git.environ import environment
 from imi_monitor.git.run import git_version
 from imi_monitor.git.safety import git_path
@@ -88,7 +88,7 @@ def _shell(_: Context) -> list[Check]:
 
 
 def _gh(_: Context) -> list[Check]:
-    program = gh.find()
+    program = github_cli.find_gh()
     if program is None:
         return [ok("gh", "not installed; reviews use plain git", "install it for titles, authors and forks")]
     try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import chain
 
-from imi_monitor.actions import target as targets
+from imi_monitor.actions import worktree_lookup as targets
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.git import trial
 from imi_monitor.model import collision
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
-    from imi_monitor.actions.target import Target
+    from imi_monitor.actions.worktree_lookup import Target
     from imi_monitor.git.layout import Repository
     from imi_monitor.git.merge import MergePreview
 
@@ -60,13 +60,15 @@ class CollisionsAction(Action):
 
     def run(self, context: Context, request: Request) -> Outcome:
         name, other = request.text("name"), request.text("other")
-        left = targets.find(context, name) if name is not None else None
+        left = targets.find_worktree(context, name) if name is not None else None
         repository = left.repository if left is not None else context.repository()
-        among = [one for one in targets.targets(context, repository) if one.admin_dir is not None and not one.missing]
+        among = [
+            one for one in targets.list_worktrees(context, repository) if one.admin_dir is not None and not one.missing
+        ]
         if left is None or other is None:
             wanted = None if left is None else left.name
             return _survey(context, repository, among, wanted, merges=not request.flag("overlap"))
-        right = None if _is_trunk(other, among) else targets.find(context, other)
+        right = None if _is_trunk(other, among) else targets.find_worktree(context, other)
         return _one_pair(context, repository, left, right)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
-    from imi_monitor.actions.target import Target
+    from imi_monitor.actions.worktree_lookup import Target
     from imi_monitor.git.diff import Kind
     from imi_monitor.model.diff import DiffLimits
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from imi_monitor.actions import target
+from imi_monitor.actions import worktree_lookup
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.fuzzy import Match, match
@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
-    from imi_monitor.actions.target import Target
+    from imi_monitor.actions.worktree_lookup import Target
     from imi_monitor.git.layout import Repository
 
 _MOST_SHOWN = 20
@@ -42,7 +42,7 @@ def repo_of(one: Target) -> str:
 
 def trunk_of(context: Context, repository: Repository) -> Target:
     """The worktree everything is merged into: the main one; for a bare repository the one on the default branch."""
-    among = target.targets(context, repository)
+    among = worktree_lookup.list_worktrees(context, repository)
     main = next((one for one in among if one.is_main), None)
     if main is None:
         from imi_monitor.git import refs
@@ -68,11 +68,11 @@ def candidates(context: Context, *, trunks_only: bool) -> list[tuple[Target, boo
     here = context.find_repository()
     repositories = [here] if here else []
     if not context.explicit_repo:
-        others = target.known_repositories(context)
+        others = worktree_lookup.known_repositories(context)
         repositories.extend(one for one in others if here is None or one.common_dir != here.common_dir)
     found: list[tuple[Target, bool]] = []
     for repository in repositories:
-        among = [one for one in target.targets(context, repository) if not _is_gone(one)]
+        among = [one for one in worktree_lookup.list_worktrees(context, repository) if not _is_gone(one)]
         kept = [one for one in among if _is_trunk(one)] if trunks_only else among
         found.extend((one, here is not None and repository.common_dir != here.common_dir) for one in kept)
     return found
@@ -130,7 +130,9 @@ class GoAction(Action):
         query = request.text("query")
         if not query:
             return self._choose(context, among)
-        found = best(query, among, [] if trunks_only else target.prefixes(context), trunks_only=trunks_only)
+        found = best(
+            query, among, [] if trunks_only else worktree_lookup.name_prefixes(context), trunks_only=trunks_only
+        )
         if not found:
             raise _nothing(query, among)
         if len(found) > 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from imi_monitor.actions import target
+from imi_monitor.actions import worktree_lookup
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.actions.status import status_survey
 from imi_monitor.model import times, worktree_table
@@ -47,7 +47,7 @@ def selected_repositories(context: Context, named: str | None, everything: bool)
         for name, common_dir in sorted(repositories.list_common_dirs(context.connection).items())
         if not os.path.isdir(common_dir)
     ]
-    found = target.known_repositories(context)
+    found = worktree_lookup.known_repositories(context)
     if not found and not gone:
         raise Refused(
             f"{safe(context.cwd)} is not inside a git repository, and none is registered yet: cd into one",
@@ -92,7 +92,7 @@ class StatusAction(Action):
         self.refuse(context, request)
         named, name = _who(context, request)
         if name is not None:
-            one = target.find(context, name, named)
+            one = worktree_lookup.find_worktree(context, name, named)
             meant, warnings, only = [one.repository], list[str](), one.name
         else:
             meant, warnings = selected_repositories(context, named, request.flag("all"))

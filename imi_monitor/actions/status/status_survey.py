@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Event
 
-from imi_monitor.actions import target
+from imi_monitor.actions import worktree_lookup
 from imi_monitor.git import layout
 from imi_monitor.model.errors import GitError, ImiError
 from imi_monitor.model.worktree_table import ListedWorktree, WorktreeStatus
@@ -20,7 +20,7 @@ from imi_monitor.model.worktree_table import ListedWorktree, WorktreeStatus
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
-    from imi_monitor.actions.target import Target
+    from imi_monitor.actions.worktree_lookup import Target
     from imi_monitor.git.run import Git
     from imi_monitor.git.status import Status
 
@@ -70,7 +70,7 @@ def _known(context: Context, repository: layout.Repository) -> list[tuple[Listed
     repo = context.repo_name(repository) or layout.repository_name(repository)
     holders = {claim.worktree_name: claim for claim in claims.list_held(context.connection, repo)}
     found = []
-    for one in target.targets(context, repository):
+    for one in worktree_lookup.list_worktrees(context, repository):
         claim = holders.get(one.name)
         state = claims.state(claim) if claim else "free"
         found.append((_describe(one, repo, claim.agent_id if claim else None, state), one))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from imi_monitor.actions import target
+from imi_monitor.actions import worktree_lookup
 from imi_monitor.git import layout
 from imi_monitor.model.errors import GitError, Refused
 from imi_monitor.model.text import safe
@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
-    from imi_monitor.actions.target import Target
+    from imi_monitor.actions.worktree_lookup import Target
     from imi_monitor.git.run import Git
 
 
@@ -19,9 +19,11 @@ def named_worktree(context: Context, request: Request) -> Target:
     """The worktree that was named, else the one the caller stands in."""
     name = request.text("name")
     if name is not None:
-        return target.find(context, name)
+        return worktree_lookup.find_worktree(context, name)
     place = context.place()
-    here = [one for one in target.targets(context, context.repository()) if place and one.path == place.path]
+    here = [
+        one for one in worktree_lookup.list_worktrees(context, context.repository()) if place and one.path == place.path
+    ]
     if not here:
         raise Refused("name a worktree: you do not stand in one", code="no-worktree")
     return here[0]

@@ -23,7 +23,7 @@ from imi_monitor.ui.widgets.sheet import Sheet
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
-    from imi_monitor.actions.target import Target
+    from imi_monitor.actions.worktree_lookup import Target
     from imi_monitor.model.snapshot import Key, Worktree
     from imi_monitor.ui.views.view import Surroundings
 

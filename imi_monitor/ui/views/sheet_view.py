@@ -22,9 +22,9 @@ from textual.app import ComposeResult
 from textual.content import Content
 from textual.timer import Timer
 
-from imi_monitor.actions import target
+from imi_monitor.actions import worktree_lookup
 from imi_monitor.actions.context import Context
-from imi_monitor.actions.target import Target
+from imi_monitor.actions.worktree_lookup import Target
 from imi_monitor.model import times
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Key, Snapshot, Worktree
@@ -157,7 +157,7 @@ class ReadingView(View, Generic[T]):
     def _in_thread(self, tree: Worktree, stop: Event) -> T:
         with self.surroundings(tree.path) as context:
             context.cancelled = stop.is_set
-            return self.ask(context, target.find(context, tree.key.worktree), tree, stop)
+            return self.ask(context, worktree_lookup.find_worktree(context, tree.key.worktree), tree, stop)
 
     def open(self, view: View) -> None:
         """Another view on top of this one, about the same moment."""

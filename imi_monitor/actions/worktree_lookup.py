@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
     from imi_monitor.git.run import Git
 
-__all__ = ["Target", "find", "git_in", "known_repositories", "prefixes", "targets"]
+__all__ = ["Target", "find_worktree", "git_in", "known_repositories", "list_worktrees", "name_prefixes"]
 
 
-def targets(context: Context, repository: layout.Repository) -> list[Target]:
+def list_worktrees(context: Context, repository: layout.Repository) -> list[Target]:
     """Every worktree of the repository: git's, and active rows whose worktree git no longer has."""
     return roster.roster(context.connection, repository, context.repo_name(repository))
 
 
-def prefixes(context: Context) -> list[str]:
+def name_prefixes(context: Context) -> list[str]:
     """What a short name may leave out: the prefixes of the built-in types, then those of the user's own."""
     from imi_monitor.store import worktree_types  # only now: whoever gives a whole name does not pay for it
 
@@ -30,7 +30,7 @@ def prefixes(context: Context) -> list[str]:
     return [*KNOWN_PREFIXES, *(prefix for prefix in own if prefix not in KNOWN_PREFIXES)]
 
 
-def find(context: Context, name: str, repo: str | None = None) -> Target:
+def find_worktree(context: Context, name: str, repo: str | None = None) -> Target:
     """The worktree called `name` (`user-auth` finds `feat-user-auth`), in the repository meant, else in all known ones."""
     if not name or "/" in name or name in (".", ".."):
         raise UsageError(
@@ -38,7 +38,7 @@ def find(context: Context, name: str, repo: str | None = None) -> Target:
         )
     repository = context.repository(repo) if repo is not None else context.find_repository()
     if repository is not None:
-        found = _pick(context, targets(context, repository), name)
+        found = _pick(context, list_worktrees(context, repository), name)
         if found is not None:
             return found
         if repo is not None or context.explicit_repo:
@@ -46,7 +46,7 @@ def find(context: Context, name: str, repo: str | None = None) -> Target:
     others = [
         other for other in known_repositories(context) if not repository or other.common_dir != repository.common_dir
     ]
-    hits = [hit for other in others if (hit := _pick(context, targets(context, other), name))]
+    hits = [hit for other in others if (hit := _pick(context, list_worktrees(context, other), name))]
     if len(hits) == 1:
         return hits[0]
     if hits:
@@ -74,14 +74,14 @@ def _pick(context: Context, among: list[Target], name: str) -> Target | None:
     by_name = {target.name: target for target in reversed(among)}
     if name in by_name:
         return by_name[name]  # nothing more is asked: agents give whole names
-    found = (by_name.get(candidate) for candidate in names.candidates(name, prefixes(context)))
+    found = (by_name.get(candidate) for candidate in names.candidates(name, name_prefixes(context)))
     return next(filter(None, found), None)
 
 
 def _none(context: Context, name: str, searched: list[layout.Repository]) -> Refused:
     from difflib import get_close_matches
 
-    all_names = [target.name for repository in searched for target in targets(context, repository)]
+    all_names = [target.name for repository in searched for target in list_worktrees(context, repository)]
     near = get_close_matches(name, all_names, 3)
     hint = f"did you mean {', '.join(map(safe, near))}?" if near else "`imi list` shows what there is"
     where = safe(layout.repository_name(searched[0])) if len(searched) == 1 else f"{len(searched)} known repositories"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import time
 
-from imi_monitor.actions import target
+from imi_monitor.actions import worktree_lookup
 from imi_monitor.actions.action import Action, Argument, Option
 from imi_monitor.actions.creation import create_action, creation_request
-from imi_monitor.actions.reviews import pull_requests, review_branch, review_make, review_told, review_update
-from imi_monitor.actions.reviews.located import strangers_git
+from imi_monitor.actions.reviews import pull_request_fetch, review_branch, review_worktree
+from imi_monitor.actions.reviews.pull_request_fetch import untrusted_git
 from imi_monitor.model.errors import GitError, Refused
 from imi_monitor.model.names import REVIEW_PREFIXES
 from imi_monitor.model.pull_request import PullRequestMention, parse
@@ -19,14 +19,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.action import Outcome, Request
     from imi_monitor.actions.context import Context
-    from imi_monitor.actions.reviews.located import Located
-    from imi_monitor.actions.target import Target
+    from imi_monitor.actions.reviews.pull_request_fetch import FetchedPullRequest
+    from imi_monitor.actions.worktree_lookup import Target
     from imi_monitor.git.layout import Repository
 
 _WAIT_SECONDS = 600.0
 
 
-class Review(Action):
+class ReviewAction(Action):
     words = ("review", "pr")
     label = "Review a pull request"
     help = "Put a pull request into a worktree of its own, or bring that up to date."
@@ -50,8 +50,8 @@ class Review(Action):
 
     def consequences(self, context: Context, request: Request) -> list[str]:
         mention = parse(request.text("pr") or "")
-        repository = pull_requests.repository_for(context, request.text("repo"), mention)
-        found = find(context, repository, mention)
+        repository = pull_request_fetch.find_repository(context, request.text("repo"), mention)
+        found = find_review(context, repository, mention)
         if found is not None:
             update = f"brings {safe(found.name)} up to date, forward only"
             return [f"fetches {mention.called}", update, f"folder  {safe(found.path)}"]
@@ -63,47 +63,47 @@ class Review(Action):
         self.refuse(context, request)
         mention = parse(request.text("pr") or "")
         agent = context.agent(request)
-        repository = pull_requests.repository_for(context, request.text("repo"), mention)
+        repository = pull_request_fetch.find_repository(context, request.text("repo"), mention)
         try:
-            located = pull_requests.locate(context, repository, mention)
+            located = pull_request_fetch.fetch_pull_request(context, repository, mention)
         except GitError as problem:
-            found = find(context, repository, mention)
-            raise problem if found is None else review_update.unasked(found, problem) from problem
-        return _bring(context, repository, located, agent)
+            found = find_review(context, repository, mention)
+            raise problem if found is None else review_worktree.remote_unavailable(found, problem) from problem
+        return _create_or_update(context, repository, located, agent)
 
 
-ACTIONS = (Review(),)
+ACTIONS = (ReviewAction(),)
 
 
-def find(context: Context, repository: Repository, mention: PullRequestMention) -> Target | None:
+def find_review(context: Context, repository: Repository, mention: PullRequestMention) -> Target | None:
     """The worktree of this pull request: the one whose row says so, or under the name that we or iMi give it."""
     number = mention.number
     names = [mention.directory] if number is None else [f"{prefix}{number}" for prefix in REVIEW_PREFIXES]
-    among = [one for one in target.targets(context, repository) if one.linked is not None]
+    among = [one for one in worktree_lookup.list_worktrees(context, repository) if one.linked is not None]
     by_row = [one for one in among if number is not None and one.row is not None and one.row.pr_number == number]
     return next(iter(by_row + [one for name in names for one in among if one.name == name]), None)
 
 
-def _bring(context: Context, repository: Repository, located: Located, agent: str) -> Outcome:
+def _create_or_update(context: Context, repository: Repository, located: FetchedPullRequest, agent: str) -> Outcome:
     """Make it or update it, whichever it takes, while others may be doing the same."""
     give_up = time.monotonic() + _WAIT_SECONDS
     name = located.mention.directory
     path = os.path.join(creation_request.parent_folder(repository, context.settings, name), name)
-    wanted = creation_request.CreationRequest(repository, review_make.KIND, name, path, "", None)
+    wanted = creation_request.CreationRequest(repository, review_worktree.KIND, name, path, "", None)
     while True:
         create_action.wait_for_others(context, wanted, give_up)
-        found = find(context, repository, located.mention)
+        found = find_review(context, repository, located.mention)
         if found is not None:
             return _update(context, found, located, agent)
         try:
-            return review_make.make(context, wanted, located, agent)
+            return review_worktree.create_review(context, wanted, located, agent)
         except Refused as problem:
             if not create_action.is_overtaken(context, wanted, problem.code) or time.monotonic() > give_up:
                 raise
 
 
-def _update(context: Context, found: Target, located: Located, agent: str) -> Outcome:
-    git = strangers_git(found.repository)
-    done = review_update.update(context, found, located, agent)
-    warnings = [*located.warnings, *review_branch.connect(git, done.branch, located)]
-    return review_told.updated(git, found, located, done, warnings)
+def _update(context: Context, found: Target, located: FetchedPullRequest, agent: str) -> Outcome:
+    git = untrusted_git(found.repository)
+    done = review_worktree.update_review(context, found, located, agent)
+    warnings = [*located.warnings, *review_branch.configure_tracking(git, done.branch, located)]
+    return review_worktree.updated_outcome(git, found, located, done, warnings)

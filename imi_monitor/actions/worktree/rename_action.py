@@ -6,7 +6,7 @@ import os
 from dataclasses import asdict, dataclass
 
 from imi_monitor import host, presence
-from imi_monitor.actions import target as targets
+from imi_monitor.actions import worktree_lookup as targets
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.model import names
 from imi_monitor.model.errors import GitError, Refused, UsageError
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
-    from imi_monitor.actions.target import Target
+    from imi_monitor.actions.worktree_lookup import Target
     from imi_monitor.git.run import Git
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RenamePlan:
     """From where to where; the branch names are None when the branch keeps its name."""
 
     old_name: str
@@ -35,7 +35,7 @@ class Plan:
     new_branch: str | None
 
 
-class Rename(Action):
+class RenameAction(Action):
     words = ("rename", "mv")
     label = "Rename"
     help = "give a worktree another name: its folder and, if it follows the naming, its branch"
@@ -80,20 +80,20 @@ class Rename(Action):
         return outcome
 
 
-def _planned(context: Context, request: Request) -> tuple[Target, Plan]:
+def _planned(context: Context, request: Request) -> tuple[Target, RenamePlan]:
     """The worktree meant and what becomes of it; raises what stands against it."""
-    found = targets.find(context, request.text("name") or "")
-    new_name = _new_name(targets.prefixes(context), found, request.text("new") or "")
+    found = targets.find_worktree(context, request.text("name") or "")
+    new_name = _new_name(targets.name_prefixes(context), found, request.text("new") or "")
     _refuse(context, found, new_name, context.agent(request), force=request.flag("force"))
     git = context.git(found.repository)
     branches = None if request.flag("keep-branch") else _branches(git, found, new_name)
     new_path = os.path.join(os.path.dirname(found.path), new_name)
-    return found, Plan(found.name, new_name, found.path, new_path, *(branches or (None, None)))
+    return found, RenamePlan(found.name, new_name, found.path, new_path, *(branches or (None, None)))
 
 
 def recover(context: Context, operation: operations.Operation) -> str | None:
     """Finish a rename whose process died: the folder's place tells how far it came."""
-    plan = Plan(**{key: None if value is None else str(value) for key, value in operation.data.items()})  # type: ignore[arg-type]
+    plan = RenamePlan(**{key: None if value is None else str(value) for key, value in operation.data.items()})  # type: ignore[arg-type]
     common_dir = repositories.list_common_dirs(context.connection).get(operation.repo_name)
     if common_dir is None or not os.path.isdir(plan.new_path) or os.path.lexists(plan.old_path):
         db.transact(context.connection, operations.finish, operation.id)
@@ -126,7 +126,7 @@ def _refuse(context: Context, found: Target, new_name: str, agent: str, *, force
     if found.linked.locked is not None:
         why = safe(found.linked.locked) or "no reason given"
         raise Refused(f"{shown} is locked ({why}): `git worktree unlock` it first", code="locked")
-    others = [other.name for other in targets.targets(context, found.repository)]
+    others = [other.name for other in targets.list_worktrees(context, found.repository)]
     if new_name in others or os.path.lexists(os.path.join(os.path.dirname(found.path), new_name)):
         raise Refused(f"there is a {safe(new_name)} already: choose another name", code="exists")
     twin = next((other for other in others if other.lower() == new_name.lower() and other != found.name), None)
@@ -165,7 +165,7 @@ def _branches(git: Git, found: Target, new_name: str) -> tuple[str, str] | None:
     return None
 
 
-def _begin(connection: sqlite3.Connection, repo_name: str, found: Target, plan: Plan) -> str:
+def _begin(connection: sqlite3.Connection, repo_name: str, found: Target, plan: RenamePlan) -> str:
     if worktrees.get(connection, repo_name, found.name) is None:
         worktrees.register(
             connection, repo_name, found.name, branch=found.branch or "", kind=found.kind, path=found.path
@@ -173,13 +173,13 @@ def _begin(connection: sqlite3.Connection, repo_name: str, found: Target, plan: 
     return operations.begin(connection, "rename", repo_name, found.name, asdict(plan))
 
 
-def _move(git: Git, plan: Plan) -> None:
+def _move(git: Git, plan: RenamePlan) -> None:
     git.run("worktree", "move", "--", plan.old_path, plan.new_path, timeout=60)
     if plan.old_branch and plan.new_branch:
         git.run("branch", "-m", "--", plan.old_branch, plan.new_branch)
 
 
-def _take_back(git: Git, plan: Plan) -> None:
+def _take_back(git: Git, plan: RenamePlan) -> None:
     """Put folder and branch back after a failure on the way: git renames a branch first and complains afterwards, when it
     cannot write HEAD or the branch's settings."""
     if plan.old_branch and plan.new_branch and _exists(git, plan.new_branch) and not _exists(git, plan.old_branch):
@@ -197,14 +197,14 @@ def _exists(git: Git, branch: str) -> bool:
         return False
 
 
-def _settle(connection: sqlite3.Connection, repo_name: str, plan: Plan, operation: str) -> int:
+def _settle(connection: sqlite3.Connection, repo_name: str, plan: RenamePlan, operation: str) -> int:
     epoch = claims.rename_worktree(connection, repo_name, plan.old_name, plan.new_name)
     worktrees.rename(connection, repo_name, plan.old_name, plan.new_name, path=plan.new_path, branch=plan.new_branch)
     operations.finish(connection, operation)
     return epoch
 
 
-def _outcome(plan: Plan, repo_name: str, epoch: int) -> Outcome:
+def _outcome(plan: RenamePlan, repo_name: str, epoch: int) -> Outcome:
     lines = [f"renamed {safe(plan.old_name)} to {safe(plan.new_name)}"]
     if plan.new_branch:
         lines.append(f"branch {safe(plan.old_branch or '')} is {safe(plan.new_branch)} now")
@@ -214,4 +214,4 @@ def _outcome(plan: Plan, repo_name: str, epoch: int) -> Outcome:
     return Outcome(lines, data, path=plan.new_path)
 
 
-ACTIONS = (Rename(),)
+ACTIONS = (RenameAction(),)

@@ -36,46 +36,46 @@ _QUIET = {
 _DROPPED = ("GH_REPO", "GH_FORCE_TTY", "GH_DEBUG", "CLICOLOR_FORCE")
 
 
-class Silent(Exception):
+class GhUnavailable(Exception):
     """gh is not there, not logged in, too slow or talks nonsense; its text says which, empty when it is not there."""
 
 
-def ask(
+def view_pull_request(
     project: RemoteAddress | None, mention: PullRequestMention, cancelled: Callable[[], bool] | None = None
 ) -> PullRequest:
     """What gh knows about the pull request; Silent when it does not answer."""
-    program = find()
+    program = find_gh()
     repository = _repository(project, mention)
     if program is None or repository is None:
-        raise Silent("")
+        raise GhUnavailable("")
     which = str(mention.number) if mention.number is not None else f"{mention.owner}:{mention.branch}"
     argv = [program, "pr", "view", "--repo", repository, "--json", _FIELDS, "--", which]
     env = {key: value for key, value in environment([]).items() if key not in _DROPPED} | _QUIET
     try:
         done = spawn(argv, env=env, cwd="/", timeout=TIMEOUT, cap=_CAP, cancelled=cancelled)
     except OSError as error:
-        raise Silent(f"gh cannot be started ({error.strerror})") from error
+        raise GhUnavailable(f"gh cannot be started ({error.strerror})") from error
     if done.cancelled:
         raise GitError("cancelled", code="cancelled")
     if done.timed_out:
-        raise Silent(f"gh did not answer within {TIMEOUT:g} s")
+        raise GhUnavailable(f"gh did not answer within {TIMEOUT:g} s")
     if done.returncode == _NOT_LOGGED_IN:
-        raise Silent("gh is not logged in (`gh auth login`)")
+        raise GhUnavailable("gh is not logged in (`gh auth login`)")
     if done.returncode or done.capped:
         said = shown(done.stderr)
-        raise Silent(f"gh could not answer ({said[0] if said else f'exit status {done.returncode}'})")
-    return read(done.stdout, mention)
+        raise GhUnavailable(f"gh could not answer ({said[0] if said else f'exit status {done.returncode}'})")
+    return parse_answer(done.stdout, mention)
 
 
-def read(answer: bytes, mention: PullRequestMention) -> PullRequest:
+def parse_answer(answer: bytes, mention: PullRequestMention) -> PullRequest:
     """gh's JSON as a PullRequest; Silent when it is not about this one, or no such thing at all."""
     try:
         tree = json.loads(answer)
     except (ValueError, RecursionError) as error:
-        raise Silent("gh answered something that is no JSON") from error
+        raise GhUnavailable("gh answered something that is no JSON") from error
     number = tree.get("number") if isinstance(tree, dict) else None
     if type(number) is not int or number <= 0 or mention.number not in (None, number):
-        raise Silent("gh answered about something else")
+        raise GhUnavailable("gh answered about something else")
     crossing = tree.get("isCrossRepository")
     return PullRequest(
         number=number,
@@ -91,7 +91,7 @@ def read(answer: bytes, mention: PullRequestMention) -> PullRequest:
     )
 
 
-def find() -> str | None:
+def find_gh() -> str | None:
     for folder in search_path().split(os.pathsep):
         program = os.path.join(folder, "gh")
         if os.path.isfile(program) and os.access(program, os.X_OK):

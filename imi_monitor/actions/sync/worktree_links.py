@@ -9,15 +9,15 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field, replace
 
-from imi_monitor.actions.sharing import shared_sources
-from imi_monitor.actions.sharing.safe_links import KEPT, MISSING, MOVED, InTheWay, Tree
+from imi_monitor.actions.sync import shared_files
+from imi_monitor.actions.sync.safe_links import KEPT, MISSING, MOVED, LinkConflict, LinkTree
 from imi_monitor.git import exclude, layout, tracked
 from imi_monitor.model.errors import GitError, ImiError, Refused
 from imi_monitor.model.text import safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.actions.sharing.shared_sources import Shared, Source
+    from imi_monitor.actions.sync.shared_files import SharedFile, SharedFiles
     from imi_monitor.config import Settings
     from imi_monitor.git.layout import Repository
     from imi_monitor.git.run import Git
@@ -44,7 +44,7 @@ class LinkReport:
 
 
 @dataclass(slots=True)
-class Place:
+class LinkPlace:
     """One worktree that git knows, and git itself in it."""
 
     path: str
@@ -53,7 +53,7 @@ class Place:
 
 
 @dataclass(slots=True)
-class _Notes:
+class _ReportBuilder:
     """A LinkReport while it is being written."""
 
     done: dict[str, list[str]] = field(default_factory=lambda: {"linked": [], "moved": [], "removed": [], "kept": []})
@@ -63,7 +63,7 @@ class _Notes:
         return LinkReport(**{kind: tuple(names) for kind, names in self.done.items()}, conflicts=tuple(self.conflicts))
 
 
-def link_into(repository: Repository, worktree_path: str, settings: Settings) -> LinkReport:
+def link_shared_files(repository: Repository, worktree_path: str, settings: Settings) -> LinkReport:
     """Link the shared files into one worktree, a new one as a rule; nothing to do without a `sync/` folder.
 
     What cannot be linked is a conflict in the report, never an error: a worktree is worth having without its links.
@@ -71,7 +71,7 @@ def link_into(repository: Repository, worktree_path: str, settings: Settings) ->
     if not settings.flag("sync_settings.enabled"):
         return LinkReport()
     try:
-        shared = shared_sources.read(repository, settings)
+        shared = shared_files.read_shared_files(repository, settings)
     except ImiError as error:
         return LinkReport(conflicts=(("sync", error.sentence),))
     if shared is None or not (shared.sources or shared.refused):
@@ -82,14 +82,14 @@ def link_into(repository: Repository, worktree_path: str, settings: Settings) ->
         with exclude.Block(repository.common_dir) as block:
             before = block.names()
             block.put(before | set(shared.sources))
-            report = bring_in_line(shared, place, frozenset())
-            trouble = shrink(block, set(shared.sources) - before, set(report.here), [place.path])
+            report = update_links(shared, place, frozenset())
+            trouble = unlist_unused(block, set(shared.sources) - before, set(report.here), [place.path])
     except GitError as error:
         return LinkReport(conflicts=(*refused, *((name, error.sentence) for name in shared.sources)))
     return replace(report, conflicts=(*refused, *report.conflicts, *trouble))
 
 
-def shrink(
+def unlist_unused(
     block: exclude.Block, doubtful: set[str], linked: set[str], worktrees: list[str]
 ) -> tuple[tuple[str, str], ...]:
     """Take the doubtful names that no worktree has a link of out of the block; gives what went wrong with that."""
@@ -101,7 +101,7 @@ def shrink(
     return ()
 
 
-def place_of(repository: Repository, worktree_path: str) -> Place:
+def place_of(repository: Repository, worktree_path: str) -> LinkPlace:
     """The worktree at this path, if git lists it."""
     real = os.path.realpath(worktree_path)
     if repository.main_path is not None and real == os.path.realpath(repository.main_path):
@@ -112,7 +112,7 @@ def place_of(repository: Repository, worktree_path: str) -> Place:
     raise Refused(f"{safe(worktree_path)} is no worktree of this repository: git does not list it", code="not-listed")
 
 
-def place_at(repository: Repository, path: str, admin_dir: str) -> Place:
+def place_at(repository: Repository, path: str, admin_dir: str) -> LinkPlace:
     """A worktree as git's own files know it, if it still is that one: an agent can rewrite its `.git` file."""
     if admin_dir != repository.common_dir and not layout.points_back(admin_dir, path):
         raise Refused(
@@ -120,34 +120,39 @@ def place_at(repository: Repository, path: str, admin_dir: str) -> Place:
         )
     from imi_monitor.git.run import Git
 
-    return Place(path, admin_dir, Git(repository.common_dir, admin_dir, path))
+    return LinkPlace(path, admin_dir, Git(repository.common_dir, admin_dir, path))
 
 
-def bring_in_line(
-    shared: Shared, place: Place, former: frozenset[str], *, listed: frozenset[str] | None = None, check: bool = False
+def update_links(
+    shared: SharedFiles,
+    place: LinkPlace,
+    former: frozenset[str],
+    *,
+    listed: frozenset[str] | None = None,
+    check: bool = False,
 ) -> LinkReport:
     """Make, move and remove links until the worktree has what is shared; with `check` only say what would be done.
 
     `former` are names that may be links of ours from earlier. `listed` are the names that `info/exclude` holds by now:
     all shared ones, unless this is a check.
     """
-    notes = _Notes()
+    notes = _ReportBuilder()
     names = sorted(shared.sources)
     try:
-        tree = Tree(place.path, place.admin_dir)
+        tree = LinkTree(place.path, place.admin_dir)
     except OSError as error:
         return LinkReport(conflicts=(("", f"the worktree cannot be opened: {error.strerror}"),))
     with tree:
         reserved = _reserved(place, names, [name for name in names if listed is None or name in listed])
         # first: a link may be where a folder is needed now
         for name in sorted((former | shared.refused_names) - set(names)):
-            _drop_former(tree, shared, name, notes, check)
+            _remove_former(tree, shared, name, notes, check)
         for name in names:
-            _one(tree, shared, shared.sources[name], reserved.get(name), notes, check)
+            _update_link(tree, shared, shared.sources[name], reserved.get(name), notes, check)
         return notes.report()
 
 
-def _reserved(place: Place, names: list[str], listed: list[str]) -> dict[str, str]:
+def _reserved(place: LinkPlace, names: list[str], listed: list[str]) -> dict[str, str]:
     """name -> why git would mind a link there."""
     taken = tracked.tracked(place.git, place.admin_dir, names)
     try:
@@ -158,16 +163,18 @@ def _reserved(place: Place, names: list[str], listed: list[str]) -> dict[str, st
     return {**dict.fromkeys(unignored, committed), **taken}
 
 
-def _one(tree: Tree, shared: Shared, source: Source, reserved: str | None, notes: _Notes, check: bool) -> None:
+def _update_link(
+    tree: LinkTree, shared: SharedFiles, source: SharedFile, reserved: str | None, notes: _ReportBuilder, check: bool
+) -> None:
     try:
         if reserved is not None:
-            raise InTheWay(reserved)
+            raise LinkConflict(reserved)
         state = tree.judge(source, shared)
         if state == MOVED and not check:
             tree.take_away(source.name, tree.link_at(source.name) or "")
         if state != KEPT and not check:
             tree.make(source)
-    except InTheWay as error:
+    except LinkConflict as error:
         notes.conflicts.append((source.name, str(error)))
     except OSError as error:
         notes.conflicts.append((source.name, f"cannot be linked: {error.strerror}"))
@@ -175,15 +182,15 @@ def _one(tree: Tree, shared: Shared, source: Source, reserved: str | None, notes
         notes.done[{KEPT: "kept", MISSING: "linked", MOVED: "moved"}[state]].append(source.name)
 
 
-def _drop_former(tree: Tree, shared: Shared, name: str, notes: _Notes, check: bool) -> None:
+def _remove_former(tree: LinkTree, shared: SharedFiles, name: str, notes: _ReportBuilder, check: bool) -> None:
     """A link of ours whose source is no longer shared. Anything else of that name is the user's."""
     try:
         link = tree.link_at(name)
         if link is not None and tree.is_ours(name, link, shared) and (check or tree.take_away(name, link)):
             notes.done["removed"].append(name)
             if not check:
-                tree.drop_folders(shared_sources.folders_above(name))
-    except InTheWay:
+                tree.drop_folders(shared_files.folders_above(name))
+    except LinkConflict:
         return  # a real file has taken its place
     except OSError as error:
         notes.conflicts.append((name, f"cannot be removed, though its source is gone: {error.strerror}"))

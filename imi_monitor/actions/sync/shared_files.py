@@ -25,7 +25,7 @@ _LITTER_ENDS = ("~", ".swp", ".swo", ".swx", ".tmp")
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SharedFile:
     """One shared file: its `name` below a worktree, the `folder` of `sync/` it is from, and where it lies."""
 
     name: str
@@ -34,13 +34,13 @@ class Source:
 
 
 @dataclass(slots=True)
-class Shared:
+class SharedFiles:
     """All that is shared. `roots` are the folders that our links lead into, whether or not they still exist."""
 
     home: str
     roots: tuple[str, ...]
-    sources: dict[str, Source] = field(default_factory=dict)
-    folders: dict[str, Source] = field(default_factory=dict)  # a folder that links need, and one that needs it
+    sources: dict[str, SharedFile] = field(default_factory=dict)
+    folders: dict[str, SharedFile] = field(default_factory=dict)  # a folder that links need, and one that needs it
     refused: list[tuple[str, str]] = field(default_factory=list)
     refused_names: set[str] = field(default_factory=set)  # worktrees may still have links to what is refused by now
     shadowed: list[tuple[str, str, str]] = field(default_factory=list)  # name, folder that wins, folder that loses
@@ -50,21 +50,21 @@ class Shared:
         return any(target.startswith(root + os.sep) for root in self.roots)
 
 
-def read(repository: Repository, settings: Settings) -> Shared | None:
+def read_shared_files(repository: Repository, settings: Settings) -> SharedFiles | None:
     """What there is to share; None without a `sync/` folder."""
-    home = home_of(repository, settings)
+    home = sync_home(repository, settings)
     folders = _folders(settings)
     present = [folder for folder in folders if os.path.isdir(os.path.join(home, folder))]
     if not present and not os.path.isdir(os.path.join(home, "sync")):
         return None
     roots = dict.fromkeys([os.path.join(home, "sync"), *(os.path.normpath(os.path.join(home, f)) for f in folders)])
-    shared = Shared(home, tuple(root for root in roots if root.startswith(home + os.sep)))
+    shared = SharedFiles(home, tuple(root for root in roots if root.startswith(home + os.sep)))
     for folder in present:
         _read_folder(shared, folder)
     return shared
 
 
-def home_of(repository: Repository, settings: Settings) -> str:
+def sync_home(repository: Repository, settings: Settings) -> str:
     """The folder in which `sync/` is looked for: the one that holds the repository's worktrees, a cluster as a rule."""
     return creation_request.parent_folder(repository, settings, "sync")
 
@@ -86,7 +86,7 @@ def _folders(settings: Settings) -> list[str]:
     return list(dict.fromkeys(os.path.normpath(folder) for folder in wanted if folder))
 
 
-def _read_folder(shared: Shared, folder: str) -> None:
+def _read_folder(shared: SharedFiles, folder: str) -> None:
     root = os.path.normpath(os.path.join(shared.home, folder))
     problem = _place_problem(shared.home, os.path.realpath(root)) or _parts_problem(folder)
     if problem is not None:
@@ -104,7 +104,7 @@ def _read_folder(shared: Shared, folder: str) -> None:
             elif entry.is_dir(follow_symlinks=False):
                 below.append(name)
             elif not _is_litter(entry.name):
-                _take(shared, folder, name, entry.path)
+                _add_file(shared, folder, name, entry.path)
 
 
 def _entries(path: str) -> list[os.DirEntry[str]]:
@@ -121,7 +121,7 @@ def _is_litter(name: str) -> bool:
     return name in _LITTER or name.endswith(_LITTER_ENDS) or name.startswith(".#") or autosaved
 
 
-def _take(shared: Shared, folder: str, name: str, path: str) -> None:
+def _add_file(shared: SharedFiles, folder: str, name: str, path: str) -> None:
     problem = _source_problem(shared.home, path) or _clash(shared, folder, name)
     if problem is not None:
         shared.refused.append((f"{folder}/{name}", problem))
@@ -136,7 +136,7 @@ def _take(shared: Shared, folder: str, name: str, path: str) -> None:
             f"{safe(shared.home)}/sync holds more than {MOST_FILES} files: share files of configuration, not trees",
             code="sync-too-much",
         )
-    source = Source(name, folder, path)
+    source = SharedFile(name, folder, path)
     shared.sources[name] = source
     shared.folders.update(dict.fromkeys(folders_above(name), source))
 
@@ -171,7 +171,7 @@ def folders_above(name: str) -> tuple[str, ...]:
     return tuple("/".join(parts[:depth]) for depth in range(1, len(parts)))
 
 
-def _clash(shared: Shared, folder: str, name: str) -> str | None:
+def _clash(shared: SharedFiles, folder: str, name: str) -> str | None:
     """A name cannot be a file in one folder and a folder in another: the first one read wins."""
     for parent in folders_above(name):
         above = shared.sources.get(parent)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class RepairFinding:
     """Something that does not fit. `to` is where it is now, None when nobody knows; `mended` when we can put it right."""
 
     kind: str  # moved, repository-moved, lost, copied, tampered, row
@@ -38,7 +38,7 @@ class Finding:
         return self.kind in ("moved", "repository-moved", "row", "registry")
 
 
-class Repair(Action):
+class RepairAction(Action):
     words = ("repair",)
     label = "Repair"
     help = "find worktrees and repositories that were moved, and mend what points at them"
@@ -69,7 +69,7 @@ def _folder(context: Context, path: str) -> str:
     return full
 
 
-def _inspect(context: Context, repository: layout.Repository, given: list[str]) -> list[Finding]:
+def _inspect(context: Context, repository: layout.Repository, given: list[str]) -> list[RepairFinding]:
     # what is in the trash is where it belongs, and finds its way back by itself
     linked = [
         item
@@ -82,7 +82,7 @@ def _inspect(context: Context, repository: layout.Repository, given: list[str]) 
 
 def _inspect_one(
     repository: layout.Repository, item: layout.Linked, linked: list[layout.Linked], given: list[str]
-) -> Finding | None:
+) -> RepairFinding | None:
     name = os.path.basename(item.path)
     if not item.missing:
         target = layout.gitfile(os.path.join(item.path, ".git"))
@@ -92,24 +92,24 @@ def _inspect_one(
             sentence = (
                 f"the .git file of {safe(item.path)} names {safe(target)}, which is not its place: look at it yourself"
             )
-            return Finding("tampered", name, item.path, None, sentence)
-        return Finding(
+            return RepairFinding("tampered", name, item.path, None, sentence)
+        return RepairFinding(
             "repository-moved", name, item.path, item.path, f"{safe(name)} still names the repository's old place"
         )
     homes = [folder for folder in _candidates(repository, linked, item, given) if _claims_to_be(folder, item)]
     if len(homes) == 1:
-        return Finding("moved", name, item.path, homes[0], f"{safe(name)} was moved to {safe(homes[0])}")
+        return RepairFinding("moved", name, item.path, homes[0], f"{safe(name)} was moved to {safe(homes[0])}")
     if homes:
         sentence = f"{safe(name)} may be any of {', '.join(map(safe, homes))}: give the right one to `imi repair`"
-        return Finding("copied", name, item.path, None, sentence)
+        return RepairFinding("copied", name, item.path, None, sentence)
     if os.path.isdir(item.path):
-        return Finding(
+        return RepairFinding(
             "lost", name, item.path, None, f"{safe(item.path)} has lost its .git file: give `imi repair` its folder"
         )
     sentence = (
         f"{safe(name)} is not at {safe(item.path)}: give `imi repair` its new folder, or forget it with `imi prune`"
     )
-    return Finding("lost", name, item.path, None, sentence)
+    return RepairFinding("lost", name, item.path, None, sentence)
 
 
 def _candidates(
@@ -136,7 +136,9 @@ def _claims_to_be(folder: str, item: layout.Linked) -> bool:
     return not os.path.isdir(target) and os.path.basename(target) == os.path.basename(item.admin_dir)
 
 
-def _registry_findings(context: Context, repository: layout.Repository, linked: list[layout.Linked]) -> list[Finding]:
+def _registry_findings(
+    context: Context, repository: layout.Repository, linked: list[layout.Linked]
+) -> list[RepairFinding]:
     """The repository itself moved: its row still names a git directory that is gone."""
     if context.repo_name(repository) is not None:
         return []
@@ -153,11 +155,11 @@ def _registry_findings(context: Context, repository: layout.Repository, linked: 
         )
         if same_remote or any(os.path.realpath(row.path) in paths for row in rows):
             sentence = f"repository {safe(repo_name)} was moved to {safe(repository.home)}"
-            return [Finding("registry", repo_name, common_dir, repository.common_dir, sentence)]
+            return [RepairFinding("registry", repo_name, common_dir, repository.common_dir, sentence)]
     return []
 
 
-def _mend(context: Context, repository: layout.Repository, findings: list[Finding]) -> None:
+def _mend(context: Context, repository: layout.Repository, findings: list[RepairFinding]) -> None:
     git = context.git(repository)
     folders = [finding.to for finding in findings if finding.kind in ("moved", "repository-moved") and finding.to]
     if folders:
@@ -177,7 +179,7 @@ def _mend(context: Context, repository: layout.Repository, findings: list[Findin
 
 
 def _move_rows(
-    connection: sqlite3.Connection, repo_name: str, findings: list[Finding], repository: layout.Repository
+    connection: sqlite3.Connection, repo_name: str, findings: list[RepairFinding], repository: layout.Repository
 ) -> None:
     moved = {
         os.path.realpath(finding.path): finding.to for finding in findings if finding.kind == "moved" and finding.to
@@ -190,7 +192,7 @@ def _move_rows(
             worktrees.move(connection, repo_name, row.name, repository.main_path)
 
 
-def _outcome(findings: list[Finding], *, dry_run: bool) -> Outcome:
+def _outcome(findings: list[RepairFinding], *, dry_run: bool) -> Outcome:
     mended = [finding for finding in findings if finding.mendable]
     left = [finding for finding in findings if not finding.mendable]
     verb = "would mend" if dry_run else "mended"
@@ -215,4 +217,4 @@ def _names(folder: str) -> list[str]:
         return []
 
 
-ACTIONS = (Repair(),)
+ACTIONS = (RepairAction(),)

@@ -17,7 +17,7 @@ from imi_monitor.model.text import safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.actions.sharing.shared_sources import Shared, Source
+    from imi_monitor.actions.sync.shared_files import SharedFile, SharedFiles
 
 KEPT = "kept"
 MISSING = "missing"
@@ -25,11 +25,11 @@ MOVED = "moved"  # a link of ours that leads to another source, or is absolute
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class InTheWay(Exception):
+class LinkConflict(Exception):
     """Why a name cannot be linked here: the end of a sentence that starts with the name."""
 
 
-class Tree:
+class LinkTree:
     """One worktree, opened once. `aside` is a folder of git's own, where a link goes while it is being taken away."""
 
     def __init__(self, path: str, aside: str) -> None:
@@ -41,7 +41,7 @@ class Tree:
             os.close(self._open[""])
             raise
 
-    def __enter__(self) -> Tree:
+    def __enter__(self) -> LinkTree:
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -49,22 +49,22 @@ class Tree:
             os.close(handle)
         self._open.clear()
 
-    def target(self, source: Source) -> str:
+    def target(self, source: SharedFile) -> str:
         """The text of the link: relative, so that a moved cluster stays whole."""
         return os.path.relpath(source.path, os.path.join(self.real, os.path.dirname(source.name)))
 
-    def judge(self, source: Source, shared: Shared) -> str:
+    def judge(self, source: SharedFile, shared: SharedFiles) -> str:
         """KEPT, MISSING or MOVED; InTheWay when something that is not ours has the name."""
         found = self.link_at(source.name)
         if found is None:
             return MISSING
         if found == self.target(source):
             if not self._reaches(source):
-                raise InTheWay("is the right link but does not reach its source")
+                raise LinkConflict("is the right link but does not reach its source")
             return KEPT
         if self.is_ours(source.name, found, shared):
             return MOVED
-        raise InTheWay(f"a link to {safe(found)} is in the way")
+        raise LinkConflict(f"a link to {safe(found)} is in the way")
 
     def link_at(self, name: str) -> str | None:
         """The text of the link there; None when the name is free; InTheWay when it is a real file or folder."""
@@ -79,24 +79,24 @@ class Tree:
         except FileNotFoundError:
             return None
         kind = "folder" if stat.S_ISDIR(info.st_mode) else "real file"
-        raise InTheWay(f"a {kind} of that name is in the way: move it to sync/ or delete it")
+        raise LinkConflict(f"a {kind} of that name is in the way: move it to sync/ or delete it")
 
-    def is_ours(self, name: str, link: str, shared: Shared) -> bool:
+    def is_ours(self, name: str, link: str, shared: SharedFiles) -> bool:
         """Whether a link leads into `sync/`, be it relative, absolute (iMi's way) or dangling."""
         target = os.path.join(self.real, os.path.dirname(name), link)
         return shared.ours(os.path.join(os.path.realpath(os.path.dirname(target)), os.path.basename(target)))
 
-    def make(self, source: Source) -> None:
+    def make(self, source: SharedFile) -> None:
         """Link a free name to its source and look whether that came true."""
         folder = self._folder(source.name, make=True)
         leaf, target = os.path.basename(source.name), self.target(source)
         try:
             os.symlink(target, leaf, dir_fd=folder)
         except FileExistsError:
-            raise InTheWay("something was put there at the same moment") from None
+            raise LinkConflict("something was put there at the same moment") from None
         if os.readlink(leaf, dir_fd=folder) != target or not self._reaches(source):
             self.take_away(source.name, target)
-            raise InTheWay("the link did not reach its source and was taken back")
+            raise LinkConflict("the link did not reach its source and was taken back")
 
     def take_away(self, name: str, link: str) -> bool:
         """Take the link with this text away; False when it is not there any more."""
@@ -111,7 +111,7 @@ class Tree:
             os.unlink(aside, dir_fd=place)
             return True
         _put_back(place, aside, folder, leaf, is_folder=stat.S_ISDIR(info.st_mode))
-        raise InTheWay("something else was put there at the same moment")
+        raise LinkConflict("something else was put there at the same moment")
 
     def drop_folders(self, names: tuple[str, ...]) -> None:
         """Remove folders that were made for links, innermost first, as far as they are empty."""
@@ -140,7 +140,7 @@ class Tree:
                 return place, name
         return None
 
-    def _reaches(self, source: Source) -> bool:
+    def _reaches(self, source: SharedFile) -> bool:
         """Whether the name leads to the source itself. Asked twice: an editor may be replacing the source by rename."""
         folder = self._folder(source.name, make=False)
         if folder is None:
@@ -176,13 +176,13 @@ class Tree:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise InTheWay(f"its folder {safe(so_far)} {_why_no_folder(parent, part, error)}") from error
+            raise LinkConflict(f"its folder {safe(so_far)} {_why_no_folder(parent, part, error)}") from error
         try:
             os.stat(".git", dir_fd=handle, follow_symlinks=False)
         except FileNotFoundError:
             return handle
         os.close(handle)
-        raise InTheWay(f"{safe(so_far)} is a repository of its own")
+        raise LinkConflict(f"{safe(so_far)} is a repository of its own")
 
 
 def _put_back(place: int, aside: str, folder: int, leaf: str, *, is_folder: bool) -> None:
@@ -193,7 +193,7 @@ def _put_back(place: int, aside: str, folder: int, leaf: str, *, is_folder: bool
     try:
         os.link(aside, leaf, src_dir_fd=place, dst_dir_fd=folder, follow_symlinks=False)
     except FileExistsError:
-        raise InTheWay(f"it was replaced twice meanwhile; the first file is kept as {aside}") from None
+        raise LinkConflict(f"it was replaced twice meanwhile; the first file is kept as {aside}") from None
     os.unlink(aside, dir_fd=place)
 
 

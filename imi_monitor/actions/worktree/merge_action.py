@@ -10,7 +10,7 @@ import os
 import signal
 from dataclasses import dataclass
 
-from imi_monitor.actions import target as targets
+from imi_monitor.actions import worktree_lookup as targets
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.git import layout
 from imi_monitor.model import times
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
-    from imi_monitor.actions.target import Target
+    from imi_monitor.actions.worktree_lookup import Target
     from imi_monitor.git.run import Git
 
 _SHOWN = 8  # commits that a preview lists
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class MergePlan:
     """What goes where. `commit` is the result when there is nothing to make: a fast-forward; `tree` is a merge's."""
 
     branch: str
@@ -45,7 +45,7 @@ class Plan:
     into: Target | None  # the worktree that has the base checked out, if any
 
 
-class Merge(Action):
+class MergeAction(Action):
     words = ("merge",)
     label = "Merge"
     help = "merge a worktree's branch into its base, after showing whether it conflicts"
@@ -89,7 +89,7 @@ class Merge(Action):
         return outcome
 
 
-def _intentions(context: Context, found: Target, plan: Plan, *, close: bool) -> list[str]:
+def _intentions(context: Context, found: Target, plan: MergePlan, *, close: bool) -> list[str]:
     """The merge as it would be, with the commits that it brings."""
     from imi_monitor.git.refs import commits_only_on
 
@@ -124,15 +124,15 @@ def recover(context: Context, operation: operations.Operation) -> str | None:
 def _named(context: Context, request: Request) -> Target:
     name = request.text("name")
     if name is not None:
-        return targets.find(context, name, request.text("repo"))
+        return targets.find_worktree(context, name, request.text("repo"))
     place = context.place()
-    here = [t for t in targets.targets(context, context.repository()) if place and t.path == place.path]
+    here = [t for t in targets.list_worktrees(context, context.repository()) if place and t.path == place.path]
     if not here:
         raise Refused("name the worktree to merge: you do not stand in one", code="no-worktree")
     return here[0]
 
 
-def _plan(context: Context, found: Target, request: Request) -> Plan | None:
+def _plan(context: Context, found: Target, request: Request) -> MergePlan | None:
     from imi_monitor.git import refs
 
     git = context.git(found.repository)
@@ -150,7 +150,7 @@ def _plan(context: Context, found: Target, request: Request) -> Plan | None:
     behind = bool(refs.commits_only_on(git, f"refs/heads/{base}", f"refs/heads/{branch}", limit=1))
     fast_forward = not behind and not request.flag("no-ff")
     tree = None if fast_forward else _merged_tree(git, branch, base, branch_sha, base_sha)
-    return Plan(branch, base, branch_sha, base_sha, len(ahead), fast_forward, tree, into)
+    return MergePlan(branch, base, branch_sha, base_sha, len(ahead), fast_forward, tree, into)
 
 
 def _base(context: Context, git: Git, found: Target, request: Request) -> str:
@@ -207,7 +207,7 @@ def _require_quiet(context: Context, found: Target, agent: str) -> None:
 
 
 def _checked_out(context: Context, found: Target, base: str, agent: str) -> Target | None:
-    for other in targets.targets(context, found.repository):
+    for other in targets.list_worktrees(context, found.repository):
         if other.branch == base and not other.missing and other.admin_dir is not None:
             _require_quiet(context, other, agent)
             return other
@@ -230,7 +230,7 @@ def _merged_tree(git: Git, branch: str, base: str, branch_sha: str, base_sha: st
     return result.tree
 
 
-def _carry_out(context: Context, found: Target, plan: Plan, request: Request, repo_name: str) -> str:
+def _carry_out(context: Context, found: Target, plan: MergePlan, request: Request, repo_name: str) -> str:
     from imi_monitor.git import branches
     from imi_monitor.git.merge import fast_forward, merge_commit
 
@@ -276,7 +276,7 @@ class _Uninterrupted:
         signal.pthread_sigmask(signal.SIG_SETMASK, self._blocked)
 
 
-def _begin(connection: sqlite3.Connection, repo_name: str, name: str, plan: Plan, sha: str) -> str:
+def _begin(connection: sqlite3.Connection, repo_name: str, name: str, plan: MergePlan, sha: str) -> str:
     into = plan.into
     data: dict[str, object] = {
         "path": into.path if into else "",
@@ -289,7 +289,7 @@ def _begin(connection: sqlite3.Connection, repo_name: str, name: str, plan: Plan
 
 
 def _settle(
-    connection: sqlite3.Connection, repo_name: str, name: str, plan: Plan, sha: str, operation: str | None
+    connection: sqlite3.Connection, repo_name: str, name: str, plan: MergePlan, sha: str, operation: str | None
 ) -> None:
     data: dict[str, object] = {"branch": plan.branch, "into": plan.base, "before": plan.base_sha, "after": sha}
     events.record(connection, "worktree.merged", repo_name, name, data=data)
@@ -309,7 +309,7 @@ def _close(context: Context, found: Target, request: Request, outcome: Outcome) 
     outcome.data["closed"] = True
 
 
-def _outcome(plan: Plan, sha: str | None, found: Target) -> Outcome:
+def _outcome(plan: MergePlan, sha: str | None, found: Target) -> Outcome:
     way = "fast-forward" if plan.fast_forward else "merge commit"
     what = f"{safe(plan.branch)} into {safe(plan.base)}: {count(plan.commits, 'commit')}, {way}"
     lines = [f"merged {what}"] if sha else [f"would merge {what}, without conflicts"]
@@ -326,4 +326,4 @@ def _outcome(plan: Plan, sha: str | None, found: Target) -> Outcome:
     return Outcome(lines, data)
 
 
-ACTIONS = (Merge(),)
+ACTIONS = (MergeAction(),)

@@ -1,0 +1,310 @@
+"""A pull request that was found: what is known of it, its commits, and where its branch belongs.
+
+Finding a pull request: which repository and remote it belongs to, what is known of it, and its commits fetched.
+
+`gh` adds title, author and fork where it can be asked; the commits always come by plain git, so that a review works
+without it, on any forge, and from any fork.
+
+Fetching a pull request's commits by plain git, and telling from what the remote offers where its branch belongs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from imi_monitor.actions import worktree_lookup
+from imi_monitor.actions.reviews import github_cli
+from imi_monitor.model import remote_address
+from imi_monitor.model.errors import GitError, Refused
+from imi_monitor.model.pull_request import PullRequest, PullRequestMention
+from imi_monitor.model.redact import redact
+from imi_monitor.model.text import safe
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from imi_monitor.actions.context import Context
+    from imi_monitor.git.layout import Repository
+    from imi_monitor.git.run import Git
+    from imi_monitor.model.pull_request import PullRequest, PullRequestMention
+
+
+@dataclass(frozen=True, slots=True)
+class PullTracking:
+    """Where the local branch belongs: git pulls from `merge` of `remote`, and pushes there if `push`."""
+
+    remote: str
+    merge: str
+    push: bool
+
+    def push_command(self, branch: str, *, follows: bool) -> str | None:
+        """What sends commits of the local `branch`, which may follow this, back; None when nothing does."""
+        head = self.merge.removeprefix("refs/heads/")
+        plain = follows and branch == head  # under another name git would ask where to
+        return None if not self.push else "git push" if plain else f"git push {self.remote} HEAD:{head}"
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedPullRequest:
+    """A pull request whose commits are here."""
+
+    mention: PullRequestMention
+    info: PullRequest
+    sha: str
+    remote: str
+    ref: str  # on the remote
+    tracking: PullTracking
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it certainly comes from the repository itself, not from somebody's fork."""
+        return self.info.is_fork is not True and self.tracking.push and self.tracking.remote == self.remote
+
+    def data(self) -> dict[str, object]:
+        """What scripts and the event get to know about it."""
+        info = self.info
+        return {
+            "pr_number": self.mention.number,
+            "title": info.title,
+            "author": info.author,
+            "base": info.base,
+            "head": info.head,
+            "fork": "/".join(info.fork) if info.fork else None,
+            "url": info.url,
+            "state": info.state,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteOffer:
+    """A remote that has the pull request, and the refs it offers."""
+
+    remote: str
+    url: str
+    ref: str
+    refs: dict[str, str]
+
+
+def untrusted_git(repository: Repository, admin_dir: str | None = None, path: str | None = None) -> Git:
+    """git as if the repository were not trusted: a hooksPath inside the work tree would run the pull request's hooks."""
+    from imi_monitor.git.run import Git
+
+    if admin_dir is None:
+        return Git(repository.common_dir, repository.common_dir, repository.main_path)
+    return Git(repository.common_dir, admin_dir, path)
+
+
+def find_repository(context: Context, named: str | None, mention: PullRequestMention) -> Repository:
+    """The repository meant; for a page's address the known one that has a remote there."""
+    if named is not None or context.explicit_repo or mention.project is None:
+        return context.repository(named)
+    here = context.find_repository()
+    for repository in ([here] if here else []) + worktree_lookup.known_repositories(context):
+        if _matching(_remotes(context.git(repository)), mention) is not None:
+            return repository
+    raise Refused(
+        f"no repository here or in the registry has a remote {_shown(mention.project)}: clone it, or name one by --repo",
+        code="no-repository",
+    )
+
+
+def fetch_pull_request(context: Context, repository: Repository, mention: PullRequestMention) -> FetchedPullRequest:
+    """Find the pull request and fetch it."""
+    git = context.git(repository)
+    remotes = _remotes(git)
+    candidates = _candidates(context, remotes, mention)
+    info: PullRequest | None = None
+    warnings: tuple[str, ...] = ()
+    if mention.number is None:
+        info, warnings = _ask_gh(context, remotes[candidates[0]], mention)
+        mention = replace(mention, number=info.number)
+    if mention.number is None:
+        return _fetch_fork(context, git, remotes, candidates[0], mention, warnings)
+    offer = _find_offer(context, git, remotes, candidates, mention)
+    if info is None:
+        info, warnings = _ask_gh(context, offer.url, mention)
+    return _fetch_numbered(context, git, offer, mention, info, warnings)
+
+
+def _remotes(git: Git) -> dict[str, str]:
+    from imi_monitor.git.remotes import remotes
+
+    return remotes(git)
+
+
+def _candidates(context: Context, remotes: dict[str, str], mention: PullRequestMention) -> list[str]:
+    """The remotes that may have it: pull requests live in the upstream of a fork, not in the fork."""
+    if mention.project is not None:
+        found = _matching(remotes, mention)
+        if found is None:
+            raise Refused(f"this repository has no remote {_shown(mention.project)}", code="other-repository")
+        return [found]
+    usual = context.settings.text("git_settings.remote_name")
+    names = [name for name in dict.fromkeys((usual, "upstream")) if name in remotes] or list(remotes)
+    if not names:
+        raise Refused(
+            "this repository has no remote to take a pull request from: `git remote add origin URL`", code="no-remote"
+        )
+    return names[:2]
+
+
+def _matching(remotes: dict[str, str], mention: PullRequestMention) -> str | None:
+    for name, url in remotes.items():
+        where = remote_address.address(url)
+        if where is not None and mention.project is not None and where.same(mention.project):
+            return name
+    return None
+
+
+def _find_offer(
+    context: Context, git: Git, remotes: dict[str, str], candidates: list[str], mention: PullRequestMention
+) -> RemoteOffer:
+    from imi_monitor.git.pull_refs import offered
+
+    trouble: GitError | None = None
+    for remote in candidates:
+        context.progress(f"asking {safe(remote)} for {mention.called}")
+        try:
+            refs = offered(
+                git,
+                remote,
+                [*mention.refs, "refs/heads/*"],
+                timeout=_answer_timeout(context),
+                cancelled=context.cancelled,
+            )
+        except GitError as error:
+            trouble = trouble or error
+            continue
+        ref = next((ref for ref in mention.refs if ref in refs), None)
+        if ref is not None:
+            return RemoteOffer(remote, remotes[remote], ref, refs)
+    if trouble is not None:
+        raise trouble
+    asked = " and ".join(map(safe, candidates))
+    raise Refused(f"{asked} has no {mention.called} (no {', no '.join(mention.refs)})", code="no-pull-request")
+
+
+def _ask_gh(context: Context, url: str, mention: PullRequestMention) -> tuple[PullRequest, tuple[str, ...]]:
+    """What gh knows; without it only the number, and why, if there is a gh that should have known."""
+    context.progress(f"asking gh about {mention.called}")
+    try:
+        return github_cli.view_pull_request(remote_address.address(url), mention, context.cancelled), ()
+    except github_cli.GhUnavailable as reason:
+        told = str(reason)
+        return PullRequest(mention.number), (f"{told}: title, author and fork are unknown",) if told else ()
+
+
+def _shown(project: remote_address.RemoteAddress) -> str:
+    return safe("/".join(filter(None, (project.host, project.project))))
+
+
+_FETCH_SECONDS = 600.0
+
+
+def _fetch_numbered(
+    context: Context,
+    git: Git,
+    offer: RemoteOffer,
+    mention: PullRequestMention,
+    info: PullRequest,
+    warnings: tuple[str, ...],
+) -> FetchedPullRequest:
+    """The commits of a pull request that a remote offers by its number."""
+    from imi_monitor.git.pull_refs import kept_as
+
+    guessed = _guess_branch(context, git, offer) if info.head is None and info.is_fork is None else None
+    if guessed is not None:
+        info = replace(info, head=guessed)
+    # a fork's branch may have the name of one of ours: it is the same only if that is certain
+    own = (info.is_fork is False or guessed is not None) and f"refs/heads/{info.head}" in offer.refs
+    kept = kept_as(offer.remote, offer.ref)
+    specs = [f"+{offer.ref}:{kept}"]
+    if own:
+        specs.append(f"+refs/heads/{info.head}:refs/remotes/{offer.remote}/{info.head}")
+        tracking = PullTracking(offer.remote, f"refs/heads/{info.head}", push=True)
+    else:
+        tracking = _fork_tracking(offer, info)
+    sha = _fetch(context, git, offer.remote, specs, kept)
+    return FetchedPullRequest(mention, info, sha, offer.remote, offer.ref, tracking, warnings)
+
+
+def _guess_branch(context: Context, git: Git, offer: RemoteOffer) -> str | None:
+    """The one branch of the remote that stands where the pull request does; without gh nothing else tells."""
+    from imi_monitor.git.refs import default_branch
+    from imi_monitor.model.names import branch_problem
+
+    trunk = default_branch(git, offer.remote, context.settings.text("git_settings.default_branch") or None)
+    sha = offer.refs[offer.ref]
+    heads = [
+        ref.removeprefix("refs/heads/") for ref, at in offer.refs.items() if at == sha and ref.startswith("refs/heads/")
+    ]
+    fitting = [head for head in heads if head != trunk and branch_problem(head) is None]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _fork_tracking(offer: RemoteOffer, info: PullRequest) -> PullTracking:
+    """Its author's fork if pushing there is allowed, else the read-only ref of the remote."""
+    from imi_monitor.git.urls import url_problem
+
+    if info.fork is not None and info.head is not None and info.can_modify:
+        url = remote_address.with_project(offer.url, *info.fork)
+        if url is not None and url_problem(url) is None:
+            return PullTracking(url, f"refs/heads/{info.head}", push=True)
+    return PullTracking(offer.remote, offer.ref, push=False)
+
+
+def _fetch_fork(
+    context: Context,
+    git: Git,
+    remotes: dict[str, str],
+    base: str,
+    mention: PullRequestMention,
+    warnings: tuple[str, ...],
+) -> FetchedPullRequest:
+    """`owner:branch` by git alone: a remote of that owner, else the same project under the owner's name."""
+    from imi_monitor.git.pull_refs import kept_as, offered
+
+    owner, branch = mention.owner or "", mention.branch or ""
+    where = _remote_of(remotes, base, owner)
+    if where is None:
+        raise Refused(
+            f"cannot tell where the fork of {safe(owner)} is: say it by `git remote add {safe(owner)} URL`",
+            code="no-fork",
+        )
+    ref = f"refs/heads/{branch}"
+    context.progress(f"asking {_shown_remote(where)} for {branch}")
+    refs = offered(git, where, [ref], timeout=_answer_timeout(context), cancelled=context.cancelled)
+    if ref not in refs:
+        raise Refused(f"{_shown_remote(where)} has no branch {safe(branch)}", code="no-pull-request")
+    kept = f"refs/remotes/{where}/{branch}" if where in remotes else kept_as(base, f"refs/fork/{owner}/{branch}")
+    sha = _fetch(context, git, where, [f"+{ref}:{kept}"], kept)
+    info = PullRequest(None, author=owner, head=branch, is_fork=where != base)
+    return FetchedPullRequest(mention, info, sha, where, ref, PullTracking(where, ref, push=True), warnings)
+
+
+def _remote_of(remotes: dict[str, str], base: str, owner: str) -> str | None:
+    by_owner = {where.owner.lower(): name for name, url in remotes.items() if (where := remote_address.address(url))}
+    if owner in remotes:
+        return owner
+    return by_owner.get(owner.lower()) or remote_address.with_project(remotes[base], owner)
+
+
+def _fetch(context: Context, git: Git, where: str, specs: list[str], kept: str) -> str:
+    from imi_monitor.git.pull_refs import fetch_from
+    from imi_monitor.git.refs import resolve
+
+    fetch_from(git, where, specs, timeout=_FETCH_SECONDS, on_progress=context.progress, cancelled=context.cancelled)
+    sha = resolve(git, kept)
+    if sha is None:
+        raise GitError(f"{_shown_remote(where)} sent nothing that could be checked out", code="no-ref")
+    return sha
+
+
+def _answer_timeout(context: Context) -> float:
+    """Seconds that a remote may take to say what it has."""
+    return float(context.settings.number("git_settings.fetch_timeout_seconds") or 20)
+
+
+def _shown_remote(where: str) -> str:
+    """A remote or an address, which may hold a password."""
+    return safe(redact(where))

@@ -1,1 +1,0 @@
-"""Configuration shared by links, and the commands of a trusted repository."""

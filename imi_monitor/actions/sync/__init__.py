@@ -1,0 +1,1 @@
+"""Links to the shared files of a cluster (`sync/`) in every worktree."""

@@ -1,0 +1,277 @@
+"""`imi sync`: every worktree gets its links to the shared files in `sync/`, and only those.
+
+Editing a shared file needs no sync, as the links lead to it, also when an editor replaces it by rename. What has to be
+followed is which files there are.
+
+Bringing all worktrees of a repository in line with its `sync/`: for `imi sync`, and for whoever watches that folder.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+
+from imi_monitor.actions import worktree_lookup
+from imi_monitor.actions.action import Action, Argument, Option, Outcome
+from imi_monitor.actions.sync import shared_files as sync_shared_files
+from imi_monitor.actions.sync import worktree_links
+from imi_monitor.git import exclude, layout
+from imi_monitor.model.errors import Refused
+from imi_monitor.model.text import count, safe
+from imi_monitor.store import db, events
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+
+    from imi_monitor.actions.action import Request
+    from imi_monitor.actions.context import Context
+    from imi_monitor.actions.sync.shared_files import SharedFiles
+    from imi_monitor.actions.sync.worktree_links import LinkReport
+    from imi_monitor.git.layout import Repository
+
+
+_SHOWN_WORKTREES = 5
+
+
+class SyncAction(Action):
+    words = ("sync",)
+    label = "Sync"
+    help = "link the shared files of sync/ into every worktree, and take away links whose file is gone"
+    more = """
+    Files below sync/repo, sync/local, sync/global and sync/user of the cluster become relative links of the same name
+    in every worktree, the trunk too; the first folder of this order that has a name wins. Outside a cluster the same
+    folders are looked for beside the worktrees (<repo>.worktrees/sync/). A real file is never replaced, a tracked one
+    never covered, and the links are listed in .git/info/exclude so that nobody commits them.
+    """
+    key = "Y"
+    arguments = (Argument("repo", "the repository; the one you stand in if not given", optional=True),)
+    options = (Option("check", "change nothing; exit status 1 when something is off"),)
+
+    def consequences(self, context: Context, request: Request) -> list[str]:
+        repository = context.repository(request.text("repo"))
+        result = sync_worktrees(context, repository, check=True)
+        if result is None:
+            return _nothing(context, repository).lines
+        problems = result.problems()
+        left = [f"cannot: {_problem(one, where)}" for one, where in problems.items()]
+        return [*_changes(result, check=True), *left] or [_sentence(result, 0, 0, check=True)]
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        self.refuse(context, request)
+        repository = context.repository(request.text("repo"))
+        check = request.flag("check")
+        result = sync_worktrees(context, repository, check=check)
+        if result is None:
+            return _nothing(context, repository)
+        return _outcome(result, check)
+
+
+def _nothing(context: Context, repository: Repository) -> Outcome:
+    home = sync_shared_files.sync_home(repository, context.settings_of(repository))
+    where = os.path.join(home, "sync", "repo")
+    sentence = f"nothing to sync: make {safe(where)} and put the files there that all worktrees shall share"
+    return Outcome([sentence], {"message": sentence, "worktrees": [], **dict.fromkeys(KINDS, 0)})
+
+
+def _outcome(result: SyncResult, check: bool) -> Outcome:
+    problems = result.problems()
+    lines = [*_changes(result, check), *map(_problem, problems, problems.values())]
+    lines += [f"{safe(name)}: is linked but not listed in .git/info/exclude" for name in result.unlisted]
+    lines += [f"{safe(name)}: in {win} and in {lose}, {win} wins" for name, win, lose in result.shared.shadowed]
+    off = len(problems) + ((result.changed + len(result.unlisted)) if check else 0)
+    sentence = _sentence(result, len(problems), off, check)
+    data = _data(result, sentence)
+    if off:
+        raise Refused(sentence, code="sync-needed" if check else "sync-incomplete", details=lines, data=data)
+    skipped = [f"{safe(name)} is missing on disk and was left out (`imi prune`)" for name in result.skipped]
+    return Outcome([*lines, sentence], data, warnings=skipped)
+
+
+def _sentence(result: SyncResult, problems: int, off: int, check: bool) -> str:
+    links = result.total("kept") + result.total("linked") + result.total("moved")
+    where = count(len(result.worktrees), "worktree")
+    if check:
+        return (
+            f"{count(off, 'thing')} off: `imi sync` does what can be done"
+            if off
+            else f"all {count(links, 'link')} in {where} are right"
+        )
+    done = f"{count(links, 'link')} in {where} verified"
+    news = [f"{result.total(kind)} {word}" for kind, word in _WORDS if result.total(kind)]
+    tail = f" ({', '.join(news)})" if news else ""
+    if problems:
+        return f"sync incomplete: {count(problems, 'file')} could not be linked everywhere; {done}{tail}"
+    return f"sync complete: {done}{tail}"
+
+
+_WORDS = (("linked", "new"), ("moved", "re-pointed"), ("removed", "removed"))
+
+
+def _changes(result: SyncResult, check: bool) -> list[str]:
+    words = ("would link", "would re-point", "would remove") if check else ("linked", "re-pointed", "removed")
+    lines = []
+    for name, _, report in result.worktrees:
+        parts = zip(words, (report.linked, report.moved, report.removed), strict=True)
+        said = [f"{word} {', '.join(map(safe, names))}" for word, names in parts if names]
+        if said:
+            lines.append(f"{safe(name)}: {'; '.join(said)}")
+    return lines
+
+
+def _problem(problem: tuple[str, str], worktrees: list[str]) -> str:
+    name, reason = problem
+    shown = ", ".join(map(safe, worktrees[:_SHOWN_WORKTREES]))
+    more = f" and {len(worktrees) - _SHOWN_WORKTREES} more" if len(worktrees) > _SHOWN_WORKTREES else ""
+    where = f" (in {shown}{more})" if worktrees else ""
+    return f"{safe(name)}: {reason}{where}" if name else f"{reason}{where}"
+
+
+def _data(result: SyncResult, sentence: str) -> dict[str, object]:
+    listed = [
+        {
+            "name": name,
+            "path": path,
+            **{kind: list(getattr(report, kind)) for kind in KINDS},
+            "conflicts": [{"name": file, "reason": reason} for file, reason in report.conflicts],
+        }
+        for name, path, report in result.worktrees
+    ]
+    return {
+        "message": sentence,
+        "sync_path": os.path.join(result.shared.home, "sync"),
+        **{kind: result.total(kind) for kind in KINDS},
+        "refused": [{"name": name, "reason": reason} for name, reason in result.shared.refused],
+        "shadowed": [{"name": name, "used": win, "hidden": lose} for name, win, lose in result.shared.shadowed],
+        "missing": list(result.skipped),
+        "unlisted": list(result.unlisted),
+        "worktrees": listed,
+    }
+
+
+KINDS = ("linked", "moved", "removed", "kept")
+_IMIS_NAMES = (
+    ".env",
+    ".jarad-config",
+    ".vscode/settings.json",
+    ".gitignore.local",
+)  # what it linked unless told otherwise
+
+
+@dataclass(slots=True)
+class SyncResult:
+    """What came of it in each worktree, what is refused, and what else is off."""
+
+    shared: SharedFiles
+    worktrees: list[tuple[str, str, LinkReport]] = field(default_factory=list)  # name, path, report
+    skipped: list[str] = field(default_factory=list)  # missing on disk
+    unlisted: list[str] = field(default_factory=list)  # linked, but not in info/exclude (only a check finds that)
+    cancelled: bool = False
+
+    def total(self, kind: str) -> int:
+        return sum(len(getattr(report, kind)) for _, _, report in self.worktrees)
+
+    @property
+    def changed(self) -> int:
+        return sum(report.changed for _, _, report in self.worktrees)
+
+    def problems(self) -> dict[tuple[str, str], list[str]]:
+        """(name, reason) -> the worktrees it is about; none when it is about the source."""
+        found: dict[tuple[str, str], list[str]] = {problem: [] for problem in self.shared.refused}
+        for worktree, _, report in self.worktrees:
+            for problem in report.conflicts:
+                found.setdefault(problem, []).append(worktree)
+        return found
+
+
+def sync_worktrees(context: Context, repository: layout.Repository, *, check: bool = False) -> SyncResult | None:
+    """Bring all worktrees of a repository in line with its `sync/`; None when there is no such folder.
+
+    With `check` nothing is changed, and the reports say what would be done.
+    """
+    shared = sync_shared_files.read_shared_files(repository, context.settings_of(repository))
+    if shared is None:
+        return None
+    result = SyncResult(shared)
+    if check:
+        listed = frozenset(exclude.names(repository.common_dir))
+        _sync_each(context, repository, result, listed | _former_imi_links(context, repository), listed)
+        linked = {name for _, _, report in result.worktrees for name in report.here}
+        result.unlisted = sorted(linked - listed - {name for _, _, r in result.worktrees for name in r.linked})
+        return result
+    with exclude.Block(repository.common_dir) as block:
+        before = block.names()
+        block.put(before | set(shared.sources))
+        try:
+            _sync_each(context, repository, result, frozenset(before) | _former_imi_links(context, repository), None)
+        finally:
+            trouble = _unlist_unused(block, repository, result)
+    if result.changed:
+        db.transact(context.connection, _record, context, repository, result)
+    if result.cancelled:
+        raise Refused("sync was cancelled; the worktrees done so far are right", code="cancelled")
+    if trouble:
+        raise Refused(trouble[0][1], code="exclude")
+    return result
+
+
+def _sync_each(
+    context: Context,
+    repository: layout.Repository,
+    result: SyncResult,
+    former: frozenset[str],
+    listed: frozenset[str] | None,
+) -> None:
+    check = listed is not None
+    for one in worktree_lookup.list_worktrees(context, repository):
+        if one.admin_dir is None or one.missing:
+            result.skipped.append(one.name)
+            continue
+        if context.cancelled():
+            result.cancelled = True
+            return
+        context.progress(f"sync: {one.name}")
+        try:
+            place = worktree_links.place_at(repository, one.path, one.admin_dir)
+            report = worktree_links.update_links(result.shared, place, former, listed=listed, check=check)
+        except Refused as error:
+            report = worktree_links.LinkReport(conflicts=(("", error.sentence),))
+        result.worktrees.append((one.name, one.path, report))
+
+
+def _unlist_unused(
+    block: exclude.Block, repository: layout.Repository, result: SyncResult
+) -> tuple[tuple[str, str], ...]:
+    """A name stays in info/exclude while any worktree has a link of it, the ones in imi's trash too.
+
+    A worktree that is not there right now (an unmounted disk) may have any: then all names stay.
+    """
+    worktrees = [linked.path for linked in layout.linked_worktrees(repository.common_dir)]
+    if not all(map(os.path.isdir, worktrees)):
+        return ()
+    if repository.main_path is not None:
+        worktrees.append(repository.main_path)
+    linked = {name for _, _, report in result.worktrees for name in report.here}
+    return worktree_links.unlist_unused(block, block.names(), linked, worktrees)
+
+
+def _former_imi_links(context: Context, repository: layout.Repository) -> frozenset[str]:
+    """iMi linked the names of this list, absolutely and without a rule against committing them."""
+    value = next(value for key, value, _ in context.settings_of(repository).items() if key == "symlink_files")
+    names = (*_IMIS_NAMES, *value) if isinstance(value, list) else _IMIS_NAMES
+    return frozenset(name for name in names if not any(map(sync_shared_files.name_problem, name.split("/"))))
+
+
+def _record(
+    connection: sqlite3.Connection, context: Context, repository: layout.Repository, result: SyncResult
+) -> None:
+    repo_name = context.register(repository, connection)
+    for name, _, report in result.worktrees:
+        if report.changed:
+            data: dict[str, object] = {kind: len(getattr(report, kind)) for kind in KINDS}
+            events.record(
+                connection, "worktree.synced", repo_name, name, data={**data, "conflicts": len(report.conflicts)}
+            )
+
+
+ACTIONS = (SyncAction(),)

@@ -1,0 +1,1 @@
+"""Actions on one existing worktree: merge, rename, repair."""
