@@ -326,7 +326,7 @@ def exits(path: str, ending: str, runner: str) -> None:
         "from imi_monitor.store import async_registry, events\n"
         "async def main():\n"
         "    global manager, registry\n"
-        "    manager = async_registry.open(sys.argv[1])\n"
+        "    manager = async_registry.open_registry(sys.argv[1])\n"
         "    registry = await manager.__aenter__()\n"
         "    await registry.write(events.record, 'made')\n"
         f"    {ending}\n"

@@ -319,7 +319,7 @@ module._EVERY = 0.01
 database, seed = sys.argv[1], int(sys.argv[2])
 chance = random.Random(seed)
 async def main():
-    async with async_registry.open(database) as registry, module.SessionRecorder(registry) as keeper:
+    async with async_registry.open_registry(database) as registry, module.SessionRecorder(registry) as keeper:
         print("ready", flush=True)
         sys.stdin.readline()
         for look in range(40):
