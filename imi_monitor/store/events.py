@@ -1,4 +1,8 @@
-"""The event log, which is also the outbox: every change of state writes its event in the same transaction."""
+"""The event log: each change of state adds its event in the same transaction.
+
+`EVENT_KINDS` lists every kind with the keys its data may have. A new kind is one line there; screens and `imi events`
+show it without further code.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,34 @@ from imi_monitor.model import times
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
+
+_PULL_REQUEST = ("pr_number", "title", "author", "base", "head", "fork", "url", "state")
+_SESSION = ("session", "cli", "status", "detail")
+_TYPE = ("type", "branch_prefix", "directory_prefix")
+
+EVENT_KINDS: dict[str, tuple[str, ...]] = {
+    "agent.described": ("emoji", "role", "team"),
+    "repository.moved": ("path",),
+    "repository.trusted": ("fingerprint", "programs"),
+    "repository.untrusted": (),
+    "session.ended": (*_SESSION, "ended_at"),
+    "session.progress": (*_SESSION, "from", "since"),
+    "session.started": (*_SESSION, "how", "began_at"),
+    "task.ended": ("task", "outcome"),
+    "type.added": _TYPE,
+    "type.removed": _TYPE,
+    "worktree.claimed": ("epoch", "task", "how", "reason", "forced_from", "takeover_from", "died_before", "passed_by"),
+    "worktree.created": ("path", "branch", "type", "commit", "took_over", "adopted", *_PULL_REQUEST),
+    "worktree.merged": ("branch", "into", "before", "after"),
+    "worktree.moved": ("path",),
+    "worktree.purged": ("path", "trash_id", "kept"),
+    "worktree.released": ("epoch", "task", "how", "reason", "by"),
+    "worktree.removed": ("path", "branch", "commit", "how", "trash_id", "overridden"),
+    "worktree.renamed": ("from", "path", "branch"),
+    "worktree.restored": ("path", "branch", "trash_id"),
+    "worktree.synced": ("linked", "moved", "removed", "kept", "conflicts"),
+    "worktree.updated": ("from", "to", "commits", *_PULL_REQUEST),
+}
 
 
 class Event:
@@ -43,7 +75,24 @@ def record(
     epoch: int | None = None,
     data: dict[str, object] | None = None,
 ) -> str:
-    """Append one event; call it inside the transaction that makes it true. Gives its id."""
+    """Append one event of a declared kind and return its id; call it inside the transaction that makes it true."""
+    unknown = set(data or ()).difference(EVENT_KINDS[kind])  # KeyError: declare the kind in EVENT_KINDS
+    if unknown:
+        raise ValueError(f"EVENT_KINDS does not list {sorted(unknown)} for {kind}")
+    return append_row(connection, kind, repo_name, worktree_name, agent_id=agent_id, epoch=epoch, data=data)
+
+
+def append_row(
+    connection: sqlite3.Connection,
+    kind: str,
+    repo_name: str | None = None,
+    worktree_name: str | None = None,
+    *,
+    agent_id: str | None = None,
+    epoch: int | None = None,
+    data: dict[str, object] | None = None,
+) -> str:
+    """Append an event of any kind, as another program or a newer version of imi does. imi itself uses `record`."""
     identity = new_id()
     connection.execute(
         "INSERT INTO events (id, type, host, repo_name, worktree_name, agent_id, epoch, data, occurred_at)"

@@ -128,7 +128,7 @@ MOMENTS = {
     "the checkout": ("add_worktree", True),
     "the links": ("link_shared_files", True),
     "the unlocking": ("creation_rollback.unlock", True),
-    "the row": ("worktrees.put_worktree", True),
+    "the row": ("worktrees.register", True),
     "the event": ("events.record", True),
 }
 KILLER = """

@@ -106,7 +106,7 @@ def test_a_branch_taken_over_from_the_remote_is_taken_back_with_its_upstream(
         assert cloned.git("config", "branch.feat/x.remote") == "origin"
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr(worktree_creation.worktrees, "put_worktree", fails)
+    monkeypatch.setattr(worktree_creation.worktrees, "register", fails)
     with pytest.raises(RegistryError):
         feat(cloned, "x")
     after = picture(cloned)
@@ -124,7 +124,7 @@ def test_files_that_somebody_wrote_into_it_meanwhile_are_kept(repo: Repo, tmp_pa
     assert operations() == 0
 
 
-@pytest.mark.parametrize("step", ["worktrees.put_worktree", "events.record", "operations.finish"])
+@pytest.mark.parametrize("step", ["worktrees.register", "events.record", "operations.finish"])
 def test_a_registry_that_fails_at_the_end_takes_all_back(
     repo: Repo, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:

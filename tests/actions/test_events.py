@@ -33,7 +33,7 @@ def put(path: str, *kinds: str, worktree: str = "feat-api", **more: object) -> N
     connection = db.connect(path)
     try:
         for kind in kinds:
-            db.transact(connection, events.record, kind, "app", worktree, **more)  # type: ignore[arg-type]
+            db.transact(connection, events.append_row, kind, "app", worktree, **more)  # type: ignore[arg-type]
     finally:
         connection.close()
 
@@ -216,7 +216,7 @@ def test_following_tells_within_a_tenth_of_a_second(registry: str) -> None:  # S
         waits = []
         for number in range(15):
             time.sleep(0.013 * (number % 5))
-            db.transact(connection, events.record, "new.one", data={"number": number})
+            db.transact(connection, events.append_row, "new.one", data={"number": number})
             start = time.perf_counter()
             assert json.loads(read_line(process))["data"] == {"number": number}
             waits.append(time.perf_counter() - start)

@@ -47,7 +47,7 @@ class Counted:
 def write(path: str, name: str) -> None:
     """As another program does it."""
     with closing(db.connect(path)) as connection:
-        db.transact(connection, events.record, name)
+        db.transact(connection, events.append_row, name)
 
 
 @pytest.fixture

@@ -61,7 +61,7 @@ def change(connection: sqlite3.Connection, worktree: str, key: str) -> int:
 
 
 def tell(connection: sqlite3.Connection, worktree: str, key: str, epoch: int) -> None:
-    events.record(connection, "worktree.claimed", "app", worktree, agent_id=key, epoch=epoch, data={"pad": "x" * 200})
+    events.append_row(connection, "worktree.claimed", "app", worktree, agent_id=key, epoch=epoch, data={"pad": "x" * 200})
 
 
 def act(
@@ -379,7 +379,7 @@ def load(path: str, processes: int, seconds: float) -> dict[str, Any]:
         worst, done, until = 0.0, 0, time.monotonic() + seconds
         while time.monotonic() < until:
             before = time.monotonic()
-            db.transact(connection, events.record, "load", data={"pad": "x" * 400})
+            db.transact(connection, events.append_row, "load", data={"pad": "x" * 400})
             worst, done = max(worst, time.monotonic() - before), done + 1
         connection.close()
         os.write(out, f"{done} {worst}\n".encode())

@@ -36,13 +36,13 @@ def counted(connection: sqlite3.Connection) -> int:
 
 def slow(connection: sqlite3.Connection, seconds: float = 0.05) -> str:
     """A transaction that can be caught in the middle: its first half is written before it sleeps."""
-    events.record(connection, "slow.half")
+    events.append_row(connection, "slow.half")
     time.sleep(seconds)
-    return events.record(connection, "slow.whole")
+    return events.append_row(connection, "slow.whole")
 
 
 def failing(connection: sqlite3.Connection) -> None:
-    events.record(connection, "failing")
+    events.append_row(connection, "failing")
     raise KeyError("on purpose")
 
 
@@ -72,7 +72,7 @@ def test_the_parts_of_aiosqlite_that_we_lean_on_are_there() -> None:
 def test_writes_and_reads_with_arguments_and_results(path: str) -> None:
     async def body() -> None:
         async with async_registry.open_registry(path) as registry:
-            identity = await registry.write(events.record, "one", "app", agent_id="claude-1", data={"n": 1})
+            identity = await registry.write(events.append_row, "one", "app", agent_id="claude-1", data={"n": 1})
             found = await registry.read(events.list_events, 0, kinds=("one",))
             assert [event.id for event in found] == [identity]
             assert found[0].agent_id == "claude-1"
@@ -105,7 +105,7 @@ def test_many_tasks_share_it(path: str) -> None:
     async def body() -> None:
         async with async_registry.open_registry(path) as registry:
             before = threading.active_count()
-            await asyncio.gather(*(registry.write(events.record, f"e{n}") for n in range(50)), registry.read(counted))
+            await asyncio.gather(*(registry.write(events.append_row, f"e{n}") for n in range(50)), registry.read(counted))
             assert threading.active_count() == before
             assert await registry.read(counted) == 50
 
@@ -133,7 +133,7 @@ def test_an_error_comes_back_as_itself_and_takes_everything_back(path: str) -> N
                 await registry.write(failing)
             with pytest.raises(RegistryError, match="no such table"):
                 await registry.read(lambda connection: connection.execute("SELECT * FROM nowhere"))
-            await registry.write(events.record, "after")
+            await registry.write(events.append_row, "after")
 
     asyncio.run(body())
     assert settled(path) == 1
@@ -177,8 +177,8 @@ def test_a_cancelled_writer_leaves_no_transaction_open(path: str) -> None:
             with pytest.raises(asyncio.CancelledError):
                 await task
             with closing(db.connect(path, busy_seconds=1)) as other:
-                db.transact(other, events.record, "another program")
-            await registry.write(events.record, "we too")
+                db.transact(other, events.append_row, "another program")
+            await registry.write(events.append_row, "we too")
 
     asyncio.run(body())
     assert settled(path) == 4  # both halves of the slow one, or none of it: here it had begun
@@ -188,7 +188,7 @@ def test_a_writer_cancelled_before_its_turn_does_nothing(path: str) -> None:
     async def body() -> None:
         async with async_registry.open_registry(path) as registry:
             first = asyncio.create_task(registry.write(slow))
-            second = asyncio.create_task(registry.write(events.record, "unwanted"))
+            second = asyncio.create_task(registry.write(events.append_row, "unwanted"))
             await asyncio.sleep(0.02)
             second.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -328,7 +328,7 @@ def exits(path: str, ending: str, runner: str) -> None:
         "    global manager, registry\n"
         "    manager = async_registry.open_registry(sys.argv[1])\n"
         "    registry = await manager.__aenter__()\n"
-        "    await registry.write(events.record, 'made')\n"
+        "    await registry.write(events.append_row, 'made')\n"
         f"    {ending}\n"
         f"{runner}\n"
     )

@@ -36,7 +36,7 @@ def events_in(connection: sqlite3.Connection) -> int:
 
 
 def test_a_new_registry_is_for_its_owner_only(path: str, registry: sqlite3.Connection) -> None:
-    db.transact(registry, events.record, "made")
+    db.transact(registry, events.append_row, "made")
     modes = {
         name: stat.S_IMODE(os.stat(os.path.join(os.path.dirname(path), name)).st_mode)
         for name in os.listdir(os.path.dirname(path))
@@ -60,7 +60,7 @@ def test_any_folder_name_will_do(tmp_path: Path, name: str | bytes) -> None:
     path = str(folder / "iMi.db")
     for _ in range(2):
         with closing(db.connect(path)) as connection:
-            db.transact(connection, events.record, "made")
+            db.transact(connection, events.append_row, "made")
     assert sorted(os.listdir(folder)) == [".imi-ballast", "iMi.db"]
     with closing(db.connect(path)) as connection:
         assert events_in(connection) == 2
@@ -70,7 +70,7 @@ def test_a_link_leads_to_the_real_file_and_its_side_files_stay_beside_that(tmp_p
     real = tmp_path / "real"
     (tmp_path / "link.db").symlink_to(real / "iMi.db")
     with closing(db.connect(str(tmp_path / "link.db"))) as connection:
-        db.transact(connection, events.record, "made")
+        db.transact(connection, events.append_row, "made")
         assert os.path.exists(registry_file.ballast_path(str(tmp_path / "link.db")))
     assert sorted(os.listdir(real)) == [".imi-ballast", "iMi.db"]
     assert sorted(os.listdir(tmp_path)) == ["home", "link.db", "real"]
@@ -78,7 +78,7 @@ def test_a_link_leads_to_the_real_file_and_its_side_files_stay_beside_that(tmp_p
 
 def test_an_error_takes_everything_back(registry: sqlite3.Connection) -> None:
     def half(connection: sqlite3.Connection, error: BaseException) -> None:
-        events.record(connection, "half")
+        events.append_row(connection, "half")
         raise error
 
     for error in (ValueError("no"), KeyboardInterrupt(), SystemExit(3), GeneratorExit()):
@@ -98,7 +98,7 @@ def test_sqlites_errors_arrive_as_sentences_and_leave_nothing_open(registry: sql
 
 def test_a_name_that_is_not_utf8_is_refused_by_name(registry: sqlite3.Connection) -> None:
     with pytest.raises(RegistryError, match=r"only names in UTF-8, and /x/caf\\xe9 is not") as caught:
-        db.transact(registry, events.record, "made", os.fsdecode(b"/x/caf\xe9"))
+        db.transact(registry, events.append_row, "made", os.fsdecode(b"/x/caf\xe9"))
     assert caught.value.code == "not-utf8"
 
 
@@ -107,11 +107,11 @@ def test_reading_sees_one_picture_and_keeps_nothing(path: str, registry: sqlite3
 
         def twice(connection: sqlite3.Connection) -> tuple[int, int]:
             before = events_in(connection)
-            db.transact(other, events.record, "meanwhile")
+            db.transact(other, events.append_row, "meanwhile")
             return before, events_in(connection)
 
         assert db.read(registry, twice) == (0, 0)
-    db.read(registry, events.record, "written while reading")
+    db.read(registry, events.append_row, "written while reading")
     assert events_in(registry) == 1
     with pytest.raises(KeyError):
         db.read(registry, lambda _: {}["x"])
@@ -123,11 +123,11 @@ def test_a_writer_waits_for_another_no_longer_than_it_may(path: str, registry: s
         registry.execute("BEGIN IMMEDIATE")
         before = time.monotonic()
         with pytest.raises(RegistryError, match="held by another program") as caught:
-            db.transact(other, events.record, "late")
+            db.transact(other, events.append_row, "late")
         assert 0.2 <= time.monotonic() - before < 1
         assert caught.value.code == "registry-busy"
         registry.execute("ROLLBACK")
-        db.transact(other, events.record, "now")
+        db.transact(other, events.append_row, "now")
         assert other.execute("PRAGMA busy_timeout").fetchone() == (200,)
 
 
@@ -138,8 +138,8 @@ def test_who_reads_before_it_writes_has_the_lock_already(path: str, registry: sq
         def look_then_write(connection: sqlite3.Connection) -> int:
             before = events_in(connection)
             with pytest.raises(RegistryError, match="held by another program"):
-                db.transact(other, events.record, "in between")
-            events.record(connection, "mine")
+                db.transact(other, events.append_row, "in between")
+            events.append_row(connection, "mine")
             return before
 
         assert db.transact(registry, look_then_write) == 0
@@ -170,7 +170,7 @@ def test_the_ballast_is_laid_again(path: str, registry: sqlite3.Connection) -> N
 
 def fill(connection: sqlite3.Connection, transactions: int) -> None:
     for _ in range(transactions):
-        db.transact(connection, events.record, "filler", data={"pad": "x" * 30_000})
+        db.transact(connection, events.append_row, "filler", data={"pad": "x" * 30_000})
 
 
 @pytest.mark.parametrize("old", [True, False])
@@ -195,7 +195,7 @@ def test_who_does_not_get_the_lock_leaves_the_checkpoint_to_its_holder(
 ) -> None:
     monkeypatch.setattr(db, "needs_single_checkpointer", lambda: True)
     monkeypatch.setattr(db, "_CHECKPOINT_BYTES", 1)
-    db.transact(registry, events.record, "one")
+    db.transact(registry, events.append_row, "one")
     lock = db._checkpoint_lock(path)
     assert lock is not None
     assert db.checkpoint_if_due(registry, path) is False
@@ -211,7 +211,7 @@ def test_a_lock_file_that_cannot_be_made_costs_no_commit(
     if os.path.exists(path + ".checkpoint"):
         os.unlink(path + ".checkpoint")
     os.symlink("/nowhere/at/all", path + ".checkpoint")
-    db.transact(registry, events.record, "kept")
+    db.transact(registry, events.append_row, "kept")
     assert events_in(registry) == 1
 
 
@@ -225,7 +225,7 @@ def test_a_long_reader_stops_no_writer(
         events_in(reader)
         fill(registry, 40)
         before = time.monotonic()
-        db.transact(registry, events.record, "in time")
+        db.transact(registry, events.append_row, "in time")
         assert time.monotonic() - before < 1
         assert events_in(reader) == 0
 
@@ -267,7 +267,7 @@ def test_a_light_transaction_does_not_wait_for_the_disk_and_the_next_one_does(tm
 def test_settling_puts_the_log_on_disk_and_says_when_it_cannot(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     registry, asked = db.connect(path), []
     monkeypatch.setattr(db, "_on_disk", lambda handle: asked.append(os.fstat(handle).st_ino))
-    db.transact_unsynced(registry, events.record, "made")
+    db.transact_unsynced(registry, events.append_row, "made")
     assert asked == []
     db.sync_to_disk(registry)
     assert asked == [os.stat(path + "-wal").st_ino]

@@ -71,7 +71,7 @@ def test_the_ballast_goes_first_and_the_act_is_done_once(tmp_path: Path) -> None
 
     def act(connection: sqlite3.Connection) -> None:
         runs.append(os.path.exists(registry_file.ballast_path(path)))
-        events.record(connection, "act")
+        events.append_row(connection, "act")
         if len(runs) == 1:
             raise full_error()
 
@@ -89,7 +89,7 @@ def test_a_disk_that_stays_full_is_said_once_and_clearly(tmp_path: Path) -> None
     runs = []
 
     def act(connection: sqlite3.Connection) -> None:
-        runs.append(events.record(connection, "act"))
+        runs.append(events.append_row(connection, "act"))
         raise full_error()
 
     with closing(db.connect(str(tmp_path / "iMi.db"))) as connection:

@@ -27,7 +27,7 @@ def path(tmp_path: Path) -> str:
     """A registry with a row in it, closed."""
     made = str(tmp_path / "place" / "iMi.db")
     with closing(db.connect(made)) as connection:
-        db.transact(connection, events.record, "made")
+        db.transact(connection, events.append_row, "made")
     return made
 
 
@@ -212,7 +212,7 @@ def test_a_path_that_cannot_be(tmp_path: Path, name: str) -> None:
 
 def test_an_empty_file_is_a_new_registry_but_not_beside_a_log(path: str) -> None:
     with closing(db.connect(path)) as connection:
-        db.transact(connection, events.record, "only in the log")
+        db.transact(connection, events.append_row, "only in the log")
         log = Path(path + "-wal").read_bytes()  # read while open: this process closes it next anyway
     Path(path).write_bytes(b"")
     Path(path + "-wal").write_bytes(log)

@@ -23,7 +23,7 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[sqlite
 
 def tell(connection: sqlite3.Connection, count: int) -> None:
     for number in range(count):
-        events.record(connection, f"e{number}")
+        events.append_row(connection, f"e{number}")
 
 
 def grant(connection: sqlite3.Connection, count: int, ended: bool) -> None:

@@ -25,7 +25,7 @@ def write(count: int, *, kind: str = "worktree.claimed", tree: str = "feat-api",
 
     def all_of_them(inner: sqlite3.Connection) -> None:
         for number in range(1, count + 1):
-            events.record(inner, kind, "app", tree, agent_id=agent, data={"number": number})
+            events.append_row(inner, kind, "app", tree, agent_id=agent, data={"number": number})
 
     db.transact(connection, all_of_them)
     connection.close()
@@ -139,7 +139,7 @@ def test_an_empty_log_says_so(repo: Repo) -> None:
 @pytest.mark.parametrize("payload", ["[/b]", "\x1b]52;c;x\x07", "ev\u202eil", "日" * 40, "x" * 10_000, "line\nbreak"])
 def test_hostile_events(repo: Repo, payload: str) -> None:  # T2
     connection = db.connect(paths.default_database())
-    db.transact(connection, events.record, f"t.{payload}", payload, payload, agent_id=payload, data={payload: payload})
+    db.transact(connection, events.append_row, f"t.{payload}", payload, payload, agent_id=payload, data={payload: payload})
     connection.execute("UPDATE events SET data = ?", (f"not json {payload}",)) if len(payload) == 4 else None
     connection.commit()
     connection.close()
