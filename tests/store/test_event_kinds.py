@@ -15,7 +15,7 @@ def test_only_declared_event_kinds_and_keys_are_recorded(tmp_path: Path) -> None
     with closing(db.connect(str(tmp_path / "iMi.db"))) as connection:
         with pytest.raises(KeyError):
             db.transact(connection, events.record, "worktree.painted", "app", "feat-x")
-        with pytest.raises(ValueError, match="'colour'.*worktree.moved"):
+        with pytest.raises(ValueError, match=r"'colour'.*worktree\.moved"):
             db.transact(connection, events.record, "worktree.moved", "app", "feat-x", data={"colour": "red"})
         db.transact(connection, events.record, "worktree.moved", "app", "feat-x", data={"path": "/w"})
         assert [event.type for event in events.list_events(connection)] == ["worktree.moved"]
