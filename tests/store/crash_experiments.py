@@ -61,7 +61,9 @@ def change(connection: sqlite3.Connection, worktree: str, key: str) -> int:
 
 
 def tell(connection: sqlite3.Connection, worktree: str, key: str, epoch: int) -> None:
-    events.append_row(connection, "worktree.claimed", "app", worktree, agent_id=key, epoch=epoch, data={"pad": "x" * 200})
+    events.append_row(
+        connection, "worktree.claimed", "app", worktree, agent_id=key, epoch=epoch, data={"pad": "x" * 200}
+    )
 
 
 def act(

@@ -105,7 +105,9 @@ def test_many_tasks_share_it(path: str) -> None:
     async def body() -> None:
         async with async_registry.open_registry(path) as registry:
             before = threading.active_count()
-            await asyncio.gather(*(registry.write(events.append_row, f"e{n}") for n in range(50)), registry.read(counted))
+            await asyncio.gather(
+                *(registry.write(events.append_row, f"e{n}") for n in range(50)), registry.read(counted)
+            )
             assert threading.active_count() == before
             assert await registry.read(counted) == 50
 

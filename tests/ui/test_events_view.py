@@ -139,7 +139,9 @@ def test_an_empty_log_says_so(repo: Repo) -> None:
 @pytest.mark.parametrize("payload", ["[/b]", "\x1b]52;c;x\x07", "ev\u202eil", "日" * 40, "x" * 10_000, "line\nbreak"])
 def test_hostile_events(repo: Repo, payload: str) -> None:  # T2
     connection = db.connect(paths.default_database())
-    db.transact(connection, events.append_row, f"t.{payload}", payload, payload, agent_id=payload, data={payload: payload})
+    db.transact(
+        connection, events.append_row, f"t.{payload}", payload, payload, agent_id=payload, data={payload: payload}
+    )
     connection.execute("UPDATE events SET data = ?", (f"not json {payload}",)) if len(payload) == 4 else None
     connection.commit()
     connection.close()
