@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import cast
 
 from imi_monitor.actions.context import Context
-from imi_monitor.cli import crash
+from imi_monitor.cli import crash_log
 from imi_monitor.engine import Engine
 from imi_monitor.model import times
 from imi_monitor.model.change import Change
@@ -70,7 +70,7 @@ def main(rows: int, share: float) -> int:
     async def live() -> AsyncIterator[Engine]:
         yield cast(Engine, Rows(rows, share))
 
-    return run_app(ImiApp(live, lambda where: Context(repo=where)), crash.recorded)
+    return run_app(ImiApp(live, lambda where: Context(repo=where)), crash_log.recorded)
 
 
 if __name__ == "__main__":

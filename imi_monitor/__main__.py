@@ -18,7 +18,7 @@ def main() -> int:
     what can leave threads behind or act at the end; everything is flushed and the registry closed by then.
     """
     gc.set_threshold(_GARBAGE)  # before anything is loaded: 0.4 ms of an `imi claim`
-    from imi_monitor.cli import main as command
+    from imi_monitor.cli import command_runner as command
 
     status = command.main()
     if not {"atexit", "threading"} & sys.modules.keys():

@@ -99,7 +99,7 @@ def _preload() -> None:
     import tomllib  # noqa: F401
 
     from imi_monitor import __main__, actions  # noqa: F401
-    from imi_monitor.cli import main  # noqa: F401
+    from imi_monitor.cli import command_runner  # noqa: F401
 
     actions.all_actions()
     gc.collect()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from imi_monitor import actions
-from imi_monitor.cli import help as pages
+from imi_monitor.cli import help_pages as pages
 from tests.helpers import ROOT, imi
 
 PACKAGE = ROOT / "imi_monitor"

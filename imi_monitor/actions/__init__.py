@@ -39,7 +39,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "imi_monitor.actions.history.describe_action": ("agents describe",),
     "imi_monitor.actions.setup.doctor_action": ("doctor",),
     "imi_monitor.actions.setup.config_action": ("paths", "config"),
-    "imi_monitor.actions.shell": ("shell-init", "completion"),
+    "imi_monitor.cli.shell_command": ("shell-init", "completion"),
     "imi_monitor.actions.hooks.hooks_action": ("hooks install", "hooks status", "hooks", "hooks uninstall"),
 }
 

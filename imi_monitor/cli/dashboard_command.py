@@ -8,14 +8,14 @@ from __future__ import annotations
 import sys
 
 from imi_monitor.actions.context import Context
-from imi_monitor.cli import out
+from imi_monitor.cli import output
 from imi_monitor.model.errors import Refused
 from imi_monitor.store import repositories
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.action import Outcome
-    from imi_monitor.cli.args import Parsed
+    from imi_monitor.cli.argument_parser import ParsedCommandLine
 
 
 _WELCOME = """\
@@ -30,7 +30,7 @@ There is nothing to show yet: you are not inside a git repository, and none is r
 imi help lists everything; imi doctor checks that all is in place."""
 
 
-def show_default(parsed: Parsed) -> int:
+def show_default(parsed: ParsedCommandLine) -> int:
     """The dashboard on a terminal; in a pipe, or with nothing to show, what there is as text. Gives the exit status."""
     if not parsed.flag("json") and sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty():
         status = dashboard(parsed, parsed.words)
@@ -39,7 +39,7 @@ def show_default(parsed: Parsed) -> int:
     return _print(parsed)
 
 
-def dashboard(parsed: Parsed, named: list[str]) -> int | None:
+def dashboard(parsed: ParsedCommandLine, named: list[str]) -> int | None:
     """None when there is nothing yet that a dashboard could show."""
     with Context(database=parsed.option("db"), repo=parsed.option("repo")) as context:
         if named:
@@ -51,14 +51,14 @@ def dashboard(parsed: Parsed, named: list[str]) -> int | None:
         if common_dirs is None and not repositories.list_common_dirs(context.connection):
             return None
         database, settings = context.database, context.settings
-    from imi_monitor.cli import crash
+    from imi_monitor.cli import crash_log
 
     # by name: the front ends do not know each other, one only starts the other
     ui = __import__("imi_monitor.ui.dashboard", fromlist=["run"])
     status: int = ui.run(
         database,
         common_dirs,
-        recorded=crash.recorded,
+        recorded=crash_log.recorded,
         settings=settings,
         read_only=parsed.flag("read-only"),
         ascii_only=parsed.flag("ascii"),
@@ -69,20 +69,22 @@ def dashboard(parsed: Parsed, named: list[str]) -> int | None:
 def welcome() -> int:
     """What to do first."""
     for text in _WELCOME.splitlines():
-        out.line(text)
+        output.line(text)
     return 0
 
 
-def _print(parsed: Parsed) -> int:
+def _print(parsed: ParsedCommandLine) -> int:
     as_json = parsed.flag("json")
     quiet = as_json or parsed.flag("quiet")
     context = Context(
-        database=parsed.option("db"), repo=parsed.option("repo"), progress=(lambda _: None) if quiet else out.progress
+        database=parsed.option("db"),
+        repo=parsed.option("repo"),
+        progress=(lambda _: None) if quiet else output.progress,
     )
     with context:
         outcome = _outcome(context, parsed.words)
-    out.end_progress()
-    out.outcome(outcome, as_json=as_json)
+    output.end_progress()
+    output.outcome(outcome, as_json=as_json)
     return outcome.exit_status
 
 
@@ -103,7 +105,7 @@ def _outcome(context: Context, named: list[str]) -> Outcome:
     return status_action.status(context, found, warnings=warnings)
 
 
-def show(parsed: Parsed) -> int:
+def show(parsed: ParsedCommandLine) -> int:
     """Until the person quits."""
     if parsed.flag("json") or not (sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):
         raise Refused(

@@ -17,11 +17,11 @@ from collections.abc import Callable
 from imi_monitor import host
 from imi_monitor.model import times
 
-Record = dict[str, object]
+JsonRecord = dict[str, object]
 _LONGEST_LIFE = "86400"
 
 
-class Pen:
+class FakeAgent:
     """One agent's process and records. `prompt`, then `tool` and `done` as often as it likes, then `finish`."""
 
     cli = ""
@@ -63,7 +63,7 @@ class Pen:
         self.process.kill()
         self.process.wait()
 
-    def write(self, path: str, *records: Record) -> None:
+    def write(self, path: str, *records: JsonRecord) -> None:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "a", encoding="utf-8") as file:
             file.write("".join(json.dumps(record) + "\n" for record in records))
@@ -72,7 +72,7 @@ class Pen:
         return f"call-{self.session[:8]}-{self.calls}"
 
 
-class Claude(Pen):
+class FakeClaude(FakeAgent):
     cli = "claude"
 
     def begin(self) -> None:
@@ -130,7 +130,7 @@ class Claude(Pen):
             json.dump(entry, file)
         os.replace(self._registry + ".tmp", self._registry)
 
-    def _answer(self, block: Record, stop: str) -> None:
+    def _answer(self, block: JsonRecord, stop: str) -> None:
         usage = {"input_tokens": self.rng.randint(200, 4000), "output_tokens": self.rng.randint(40, 900)}
         usage |= {"cache_read_input_tokens": 20_000 + 700 * self.calls, "cache_creation_input_tokens": 0}
         self._say(
@@ -145,7 +145,7 @@ class Claude(Pen):
             },
         )
 
-    def _say(self, kind: str, message: Record, **more: object) -> None:
+    def _say(self, kind: str, message: JsonRecord, **more: object) -> None:
         path = os.path.join(self.home, "claude", "projects", "demo", f"{self.session}.jsonl")
         self.write(
             path,
@@ -164,7 +164,7 @@ class Claude(Pen):
         )
 
 
-class Codex(Pen):
+class FakeCodex(FakeAgent):
     cli = "codex"
 
     def begin(self) -> None:
@@ -216,13 +216,13 @@ class Codex(Pen):
     def _event(self, kind: str, **payload: object) -> None:
         self._record("event_msg", {"type": kind, **payload})
 
-    def _record(self, kind: str, payload: Record) -> None:
+    def _record(self, kind: str, payload: JsonRecord) -> None:
         day = time.strftime("%Y/%m/%d", time.localtime())
         path = os.path.join(self.home, "codex", "sessions", day, f"rollout-2026-01-01T00-00-00-{self.session}.jsonl")
         self.write(path, {"timestamp": times.stamp(), "type": kind, "payload": payload})
 
 
-class Gemini(Pen):
+class FakeGemini(FakeAgent):
     """It writes tools down only when they are through, and never that it asks: that is how Gemini is."""
 
     cli = "gemini"
@@ -265,12 +265,16 @@ class Gemini(Pen):
             }
         )
 
-    def _write(self, record: Record) -> None:
+    def _write(self, record: JsonRecord) -> None:
         name = f"session-2026-01-01T00-00-{self.session[:8]}.jsonl"
         self.write(os.path.join(self.home, ".gemini", "tmp", "demo", "chats", name), record)
 
 
-PENS: dict[str, Callable[[str, str, random.Random], Pen]] = {"claude": Claude, "codex": Codex, "gemini": Gemini}
+FAKE_AGENTS: dict[str, Callable[[str, str, random.Random], FakeAgent]] = {
+    "claude": FakeClaude,
+    "codex": FakeCodex,
+    "gemini": FakeGemini,
+}
 
 
 def environment(home: str) -> dict[str, str]:

@@ -15,7 +15,7 @@ from imi_monitor import actions
 from imi_monitor.actions.action import Outcome, Request
 from imi_monitor.actions.context import Context
 from imi_monitor.cli import demo_agents
-from imi_monitor.cli.demo_agents import Pen
+from imi_monitor.cli.demo_agents import FakeAgent
 from imi_monitor.git import authoring
 from imi_monitor.git.layout import discover
 from imi_monitor.git.run import Git
@@ -49,7 +49,7 @@ _LINES = {
 
 
 @dataclass(frozen=True)
-class Actor:
+class DemoAgent:
     """One agent: its worktree and the files it works on. `src/db.py` is everybody's, so they get into each other's way."""
 
     agent: str
@@ -57,14 +57,14 @@ class Actor:
     files: tuple[str, ...]
 
 
-ACTORS = (
-    Actor("claude-1", "feat-api", ("src/api.py", "src/db.py", "src/auth.py")),
-    Actor("gemini-2", "feat-ui", ("src/app.tsx", "src/theme.ts", "docs/guide.md")),
-    Actor("codex-1", "fix-bug", ("src/bug.rs", "src/db.py", "tests/test_bug.py")),
+DEMO_AGENTS = (
+    DemoAgent("claude-1", "feat-api", ("src/api.py", "src/db.py", "src/auth.py")),
+    DemoAgent("gemini-2", "feat-ui", ("src/app.tsx", "src/theme.ts", "docs/guide.md")),
+    DemoAgent("codex-1", "fix-bug", ("src/bug.rs", "src/db.py", "tests/test_bug.py")),
 )
 
 
-class World:
+class DemoWorld:
     """A folder, built once; `act` lets the agents live in it until told to stop."""
 
     def __init__(self, folder: str) -> None:
@@ -73,7 +73,7 @@ class World:
         self.database = os.path.join(folder, "registry", "iMi.db")
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
-        self._pens: list[Pen] = []
+        self._pens: list[FakeAgent] = []
 
     def build(self) -> None:
         """The repository, six worktrees beside its trunk, and the first claims."""
@@ -88,7 +88,7 @@ class World:
             self.act(kind, name=name)
         self.act("review", pr="123")
         self._write(os.path.join(self.folder, "shop", "devops-ci"), {"ci/pipeline.yml": "steps: [test]\n"})
-        for actor in ACTORS:
+        for actor in DEMO_AGENTS:
             self.act("claim", name=actor.worktree, agent=actor.agent)
 
     def act(self, verb: str, **values: object) -> Outcome:
@@ -103,15 +103,17 @@ class World:
         home = os.path.join(self.folder, "agents")
         os.environ.update(demo_agents.environment(home))
         for number, life in enumerate(self.lives(seed)):
-            pen = demo_agents.PENS[life.actor.agent.partition("-")[0]](home, life.root, random.Random(seed - number))
+            pen = demo_agents.FAKE_AGENTS[life.actor.agent.partition("-")[0]](
+                home, life.root, random.Random(seed - number)
+            )
             self._pens.append(pen)
             thread = threading.Thread(target=life.run, args=(pace, self._stop, pen), daemon=True, name=life.actor.agent)
             self._threads.append(thread)
             thread.start()
 
-    def lives(self, seed: int = 7) -> list[Life]:
+    def lives(self, seed: int = 7) -> list[DemoAgentLife]:
         """Of each agent; the same for the same seed, as long as nobody interferes."""
-        return [Life(self, actor, random.Random(seed + number)) for number, actor in enumerate(ACTORS)]
+        return [DemoAgentLife(self, actor, random.Random(seed + number)) for number, actor in enumerate(DEMO_AGENTS)]
 
     def stop(self) -> None:
         self._stop.set()
@@ -135,17 +137,17 @@ class World:
             write(os.path.join(root, name), text)
 
 
-class Life:
+class DemoAgentLife:
     """What one agent does, step by step, until the world stops."""
 
-    def __init__(self, world: World, actor: Actor, rng: random.Random) -> None:
+    def __init__(self, world: DemoWorld, actor: DemoAgent, rng: random.Random) -> None:
         self.actor = actor
         self._world = world
         self._rng = rng
         self.root = os.path.realpath(os.path.join(world.folder, "shop", actor.worktree))
         self._file: str | None = None
 
-    def run(self, pace: float, stop: threading.Event, pen: Pen) -> None:
+    def run(self, pace: float, stop: threading.Event, pen: FakeAgent) -> None:
         for step in self._recorded(pen):
             if stop.wait(pace * self._rng.uniform(0.5, 1.5)):
                 return
@@ -166,7 +168,7 @@ class Life:
                 yield self._release
                 yield self._claim
 
-    def _recorded(self, pen: Pen) -> Iterator[Callable[[], object]]:
+    def _recorded(self, pen: FakeAgent) -> Iterator[Callable[[], object]]:
         """The same, with what the agent's program writes about it: who asked for it, which tools, what it waits for."""
         resting = True
         for step in self.steps():

@@ -7,15 +7,15 @@ from imi_monitor import actions
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.action import Action, Request
-    from imi_monitor.cli.args import Parsed
+    from imi_monitor.cli.argument_parser import ParsedCommandLine
 
 FRONTS: dict[str, str] = {  # verb -> module of this folder
     "monitor": "dashboard_command",
-    "watch": "watch",
-    "agents": "agents",
-    "agents explain": "agents",
-    "demo": "demo",
-    "reset-terminal": "reset_terminal",
+    "watch": "watch_command",
+    "agents": "agents_command",
+    "agents explain": "agents_command",
+    "demo": "demo_command",
+    "reset-terminal": "reset_terminal_command",
 }
 
 
@@ -34,10 +34,10 @@ def verbs() -> list[str]:
 
 def front_of(verb: str, request: Request) -> str | None:
     """The module that answers instead of an action: by its verb, or because `imi status` was asked to go on."""
-    return "watch" if verb == "status" and request.flag("watch") else FRONTS.get(verb)
+    return "watch_command" if verb == "status" and request.flag("watch") else FRONTS.get(verb)
 
 
-def show(module: str, parsed: Parsed) -> int:
+def show(module: str, parsed: ParsedCommandLine) -> int:
     """Let the front end run; gives the exit status."""
     loaded = __import__(f"imi_monitor.cli.{module}", fromlist=["show"])
     status: int = loaded.show(parsed)

@@ -17,7 +17,7 @@ from imi_monitor.model import times
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.text import count, safe
-from imi_monitor.ui import availability
+from imi_monitor.ui import command_conditions
 from imi_monitor.ui.agent_keys import AgentKeys
 from imi_monitor.ui.commands import Command
 from imi_monitor.ui.header import troubles
@@ -41,9 +41,9 @@ class Doing(AgentKeys):
         return next((command for command in self.commands if command.word == word), None)
 
     def why_not(self, command: Command) -> str:
-        if command.word in availability.OF_AGENT and self.meant_agent is not None:
+        if command.word in command_conditions.OF_AGENT and self.meant_agent is not None:
             return ""
-        return availability.why_not(command, self._facts, self.selected_tree, len(self._marks))
+        return command_conditions.why_not(command, self._facts, self.selected_tree, len(self._marks))
 
     def action_do(self, word: str) -> None:
         """Do it, or say why it cannot be done now."""
@@ -163,28 +163,28 @@ class Doing(AgentKeys):
 
     def do_lazygit(self) -> None:
         if self.selected_tree is not None:
-            self._open(self.selected_tree, (availability.git_screen(),))
+            self._open(self.selected_tree, (command_conditions.git_screen(),))
 
     def do_open_with(self) -> None:
         from imi_monitor.mux import multiplexer
-        from imi_monitor.ui import open_with
+        from imi_monitor.ui import menu_entries
         from imi_monitor.ui.dialogs.menu import Menu
 
         tree = self.selected_tree
         if tree is None:
             return
-        ways = open_with.ways(tree, multiplexer.current())
+        ways = menu_entries.open_ways(tree, multiplexer.current())
 
         def chosen(word: str | None) -> None:
             if word is not None:
                 self._open(tree, ways[word].command, here=ways[word].here)
 
         title = f"Open {safe(tree.key.worktree, 40)} with"
-        self.push_screen(Menu(title, open_with.entries(ways), search=False), chosen)
+        self.push_screen(Menu(title, menu_entries.open_with_entries(ways), search=False), chosen)
 
     def _open(self, tree: Worktree, command: Sequence[str] = (), *, here: bool = False) -> None:
         from imi_monitor.mux import multiplexer
-        from imi_monitor.ui import open_with
+        from imi_monitor.ui import menu_entries
 
         around = "" if here else multiplexer.current()
         if around:
@@ -192,7 +192,7 @@ class Doing(AgentKeys):
             return
         try:
             with self.suspend():
-                problem = open_with.run_here(tree.path, command)
+                problem = menu_entries.run_here(tree.path, command)
         except SuspendNotSupported:
             problem = "a shell cannot be opened from here: this terminal is not imi's own"
         if problem:
@@ -205,11 +205,11 @@ class Doing(AgentKeys):
 
     @work(exit_on_error=False, group="browse")
     async def _browse(self, tree: Worktree) -> None:
-        from imi_monitor.ui import browsing
+        from imi_monitor.ui import pull_request_page
 
         try:
-            page = await asyncio.to_thread(browsing.pull_request_page, tree.path, tree.pr or 0)
-            opened = await asyncio.to_thread(browsing.browse, page)
+            page = await asyncio.to_thread(pull_request_page.pull_request_page, tree.path, tree.pr or 0)
+            opened = await asyncio.to_thread(pull_request_page.browse, page)
         except (ImiError, OSError) as error:
             self.say(getattr(error, "sentence", str(error)), bad=True)
             return
@@ -226,27 +226,29 @@ class Doing(AgentKeys):
             self.say(error.sentence, bad=True)
 
     def do_menu(self) -> None:
-        from imi_monitor.ui import pickers
+        from imi_monitor.ui import menu_entries
 
         name = safe(self.selected_tree.key.worktree, 40) if self.selected_tree else ""
         title = f"{len(self._marks)} marked worktrees" if self._marks else name
-        self.push_screen(pickers.of_row(title, self.commands, self.why_not), self._picked)
+        self.push_screen(menu_entries.row_menu(title, self.commands, self.why_not), self._picked)
 
     def do_copy(self) -> None:
         tree = self.selected_tree
         if tree is None:
             return
-        from imi_monitor.ui import copying
+        from imi_monitor.ui import menu_entries
         from imi_monitor.ui.dialogs.menu import Menu
 
-        texts = copying.choices(tree)
+        texts = menu_entries.copy_choices(tree)
 
         def copied(word: str | None) -> None:
             if word is not None:
                 self.copy_to_clipboard(texts[word][2])
                 self.say(f"copied: {safe(texts[word][2], 200)}")
 
-        self.push_screen(Menu(f"Copy of {safe(tree.key.worktree, 40)}", copying.entries(tree), search=False), copied)
+        self.push_screen(
+            Menu(f"Copy of {safe(tree.key.worktree, 40)}", menu_entries.copy_entries(tree), search=False), copied
+        )
 
     def do_mark(self) -> None:
         if self.selected_tree is not None:
@@ -337,7 +339,7 @@ class Doing(AgentKeys):
     # -- the dashboard ----------------------------------------------------------------------------------------------
 
     def do_theme(self) -> None:
-        from imi_monitor.ui import pickers
+        from imi_monitor.ui import menu_entries
 
         before = self.theme
 
@@ -348,7 +350,7 @@ class Doing(AgentKeys):
             self.theme = name or before
             self._remember()
 
-        self.push_screen(pickers.theme(before, peek), chosen)
+        self.push_screen(menu_entries.theme_menu(before, peek), chosen)
 
     def do_trouble(self) -> None:
         found = troubles(self._facts) if self._facts is not None else []
@@ -365,14 +367,14 @@ class Doing(AgentKeys):
         self.push_screen(Menu(f"{count(len(found), 'thing')} that cannot be read now", entries, search=False))
 
     def do_palette(self) -> None:
-        from imi_monitor.ui import pickers
+        from imi_monitor.ui import menu_entries
 
-        self.push_screen(pickers.palette(self._here(), self.why_not), self._picked)
+        self.push_screen(menu_entries.palette_menu(self._here(), self.why_not), self._picked)
 
     def do_help(self) -> None:
-        from imi_monitor.ui import pickers
+        from imi_monitor.ui import menu_entries
 
-        self.push_screen(pickers.keys(self._here(), self.why_not), self._picked)
+        self.push_screen(menu_entries.keys_menu(self._here(), self.why_not), self._picked)
 
     def _here(self) -> list[Command]:
         return [command for command in self.commands if self._in_place(command)]

@@ -13,7 +13,7 @@ from imi_monitor import actions
 from imi_monitor.actions import command_line
 from imi_monitor.actions.action import Request
 from imi_monitor.actions.context import Context
-from imi_monitor.cli import args
+from imi_monitor.cli import argument_parser
 from tests.helpers import Repo
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
@@ -42,7 +42,7 @@ def words(verb: str, values: dict[str, object]) -> list[str]:
 
 @pytest.mark.parametrize(("verb", "values"), CASES)
 def test_parsing_it_gives_the_same_request(verb: str, values: dict[str, object]) -> None:
-    parsed = args.parse(words(verb, values)[1:])
+    parsed = argument_parser.parse(words(verb, values)[1:])
     assert parsed.request.verb == verb
     assert parsed.request.values == values
 
@@ -51,7 +51,7 @@ def test_parsing_it_gives_the_same_request(verb: str, values: dict[str, object])
 @given(name=TEXT, reason=TEXT)
 def test_any_text_survives_the_way_through_words(name: str, reason: str) -> None:
     values: dict[str, object] = {"name": name, "reason": reason}
-    assert args.parse(words("claim", values)[1:]).request.values == values
+    assert argument_parser.parse(words("claim", values)[1:]).request.values == values
 
 
 @settings(max_examples=25, deadline=None)

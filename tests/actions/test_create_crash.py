@@ -134,7 +134,7 @@ MOMENTS = {
 KILLER = """
 import os, signal, sys
 from imi_monitor.actions.creation import worktree_creation
-from imi_monitor.cli.main import main
+from imi_monitor.cli.command_runner import main
 holder, _, name = "worktree_creation.{call}".rpartition(".")
 holder = eval(holder)
 act = getattr(holder, name)

@@ -19,7 +19,7 @@ FORBIDDEN = {
 _RUN = """
 import sys
 before = set(sys.modules)
-from imi_monitor.cli.main import main
+from imi_monitor.cli.command_runner import main
 status = main(sys.argv[1:])
 sys.stdout.flush()
 print(status, *sorted(set(sys.modules) - before), file=sys.stderr)

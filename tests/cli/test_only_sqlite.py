@@ -56,7 +56,7 @@ def watched(program: str, cwd: Path, *args: str) -> dict[str, Any]:
     return {"found": found, "opened": opened, "said": done.stderr}
 
 
-COMMAND = "from imi_monitor.cli.main import main; main(sys.argv[1:-1])"
+COMMAND = "from imi_monitor.cli.command_runner import main; main(sys.argv[1:-1])"
 
 
 def test_every_command_leaves_the_files_to_sqlite(cluster: Repo) -> None:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-from imi_monitor.cli import crash
+from imi_monitor.cli import crash_log
 from imi_monitor.engine import Engine
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Snapshot
@@ -48,7 +48,7 @@ def main(names: list[str]) -> int:
         asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, lambda: waiting and publish())
         yield cast(Engine, feed)
 
-    return run_app(ImiApp(live, no_surroundings), crash.recorded)
+    return run_app(ImiApp(live, no_surroundings), crash_log.recorded)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import pytest
 
 from imi_monitor import engine, host
 from imi_monitor.actions.context import Context
-from imi_monitor.cli.demo_world import Life, World
+from imi_monitor.cli.demo_world import DemoAgentLife, DemoWorld
 from imi_monitor.engine import Engine
 from imi_monitor.model import times
 from imi_monitor.model.snapshot import Snapshot, Worktree
@@ -36,7 +36,7 @@ _TURNS = "012" * 11 + "22"  # whose step is next: half an hour of work, ever fas
 class Shop:
     """The world, and what the engine saw of it at the last moment."""
 
-    world: World
+    world: DemoWorld
     snapshot: Snapshot
 
     def surroundings(self, where: str | None) -> Context:
@@ -52,7 +52,7 @@ def shop() -> Shop:
     """Made once in a process: it takes some seconds. The surroundings of pictures must hold already."""
     folder = tempfile.mkdtemp(prefix="imi-", dir="/tmp")
     assert len(folder) == len(SHOWN)
-    world = World(folder)
+    world = DemoWorld(folder)
     with _clock() as clock:
         clock.ago(_OPENED.total_seconds())
         world.build()
@@ -72,7 +72,7 @@ def closed() -> None:
         shop.cache_clear()
 
 
-def _wait(world: World, agent: str, worktree: str) -> None:
+def _wait(world: DemoWorld, agent: str, worktree: str) -> None:
     """Somebody stands in line, as `imi claim --wait` does while it runs."""
     with Context(world.trunk, database=world.database) as context:
         me = host.process(os.getpid())
@@ -98,7 +98,7 @@ def _clock() -> Iterator[_Clock]:
         yield clock
 
 
-async def _lived(world: World, clock: _Clock) -> Snapshot:
+async def _lived(world: DemoWorld, clock: _Clock) -> Snapshot:
     """The script, with the real engine looking: each step is seen before the next one."""
     lives = world.lives()
     steps = [life.steps() for life in lives]
@@ -115,7 +115,7 @@ async def _lived(world: World, clock: _Clock) -> Snapshot:
         return live.snapshot
 
 
-def _seen(live: Engine, life: Life, step: str) -> Callable[[], object]:
+def _seen(live: Engine, life: DemoAgentLife, step: str) -> Callable[[], object]:
     """Whether the engine has noticed what an agent did now."""
     moment = times.stamp()
 

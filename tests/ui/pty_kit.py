@@ -154,7 +154,7 @@ def imi(*words: str) -> list[str]:
 
 def patched(code: str, *words: str) -> list[str]:
     """`imi WORDS` with some of its code replaced first."""
-    program = f"import sys\n{code}\nfrom imi_monitor.cli.main import main\nsys.exit(main({list(words)!r}))"
+    program = f"import sys\n{code}\nfrom imi_monitor.cli.command_runner import main\nsys.exit(main({list(words)!r}))"
     return [sys.executable, "-c", program]
 
 

@@ -26,7 +26,7 @@ from imi_monitor.actions.context import Context
 from imi_monitor.model import times
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.snapshot import Snapshot
-from imi_monitor.ui import availability, command_log, open_with
+from imi_monitor.ui import command_conditions, command_log, menu_entries
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.preferences import Preferences
 from imi_monitor.ui.views import Surroundings
@@ -102,8 +102,8 @@ def stand_still(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
     for name in ("NO_COLOR", "TEXTUAL_THEME", "TEXTUAL_COLOR_SYSTEM", "SSH_TTY", "EDITOR", "VISUAL"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(availability, "git_screen", lambda: "")  # whatever is installed here
-    monkeypatch.setattr(open_with, "installed", lambda program: program in ("claude", "codex"))
+    monkeypatch.setattr(command_conditions, "git_screen", lambda: "")  # whatever is installed here
+    monkeypatch.setattr(menu_entries, "installed", lambda program: program in ("claude", "codex"))
     time.tzset()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from imi_monitor.ui import copying
+from imi_monitor.ui import menu_entries
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.dialogs.menu import Menu, MenuEntry, _found
 from tests.helpers import Repo
@@ -156,9 +156,9 @@ def test_copy_sends_it_to_the_terminal(repo: Repo) -> None:
 
 def test_what_would_run_when_it_is_pasted_is_not_copied() -> None:
     bad = snapshot_builder.tree("feat-x", path="/w/a\nrm -rf ~\n", branch="x")
-    entries = {entry.value: entry for entry in copying.entries(bad)}
+    entries = {entry.value: entry for entry in menu_entries.copy_entries(bad)}
     assert entries["path"].why_not and not entries["command"].why_not and not entries["branch"].why_not
-    assert copying.choices(bad)["command"][2] == "cd -- '/w/a\nrm -rf ~\n'"
+    assert menu_entries.copy_choices(bad)["command"][2] == "cd -- '/w/a\nrm -rf ~\n'"
     assert "\n" not in entries["path"].help + entries["command"].help
 
 

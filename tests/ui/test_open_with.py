@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 
 from imi_monitor.model.errors import Refused
 from imi_monitor.mux import multiplexer
-from imi_monitor.ui import availability, browsing, editor, open_with
+from imi_monitor.ui import command_conditions, editor, menu_entries, pull_request_page
 from imi_monitor.ui.app import ImiApp
 from tests.helpers import Repo
 from tests.mux.multiplexer_kit import RunTmux, pane_folders, tmux_server
@@ -35,10 +35,10 @@ def test_neither_runs_the_shell_here(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "feat").mkdir()
     monkeypatch.setenv("SHELL", str(shell))
     assert multiplexer.current() == ""
-    assert open_with.run_here(str(tmp_path / "feat")) == ""
+    assert menu_entries.run_here(str(tmp_path / "feat")) == ""
     assert (tmp_path / "where").read_text().strip() == str(tmp_path / "feat")
     monkeypatch.setenv("SHELL", "/no/such/shell")
-    assert "cannot be started" in open_with.run_here(str(tmp_path))
+    assert "cannot be started" in menu_entries.run_here(str(tmp_path))
 
 
 def test_enter_opens_the_selected_one_in_tmux(tmux: RunTmux, repo: Repo) -> None:
@@ -85,10 +85,12 @@ def test_open_with_a_shell_is_here_without_a_multiplexer(tmp_path: Path, monkeyp
     monkeypatch.setenv("EDITOR", "vi -n")
     monkeypatch.setattr(editor.shutil, "which", lambda name, path=None: f"/bin/{name}")
     tree = snapshot_builder.tree("feat-api", path=str(tmp_path))
-    found = open_with.ways(tree, "")
+    found = menu_entries.open_ways(tree, "")
     assert "shell" not in found and found["here"].here and not found["here"].command
     assert found["editor"].command == ["/bin/vi", "-n", str(tmp_path)] and found["editor"].here
-    assert "shell" in open_with.ways(tree, "tmux") and "tmux" in open_with.ways(tree, "tmux")["shell"].help
+    assert (
+        "shell" in menu_entries.open_ways(tree, "tmux") and "tmux" in menu_entries.open_ways(tree, "tmux")["shell"].help
+    )
 
 
 def test_without_a_terminal_of_its_own_it_says_so(repo: Repo) -> None:
@@ -103,7 +105,7 @@ def test_without_a_terminal_of_its_own_it_says_so(repo: Repo) -> None:
 def test_a_git_screen_is_used_when_there_is_one(
     tmux: RunTmux, repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    availability.git_screen.cache_clear()
+    command_conditions.git_screen.cache_clear()
 
     async def without(app: ImiApp, pilot: Pilot[Any]) -> None:
         await until(pilot, lambda: len(names(app)) == 1)
@@ -124,9 +126,9 @@ def test_a_git_screen_is_used_when_there_is_one(
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tool.parent}:{os.environ['PATH']}")
     tmux("set-environment", "-g", "PATH", os.environ["PATH"])
-    availability.git_screen.cache_clear()
+    command_conditions.git_screen.cache_clear()
     played(repo, having)
-    availability.git_screen.cache_clear()
+    command_conditions.git_screen.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -142,24 +144,24 @@ def test_a_git_screen_is_used_when_there_is_one(
 )
 def test_the_page_of_a_pull_request(repo: Repo, url: str, page: str) -> None:
     repo.git("remote", "add", "origin", url)
-    assert browsing.pull_request_page(str(repo.path), 7) == page
+    assert pull_request_page.pull_request_page(str(repo.path), 7) == page
 
 
 def test_no_page_is_a_sentence(repo: Repo, tmp_path: Path) -> None:
     with pytest.raises(Refused, match="no forge"):
-        browsing.pull_request_page(str(repo.path), 7)
+        pull_request_page.pull_request_page(str(repo.path), 7)
     repo.git("remote", "add", "origin", str(tmp_path / "x.git"))
     with pytest.raises(Refused, match="no forge"):
-        browsing.pull_request_page(str(repo.path), 7)
+        pull_request_page.pull_request_page(str(repo.path), 7)
 
 
 def test_the_browser_gets_the_page_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"):
         monkeypatch.delenv(name, raising=False)
-    assert browsing.browse("https://x/") is False
+    assert pull_request_page.browse("https://x/") is False
     tool = tmp_path / "look"
     tool.write_text(f'#!/bin/sh\necho "$#" "$@" > {tmp_path}/seen\n')
     tool.chmod(0o755)
     monkeypatch.setenv("BROWSER", str(tool))
-    assert browsing.browse("https://x/$(touch owned)") is True
+    assert pull_request_page.browse("https://x/$(touch owned)") is True
     assert (tmp_path / "seen").read_text().strip() == "1 https://x/$(touch owned)"

@@ -20,7 +20,7 @@ _NEW_NAMES = ("feat", "fix", "aiops", "devops", "add", "types add", "types remov
 
 
 @dataclass(frozen=True, slots=True)
-class Verb:
+class CompletedVerb:
     """What can follow one verb. `kind` is what its words are: worktree, shell, or nothing that we can know."""
 
     name: str
@@ -36,10 +36,10 @@ def script(shell: str) -> list[str]:
     return text.strip("\n").split("\n")
 
 
-def verbs() -> list[Verb]:
+def verbs() -> list[CompletedVerb]:
     """All verbs in the order of the registry of actions, then the front ends."""
     return [
-        Verb(word, _quotable(action.help), action.options, _kind(word, action))
+        CompletedVerb(word, _quotable(action.help), action.options, _kind(word, action))
         for action in (*actions.all_actions(), *FRONTS)
         for word in action.words
     ]
@@ -68,7 +68,7 @@ def _spellings(options: tuple[Option, ...], *, valued: bool = False) -> str:
     return " ".join(found)
 
 
-def _groups(known: list[Verb]) -> dict[str, list[str]]:
+def _groups(known: list[CompletedVerb]) -> dict[str, list[str]]:
     """`trash` -> `list`, `restore`, `purge`."""
     groups: dict[str, list[str]] = {}
     for verb in known:
@@ -78,12 +78,12 @@ def _groups(known: list[Verb]) -> dict[str, list[str]]:
     return groups
 
 
-def _firsts(known: list[Verb]) -> dict[str, str]:
+def _firsts(known: list[CompletedVerb]) -> dict[str, str]:
     """The first words that there are, each with its help."""
     return {verb.name.partition(" ")[0]: verb.help for verb in reversed(known)}
 
 
-def _table(known: list[Verb]) -> str:
+def _table(known: list[CompletedVerb]) -> str:
     """A function for bash and zsh that sets what can follow the verb (two words of it) in its arguments."""
     lines = ["_imi_verb() {", "  imi_options= imi_values= imi_kind= imi_below="]
     lines += ['  case "$1" in']
@@ -96,21 +96,21 @@ def _table(known: list[Verb]) -> str:
     return "\n".join([*lines, "  esac", "}"])
 
 
-def _bash(known: list[Verb]) -> str:
+def _bash(known: list[CompletedVerb]) -> str:
     return _filled(known, _BASH, " ".join([*_firsts(known), "help"]))
 
 
-def _zsh(known: list[Verb]) -> str:
+def _zsh(known: list[CompletedVerb]) -> str:
     described = [f"      '{word}:{text}'" for word, text in [*_firsts(known).items(), ("help", "what there is")]]
     return _filled(known, _ZSH, "\n".join(described))
 
 
-def _filled(known: list[Verb], text: str, words: str) -> str:
+def _filled(known: list[CompletedVerb], text: str, words: str) -> str:
     text = text.replace("@VERBS@", words).replace("@GLOBALS@", _spellings(GLOBAL_OPTIONS))
     return f"{_table(known)}\n" + text.replace("@GLOBAL_VALUES@", _spellings(GLOBAL_OPTIONS, valued=True))
 
 
-def _fish(known: list[Verb]) -> str:
+def _fish(known: list[CompletedVerb]) -> str:
     lines = ["complete -c imi -e", "complete -c imi -f", *(_fish_option("", option) for option in GLOBAL_OPTIONS)]
     lines += [
         f"complete -c imi -n __fish_use_subcommand -a {word} -d '{text}'"

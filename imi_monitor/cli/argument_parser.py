@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from imi_monitor.actions.action import Action
 
 
-class Parsed:
+class ParsedCommandLine:
     """A whole command line: the action (None for plain `imi`), its request, and the global options."""
 
     __slots__ = ("action", "globals", "request", "words")
@@ -32,19 +32,19 @@ class Parsed:
         return name in self.globals
 
 
-def parse(argv: list[str]) -> Parsed:
+def parse(argv: list[str]) -> ParsedCommandLine:
     """The command line as a request; UsageError says what is wrong with which word."""
     global_values: dict[str, object] = {}
     rest = _take_globals(argv, global_values)
     verb, words = _verb(rest)
     action = fronts.find(verb) if verb else None
     if action is None:
-        return Parsed(None, Request("", {}), global_values, words)
+        return ParsedCommandLine(None, Request("", {}), global_values, words)
     values: dict[str, object] = {}
     positional = _take_options(verb, words, action.options, values, global_values)
     if "help" not in global_values:
         _assign(verb, action, positional, values)
-    return Parsed(action, Request(verb, values), global_values, positional)
+    return ParsedCommandLine(action, Request(verb, values), global_values, positional)
 
 
 def _take_globals(argv: list[str], into: dict[str, object]) -> list[str]:

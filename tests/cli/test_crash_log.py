@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from imi_monitor import paths
-from imi_monitor.cli import crash
+from imi_monitor.cli import crash_log
 from imi_monitor.model.errors import ImiError
 from tests.helpers import ROOT, Ran, Repo, git, imi
 
@@ -32,7 +32,7 @@ def thrown(error: BaseException) -> ImiError:
         assert local
         raise error
     except BaseException as caught:  # noqa: BLE001  whatever was given
-        return crash.recorded(caught)
+        return crash_log.recorded(caught)
 
 
 def broken(*args: str, raising: str, env: dict[str, str] | None = None) -> Ran:
@@ -40,7 +40,7 @@ def broken(*args: str, raising: str, env: dict[str, str] | None = None) -> Ran:
     program = (
         "import sys, sqlite3\n"
         "from imi_monitor.actions import settings\n"
-        "from imi_monitor.cli.main import main\n"
+        "from imi_monitor.cli.command_runner import main\n"
         "def run(self, context, request):\n"
         "    import os\n"
         "    secret_local = os.environ['MY_TOKEN']\n"
@@ -149,7 +149,7 @@ def test_a_log_on_a_full_disk_does_not_hide_the_error(monkeypatch: pytest.Monkey
     def full(_handle: int, _data: bytes) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(crash.os, "write", full)
+    monkeypatch.setattr(crash_log.os, "write", full)
     assert "could not be written either" in thrown(RuntimeError("no")).sentence
 
 

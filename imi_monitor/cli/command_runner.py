@@ -1,11 +1,14 @@
-"""From words to an exit status: 0 done, 1 refused or failed, 2 a request that makes no sense, 130 interrupted."""
+"""From words to an exit status: 0 done, 1 refused or failed, 2 a request that makes no sense, 130 interrupted.
+
+Asking a person to pick one of several, on a terminal. On stderr, so that stdout stays what was asked for.
+"""
 
 from __future__ import annotations
 
 import sys
 
 from imi_monitor.actions.context import Context
-from imi_monitor.cli import args, fronts, out
+from imi_monitor.cli import argument_parser, fronts, output
 from imi_monitor.model.errors import ImiError, UsageError
 
 TYPE_CHECKING = False
@@ -19,33 +22,33 @@ def main(argv: list[str] | None = None) -> int:
     as_json = "--json" in words
     try:
         status = _run(words)
-        out.flush()
+        output.flush()
         return status
     except ImiError as error:
         return _fail(error, as_json)
     except KeyboardInterrupt:
-        out.end_progress()
-        out.note("imi: interrupted")
+        output.end_progress()
+        output.note("imi: interrupted")
         return 130
     except BrokenPipeError:
         return _pipe_closed()
     except Exception as error:  # noqa: BLE001  the last line of defence: a person gets a sentence, the log the rest
-        from imi_monitor.cli import crash
+        from imi_monitor.cli import crash_log
 
-        return _fail(crash.recorded(error), as_json)
+        return _fail(crash_log.recorded(error), as_json)
 
 
 def _run(words: list[str]) -> int:
-    parsed = args.parse(words)
+    parsed = argument_parser.parse(words)
     if parsed.flag("version"):
         from imi_monitor import __version__
 
-        out.line(f"imi {__version__}")
+        output.line(f"imi {__version__}")
         return 0
     if parsed.action is None:
         return _without_verb(parsed)
     if parsed.flag("help"):
-        from imi_monitor.cli import help as pages
+        from imi_monitor.cli import help_pages as pages
 
         return pages.show_action(parsed.action, parsed.request.verb)
     front = fronts.front_of(parsed.request.verb, parsed.request)
@@ -54,42 +57,41 @@ def _run(words: list[str]) -> int:
     return _act(parsed, parsed.action)
 
 
-def _act(parsed: args.Parsed, action: Action) -> int:
+def _act(parsed: argument_parser.ParsedCommandLine, action: Action) -> int:
     as_json = parsed.flag("json")
     quiet = as_json or parsed.flag("quiet")
 
     def emit(text: str, data: dict[str, object]) -> None:
         if as_json:
-            out.entry(data)
+            output.entry(data)
         else:
             for each in text.split("\n"):
-                out.line(each)
-            out.flush()
+                output.line(each)
+            output.flush()
 
     def choose(title: str, lines: list[str]) -> int | None:
-        from imi_monitor.cli import choice
 
-        return None if as_json else choice.ask(title, lines)
+        return None if as_json else choose_on_terminal(title, lines)
 
     context = Context(
         database=parsed.option("db"),
         repo=parsed.option("repo"),
-        progress=out.progress if sys.stderr.isatty() and not quiet else None,
+        progress=output.progress if sys.stderr.isatty() and not quiet else None,
         emit=emit,
         choose=choose,
     )
     context.process_ends = action.hot
     if action.streams:
-        context.cancelled = out.reader_gone
+        context.cancelled = output.reader_gone
     with context:
         settled = _settle(context) if action.recovers and not action.hot else []
         result = action.run(context, parsed.request)
-    out.end_progress()
+    output.end_progress()
     if settled and as_json:
         result.data["settled"] = list(settled)
     elif settled:
         for text in settled:
-            out.note(f"imi: {text}")
+            output.note(f"imi: {text}")
     _show(action, result, as_json)
     return result.exit_status
 
@@ -122,14 +124,14 @@ def _keep_days(context: Context) -> int | None:
 
 def _show(action: Action, result: Outcome, as_json: bool) -> None:
     if result.path is not None:
-        out.tell_shell(result.path)
+        output.tell_shell(result.path)
     if not (action.streams and as_json):
-        out.outcome(result, as_json=as_json)
+        output.outcome(result, as_json=as_json)
 
 
-def _without_verb(parsed: args.Parsed) -> int:
+def _without_verb(parsed: argument_parser.ParsedCommandLine) -> int:
     """Plain `imi`, `imi --help`, `imi help VERB`, or a word that is no verb."""
-    from imi_monitor.cli import help as pages
+    from imi_monitor.cli import help_pages as pages
 
     if parsed.words[:1] == ["help"]:
         return pages.show(parsed.words[1:])
@@ -149,14 +151,14 @@ def _is_repository(word: str) -> bool:
 
 
 def _fail(error: ImiError, as_json: bool) -> int:
-    out.end_progress()
+    output.end_progress()
     try:
-        out.failure(error, as_json=as_json and error.code != out.UNWRITTEN)
-        out.flush()
+        output.failure(error, as_json=as_json and error.code != output.UNWRITTEN)
+        output.flush()
     except BrokenPipeError:
         return _pipe_closed()
     except ImiError as unwritten:
-        out.note(f"imi: {unwritten.sentence}")
+        output.note(f"imi: {unwritten.sentence}")
     return error.exit_status
 
 
@@ -166,3 +168,18 @@ def _pipe_closed() -> int:
 
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+def choose_on_terminal(title: str, lines: list[str]) -> int | None:
+    """The index of the line that was picked; None when there is no terminal, or the person leaves it."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return None
+    output.end_progress()
+    digits = len(str(len(lines)))
+    for number, text in enumerate(lines, 1):
+        output.note(f"{number:>{digits}}  {text}")
+    output.note(f"{title} (1-{len(lines)}, or nothing to leave):")
+    answer = sys.stdin.readline().strip()
+    if answer.isascii() and answer.isdecimal() and 1 <= int(answer[:9]) <= len(lines):
+        return int(answer) - 1
+    return None

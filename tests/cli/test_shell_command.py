@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from imi_monitor.actions.fronts import FRONTS
-from imi_monitor.actions.shells import shell_completion, shell_scripts
-from imi_monitor.cli import fronts
+from imi_monitor.cli import fronts, shell_completion, shell_function
 from imi_monitor.model.text import safe
 from tests.helpers import ROOT, Repo, imi
 
@@ -208,7 +207,7 @@ def test_the_shell_is_guessed_or_refused(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_scripts_survive_being_printed() -> None:
     for shell in SHELLS:
-        for line in [*shell_scripts.function(shell), *shell_completion.script(shell)]:
+        for line in [*shell_function.function(shell), *shell_completion.script(shell)]:
             assert safe(line, 4096) == line
 
 
@@ -219,4 +218,4 @@ def test_the_front_ends_are_among_the_verbs() -> None:
 
 def test_verbs_without_a_path_exist() -> None:
     heads = {verb.split(" ")[0] for verb in fronts.verbs()} | {"help"}
-    assert set(shell_scripts.WITHOUT_PATH) <= heads
+    assert set(shell_function.WITHOUT_PATH) <= heads

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from imi_monitor import __version__
 from imi_monitor.actions.action import GLOBAL_OPTIONS, Action, Argument, Option
-from imi_monitor.cli import fronts, out
+from imi_monitor.cli import fronts, output
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.text import safe
 
@@ -36,18 +36,18 @@ def show(words: list[str]) -> int:
 
 def show_action(action: Action, verb: str) -> int:
     """One action: usage, what it does, its words and options."""
-    out.line(f"imi {verb} {usage(action)}".rstrip())
-    out.line("")
-    out.line(action.help)
+    output.line(f"imi {verb} {usage(action)}".rstrip())
+    output.line("")
+    output.line(action.help)
     for text in action.more.strip().splitlines():
-        out.line(text.strip())
+        output.line(text.strip())
     _table("Arguments", [(_argument(argument), argument.help) for argument in action.arguments])
     _table("Options", [(_option(option), option.help) for option in action.options])
     _table("Everywhere", [(_option(option), option.help) for option in GLOBAL_OPTIONS])
     others = [word for word in action.words if word != verb]
     if others:
-        out.line("")
-        out.line(f"Also: {', '.join('imi ' + word for word in others)}")
+        output.line("")
+        output.line(f"Also: {', '.join('imi ' + word for word in others)}")
     return 0
 
 
@@ -66,9 +66,9 @@ def unknown_verb(word: str) -> str:
 
 
 def _show_all() -> None:
-    out.line(f"imi {__version__}: git worktrees for many coding agents, their claims, and one pane that shows them")
-    out.line("")
-    out.line("imi                     the dashboard (in a pipe: imi status)")
+    output.line(f"imi {__version__}: git worktrees for many coding agents, their claims, and one pane that shows them")
+    output.line("")
+    output.line("imi                     the dashboard (in a pipe: imi status)")
     listed: set[Action] = set()
     for title, verbs in _GROUPS:
         rows = []
@@ -80,18 +80,18 @@ def _show_all() -> None:
                 rows.append((", ".join(names), action.help))
         _table(title, rows)
     _table("Everywhere", [(_option(option), option.help) for option in GLOBAL_OPTIONS])
-    out.line("")
-    out.line("imi help COMMAND says more about each.")
+    output.line("")
+    output.line("imi help COMMAND says more about each.")
 
 
 def _table(title: str, rows: list[tuple[str, str]]) -> None:
     if not rows:
         return
-    out.line("")
-    out.line(f"{title}:")
+    output.line("")
+    output.line(f"{title}:")
     width = min(28, max(len(left) for left, _ in rows))
     for left, right in rows:
-        out.line(f"  {left:<{width}}  {right}")
+        output.line(f"  {left:<{width}}  {right}")
 
 
 def _argument(argument: Argument) -> str:

@@ -10,13 +10,13 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 
 from imi_monitor.actions.context import Context
-from imi_monitor.cli import out
-from imi_monitor.cli.scope import common_dirs_of
+from imi_monitor.cli import output
+from imi_monitor.cli.front_end import common_dirs_of
 from imi_monitor.model.snapshot import Snapshot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.cli.args import Parsed
+    from imi_monitor.cli.argument_parser import ParsedCommandLine
     from imi_monitor.config import Settings
     from imi_monitor.engine import Engine
 
@@ -24,7 +24,7 @@ _FIRST = 5.0  # seconds that the first picture waits for slow worktrees
 _LOOK = 0.2  # how often it is noticed that nobody reads any more
 
 
-def show(parsed: Parsed, *, seconds: float | None = None) -> int:
+def show(parsed: ParsedCommandLine, *, seconds: float | None = None) -> int:
     """Run until the reader, a signal or the person ends it, or so many seconds are over."""
     with Context(database=parsed.option("db"), repo=parsed.option("repo")) as context:
         names = parsed.request.rest("repo") or ([repo] if (repo := parsed.request.text("repo")) else [])
@@ -65,7 +65,7 @@ async def _run(
 
 
 async def _reader_gone() -> None:
-    while not out.reader_gone():
+    while not output.reader_gone():
         await asyncio.sleep(_LOOK)
 
 
@@ -88,12 +88,12 @@ async def _stream(engine: Engine, interval: float, once: bool) -> None:
     before: Snapshot | None = None
     async for snapshot in _pictures(engine, interval):
         if before is None:
-            out.entry(snapshot_json.full(snapshot))
+            output.entry(snapshot_json.full(snapshot))
             if once:
                 return
         else:
             for entry in snapshot_json.changes(before, snapshot):
-                out.entry(entry)
+                output.entry(entry)
         before = snapshot
 
 
@@ -103,6 +103,6 @@ async def _paint(engine: Engine, interval: float, once: bool) -> None:
 
     async for snapshot in _pictures(engine, max(interval, 0.2)):
         lines = worktree_table.statuses(worktree_table.readings(snapshot), terminal_width(), times.now())
-        out.page([*lines, *worktree_table.notes(snapshot)], clear=sys.stdout.isatty())
+        output.page([*lines, *worktree_table.notes(snapshot)], clear=sys.stdout.isatty())
         if once:
             return

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 
 from imi_monitor import terminal
-from imi_monitor.cli import out
+from imi_monitor.cli import output
 from imi_monitor.model.errors import Refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.cli.args import Parsed
+    from imi_monitor.cli.argument_parser import ParsedCommandLine
 
 
-def show(parsed: Parsed) -> int:
+def show(parsed: ParsedCommandLine) -> int:
     """Reset the terminal of the standard streams, else the one that controls us."""
     fd = terminal.terminal_fd()
     fd = _controlling() if fd is None else fd
@@ -21,7 +21,7 @@ def show(parsed: Parsed) -> int:
         raise Refused("there is no terminal here to reset", code="no-terminal")
     terminal.reset(fd)
     if parsed.flag("json"):
-        out.envelope(True, {"reset": True}, None)
+        output.envelope(True, {"reset": True}, None)
     return 0
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from imi_monitor.actions.action import Outcome
 from imi_monitor.actions.context import Context
 from imi_monitor.actions.history import describe_action
-from imi_monitor.cli import out
-from imi_monitor.cli.scope import common_dirs_of
+from imi_monitor.cli import output
+from imi_monitor.cli.front_end import common_dirs_of
 from imi_monitor.model import agent_text, times
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.errors import Refused
@@ -17,12 +17,12 @@ from imi_monitor.store.agents import NOT_DESCRIBED, AgentDescription
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.cli.args import Parsed
+    from imi_monitor.cli.argument_parser import ParsedCommandLine
 
 _NOBODY = "no agent works in these worktrees, as far as can be seen"
 
 
-def show(parsed: Parsed) -> int:
+def show(parsed: ParsedCommandLine) -> int:
     agents, described, broken = _look(parsed)
     if parsed.request.verb == "agents explain":
         found = _meant(agents, parsed.request.text("name") or "")
@@ -35,7 +35,7 @@ def show(parsed: Parsed) -> int:
         rows = [{**agent_text.data(one), **described.get(one.name, NOT_DESCRIBED).data()} for one in agents]
         outcome = Outcome(lines, {"agents": rows, "count": len(agents)})
     outcome.warnings.extend(safe(text, 300) for text in broken)
-    out.outcome(outcome, as_json=parsed.flag("json"))
+    output.outcome(outcome, as_json=parsed.flag("json"))
     return 0
 
 
@@ -50,7 +50,7 @@ def _said(said: AgentDescription) -> list[str]:
     return [f"  described as: {told}"] if told else []
 
 
-def _look(parsed: Parsed) -> tuple[tuple[Agent, ...], dict[str, AgentDescription], list[str]]:
+def _look(parsed: ParsedCommandLine) -> tuple[tuple[Agent, ...], dict[str, AgentDescription], list[str]]:
     from imi_monitor.sources.agents import agent_poll
     from imi_monitor.sources.registry_source import read_registry
     from imi_monitor.sources.worktrees_source import RepositoryScope, read_roster

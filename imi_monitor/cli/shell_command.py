@@ -21,7 +21,7 @@ SHELLS = ("zsh", "bash", "fish")
 NAMES = "names"  # not a shell: what the completion asks while a person types
 
 
-class _Shell(Action):
+class _ShellAction(Action):
     changes = False
     recovers = False
     hot = True  # it runs whenever a terminal is opened or the tab key is pressed
@@ -35,7 +35,7 @@ class _Shell(Action):
         return Outcome(lines, {"script": "\n".join(lines) + "\n"})
 
 
-class ShellInit(_Shell):
+class ShellInitAction(_ShellAction):
     words = ("shell-init",)
     label = "Shell"
     help = 'print the shell function that changes directory, and the completion: eval "$(imi shell-init zsh)"'
@@ -46,19 +46,19 @@ class ShellInit(_Shell):
     arguments = (Argument("shell", "zsh, bash or fish; the one in $SHELL if not given", optional=True),)
 
     def script(self, shell: str) -> list[str]:
-        from imi_monitor.actions.shells import shell_completion, shell_scripts
+        from imi_monitor.cli import shell_completion, shell_function
 
-        return [*shell_scripts.function(shell), *shell_completion.script(shell)]
+        return [*shell_function.function(shell), *shell_completion.script(shell)]
 
 
-class Completion(_Shell):
+class CompletionAction(_ShellAction):
     words = ("completion",)
     label = "Completion"
     help = "print the completion alone, for a shell that shall not get the function"
     arguments = (Argument("shell", "zsh, bash or fish; the one in $SHELL if not given", optional=True),)
 
     def script(self, shell: str) -> list[str]:
-        from imi_monitor.actions.shells import shell_completion
+        from imi_monitor.cli import shell_completion
 
         return shell_completion.script(shell)
 
@@ -88,4 +88,4 @@ def _shell(named: str | None, verb: str) -> str:
     return shell
 
 
-ACTIONS = (ShellInit(), Completion())
+ACTIONS = (ShellInitAction(), CompletionAction())

@@ -1,1 +1,0 @@
-"""What shells need: the function that changes directory, and completion."""

@@ -1,0 +1,164 @@
+"""The lists that open on top of the home screen, all made from the one table of commands.
+
+What of a worktree can be copied. The terminal's clipboard gets it (OSC 52), which works over ssh too.
+
+What a worktree can be opened with: shells, the editor, agents and git screens that are installed.
+
+Around is the multiplexer we run in; without one everything opens right here, with the dashboard asleep meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from imi_monitor.model.errors import Refused
+from imi_monitor.model.snapshot import Worktree
+from imi_monitor.model.text import safe
+from imi_monitor.ui import command_conditions, editor, themes
+from imi_monitor.ui.commands import Command
+from imi_monitor.ui.dialogs.menu import Menu, MenuEntry
+from imi_monitor.ui.filters import STATES
+
+ReasonAgainst = Callable[[Command], str]
+_MOVING = (
+    ("j k ↑ ↓", "Move", "in the panel that has the focus; page up and down, home and end too"),
+    ("1-5 tab", "Panels", "where there is no room for all, the number shows its panel"),
+    ("h l ← →", "Fold", "and unfold the group under the cursor"),
+    ("esc", "Back", "one step out: the zoom, the filter, the marks"),
+    ("mouse", "All of it", "click selects, double click opens, right button offers, wheel scrolls"),
+)
+
+
+def palette_menu(commands: Sequence[Command], why: ReasonAgainst) -> Menu:
+    """Everything by name, what can be done now first."""
+    entries = [_entry(command, why) for command in commands if command.word != "palette"]
+    return Menu("Do what?", sorted(entries, key=lambda entry: bool(entry.why_not)))
+
+
+def keys_menu(commands: Sequence[Command], why: ReasonAgainst) -> Menu:
+    """The help: what every key does, by what it is about."""
+    entries = [MenuEntry("", "Moving")]
+    entries += [MenuEntry("", label, text, key) for key, label, text in _MOVING]
+    for group in dict.fromkeys(command.group for command in commands):
+        entries.append(MenuEntry("", group))
+        entries += [_entry(command, why) for command in commands if command.group == group and command.key]
+    entries.append(MenuEntry("", "Words of the filter"))
+    entries += [MenuEntry(f"is:{word}", f"is:{word}", what, "") for word, (what, _) in STATES.items()]
+    return Menu("Keys", entries)
+
+
+def row_menu(title: str, commands: Sequence[Command], why: ReasonAgainst) -> Menu:
+    """What can be done with one worktree."""
+    entries = [_entry(command, why) for command in commands if command.about_one and command.word != "menu"]
+    return Menu(title, entries, search=False)
+
+
+def theme_menu(now: str, peek: Callable[[str], None]) -> Menu:
+    entries = [MenuEntry(name, name, what) for name, what in themes.NAMES.items()]
+    return Menu("Colours", entries, search=False, at=now, peek=peek)
+
+
+def _entry(command: Command, why: ReasonAgainst) -> MenuEntry:
+    return MenuEntry(command.word, command.label, _phrase(command.help), command.key_shown, why(command))
+
+
+def _phrase(sentence: str) -> str:
+    """Actions write sentences or phrases; beside each other they read better alike."""
+    text = sentence.rstrip(".")
+    return text[:1].lower() + text[1:] if text[1:2].islower() or text[1:2] == " " else text
+
+
+_HARMFUL = "holds control characters: copy the command, which has them quoted"
+
+
+def copy_choices(tree: Worktree) -> dict[str, tuple[str, str, str]]:
+    """word -> (key, label, text). Pasted into a shell, the command cannot do anything but change the folder."""
+    found = {
+        "path": ("p", "Path", tree.path),
+        "branch": ("b", "Branch", tree.branch or ""),
+        "name": ("n", "Name", tree.key.worktree),
+        "command": ("c", "Command", f"cd -- {shlex.quote(tree.path)}"),
+    }
+    head = tree.git.head if tree.git else None
+    if head:
+        found["commit"] = ("h", "Commit", head)
+    return {word: entry for word, entry in found.items() if entry[2]}
+
+
+def copy_entries(tree: Worktree) -> list[MenuEntry]:
+    return [
+        MenuEntry(word, label, safe(text, 60), key, why_not="" if _harmless(word, text) else f"its {word} {_HARMFUL}")
+        for word, (key, label, text) in copy_choices(tree).items()
+    ]
+
+
+def _harmless(word: str, text: str) -> bool:
+    """A line break would run a command where it is pasted; in the command everything is quoted."""
+    return text.isprintable() or word == "command"
+
+
+# Agents by the program that starts them.
+_AGENTS = (("c", "claude"), ("x", "codex"), ("i", "gemini"), ("p", "copilot"), ("k", "opencode"), ("m", "amp"))
+_PLACES = {"zellij": "a new pane of Zellij", "tmux": "a new window of tmux"}
+
+
+@dataclass(frozen=True, slots=True)
+class OpenWay:
+    """`command` empty is a shell; `here` is this terminal even where there is a multiplexer."""
+
+    key: str
+    label: str
+    help: str
+    command: Sequence[str] = ()
+    here: bool = False
+    why_not: str = ""
+
+
+def open_ways(tree: Worktree, around: str) -> dict[str, OpenWay]:
+    place = _PLACES.get(around, "this terminal, until it ends")
+    found = {}
+    if around:
+        found["shell"] = OpenWay("s", "Shell", f"{place}, or the one already there")
+    found["here"] = OpenWay("h", "Shell here", "in this terminal; leave it to come back", here=True)
+    found["editor"] = _editor(tree)
+    for key, program in _AGENTS:
+        if installed(program):
+            found[program] = OpenWay(key, program, f"the agent, in {place}", (program,))
+    screen = command_conditions.git_screen()
+    why_not = "" if screen else "neither lazygit nor tig is installed"
+    found["screen"] = OpenWay("g", screen or "lazygit", f"in {place}", (screen,), why_not=why_not)
+    return found
+
+
+def open_with_entries(found: dict[str, OpenWay]) -> list[MenuEntry]:
+    return [MenuEntry(word, way.label, way.help, way.key, why_not=way.why_not) for word, way in found.items()]
+
+
+def installed(program: str) -> bool:
+    return shutil.which(program) is not None
+
+
+def _editor(tree: Worktree) -> OpenWay:
+    """At the folder, always here: most editors want a terminal of their own to come back from."""
+    try:
+        argv = editor.command(tree.path, "")
+    except Refused as refusal:
+        return OpenWay("e", "Editor", "", why_not=refusal.sentence)
+    return OpenWay("e", "Editor", f"{os.path.basename(argv[0])}, in this terminal", argv, here=True)
+
+
+def run_here(path: str, command: Sequence[str] = ()) -> str:
+    """Run the user's shell, or `command`, in this terminal until it ends; return an error sentence, or ""."""
+    argv = list(command) or [os.environ.get("SHELL") or "/bin/sh"]
+    try:
+        # these two belong to the shell function that started this imi, not to an imi started in the new shell
+        env = {name: value for name, value in os.environ.items() if name not in ("IMI_CD_FILE", "IMI_SHELL")}
+        subprocess.run(argv, cwd=path, env=env, check=False)
+    except OSError as error:
+        return f"{safe(argv[0])} cannot be started in {safe(path)}: {error.strerror}"
+    return ""
