@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import json
 import os
+import shutil
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,24 +41,26 @@ class Repo:
 
     @classmethod
     def create(cls, path: Path, branch: str = "main") -> Repo:
-        path.mkdir(parents=True)
-        git("init", "-q", "-b", branch, cwd=path)
-        made = cls(path)
-        made.write("README.md", "hello\n")
-        made.write("src/api.py", "def api():\n    return 1\n")
-        made.write(".gitignore", "build/\n.env\nnode_modules/\n*.sqlite\n")
-        made.commit("first")
-        made.write("src/db.py", "def db():\n    return 2\n")
-        made.commit("second")
-        return made
+        """Three files and two commits on `branch`, copied from a template that is made once."""
+        _copy_repository(_template(branch), path)
+        return cls(path)
 
     @classmethod
     def create_with_origin(cls, path: Path, origin: Path, branch: str = "main") -> Repo:
+        """The same with a bare `origin` that has everything, and an upstream."""
+        template = _template(branch)
         made = cls.create(path, branch)
-        git("init", "-q", "--bare", "-b", branch, str(origin), cwd=path)
+        _copy_repository(template.with_name("origin.git"), origin)
         made.git("remote", "add", "origin", str(origin))
-        made.git("push", "-q", "-u", "origin", branch)
-        made.git("remote", "set-head", "origin", branch)
+        for name, content in (
+            (f"refs/remotes/origin/{branch}", made.git("rev-parse", "HEAD")),
+            ("refs/remotes/origin/HEAD", f"ref: refs/remotes/origin/{branch}"),
+        ):
+            ref = path / ".git" / name
+            ref.parent.mkdir(parents=True, exist_ok=True)
+            ref.write_text(content + "\n")
+        with (path / ".git" / "config").open("a") as config:
+            config.write(f'[branch "{branch}"]\n\tremote = origin\n\tmerge = refs/heads/{branch}\n')
         return made
 
     def git(self, *args: str | Path, check: bool = True) -> str:
@@ -76,6 +82,33 @@ class Repo:
         path = self.path.parent / name
         self.git("worktree", "add", "-q", "-b", branch or name.replace("-", "/", 1), str(path))
         return Repo(path)
+
+
+@cache
+def _template(branch: str) -> Path:
+    """A repository as `Repo.create` gives it, and beside it a bare `origin.git` of it; one for each test process."""
+    path = Path(tempfile.mkdtemp(prefix="imi-template-")) / "app"
+    atexit.register(shutil.rmtree, path.parent, ignore_errors=True)
+    path.mkdir()
+    git("init", "-q", "-b", branch, cwd=path)
+    for sample in (path / ".git" / "hooks").glob("*.sample"):
+        sample.unlink()
+    made = Repo(path)
+    made.write("README.md", "hello\n")
+    made.write("src/api.py", "def api():\n    return 1\n")
+    made.write(".gitignore", "build/\n.env\nnode_modules/\n*.sqlite\n")
+    made.commit("first")
+    made.write("src/db.py", "def db():\n    return 2\n")
+    made.commit("second")
+    git("clone", "-q", "--bare", "--template=", str(path), str(path.with_name("origin.git")), cwd=path)
+    git("remote", "remove", "origin", cwd=path.with_name("origin.git"))
+    return path
+
+
+def _copy_repository(template: Path, path: Path) -> None:
+    shutil.copytree(template, path, symlinks=True, dirs_exist_ok=True)
+    if (path / ".git").exists():
+        git("update-index", "-q", "--refresh", cwd=path)  # the copies have other inodes than the index says
 
 
 @dataclass(frozen=True)
