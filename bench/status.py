@@ -11,9 +11,9 @@ from functools import partial
 
 from bench.common import Row, interleaved, ratio
 from bench.worlds import World, build, git
-from imi_monitor.git import picture
-from imi_monitor.git.picture import Trunk
-from imi_monitor.git.run import Git
+from imi_monitor.git import worktree_state
+from imi_monitor.git.runner import Git
+from imi_monitor.git.worktree_state import TrunkPosition
 
 _SIZES = ((500, 3.3, 21), (50_000, 1.7, 7))
 
@@ -29,11 +29,11 @@ def _measure(world: World, files: int, budget: float, rounds: int) -> Row:
     time.sleep(1.1)  # what was written in the same second as the index is compared by content until somebody
     git(tree, "status")  # runs a `git status` later: every person does, we never write an index
     admin = git(tree, "rev-parse", "--absolute-git-dir").strip()
-    trunk = Trunk("refs/heads/main", git(world.main, "rev-parse", "main").strip())
+    trunk = TrunkPosition("refs/heads/main", git(world.main, "rev-parse", "main").strip())
     one = Git(world.common_dir, admin, tree)
-    before = picture.read(one, trunk, None, None, linked=True)
+    before = worktree_state.read_state(one, trunk, None, None, linked=True)
     # what never changes (the commit, distances) is remembered, as it is in the engine
-    again = partial(picture.read, one, trunk, before, None, linked=True)
+    again = partial(worktree_state.read_state, one, trunk, before, None, linked=True)
     names = [os.fsencode(os.path.join(tree, name)) for name in git(tree, "ls-files", "-z").split("\0") if name]
     floor, again_ms = interleaved(rounds, partial(_floor, names), again)
     return ratio(f"one status of {files:,} files", again_ms, floor, "lstat of each + one git process", budget)

@@ -30,7 +30,7 @@ class Target:
         repo_name: str | None,
         name: str,
         path: str,
-        linked: layout.Linked | None,
+        linked: layout.LinkedWorktree | None,
         row: worktrees.WorktreeRow | None,
         is_main: bool,
     ) -> None:
@@ -118,7 +118,7 @@ class _Real:
         return os.path.join(self._above[above], name)
 
 
-def _unique_name(item: layout.Linked, taken: set[str]) -> str:
+def _unique_name(item: layout.LinkedWorktree, taken: set[str]) -> str:
     name = os.path.basename(item.path)
     if name not in taken:
         return name
@@ -127,5 +127,5 @@ def _unique_name(item: layout.Linked, taken: set[str]) -> str:
     return with_parent if with_parent not in taken else f"{name}@{os.path.basename(item.admin_dir)}"
 
 
-def _in_trash(item: layout.Linked) -> bool:
+def _in_trash(item: layout.LinkedWorktree) -> bool:
     return (item.locked or "").startswith("imi trash ")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from imi_monitor.actions.action import Request
-    from imi_monitor.git.run import Git
+    from imi_monitor.git.runner import Git
 
 
 def _nothing(_: str) -> None:
@@ -62,7 +62,7 @@ class Context:
         self._connection: sqlite3.Connection | None = None
         self._settings: dict[str | None, config.Settings] = {}  # by cluster
         self._repository: layout.Repository | None = None
-        self._places: dict[str, layout.Place | None] = {}
+        self._places: dict[str, layout.RepositoryLocation | None] = {}
 
     def __enter__(self) -> Context:
         return self
@@ -132,11 +132,11 @@ class Context:
         """What the caller named with `--repo`."""
         return self._repo
 
-    def place(self) -> layout.Place | None:
+    def place(self) -> layout.RepositoryLocation | None:
         """Where the caller stands in a repository, if at all. `--repo` does not change this."""
         return layout.discover(self.cwd)
 
-    def place_at(self, path: str) -> layout.Place | None:
+    def place_at(self, path: str) -> layout.RepositoryLocation | None:
         """What git has at `path`, looked up once: for verbs that ask twice within a few milliseconds."""
         if path not in self._places:
             self._places[path] = layout.discover(path)
@@ -218,7 +218,7 @@ class Context:
 
     def git(self, repository: layout.Repository, admin_dir: str | None = None, path: str | None = None) -> Git:
         """git on the repository, or on one of its worktrees, as far as it is trusted."""
-        from imi_monitor.git.run import Git
+        from imi_monitor.git.runner import Git
 
         if admin_dir is None:
             admin_dir, path = repository.common_dir, repository.main_path

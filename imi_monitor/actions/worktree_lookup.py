@@ -12,7 +12,7 @@ from imi_monitor.roster import KNOWN_PREFIXES, Target
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
-    from imi_monitor.git.run import Git
+    from imi_monitor.git.runner import Git
 
 __all__ = ["Target", "find_worktree", "git_in", "known_repositories", "list_worktrees", "name_prefixes"]
 
@@ -60,7 +60,7 @@ def git_in(context: Context, found: Target) -> Git:
     hook or filter would be a stranger's file."""
     if found.kind != "review":
         return context.git(found.repository, found.admin_dir, found.path)
-    from imi_monitor.git.run import Git
+    from imi_monitor.git.runner import Git
 
     return Git(found.repository.common_dir, found.admin_dir, found.path)
 

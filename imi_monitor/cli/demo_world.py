@@ -1,6 +1,8 @@
 """The demonstration's world: a real repository with real worktrees, and agents that really edit, commit, claim, collide.
 
 Everything lies in one folder of its own with a registry of its own; nothing of the user's is read or written.
+
+Making history: a new repository and commits in it. For the demonstration, never in somebody's repository.
 """
 
 from __future__ import annotations
@@ -16,11 +18,15 @@ from imi_monitor.actions.action import Outcome, Request
 from imi_monitor.actions.context import Context
 from imi_monitor.cli import demo_agents
 from imi_monitor.cli.demo_agents import FakeAgent
-from imi_monitor.git import authoring
 from imi_monitor.git.layout import discover
-from imi_monitor.git.run import Git
+from imi_monitor.git.runner import Git
 from imi_monitor.model import times
 from imi_monitor.model.errors import ImiError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 
 _FILES = {
     "README.md": "# shop\n\nA small shop.\n",
@@ -77,12 +83,12 @@ class DemoWorld:
 
     def build(self) -> None:
         """The repository, six worktrees beside its trunk, and the first claims."""
-        git = authoring.create(self.trunk)
+        git = create_repository(self.trunk)
         os.makedirs(os.path.join(self.folder, "shop", ".iMi"))
         self._write(self.trunk, _FILES)
-        authoring.commit(git, "start the shop", "ada")
+        commit_all(git, "start the shop", "ada")
         self._write(self.trunk, {"src/api.py": "def list_items():\n    return ['tea']\n"})
-        authoring.commit(git, "sell tea", "ada")
+        commit_all(git, "sell tea", "ada")
         self._pull_request(git)
         for kind, name in _WORKTREES:
             self.act(kind, name=name)
@@ -126,7 +132,7 @@ class DemoWorld:
     def _pull_request(self, git: Git) -> None:
         """What a forge would have: a pull request's head under `refs/pull`, in an origin that is a folder."""
         origin = os.path.join(self.folder, "shop.git")
-        authoring.create_bare(origin)
+        create_bare_repository(origin)
         git.run("remote", "add", "origin", origin)
         git.run("push", "--quiet", "origin", "refs/heads/main:refs/heads/main")
         git.run("push", "--quiet", "origin", "refs/heads/main:refs/pull/123/head")
@@ -221,7 +227,7 @@ class DemoAgentLife:
     def _commit(self) -> None:
         git = self._git()
         if git is not None:
-            authoring.commit(git, f"{self.actor.worktree}: step {self._rng.randint(1, 99)}", self.actor.agent)
+            commit_all(git, f"{self.actor.worktree}: step {self._rng.randint(1, 99)}", self.actor.agent)
 
     def _release(self) -> None:
         self._world.act("release", **{"name": self.actor.worktree, "agent": self.actor.agent, "dirty-ok": True})
@@ -250,3 +256,30 @@ def _read(path: str) -> str:
             return file.read()[-4000:]
     except OSError:
         return ""
+
+
+def create_repository(path: str, branch: str = "main") -> Git:
+    """A new empty repository at `path`, which must not be one yet."""
+    os.makedirs(path)
+    common = os.path.join(path, ".git")
+    os.makedirs(common)
+    git = Git(common, common, path)
+    git.run("init", "--quiet", f"--initial-branch={branch}")
+    return git
+
+
+def create_bare_repository(path: str, branch: str = "main") -> Git:
+    """A new bare repository, as a forge has it."""
+    os.makedirs(path)
+    git = Git(path)
+    git.run("init", "--quiet", "--bare", f"--initial-branch={branch}")
+    return git
+
+
+def commit_all(git: Git, message: str, author: str, paths: Sequence[str] = (".",)) -> None:
+    """Everything under `paths` as one commit by `author`, now by imi's own clock."""
+    who = [("user.name", author), ("user.email", f"{author}@demo.invalid"), ("commit.gpgSign", "false")]
+    git.run("add", "--all", "--", *paths)
+    now = f"{times.clock() // 1_000_000_000} +0000"
+    moment = {"GIT_AUTHOR_DATE": now, "GIT_COMMITTER_DATE": now}
+    git.run("commit", "--quiet", "--allow-empty", "--no-verify", "-m", message, settings=who, env=moment)

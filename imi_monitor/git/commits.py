@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from imi_monitor.git.run import Git
+    from imi_monitor.git.runner import Git
 
 MOST = 1000  # more commits than a person can look at; callers who count know that the list may be cut here
 _FORMAT = "%H%x00%an%x00%ct%x00%s"

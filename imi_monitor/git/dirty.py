@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 
-from imi_monitor.git import nested
+from imi_monitor.git import nested_repositories
 from imi_monitor.model.errors import GitError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from imi_monitor.git.run import Git
+    from imi_monitor.git.runner import Git
 
 _STATUS = ("status", "--porcelain", "-z", "--no-renames", "--no-ahead-behind", "--ignore-submodules=dirty")
 _TIMEOUT = 30.0  # a cold tree of 50,000 files on a slow disk
@@ -34,7 +34,7 @@ def is_dirty(git: Git, meanwhile: Callable[[], None] | None = None) -> bool:
         if error.code == "git-too-much":  # more changes than fit are changes
             return True
         raise
-    return any(_nested_dirty(git, path) for path in nested.paths(git))
+    return any(_nested_dirty(git, path) for path in nested_repositories.nested_paths(git))
 
 
 def _once(work: Callable[[], None]) -> Callable[[], bool]:
@@ -50,7 +50,7 @@ def _once(work: Callable[[], None]) -> Callable[[], bool]:
 
 
 def _nested_dirty(git: Git, path: str) -> bool:
-    inner = nested.inside(git, path)
+    inner = nested_repositories.open_nested(git, path)
     if inner is not None:
         return is_dirty(inner)
     # the place of a repository that is not there: git never looks at files in it

@@ -10,7 +10,7 @@ from imi_monitor.model.text import safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.git.run import Git
+    from imi_monitor.git.runner import Git
 
 
 class Heads:

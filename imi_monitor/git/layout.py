@@ -46,7 +46,7 @@ class Repository:
         return os.path.dirname(self.common_dir) if named else self.common_dir
 
 
-class Place:
+class RepositoryLocation:
     """Where somebody stands: a repository and the worktree around that spot (none inside a bare repository)."""
 
     __slots__ = ("admin_dir", "path", "repository")
@@ -57,7 +57,7 @@ class Place:
         self.path = path
 
 
-class Linked:
+class LinkedWorktree:
     """A worktree as the repository's admin files know it; `branch` is None when detached, `head` None when unborn."""
 
     __slots__ = ("admin_dir", "branch", "head", "locked", "path")
@@ -74,17 +74,17 @@ class Linked:
         return not os.path.lexists(os.path.join(self.path, ".git"))
 
 
-def discover(start: str) -> Place | None:
+def discover(start: str) -> RepositoryLocation | None:
     """The repository around `start`, found by walking up; None when there is none."""
     folder = os.path.realpath(start)
-    bare: Place | None = None
+    bare: RepositoryLocation | None = None
     while True:
         found = _place_at(folder)
         if found is not None:
             return found
         if bare is None and _is_git_dir(folder):
             # A bare repository inside a work tree may be content of a pull request: the enclosing one wins.
-            bare = Place(repository_at(folder), folder, None)
+            bare = RepositoryLocation(repository_at(folder), folder, None)
         inside = None if bare else _trunk_below(folder)
         if inside is not None:
             return inside
@@ -107,7 +107,7 @@ def repository_at(common_dir: str) -> Repository:
     return Repository(common_dir, os.path.realpath(os.path.join(common_dir, tree)) if tree else None, tree is None)
 
 
-def linked_worktrees(common_dir: str) -> list[Linked]:
+def linked_worktrees(common_dir: str) -> list[LinkedWorktree]:
     """All linked worktrees, from `<common>/worktrees/*`; the main one is not among them."""
     root = os.path.join(common_dir, "worktrees")
     found = []
@@ -119,7 +119,7 @@ def linked_worktrees(common_dir: str) -> list[Linked]:
         path = os.path.dirname(os.path.normpath(os.path.join(admin, pointer)))
         branch, head = read_head(admin, common_dir)
         locked = read_small(os.path.join(admin, "locked"))
-        found.append(Linked(admin, path, branch, head, locked))
+        found.append(LinkedWorktree(admin, path, branch, head, locked))
     return found
 
 
@@ -183,13 +183,13 @@ def read_regular(path: str, most: int) -> bytes | None:
         os.close(handle)
 
 
-def _place_at(folder: str) -> Place | None:
+def _place_at(folder: str) -> RepositoryLocation | None:
     dot = os.path.join(folder, ".git")
     if os.path.isdir(dot):
         if not _is_git_dir(dot):
             return None
         repository = repository_at(dot)
-        return Place(repository, repository.common_dir, None if repository.bare else folder)
+        return RepositoryLocation(repository, repository.common_dir, None if repository.bare else folder)
     target = gitfile(dot)
     if target is None:
         return None
@@ -202,11 +202,11 @@ def _place_at(folder: str) -> Place | None:
     return _linked_place(folder, os.path.realpath(target))
 
 
-def _linked_place(folder: str, admin: str) -> Place:
+def _linked_place(folder: str, admin: str) -> RepositoryLocation:
     shared = read_small(os.path.join(admin, "commondir"))
     if shared is None:  # a submodule, or a repository with a separate git directory
         repository = repository_at(admin)
-        return Place(repository, admin, None if repository.bare else folder)
+        return RepositoryLocation(repository, admin, None if repository.bare else folder)
     common = os.path.realpath(os.path.join(admin, shared))
     back = read_small(os.path.join(admin, "gitdir"))
     if back is None or os.path.dirname(admin) != os.path.join(common, "worktrees"):
@@ -215,7 +215,7 @@ def _linked_place(folder: str, admin: str) -> Place:
     here = os.path.join(folder, ".git")
     if os.path.realpath(recorded) != os.path.realpath(here) and os.path.lexists(recorded):
         raise _tampered(folder)
-    return Place(repository_at(common), admin, folder)
+    return RepositoryLocation(repository_at(common), admin, folder)
 
 
 def _tampered(folder: str) -> GitError:
@@ -226,13 +226,13 @@ def _tampered(folder: str) -> GitError:
     )
 
 
-def _trunk_below(folder: str) -> Place | None:
+def _trunk_below(folder: str) -> RepositoryLocation | None:
     """Standing in a cluster folder, which is no repository itself, means its trunk."""
     for name in sorted(_names(folder)):
         if name.startswith("trunk-"):
             found = _place_at(os.path.join(folder, name))
             if found is not None:
-                return Place(found.repository, found.admin_dir, None)
+                return RepositoryLocation(found.repository, found.admin_dir, None)
     return None
 
 

@@ -9,10 +9,8 @@ from __future__ import annotations
 import os
 import time
 
-from imi_monitor.git.fetch import check_refspec, fetch
 from imi_monitor.git.refs import check_branch_name, check_ref, check_remote_name
-from imi_monitor.git.remotes import ONLY_ALLOWED, check_remote, explained
-from imi_monitor.git.urls import url_problem
+from imi_monitor.git.remotes import ONLY_ALLOWED, check_refspec, check_remote, explained, fetch, url_problem
 from imi_monitor.model.errors import GitError, Refused
 from imi_monitor.model.names import is_commit_id
 from imi_monitor.model.redact import redact
@@ -22,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from imi_monitor.git.run import Git
+    from imi_monitor.git.runner import Git
 
 _UPLOAD_PACK = "--upload-pack=git-upload-pack"
 _TRIES = 20  # for the lock of the repository's configuration, which others take for a moment too

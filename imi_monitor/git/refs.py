@@ -2,6 +2,8 @@
 
 Names from outside are checked here before they reach git, and always travel as full refs: `refs/heads/x` can be no
 option, no tag of the same name and no `@{-1}`.
+
+How far a commit is from a ref, for people: shown, never decided by.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from imi_monitor.model.text import safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.git.run import Git
+    from imi_monitor.git.runner import Git
+
 
 _USUAL_TRUNKS = ("main", "master", "trunk", "develop")
 
@@ -148,3 +151,22 @@ def _tracked(fields: list[str]) -> Branch:
     counts = dict(part.split(" ") for part in distance.split(", ")) if known and distance else {}
     ahead, behind = (int(counts.get(side, 0)) if known else None for side in ("ahead", "behind"))
     return Branch(name.removeprefix("refs/heads/"), sha, upstream or None, gone, ahead, behind)
+
+
+def distance(git: Git, tip: str, base: str) -> tuple[int, int]:
+    """(commits only `tip` has, commits only `base` has); both are full ids, full refs or HEAD."""
+    between = f"{check_revision(tip)}...{check_revision(base)}"
+    ahead, behind = git.text("rev-list", "--left-right", "--count", "--end-of-options", between, "--").split("\t")
+    return int(ahead), int(behind)
+
+
+def trunk_ref(git: Git, remote: str, trunk: str) -> str | None:
+    """The full ref that stands for the trunk: what the remote had at the last fetch, else the local branch, if any."""
+    candidates = (f"refs/remotes/{check_remote_name(remote)}/{trunk}", f"refs/heads/{trunk}")
+    return next((ref for ref in candidates if resolve(git, ref) is not None), None)
+
+
+def changed_files(git: Git, old: str, new: str) -> set[str]:
+    """The files that differ between two commits, by their old and new names."""
+    between = (check_revision(old), check_revision(new))
+    return set(git.lines0("diff-tree", "-r", "-z", "--name-only", "--no-renames", "--end-of-options", *between, "--"))

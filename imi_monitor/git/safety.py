@@ -4,28 +4,22 @@ A repository is written to by agents and pull requests, so its configuration is 
 textconv or an ssh command in it is a program that runs with the user's rights at the next `git status`. Keys of the
 repository's own scope that name a program get the user's own value back, or none; hooks and fsmonitor are off wherever
 they come from. Trust is given to the programs as they are then: `fingerprint` tells when they are others.
+
+Whose repository it is. git refuses to work in somebody else's ("dubious ownership"), but only where it discovers it.
+
+We name the git directory, so git does not look; this looks instead. A foreign repository is a state to show: only the
+user's own `safe.directory` opens it, and we never add one.
 """
 
 from __future__ import annotations
 
 import os
+import time
 
-from imi_monitor.git.environ import FENCES, environment, git_path, never_asking, users_ssh
-from imi_monitor.git.scan import HABITS, LOCKED, pinned, scan
-
-__all__ = [
-    "FENCES",
-    "configured_worktrees",
-    "environment",
-    "fingerprint",
-    "git_path",
-    "neutral_settings",
-    "pinned",
-    "programs",
-    "refused_remote",
-    "ssh_command",
-    "users_ssh",
-]
+from imi_monitor.git.config_scan import BASE_SETTINGS, LOCKED_SETTINGS, scan_config
+from imi_monitor.git.environment import git_environment, git_path, never_asking, users_ssh
+from imi_monitor.git.spawn import spawn
+from imi_monitor.model.errors import GitError
 
 _LARGEST_HOOK = 16 << 20
 
@@ -39,15 +33,15 @@ def neutral_settings(
     which may well be scripts of the checked-out tree.
     """
     if trusted:
-        return list(HABITS)
-    return [*HABITS, *LOCKED, *scan(common_dir, admin_dir, thorough=thorough).settings]
+        return list(BASE_SETTINGS)
+    return [*BASE_SETTINGS, *LOCKED_SETTINGS, *scan_config(common_dir, admin_dir, thorough=thorough).settings]
 
 
 def programs(common_dir: str) -> list[str]:
     """`key=value` of everything the repository's own configuration could run, in all its worktrees."""
     found: dict[str, None] = {}
     for admin_dir in (common_dir, *configured_worktrees(common_dir)):
-        found.update(dict.fromkeys(scan(common_dir, admin_dir).programs))
+        found.update(dict.fromkeys(scan_config(common_dir, admin_dir).programs))
     return list(found)
 
 
@@ -78,7 +72,7 @@ def configured_worktrees(common_dir: str) -> list[str]:
 
 def refused_remote(common_dir: str, admin_dir: str) -> str | None:
     """A configured `remote.*.vcs` line: it names a helper program that no setting can take back."""
-    for line in scan(common_dir, admin_dir).programs:
+    for line in scan_config(common_dir, admin_dir).programs:
         key = line.partition("=")[0]
         if key.startswith("remote.") and key.endswith(".vcs"):
             return line
@@ -87,7 +81,7 @@ def refused_remote(common_dir: str, admin_dir: str) -> str | None:
 
 def ssh_command(common_dir: str, admin_dir: str, trusted: bool) -> str:
     """How to run ssh so that it never asks: the user's own command; the repository's only when that is trusted."""
-    listing = scan(common_dir, admin_dir, thorough=True).listing
+    listing = scan_config(common_dir, admin_dir, thorough=True).listing
     found = "ssh"
     for scope, key, value in listing:
         if key == "core.sshcommand" and (trusted or scope in ("system", "global")):
@@ -117,3 +111,45 @@ def _whole(path: str) -> bytes:
         return f"errno {error.errno}".encode()
     finally:
         os.close(fd)
+
+
+_ACCEPTED_SECONDS = 30.0  # how long git's answer about a foreign repository is believed
+_allowed_until: dict[str, float] = {}
+
+
+def check_owner(common_dir: str, admin_dir: str, work_tree: str | None) -> None:
+    """GitError "dubious-ownership" when the repository is another user's and git has not been told to accept it."""
+    me = os.geteuid()
+    for path in (work_tree, admin_dir, common_dir):
+        if path is not None and _owner(path) not in (me, None):
+            _ask_git_to_accept(work_tree or common_dir, path)
+            return
+
+
+def _owner(path: str) -> int | None:
+    try:
+        return os.stat(path).st_uid
+    except OSError:  # git will say what is wrong with it
+        return None
+
+
+def _ask_git_to_accept(where: str, foreign: str) -> None:
+    if time.monotonic() < _allowed_until.get(where, 0.0):
+        return
+    env = git_environment([*BASE_SETTINGS[1:], *LOCKED_SETTINGS])  # discovery on purpose, also of a bare repository
+    done = spawn([git_path(), "--no-pager", "-C", where, "rev-parse", "--git-dir"], env=env, timeout=10.0, cap=1 << 16)
+    if done.returncode:
+        raise _foreign(where, foreign, done.stderr)
+    _allowed_until[where] = time.monotonic() + _ACCEPTED_SECONDS
+
+
+def _foreign(where: str, foreign: str, stderr: bytes) -> GitError:
+    from imi_monitor.model.redact import shown
+    from imi_monitor.model.text import safe
+
+    return GitError(
+        f"{safe(foreign)} belongs to another user, so git does not work in it; "
+        f"if you trust it: git config --global --add safe.directory {safe(where)}",
+        code="dubious-ownership",
+        stderr="\n".join(shown(stderr)),
+    )

@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from imi_monitor.git.run import Git
+    from imi_monitor.git.runner import Git
 
 _MEANINGS = (
     ("already checked out at", "checked-out"),

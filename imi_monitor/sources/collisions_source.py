@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from imi_monitor.git import trial
-from imi_monitor.git.run import Git
+from imi_monitor.git import git_merge
+from imi_monitor.git.runner import Git
 from imi_monitor.model import times
 from imi_monitor.model.collision import Pair, overlaps, with_trunk
 from imi_monitor.model.errors import ImiError
@@ -145,7 +145,7 @@ class CollisionsSource:
             if entry is None:
                 continue
             own, theirs = self._branch_files(entry, part)
-            edits = frozenset(trial.expand(entry.path, part.edits))
+            edits = frozenset(git_merge.expand_folders(entry.path, part.edits))
             touched[key] = own | edits
             trunk_side[key] = theirs
         return touched, trunk_side
@@ -161,7 +161,7 @@ class CollisionsSource:
             if len(self._branch) > _MOST_REMEMBERED:
                 self._branch.clear()
             try:
-                self._branch[key] = trial.branch_files(git, part.head, trunk)
+                self._branch[key] = git_merge.branch_files(git, part.head, trunk)
             except ImiError:
                 return frozenset(), frozenset()
         return self._branch[key]
@@ -172,7 +172,7 @@ class CollisionsSource:
         left, right = pair
         entry = entries[left]
         git = self._git(entry)
-        with trial.Trial(entry.common_dir) as made:
+        with git_merge.TrialMerge(entry.common_dir) as made:
             one = self._side(made, left, known, entries)
             other = (
                 self._trunk_sha(git, known[left].trunk) if right is None else self._side(made, right, known, entries)
@@ -187,13 +187,13 @@ class CollisionsSource:
             return self._results[key]
 
     def _side(
-        self, made: trial.Trial, key: Key, known: Mapping[Key, _Known], entries: Mapping[Key, RosterEntry]
+        self, made: git_merge.TrialMerge, key: Key, known: Mapping[Key, _Known], entries: Mapping[Key, RosterEntry]
     ) -> str | None:
         part, entry = known[key], entries[key]
         if part.head is None:
             return None
-        edits = tuple(trial.expand(entry.path, part.edits))
-        return made.commit(trial.Side(self._git(entry), part.head, edits))
+        edits = tuple(git_merge.expand_folders(entry.path, part.edits))
+        return made.commit(git_merge.TrialSide(self._git(entry), part.head, edits))
 
     def _git(self, entry: RosterEntry) -> Git:
         return Git(
@@ -206,7 +206,7 @@ class CollisionsSource:
             return None
         key = (git.common_dir, name)
         if key not in self._trunks:
-            self._trunks[key] = trial.trunk_sha(git, name)
+            self._trunks[key] = git_merge.trunk_sha(git, name)
         return self._trunks[key]
 
 

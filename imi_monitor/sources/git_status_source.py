@@ -15,10 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from imi_monitor.git import picture, refs, spawn
-from imi_monitor.git.distance import trunk_ref
-from imi_monitor.git.picture import Trunk
-from imi_monitor.git.run import Git
+from imi_monitor.git import refs, spawn, worktree_state
+from imi_monitor.git.refs import trunk_ref
+from imi_monitor.git.runner import Git
+from imi_monitor.git.worktree_state import TrunkPosition
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import GitState, Key
 from imi_monitor.sources.source import ReadingReceiver, RosterEntry
@@ -68,7 +68,7 @@ class GitStatusSource:
 
     def __post_init__(self) -> None:
         self._trees: dict[Key, _Tree] = {}
-        self._trunks: dict[str, Trunk] = {}
+        self._trunks: dict[str, TrunkPosition] = {}
         self._refs_timers: dict[str, asyncio.TimerHandle] = {}
         self._board: ReadingReceiver | None = None
         self._queue: asyncio.Queue[Key] = asyncio.Queue()
@@ -259,7 +259,7 @@ class GitStatusSource:
         git = self._git(entry)
         try:
             trunk = self._trunks.get(entry.common_dir) or self._find_trunk(entry.common_dir, git)
-            return picture.read(git, trunk, tree.state, paths, linked=not entry.is_main)
+            return worktree_state.read_state(git, trunk, tree.state, paths, linked=not entry.is_main)
         finally:
             tree.cost = spawn.spent() + time.thread_time() - before
 
@@ -269,11 +269,11 @@ class GitStatusSource:
             entry.common_dir, entry.admin_dir, entry.path, trusted=entry.trusted, cancelled=lambda: self._stopping
         )
 
-    def _find_trunk(self, common_dir: str, git: Git) -> Trunk:
+    def _find_trunk(self, common_dir: str, git: Git) -> TrunkPosition:
         main = git.at(common_dir, None)
         name = refs.default_branch(main, self.settings.remote, self.settings.configured)
         ref = trunk_ref(main, self.settings.remote, name)
-        found = Trunk(ref, refs.resolve(main, ref) if ref else None)
+        found = TrunkPosition(ref, refs.resolve(main, ref) if ref else None)
         self._trunks[common_dir] = found
         return found
 
@@ -314,11 +314,11 @@ class GitStatusSource:
                 tree.state = told
                 self._board.git(tree.entry.key, told)
 
-    async def _measure(self, tree: _Tree, told: GitState, trunk: Trunk) -> None:
+    async def _measure(self, tree: _Tree, told: GitState, trunk: TrunkPosition) -> None:
         """How far it is from the trunk now; whoever is asked for everything meanwhile is asked once more."""
         assert self._board is not None
         loop, state = asyncio.get_running_loop(), tree.state
-        measured = await loop.run_in_executor(self._pool, picture.from_trunk, self._git(tree.entry), trunk, told)
+        measured = await loop.run_in_executor(self._pool, worktree_state.from_trunk, self._git(tree.entry), trunk, told)
         if tree.running or tree.state is not state:
             self.touched(tree.entry.key, None)
         elif self._trees.get(tree.entry.key) is tree:

@@ -18,7 +18,7 @@ from imi_monitor.actions.action import Outcome, Request
 from imi_monitor.actions.context import Context
 from imi_monitor.actions.reviews import github_cli
 from imi_monitor.actions.setup import doctor_action
-from imi_monitor.git import safety
+from imi_monitor.git.environment import git_path
 from imi_monitor.model.errors import GitError
 from imi_monitor.store import db, operations, registry_file, schema, worktrees
 from tests.helpers import imi, tree_hash
@@ -172,7 +172,7 @@ def test_git_missing_or_old(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(doctor_action, "git_version", lambda: (2, 20, 1))
     found = checks()["git"]
-    assert (found["state"], found["says"]) == ("warn", f"2.20.1 at {safety.git_path()}")
+    assert (found["state"], found["says"]) == ("warn", f"2.20.1 at {git_path()}")
     monkeypatch.setattr(doctor_action, "git_version", missing)
     outcome = examine()
     assert outcome.lines[0].startswith("fail  git: git is not installed; install git")

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from imi_monitor.git.busy import lock_named, told
+from imi_monitor.git.lock_files import lock_advice, lock_in_message
 from tests.helpers import Repo, git, imi
 
 CASES = [
@@ -84,7 +84,7 @@ def test_what_git_says(repo: Repo) -> None:
         ("fatal: Unable to create '/r/.git/index.lock': Permission denied", None),
         ("fatal: not a lock", None),
     ):  # fmt: skip
-        assert lock_named(["hint: first", line]) == named
+        assert lock_in_message(["hint: first", line]) == named
     os.utime(lock, (0, 0))
-    assert "d ago: another git" in told(str(lock))
-    assert told("/no/such.lock").startswith("/no/such.lock exists: another git")
+    assert "d ago: another git" in lock_advice(str(lock))
+    assert lock_advice("/no/such.lock").startswith("/no/such.lock exists: another git")

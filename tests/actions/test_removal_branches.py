@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from imi_monitor.git import branches
+from imi_monitor.git import update_ref
 from imi_monitor.model.errors import Refused
 from tests.actions.removal_kit import act, refs, remove, undo
 from tests.helpers import Repo, git
@@ -89,14 +89,14 @@ def test_an_upstream_that_is_gone_is_no_proof(cloned: Repo, tree: Repo) -> None:
 
 def test_moved_between_verdict_and_deletion(cloned: Repo, tree: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     merge(cloned, "merge")
-    real = branches.delete_branch
+    real = update_ref.delete_branch
 
     def moved_first(git_: Any, branch: str, sha: str) -> None:
         other = cloned.git("commit-tree", "-m", "just now", "-p", branch, f"{branch}^{{tree}}")
         cloned.git("update-ref", f"refs/heads/{branch}", other)
         real(git_, branch, sha)
 
-    monkeypatch.setattr(branches, "delete_branch", moved_first)
+    monkeypatch.setattr(update_ref, "delete_branch", moved_first)
     outcome = remove(cloned, "feat-x", delete_branch=True)
     assert outcome.exit_status == 1
     assert "has moved" in outcome.warnings[0]

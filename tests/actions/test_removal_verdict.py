@@ -121,7 +121,7 @@ def test_a_git_that_fails_is_a_reason(repo: Repo, monkeypatch: pytest.MonkeyPatc
     def broken(*_: object, **__: object) -> None:
         raise GitError("git status failed: index file corrupt")
 
-    monkeypatch.setattr("imi_monitor.git.status.read_status", broken)
+    monkeypatch.setattr("imi_monitor.git.git_status.read_status", broken)
     found = verdict(repo)
     assert reason(found, "unknown").override == YES_REALLY
     for overrides in ({}, {"force": True}):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from imi_monitor.actions.context import Context
 from imi_monitor.actions.sync import safe_links, worktree_links
-from imi_monitor.git import exclude
+from imi_monitor.git import shared_names
 from imi_monitor.model.errors import GitError
 from tests.actions.sync_world import Oracle, World, clear
 from tests.helpers import Repo, git, imi, tree_hash
@@ -394,7 +394,7 @@ class TestExclude:
         assert result.total("linked") == 2 * 12 and not result.problems()
         assert git("status", "--porcelain", cwd=world.feat.path) == ""
         oracle.check()
-        assert exclude.names(str(world.trunk.path / ".git")) == set(result.shared.sources)
+        assert shared_names.names(str(world.trunk.path / ".git")) == set(result.shared.sources)
 
     def test_a_rule_hides_that_name_and_no_other(self, world: World) -> None:
         world.share("star*")
@@ -437,7 +437,7 @@ class TestExclude:
         (common / "info").mkdir()
         path = common / "info" / "exclude"
         path.write_bytes(before)
-        with exclude.Block(str(common)) as block:
+        with shared_names.Block(str(common)) as block:
             block.put(names)
             assert block.names() == names
             path.write_bytes(path.read_bytes() + after)
@@ -474,10 +474,10 @@ class TestExclude:
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         common = str(world.trunk.path / ".git")
-        monkeypatch.setattr(exclude, "_PATIENCE", 0.1)
-        with exclude.Block(common), pytest.raises(GitError, match="another imi"), exclude.Block(common):
+        monkeypatch.setattr(shared_names, "_PATIENCE", 0.1)
+        with shared_names.Block(common), pytest.raises(GitError, match="another imi"), shared_names.Block(common):
             raise AssertionError("both have it")
-        with exclude.Block(common) as block:
+        with shared_names.Block(common) as block:
             assert block.names() == set()
 
     def test_a_failing_disk_leaves_the_old_file(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -486,8 +486,8 @@ class TestExclude:
         def failing(_: int) -> None:
             raise OSError(errno.ENOSPC, "No space left on device")
 
-        monkeypatch.setattr(exclude.os, "fsync", failing)
-        with exclude.Block(str(world.trunk.path / ".git")) as block, pytest.raises(GitError, match="No space"):
+        monkeypatch.setattr(shared_names.os, "fsync", failing)
+        with shared_names.Block(str(world.trunk.path / ".git")) as block, pytest.raises(GitError, match="No space"):
             block.put({"x"})
         assert world.exclude.read_bytes() == before
         assert os.listdir(world.exclude.parent) == ["exclude"]

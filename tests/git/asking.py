@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from imi_monitor.git.run import Git
+from imi_monitor.git.runner import Git
 from tests.helpers import Repo, git
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from imi_monitor.git.run import Git
+from imi_monitor.git.runner import Git
 from tests.helpers import git
 
 ANY_STATUS = tuple(range(-64, 256))

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from imi_monitor.git import layout, safety
+from imi_monitor.git.config_scan import pinned_variables
 from imi_monitor.git.dirty import is_dirty
-from imi_monitor.git.run import Git, git_version
+from imi_monitor.git.environment import git_environment
+from imi_monitor.git.runner import Git, git_version
 from imi_monitor.model.errors import GitError
 from tests.git import canary
 from tests.git.canary import ANY_STATUS, Target, cells, run_plain, run_wrapped
@@ -104,9 +106,9 @@ def _gitpython(target: Target, *, fenced: bool) -> None:
     with gitpython.Repo(target.tree) as repo:
         if fenced:
             common, admin = str(target.common), str(target.admin)
-            env = safety.environment(safety.neutral_settings(common, admin, False))
+            env = git_environment(safety.neutral_settings(common, admin, False))
             repo.git.update_environment(
-                **env, **safety.pinned(common, admin), GIT_DIR=admin, GIT_WORK_TREE=str(target.tree)
+                **env, **pinned_variables(common, admin), GIT_DIR=admin, GIT_WORK_TREE=str(target.tree)
             )
         reads = (
             lambda: [commit.hexsha for commit in repo.iter_commits("HEAD", max_count=5)],

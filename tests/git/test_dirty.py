@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from imi_monitor.git.dirty import is_dirty
-from imi_monitor.git.run import Git
+from imi_monitor.git.runner import Git
 from imi_monitor.model.errors import GitError
 from tests.helpers import Repo, git
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from imi_monitor.git.fetch import check_refspec, fetch
-from imi_monitor.git.urls import url_problem
+from imi_monitor.git.remotes import check_refspec, fetch, url_problem
 from imi_monitor.model.errors import GitError, Refused, UsageError
 from tests.git.asking import branch_with, git_of, on_main, sha_of
 from tests.helpers import Repo, git

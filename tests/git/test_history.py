@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from imi_monitor.git import history
-from imi_monitor.git.history import read_config, recent_commits, refs, remote_urls, tags
+from imi_monitor.git import commit_log
+from imi_monitor.git.commit_log import read_config, recent_commits, refs, remote_urls, tags
 from imi_monitor.model.errors import GitError, UsageError
 from tests.git.asking import branch_with, on_main, sha_of
 from tests.helpers import Repo, git
@@ -32,7 +32,7 @@ def shown(repo: Repo, ref: str = "HEAD", limit: int = 20) -> list[str]:
 def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Both ways of reading must say the same."""
     if request.param == "git":
-        monkeypatch.setattr(history, "_open", lambda common_dir: None)
+        monkeypatch.setattr(commit_log, "_open", lambda common_dir: None)
     return str(request.param)
 
 
@@ -50,7 +50,7 @@ def test_recent_commits(repo: Repo, reader: str) -> None:
 
 def test_gitpython_itself_is_what_reads(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = by_git(repo)
-    monkeypatch.setattr(history, "Git", None)  # asking git instead would fail
+    monkeypatch.setattr(commit_log, "Git", None)  # asking git instead would fail
     assert shown(repo) == expected
     assert list(refs(common(repo))) == ["refs/heads/main"]
 
@@ -162,12 +162,12 @@ def test_a_work_tree_that_lies_is_not_asked(repo: Repo, tmp_path: Path, monkeypa
     other = Repo.create(tmp_path / "other")
     on_main(repo, "y", "y", "only here")
     repo.git("config", "core.worktree", str(other.path))
-    monkeypatch.setattr(history, "Git", None)  # the second way of reading would mend it
+    monkeypatch.setattr(commit_log, "Git", None)  # the second way of reading would mend it
     listed = [one.sha for one in recent_commits(common(repo))]
     repo.git("config", "--unset", "core.worktree")
     assert listed == repo.git("rev-list", "HEAD").split()
 
 
 def test_gitpython_is_imported_only_when_needed() -> None:
-    code = "import sys, imi_monitor.git.history; sys.exit('git' in sys.modules)"
+    code = "import sys, imi_monitor.git.commit_log; sys.exit('git' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -8,8 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from imi_monitor.git import branches, fetch, hidden, history, merge, proofs, refs, remotes, status, worktrees
-from imi_monitor.git.run import Git
+from imi_monitor.git import (
+    commit_log,
+    fast_forward,
+    git_merge,
+    git_status,
+    merge_proof,
+    refs,
+    remotes,
+    update_ref,
+    worktree_list,
+)
+from imi_monitor.git.runner import Git
 from imi_monitor.git.worktree_add import add_worktree
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.names import branch_problem
@@ -34,33 +44,33 @@ ACTS: dict[str, Act] = {
     "default_branch": refs.default_branch,
     "commits_only_on tip": lambda git, name: refs.commits_only_on(git, f"refs/heads/{name}"),
     "commits_only_on excluded": lambda git, name: refs.commits_only_on(git, "HEAD", f"refs/remotes/{name}"),
-    "create_branch": lambda git, name: branches.create_branch(git, name, SHA),
-    "move_branch": lambda git, name: branches.move_branch(git, name, SHA, SHA),
-    "delete_branch": lambda git, name: branches.delete_branch(git, name, SHA),
-    "delete_remote_branch": lambda git, name: branches.delete_remote_branch(git, "origin", name, SHA),
-    "delete_remote_branch remote": lambda git, name: branches.delete_remote_branch(git, name, "main", SHA),
-    "merge_proof": lambda git, name: proofs.merge_proof(git, SHA, f"refs/heads/{name}"),
+    "create_branch": lambda git, name: update_ref.create_branch(git, name, SHA),
+    "move_branch": lambda git, name: update_ref.move_branch(git, name, SHA, SHA),
+    "delete_branch": lambda git, name: update_ref.delete_branch(git, name, SHA),
+    "delete_remote_branch": lambda git, name: update_ref.delete_remote_branch(git, "origin", name, SHA),
+    "delete_remote_branch remote": lambda git, name: update_ref.delete_remote_branch(git, name, "main", SHA),
+    "merge_proof": lambda git, name: merge_proof.merge_proof(git, SHA, f"refs/heads/{name}"),
     "check_remote": remotes.check_remote,
-    "fetch": fetch.fetch,
-    "fetch refspec": lambda git, name: fetch.fetch(git, "origin", [f"refs/heads/{name}:refs/remotes/origin/x"]),
-    "fetch target": lambda git, name: fetch.fetch(git, "origin", [f"refs/heads/main:refs/remotes/{name}"]),
-    "preview": lambda git, name: merge.preview(git, f"refs/heads/{name}", "HEAD"),
+    "fetch": remotes.fetch,
+    "fetch refspec": lambda git, name: remotes.fetch(git, "origin", [f"refs/heads/{name}:refs/remotes/origin/x"]),
+    "fetch target": lambda git, name: remotes.fetch(git, "origin", [f"refs/heads/main:refs/remotes/{name}"]),
+    "preview": lambda git, name: git_merge.preview_merge(git, f"refs/heads/{name}", "HEAD"),
     "add new": lambda git, name: add_worktree(git, "/nowhere/x", new_branch=name),
     "add existing": lambda git, name: add_worktree(git, "/nowhere/x", branch=name),
     "add known": lambda git, name: add_worktree(git, "/nowhere/x", branch=name, at=SHA),
     "add start": lambda git, name: add_worktree(git, "/nowhere/x", detach=True, start=f"refs/heads/{name}"),
-    "recent_commits": lambda git, name: history.recent_commits(git.common_dir, f"refs/heads/{name}"),
+    "recent_commits": lambda git, name: commit_log.recent_commits(git.common_dir, f"refs/heads/{name}"),
 }
 AS_IT_IS: dict[str, Act] = {
     "resolve": refs.resolve,
-    "move_branch sha": lambda git, name: branches.move_branch(git, "feat", name, SHA),
-    "delete_branch sha": lambda git, name: branches.delete_branch(git, "feat", name),
-    "merge_proof": lambda git, name: proofs.merge_proof(git, name, "refs/heads/main"),
-    "merge_commit tree": lambda git, name: merge.merge_commit(git, name, [SHA], "m"),
-    "merge_commit parent": lambda git, name: merge.merge_commit(git, SHA, [name], "m"),
-    "fast_forward": merge.fast_forward,
-    "fetch refspec": lambda git, name: fetch.fetch(git, "origin", [name]),
-    "recent_commits": lambda git, name: history.recent_commits(git.common_dir, name),
+    "move_branch sha": lambda git, name: update_ref.move_branch(git, "feat", name, SHA),
+    "delete_branch sha": lambda git, name: update_ref.delete_branch(git, "feat", name),
+    "merge_proof": lambda git, name: merge_proof.merge_proof(git, name, "refs/heads/main"),
+    "merge_commit tree": lambda git, name: git_merge.merge_commit(git, name, [SHA], "m"),
+    "merge_commit parent": lambda git, name: git_merge.merge_commit(git, SHA, [name], "m"),
+    "fast_forward": fast_forward.fast_forward,
+    "fetch refspec": lambda git, name: remotes.fetch(git, "origin", [name]),
+    "recent_commits": lambda git, name: commit_log.recent_commits(git.common_dir, name),
 }
 
 
@@ -97,7 +107,7 @@ def test_lawful_but_odd_names_are_only_names(repo: Repo, tmp_path: Path) -> None
         path = str(tmp_path / "trees" / f"--force {number} {name}")
         add_worktree(git_of(repo), path, new_branch=name, start="refs/heads/main")
         assert refs.branch_sha(git_of(repo), name) == sha_of(repo)
-        assert (path, name) in {(one.path, one.branch) for one in worktrees.list_worktrees(git_of(repo))}
+        assert (path, name) in {(one.path, one.branch) for one in worktree_list.list_worktrees(git_of(repo))}
 
 
 def test_whatever_comes_from_outside_stands_after_the_end_of_options(
@@ -116,8 +126,8 @@ def test_whatever_comes_from_outside_stands_after_the_end_of_options(
 
     monkeypatch.setattr(Git, "run", run)
     git, tree = git_of(cloned), str(cloned.path.parent / "outside-tree")
-    status.read_status(git, paths=["outside.txt"])
-    hidden.hidden_edits(git)
+    git_status.read_status(git, paths=["outside.txt"])
+    git_status.hidden_edits(git)
     refs.branch_sha(git, "feat/x")
     refs.commits_only_on(git, "refs/heads/feat/x", "refs/heads/main")
     refs.remote_branches(git, "origin")
@@ -126,17 +136,17 @@ def test_whatever_comes_from_outside_stands_after_the_end_of_options(
     cloned.git("commit", "-qm", "squashed")
     cloned.write("outside.txt", "3\n")
     cloned.commit("later")
-    assert proofs.merge_proof(git, tip, "refs/heads/main") == "squash"
-    shown = merge.preview(git, "refs/heads/main", "refs/heads/landed")
+    assert merge_proof.merge_proof(git, tip, "refs/heads/main") == "squash"
+    shown = git_merge.preview_merge(git, "refs/heads/main", "refs/heads/landed")
     assert shown.conflicts == ("outside.txt",)
-    merge.merge_commit(git, cloned.git("rev-parse", "main^{tree}"), [tip], "outside")
+    git_merge.merge_commit(git, cloned.git("rev-parse", "main^{tree}"), [tip], "outside")
     add_worktree(git, tree, new_branch="outside", start="refs/remotes/origin/feat/x")
-    merge.fast_forward(git_of(Path(tree)), tip)
-    branches.create_branch(git, "outside-2", tip)
-    branches.move_branch(git, "outside-2", sha_of(cloned), tip)
-    branches.delete_branch(git, "outside-2", sha_of(cloned))
-    fetch.fetch(git, "origin", ["refs/heads/feat/x:refs/remotes/origin/feat/x"])
-    branches.delete_remote_branch(git, "origin", "feat/x", tip)
+    fast_forward.fast_forward(git_of(Path(tree)), tip)
+    update_ref.create_branch(git, "outside-2", tip)
+    update_ref.move_branch(git, "outside-2", sha_of(cloned), tip)
+    update_ref.delete_branch(git, "outside-2", sha_of(cloned))
+    remotes.fetch(git, "origin", ["refs/heads/feat/x:refs/remotes/origin/feat/x"])
+    update_ref.delete_remote_branch(git, "origin", "feat/x", tip)
     assert {args[0] for args in seen} >= {
         "status",
         "rev-list",

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from imi_monitor.git import pull_refs
-from imi_monitor.git.distance import changed_files, distance, trunk_ref
-from imi_monitor.git.run import Git
+from imi_monitor.git.refs import changed_files, distance, trunk_ref
+from imi_monitor.git.runner import Git
 from imi_monitor.model.errors import GitError, ImiError, Refused, UsageError
 from tests.helpers import Repo, git
 

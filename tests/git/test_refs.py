@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from imi_monitor.git import refs
-from imi_monitor.git.branches import create_branch, delete_branch, delete_remote_branch, move_branch
 from imi_monitor.git.commits import log
 from imi_monitor.git.remotes import remotes
+from imi_monitor.git.update_ref import create_branch, delete_branch, delete_remote_branch, move_branch
 from imi_monitor.model.errors import GitError, Refused, UsageError
 from tests.git.asking import branch_with, git_of, on_main, sha_of
 from tests.helpers import Repo, git

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from imi_monitor.git import environ, keys, safety, scan
-from imi_monitor.git.run import Git
+from imi_monitor.git import config_scan, environment, safety
+from imi_monitor.git.environment import git_environment
+from imi_monitor.git.runner import Git
 from imi_monitor.model.errors import GitError
 from tests.helpers import Repo, git
 
@@ -48,13 +49,13 @@ def settle() -> None:
 def spawned(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """The processes the scan started."""
     seen: list[list[str]] = []
-    real = scan.spawn
+    real = config_scan.spawn
 
     def count(argv: Any, **options: Any) -> Any:
         seen.append(list(argv))
         return real(argv, **options)
 
-    monkeypatch.setattr(scan, "spawn", count)
+    monkeypatch.setattr(config_scan, "spawn", count)
     return seen
 
 
@@ -69,7 +70,7 @@ def test_inherited_variables_of_git_are_dropped_and_the_users_own_kept(monkeypat
     monkeypatch.setenv("GIT_CONFIG_COUNT", "7")
     monkeypatch.setenv("GIT_CONFIG_KEY_6", "core.pager")
     monkeypatch.setenv("GIT_AUTHOR_NAME", "Me")
-    env = safety.environment([("a.b", "c"), ("d.e", "")])
+    env = git_environment([("a.b", "c"), ("d.e", "")])
     assert "evil" not in env.values()
     assert env["GIT_AUTHOR_NAME"] == "Me"
     assert {name: value for name, value in env.items() if name.startswith("GIT_CONFIG_") and name[-1] in "0123456T"} == {
@@ -84,9 +85,9 @@ def test_inherited_variables_of_git_are_dropped_and_the_users_own_kept(monkeypat
 
 def test_the_fences_stand() -> None:
     """Some guard what another one guards too; none may go missing unnoticed, so here they are a second time."""
-    env = safety.environment([])
+    env = git_environment([])
     assert {name: env.get(name) for name in FENCES} == FENCES
-    assert (scan.HABITS, scan.LOCKED) == (HABITS, LOCKED)
+    assert (config_scan.BASE_SETTINGS, config_scan.LOCKED_SETTINGS) == (HABITS, LOCKED)
 
 
 FENCES = {
@@ -108,9 +109,9 @@ LOCKED = [
 
 def test_relative_entries_leave_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "node_modules/.bin::.:/usr/bin:../x:/bin")
-    assert safety.environment([])["PATH"] == "/usr/bin:/bin"
+    assert git_environment([])["PATH"] == "/usr/bin:/bin"
     monkeypatch.setenv("PATH", ".")
-    assert all(map(os.path.isabs, environ.search_path().split(":")))
+    assert all(map(os.path.isabs, environment.search_path().split(":")))
 
 
 @pytest.mark.parametrize(
@@ -126,7 +127,7 @@ def test_relative_entries_leave_the_path(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_ssh_never_asks(variables: dict[str, str], command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert safety.environment([])["GIT_SSH_COMMAND"] == command
+    assert git_environment([])["GIT_SSH_COMMAND"] == command
 
 
 def test_the_users_ssh_command_is_kept_and_the_repositorys_is_not(repo: Repo) -> None:
@@ -134,7 +135,7 @@ def test_the_users_ssh_command_is_kept_and_the_repositorys_is_not(repo: Repo) ->
     assert safety.ssh_command(common(repo), common(repo), False) == "ssh -o BatchMode=yes"
     assert safety.ssh_command(common(repo), common(repo), True) == "evil"
     repo.git("config", "--global", "core.sshCommand", "ssh -F ~/.ssh/work")
-    scan._scans.clear()
+    config_scan._scans.clear()
     assert safety.ssh_command(common(repo), common(repo), False) == "ssh -F ~/.ssh/work -o BatchMode=yes"
 
 
@@ -145,7 +146,7 @@ def test_the_users_ssh_command_is_kept_and_the_repositorys_is_not(repo: Repo) ->
 def test_each_key_is_seen_and_taken_back(key: str, repo: Repo, spawned: list[list[str]]) -> None:
     key = key.replace("*", "Some Name.v1")
     repo.git("config", key, "evil-program")
-    env = safety.environment(list(neutral(repo).items()))
+    env = git_environment(list(neutral(repo).items()))
     assert len(spawned) == 1, "the scan did not notice the key"
     assert repo_value(repo, key, env) != "evil-program"
 
@@ -176,7 +177,10 @@ def test_harmless_configuration_costs_no_process_and_gets_no_settings(cloned: Re
     cloned.git("config", "branch.main.rebase", "true")
     cloned.git("config", "remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*")
     cloned.git("config", "gui.geometry", "887x427+0+0 171 192")
-    assert safety.neutral_settings(common(cloned), common(cloned), False) == [*scan.HABITS, *scan.LOCKED]
+    assert safety.neutral_settings(common(cloned), common(cloned), False) == [
+        *config_scan.BASE_SETTINGS,
+        *config_scan.LOCKED_SETTINGS,
+    ]
     assert spawned == []
 
 
@@ -237,7 +241,13 @@ def test_a_broken_configuration_is_an_error_not_a_blank(repo: Repo) -> None:
 
 
 _SHORT = sorted(
-    {*map(keys.short, [*TAKEN_BACK, *BY_OTHER_MEANS]), "core.bare", "user.name", "remote.url", "hook.command"}
+    {
+        *map(config_scan.short_key, [*TAKEN_BACK, *BY_OTHER_MEANS]),
+        "core.bare",
+        "user.name",
+        "remote.url",
+        "hook.command",
+    }
 )
 _SPACE = st.sampled_from(["", " ", "\t", "\r\n", "\n\n", " ; comment\n", "\n# [core] x\n"])
 _VALUE = st.sampled_from(["evil", '"evil"', "e\\\nvil", "true", '"a;b" # c', ""])
@@ -263,10 +273,12 @@ def test_whatever_git_reads_the_byte_scan_suspects(text: str, tmp_path: Path) ->
     path.write_bytes(text.encode())
     listed = git("config", "--file", str(path), "--null", "--name-only", "--list", cwd=tmp_path, check=False)
     found = [
-        key for key in listed.split("\0") if key and (keys.neutral(key) is not None or keys.short(key) in keys.LOCKED)
+        key
+        for key in listed.split("\0")
+        if key and (config_scan.neutral_value(key) is not None or config_scan.short_key(key) in config_scan.LOCKED_KEYS)
     ]
     if found:
-        assert keys.may_name_programs(path.read_bytes()), found
+        assert config_scan.may_name_programs(path.read_bytes()), found
 
 
 # --- the cache
@@ -301,10 +313,10 @@ def test_a_file_changed_a_moment_ago_is_not_believed_yet(repo: Repo) -> None:
     """Two changes within one tick of the clock leave the same stamp."""
     repo.git("config", "filter.a.clean", "evil")
     neutral(repo)
-    assert (common(repo), common(repo), False) not in scan._scans
+    assert (common(repo), common(repo), False) not in config_scan._scans
     settle()
     neutral(repo)
-    assert (common(repo), common(repo), False) in scan._scans
+    assert (common(repo), common(repo), False) in config_scan._scans
 
 
 def test_a_worktrees_own_configuration_appearing_is_seen(repo: Repo) -> None:

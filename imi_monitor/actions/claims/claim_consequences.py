@@ -55,7 +55,7 @@ def _before(claim: Claim | None, wish: ClaimRequest) -> list[str]:
 
 def _uncommitted(context: Context, found: Target) -> list[str]:
     """Whose unfinished work lies there matters to the next one."""
-    from imi_monitor.git.status import read_status
+    from imi_monitor.git.git_status import read_status
 
     if found.admin_dir is None or found.missing:
         return []

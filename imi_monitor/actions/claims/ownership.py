@@ -52,7 +52,7 @@ def _registered(context: Context, name: str) -> Target | None:
     if os.path.lexists(os.path.join(place.admin_dir, "locked")):
         return None  # it may be in the trash
     branch, head = layout.read_head(place.admin_dir, repository.common_dir)
-    linked = layout.Linked(place.admin_dir, row.path, branch, head, None)
+    linked = layout.LinkedWorktree(place.admin_dir, row.path, branch, head, None)
     return worktree_lookup.Target(repository, repo_name, name, row.path, linked, row, False)
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.worktree_lookup import Target
-    from imi_monitor.git.layout import Place
+    from imi_monitor.git.layout import RepositoryLocation
     from imi_monitor.store.claims import Claim
 
 
@@ -92,7 +92,7 @@ class ReleaseAction(Action):
         return claim_release.release(context, request, found, claim, dirty)
 
 
-def _guess(context: Context, request: Request) -> Place | None:
+def _guess(context: Context, request: Request) -> RepositoryLocation | None:
     """Where the worktree most likely is, told by its name without the registry. Only the registry knows."""
     name = request.text("name") or ""
     repository = None if context.explicit_repo or not name or "/" in name else context.find_repository()
@@ -106,10 +106,10 @@ def _guess(context: Context, request: Request) -> Place | None:
     return None
 
 
-def _early(place: Place, meanwhile: Callable[[], None]) -> bool | None:
+def _early(place: RepositoryLocation, meanwhile: Callable[[], None]) -> bool | None:
     """Whether git calls the tree dirty, asked without trust; None when it cannot tell: it is asked again then."""
     from imi_monitor.git.dirty import is_dirty
-    from imi_monitor.git.run import Git
+    from imi_monitor.git.runner import Git
 
     try:
         return is_dirty(Git(place.repository.common_dir, place.admin_dir, place.path), meanwhile)

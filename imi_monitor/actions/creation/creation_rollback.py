@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.creation.worktree_creation import CreationPlan
     from imi_monitor.actions.sync.shared_files import SharedFiles
-    from imi_monitor.git.run import Git
+    from imi_monitor.git.runner import Git
 
 
 _LONGER_THAN_GIT = 0.05  # seconds between two files that a living git writes one after the other
@@ -62,22 +62,22 @@ def roll_back(context: Context, git: Git, plan: CreationPlan, identity: str, adm
 
     `admin_dir` is given by who knows that it is ours although its lock is off already.
     """
-    from imi_monitor.git import half_made
+    from imi_monitor.git import partial_checkout
 
     text = marker(identity)
-    admin_dir = admin_dir or half_made.locked_with(git.common_dir, text)
-    if admin_dir is None and half_made.at(git.common_dir, plan.path) is not None:
+    admin_dir = admin_dir or partial_checkout.locked_with(git.common_dir, text)
+    if admin_dir is None and partial_checkout.at(git.common_dir, plan.path) is not None:
         return _drop_branch(git, plan, text)  # somebody else has a worktree there
     if admin_dir is not None:
         _lock_again(admin_dir, text)
     scratch = os.path.join(git.common_dir, f"imi-create-{identity}.index")
-    kept = half_made.take_away(git, plan.path, plan.sha, _is_ours(context, plan), scratch)
+    kept = partial_checkout.take_away(git, plan.path, plan.sha, _is_ours(context, plan), scratch)
     if kept:
         if admin_dir is not None:
             unlock(admin_dir, text)
         return [_kept(plan, kept)]
     if admin_dir is not None:
-        half_made.drop_admin(admin_dir)
+        partial_checkout.drop_admin(admin_dir)
     _drop_remains(git.common_dir, plan)
     left = _drop_branch(git, plan, text)
     for folder in reversed(plan.folders):
@@ -101,9 +101,9 @@ def _unset_upstream(git: Git, branch: str, upstream: str) -> None:
 
 def _lock_again(admin_dir: str, text: str) -> None:
     """Put our lock back on what was unlocked just before the end, so that a second attempt still knows whose it is."""
-    from imi_monitor.git import parking
+    from imi_monitor.git import admin_dir as git_admin_dir
 
-    parking.replace(os.path.join(admin_dir, "locked"), text)  # never through a link that somebody put there
+    git_admin_dir.replace(os.path.join(admin_dir, "locked"), text)  # never through a link that somebody put there
 
 
 def _is_ours(context: Context, plan: CreationPlan) -> Callable[[str], bool]:
@@ -133,12 +133,12 @@ def _kept(plan: CreationPlan, names: list[str]) -> str:
 
 def _drop_remains(common_dir: str, plan: CreationPlan) -> None:
     """What git itself left of its directory, with nothing in it any more that tells whose it is."""
-    from imi_monitor.git import half_made
+    from imi_monitor.git import partial_checkout
 
-    if half_made.remains(common_dir, plan.path, plan.taken):
+    if partial_checkout.remains(common_dir, plan.path, plan.taken):
         time.sleep(_LONGER_THAN_GIT)
-    for admin_dir in half_made.remains(common_dir, plan.path, plan.taken):
-        half_made.drop_admin(admin_dir)
+    for admin_dir in partial_checkout.remains(common_dir, plan.path, plan.taken):
+        partial_checkout.drop_admin(admin_dir)
 
 
 def _drop_ref_lock(common_dir: str, plan: CreationPlan) -> None:
@@ -170,7 +170,7 @@ def _drop_branch(git: Git, plan: CreationPlan, text: str) -> list[str]:
         return []
     if heads.untouched(git, plan.branch, text) != plan.sha:
         return []  # never made, made by somebody else, or already worked on
-    from imi_monitor.git.branches import delete_branch
+    from imi_monitor.git.update_ref import delete_branch
 
     if plan.upstream:
         _unset_upstream(git, plan.branch, plan.upstream)

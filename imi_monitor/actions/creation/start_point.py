@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from imi_monitor.actions.creation.creation_request import CreationRequest
     from imi_monitor.git.heads import Heads
     from imi_monitor.git.layout import Repository
-    from imi_monitor.git.run import Git
+    from imi_monitor.git.runner import Git
 
 
 class FetchResult:
@@ -80,11 +80,11 @@ def fetch_branches(
 
 def _fetch(context: Context, git: Git, remote: str, specs: list[str]) -> str | None:
     """None if it worked, else why not."""
-    from imi_monitor.git import fetch
+    from imi_monitor.git import remotes
 
     seconds = max(1, context.settings.number("git_settings.fetch_timeout_seconds"))
     try:
-        fetch.fetch(git, remote, specs, timeout=seconds, on_progress=context.progress, cancelled=context.cancelled)
+        remotes.fetch(git, remote, specs, timeout=seconds, on_progress=context.progress, cancelled=context.cancelled)
     except (GitError, Refused) as problem:
         if problem.code == "cancelled":
             raise
@@ -207,7 +207,7 @@ def _refuse_both(wanted: CreationRequest, known: Heads, remote: str) -> None:
 
 
 def _refuse_in_use(git: Git, wanted: CreationRequest) -> None:
-    from imi_monitor.git.worktrees import branch_users
+    from imi_monitor.git.worktree_list import branch_users
 
     for path in branch_users(git, wanted.branch):
         if wanted.repository.bare and os.path.realpath(path) == wanted.repository.common_dir:

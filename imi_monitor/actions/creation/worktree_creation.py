@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 
 from imi_monitor.actions.creation import creation_rollback
-from imi_monitor.git import half_made, heads, layout
+from imi_monitor.git import heads, layout, partial_checkout
 from imi_monitor.git.layout import repository_at
 from imi_monitor.git.worktree_add import add_worktree
 from imi_monitor.model.errors import GitError, ImiError, Refused, RegistryError
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from imi_monitor.actions.context import Context
     from imi_monitor.git.layout import Repository
-    from imi_monitor.git.run import Git
+    from imi_monitor.git.runner import Git
     from imi_monitor.store.operations import Operation
 
 
@@ -208,10 +208,10 @@ def _only_its_hook_failed(git: Git, plan: CreationPlan, note: str) -> str | None
     """git's directory for a worktree that is whole although git says it failed, as plain git would leave it too."""
     if not git.trusted:
         return None
-    from imi_monitor.git import half_made
+    from imi_monitor.git import partial_checkout
 
-    admin_dir = half_made.locked_with(git.common_dir, note)
-    if admin_dir is None or not half_made.complete(git.at(admin_dir, plan.path), plan.branch, plan.sha):
+    admin_dir = partial_checkout.locked_with(git.common_dir, note)
+    if admin_dir is None or not partial_checkout.complete(git.at(admin_dir, plan.path), plan.branch, plan.sha):
         return None
     return admin_dir
 
@@ -306,11 +306,11 @@ def recover(context: Context, operation: Operation) -> str | None:
 
 def _end(context: Context, operation: Operation, made: CreationPlan) -> str:
     git = context.git(made.repository)
-    ours = half_made.locked_with(git.common_dir, creation_rollback.marker(operation.id))
-    if ours is not None and half_made.complete(git.at(ours, made.path), made.branch, made.sha):
+    ours = partial_checkout.locked_with(git.common_dir, creation_rollback.marker(operation.id))
+    if ours is not None and partial_checkout.complete(git.at(ours, made.path), made.branch, made.sha):
         return _finish(context, git, operation, made, ours)
-    there = half_made.at(git.common_dir, made.path) if ours is None else None
-    if there is not None and half_made.on_branch(there, made.branch):
+    there = partial_checkout.at(git.common_dir, made.path) if ours is None else None
+    if there is not None and partial_checkout.on_branch(there, made.branch):
         return _finish(context, git, operation, made, there)  # we had come as far as taking the lock off
     kept = creation_rollback.roll_back(context, git, made, operation.id)
     db.transact(context.connection, operations.finish, operation.id)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from imi_monitor.git import history
+from imi_monitor.git import commit_log
 from imi_monitor.model import times
 from imi_monitor.model.errors import ImiError
 from imi_monitor.store import claim_history, db, repositories, worktrees
@@ -79,7 +79,7 @@ class CommitCounts:
         if not branch or not os.path.isdir(common_dir):
             return None
         try:
-            return history.recent_commits(common_dir, f"refs/heads/{branch}", _MOST)
+            return commit_log.recent_commits(common_dir, f"refs/heads/{branch}", _MOST)
         except (ImiError, OSError):
             return None
 

@@ -14,7 +14,7 @@ from imi_monitor.model.text import safe
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.removal.inspection import WorktreeInspection
-    from imi_monitor.git.run import Git
+    from imi_monitor.git.runner import Git
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +63,16 @@ def describe_branch_deletion(fate: BranchDeletion) -> list[str]:
 
 def delete_branches(git: Git, fate: BranchDeletion) -> BranchDeletionResult:
     """Delete what was decided on. A failure here is told, and undoes nothing: the worktree is in the trash."""
-    from imi_monitor.git import branches
+    from imi_monitor.git import update_ref
 
     done = BranchDeletionResult()
     try:
         if fate.branch and fate.sha:
-            branches.delete_branch(git, fate.branch, fate.sha)
+            update_ref.delete_branch(git, fate.branch, fate.sha)
             done.local = True
             done.lines.append(f"deleted branch {safe(fate.branch)} (it was {fate.sha[:10]}, merged: {fate.proof})")
         if fate.remote and fate.remote_branch and fate.remote_sha:
-            branches.delete_remote_branch(git, fate.remote, fate.remote_branch, fate.remote_sha)
+            update_ref.delete_remote_branch(git, fate.remote, fate.remote_branch, fate.remote_sha)
             done.remote = True
             done.lines.append(
                 f"deleted {safe(fate.remote_branch)} on {safe(fate.remote)} (it was {fate.remote_sha[:10]})"
@@ -84,10 +84,10 @@ def delete_branches(git: Git, fate: BranchDeletion) -> BranchDeletionResult:
 
 def _proof(look: WorktreeInspection, git: Git, sha: str, what: str) -> str:
     """How the commit is known to be in the trunk; Refused when it is not."""
-    from imi_monitor.git import proofs
+    from imi_monitor.git import merge_proof
 
     base = look.trunk_ref
-    proof = proofs.merge_proof(git, sha, base) if base else None
+    proof = merge_proof.merge_proof(git, sha, base) if base else None
     if proof is None:
         seen = (base or "").removeprefix("refs/remotes/").removeprefix("refs/heads/")  # where it was looked for
         trunk = safe(seen or look.trunk or "the trunk")
@@ -100,7 +100,7 @@ def _proof(look: WorktreeInspection, git: Git, sha: str, what: str) -> str:
 
 
 def _refuse_users(git: Git, look: WorktreeInspection, branch: str) -> None:
-    from imi_monitor.git.worktrees import branch_users
+    from imi_monitor.git.worktree_list import branch_users
 
     others = [path for path in branch_users(git, branch) if path != look.found.path]
     if others:

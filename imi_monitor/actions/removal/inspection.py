@@ -17,7 +17,8 @@ from functools import partial
 from imi_monitor import host
 from imi_monitor.actions.removal import ignored_files, placement_checks
 from imi_monitor.actions.worktree_lookup import git_in
-from imi_monitor.git import busy, parking
+from imi_monitor.git import admin_dir as git_admin_dir
+from imi_monitor.git import lock_files
 from imi_monitor.model.errors import GitError, ImiError
 from imi_monitor.model.text import count, safe
 from imi_monitor.model.verdict import FORCE, NEVER, NOTE, SHOWN_NAMES, YES_REALLY, Reason, Verdict
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.worktree_lookup import Target
-    from imi_monitor.git.run import Git
-    from imi_monitor.git.status import Status
+    from imi_monitor.git.git_status import GitStatus
+    from imi_monitor.git.runner import Git
 
     T = TypeVar("T")
 
@@ -43,7 +44,7 @@ class WorktreeInspection:
     found: Target
     git: Git | None = None  # in the worktree
     claim: claims.Claim | None = None
-    status: Status | None = None
+    status: GitStatus | None = None
     trunk: str | None = None  # the default branch's name
     trunk_ref: str | None = None
     proof: str | None = None  # how the branch is proven merged; only asked when it matters
@@ -97,13 +98,13 @@ def live_processes(found: Target) -> tuple[list[str], bool]:
     )
 
 
-def status_of(git: Git, *, with_ignored: bool) -> Status:
-    from imi_monitor.git.status import read_status
+def status_of(git: Git, *, with_ignored: bool) -> GitStatus:
+    from imi_monitor.git.git_status import read_status
 
     return read_status(git, ignored=with_ignored)
 
 
-def _status(seen: WorktreeInspection) -> Status:
+def _status(seen: WorktreeInspection) -> GitStatus:
     assert seen.git is not None
     return status_of(seen.git, with_ignored=True)
 
@@ -145,14 +146,14 @@ def _check_locks(seen: WorktreeInspection, admin_dir: str) -> None:
     if linked is not None and linked.locked is not None:
         why = safe(linked.locked) or "no reason given"
         seen.add("locked", f"it is locked ({why}); the lock comes back with `imi undo`")
-    held = seen.ask("whether git is at work there", lambda: parking.locks(admin_dir)) or []
+    held = seen.ask("whether git is at work there", lambda: git_admin_dir.locks(admin_dir)) or []
     for name in held:  # with HEAD.lock there, not even we can let go of its branch
         override = NEVER if name == "HEAD.lock" else FORCE
-        seen.add("git-busy", busy.told(os.path.join(admin_dir, name)), override=override)
+        seen.add("git-busy", lock_files.lock_advice(os.path.join(admin_dir, name)), override=override)
 
 
-def _check_files(seen: WorktreeInspection, status: Status) -> None:
-    from imi_monitor.git.status import operation
+def _check_files(seen: WorktreeInspection, status: GitStatus) -> None:
+    from imi_monitor.git.git_status import operation_in_progress
 
     untracked = [path for path in status.untracked if not path.endswith("/")]
     kinds = (
@@ -165,13 +166,13 @@ def _check_files(seen: WorktreeInspection, status: Status) -> None:
         if files:
             seen.add(code, f"{count(len(files), 'file')} {words}", files)
     admin_dir = seen.found.admin_dir or ""
-    doing = seen.ask("whether something is half done", lambda: operation(admin_dir))
+    doing = seen.ask("whether something is half done", lambda: operation_in_progress(admin_dir))
     if doing:
         seen.add("operation", f"a {doing} is in progress")
     _check_ignored(seen, status)
 
 
-def _check_ignored(seen: WorktreeInspection, status: Status) -> None:
+def _check_ignored(seen: WorktreeInspection, status: GitStatus) -> None:
     """What status lists as ignored, and the repositories that it does not enter."""
     beyond = ignored_files.scan_ignored(seen.found.path, status.ignored, status.untracked)
     if beyond.valuable:
@@ -191,7 +192,7 @@ def _check_ignored(seen: WorktreeInspection, status: Status) -> None:
 
 
 def _check_hidden_edits(seen: WorktreeInspection) -> None:
-    from imi_monitor.git.hidden import hidden_edits
+    from imi_monitor.git.git_status import hidden_edits
 
     assert seen.git is not None
     git = seen.git
@@ -212,7 +213,7 @@ def _ancestors() -> set[int]:
     return found
 
 
-def _check_branch(context: Context, seen: WorktreeInspection, status: Status, *, deep: bool) -> None:
+def _check_branch(context: Context, seen: WorktreeInspection, status: GitStatus, *, deep: bool) -> None:
     """Where its commits are besides here."""
     assert seen.git is not None
     git = seen.git
@@ -252,7 +253,7 @@ def _check_detached(seen: WorktreeInspection, git: Git, oid: str) -> None:
 
 
 def _check_commits(context: Context, seen: WorktreeInspection, branch: str, oid: str, *, deep: bool) -> None:
-    from imi_monitor.git import commits, distance, proofs
+    from imi_monitor.git import commits, merge_proof, refs
 
     assert seen.git is not None
     git = seen.git
@@ -260,11 +261,11 @@ def _check_commits(context: Context, seen: WorktreeInspection, branch: str, oid:
     alone = seen.ask(
         "whether its commits are pushed", lambda: commits.log(git, oid, options=("--not", "--remotes", "--not"))
     )
-    seen.trunk_ref = seen.ask("where the trunk is", lambda: distance.trunk_ref(git, remote, seen.trunk or branch))
+    seen.trunk_ref = seen.ask("where the trunk is", lambda: refs.trunk_ref(git, remote, seen.trunk or branch))
     base = seen.trunk_ref
     own = seen.ask("whether it is merged", lambda: commits.log(git, oid, f"^{base}")) if base else None
     if deep and base:
-        seen.proof = seen.ask("whether it is merged", lambda: proofs.merge_proof(git, oid, base))
+        seen.proof = seen.ask("whether it is merged", lambda: merge_proof.merge_proof(git, oid, base))
     if own == [] or seen.proof:
         return  # all in the trunk
     if own and seen.trunk:
@@ -289,8 +290,8 @@ def _has_remote(git: Git, seen: WorktreeInspection) -> bool:
     return bool(seen.ask("which remotes there are", lambda: remotes(git)))
 
 
-def _check_stash(seen: WorktreeInspection, git: Git, status: Status) -> None:
-    from imi_monitor.git.status import stashes
+def _check_stash(seen: WorktreeInspection, git: Git, status: GitStatus) -> None:
+    from imi_monitor.git.git_status import stashes
 
     entries = seen.ask("whether something is stashed", lambda: stashes(git, status.branch))
     if entries:
@@ -301,11 +302,11 @@ def _check_stash(seen: WorktreeInspection, git: Git, status: Status) -> None:
 
 
 def _check_submodules(seen: WorktreeInspection) -> None:
-    from imi_monitor.git import nested
+    from imi_monitor.git import nested_repositories
 
     assert seen.git is not None
     git = seen.git
-    for path in seen.ask("which submodules there are", lambda: list(nested.paths(git))) or []:
+    for path in seen.ask("which submodules there are", lambda: list(nested_repositories.nested_paths(git))) or []:
         name = os.path.relpath(path, seen.found.path)
         said = seen.ask(f"the state of submodule {safe(name)}", partial(_submodule, seen.found, git, path))
         if said:
@@ -314,10 +315,10 @@ def _check_submodules(seen: WorktreeInspection) -> None:
 
 def _submodule(found: Target, git: Git, path: str) -> str | None:
     """What only this submodule has: changes, or commits that none of its remotes has. Its objects go with the worktree."""
-    from imi_monitor.git import commits, nested
+    from imi_monitor.git import commits, nested_repositories
     from imi_monitor.git.dirty import is_dirty
 
-    inner = nested.inside(git, path)
+    inner = nested_repositories.open_nested(git, path)
     if inner is None:
         return "files that git never looked at" if os.path.isdir(path) and os.listdir(path) else None
     homes = (os.path.join(found.admin_dir or "", "modules"), os.path.join(found.repository.common_dir, "modules"), path)

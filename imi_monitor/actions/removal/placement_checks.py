@@ -49,7 +49,7 @@ def _reasons(context: Context, found: Target) -> Iterator[Reason]:
     yield from _contents(context, found)
 
 
-def _place(found: Target, linked: layout.Linked) -> Iterator[Reason]:
+def _place(found: Target, linked: layout.LinkedWorktree) -> Iterator[Reason]:
     shown, path = safe(found.path), found.path
     recorded = os.path.join(
         os.path.realpath(found.repository.common_dir), "worktrees", os.path.basename(linked.admin_dir)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.worktree_lookup import Target
-    from imi_monitor.git.run import Git
+    from imi_monitor.git.runner import Git
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ def _staged(git: Git) -> str | None:
 
 
 def _merged(context: Context, git: Git, found: Target, agent: str) -> PruneFinding | None:
-    from imi_monitor.git import distance, proofs, refs
+    from imi_monitor.git import merge_proof, refs
 
     linked = found.linked
     if linked is None or linked.branch is None or linked.head is None or found.missing:
@@ -145,8 +145,8 @@ def _merged(context: Context, git: Git, found: Target, agent: str) -> PruneFindi
     trunk = refs.default_branch(git, remote, settings.text("git_settings.default_branch") or None)
     if linked.branch == trunk:
         return None
-    for base in (distance.trunk_ref(git, remote, trunk), f"refs/heads/{trunk}"):
-        proof = proofs.merge_proof(git, linked.head, base) if base else None
+    for base in (refs.trunk_ref(git, remote, trunk), f"refs/heads/{trunk}"):
+        proof = merge_proof.merge_proof(git, linked.head, base) if base else None
         if proof is not None and (proof != "ancestor" or _has_history(found.repository.common_dir, linked.branch)):
             reason = f"{safe(linked.branch)} is merged into {safe(trunk)} ({_WORDS[proof]})"
             return PruneFinding("merged", found.name, found.path, reason, _unsafe(context, found, agent))
@@ -219,13 +219,13 @@ def _carry_out(context: Context, found: Target, finding: PruneFinding, agent: st
     return finding
 
 
-def _put_aside(context: Context, found: Target, linked: layout.Linked) -> None:
+def _put_aside(context: Context, found: Target, linked: layout.LinkedWorktree) -> None:
     """git's records of a worktree that is gone: its commits keep a ref, the records themselves are kept beside the trash."""
-    from imi_monitor.git import kept
+    from imi_monitor.git import update_ref
 
     git = context.git(found.repository).at(linked.admin_dir, None)
     name = f"{os.path.basename(linked.admin_dir)}-{times.now():%Y%m%d%H%M%S%f}"
-    kept.keep(git, name, [linked.head])
+    update_ref.keep(git, name, [linked.head])
     home = os.path.join(found.repository.common_dir, "imi", "pruned")
     os.makedirs(home, mode=0o700, exist_ok=True)
     os.rename(linked.admin_dir, os.path.join(home, name))

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from imi_monitor import host
 from imi_monitor.actions.removal import grace_period, restore, trash_folder
 from imi_monitor.actions.removal.trash_folder import TrashedWorktree
-from imi_monitor.git import layout, parking
+from imi_monitor.git import admin_dir as git_admin_dir
+from imi_monitor.git import layout
 from imi_monitor.model.errors import ImiError, Refused, RegistryError
 from imi_monitor.model.text import safe
 from imi_monitor.store import db, events, operations, trash
@@ -166,18 +167,18 @@ def _put_aside(context: Context, packed: TrashedWorktree) -> tuple[str, ...]:
     kept = _keep_commits(context, packed) if ours else ()
     if os.path.lexists(packed.trash_dir):
         os.rename(packed.trash_dir, aside)
-        parking.sync_folder(os.path.dirname(aside))
+        git_admin_dir.sync_folder(os.path.dirname(aside))
     if ours:
         _forget(packed.admin_dir, aside)
     return kept
 
 
 def _keep_commits(context: Context, packed: TrashedWorktree) -> tuple[str, ...]:
-    from imi_monitor.git import kept
+    from imi_monitor.git import update_ref
 
     git = context.git(layout.repository_at(packed.common_dir)).at(packed.admin_dir, None)
     _, now = layout.read_head(packed.admin_dir, packed.common_dir)
-    return tuple(kept.keep(git, packed.id, [packed.sha, now]))
+    return tuple(update_ref.keep(git, packed.id, [packed.sha, now]))
 
 
 def _forget(admin_dir: str, aside: str) -> None:
@@ -190,7 +191,7 @@ def _forget(admin_dir: str, aside: str) -> None:
         from imi_monitor.actions.removal.trash_sweeper import delete_tree
 
         delete_tree(admin_dir)
-    parking.sync_folder(os.path.dirname(admin_dir))
+    git_admin_dir.sync_folder(os.path.dirname(admin_dir))
 
 
 def _record_purged(

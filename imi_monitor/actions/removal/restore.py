@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from imi_monitor.actions.removal import trash_folder
 from imi_monitor.actions.removal.trash_folder import TrashedWorktree
-from imi_monitor.git import layout, parking
-from imi_monitor.git.busy import told
+from imi_monitor.git import admin_dir, layout
+from imi_monitor.git.lock_files import lock_advice
 from imi_monitor.model.errors import ImiError, Refused, RegistryError
 from imi_monitor.model.text import safe
 from imi_monitor.store import db, events, operations, repositories, trash, worktrees
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import sqlite3
 
     from imi_monitor.actions.context import Context
-    from imi_monitor.git.run import Git
+    from imi_monitor.git.runner import Git
 
 RESTORE = "restore"
 
@@ -91,7 +91,7 @@ def refuse_restore(context: Context, packed: TrashedWorktree) -> None:
         )
     held = os.path.join(packed.admin_dir, "HEAD.lock")
     if os.path.lexists(held):
-        raise Refused(f"{shown} stays in the trash: {told(held)}", code="git-busy")
+        raise Refused(f"{shown} stays in the trash: {lock_advice(held)}", code="git-busy")
     row = worktrees.get(context.connection, packed.repo_name, packed.name)
     if row is not None and row.active and os.path.lexists(row.path):
         raise Refused(
@@ -107,7 +107,7 @@ def recover(context: Context, operation: operations.Operation) -> str | None:
         db.transact(context.connection, operations.finish, operation.id)
         return None
     packed = trashed_worktree(context, entry)
-    parking.drop_head_lock(packed.admin_dir, (f"{packed.sha}\n", packed.head), trash_folder.LOCK_PREFIX)
+    admin_dir.drop_head_lock(packed.admin_dir, (f"{packed.sha}\n", packed.head), trash_folder.LOCK_PREFIX)
     if packed.in_trash or not os.path.isdir(packed.path):
         db.transact(context.connection, operations.finish, operation.id)
         return f"{safe(packed.name)} is still in the trash: bringing it back had been interrupted"
@@ -130,12 +130,12 @@ def _begin(connection: sqlite3.Connection, packed: TrashedWorktree, agent: str) 
 
 def _prepare_branch(git: Git, packed: TrashedWorktree) -> tuple[bool, str | None, str]:
     """(whether the branch was made again, why HEAD cannot be on it, what HEAD shall say)."""
-    from imi_monitor.git import branches
+    from imi_monitor.git import update_ref
 
     gone, why = branch_state(git, packed)
     if gone and packed.branch is not None and packed.sha is not None:
         try:
-            branches.create_branch(git, packed.branch, packed.sha)
+            update_ref.create_branch(git, packed.branch, packed.sha)
         except ImiError as error:
             gone, why = False, _cannot(packed.branch, error)
     return gone, why, packed.head if why is None else f"{packed.sha}\n"
@@ -144,7 +144,7 @@ def _prepare_branch(git: Git, packed: TrashedWorktree) -> tuple[bool, str | None
 def branch_state(git: Git, packed: TrashedWorktree) -> tuple[bool, str | None]:
     """(whether the branch is gone and has to be made again, why HEAD cannot be on it)."""
     from imi_monitor.git import refs
-    from imi_monitor.git.worktrees import branch_users
+    from imi_monitor.git.worktree_list import branch_users
 
     if packed.branch is None or packed.sha is None:
         return False, None

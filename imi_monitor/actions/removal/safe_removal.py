@@ -23,7 +23,8 @@ from imi_monitor import host, presence
 from imi_monitor.actions.action import Request
 from imi_monitor.actions.removal import inspection, trash_folder
 from imi_monitor.actions.removal.trash_folder import TrashedWorktree
-from imi_monitor.git import layout, parking
+from imi_monitor.git import admin_dir as git_admin_dir
+from imi_monitor.git import layout
 from imi_monitor.model.errors import GitError, ImiError, Refused, RegistryError
 from imi_monitor.model.text import safe
 from imi_monitor.model.verdict import FORCE, NEVER, NOTE, Overrides, Reason, Verdict
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.removal.inspection import WorktreeInspection
     from imi_monitor.actions.worktree_lookup import Target
-    from imi_monitor.git.run import Git
+    from imi_monitor.git.runner import Git
     from imi_monitor.model.verdict import Overrides
 
 
@@ -176,7 +177,7 @@ def _describe(
 ) -> TrashedWorktree:
     found = look.found
     admin_dir = found.admin_dir or ""
-    parked = parking.remember(admin_dir)
+    parked = git_admin_dir.remember(admin_dir)
     gitfile = layout.read_regular(os.path.join(found.path, ".git"), 1 << 16)
     if gitfile is None:
         raise Refused(f"the .git file of {safe(found.name)} cannot be read: nothing was done", code="tampered")
@@ -258,7 +259,9 @@ def _refuse_if_changed(
             raise Refused(
                 f"{safe(found.name)} changed while it was being looked at: look again and repeat", code="changed"
             )
-    if parking.remember(packed.admin_dir) != packed.parked or not layout.points_back(packed.admin_dir, packed.path):
+    if git_admin_dir.remember(packed.admin_dir) != packed.parked or not layout.points_back(
+        packed.admin_dir, packed.path
+    ):
         raise Refused(f"git's record of {safe(found.name)} changed meanwhile: look again and repeat", code="changed")
     inside, _ = inspection.live_processes(found)
     if inside and not overrides.yes_really:
@@ -346,7 +349,7 @@ def recover(context: Context, operation: operations.Operation) -> str | None:
     """A removal whose process died: finished if the folder had reached the trash, else taken back."""
     packed = _read_trashed(context, operation)
     git = context.git(layout.repository_at(packed.common_dir))
-    parking.drop_head_lock(packed.admin_dir, (f"{packed.sha}\n", packed.head), trash_folder.LOCK_PREFIX)
+    git_admin_dir.drop_head_lock(packed.admin_dir, (f"{packed.sha}\n", packed.head), trash_folder.LOCK_PREFIX)
     epoch = _number(operation, "epoch")
     if packed.in_trash and _still_ours(context, packed, epoch):
         trash_folder.move_to_trash(packed, git)

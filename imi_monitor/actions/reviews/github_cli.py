@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 
-from imi_monitor.git.environ import environment, search_path
+from imi_monitor.git.environment import git_environment, search_path
 from imi_monitor.git.spawn import spawn
 from imi_monitor.model.errors import GitError
 from imi_monitor.model.names import branch_problem
@@ -50,7 +50,7 @@ def view_pull_request(
         raise GhUnavailable("")
     which = str(mention.number) if mention.number is not None else f"{mention.owner}:{mention.branch}"
     argv = [program, "pr", "view", "--repo", repository, "--json", _FIELDS, "--", which]
-    env = {key: value for key, value in environment([]).items() if key not in _DROPPED} | _QUIET
+    env = {key: value for key, value in git_environment([]).items() if key not in _DROPPED} | _QUIET
     try:
         done = spawn(argv, env=env, cwd="/", timeout=TIMEOUT, cap=_CAP, cancelled=cancelled)
     except OSError as error:

@@ -24,7 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
     from imi_monitor.git.layout import Repository
-    from imi_monitor.git.run import Git
+    from imi_monitor.git.runner import Git
     from imi_monitor.model.pull_request import PullRequest, PullRequestMention
 
 
@@ -87,7 +87,7 @@ class RemoteOffer:
 
 def untrusted_git(repository: Repository, admin_dir: str | None = None, path: str | None = None) -> Git:
     """git as if the repository were not trusted: a hooksPath inside the work tree would run the pull request's hooks."""
-    from imi_monitor.git.run import Git
+    from imi_monitor.git.runner import Git
 
     if admin_dir is None:
         return Git(repository.common_dir, repository.common_dir, repository.main_path)
@@ -244,7 +244,7 @@ def _guess_branch(context: Context, git: Git, offer: RemoteOffer) -> str | None:
 
 def _fork_tracking(offer: RemoteOffer, info: PullRequest) -> PullTracking:
     """Its author's fork if pushing there is allowed, else the read-only ref of the remote."""
-    from imi_monitor.git.urls import url_problem
+    from imi_monitor.git.remotes import url_problem
 
     if info.fork is not None and info.head is not None and info.can_modify:
         url = remote_address.with_project(offer.url, *info.fork)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.reviews.pull_request_fetch import FetchedPullRequest, PullTracking
-    from imi_monitor.git.run import Git
+    from imi_monitor.git.runner import Git
 
 _MOST_NUMBERED = 50
 
@@ -53,8 +53,7 @@ def choose_branch(context: Context, git: Git, located: FetchedPullRequest) -> Br
 
 def earlier_branches(git: Git, chosen: str, located: FetchedPullRequest) -> dict[str, int]:
     """Branches of earlier reviews that were passed over, as both they and the pull request went on: name -> own commits."""
-    from imi_monitor.git.distance import distance
-    from imi_monitor.git.refs import branches
+    from imi_monitor.git.refs import branches, distance
 
     known = branches(git)
     before = takewhile(lambda name: name != chosen, _names(located))
@@ -126,8 +125,8 @@ def _clashes(name: str, known: dict[str, str]) -> bool:
 
 
 def _may_be_taken(git: Git, name: str, sha: str, located: FetchedPullRequest) -> bool:
-    from imi_monitor.git.distance import distance
-    from imi_monitor.git.worktrees import branch_users
+    from imi_monitor.git.refs import distance
+    from imi_monitor.git.worktree_list import branch_users
 
     if branch_users(git, name):
         return False

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from imi_monitor.actions.reviews.pull_request_fetch import FetchedPullRequest
     from imi_monitor.actions.reviews.review_branch import BranchChoice
     from imi_monitor.actions.worktree_lookup import Target
-    from imi_monitor.git.run import Git
+    from imi_monitor.git.runner import Git
 
 
 KIND = "review"
@@ -110,9 +110,8 @@ class ReviewUpdate:
 
 def update_review(context: Context, found: Target, located: FetchedPullRequest, agent: str) -> ReviewUpdate:
     """Fast-forward the worktree to the pull request's head; Refused says what is in the way."""
-    from imi_monitor.git.distance import distance
-    from imi_monitor.git.merge import fast_forward
-    from imi_monitor.git.refs import resolve
+    from imi_monitor.git.fast_forward import fast_forward
+    from imi_monitor.git.refs import distance, resolve
 
     git, branch = _worktree(found)
     _refuse_other_branch(context, git, found, branch, located)
@@ -136,7 +135,7 @@ def update_review(context: Context, found: Target, located: FetchedPullRequest, 
 
 def _worktree(found: Target) -> tuple[Git, str]:
     """git in the worktree, and the branch checked out there; refuses a place that is not as it should be."""
-    from imi_monitor.git.status import operation
+    from imi_monitor.git.git_status import operation_in_progress
 
     if found.missing or found.admin_dir is None or (found.linked is not None and found.linked.missing):
         raise _cannot(
@@ -144,7 +143,7 @@ def _worktree(found: Target) -> tuple[Git, str]:
         )
     if found.linked is not None and not layout.points_back(found.admin_dir, found.path):
         raise _cannot(found, "its .git file does not belong to it (tampered with, or a copy)", code="tampered")
-    doing = operation(found.admin_dir)
+    doing = operation_in_progress(found.admin_dir)
     if doing is not None:
         raise _cannot(found, f"a {doing} is in progress there: finish or abort it first", code="operation")
     if found.branch is None:
@@ -181,8 +180,8 @@ def _refuse_claimed(context: Context, found: Target, agent: str) -> None:
 
 
 def _refuse_dirty(git: Git, found: Target, head: str, sha: str) -> None:
-    from imi_monitor.git.distance import changed_files
-    from imi_monitor.git.status import read_status
+    from imi_monitor.git.git_status import read_status
+    from imi_monitor.git.refs import changed_files
 
     changed = changed_files(git, head, sha)
     status = read_status(git)

@@ -6,9 +6,8 @@ import os
 
 from imi_monitor.actions.action import Action, Outcome
 from imi_monitor.actions.reviews import github_cli
-from imi_monitor.git.environ import environment
-from imi_monitor.git.run import git_version
-from imi_monitor.git.safety import git_path
+from imi_monitor.git.environment import git_environment, git_path
+from imi_monitor.git.runner import git_version
 from imi_monitor.git.spawn import spawn
 from imi_monitor.links import probe
 from imi_monitor.model.checkup import Check, fail, ok, warn
@@ -93,7 +92,7 @@ def _gh(_: Context) -> list[Check]:
         return [ok("gh", "not installed; reviews use plain git", "install it for titles, authors and forks")]
     try:
         # `gh auth token` looks at this machine only; what it prints is thrown away unseen
-        done = spawn([program, "auth", "token"], env=environment([]), cwd="/", timeout=5.0, cap=4096)
+        done = spawn([program, "auth", "token"], env=git_environment([]), cwd="/", timeout=5.0, cap=4096)
     except OSError as error:
         return [warn("gh", f"cannot be started ({error.strerror})", "reinstall it; reviews use plain git meanwhile")]
     if done.returncode == 0:

@@ -10,7 +10,7 @@ from itertools import chain
 
 from imi_monitor.actions import worktree_lookup as targets
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
-from imi_monitor.git import trial
+from imi_monitor.git import git_merge
 from imi_monitor.model import collision
 from imi_monitor.model.collision import Pair, overlaps, with_trunk
 from imi_monitor.model.errors import GitError, ImiError, Refused, UsageError
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.worktree_lookup import Target
+    from imi_monitor.git.git_merge import MergePreview
     from imi_monitor.git.layout import Repository
-    from imi_monitor.git.merge import MergePreview
 
 TRUNK = "trunk"  # how the trunk is called where a worktree could be named
 _MOST_BYTES = 1 << 20  # of a file in conflict
@@ -37,7 +37,7 @@ _SIGNS = {collision.OURS: "<", collision.THEIRS: ">", collision.BASE: "|", colli
 class Participant:
     """One worktree as it takes part: what it holds now, and what it and the trunk touched since they parted."""
 
-    side: trial.Side
+    side: git_merge.TrialSide
     trunk: str | None
     touched: frozenset[str]
     trunk_side: frozenset[str]
@@ -104,8 +104,8 @@ def _key(one: Target) -> Key:
 
 def _part(context: Context, one: Target) -> Participant:
     from imi_monitor.git import refs
-    from imi_monitor.git.distance import trunk_ref
-    from imi_monitor.git.status import read_status
+    from imi_monitor.git.git_status import read_status
+    from imi_monitor.git.refs import trunk_ref
 
     git = context.git(one.repository, one.admin_dir, one.path)
     git.cancelled = context.cancelled
@@ -117,10 +117,14 @@ def _part(context: Context, one: Target) -> Participant:
     if status.oid is None:
         raise GitError("it has no commit yet", code="unborn")
     edits = tuple(
-        trial.expand(one.path, list(dict.fromkeys(chain((e.path for e in status.entries), status.untracked))))
+        git_merge.expand_folders(
+            one.path, list(dict.fromkeys(chain((e.path for e in status.entries), status.untracked)))
+        )
     )
-    own, theirs = trial.branch_files(git, status.oid, trunk) if trunk and trunk != status.oid else (frozenset(),) * 2
-    return Participant(trial.Side(git, status.oid, edits), trunk, own | frozenset(edits), theirs)
+    own, theirs = (
+        git_merge.branch_files(git, status.oid, trunk) if trunk and trunk != status.oid else (frozenset(),) * 2
+    )
+    return Participant(git_merge.TrialSide(git, status.oid, edits), trunk, own | frozenset(edits), theirs)
 
 
 def _try_all(
@@ -136,7 +140,7 @@ def _try_all(
         context.progress(f"trying {_named(pair)}")
         _stop_if_cancelled(context)
         try:
-            with trial.Trial(repository.common_dir) as made:
+            with git_merge.TrialMerge(repository.common_dir) as made:
                 merged, _ = _merge(made, parts[pair[0]], parts[pair[1]] if pair[1] else None)
             found[pair] = merged.conflicts
         except (ImiError, OSError) as error:
@@ -144,7 +148,9 @@ def _try_all(
     return found
 
 
-def _merge(made: trial.Trial, left: Participant, right: Participant | None) -> tuple[MergePreview, dict[str, int]]:
+def _merge(
+    made: git_merge.TrialMerge, left: Participant, right: Participant | None
+) -> tuple[MergePreview, dict[str, int]]:
     """The trial merge of two worktrees, or of one with the trunk; and which commit was which side, for git's messages."""
     one = made.commit(left.side)
     other = left.trunk if right is None else made.commit(right.side)
@@ -164,7 +170,7 @@ def _one_pair(context: Context, repository: Repository, left: Target, right: Tar
     mine, other = _part(context, left), _part(context, right) if right else None
     pair: Pair = (_key(left), _key(right) if right else None)
     files = tuple(sorted(mine.touched & (other.touched if other else mine.trunk_side)))
-    with trial.Trial(repository.common_dir) as made:
+    with git_merge.TrialMerge(repository.common_dir) as made:
         merged, sides = _merge(made, mine, other)
         shown = [_conflict(made, mine, merged, path) for path in merged.conflicts[:_MOST_FILES]]
     names = [_shown(pair[0]), _shown(pair[1])]
@@ -179,7 +185,7 @@ def _one_pair(context: Context, repository: Repository, left: Target, right: Tar
     return Outcome(lines, data)
 
 
-def _conflict(made: trial.Trial, mine: Participant, merged: MergePreview, path: str) -> dict[str, object]:
+def _conflict(made: git_merge.TrialMerge, mine: Participant, merged: MergePreview, path: str) -> dict[str, object]:
     """The parts of one file that are in conflict, or why they cannot be shown."""
     try:
         content = made.content(mine.side.git, merged.marked, path, _MOST_BYTES)

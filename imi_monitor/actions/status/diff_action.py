@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.actions.status import worktree_git
-from imi_monitor.git import diff as diffs
+from imi_monitor.git import git_diff as diffs
 from imi_monitor.model import diff_text
 from imi_monitor.model.diff import ONE_FILE, ONLY_COUNTS, USUAL, Diff
 from imi_monitor.model.errors import UsageError
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.worktree_lookup import Target
-    from imi_monitor.git.diff import Kind
+    from imi_monitor.git.git_diff import Kind
     from imi_monitor.model.diff import DiffLimits
 
 _KINDS: tuple[Kind, ...] = ("staged", "unstaged", "trunk")
@@ -72,12 +72,12 @@ def read(
     """One comparison in one worktree."""
     git = worktree_git.git_in(context, one)
     trunk = worktree_git.trunk_of(context, one) if kind == "trunk" else None
-    return diffs.read(git, kind, trunk=trunk, paths=paths, limits=limits, new_files=new_files, on_part=on_part)
+    return diffs.read_diff(git, kind, trunk=trunk, paths=paths, limits=limits, new_files=new_files, on_part=on_part)
 
 
 def of_commit(context: Context, one: Target, sha: str, on_part: Callable[[Diff], None] | None = None) -> Diff:
     """What one commit did, seen from one worktree."""
-    return diffs.of_commit(worktree_git.git_in(context, one), sha, on_part=on_part)
+    return diffs.read_commit_diff(worktree_git.git_in(context, one), sha, on_part=on_part)
 
 
 def _data(one: Target, kind: Kind, found: Diff, *, stat: bool) -> dict[str, object]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.actions.status import status_action, worktree_git
-from imi_monitor.git import log
+from imi_monitor.git import commit_log
 from imi_monitor.model import times
 from imi_monitor.model.attribution import holder_at
 from imi_monitor.model.columns import Column, table
@@ -62,7 +62,7 @@ class LogAction(Action):
 def page(context: Context, one: Target, seen: tuple[int, int], size: int) -> CommitLogPage:
     """The next `size` commits behind those already seen, each with who made it."""
     git = worktree_git.git_in(context, one)
-    found = log.page(git, log.tips(git, worktree_git.trunk_of(context, one)), seen, size)
+    found = commit_log.log_page(git, commit_log.log_tips(git, worktree_git.trunk_of(context, one)), seen, size)
     return replace(found, entries=_attributed(context, one, found.entries))
 
 

@@ -21,8 +21,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.worktree_lookup import Target
-    from imi_monitor.git.run import Git
-    from imi_monitor.git.status import Status
+    from imi_monitor.git.git_status import GitStatus
+    from imi_monitor.git.runner import Git
 
 _MOST_STATTED = 2000  # files looked at for the youngest change
 
@@ -116,11 +116,11 @@ def _asked(context: Context, repository: layout.Repository, name: str | None) ->
 
 def _trunk(context: Context, git: Git) -> tuple[str, str | None]:
     """The trunk's branch, and the full ref everybody's distance to it is measured from."""
-    from imi_monitor.git import distance, refs
+    from imi_monitor.git import refs
 
     remote = context.settings.text("git_settings.remote_name")
     name = refs.default_branch(git, remote, context.settings.text("git_settings.default_branch") or None)
-    return name, distance.trunk_ref(git, remote, name)
+    return name, refs.trunk_ref(git, remote, name)
 
 
 def _dates(git: Git, shas: set[str]) -> dict[str, str]:
@@ -147,7 +147,7 @@ def _reader(cancelled: Callable[[], bool]) -> Callable[[StatusQuery], WorktreeSt
 
 
 def _ask(asked: StatusQuery, cancelled: Callable[[], bool]) -> WorktreeStatus:
-    from imi_monitor.git.status import operation, read_status
+    from imi_monitor.git.git_status import operation_in_progress, read_status
 
     one = asked.target
     if asked.known.missing:
@@ -159,10 +159,10 @@ def _ask(asked: StatusQuery, cancelled: Callable[[], bool]) -> WorktreeStatus:
             "its .git file names another repository (tampered with, or a copy): nothing was asked", code="tampered"
         )
     git = asked.git.at(one.admin_dir, one.path)
-    return _reading(asked, git, read_status(git, cancelled=cancelled), operation(one.admin_dir))
+    return _reading(asked, git, read_status(git, cancelled=cancelled), operation_in_progress(one.admin_dir))
 
 
-def _reading(asked: StatusQuery, git: Git, status: Status, operation: str | None) -> WorktreeStatus:
+def _reading(asked: StatusQuery, git: Git, status: GitStatus, operation: str | None) -> WorktreeStatus:
     ahead, behind = _trunk_distance(git, status, asked.base)
     path, moment = _youngest(asked.known.path, [entry.path for entry in status.entries])
     return WorktreeStatus(
@@ -186,8 +186,8 @@ def _reading(asked: StatusQuery, git: Git, status: Status, operation: str | None
     )
 
 
-def _trunk_distance(git: Git, status: Status, base: str | None) -> tuple[int | None, int | None]:
-    from imi_monitor.git.distance import distance
+def _trunk_distance(git: Git, status: GitStatus, base: str | None) -> tuple[int | None, int | None]:
+    from imi_monitor.git.refs import distance
 
     if base is None or status.oid is None:
         return None, None

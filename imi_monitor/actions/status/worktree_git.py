@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.worktree_lookup import Target
-    from imi_monitor.git.run import Git
+    from imi_monitor.git.runner import Git
 
 
 def named_worktree(context: Context, request: Request) -> Target:
@@ -48,10 +48,10 @@ def git_in(context: Context, one: Target) -> Git:
 
 def trunk_of(context: Context, one: Target) -> str | None:
     """The full ref of the trunk, as the remote had it at the last fetch, else the local one; None when there is none."""
-    from imi_monitor.git import distance, refs
+    from imi_monitor.git import refs
 
     settings = context.settings_of(one.repository)
     remote = settings.text("git_settings.remote_name")
     git = context.git(one.repository)
     name = refs.default_branch(git, remote, settings.text("git_settings.default_branch") or None)
-    return distance.trunk_ref(git, remote, name)
+    return refs.trunk_ref(git, remote, name)

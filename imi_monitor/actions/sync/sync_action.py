@@ -15,7 +15,7 @@ from imi_monitor.actions import worktree_lookup
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.actions.sync import shared_files as sync_shared_files
 from imi_monitor.actions.sync import worktree_links
-from imi_monitor.git import exclude, layout
+from imi_monitor.git import layout, shared_names
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import count, safe
 from imi_monitor.store import db, events
@@ -194,12 +194,12 @@ def sync_worktrees(context: Context, repository: layout.Repository, *, check: bo
         return None
     result = SyncResult(shared)
     if check:
-        listed = frozenset(exclude.names(repository.common_dir))
+        listed = frozenset(shared_names.names(repository.common_dir))
         _sync_each(context, repository, result, listed | _former_imi_links(context, repository), listed)
         linked = {name for _, _, report in result.worktrees for name in report.here}
         result.unlisted = sorted(linked - listed - {name for _, _, r in result.worktrees for name in r.linked})
         return result
-    with exclude.Block(repository.common_dir) as block:
+    with shared_names.Block(repository.common_dir) as block:
         before = block.names()
         block.put(before | set(shared.sources))
         try:
@@ -240,7 +240,7 @@ def _sync_each(
 
 
 def _unlist_unused(
-    block: exclude.Block, repository: layout.Repository, result: SyncResult
+    block: shared_names.Block, repository: layout.Repository, result: SyncResult
 ) -> tuple[tuple[str, str], ...]:
     """A name stays in info/exclude while any worktree has a link of it, the ones in imi's trash too.
 

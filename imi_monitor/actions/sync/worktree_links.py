@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from imi_monitor.actions.sync import shared_files
 from imi_monitor.actions.sync.safe_links import KEPT, MISSING, MOVED, LinkConflict, LinkTree
-from imi_monitor.git import exclude, layout, tracked
+from imi_monitor.git import layout, shared_names
 from imi_monitor.model.errors import GitError, ImiError, Refused
 from imi_monitor.model.text import safe
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from imi_monitor.actions.sync.shared_files import SharedFile, SharedFiles
     from imi_monitor.config import Settings
     from imi_monitor.git.layout import Repository
-    from imi_monitor.git.run import Git
+    from imi_monitor.git.runner import Git
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def link_shared_files(repository: Repository, worktree_path: str, settings: Sett
     place = place_of(repository, worktree_path)
     refused = tuple(shared.refused)
     try:
-        with exclude.Block(repository.common_dir) as block:
+        with shared_names.Block(repository.common_dir) as block:
             before = block.names()
             block.put(before | set(shared.sources))
             report = update_links(shared, place, frozenset())
@@ -90,7 +90,7 @@ def link_shared_files(repository: Repository, worktree_path: str, settings: Sett
 
 
 def unlist_unused(
-    block: exclude.Block, doubtful: set[str], linked: set[str], worktrees: list[str]
+    block: shared_names.Block, doubtful: set[str], linked: set[str], worktrees: list[str]
 ) -> tuple[tuple[str, str], ...]:
     """Take the doubtful names that no worktree has a link of out of the block; gives what went wrong with that."""
     idle = {name for name in doubtful - linked if not any(os.path.islink(os.path.join(w, name)) for w in worktrees)}
@@ -118,7 +118,7 @@ def place_at(repository: Repository, path: str, admin_dir: str) -> LinkPlace:
         raise Refused(
             f"the .git file of {safe(path)} does not belong to this worktree: nothing was linked", code="tampered"
         )
-    from imi_monitor.git.run import Git
+    from imi_monitor.git.runner import Git
 
     return LinkPlace(path, admin_dir, Git(repository.common_dir, admin_dir, path))
 
@@ -154,9 +154,9 @@ def update_links(
 
 def _reserved(place: LinkPlace, names: list[str], listed: list[str]) -> dict[str, str]:
     """name -> why git would mind a link there."""
-    taken = tracked.tracked(place.git, place.admin_dir, names)
+    taken = shared_names.tracked(place.git, place.admin_dir, names)
     try:
-        unignored = tracked.unignored(place.git, place.path, listed)
+        unignored = shared_names.unignored(place.git, place.path, listed)
     except GitError as error:
         return dict.fromkeys(names, f"git cannot say whether it would be committed: {error.sentence}")
     committed = "is taken out of the ignored files by a .gitignore, so that git would commit the link"

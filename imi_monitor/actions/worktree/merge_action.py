@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.worktree_lookup import Target
-    from imi_monitor.git.run import Git
+    from imi_monitor.git.runner import Git
 
 _SHOWN = 8  # commits that a preview lists
 
@@ -108,7 +108,7 @@ def _intentions(context: Context, found: Target, plan: MergePlan, *, close: bool
 
 def recover(context: Context, operation: operations.Operation) -> str | None:
     """A merge died while git wrote files: bring the base's files back to what its ref says."""
-    from imi_monitor.git.unfinished import settle_fast_forward
+    from imi_monitor.git.fast_forward import settle_fast_forward
 
     data = {key: str(value) for key, value in operation.data.items()}
     common_dir = repositories.list_common_dirs(context.connection).get(operation.repo_name)
@@ -181,7 +181,7 @@ def _checked_branch(context: Context, found: Target, base: str, agent: str) -> s
 
 def _require_quiet(context: Context, found: Target, agent: str) -> None:
     """Nobody else's, nothing uncommitted, nothing in the middle of something."""
-    from imi_monitor.git.status import operation, read_status
+    from imi_monitor.git.git_status import operation_in_progress, read_status
 
     shown = safe(found.name)
     if found.repo_name is not None:
@@ -191,7 +191,7 @@ def _require_quiet(context: Context, found: Target, agent: str) -> None:
                 f"{shown} is claimed by {safe(holder or '')}: let its owner merge, or take it over", code="claimed"
             )
     admin = found.admin_dir or found.repository.common_dir
-    going_on = operation(admin)
+    going_on = operation_in_progress(admin)
     if going_on:
         raise Refused(f"a {going_on} is going on in {shown}: finish or abort it first", code="operation")
     status = read_status(targets.git_in(context, found), untracked="no")
@@ -215,9 +215,9 @@ def _checked_out(context: Context, found: Target, base: str, agent: str) -> Targ
 
 
 def _merged_tree(git: Git, branch: str, base: str, branch_sha: str, base_sha: str) -> str:
-    from imi_monitor.git.merge import preview
+    from imi_monitor.git.git_merge import preview_merge
 
-    result = preview(git, base_sha, branch_sha)
+    result = preview_merge(git, base_sha, branch_sha)
     if result.tree is None or result.conflicts:
         names = list(result.conflicts)
         raise Refused(
@@ -231,8 +231,9 @@ def _merged_tree(git: Git, branch: str, base: str, branch_sha: str, base_sha: st
 
 
 def _carry_out(context: Context, found: Target, plan: MergePlan, request: Request, repo_name: str) -> str:
-    from imi_monitor.git import branches
-    from imi_monitor.git.merge import fast_forward, merge_commit
+    from imi_monitor.git import update_ref
+    from imi_monitor.git.fast_forward import fast_forward
+    from imi_monitor.git.git_merge import merge_commit
 
     git = context.git(found.repository)
     sha = plan.branch_sha
@@ -240,7 +241,7 @@ def _carry_out(context: Context, found: Target, plan: MergePlan, request: Reques
         message = request.text("message") or f"Merge branch '{plan.branch}' into {plan.base}"
         sha = merge_commit(git, plan.tree, [plan.base_sha, plan.branch_sha], message)
     if plan.into is None:
-        branches.move_branch(git, plan.base, sha, plan.base_sha)
+        update_ref.move_branch(git, plan.base, sha, plan.base_sha)
         db.transact(context.connection, _settle, repo_name, found.name, plan, sha, None)
         return sha
     operation = db.transact(context.connection, _begin, repo_name, found.name, plan, sha)
@@ -257,7 +258,7 @@ def _carry_out(context: Context, found: Target, plan: MergePlan, request: Reques
 
 def _after_failure(git: Git, before: str, after: str) -> Callable[[sqlite3.Connection, str], object]:
     """Put back what git did before it gave up; where even that fails, the next command tries it again."""
-    from imi_monitor.git.unfinished import take_back
+    from imi_monitor.git.fast_forward import take_back
 
     try:
         take_back(git, before, after)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.worktree_lookup import Target
-    from imi_monitor.git.run import Git
+    from imi_monitor.git.runner import Git
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,7 @@ def _inspect(context: Context, repository: layout.Repository, given: list[str]) 
 
 
 def _inspect_one(
-    repository: layout.Repository, item: layout.Linked, linked: list[layout.Linked], given: list[str]
+    repository: layout.Repository, item: layout.LinkedWorktree, linked: list[layout.LinkedWorktree], given: list[str]
 ) -> RepairFinding | None:
     name = os.path.basename(item.path)
     if not item.missing:
@@ -113,7 +113,7 @@ def _inspect_one(
 
 
 def _candidates(
-    repository: layout.Repository, linked: list[layout.Linked], item: layout.Linked, given: list[str]
+    repository: layout.Repository, linked: list[layout.LinkedWorktree], item: layout.LinkedWorktree, given: list[str]
 ) -> list[str]:
     """Folders worth a look: the given ones and what is in them, and the neighbours of all worktrees."""
     parents = {os.path.dirname(other.path) for other in linked} | {os.path.dirname(repository.home), *given}
@@ -126,7 +126,7 @@ def _candidates(
     return sorted(folders - taken)
 
 
-def _claims_to_be(folder: str, item: layout.Linked) -> bool:
+def _claims_to_be(folder: str, item: layout.LinkedWorktree) -> bool:
     """Whether the folder's own `.git` file names this worktree's admin directory, or where it was before a move."""
     target = layout.gitfile(os.path.join(folder, ".git"))
     if target is None:
@@ -137,7 +137,7 @@ def _claims_to_be(folder: str, item: layout.Linked) -> bool:
 
 
 def _registry_findings(
-    context: Context, repository: layout.Repository, linked: list[layout.Linked]
+    context: Context, repository: layout.Repository, linked: list[layout.LinkedWorktree]
 ) -> list[RepairFinding]:
     """The repository itself moved: its row still names a git directory that is gone."""
     if context.repo_name(repository) is not None:

@@ -28,7 +28,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.worktree_lookup import Target
-    from imi_monitor.git.diff import Kind
+    from imi_monitor.git.git_diff import Kind
     from imi_monitor.model.snapshot import Key, Worktree
     from imi_monitor.ui.views.view import Surroundings
 

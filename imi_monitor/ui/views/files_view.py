@@ -8,7 +8,7 @@ from textual.binding import Binding
 from textual.content import Content
 
 from imi_monitor.actions.status import diff_action as action
-from imi_monitor.git import untracked
+from imi_monitor.git import git_diff
 from imi_monitor.model import columns, times
 from imi_monitor.model.diff import ONLY_COUNTS, Diff
 from imi_monitor.model.errors import Refused
@@ -23,7 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.worktree_lookup import Target
-    from imi_monitor.git.diff import Kind
+    from imi_monitor.git.git_diff import Kind
     from imi_monitor.model.snapshot import Key, Worktree
     from imi_monitor.ui.views.view import Surroundings
 
@@ -51,7 +51,7 @@ class FilesView(ItemsView[FileDetails, FileRow]):
             committed = action.read(context, one, "trunk", [], ONLY_COUNTS, new_files=False)
         except Refused:  # no trunk, no commit, or nothing in common: then there is no such part
             committed = Diff()
-        written = untracked.written(tree.path, [file.path for file in uncommitted.files])
+        written = git_diff.written(tree.path, [file.path for file in uncommitted.files])
         return FileDetails(uncommitted, committed, written)
 
     def arrived(self, found: FileDetails) -> None:

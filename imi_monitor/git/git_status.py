@@ -1,0 +1,243 @@
+"""What git says about one worktree: its changed, untracked, conflicted and ignored files, and where its branch stands.
+
+Odd states (unborn, detached, no upstream, in the middle of a rebase) are values here, not errors.
+
+Edits that `git status` was told not to see: files marked assume-unchanged or skip-worktree whose content is not the
+index's. They are somebody's work like any other and must be found before a worktree goes away.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from dataclasses import dataclass
+
+from imi_monitor.git.layout import read_small
+from imi_monitor.model.errors import GitError
+from imi_monitor.model.text import safe
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from imi_monitor.git.runner import Git
+
+
+# In the order of asking: a rebase stops at picks and merges of its own, and is then the better answer.
+_OPERATIONS = (
+    ("rebase-merge", "rebase"),
+    ("rebase-apply", "rebase"),
+    ("MERGE_HEAD", "merge"),
+    ("CHERRY_PICK_HEAD", "cherry-pick"),
+    ("REVERT_HEAD", "revert"),
+    ("BISECT_LOG", "bisect"),
+    ("BISECT_START", "bisect"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GitStatusEntry:
+    """One file with its two states as git letters it (`.` unchanged, `M A D R C T U`, `?` untracked, `!` ignored)."""
+
+    path: str
+    index: str
+    tree: str
+    origin: str | None = None  # where a renamed or copied file came from
+
+
+@dataclass(frozen=True, slots=True)
+class GitStatus:
+    """One worktree; `ahead` and `behind` are None without an upstream or when that is gone, `oid` when unborn."""
+
+    branch: str | None
+    oid: str | None
+    upstream: str | None
+    ahead: int | None
+    behind: int | None
+    entries: tuple[GitStatusEntry, ...]
+    staged: tuple[str, ...]
+    unstaged: tuple[str, ...]
+    untracked: tuple[str, ...]
+    conflicted: tuple[str, ...]
+    ignored: tuple[str, ...]
+
+    @property
+    def detached(self) -> bool:
+        return self.branch is None
+
+    @property
+    def dirty(self) -> bool:
+        """Whether there is anything uncommitted, ignored files aside."""
+        return bool(self.staged or self.unstaged or self.untracked or self.conflicted)
+
+
+def read_status(
+    git: Git,
+    ignored: bool = False,
+    untracked: str = "all",
+    paths: Sequence[str] = (),
+    *,
+    cancelled: Callable[[], bool] | None = None,
+) -> GitStatus:
+    """The state of git's work tree, or of only `paths` in it (a rename then shows as what it is for those paths)."""
+    if git.work_tree is None:
+        raise GitError(f"{safe(git.common_dir)} is bare here: it has no files to look at", code="bare")
+    output = git.run(
+        "status",
+        "--porcelain=v2",
+        "--branch",
+        "-z",
+        f"--untracked-files={untracked}",
+        "--ignore-submodules=dirty",
+        f"--ignored={'matching' if ignored else 'no'}",
+        "--find-renames",
+        "--end-of-options",
+        *(["--", *(f":(top,literal){path}" for path in paths)] if paths else []),
+        timeout=60.0,
+        cancelled=cancelled,
+    ).stdout
+    return _parse(os.fsdecode(output).split("\0"))
+
+
+def operation_in_progress(admin_dir: str) -> str | None:
+    """What is going on in a worktree: merge, rebase, am, cherry-pick, revert or bisect; None when nothing is."""
+    try:
+        names = set(os.listdir(admin_dir))
+    except OSError as problem:
+        raise GitError(
+            f"the git directory {safe(admin_dir)} cannot be read: {problem.strerror}", code="unreadable"
+        ) from problem
+    if "rebase-apply" in names and os.path.lexists(os.path.join(admin_dir, "rebase-apply", "applying")):
+        return "am"
+    for name, act in _OPERATIONS:
+        if name in names:
+            return act
+    return _sequence(admin_dir) if "sequencer" in names else None
+
+
+def stashes(git: Git, branch: str | None) -> list[str]:
+    """The stash entries made on `branch` (None: on a detached HEAD), newest first; all worktrees share one stash."""
+    on = branch if branch is not None else "(no branch)"
+    lines = git.lines0("stash", "list", "-z", "--no-show-signature", "--format=%gd: %gs")
+    own = (f"WIP on {on}: ", f"On {on}: ")
+    return [line for line in lines if line.partition(": ")[2].startswith(own)]
+
+
+def _sequence(admin_dir: str) -> str | None:
+    """Between two picks of a series only its list of things to do tells which kind it is."""
+    todo = read_small(os.path.join(admin_dir, "sequencer", "todo"))
+    if not todo:
+        return None
+    return "revert" if todo.startswith("revert ") else "cherry-pick"
+
+
+def _parse(tokens: list[str]) -> GitStatus:
+    heads: dict[str, str] = {}
+    entries = tuple(_entries(iter(tokens), heads))
+    oid, head = heads.get("branch.oid", "(initial)"), heads.get("branch.head", "(detached)")
+    ahead, behind = _distance(heads.get("branch.ab", ""))
+    return GitStatus(
+        branch=None if head == "(detached)" else head,
+        oid=None if oid == "(initial)" else oid,
+        upstream=heads.get("branch.upstream"),
+        ahead=ahead,
+        behind=behind,
+        entries=entries,
+        staged=tuple(one.path for one in entries if one.index not in ".?!U"),
+        unstaged=tuple(one.path for one in entries if one.tree not in ".?!U"),
+        untracked=tuple(one.path for one in entries if one.index == "?"),
+        conflicted=tuple(one.path for one in entries if one.index == "U"),
+        ignored=tuple(one.path for one in entries if one.index == "!"),
+    )
+
+
+def _entries(tokens: Iterator[str], heads: dict[str, str]) -> Iterator[GitStatusEntry]:
+    for token in tokens:
+        kind, _, rest = token.partition(" ")
+        if kind == "#":
+            key, _, heads[key] = rest.partition(" ")
+        elif kind in "?!" and kind:
+            yield GitStatusEntry(rest, kind, kind)
+        elif kind == "u":  # whatever the two letters are, both sides count as conflicted
+            yield GitStatusEntry(rest.split(" ", 9)[9], "U", "U")
+        elif kind == "1":
+            yield GitStatusEntry(rest.split(" ", 7)[7], rest[0], rest[1])
+        elif kind == "2":
+            yield GitStatusEntry(rest.split(" ", 8)[8], rest[0], rest[1], next(tokens))
+
+
+def _distance(text: str) -> tuple[int | None, int | None]:
+    """`+1 -2`; git writes `?` for a number it was told not to count."""
+    ahead, _, behind = text.partition(" ")
+    return _number(ahead), _number(behind)
+
+
+def _number(text: str) -> int | None:
+    return int(text[1:]) if text[1:].isdecimal() else None
+
+
+_CAP = 128 << 20  # a line for every file of the index
+
+
+@dataclass(frozen=True, slots=True)
+class _Marked:
+    path: str
+    mode: str
+    sha: str
+    sparse: bool  # skip-worktree: absent on purpose
+
+
+def hidden_edits(git: Git) -> tuple[str, ...]:
+    """The marked files that differ from the index. What cannot be read counts as an edit."""
+    marked = [one for line in git.lines0("ls-files", "-z", "-v", "--stage", cap=_CAP) if (one := _marked(line))]
+    edits: list[str] = []
+    unsure: list[_Marked] = []
+    for one in marked:
+        verdict = _at_a_glance(os.path.join(git.work_tree or "", one.path), one)
+        if verdict is None:
+            unsure.append(one)
+        elif verdict:
+            edits.append(one.path)
+    return tuple(sorted([*edits, *_differing(git, unsure)]))
+
+
+def _marked(line: str) -> _Marked | None:
+    """`S 100644 <sha> 0<TAB>path`: lower case is assume-unchanged, S is skip-worktree, s both."""
+    words, _, path = line.partition("\t")
+    tag, mode, sha, _ = words.split(" ")
+    return _Marked(path, mode, sha, tag in "Ss") if tag == "S" or tag.islower() else None
+
+
+def _at_a_glance(path: str, one: _Marked) -> bool | None:
+    """True: edited; False: as in the index; None: only its content tells."""
+    try:
+        info = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return not one.sparse
+    except OSError:
+        return True
+    if one.mode == "160000":  # a submodule somebody hid: look closer only if there is one
+        return os.path.lexists(os.path.join(path, ".git"))
+    if one.mode == "120000":
+        return not stat.S_ISLNK(info.st_mode) or _blob_id(os.fsencode(os.readlink(path)), one.sha) != one.sha
+    return None if stat.S_ISREG(info.st_mode) and os.access(path, os.R_OK) else True
+
+
+def _blob_id(content: bytes, like: str) -> str:
+    algorithm = "sha1" if len(like) == 40 else "sha256"
+    return hashlib.new(algorithm, b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+
+
+def _differing(git: Git, files: Sequence[_Marked]) -> list[str]:
+    """Those whose content git would store under another id (line endings converted as the repository says)."""
+    if not files:
+        return []
+    names = b"".join(_quoted(os.fsencode(one.path)) + b"\n" for one in files)
+    shas = git.text("hash-object", "--stdin-paths", stdin=names, timeout=60.0).split("\n")
+    return [one.path for one, sha in zip(files, shas, strict=True) if sha != one.sha]
+
+
+def _quoted(path: bytes) -> bytes:
+    """A path as a line of its own: in git's quotes, so that a newline or a quote in it stays part of it."""
+    return b'"' + path.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n") + b'"'

@@ -1,0 +1,294 @@
+"""Whether a branch has been merged, proven: by ancestry, by content, or by the same changes under other ids.
+
+Somebody may delete a branch on the strength of this answer, so every doubt is None: no proof. A branch whose change
+was merged as a copy (squash, rebase) and later taken back is not merged; one whose own commits are in the trunk is,
+whatever happened to them afterwards, because nothing can be lost.
+
+What happened in the trunk to the files of a branch, and which of these changes were taken back again.
+
+What commits change, as marks that survive being moved: the same change elsewhere in history has the same mark.
+
+Like `git patch-id`, but exact about white space (in Python an indentation is a change) and about binary files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from dataclasses import dataclass
+
+from imi_monitor.git.commits import HONEST
+from imi_monitor.git.refs import resolve
+from imi_monitor.git.runner import git_version
+from imi_monitor.model.errors import GitError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from imi_monitor.git.runner import Git
+
+
+_MERGE_TREE_SINCE = (2, 38, 0)
+_MOST_OWN = 500  # commits of the branch that are compared one by one
+_MOST_TRIED = 20  # trunk commits into which the branch is merged for a trial
+_PLAIN_MERGE = [("merge.default", "text")]  # else any file's changes could be thrown away by a driver
+
+
+def merge_proof(git: Git, tip_sha: str, base_ref: str) -> str | None:
+    """How `tip_sha` is proven to be in `base_ref`: "ancestor", "same tree", "patch-id", "squash"; None: not proven."""
+    try:
+        tip, base = resolve(git, tip_sha), resolve(git, base_ref)
+        return _prove(git, tip, base) if tip and base else None
+    except GitError as problem:
+        if problem.code in ("git-missing", "cancelled"):
+            raise
+        return None  # a question that git cannot answer proves nothing
+
+
+def _prove(git: Git, tip: str, base: str) -> str | None:
+    forks = _lines(git, "merge-base", "--all", "--end-of-options", tip, base, ok=(0, 1))
+    if forks == [tip]:
+        return "ancestor"
+    if len(forks) != 1:
+        return None  # unrelated, or so entangled that "what the branch changed" has no single answer
+    files = _changed(git, forks[0], tip)
+    if not set(files) <= set(_changed(git, forks[0], base)):
+        return None  # a file that the trunk has as if the branch had never been: not merged, or taken back
+    own = _own_commits(git, tip, base)
+    if not files:  # empty commits are merged everywhere; changes that undo each other may themselves be nowhere
+        return "same tree" if _says_nothing(git, own) else None
+    if _contained(git, tip, base, files):
+        return "same tree"
+    return _copied(git, tip, base, forks[0], own, files)
+
+
+def _copied(git: Git, tip: str, base: str, fork: str, own: list[list[str]], files: list[str]) -> str | None:
+    """Proof by copies of the changes in the trunk, provided that they are still there."""
+    theirs = touching(git, tip, base, files)
+    kept = not_reverted(git, theirs)
+    simple = len(own) <= _MOST_OWN and all(len(parents) <= 1 for _, *parents in own)
+    mine = {made.mark for made in patches_of(git, [sha for sha, *_ in own]) if made.mark} if simple else set()
+    if mine and mine <= set(kept):
+        return "patch-id"
+    if whole_patch(git, fork, tip) in kept:
+        return "squash"
+    if len(kept) < len(theirs):
+        return None  # something was taken back since, and a trial merge cannot tell whether it was the branch's
+    return "squash" if _was_contained(git, tip, theirs, files) else None
+
+
+def _own_commits(git: Git, tip: str, base: str) -> list[list[str]]:
+    """The commits that only the branch has, each with its parents."""
+    limit = f"--max-count={_MOST_OWN + 1}"
+    lines = _lines(git, "rev-list", "--parents", limit, "--end-of-options", tip, f"^{base}", "--")
+    return [line.split(" ") for line in lines]
+
+
+def _says_nothing(git: Git, own: list[list[str]]) -> bool:
+    """Whether these commits are all empty, as made by `git commit --allow-empty`."""
+    if len(own) > _MOST_OWN or any(len(parents) > 1 for _, *parents in own):
+        return False
+    return all(made.mark is None for made in patches_of(git, [sha for sha, *_ in own]))
+
+
+def _was_contained(git: Git, tip: str, theirs: Sequence[Landed], files: Sequence[str]) -> bool:
+    """Whether merging the branch into the trunk as it once was would have changed nothing: a squash made then."""
+    made = int(
+        git.text("rev-list", "--no-commit-header", "--max-count=1", "--format=%ct", "--end-of-options", tip, "--")
+    )
+    later = [landed.sha for landed in reversed(theirs) if landed.seconds >= made]
+    return any(_contained(git, tip, sha, files) for sha in later[:_MOST_TRIED])
+
+
+def _contained(git: Git, tip: str, base: str, files: Sequence[str]) -> bool:
+    """Whether merging `tip` into `base` gives exactly what `base` has already."""
+    if git_version() < _MERGE_TREE_SINCE:
+        return False
+    done = git.run(
+        "merge-tree",
+        "--write-tree",
+        "--no-messages",
+        "--end-of-options",
+        base,
+        tip,
+        ok=(0, 1),
+        env=HONEST,
+        settings=_PLAIN_MERGE,
+    )
+    if done.returncode:
+        return False  # conflicts
+    merged = done.stdout.decode("ascii").strip()
+    same = merged in _lines(git, "rev-parse", "--verify", "--end-of-options", base + "^{tree}")
+    return same and _plainly_merged(git, tip, base, files)
+
+
+def _plainly_merged(git: Git, tip: str, base: str, files: Sequence[str]) -> bool:
+    """Whether git's own merge under these very names made the result.
+
+    A driver (`merge=ours` and the like) throws changes away, and a file that the trunk has renamed is merged under
+    attributes of its new name, which git before 2.49 cannot be told to leave alone.
+    """
+    if set(files) & set(_changed(git, tip, base, "--diff-filter=D")):
+        return False
+    asked = b"".join(os.fsencode(name) + b"\0" for name in files)
+    answer = git.lines0("check-attr", "-z", "--stdin", "merge", stdin=asked)
+    return all(value in ("unspecified", "set", "text") for value in answer[2::3])
+
+
+def _changed(git: Git, before: str, after: str, *options: str) -> list[str]:
+    """The files that differ between two commits."""
+    names = ("-r", "-z", "--no-renames", "--name-only", "--ignore-submodules=none", *options)
+    return git.lines0("diff-tree", *names, "--end-of-options", before, after, "--", env=HONEST)
+
+
+def _lines(git: Git, *args: str, ok: tuple[int, ...] = (0,)) -> list[str]:
+    return [line for line in git.text(*args, ok=ok, env=HONEST).split("\n") if line]
+
+
+_MOST_FILES = 300  # as path arguments; fewer files find fewer commits, never wrong ones
+_MOST_COMMITS = 500
+_REVERTED = re.compile(r"This reverts commit ([0-9a-f]{7,64})")
+_REVERT_TITLE = re.compile(r'^(Revert ".+")(?: \(#\d+\))?$')
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """A commit of the trunk: when it was made and what its message says it takes back."""
+
+    sha: str
+    seconds: int
+    title: str
+    reverts: tuple[str, ...]  # beginnings of commit ids; `Revert "title"` where no id is given
+
+
+def touching(git: Git, tip: str, base: str, files: Sequence[str]) -> list[Landed]:
+    """The commits of `base` that `tip` does not have and that change one of `files`, newest first."""
+    paths = [f":(top,literal){name}" for name in files[:_MOST_FILES]]
+    output = git.text(
+        "rev-list",
+        "--no-commit-header",
+        "--format=%H %ct%n%B%x00",
+        "--encoding=UTF-8",
+        "--full-history",
+        "--topo-order",
+        "--no-merges",
+        f"--max-count={_MOST_COMMITS}",
+        "--end-of-options",
+        base,
+        f"^{tip}",
+        "--",
+        *paths,
+        env=HONEST,
+    )
+    return [_landed(record.lstrip("\n")) for record in output.split("\0") if record.strip()]
+
+
+def not_reverted(git: Git, landed: Sequence[Landed]) -> list[str]:
+    """The marks of those commits (newest first) that no later one takes back, by content or in its own words."""
+    shas = [one.sha for one in landed]
+    undone: set[str | None] = set()
+    words: list[str] = []
+    kept: list[str] = []
+    for one, made, undoing in zip(landed, patches_of(git, shas), patches_of(git, shas, reverse=True), strict=True):
+        if _spoken_of(one, words) or made.mark in undone:
+            undone.discard(made.mark)
+            continue
+        if made.mark:
+            kept.append(made.mark)
+            undone.add(undoing.mark)
+        words.extend(one.reverts)
+    return kept
+
+
+def _landed(record: str) -> Landed:
+    first, _, message = record.partition("\n")
+    sha, seconds = first.split(" ")
+    title = message.partition("\n")[0]
+    named = _REVERT_TITLE.match(title)
+    return Landed(sha, int(seconds), title, tuple(_REVERTED.findall(message)) or ((named[1],) if named else ()))
+
+
+def _spoken_of(one: Landed, words: list[str]) -> bool:
+    """Whether a later commit says that it reverts this one; each such word counts once."""
+    for word in words:
+        if word == f'Revert "{one.title}"' or one.sha.startswith(word):
+            words.remove(word)
+            return True
+    return False
+
+
+# Every setting that shapes a patch is given, so that both sides of a comparison are made the same way.
+_AS_PATCH = (
+    "--root",
+    "--always",
+    "-p",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-renames",
+    "--full-index",
+    "--no-color",
+    "--unified=3",
+    "--diff-algorithm=myers",
+    "--ignore-submodules=none",
+    "--submodule=short",
+    "--no-prefix",
+)
+_HUNK = re.compile(rb"^@@ [^@]* @@.*$")
+_TITLE = re.compile(rb"^(?:[0-9a-f]{40}|[0-9a-f]{64})$")
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """One commit and the mark of its change; `mark` is None when it changes nothing."""
+
+    sha: str
+    mark: str | None
+
+
+def whole_patch(git: Git, fork: str, tip: str) -> str | None:
+    """The mark of everything between two commits taken as one change."""
+    # Further ids on a line are taken by diff-tree as the commit's parents: tip as if it were one commit on fork.
+    return _patches(git, [f"{tip} {fork}"])[0].mark
+
+
+def patches_of(git: Git, shas: Sequence[str], *, reverse: bool = False) -> list[Patch]:
+    """The changes of these commits (merges change nothing here), or of undoing them."""
+    return _patches(git, shas, *(["-R"] if reverse else [])) if shas else []
+
+
+def _patches(git: Git, lines: Sequence[str], *options: str) -> list[Patch]:
+    done = git.run("diff-tree", "--stdin", *_AS_PATCH, *options, stdin="\n".join([*lines, ""]).encode(), env=HONEST)
+    return list(_read(done.stdout))
+
+
+def _read(output: bytes) -> Iterator[Patch]:
+    sha = ""
+    lines: list[bytes] = []
+    for line in output.split(b"\n"):
+        # Inside a patch every line has a mark in front, so a bare id can only be the title of the next one.
+        if _TITLE.match(line):
+            if sha:
+                yield Patch(sha, _mark(lines))
+            sha, lines = line.decode("ascii"), []
+        else:
+            lines.append(line)
+    if sha:
+        yield Patch(sha, _mark(lines))
+
+
+def _mark(lines: list[bytes]) -> str | None:
+    digest = hashlib.sha256()
+    index = b""
+    empty = True
+    for line in lines:
+        if line.startswith(b"index "):
+            index = line
+            continue
+        if not line:
+            continue
+        # The ids of a text file depend on the rest of the file; those of a binary file are all there is to compare.
+        digest.update((index if line.startswith(b"Binary files ") else b"") + _HUNK.sub(b"@@", line) + b"\n")
+        empty = False
+    return None if empty else digest.hexdigest()

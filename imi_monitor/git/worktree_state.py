@@ -1,0 +1,174 @@
+"""One worktree's whole git state, with as few questions as its change needs.
+
+`git status` answers most of it. What it does not say (distance to the trunk, the last commit, lines) is asked only when
+the commits or the changed files it depends on are not the ones it was asked for last time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from imi_monitor.git import commits
+from imi_monitor.git.git_status import GitStatus, operation_in_progress, read_status
+from imi_monitor.git.layout import points_back
+from imi_monitor.git.refs import distance
+from imi_monitor.git.runner import Git
+from imi_monitor.model import times
+from imi_monitor.model.errors import GitError
+from imi_monitor.model.snapshot import Commit, FileState, GitState
+
+_MOST_FILES = 5000  # files kept of one worktree; beyond that the counts stay right and the list is cut
+_MOST_COUNTED = 2000  # changed files whose lines are still counted
+
+
+@dataclass(frozen=True, slots=True)
+class TrunkPosition:
+    """What everybody's distance is measured from: its ref and where that stands."""
+
+    ref: str | None
+    sha: str | None
+
+    @property
+    def name(self) -> str | None:
+        return None if self.ref is None else self.ref.removeprefix("refs/heads/").removeprefix("refs/remotes/")
+
+
+def read_state(
+    git: Git, trunk: TrunkPosition, before: GitState | None, paths: Sequence[str] | None, *, linked: bool
+) -> GitState:
+    """The state now. With `paths` only those are asked about, and what was known of the others stays."""
+    assert git.work_tree is not None
+    if linked and not points_back(git.admin_dir, git.work_tree):
+        raise GitError(
+            "its .git file names another repository (tampered with, or a copy): nothing was asked", code="tampered"
+        )
+    partial = paths is not None and before is not None
+    status = read_status(git, untracked="normal", paths=paths if partial and paths else ())
+    files = _merged(before, status, paths) if partial and before and paths else _files(status)
+    lines = _lines(git, status, paths if partial else None)
+    files = tuple(
+        replace(file, added=lines[file.path][0], removed=lines[file.path][1]) if file.path in lines else file
+        for file in files
+    )
+    return _state(git, trunk, before, status, files, partial=partial)
+
+
+def from_trunk(git: Git, trunk: TrunkPosition, state: GitState) -> GitState:
+    """The same state after the trunk moved: only the distance is asked, the files are where they were."""
+    ahead, behind = _trunk_distance(git, trunk, state.head)
+    return replace(state, trunk=trunk.name, trunk_ahead=ahead, trunk_behind=behind)
+
+
+def stash_count(common_dir: str) -> int | None:
+    """How many entries the stash has, from its log; None when that cannot be read."""
+    try:
+        with open(os.path.join(common_dir, "logs", "refs", "stash"), "rb") as file:
+            return sum(1 for _ in file)
+    except FileNotFoundError:
+        return 0
+    except OSError:
+        return None
+
+
+def _state(
+    git: Git,
+    trunk: TrunkPosition,
+    before: GitState | None,
+    status: GitStatus,
+    files: tuple[FileState, ...],
+    *,
+    partial: bool,
+) -> GitState:
+    same_commit = before is not None and before.head == status.oid
+    known_added = [file.added for file in files if file.added is not None]
+    known_removed = [file.removed for file in files if file.removed is not None]
+    ahead, behind = _trunk_distance(git, trunk, status.oid)
+    return GitState(
+        read_at=times.stamp(),
+        branch=status.branch,
+        head=status.oid,
+        upstream=status.upstream,
+        ahead=status.ahead,
+        behind=status.behind,
+        trunk=trunk.name,
+        trunk_ahead=ahead,
+        trunk_behind=behind,
+        files=files[:_MOST_FILES],
+        staged=sum(file.index not in ".?!U" for file in files),
+        unstaged=sum(file.tree not in ".?!U" for file in files),
+        untracked=sum(file.index == "?" for file in files),
+        conflicted=sum(file.index == "U" for file in files),
+        operation=operation_in_progress(git.admin_dir),
+        stashes=stash_count(git.common_dir),
+        last_commit=before.last_commit if same_commit and before else _commit(git, status.oid),
+        added=sum(known_added) if len(files) <= _MOST_COUNTED else None,
+        removed=sum(known_removed) if len(files) <= _MOST_COUNTED else None,
+        partial=partial,
+    )
+
+
+def _files(status: GitStatus) -> tuple[FileState, ...]:
+    return tuple(FileState(entry.path, entry.index, entry.tree, entry.origin) for entry in status.entries)
+
+
+def _merged(before: GitState, status: GitStatus, paths: Sequence[str]) -> tuple[FileState, ...]:
+    """What was known, with the answers about `paths` in place of what they were."""
+    asked = set(paths)
+
+    def replaced(path: str) -> bool:
+        # an untracked folder `new/` stands for the files in it
+        return path in asked or (path.endswith("/") and any(name.startswith(path) for name in asked))
+
+    kept = [file for file in before.files if not replaced(file.path)]
+    return tuple(sorted([*kept, *_files(status)], key=lambda file: file.path))
+
+
+_distances: dict[tuple[str, str, str], tuple[int, int]] = {}
+_MOST_DISTANCES = 4000
+
+
+def _trunk_distance(git: Git, trunk: TrunkPosition, head: str | None) -> tuple[int | None, int | None]:
+    """Remembered by the two commits: they never change their distance."""
+    if trunk.sha is None or head is None:
+        return None, None
+    if trunk.sha == head:
+        return 0, 0
+    key = (git.common_dir, head, trunk.sha)
+    if key not in _distances:
+        try:
+            found = distance(git, head, trunk.sha)
+        except GitError:  # an object is missing (a shallow or partial clone): the rest is still worth showing
+            return None, None
+        if len(_distances) >= _MOST_DISTANCES:
+            _distances.clear()
+        _distances[key] = found
+    return _distances[key]
+
+
+def _commit(git: Git, head: str | None) -> Commit | None:
+    if head is None:
+        return None
+    try:
+        found = commits.log(git, head, limit=1)
+    except GitError:
+        return None
+    return Commit(found[0].sha, found[0].subject, found[0].author, found[0].when) if found else None
+
+
+def _lines(git: Git, status: GitStatus, paths: Sequence[str] | None) -> dict[str, tuple[int | None, int | None]]:
+    """path -> (lines added, lines removed) against HEAD, for tracked files; binary ones are unknown."""
+    changed = [entry.path for entry in status.entries if entry.index not in "?!U"]
+    if not changed or len(changed) > _MOST_COUNTED or status.oid is None:
+        return {}
+    only = [f":(top,literal){path}" for path in changed] if paths is not None else []
+    try:
+        fields = git.lines0("diff", "--numstat", "-z", "--no-renames", "--ignore-submodules=dirty", "HEAD", "--", *only)
+    except GitError:
+        return {}
+    return {path: (_number(added), _number(removed)) for added, removed, path in (f.split("\t", 2) for f in fields)}
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isdecimal() else None

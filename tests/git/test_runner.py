@@ -1,0 +1,642 @@
+"""The one door: what git is told, what comes back, how it fails, how it stays polite. # G3 (argv), G4, G5, T4, S2.9"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from imi_monitor.git import config_scan, runner, safety
+from imi_monitor.git import spawn as spawning
+from imi_monitor.git.runner import Git, git_version
+from imi_monitor.git.spawn import spawn
+from imi_monitor.model.errors import GitError
+from tests.helpers import ROOT, Repo, git
+
+SLACK = 2.0  # seconds a loaded machine may take for nothing
+HOSTILE = [
+    "-f", "--upload-pack=touch pwned", "--output=pwned", "-upwned", "--exec=touch pwned", "--lock", "-", "--", "-c",
+    "--git-dir=/tmp", "--end-of-options", "-C/tmp", "a b", "a;touch pwned", "`touch pwned`", "$(touch pwned)", "a|b",
+    "a\nb", "a\tb", "'", '"', "\\", "*", "?", "[a", "~", "^", ":", "..", "@{-1}", "@", "HEAD", "\udcff\udcfe", "\udc9b31m",
+    "\u202egnp", "\u200b", "é", "ext::sh -c touch% pwned", ":(exclude)*", ":/", "!", "#", "%s", "a" * 5000,
+]  # fmt: skip
+
+
+def of(repo: Repo, **options: bool) -> Git:
+    return Git(str(repo.path / ".git"), None, str(repo.path), **options)
+
+
+def linked(repo: Repo, name: str = "feat-a") -> Git:
+    tree = repo.worktree(name)
+    common = f"{repo.path}/.git"
+    return Git(common, f"{common}/worktrees/{name}", str(tree.path))
+
+
+@pytest.fixture
+def tree(repo: Repo) -> Git:
+    return linked(repo)
+
+
+@pytest.fixture
+def shim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """Puts a git of our own first in PATH; gives the directory it lies in."""
+    folder = tmp_path / "shim"
+    folder.mkdir()
+
+    def put(script: str) -> Path:
+        program = folder / "git"
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+        return folder
+
+    return put
+
+
+@pytest.fixture
+def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[dict[str, Any]]]:
+    """A git that writes down how it was called."""
+    folder, log = tmp_path / "recorder", tmp_path / "calls"
+    folder.mkdir()
+    program = folder / "git"
+    program.write_text(
+        f"#!{sys.executable} -I\nimport json, os, sys\n"
+        f"fds = sorted(os.listdir('/dev/fd'))\n"
+        f"call = dict(argv=sys.argv, env=dict(os.environ), cwd=os.getcwd(), stdin=os.readlink('/proc/self/fd/0'))\n"
+        f"open({str(log)!r}, 'a').write(json.dumps(call) + '\\n')\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    return lambda: [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+
+# --- answers
+
+
+def test_text_lines_and_status(repo: Repo) -> None:
+    found = of(repo)
+    assert found.text("rev-parse", "HEAD") == repo.git("rev-parse", "HEAD")
+    assert found.lines0("ls-files", "-z") == [".gitignore", "README.md", "src/api.py", "src/db.py"]
+    assert found.lines0("ls-files", "-z", "--", "nothing") == []
+    done = found.run("merge-base", "--is-ancestor", "HEAD", "HEAD~1", ok=(0, 1))
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert found.text("hash-object", "--stdin", stdin=b"hello\n") == repo.git("rev-parse", "HEAD:README.md")
+
+
+def test_names_that_are_no_text_go_there_and_back(repo: Repo) -> None:
+    odd = b"odd \xff\xfe\n\x1b[31m name"
+    (Path(os.fsdecode(os.fsencode(repo.path) + b"/" + odd))).write_text("x")
+    names = of(repo).lines0("ls-files", "-z", "--others", "--", os.fsdecode(odd))
+    assert [os.fsencode(name) for name in names] == [odd]
+    assert of(repo).run("ls-files", "-z", "--others", "--", odd).stdout == odd + b"\0"
+
+
+def test_another_worktree_of_the_same_repository(repo: Repo) -> None:
+    other = linked(repo)
+    assert other.text("symbolic-ref", "HEAD") == "refs/heads/feat/a"
+    main = other.at(other.common_dir, str(repo.path))
+    assert main.text("symbolic-ref", "HEAD") == "refs/heads/main"
+    assert not main.trusted
+    assert of(repo, trusted=True).at(other.admin_dir, other.work_tree).trusted
+
+
+def test_a_bare_repository(cloned: Repo, tmp_path: Path) -> None:
+    bare = Git(str(tmp_path / "origin.git"))
+    assert bare.text("rev-parse", "main") == cloned.git("rev-parse", "main")
+    bare.run("worktree", "add", "-b", "x", str(tmp_path / "x"), "main")
+    assert (tmp_path / "x" / "README.md").exists()
+    with pytest.raises(GitError, match="work tree"):
+        bare.run("status")
+
+
+def test_without_a_work_tree_the_git_directory_is_not_taken_for_one(repo: Repo) -> None:
+    """`git --git-dir=X` alone takes the current directory as work tree: it would see every file as deleted."""
+    refs_only = Git(str(repo.path / ".git"))
+    assert refs_only.text("for-each-ref", "--format=%(refname)") == "refs/heads/main"
+    with pytest.raises(GitError, match="work tree"):
+        refs_only.run("status")
+    refs_only.run("worktree", "add", "-b", "x", str(repo.path.parent / "x"), "main")
+    assert git("status", "--porcelain", cwd=repo.path.parent / "x") == ""
+
+
+def test_sparse_per_worktree_configuration_and_any_directory_give_what_plain_git_gives(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = linked(repo)
+    tree = Path(str(found.work_tree))
+    git("sparse-checkout", "set", "src", cwd=tree)
+    (tree / "src" / "api.py").write_text("changed\n")
+    (tree / "new").write_text("new\n")
+    args = ("status", "--porcelain=v2", "-z", "--branch", "--untracked-files=all")
+    plain = subprocess.run(["git", *args], cwd=tree, capture_output=True, check=True).stdout
+    monkeypatch.chdir("/")
+    assert found.run(*args).stdout == plain
+
+
+def test_our_own_directory_may_be_gone(repo: Repo, tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    os.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert of(repo).text("symbolic-ref", "HEAD") == "refs/heads/main"
+
+
+def test_version() -> None:
+    assert git_version() >= (2, 38, 0)
+    assert ".".join(map(str, git_version()[:2])) in git("version", cwd=Path("/"))
+
+
+@pytest.mark.parametrize(
+    ("words", "version"),
+    [
+        (b"git version 2.39.5 (Apple Git-154)\n", (2, 39, 5)),
+        (b"git version 2.55.0.rc1.g1a2b3c4\n", (2, 55, 0)),
+        (b"git version 2.55.GIT\n", (2, 55, 0)),
+        (b"busybox\n", None),
+        (b"", None),
+    ],
+)
+def test_versions_are_written_in_many_ways(words: bytes, version: tuple[int, int, int] | None) -> None:
+    assert runner._parse_version(words) == version
+
+
+def test_progress_is_told_line_by_line_and_safely(shim: Callable[[str], Path], repo: Repo) -> None:
+    shim(
+        r"printf 'Counting: 50%%\rCounting: 100%%\r\nremote: \033[31mred\n' >&2; printf 'to https://me:secret@host/\n' >&2"
+    )
+    told: list[str] = []
+    of(repo).run("status", on_progress=told.append)
+    assert told == ["Counting: 50%", "Counting: 100%", "remote: \\x1b[31mred", "to https://***@host/"]
+
+
+# --- G3: what git is told
+
+
+def test_every_call_names_the_repository_and_is_fenced(tree: Git, recorded: Callable[[], list[dict[str, Any]]]) -> None:
+    found = tree
+    for verb in (*GUARDS, "ls-files", "worktree", "update-ref"):
+        found.run(verb, "x")
+    calls = [call for call in recorded() if "--show-scope" not in call["argv"]]
+    assert len(calls) == len(GUARDS) + 3
+    for call in calls:
+        argv, env = call["argv"], call["env"]
+        assert argv[1:7] == [
+            "--no-pager", "--no-optional-locks", "-C", found.work_tree, f"--git-dir={found.admin_dir}",
+            f"--work-tree={found.work_tree}",
+        ]  # fmt: skip
+        assert env["GIT_COMMON_DIR"] == found.common_dir
+        assert env["GIT_OPTIONAL_LOCKS"] == env["GIT_TERMINAL_PROMPT"] == "0"
+        assert env["GIT_ASKPASS"] == env["SSH_ASKPASS"] == ""
+        assert env["GIT_ALLOW_PROTOCOL"] == "https:ssh:git:file"
+        assert env["GIT_NO_LAZY_FETCH"] == "1"
+        assert "BatchMode=yes" in env["GIT_SSH_COMMAND"]
+        assert call["stdin"] == "/dev/null"
+    by_verb = {call["argv"][7]: call["argv"][8:] for call in calls}
+    assert by_verb == {
+        **{verb: [*guards, "x"] for verb, guards in GUARDS.items()},
+        **{verb: ["x"] for verb in ("ls-files", "worktree", "update-ref")},
+    }
+
+
+# A second time on purpose: what arguments must switch off.
+_PLAIN = ["--no-ext-diff", "--no-textconv"]
+GUARDS = {
+    "status": ["--ignore-submodules=dirty"],
+    "diff": [*_PLAIN, "--ignore-submodules=dirty"],
+    "diff-files": [*_PLAIN, "--ignore-submodules=dirty"],
+    "diff-index": [*_PLAIN, "--ignore-submodules=dirty"],
+    "diff-tree": _PLAIN,
+    "log": _PLAIN,
+    "show": _PLAIN,
+    "format-patch": _PLAIN,
+    "blame": ["--no-textconv"],
+    "fetch": ["--upload-pack=git-upload-pack", "--no-recurse-submodules"],
+    "ls-remote": ["--upload-pack=git-upload-pack"],
+    "push": ["--receive-pack=git-receive-pack"],
+}
+
+
+def test_commands_that_fire_hooks_disable_those_the_user_configured_for_every_repository(repo: Repo) -> None:
+    repo.git("config", "--global", "hook.mine.command", "./lint.sh")  # git 2.54 and newer would run it
+
+    def disabled(verb: str) -> bool:
+        return "hook.mine.enabled" in of(repo)._environment(verb, []).values()
+
+    assert [verb for verb in ("update-ref", "worktree", "merge", "fetch", "push", "status") if not disabled(verb)] == [
+        "status"
+    ]
+
+
+def test_trusted_takes_the_fences_down_but_stays_polite(
+    repo: Repo, recorded: Callable[[], list[dict[str, Any]]]
+) -> None:
+    of(repo, trusted=True).run("diff", "x")
+    call = recorded()[-1]
+    assert call["argv"][-2:] == ["diff", "x"]
+    assert "GIT_ALLOW_PROTOCOL" not in call["env"]
+    assert "GIT_NO_LAZY_FETCH" not in call["env"]
+    assert "GIT_SSH_COMMAND" not in call["env"]
+    assert call["env"]["GIT_OPTIONAL_LOCKS"] == call["env"]["GIT_TERMINAL_PROMPT"] == "0"
+    settings = {value for name, value in call["env"].items() if name.startswith("GIT_CONFIG_KEY_")}
+    assert "core.fsmonitor" not in settings
+    assert "gc.auto" in settings
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_names_arrive_as_one_argument_and_do_nothing(name: str, repo: Repo) -> None:  # G3
+    found = of(repo)
+    before = sorted(os.listdir(repo.path))
+    (repo.path / "src" / "api.py").write_text("precious\n")
+    for args in (
+        ("rev-parse", "--verify", "--quiet", "--end-of-options", name),
+        ("log", "--format=%H", "--end-of-options", name, "--"),
+        ("ls-files", "-z", "--", name),
+        ("status", "--porcelain", "--", name),
+        ("show", "--end-of-options", name, "--"),
+    ):
+        found.run(*args, ok=tuple(range(256)))
+    with pytest.raises(GitError):
+        found.run("fetch", "--", name)
+    assert sorted(os.listdir(repo.path)) == before
+    assert (repo.path / "src" / "api.py").read_text() == "precious\n"
+
+
+@pytest.mark.parametrize("first", ["", "-c", "--exec-path=/tmp", "--git-dir=/x"])
+def test_no_option_of_gits_own_can_be_slipped_in(first: str, repo: Repo) -> None:
+    with pytest.raises(ValueError, match="verb"):
+        of(repo).run(first, "core.pager=evil", "log")
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("gc",), ("clean", "-n"), ("prune",), ("maintenance", "run"), ("pull",), ("submodule", "update"), ("clone", "x"),
+        ("worktree", "prune"), ("worktree", "remove", "--force", "x"), ("worktree", "remove", "-f", "x"),
+        ("reset", "--hard"), ("checkout", "-f", "main"), ("switch", "--discard-changes", "main"),
+        ("stash", "drop"), ("stash", "clear"), ("branch", "-D", "x"), ("push", "--force", "origin"),
+        ("remote", "update"), ("remote", "show", "origin"),
+    ],
+)  # fmt: skip
+def test_what_we_never_do(args: tuple[str, ...], repo: Repo) -> None:  # rules 2, 8
+    for trusted in (False, True):
+        with pytest.raises(ValueError, match="never"):
+            of(repo, trusted=trusted).run(*args)
+
+
+def test_a_name_is_no_option(repo: Repo) -> None:
+    repo.write("--hard", "x")
+    of(repo).run("reset", "--", "--hard")
+    with pytest.raises(GitError):
+        of(repo).run("worktree", "remove", "--", "prune")
+
+
+def test_a_nul_is_an_error_in_words(repo: Repo) -> None:
+    with pytest.raises(GitError, match="NUL"):
+        of(repo).run("log", "--end-of-options", "a\0b", "--")
+
+
+# --- habits, trusted or not
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+def test_answers_have_no_colour(trusted: bool, repo: Repo) -> None:
+    for key in ("color.ui", "color.diff", "color.status"):
+        repo.git("config", key, "always")
+    repo.write("README.md", "other\n")
+    assert "\033" in repo.git("diff")
+    for args in (("diff",), ("log", "-p"), ("show",), ("status", "--porcelain")):
+        assert b"\033" not in of(repo, trusted=trusted).run(*args).stdout
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+def test_we_never_collect_garbage(trusted: bool, repo: Repo) -> None:  # rule 8
+    repo.git("config", "gc.autoPackLimit", "1")
+    repo.git("config", "gc.autoDetach", "false")
+    repo.git("config", "maintenance.strategy", "gc")  # newer versions of git have another one by default
+    repo.git("repack", "-q")
+    repo.git("checkout", "-q", "-b", "ahead")
+    repo.write("more", "more\n")
+    ahead = repo.commit("ahead")
+    repo.git("repack", "-q")
+    repo.git("checkout", "-q", "-b", "again", "main")
+    packs = repo.path / ".git" / "objects" / "pack"
+    before = sorted(path.name for path in packs.glob("*.pack"))
+    assert len(before) == 2
+    of(repo, trusted=trusted).run("merge", "--ff-only", ahead)
+    assert sorted(path.name for path in packs.glob("*.pack")) == before
+    repo.git("checkout", "-q", "main")
+    repo.git("merge", "--ff-only", ahead)
+    assert len(list(packs.glob("*.pack"))) == 1  # plain git does
+
+
+# --- failures
+
+
+def failure(act: Callable[[], object]) -> GitError:
+    with pytest.raises(GitError) as caught:
+        act()
+    return caught.value
+
+
+def test_gits_own_reason_is_the_sentence(repo: Repo) -> None:
+    error = failure(lambda: of(repo).run("rev-parse", "--verify", "nothing"))
+    assert (error.code, error.returncode) == ("git", 128)
+    assert error.sentence == f"git rev-parse in {repo.path} failed: Needed a single revision"
+    assert error.stderr == "fatal: Needed a single revision"
+
+
+def test_without_git(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    for act in (lambda: of(repo).run("status"), git_version):
+        assert failure(act).code == "git-missing"
+
+
+def test_git_that_is_none(repo: Repo, shim: Callable[[str], Path]) -> None:
+    shim("echo busybox")
+    assert "really git" in failure(git_version).sentence
+
+
+def test_git_vanishing_under_us(repo: Repo, shim: Callable[[str], Path]) -> None:
+    folder = shim("exit 0")
+    of(repo).run("status")
+    (folder / "git").unlink()
+    assert failure(lambda: of(repo).run("status")).code == "git-missing"
+
+
+def test_a_missing_work_tree(repo: Repo) -> None:
+    assert "No such file" in failure(lambda: Git(f"{repo.path}/.git", None, "/gone").run("status")).sentence
+
+
+def test_somebody_elses_repository(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:  # rules 26, 29
+    """With --git-dir git itself would not look whose it is."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root to give a repository away")
+    os.chown(repo.path / ".git", 12345, 12345)
+    os.chown(repo.path, 12345, 12345)
+    monkeypatch.setattr(safety, "_allowed_until", {})
+    error = failure(lambda: of(repo).run("status"))
+    assert error.code == "dubious-ownership"
+    assert "safe.directory" in error.sentence
+    git("config", "--global", "safe.directory", str(repo.path), cwd=Path("/"))
+    of(repo).run("status")
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "https://me:s3cr3t-value@host.invalid/x",
+        "https://s3cr3t-value@host.invalid/x",
+        "Authorization: Basic s3cr3t-value",
+        "https://host.invalid/x?access_token=s3cr3t-value",
+    ],
+)
+def test_no_secret_of_gits_words_reaches_an_error(secret: str, repo: Repo, shim: Callable[[str], Path]) -> None:  # T4
+    shim(f"echo \"fatal: unable to access '{secret}': \033]0;title\007\" >&2; exit 128")
+    error = failure(lambda: of(repo).run("fetch", "origin"))
+    told = f"{error.sentence} {error.stderr} {error.args} {error.__cause__}"
+    assert "s3cr3t" not in told
+    assert "\033" not in told
+    assert "unable to access" in error.sentence
+
+
+# --- G5: a git that does not behave
+
+
+def test_a_git_that_sleeps_is_stopped_in_time(repo: Repo, shim: Callable[[str], Path], tmp_path: Path) -> None:  # G5
+    shim(f"sleep 60 & echo $! >{tmp_path}/pid; wait")
+    started = time.monotonic()
+    error = failure(lambda: of(repo).run("status", timeout=0.5))
+    assert time.monotonic() - started < 0.5 + SLACK
+    assert error.code == "git-timeout"
+    assert error.sentence == f"git status in {repo.path} took longer than 0.5 s and was stopped"
+    time.sleep(0.1)
+    listed = subprocess.run(["ps", "-o", "stat=", "-p", (tmp_path / "pid").read_text().strip()], capture_output=True)
+    assert not listed.stdout.strip() or listed.stdout.startswith(b"Z")
+
+
+def test_a_git_that_asks_for_a_password_gets_no_answer_and_does_not_wait(
+    repo: Repo, shim: Callable[[str], Path]
+) -> None:  # G5
+    shim('printf "Password: " >&2; read answer || exit 1; read answer </dev/tty || exit 2')
+    started = time.monotonic()
+    assert failure(lambda: of(repo).run("fetch", "origin", timeout=5)).returncode == 1
+    assert time.monotonic() - started < 5 - SLACK
+
+
+def test_real_git_and_ssh_do_not_ask(cloned: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # G5
+    """An ssh that would ask on the terminal is told not to, and has none."""
+    (tmp_path / "bin").mkdir()
+    ssh = tmp_path / "bin" / "ssh"
+    ssh.write_text(f'#!/bin/sh\necho "$*" >{tmp_path}/args\nread x </dev/tty && exit 0\nexit 255\n')
+    ssh.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    cloned.git("config", "remote.origin.url", "ssh://host.invalid/x")
+    started = time.monotonic()
+    assert failure(lambda: of(cloned).run("fetch", "origin", timeout=5)).code == "git"
+    assert time.monotonic() - started < 5 - SLACK
+    assert "BatchMode=yes" in (tmp_path / "args").read_text()
+
+
+def test_cancelled(repo: Repo, shim: Callable[[str], Path]) -> None:
+    shim("sleep 60")
+    assert failure(lambda: of(repo).run("status", cancelled=lambda: True)).code == "cancelled"
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [("exec head -c 1073741824 /dev/zero", "git-too-much"), ("exec head -c 300000000 /dev/zero >&2", None)],
+)
+def test_a_flood_stays_small_in_memory(script: str, code: str | None, repo: Repo, shim: Callable[[str], Path]) -> None:
+    # G5: 1 GB on stdout is cut at the cap, any amount on stderr is thrown away but for its end
+    shim(script)
+    program = textwrap.dedent(f"""
+        import resource, sys, time
+        sys.path.insert(0, {str(ROOT)!r})
+        from imi_monitor.git.runner import Git
+        from imi_monitor.model.errors import GitError
+        import imi_monitor.model.redact
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        code = None
+        try:
+            Git({str(repo.path / ".git")!r}, None, {str(repo.path)!r}).run("log", timeout=15)
+        except GitError as error:
+            code = error.code
+        print(code, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+    """)
+    done = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    found, megabytes = done.stdout.split()
+    assert found == str(code)
+    assert int(megabytes) < 50
+
+
+# --- G4: nobody notices that we look
+
+
+class _Poller(threading.Thread):
+    """Asks for the status again and again, as the dashboard does."""
+
+    def __init__(self, found: Git) -> None:
+        super().__init__()
+        self.found = found
+        self.stop = threading.Event()
+        self.asked = 0
+        self.errors: list[BaseException] = []
+
+    def run(self) -> None:
+        while not self.stop.is_set():
+            try:
+                self.found.run("status", "--porcelain=v2", "-z", "--branch")
+                self.found.run("diff", "--numstat")
+                self.asked += 1
+            except GitError as error:
+                self.errors.append(error)
+
+
+def _commit_for(seconds: float, repo: Repo) -> tuple[int, int]:
+    """(commands, failed commands) of a user who works beside us."""
+    until = time.monotonic() + seconds
+    done = failed = 0
+    while time.monotonic() < until:
+        (repo.path / "src" / "api.py").write_text(f"{done}\n")
+        for args in (["add", "-A"], ["commit", "-q", "-m", "x"]):
+            ended = subprocess.run(["git", *args], cwd=repo.path, capture_output=True, check=False)
+            failed += ended.returncode != 0
+            done += 1
+    return done, failed
+
+
+@pytest.mark.parametrize("seconds", [2.5, pytest.param(60, marks=pytest.mark.soak)])
+def test_a_user_who_commits_beside_us_never_fails(seconds: float, repo: Repo) -> None:  # G4
+    pollers = [_Poller(of(repo)) for _ in range(2)]
+    for poller in pollers:
+        poller.start()
+    done, failed = _commit_for(seconds, repo)
+    for poller in pollers:
+        poller.stop.set()
+        poller.join()
+    assert failed == 0
+    assert done >= 4
+    assert [poller.errors for poller in pollers] == [[], []]
+    assert min(poller.asked for poller in pollers) >= 4
+
+
+def test_looking_does_not_write_the_index(repo: Repo) -> None:  # G4
+    """A touched but unchanged file is what makes plain `git status` rewrite the index."""
+    index = repo.path / ".git" / "index"
+    readme = repo.path / "README.md"
+
+    def rewritten_by(look: Callable[[], object]) -> bool:
+        os.utime(readme, (1, random.randrange(1, 10**9)))
+        before = index.stat()
+        look()
+        after = index.stat()
+        return (before.st_mtime_ns, before.st_ino) != (after.st_mtime_ns, after.st_ino)
+
+    assert rewritten_by(lambda: repo.git("status"))  # the oracle can fail
+    for trusted in (False, True):
+        found = of(repo, trusted=trusted)
+        for args in (
+            ("status", "--porcelain"),
+            ("diff",),
+            ("diff-index", "HEAD"),
+            ("ls-files", "-m"),
+            ("diff", "HEAD"),
+        ):
+            assert not rewritten_by(lambda args=args, found=found: found.run(*args))  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_killing_our_git_leaves_no_lock(number: int, repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:  # G4
+    monkeypatch.setattr(spawning, "SIGTERM", number)
+    for file in range(300):
+        (repo.path / f"file{file}").write_text("x" * file)
+    repo.commit("many")
+    lock = repo.path / ".git" / "index.lock"
+    cut, seconds = 0, 0.004
+    for turn in range(120):
+        for file in range(0, 300, 7):
+            os.utime(repo.path / f"file{file}", (1, turn + 2))
+        try:
+            of(repo).run("status", "--porcelain", timeout=seconds * random.uniform(0.5, 1.5))
+            seconds *= 0.95  # too late: towards the moments in which it does its work
+        except GitError as error:
+            assert error.code == "git-timeout"
+            cut += 1
+            seconds *= 1.05
+        assert not lock.exists()
+    assert cut >= 20, "the kills came too late to prove anything"
+
+
+def test_a_writing_git_that_is_stopped_takes_its_lock_along(repo: Repo, tmp_path: Path) -> None:
+    """TERM before KILL: git removes index.lock itself."""
+    repo.git("config", "filter.slow.clean", "sleep 60")
+    (repo.path / ".gitattributes").write_text("*.slow filter=slow\n")
+    (repo.path / "a.slow").write_text("x")
+    error = failure(lambda: of(repo, trusted=True).run("add", "-A", timeout=1.0))
+    assert error.code == "git-timeout"
+    assert not (repo.path / ".git" / "index.lock").exists()
+
+
+# --- cheap
+
+
+def test_one_process_a_question(cloned: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Any] = []
+
+    def count(argv: Any, **options: Any) -> Any:
+        started.append(argv)
+        return spawn(argv, **options)
+
+    monkeypatch.setattr(runner, "spawn", count)
+    monkeypatch.setattr(config_scan, "spawn", count)
+    monkeypatch.setattr(safety, "spawn", count)
+    found = of(cloned)
+    for _ in range(3):
+        found.run("status", "--porcelain")
+    assert len(started) == 3
+
+
+def test_the_hot_verbs_can_afford_it() -> None:
+    """Importing git.run and git.dirty pulls in nothing but this house and C modules."""
+    script = f"""
+import sys
+before = set(sys.modules)
+sys.path.insert(0, {str(ROOT)!r})
+import imi_monitor.git.runner, imi_monitor.git.dirty, imi_monitor.git.spawn, imi_monitor.git.safety
+print(*sorted(name for name in set(sys.modules) - before if not name.startswith("imi_monitor")))
+"""
+    done = subprocess.run([sys.executable, "-I", "-c", script], capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) <= {"__future__", "fcntl", "select"}
+
+
+def test_a_worktree_that_another_git_is_just_making(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """git lists all worktrees before it does anything to one, and dies of a record that is half written."""
+    half = repo.path / ".git" / "worktrees" / "half"
+    half.mkdir(parents=True)
+    for name, text in (("commondir", ""), ("HEAD", "ref: refs/heads/half\n"), ("gitdir", "/nowhere/.git\n")):
+        (half / name).write_text(text)
+    waits: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 2:
+            (half / "commondir").write_text("../..\n")
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    common = str(repo.path / ".git")
+    assert "/nowhere" in Git(common).text("worktree", "list", "--porcelain")
+    assert len(waits) == 2
+    (half / "commondir").write_text("")
+    with pytest.raises(GitError, match="commondir"):  # it stays like that: told, not waited for
+        Git(common).run("worktree", "list", "--porcelain")
+    assert len(waits) < 10
