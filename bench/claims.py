@@ -104,7 +104,7 @@ def _in_process(folder: str) -> list[Row]:
 
 
 async def _three_ways(path: str) -> tuple[float, float, float]:
-    wish = ClaimRequest("bench", host.process(None))
+    wish = ClaimRequest("bench", host.identify_process(None))
     raw = sqlite3.connect(path, isolation_level=None)
     raw.execute("PRAGMA synchronous = FULL")
     raw.execute("PRAGMA wal_autocheckpoint = 0")
@@ -168,7 +168,7 @@ def _contended(folder: str) -> list[Row]:
 
 def _worker(path: str, start: float, name: str) -> None:
     connection = db.connect(path)
-    wish, dice, waits = ClaimRequest(name, host.process(None)), random.Random(name), []
+    wish, dice, waits = ClaimRequest(name, host.identify_process(None)), random.Random(name), []
     time.sleep(max(0.0, start - time.time()))
     end = time.monotonic() + _SECONDS
     while time.monotonic() < end:

@@ -140,14 +140,14 @@ def _claim(context: Context, agent: Agent) -> list[str]:
         and claims.current(context.connection, found.repo_name, found.name).agent_id is not None
     ):
         return []
-    lock = presence.path_of(found.repository, found.name)
+    lock = presence.presence_lock_path(found.repository, found.name)
     if presence.foreign_owner(lock, context.database) is not None:
         return []
-    wish = ClaimRequest(name_of(agent), host.process(agent.pid))
+    wish = ClaimRequest(name_of(agent), host.identify_process(agent.pid))
     answer = db.transact(context.connection, _take, context, found, wish, agent.id)
     if answer is None:
         return []
-    warning = presence.mirror(
+    warning = presence.update_presence_lock(
         context.connection, lock, answer.claim.repo_name, answer.claim.worktree_name, context.database
     )
     said = f"{safe(found.name)} is claimed for {safe(wish.agent)}, who works in it"
@@ -207,8 +207,10 @@ def _give_back(context: Context, mark: AutomaticClaim) -> list[str]:
     if folder is None or not os.path.isdir(folder):
         lock = None
     else:
-        lock = presence.path_of(layout.repository_at(folder), mark.worktree_name)
-    warning = presence.mirror(context.connection, lock, mark.repo_name, mark.worktree_name, context.database)
+        lock = presence.presence_lock_path(layout.repository_at(folder), mark.worktree_name)
+    warning = presence.update_presence_lock(
+        context.connection, lock, mark.repo_name, mark.worktree_name, context.database
+    )
     said = f"{safe(mark.worktree_name)} is free again: the session of {safe(mark.agent_id)} is over"
     return [said, *([warning] if warning else [])]
 

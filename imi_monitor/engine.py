@@ -18,7 +18,7 @@ from imi_monitor.config import Settings
 from imi_monitor.model import times
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.agent_names import AgentNames
-from imi_monitor.model.attribution import by_key, holder_at
+from imi_monitor.model.attribution import holder_at, periods_by_worktree
 from imi_monitor.model.change import MINUTES, Activity, Change
 from imi_monitor.model.snapshot import (
     ClaimState,
@@ -175,7 +175,7 @@ class Engine:
         if (picture.waiting, claims) != (self._waiting, self._claims):
             self._urgent.set()  # a line of the log alone goes with the next
         self._waiting = picture.waiting
-        self._grants = by_key(picture.grants)
+        self._grants = periods_by_worktree(picture.grants)
         self._claims = claims
         self._events.extend(picture.events)
         for key, entry in self._entries.items():

@@ -14,7 +14,7 @@ STOPPED = ("T", "t")  # states of a process that does nothing until somebody con
 _this_boot: list[str] = []
 
 
-class Process:
+class ProcessIdentity:
     """A process's identity as it is written into a claim. `boot` is `<boot id>/<pid namespace>`."""
 
     __slots__ = ("boot", "host", "pid", "started")
@@ -60,18 +60,18 @@ def start_time(pid: int) -> str | None:
     return None if state in ("", "Z", "X") else started
 
 
-def life(pid: int) -> tuple[str | None, bool]:
+def start_time_and_suspension(pid: int) -> tuple[str | None, bool]:
     """(start time as above, whether it is suspended) of a process, by one look."""
     state, started = _look(pid)
     return None if state in ("", "Z", "X") else started, state in STOPPED
 
 
-def process(pid: int | None) -> Process:
+def identify_process(pid: int | None) -> ProcessIdentity:
     """The identity of `pid`, or of nothing but this boot when there is no pid to watch."""
-    return Process(hostname(), boot(), pid, start_time(pid) if pid else None)
+    return ProcessIdentity(hostname(), boot(), pid, start_time(pid) if pid else None)
 
 
-def alive(host: str | None, boot_then: str | None, pid: int | None, started: str | None) -> bool | None:
+def is_alive(host: str | None, boot_then: str | None, pid: int | None, started: str | None) -> bool | None:
     """True: it runs. False: proven dead. None: unknown (another host or namespace, or no pid was given)."""
     if not boot_then or (host and host != hostname()):
         return None
@@ -89,18 +89,18 @@ def alive(host: str | None, boot_then: str | None, pid: int | None, started: str
     return started is None or start == started
 
 
-def suspended(pid: int) -> bool:
+def is_suspended(pid: int) -> bool:
     """Whether the process exists but is stopped (SIGSTOP, a debugger)."""
     return _look(pid)[0] in STOPPED
 
 
-def command(pid: int) -> str | None:
+def process_name(pid: int) -> str | None:
     """What a process is called by the system; None when it is gone or that cannot be told."""
     told = _read(f"/proc/{pid}/comm") if _LINUX else os.path.basename(_ask("ps", "-o", "comm=", "-p", str(pid)))
     return told.strip() or None
 
 
-def parent(pid: int) -> int:
+def parent_pid(pid: int) -> int:
     """Who started a process; 0 when there is nobody, or it cannot be told."""
     if not _LINUX:
         answer = _ask("ps", "-o", "ppid=", "-p", str(pid)).strip()
@@ -110,7 +110,7 @@ def parent(pid: int) -> int:
     return int(fields[1]) if len(fields) > 1 else 0
 
 
-def inside(folder: str) -> list[tuple[int, str]]:
+def processes_inside(folder: str) -> list[tuple[int, str]]:
     """(pid, command) of the processes whose working directory or open file lies in `folder`; Linux only, else empty.
 
     Our own process is left out; processes of other users cannot be looked into and are not reported.
@@ -121,7 +121,7 @@ def inside(folder: str) -> list[tuple[int, str]]:
     found = []
     for name in os.listdir("/proc"):
         if name.isdigit() and int(name) != os.getpid() and _holds(f"/proc/{name}", root):
-            found.append((int(name), command(int(name)) or "?"))
+            found.append((int(name), process_name(int(name)) or "?"))
     return sorted(found)
 
 

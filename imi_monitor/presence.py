@@ -26,7 +26,7 @@ _ROUNDS = 20
 UNREADABLE = "?"
 
 
-class Owner:
+class PresenceOwner:
     """Who a lock names; `agent` is UNREADABLE when the file is there but does not say."""
 
     __slots__ = ("agent", "since")
@@ -36,7 +36,7 @@ class Owner:
         self.since = since
 
 
-def path_of(repository: Repository, worktree_name: str) -> str | None:
+def presence_lock_path(repository: Repository, worktree_name: str) -> str | None:
     """The lock's place; None outside clusters, and in those without `.iMi/`."""
     cluster = repository.cluster
     if cluster is None or not os.path.isdir(os.path.join(cluster, ".iMi")):
@@ -44,7 +44,7 @@ def path_of(repository: Repository, worktree_name: str) -> str | None:
     return os.path.join(cluster, ".iMi", "presence", f"{worktree_name}.lock")
 
 
-def foreign_owner(path: str | None, database: str) -> Owner | None:
+def foreign_owner(path: str | None, database: str) -> PresenceOwner | None:
     """Who holds the worktree according to a program that does not use this registry; None when nobody does."""
     if path is None:
         return None
@@ -53,11 +53,13 @@ def foreign_owner(path: str | None, database: str) -> Owner | None:
     except FileNotFoundError:
         return None
     except OSError:
-        return Owner(UNREADABLE, None)  # unknown is never free
+        return PresenceOwner(UNREADABLE, None)  # unknown is never free
     return None if _is_echo(raw, database) else _owner(raw)
 
 
-def mirror(connection: sqlite3.Connection, path: str | None, repo_name: str, name: str, database: str) -> str | None:
+def update_presence_lock(
+    connection: sqlite3.Connection, path: str | None, repo_name: str, name: str, database: str
+) -> str | None:
     """Make the lock say what the registry says; a warning when that fails, for a mirror never decides.
 
     Called after each commit. Whoever comes second may act before the first has finished, so everybody looks again
@@ -127,15 +129,17 @@ def _is_echo(raw: bytes, database: str) -> bool:
     return all(f'"{key}": {json_writer.dumps(value)}'.encode() in raw for key, value in marks.items())
 
 
-def _owner(raw: bytes) -> Owner:
+def _owner(raw: bytes) -> PresenceOwner:
     text = raw.decode("utf-8", "replace").strip()
     if not text.startswith("{"):
-        return Owner(text.partition("\n")[0].strip() or UNREADABLE, None)
+        return PresenceOwner(text.partition("\n")[0].strip() or UNREADABLE, None)
     import json
 
     try:
         tree = json.loads(text)
     except ValueError:
-        return Owner(UNREADABLE, None)
+        return PresenceOwner(UNREADABLE, None)
     agent, since = tree.get("agent_id"), tree.get("claimed_at")
-    return Owner(agent if isinstance(agent, str) and agent else UNREADABLE, since if isinstance(since, str) else None)
+    return PresenceOwner(
+        agent if isinstance(agent, str) and agent else UNREADABLE, since if isinstance(since, str) else None
+    )

@@ -67,7 +67,9 @@ class Target:
         return head if f"{head}-" in KNOWN_PREFIXES else "unknown"
 
 
-def roster(connection: sqlite3.Connection, repository: layout.Repository, repo_name: str | None) -> list[Target]:
+def list_worktrees(
+    connection: sqlite3.Connection, repository: layout.Repository, repo_name: str | None
+) -> list[Target]:
     """Every worktree of the repository: git's, and active rows whose worktree git no longer has."""
     rows = worktrees.list_worktrees(connection, repo_name) if repo_name else []
     real = _Real()

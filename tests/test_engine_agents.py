@@ -107,7 +107,7 @@ def test_a_life_is_seen_and_kept(repo: Repo, home: Path) -> None:  # S2.14, S2.2
             stopped = await until(made, lambda one: one.suspended)
             assert stopped.agents[0].state == "running", "suspended is not dead"
             assert attention.standing(stopped.agents[0]) == "suspended"
-            assert alert.between(snapshot_then(stopped, suspended=False), stopped) == [], "nobody is called for it"
+            assert alert.find_alerts(snapshot_then(stopped, suspended=False), stopped) == [], "nobody is called for it"
             (told,) = imi("agents", "--json", cwd=repo.path).data["agents"]
             assert (told["state"], told["suspended"], told["pid"]) == ("running", True, claude.process.pid)
             assert "feat-a  suspended: " in imi("agents", cwd=repo.path).out
@@ -123,12 +123,12 @@ def test_a_life_is_seen_and_kept(repo: Repo, home: Path) -> None:  # S2.14, S2.2
             await until(made, lambda one: one.state == "running")
             claude.do("crash")
             (dead,) = (await until(made, lambda one: one.state == "dead")).agents
-            assert attention.needs_somebody(dead)
+            assert attention.needs_attention(dead)
             made.looked_at(dead)
             seen = await until(made, lambda one: one.looked_at)
             assert (seen.agents[0].state, attention.standing(seen.agents[0])) == ("dead", "ended")
-            assert not attention.needs_somebody(seen.agents[0])
-            assert alert.between(snapshot_then(seen, looked_at=False), seen) == []
+            assert not attention.needs_attention(seen.agents[0])
+            assert alert.find_alerts(snapshot_then(seen, looked_at=False), seen) == []
 
     try:
         asyncio.run(work())

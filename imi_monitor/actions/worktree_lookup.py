@@ -19,7 +19,7 @@ __all__ = ["Target", "find_worktree", "git_in", "known_repositories", "list_work
 
 def list_worktrees(context: Context, repository: layout.Repository) -> list[Target]:
     """Every worktree of the repository: git's, and active rows whose worktree git no longer has."""
-    return roster.roster(context.connection, repository, context.repo_name(repository))
+    return roster.list_worktrees(context.connection, repository, context.repo_name(repository))
 
 
 def name_prefixes(context: Context) -> list[str]:

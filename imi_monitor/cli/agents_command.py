@@ -27,7 +27,7 @@ def show(parsed: ParsedCommandLine) -> int:
     if parsed.request.verb == "agents explain":
         found = _meant(agents, parsed.request.text("name") or "")
         said = described.get(found.name, NOT_DESCRIBED)
-        lines = [*agent_text.explanation(found, times.now()), *_said(said)]
+        lines = [*agent_text.explain(found, times.now()), *_said(said)]
         outcome = Outcome(lines, {"agent": {**agent_text.data(found), **said.data()}})
     else:
         known = {name: beside(said) for name, said in described.items()}

@@ -88,11 +88,11 @@ async def _stream(engine: Engine, interval: float, once: bool) -> None:
     before: Snapshot | None = None
     async for snapshot in _pictures(engine, interval):
         if before is None:
-            output.entry(snapshot_json.full(snapshot))
+            output.entry(snapshot_json.snapshot_data(snapshot))
             if once:
                 return
         else:
-            for entry in snapshot_json.changes(before, snapshot):
+            for entry in snapshot_json.change_data(before, snapshot):
                 output.entry(entry)
         before = snapshot
 
@@ -102,7 +102,7 @@ async def _paint(engine: Engine, interval: float, once: bool) -> None:
     from imi_monitor.model import times, worktree_table
 
     async for snapshot in _pictures(engine, max(interval, 0.2)):
-        lines = worktree_table.statuses(worktree_table.readings(snapshot), terminal_width(), times.now())
-        output.page([*lines, *worktree_table.notes(snapshot)], clear=sys.stdout.isatty())
+        lines = worktree_table.status_table(worktree_table.statuses_of(snapshot), terminal_width(), times.now())
+        output.page([*lines, *worktree_table.snapshot_notes(snapshot)], clear=sys.stdout.isatty())
         if once:
             return

@@ -28,7 +28,7 @@ _NO_REFLOG = [("core.logAllRefUpdates", "false")]
 
 
 @dataclass(frozen=True, slots=True)
-class Parked:
+class AdminFiles:
     """The files of an admin directory as they were; text with surrogates for bytes that are not UTF-8."""
 
     head: str
@@ -36,17 +36,17 @@ class Parked:
     locked: str | None
 
 
-def remember(admin_dir: str) -> Parked:
+def read_admin_files(admin_dir: str) -> AdminFiles:
     """The files that parking changes; Refused when one of them is not what git makes."""
     head, gitdir = _read(os.path.join(admin_dir, "HEAD")), _read(os.path.join(admin_dir, "gitdir"))
     if head is None or gitdir is None:
         raise Refused(
             f"git's own record of this worktree is incomplete: look at {safe(admin_dir)}", code="admin-broken"
         )
-    return Parked(head, gitdir, _read(os.path.join(admin_dir, "locked")))
+    return AdminFiles(head, gitdir, _read(os.path.join(admin_dir, "locked")))
 
 
-def keep_copy(admin_dir: str, into: str) -> None:
+def copy_admin_dir(admin_dir: str, into: str) -> None:
     """Hard links to all files of the admin directory: a `git worktree prune` that looked for the lock a moment too early,
     or that somebody runs after unlocking, then still takes nothing away. Where links cannot be made, copies."""
     same = os.stat(admin_dir).st_dev == os.stat(os.path.dirname(into)).st_dev
@@ -62,7 +62,7 @@ def keep_copy(admin_dir: str, into: str) -> None:
             _link(source, copy)
 
 
-def refill(admin_dir: str, copy: str) -> bool:
+def restore_admin_dir(admin_dir: str, copy: str) -> bool:
     """Put the files of a pruned admin directory back from the copy; False when it was not pruned."""
     if all(os.path.lexists(os.path.join(admin_dir, name)) for name in ("HEAD", "gitdir", "commondir")):
         return False
@@ -77,37 +77,37 @@ def refill(admin_dir: str, copy: str) -> bool:
 
 def lock(admin_dir: str, reason: str) -> None:
     """From here on `git worktree prune` leaves the worktree alone, wherever its folder is."""
-    replace(os.path.join(admin_dir, "locked"), reason + "\n")
-    sync_folder(admin_dir)
+    write_file(os.path.join(admin_dir, "locked"), reason + "\n")
+    fsync_folder(admin_dir)
 
 
-def unlock(admin_dir: str, parked: Parked, ours: str) -> None:
+def unlock(admin_dir: str, parked: AdminFiles, ours: str) -> None:
     """The lock as it was before, or none; a lock that is not ours by now belongs to somebody and stays."""
     path = os.path.join(admin_dir, "locked")
     if not (_read(path) or "").startswith(ours):
         return
     if parked.locked is not None:
-        replace(path, parked.locked)
+        write_file(path, parked.locked)
     else:
         os.unlink(path)
-    sync_folder(admin_dir)
+    fsync_folder(admin_dir)
 
 
-def locked_by(admin_dir: str, ours: str) -> bool:
+def is_locked_by(admin_dir: str, ours: str) -> bool:
     return (_read(os.path.join(admin_dir, "locked")) or "").startswith(ours)
 
 
-def points_to(admin_dir: str) -> str | None:
+def read_pointer(admin_dir: str) -> str | None:
     """Where the admin directory says that its folder's `.git` file is, as it is written there."""
     return _read(os.path.join(admin_dir, "gitdir"))
 
 
-def point(admin_dir: str, text: str) -> None:
+def write_pointer(admin_dir: str, text: str) -> None:
     """Let the admin directory name the folder's `.git` file at another place."""
-    replace(os.path.join(admin_dir, "gitdir"), text)
+    write_file(os.path.join(admin_dir, "gitdir"), text)
 
 
-def detach(git: Git, sha: str | None) -> None:
+def detach_head(git: Git, sha: str | None) -> None:
     """HEAD names the commit itself, so that its branch is free; an unborn or detached one stays as it is (None)."""
     if sha is None:
         return
@@ -117,7 +117,7 @@ def detach(git: Git, sha: str | None) -> None:
         _replace_head(git.admin_dir, sha + "\n")
 
 
-def attach(git: Git, head: str, branch: str | None) -> None:
+def restore_head(git: Git, head: str, branch: str | None) -> None:
     """HEAD as it was: its bytes, or where git keeps it in a table, its branch."""
     if not _has_reftable(git.admin_dir):
         _replace_head(git.admin_dir, head)
@@ -125,7 +125,7 @@ def attach(git: Git, head: str, branch: str | None) -> None:
         git.run("symbolic-ref", "HEAD", f"refs/heads/{branch}", settings=_NO_REFLOG)
 
 
-def replace(path: str, text: str, *, by: str | None = None) -> None:
+def write_file(path: str, text: str, *, by: str | None = None) -> None:
     """A small file with new content, all of it or the old one; its permissions stay. `by` is written first."""
     content = os.fsencode(text)
     if _read(path) == text:
@@ -139,7 +139,7 @@ def replace(path: str, text: str, *, by: str | None = None) -> None:
     os.rename(temporary, path)
 
 
-def tidy(admin_dir: str) -> None:
+def remove_temporary_files(admin_dir: str) -> None:
     """Take away what a crash in the middle of `replace` left."""
     for name in ("locked", "gitdir"):
         temporary = os.path.join(admin_dir, name + _TEMPORARY)
@@ -147,7 +147,7 @@ def tidy(admin_dir: str) -> None:
             os.unlink(temporary)
 
 
-def sync_folder(folder: str) -> None:
+def fsync_folder(folder: str) -> None:
     """What was renamed, made or unlinked in this folder is on the disk now."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -156,12 +156,12 @@ def sync_folder(folder: str) -> None:
         os.close(fd)
 
 
-def locks(admin_dir: str) -> list[str]:
+def list_lock_files(admin_dir: str) -> list[str]:
     """git's own lock files there: a git command is at work, or died there."""
     return sorted(name for name in os.listdir(admin_dir) if name.endswith(".lock"))
 
 
-def drop_head_lock(admin_dir: str, contents: tuple[str, ...], ours: str) -> None:
+def remove_head_lock(admin_dir: str, contents: tuple[str, ...], ours: str) -> None:
     """After a crash of our own: the HEAD.lock that we left, which is empty or holds what we were about to write."""
     path = os.path.join(admin_dir, "HEAD.lock")
     if (_read(os.path.join(admin_dir, "locked")) or "").startswith(ours) and _read(path) in ("", *contents):

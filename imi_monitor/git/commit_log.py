@@ -19,9 +19,9 @@ import stat
 from dataclasses import dataclass
 
 from imi_monitor.git import commits
-from imi_monitor.git.commits import HONEST, Commit, moment
+from imi_monitor.git.commits import UNALTERED_HISTORY, Commit, commit_time
 from imi_monitor.git.environment import git_environment
-from imi_monitor.git.git_diff import short
+from imi_monitor.git.git_diff import short_ref
 from imi_monitor.git.refs import check_commit_id, check_revision, resolve
 from imi_monitor.git.runner import Git
 from imi_monitor.git.safety import neutral_settings
@@ -63,9 +63,9 @@ def log_tips(git: Git, trunk: str | None) -> LogTips:
     """
     head = resolve(git, "HEAD")
     if head is None or trunk is None:
-        return LogTips(head, None, short(trunk) if trunk else None)
+        return LogTips(head, None, short_ref(trunk) if trunk else None)
     try:
-        return LogTips(head, _common(git, head, trunk), short(trunk))
+        return LogTips(head, _common(git, head, trunk), short_ref(trunk))
     except GitError as error:
         if error.code != "git-timeout":
             raise
@@ -74,7 +74,14 @@ def log_tips(git: Git, trunk: str | None) -> LogTips:
 
 def _common(git: Git, head: str, trunk: str) -> tuple[str, ...]:
     found = git.run(
-        "merge-base", "--all", "--end-of-options", head, check_revision(trunk), ok=(0, 1), timeout=_DIVIDING, env=HONEST
+        "merge-base",
+        "--all",
+        "--end-of-options",
+        head,
+        check_revision(trunk),
+        ok=(0, 1),
+        timeout=_DIVIDING,
+        env=UNALTERED_HISTORY,
     )
     return tuple(line for line in found.stdout.decode("ascii", "replace").split() if is_commit_id(line))
 
@@ -114,7 +121,7 @@ def _entries(git: Git, revisions: list[str], skip: int, most: int, *, own: bool)
         timeout=_TIMEOUT,
         cap=_MOST_BYTES,
         on_stdout=lines.feed,
-        env=HONEST,
+        env=UNALTERED_HISTORY,
     )
     return [entry for line in lines.close() if (entry := _entry(line, own)) is not None]
 
@@ -144,7 +151,7 @@ def _entry(line: bytes, own: bool) -> CommitLogEntry | None:
     if len(fields) < 6 or not is_commit_id(fields[0]):
         return None
     sha, parents, author, seconds, refs, subject = fields[:6]
-    when = moment(int(seconds)) if seconds.isdecimal() and len(seconds) < 20 else None
+    when = commit_time(int(seconds)) if seconds.isdecimal() and len(seconds) < 20 else None
     names = tuple(
         name for name in refs.replace("HEAD -> ", "").split(", ") if name and name != "HEAD" and not _OURS.match(name)
     )
@@ -168,10 +175,10 @@ def recent_commits(common_dir: str, ref: str = "HEAD", limit: int = 20) -> list[
     sha = resolve(git, ref)
     if sha is None and ref != "HEAD":
         raise GitError(f"{safe(ref)} does not exist here", code="no-ref")
-    return commits.log(git, sha, limit=limit) if sha else []
+    return commits.list_commits(git, sha, limit=limit) if sha else []
 
 
-def refs(common_dir: str, room: str = "refs/heads") -> dict[str, str]:
+def read_refs(common_dir: str, room: str = "refs/heads") -> dict[str, str]:
     """Full names and ids of the refs in one room, read in process; tags that are objects keep their own id."""
     repo = _open(common_dir)
     if repo is not None:
@@ -189,7 +196,7 @@ def refs(common_dir: str, room: str = "refs/heads") -> dict[str, str]:
 
 def tags(common_dir: str) -> dict[str, str]:
     """The tags, named without `refs/tags/`."""
-    return {name.removeprefix("refs/tags/"): sha for name, sha in refs(common_dir, "refs/tags").items()}
+    return {name.removeprefix("refs/tags/"): sha for name, sha in read_refs(common_dir, "refs/tags").items()}
 
 
 def remote_urls(common_dir: str) -> dict[str, str]:
@@ -210,7 +217,7 @@ def read_config(common_dir: str, key: str) -> str | None:
 
 def _open(common_dir: str) -> gitpython.Repo | None:
     """The repository for GitPython; None where only git itself can be relied on to read it right."""
-    env = {**git_environment(neutral_settings(common_dir, common_dir, False)), **HONEST}
+    env = {**git_environment(neutral_settings(common_dir, common_dir, False)), **UNALTERED_HISTORY}
     # GitPython passes all our variables on to itself and to git: one that we would drop could name another repository.
     if any(name.startswith("GIT_") and name not in env and not name.startswith("GIT_PYTHON_") for name in os.environ):
         return None
@@ -239,7 +246,7 @@ def _tip(repo: gitpython.Repo, ref: str) -> str:
 def _walk(repo: gitpython.Repo, tip: str, limit: int) -> Iterator[Commit]:
     for found in repo.iter_commits(tip, max_count=limit):
         subject = str(found.summary)
-        yield Commit(found.hexsha, subject, found.author.name or "", commits.moment(found.committed_date))
+        yield Commit(found.hexsha, subject, found.author.name or "", commits.commit_time(found.committed_date))
 
 
 def _values(parser: gitpython.GitConfigParser, title: str, option: str) -> list[str]:

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
     from imi_monitor.git.runner import Git
 
-MOST = 1000  # more commits than a person can look at; callers who count know that the list may be cut here
+MOST_COMMITS = 1000  # more commits than a person can look at; callers who count know that the list may be cut here
 _FORMAT = "%H%x00%an%x00%ct%x00%s"
 
 # What decides about somebody's work must see the objects as they are: replacements and grafts are local and can be
 # forged, and a partial clone must fail rather than go to the network in the middle of a question.
-HONEST = {
+UNALTERED_HISTORY = {
     "GIT_NO_REPLACE_OBJECTS": "1",
     "GIT_GRAFT_FILE": "/dev/null",
     "GIT_NO_LAZY_FETCH": "1",
@@ -36,7 +36,7 @@ class Commit:
     when: str
 
 
-def moment(seconds: int) -> str:
+def commit_time(seconds: int) -> str:
     """A committer date; a forged one outside the calendar is shown as the epoch instead of failing the list."""
     try:
         return times.stamp(datetime.fromtimestamp(seconds, UTC))
@@ -44,7 +44,7 @@ def moment(seconds: int) -> str:
         return times.stamp(datetime.fromtimestamp(0, UTC))
 
 
-def log(git: Git, *revisions: str, options: Sequence[str] = (), limit: int = MOST) -> list[Commit]:
+def list_commits(git: Git, *revisions: str, options: Sequence[str] = (), limit: int = MOST_COMMITS) -> list[Commit]:
     """The commits that `revisions` (full ids, `^` in front to leave out) and `options` select, newest first."""
     text = git.text(
         "rev-list",
@@ -56,7 +56,7 @@ def log(git: Git, *revisions: str, options: Sequence[str] = (), limit: int = MOS
         "--end-of-options",
         *revisions,
         "--",
-        env=HONEST,
+        env=UNALTERED_HISTORY,
     )
     # A subject never holds a newline, but it may hold other characters that str.splitlines would split at.
     return [_commit(line) for line in text.split("\n") if line]
@@ -64,4 +64,4 @@ def log(git: Git, *revisions: str, options: Sequence[str] = (), limit: int = MOS
 
 def _commit(line: str) -> Commit:
     sha, author, seconds, subject = line.split("\0", 3)
-    return Commit(sha, subject, author, moment(int(seconds)))
+    return Commit(sha, subject, author, commit_time(int(seconds)))

@@ -282,10 +282,10 @@ def _ask_git(common_dir: str, admin_dir: str) -> Listing:
 
 
 def _unreadable(common_dir: str, done: Finished) -> GitError:
-    from imi_monitor.model.redact import shown
+    from imi_monitor.model.redact import printable_lines
     from imi_monitor.model.text import safe
 
-    lines = shown(done.stderr)
+    lines = printable_lines(done.stderr)
     why = f"no answer in {_TIMEOUT:g} s" if done.timed_out else lines[-1] if lines else f"exit status {done.returncode}"
     return GitError(
         f"git cannot read the configuration of {safe(common_dir)}: {why}",

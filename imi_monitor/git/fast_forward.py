@@ -34,7 +34,7 @@ class _Change:
     new: str
 
 
-def settle_fast_forward(git: Git, before: str, after: str, *, began: float) -> str | None:
+def recover_fast_forward(git: Git, before: str, after: str, *, began: float) -> str | None:
     """What was done about a fast-forward from `before` to `after` that may have died half way; None: nothing to do.
 
     `began` is when it did, in seconds since the epoch: a lock from before cannot be of it.
@@ -54,7 +54,7 @@ def settle_fast_forward(git: Git, before: str, after: str, *, began: float) -> s
     return "it was taken back; run the merge again"
 
 
-def take_back(git: Git, before: str, after: str) -> None:
+def undo_fast_forward(git: Git, before: str, after: str) -> None:
     """After a fast-forward that git itself gave up: files and index as they were, for git writes them before the ref."""
     if resolve(git, "HEAD") != before:
         return
@@ -74,7 +74,9 @@ def _drop_stale_lock(git: Git, began: float) -> None:
     first = _mark(lock)
     if first is None:
         return
-    at_work = {one for folder in (git.admin_dir, git.work_tree or "") if folder for one in host.inside(folder)}
+    at_work = {
+        one for folder in (git.admin_dir, git.work_tree or "") if folder for one in host.processes_inside(folder)
+    }
     time.sleep(_LONGER_THAN_A_REFRESH)
     if _mark(lock) == first and first[1] >= began - _COARSE and not any(name.startswith("git") for _, name in at_work):
         os.unlink(lock)

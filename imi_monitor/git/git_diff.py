@@ -14,7 +14,7 @@ import time
 from dataclasses import replace
 from typing import Literal
 
-from imi_monitor.git.commits import HONEST
+from imi_monitor.git.commits import UNALTERED_HISTORY
 from imi_monitor.git.refs import check_commit_id, check_revision, resolve
 from imi_monitor.model.diff import ADDED, NOTE, USUAL, Diff, DiffHunk, DiffLimits, DiffLine, FileDiff
 from imi_monitor.model.errors import GitError, Refused
@@ -91,7 +91,7 @@ def read_commit_diff(
 ) -> Diff:
     """What one commit did: against its first parent, or against nothing if it is the first."""
     check_commit_id(sha)
-    line = git.text("rev-list", "--max-count=1", "--parents", "--end-of-options", sha, "--", env=HONEST)
+    line = git.text("rev-list", "--max-count=1", "--parents", "--end-of-options", sha, "--", env=UNALTERED_HISTORY)
     parents = line.split()[1:]
     only = ("--", *(f":(top,literal){path}" for path in paths))
     trees = (parents[0], sha) if parents else ("--root", sha)
@@ -112,21 +112,21 @@ def _against(git: Git, kind: Kind, trunk: str | None) -> tuple[tuple[str, ...], 
         raise Refused("there is no trunk to compare with: neither main, master nor a remote's default", code="no-trunk")
     if head is None:
         raise Refused("nothing is committed here yet, so there is nothing to compare with the trunk", code="unborn")
-    return (fork(git, head, trunk),), short(trunk)
+    return (find_merge_base(git, head, trunk),), short_ref(trunk)
 
 
-def fork(git: Git, head: str, trunk: str) -> str:
+def find_merge_base(git: Git, head: str, trunk: str) -> str:
     """The commit at which the two went apart."""
     found = git.run(
-        "merge-base", "--end-of-options", check_commit_id(head), check_revision(trunk), ok=(0, 1), env=HONEST
+        "merge-base", "--end-of-options", check_commit_id(head), check_revision(trunk), ok=(0, 1), env=UNALTERED_HISTORY
     )
     base = found.stdout.decode("ascii", "replace").strip()
     if not base:
-        raise Refused(f"this branch and {safe(short(trunk))} have no commit in common", code="unrelated")
+        raise Refused(f"this branch and {safe(short_ref(trunk))} have no commit in common", code="unrelated")
     return check_commit_id(base)
 
 
-def short(ref: str) -> str:
+def short_ref(ref: str) -> str:
     """A full ref as people say it."""
     return ref.removeprefix("refs/heads/").removeprefix("refs/remotes/")
 
@@ -148,7 +148,14 @@ def _streamed(git: Git, words: tuple[str, ...], limits: DiffLimits, on_part: Cal
             on_part(reader.diff)
 
     try:
-        git.run(*words, timeout=_TIMEOUT, cap=_MOST_BYTES, on_stdout=arrived, env=HONEST, settings=_NAMES_AS_THEY_ARE)
+        git.run(
+            *words,
+            timeout=_TIMEOUT,
+            cap=_MOST_BYTES,
+            on_stdout=arrived,
+            env=UNALTERED_HISTORY,
+            settings=_NAMES_AS_THEY_ARE,
+        )
     except GitError as error:
         if error.code not in _STOPPED:
             raise

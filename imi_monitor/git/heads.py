@@ -27,7 +27,7 @@ class Heads:
         return branch in self.local or branch in self.remote
 
 
-def read(git: Git, remote: str) -> Heads:
+def read_heads(git: Git, remote: str) -> Heads:
     """Every branch here and of `remote` as it was at the last fetch."""
     room = f"refs/remotes/{remote}/"
     local: dict[str, str] = {}
@@ -46,7 +46,7 @@ def read(git: Git, remote: str) -> Heads:
     return Heads(local, found, said)
 
 
-def make(git: Git, branch: str, sha: str, note: str) -> None:
+def make_branch(git: Git, branch: str, sha: str, note: str) -> None:
     """Make a branch that does not exist, by compare-and-swap. `note` stands in its reflog and later proves who made it."""
     ref, nothing = f"refs/heads/{branch}", "0" * len(sha)
     try:
@@ -55,7 +55,7 @@ def make(git: Git, branch: str, sha: str, note: str) -> None:
         raise _why_not(git, branch, problem) from problem
 
 
-def untouched(git: Git, branch: str, note: str) -> str | None:
+def made_branch_tip(git: Git, branch: str, note: str) -> str | None:
     """Where the branch stands if `make` with this note was the last that happened to it; else None: not ours, or moved."""
     ref = f"refs/heads/{branch}"
     newest = git.run("log", "-g", "-1", "--format=%H%x00%gs", "--end-of-options", ref, "--", ok=(0, 128)).stdout
@@ -63,18 +63,18 @@ def untouched(git: Git, branch: str, note: str) -> str | None:
     return sha if said == note and is_commit_id(sha) else None
 
 
-def clash(branch: str, among: dict[str, str]) -> str | None:
+def find_name_clash(branch: str, among: dict[str, str]) -> str | None:
     """A branch that cannot be beside this one: `feat` and `feat/x` would be a file and a folder of one name."""
     return next((other for other in among if other.startswith(branch + "/") or branch.startswith(other + "/")), None)
 
 
 def _why_not(git: Git, branch: str, problem: GitError) -> GitError | Refused:
     """Told by how things are now, not by git's wording."""
-    now = read(git, "origin").local
+    now = read_heads(git, "origin").local
     if branch in now:
         sentence = f"the branch {safe(branch)} was made by somebody else just now; it was not touched: try again to take it over"
         return Refused(sentence, code="branch-exists")
-    other = clash(branch, now)
+    other = find_name_clash(branch, now)
     if other is not None:
         return Refused(f"a branch {safe(branch)} cannot be beside the branch {safe(other)}", code="name-clash")
     return problem

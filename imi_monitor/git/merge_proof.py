@@ -18,7 +18,7 @@ import os
 import re
 from dataclasses import dataclass
 
-from imi_monitor.git.commits import HONEST
+from imi_monitor.git.commits import UNALTERED_HISTORY
 from imi_monitor.git.refs import resolve
 from imi_monitor.git.runner import git_version
 from imi_monitor.model.errors import GitError
@@ -114,7 +114,7 @@ def _contained(git: Git, tip: str, base: str, files: Sequence[str]) -> bool:
         base,
         tip,
         ok=(0, 1),
-        env=HONEST,
+        env=UNALTERED_HISTORY,
         settings=_PLAIN_MERGE,
     )
     if done.returncode:
@@ -140,11 +140,11 @@ def _plainly_merged(git: Git, tip: str, base: str, files: Sequence[str]) -> bool
 def _changed(git: Git, before: str, after: str, *options: str) -> list[str]:
     """The files that differ between two commits."""
     names = ("-r", "-z", "--no-renames", "--name-only", "--ignore-submodules=none", *options)
-    return git.lines0("diff-tree", *names, "--end-of-options", before, after, "--", env=HONEST)
+    return git.lines0("diff-tree", *names, "--end-of-options", before, after, "--", env=UNALTERED_HISTORY)
 
 
 def _lines(git: Git, *args: str, ok: tuple[int, ...] = (0,)) -> list[str]:
-    return [line for line in git.text(*args, ok=ok, env=HONEST).split("\n") if line]
+    return [line for line in git.text(*args, ok=ok, env=UNALTERED_HISTORY).split("\n") if line]
 
 
 _MOST_FILES = 300  # as path arguments; fewer files find fewer commits, never wrong ones
@@ -180,7 +180,7 @@ def touching(git: Git, tip: str, base: str, files: Sequence[str]) -> list[Landed
         f"^{tip}",
         "--",
         *paths,
-        env=HONEST,
+        env=UNALTERED_HISTORY,
     )
     return [_landed(record.lstrip("\n")) for record in output.split("\0") if record.strip()]
 
@@ -259,7 +259,9 @@ def patches_of(git: Git, shas: Sequence[str], *, reverse: bool = False) -> list[
 
 
 def _patches(git: Git, lines: Sequence[str], *options: str) -> list[Patch]:
-    done = git.run("diff-tree", "--stdin", *_AS_PATCH, *options, stdin="\n".join([*lines, ""]).encode(), env=HONEST)
+    done = git.run(
+        "diff-tree", "--stdin", *_AS_PATCH, *options, stdin="\n".join([*lines, ""]).encode(), env=UNALTERED_HISTORY
+    )
     return list(_read(done.stdout))
 
 

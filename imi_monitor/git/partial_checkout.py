@@ -30,20 +30,20 @@ class _Found:
     folders: list[str]
 
 
-def locked_with(common_dir: str, lock: str) -> str | None:
+def admin_dir_locked_with(common_dir: str, lock: str) -> str | None:
     """Where git keeps the worktree that is locked with this reason."""
     root = os.path.join(common_dir, "worktrees")
     found = (os.path.join(root, name) for name in _names(root))
     return next((admin for admin in found if read_small(os.path.join(admin, "locked")) == lock), None)
 
 
-def at(common_dir: str, path: str) -> str | None:
+def admin_dir_at(common_dir: str, path: str) -> str | None:
     """Where git keeps the worktree at `path`, whoever made it; not one whose remains nobody could use."""
     found = (linked.admin_dir for linked in linked_worktrees(common_dir) if linked.path == path)
     return next((admin for admin in found if not _is_wreck(admin, path)), None)
 
 
-def remains(common_dir: str, path: str, taken: list[str]) -> list[str]:
+def broken_admin_dirs(common_dir: str, path: str, taken: list[str]) -> list[str]:
     """Git's directories for the worktree at `path` that a dying git left unfit for use, and without our lock.
 
     It died before it had written the lock, or while it took back its own work, in whatever order that happened. What was
@@ -67,7 +67,7 @@ def _is_wreck(admin_dir: str, path: str) -> bool:
     )
 
 
-def on_branch(admin_dir: str, branch: str) -> bool:
+def is_on_branch(admin_dir: str, branch: str) -> bool:
     """Whether that worktree has the branch checked out, with an index, and nobody is writing just now, or died writing."""
     if read_small(os.path.join(admin_dir, "HEAD")) != f"ref: refs/heads/{branch}":
         return False
@@ -75,9 +75,9 @@ def on_branch(admin_dir: str, branch: str) -> bool:
     return "index" in found and not any(name.endswith(".lock") for name in found)
 
 
-def complete(git: Git, branch: str, commit: str) -> bool:
+def is_complete(git: Git, branch: str, commit: str) -> bool:
     """Whether the checkout went to its end: the right branch and commit, an index, and every file as it is there."""
-    if not on_branch(git.admin_dir, branch) or not os.path.isfile(os.path.join(git.work_tree or "", ".git")):
+    if not is_on_branch(git.admin_dir, branch) or not os.path.isfile(os.path.join(git.work_tree or "", ".git")):
         return False
     if git.run("diff-index", "--cached", "--quiet", commit, "--", ok=(0, 1)).returncode:
         return False
@@ -85,7 +85,7 @@ def complete(git: Git, branch: str, commit: str) -> bool:
     return not git.run(*status, timeout=120).stdout
 
 
-def take_away(git: Git, path: str, commit: str, is_ours: Callable[[str], bool], scratch: str) -> list[str]:
+def delete_checkout(git: Git, path: str, commit: str, is_ours: Callable[[str], bool], scratch: str) -> list[str]:
     """Delete the folder if all in it came from the checkout; else, or if somebody writes meanwhile, gives what is in the way.
 
     `scratch` is a file name that may be used meanwhile, for an index of its own.
@@ -98,7 +98,7 @@ def take_away(git: Git, path: str, commit: str, is_ours: Callable[[str], bool], 
     return foreign or _delete(path, found)
 
 
-def drop_admin(admin_dir: str) -> None:
+def delete_admin_dir(admin_dir: str) -> None:
     """Delete what git kept about the worktree. Its folder must be gone: then nothing in here is anybody's work."""
     for folder, names, files in os.walk(admin_dir, topdown=False):
         for name in sorted(files, key=lambda file: file == "locked"):  # the lock last: it is what says whose this is

@@ -10,7 +10,7 @@ import os
 import time
 
 from imi_monitor.git.refs import check_branch_name, check_ref, check_remote_name
-from imi_monitor.git.remotes import ONLY_ALLOWED, check_refspec, check_remote, explained, fetch, url_problem
+from imi_monitor.git.remotes import ONLY_ALLOWED, check_refspec, check_remote, classify_failure, fetch, url_problem
 from imi_monitor.model.errors import GitError, Refused
 from imi_monitor.model.names import is_commit_id
 from imi_monitor.model.redact import redact
@@ -26,12 +26,12 @@ _UPLOAD_PACK = "--upload-pack=git-upload-pack"
 _TRIES = 20  # for the lock of the repository's configuration, which others take for a moment too
 
 
-def kept_as(remote: str, ref: str) -> str:
+def local_ref(remote: str, ref: str) -> str:
     """Where we keep a ref of the remote: `refs/pull/12/head` of origin as `refs/remotes/imi/origin/pull/12`."""
     return f"refs/remotes/imi/{remote}/{ref.removeprefix('refs/').removesuffix('/head')}"
 
 
-def offered(
+def list_remote_refs(
     git: Git, where: str, patterns: Sequence[str], *, timeout: float, cancelled: Callable[[], bool] | None = None
 ) -> dict[str, str]:
     """The refs that a remote, or what lies at an address, offers now. `patterns` are refs, or `refs/heads/*`."""
@@ -43,7 +43,7 @@ def offered(
             "ls-remote", _UPLOAD_PACK, "--", where, *patterns, timeout=timeout, env=ONLY_ALLOWED, cancelled=cancelled
         )
     except GitError as problem:
-        raise explained(problem, redact(where)) from problem
+        raise classify_failure(problem, redact(where)) from problem
     found = (line.partition("\t") for line in text.split("\n") if "\t" in line)
     return {ref: sha for sha, _, ref in found if is_commit_id(sha)}
 
@@ -80,7 +80,7 @@ def fetch_from(
             cancelled=cancelled,
         )
     except GitError as problem:
-        raise explained(problem, redact(where)) from problem
+        raise classify_failure(problem, redact(where)) from problem
     return None
 
 
@@ -93,7 +93,7 @@ def check_url(git: Git, url: str) -> str:
     return url
 
 
-def send_back(git: Git, branch: str, remote: str, merge: str, *, push: bool) -> None:
+def configure_upstream(git: Git, branch: str, remote: str, merge: str, *, push: bool) -> None:
     """Let `git pull` in `branch` take from `merge` of `remote` and, with `push`, `git push` send there.
 
     `remote` is a remote's name or an address; these are settings of a branch of our own making.
@@ -109,7 +109,7 @@ def send_back(git: Git, branch: str, remote: str, merge: str, *, push: bool) -> 
     _configure(git, f"{section}.pushRemote", remote if push else None)
 
 
-def sent_back(git: Git, branch: str) -> tuple[str | None, str | None]:
+def configured_upstream(git: Git, branch: str) -> tuple[str | None, str | None]:
     """(remote, merge) as they are configured for a branch."""
     section = f"branch.{check_branch_name(branch)}"
     found = (git.text("config", "--get", f"{section}.{key}", ok=(0, 1)) for key in ("remote", "merge"))

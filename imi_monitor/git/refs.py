@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from imi_monitor.git.commits import MOST, log
+from imi_monitor.git.commits import MOST_COMMITS, list_commits
 from imi_monitor.model.errors import GitError, UsageError
 from imi_monitor.model.names import branch_problem, is_commit_id
 from imi_monitor.model.text import safe
@@ -118,10 +118,10 @@ def default_branch(git: Git, remote: str = "origin", configured: str | None = No
     return head.decode("utf-8", "surrogateescape").strip().removeprefix("refs/heads/") or configured or "main"
 
 
-def commits_only_on(git: Git, tip: str, *excluded: str, limit: int = MOST) -> list[tuple[str, str]]:
+def commits_only_on(git: Git, tip: str, *excluded: str, limit: int = MOST_COMMITS) -> list[tuple[str, str]]:
     """(sha, subject) of the commits of `tip` that none of the `excluded` refs has; missing refs exclude nothing."""
     others = [found for ref in excluded if (found := resolve(git, ref))]
-    return [(made.sha, made.subject) for made in log(git, _known(git, tip), *_without(others), limit=limit)]
+    return [(made.sha, made.subject) for made in list_commits(git, _known(git, tip), *_without(others), limit=limit)]
 
 
 def _known(git: Git, revision: str) -> str:

@@ -125,7 +125,7 @@ def check_remote(git: Git, remote: str, *, push: bool = False) -> list[str]:
     return addresses
 
 
-def explained(problem: GitError, remote: str) -> GitError:
+def classify_failure(problem: GitError, remote: str) -> GitError:
     """A failure of fetch or push with what it means as its code: offline, auth or no-ref; others stay as they are."""
     if problem.code == "git-timeout":
         return _as(problem, "offline", f"{safe(remote)} did not answer in time")
@@ -184,7 +184,7 @@ def fetch(
             cancelled=cancelled,
         )
     except GitError as problem:
-        raise explained(problem, remote) from problem
+        raise classify_failure(problem, remote) from problem
 
 
 def check_refspec(spec: str) -> str:

@@ -241,9 +241,9 @@ class Git:
 
     def _failure(self, verb: str, done: Finished, timeout: float, cap: int) -> GitError:
         from imi_monitor.git.lock_files import lock_advice, lock_in_message
-        from imi_monitor.model.redact import shown
+        from imi_monitor.model.redact import printable_lines
 
-        lines = shown(done.stderr)
+        lines = printable_lines(done.stderr)
         what = f"git {safe(verb)} in {safe(self.work_tree or self.common_dir)}"
         held = lock_in_message(lines)
         code, sentence = "git", f"{what} failed: {lock_advice(held) if held else _reason(lines, done.returncode)}"
@@ -304,7 +304,7 @@ def _options(args: tuple[str | bytes, ...]) -> list[str | bytes]:
 
 def _line_by_line(on_progress: Callable[[str], None]) -> Callable[[bytes], None]:
     """git rewrites its progress line with carriage returns: each state of it is one call."""
-    from imi_monitor.model.redact import shown
+    from imi_monitor.model.redact import printable_lines
 
     rest = bytearray()
 
@@ -312,7 +312,7 @@ def _line_by_line(on_progress: Callable[[str], None]) -> Callable[[bytes], None]
         rest.extend(data.replace(b"\r", b"\n"))
         whole, _, tail = bytes(rest).rpartition(b"\n")
         rest[:] = tail[-4096:]
-        for line in shown(whole):
+        for line in printable_lines(whole):
             on_progress(line)
 
     return on_stderr

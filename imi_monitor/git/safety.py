@@ -144,12 +144,12 @@ def _ask_git_to_accept(where: str, foreign: str) -> None:
 
 
 def _foreign(where: str, foreign: str, stderr: bytes) -> GitError:
-    from imi_monitor.model.redact import shown
+    from imi_monitor.model.redact import printable_lines
     from imi_monitor.model.text import safe
 
     return GitError(
         f"{safe(foreign)} belongs to another user, so git does not work in it; "
         f"if you trust it: git config --global --add safe.directory {safe(where)}",
         code="dubious-ownership",
-        stderr="\n".join(shown(stderr)),
+        stderr="\n".join(printable_lines(stderr)),
     )

@@ -32,19 +32,19 @@ _PATIENCE = 15.0  # seconds; a sync of 100 worktrees takes less than one
 _END = b"# imi: end of the links to shared files\n"
 
 
-def names(common_dir: str) -> set[str]:
+def excluded_names(common_dir: str) -> set[str]:
     """The names in our block."""
     return {_unescape(line) for line in _split(_read(_path(common_dir)))[1]}
 
 
-class Block:
+class ExcludeBlock:
     """Our block, locked while it is open: whoever makes or removes links does that inside, one at a time."""
 
     def __init__(self, common_dir: str) -> None:
         self._path = _path(common_dir)
         self._folder = -1
 
-    def __enter__(self) -> Block:
+    def __enter__(self) -> ExcludeBlock:
         folder = os.path.dirname(self._path)
         try:
             os.makedirs(folder, exist_ok=True)
@@ -171,7 +171,7 @@ def _read(path: str) -> bytes:
 _PLAIN_INDEX = (b"DIRC\0\0\0\2", b"DIRC\0\0\0\3")  # version 4 compresses its paths
 
 
-def tracked(git: Git, admin_dir: str, names: Iterable[str]) -> dict[str, str]:
+def tracked_names(git: Git, admin_dir: str, names: Iterable[str]) -> dict[str, str]:
     """name -> why it is taken, for the names that the worktree's index holds (also as a folder, or a folder above)."""
     index = _index(admin_dir)
     suspects = [name for name in names if index is None or _may_hold(index, name)]
@@ -187,7 +187,7 @@ def tracked(git: Git, admin_dir: str, names: Iterable[str]) -> dict[str, str]:
     return {name: reason for name, reason in reasons.items() if reason}
 
 
-def unignored(git: Git, work_tree: str, names: list[str]) -> set[str]:
+def unignored_names(git: Git, work_tree: str, names: list[str]) -> set[str]:
     """The names that git would add to a commit although `info/exclude` lists them: a `.gitignore` wins over that."""
     folders = {"", *(folder for name in names for folder in _folders_above(name))}
     if not names or not any(_negates(os.path.join(work_tree, folder, ".gitignore")) for folder in folders):

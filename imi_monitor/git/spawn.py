@@ -42,7 +42,7 @@ class _Spent(_local):
 _spent = _Spent()
 
 
-def spent() -> float:
+def child_cpu_seconds() -> float:
     """Seconds of a core that children of this thread have used until now: what they cost, however long they had to
     wait for their turn on a busy machine."""
     return _spent.seconds

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 
-from imi_monitor.git.commits import log
+from imi_monitor.git.commits import list_commits
 from imi_monitor.git.layout import read_small
 from imi_monitor.git.refs import branch_sha, branches, check_branch_name, check_commit_id, check_ref
-from imi_monitor.git.remotes import ONLY_ALLOWED, check_remote, explained
-from imi_monitor.git.worktree_list import branch_users
+from imi_monitor.git.remotes import ONLY_ALLOWED, check_remote, classify_failure
+from imi_monitor.git.worktree_list import worktrees_using_branch
 from imi_monitor.model.errors import GitError, Refused
 from imi_monitor.model.names import is_commit_id
 from imi_monitor.model.text import safe
@@ -75,7 +75,7 @@ def delete_remote_branch(git: Git, remote: str, branch: str, expected_sha: str, 
         )
     except GitError as problem:
         if "failed to push" not in problem.stderr:
-            raise explained(problem, remote) from problem
+            raise classify_failure(problem, remote) from problem
         raise Refused(
             f"{safe(remote)} did not delete {safe(branch)}: it is not at {expected[:10]} there, or may not go",
             code="moved",
@@ -92,7 +92,7 @@ def _update(git: Git, name: str, sha: str, expected: str) -> None:
 
 
 def _refuse_in_use(git: Git, branch: str) -> None:
-    users = branch_users(git, branch)
+    users = worktrees_using_branch(git, branch)
     if users:
         where = ", ".join(safe(path) for path in users)
         raise Refused(f"the branch {safe(branch)} is in use in {where}: nothing was done", code="checked-out")
@@ -122,12 +122,12 @@ _KNOWN = ("--not", "--branches", "--tags", "--remotes", f"--glob={_ROOM}", "--no
 _AUTOSTASHES = ("rebase-merge/autostash", "rebase-apply/autostash", "MERGE_AUTOSTASH")
 
 
-def keep(git: Git, name: str, tips: Sequence[str | None]) -> list[str]:
+def keep_commits(git: Git, name: str, tips: Sequence[str | None]) -> list[str]:
     """Give refs to these commits and to the half-done stashes of git's admin directory, where no ref has them; the refs."""
     stashed = [read_small(os.path.join(git.admin_dir, autostash)) for autostash in _AUTOSTASHES]
     made: list[str] = []
     for sha in dict.fromkeys([*tips, *stashed]):
-        if sha and is_commit_id(sha) and log(git, sha, options=_KNOWN, limit=1):
+        if sha and is_commit_id(sha) and list_commits(git, sha, options=_KNOWN, limit=1):
             ref = check_ref(f"{_ROOM}/{name}" + (f"-{len(made)}" if made else ""))
             git.run("update-ref", "--no-deref", "-m", "imi", "--end-of-options", ref, sha)
             made.append(ref)

@@ -39,7 +39,7 @@ def list_worktrees(git: Git) -> list[GitWorktree]:
     return [_worktree(lines, admins, git.common_dir if index == 0 else None) for index, lines in enumerate(blocks)]
 
 
-def branch_users(git: Git, branch: str) -> list[str]:
+def worktrees_using_branch(git: Git, branch: str) -> list[str]:
     """The worktrees in which a branch is checked out, or being rebased or bisected: there it must not be moved."""
     return [tree.path for tree in list_worktrees(git) if tree.branch == branch or branch in _claimed(tree)]
 

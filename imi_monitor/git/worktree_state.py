@@ -55,7 +55,7 @@ def read_state(
     return _state(git, trunk, before, status, files, partial=partial)
 
 
-def from_trunk(git: Git, trunk: TrunkPosition, state: GitState) -> GitState:
+def update_trunk_distance(git: Git, trunk: TrunkPosition, state: GitState) -> GitState:
     """The same state after the trunk moved: only the distance is asked, the files are where they were."""
     ahead, behind = _trunk_distance(git, trunk, state.head)
     return replace(state, trunk=trunk.name, trunk_ahead=ahead, trunk_behind=behind)
@@ -151,7 +151,7 @@ def _commit(git: Git, head: str | None) -> Commit | None:
     if head is None:
         return None
     try:
-        found = commits.log(git, head, limit=1)
+        found = commits.list_commits(git, head, limit=1)
     except GitError:
         return None
     return Commit(found[0].sha, found[0].subject, found[0].author, found[0].when) if found else None

@@ -41,7 +41,7 @@ class AgentNames:
     def _think_anew(self, agents: Sequence[Agent], claims: Mapping[Key, ClaimState]) -> None:
         before, seen = self._known, {_who(agent): agent for agent in agents}
         self._known = {}
-        for made in named(agents, claims):
+        for made in name_agents(agents, claims):
             who = _who(made)
             known = before.get(who)
             same = known is not None and known[0] is seen[who] and known[1] == made
@@ -54,7 +54,7 @@ _who = attrgetter("id", "session")  # a session may be called like a process wit
 _decides = attrgetter("id", "cli", "key", "pid", "truth.ended", "facts.started_at")
 
 
-def named(agents: Iterable[Agent], claims: Mapping[Key, ClaimState]) -> tuple[Agent, ...]:
+def name_agents(agents: Iterable[Agent], claims: Mapping[Key, ClaimState]) -> tuple[Agent, ...]:
     """Each agent with its name and how it stands to the claim of its worktree; a claim has one agent at most.
 
     The claim's own process is its agent, else the oldest living one of the kind that the claimer's name tells. Work

@@ -41,14 +41,14 @@ WORDS = {
 _SURE = {LIKELY: "likely", GUESS: "a guess"}
 
 
-def doing(agent: Agent, limit: int = 120) -> str:
+def describe_activity(agent: Agent, limit: int = 120) -> str:
     """What it does, without since when: `asks: permission prompt (Bash pytest)`, `Edit src/api.ts`, `done`; while its
     process is stopped that is what it will go on with: `suspended: Edit src/api.ts`."""
     told = _doing(agent, limit)
     return f"{SUSPENDED}: {told}" if agent.suspended else told
 
 
-def since(agent: Agent, now: datetime) -> str:
+def state_age(agent: Agent, now: datetime) -> str:
     """For how long; empty while it is suspended, as nobody told since when."""
     return "" if agent.suspended else times.age_of(agent.truth.since, now)
 
@@ -77,11 +77,11 @@ def waits_for(truth: Truth, *, tool_first: bool = False) -> str:
     return detail if tool in detail else f"{detail} ({tool})"
 
 
-def where(agent: Agent) -> str:
+def worktree_label(agent: Agent) -> str:
     return safe(agent.key.worktree, 60) if agent.key else "?"
 
 
-def tokens(number: int | None) -> str:
+def format_tokens(number: int | None) -> str:
     """`61k`, `1.2M`; unknown is `?`."""
     if number is None:
         return "?"
@@ -94,43 +94,43 @@ def tokens(number: int | None) -> str:
 
 def table(agents: Iterable[Agent], now: datetime, beside: Mapping[str, str] | None = None) -> list[str]:
     """One line an agent, in columns; `beside` is what stands behind some names."""
-    rows = [_columns(one, now, (beside or {}).get(one.name, "")) for one in attention.ordered(agents)]
-    widths = [max(columns.cells(row[index]) for row in rows) for index in range(len(rows[0]))] if rows else []
+    rows = [_columns(one, now, (beside or {}).get(one.name, "")) for one in attention.by_attention(agents)]
+    widths = [max(columns.cell_width(row[index]) for row in rows) for index in range(len(rows[0]))] if rows else []
     padded = ([columns.pad(text, width) for text, width in zip(row, widths, strict=True)] for row in rows)
     return ["  ".join(row).rstrip() for row in padded]
 
 
 def _columns(one: Agent, now: datetime, beside: str) -> tuple[str, ...]:
-    used = attention.tokens(one)
+    used = attention.total_tokens(one)
     return (
         f"{safe(one.name, 30)} {beside}".rstrip(),
-        where(one),
-        doing(one, 60),
-        since(one, now),
-        f"{tokens(used)} tok" if used is not None else "",
-        source(one),
+        worktree_label(one),
+        describe_activity(one, 60),
+        state_age(one, now),
+        f"{format_tokens(used)} tok" if used is not None else "",
+        describe_source(one),
         f"works where {safe(one.claimed_by or '?', 40)} holds the claim!" if one.intruder else "",
     )
 
 
-def source(agent: Agent) -> str:
+def describe_source(agent: Agent) -> str:
     """Where the state was learnt, and how sure that is."""
     told = agent.truth.source or "nobody says"
     sure = _SURE.get(agent.truth.confidence)
     return f"{told} ({sure})" if sure and agent.truth.source else told
 
 
-def explanation(agent: Agent, now: datetime) -> list[str]:
+def explain(agent: Agent, now: datetime) -> list[str]:
     """Why it is shown as it is: what decided, what was set aside and why, and everything else that is known."""
     truth = agent.truth
     lines = [
-        f"{safe(agent.name, 60)} in {where(agent)}: {doing(agent)}, since {times.age_of(truth.since, now)}",
+        f"{safe(agent.name, 60)} in {worktree_label(agent)}: {describe_activity(agent)}, since {times.age_of(truth.since, now)}",
         *(
             ["its process is suspended (ctrl-z, SIGSTOP): nothing goes on until it is continued"]
             if agent.suspended
             else []
         ),
-        f"learnt from: {source(agent)}",
+        f"learnt from: {describe_source(agent)}",
         "",
         "this decided:" if truth.used else "nothing tells what it does",
         *(f"  {_witness(one, now)}" for one in truth.used),
@@ -139,7 +139,7 @@ def explanation(agent: Agent, now: datetime) -> list[str]:
         lines += ["", "this was set aside:"]
         for one in truth.rejected:
             lines += [f"  {_witness(one.evidence, now)}", f"      because {safe(one.why, 200)}"]
-    return [*lines, "", "known beside it:", *(f"  {name}: {value}" for name, value in known(agent, now))]
+    return [*lines, "", "known beside it:", *(f"  {name}: {value}" for name, value in list_facts(agent, now))]
 
 
 def _witness(one: Evidence, now: datetime) -> str:
@@ -149,10 +149,10 @@ def _witness(one: Evidence, now: datetime) -> str:
     return f"{one.source}, {kind}: {WORDS.get(one.state, one.state)}{maybe}{tool}: {safe(one.says, 200)}"
 
 
-def known(agent: Agent, now: datetime) -> Sequence[tuple[str, str]]:
+def list_facts(agent: Agent, now: datetime) -> Sequence[tuple[str, str]]:
     """(name, value) of every fact that is known, for people."""
     facts = agent.facts
-    window = f" of {tokens(facts.context_size)}" if facts.context_size else ""
+    window = f" of {format_tokens(facts.context_size)}" if facts.context_size else ""
     pairs = (
         ("session", agent.session),
         ("process", f"{agent.pid}{', suspended' if agent.suspended else ''}" if agent.pid is not None else None),
@@ -168,7 +168,7 @@ def known(agent: Agent, now: datetime) -> Sequence[tuple[str, str]]:
         ("asked for", facts.prompt),
         ("said last", facts.last_message),
         ("tokens", _tokens(agent)),
-        ("context", f"{tokens(facts.context_used)}{window}" if facts.context_used is not None else None),
+        ("context", f"{format_tokens(facts.context_used)}{window}" if facts.context_used is not None else None),
         ("cost", f"${facts.cost_usd:.2f}" if facts.cost_usd is not None else None),
         ("subagents", str(facts.subagents) if facts.subagents else None),
         ("works for", facts.parent),
@@ -187,7 +187,7 @@ def _ago(at: str | None, now: datetime) -> str | None:
 def _tokens(agent: Agent) -> str | None:
     facts = agent.facts
     parts = (("read", facts.tokens_in), ("written", facts.tokens_out), ("from cache", facts.tokens_cached))
-    told = [f"{tokens(number)} {word}" for word, number in parts if number is not None]
+    told = [f"{format_tokens(number)} {word}" for word, number in parts if number is not None]
     return ", ".join(told) or None
 
 

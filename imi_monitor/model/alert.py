@@ -27,7 +27,7 @@ class Alert:
     text: str
 
 
-def between(before: Snapshot | None, after: Snapshot) -> list[Alert]:
+def find_alerts(before: Snapshot | None, after: Snapshot) -> list[Alert]:
     """What is new in `after`. Nothing is news in a first picture, nor in one that is still being put together, nor of a
     source that had not spoken: what it tells first is long past."""
     if before is None or not before.complete:
@@ -50,7 +50,7 @@ def _by_agents(before: Snapshot, after: Snapshot) -> list[Alert]:
 
 def _of_agent(then: Agent | None, now: Agent, after: Snapshot) -> list[Alert]:
     known = (
-        then if then is not None and attention.over(now) else now
+        then if then is not None and attention.has_ended(now) else now
     )  # who has left holds no claim, which gave its name
     who, where = safe(known.name, 60), safe(now.key.worktree, 60) if now.key else "an unknown place"
     about = (now.id, now.truth.since or "")
@@ -89,7 +89,7 @@ def _detail(agent: Agent) -> str:
 
 
 def _intrudes(agent: Agent) -> bool:
-    return agent.intruder and not attention.over(agent)
+    return agent.intruder and not attention.has_ended(agent)
 
 
 def _holder_died(agent: Agent, snapshot: Snapshot) -> bool:

@@ -38,16 +38,16 @@ _GROUP_OF: Final = {
 }
 
 
-def over(agent: Agent) -> bool:
+def has_ended(agent: Agent) -> bool:
     """Its process is gone, or it said itself that the session is over."""
     return agent.truth.ended or agent.facts.ended_at is not None
 
 
 def standing(agent: Agent) -> str:
     """One of STANDINGS. What nobody can tell is unclear, never idle; who broke and is over has ended, once it was looked at."""
-    if agent.state in (DEAD, FAILED) and not (agent.looked_at and over(agent)):
+    if agent.state in (DEAD, FAILED) and not (agent.looked_at and has_ended(agent)):
         return DIED if agent.state == DEAD else FAILS
-    if over(agent):
+    if has_ended(agent):
         return ENDED
     if agent.state == WAITING:
         return ASKS
@@ -62,7 +62,7 @@ def standing(agent: Agent) -> str:
 
 def group(agent: Agent) -> str:
     """Where it stands in the lead's view."""
-    return "Done" if over(agent) and standing(agent) == FAILS else _GROUP_OF[standing(agent)]
+    return "Done" if has_ended(agent) and standing(agent) == FAILS else _GROUP_OF[standing(agent)]
 
 
 def rank(agent: Agent) -> tuple[int, str, str, str]:
@@ -72,18 +72,18 @@ def rank(agent: Agent) -> tuple[int, str, str, str]:
     return at, patience, agent.name, agent.id
 
 
-def ordered(agents: Iterable[Agent]) -> tuple[Agent, ...]:
+def by_attention(agents: Iterable[Agent]) -> tuple[Agent, ...]:
     return tuple(sorted(agents, key=rank))
 
 
-def needs_somebody(agent: Agent) -> bool:
+def needs_attention(agent: Agent) -> bool:
     return standing(agent) in (ASKS, INTRUDES, FAILS, DIED)
 
 
-def present(agents: Sequence[Agent]) -> tuple[Agent, ...]:
+def relevant_agents(agents: Sequence[Agent]) -> tuple[Agent, ...]:
     """Those of one worktree that still matter there, who needs a person first: without those whose place another has taken."""
-    left = [one for one in agents if not (over(one) and any(_came_after(other, one) for other in agents))]
-    return ordered(left)
+    left = [one for one in agents if not (has_ended(one) and any(_came_after(other, one) for other in agents))]
+    return by_attention(left)
 
 
 def _came_after(other: Agent, gone: Agent) -> bool:
@@ -91,17 +91,17 @@ def _came_after(other: Agent, gone: Agent) -> bool:
         return False
     began, left = other.facts.started_at, gone.truth.since or gone.facts.ended_at
     if began is None or left is None:
-        return not over(other)
+        return not has_ended(other)
     return began > left
 
 
-def tokens(agent: Agent) -> int | None:
+def total_tokens(agent: Agent) -> int | None:
     """What went in afresh and what came out; None when neither was told."""
     told = [number for number in (agent.facts.tokens_in, agent.facts.tokens_out) if number is not None]
     return sum(told) if told else None
 
 
-def context(agent: Agent) -> float | None:
+def context_fill(agent: Agent) -> float | None:
     """How full its context window is, 0 to 1; None when that is not known."""
     used, size = agent.facts.context_used, agent.facts.context_size
     return None if used is None or not size or size < 0 else min(1.0, max(0.0, used / size))

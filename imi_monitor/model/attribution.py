@@ -26,7 +26,7 @@ class ClaimPeriod(Protocol):
 H = TypeVar("H", bound=ClaimPeriod)
 
 
-def by_key(grants: Iterable[H]) -> dict[Key, list[H]]:
+def periods_by_worktree(grants: Iterable[H]) -> dict[Key, list[H]]:
     """The grants of each worktree, oldest first."""
     found: dict[Key, list[H]] = {}
     for grant in grants:

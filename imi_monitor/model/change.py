@@ -55,7 +55,7 @@ class Activity:
         return tuple(entry for entry in self._minutes if entry[0] >= minute)
 
 
-def dense(activity: tuple[tuple[int, int], ...], now: int, minutes: int = MINUTES) -> list[int]:
+def changes_per_minute(activity: tuple[tuple[int, int], ...], now: int, minutes: int = MINUTES) -> list[int]:
     """One number a minute, the running one last; for drawing."""
     counts = dict(activity)
     return [counts.get(minute, 0) for minute in range(now - minutes + 1, now + 1)]

@@ -17,7 +17,7 @@ Pair = tuple[Key, Key | None]  # None: the trunk
 MOST_SHARERS = 40
 
 
-def overlaps(touched: Mapping[Key, frozenset[str]]) -> dict[Pair, tuple[str, ...]]:
+def find_overlaps(touched: Mapping[Key, frozenset[str]]) -> dict[Pair, tuple[str, ...]]:
     """For each pair of worktrees of one repository that touch the same files: which files, sorted."""
     sharers: dict[tuple[str, str], list[Key]] = {}
     for key in sorted(touched):
@@ -31,7 +31,7 @@ def overlaps(touched: Mapping[Key, frozenset[str]]) -> dict[Pair, tuple[str, ...
     return {pair: tuple(sorted(pairs[pair])) for pair in sorted(pairs, key=str)}
 
 
-def with_trunk(
+def add_trunk_overlaps(
     pairs: Mapping[Pair, tuple[str, ...]], touched: Mapping[Key, frozenset[str]], trunk: Mapping[Key, frozenset[str]]
 ) -> dict[Pair, tuple[str, ...]]:
     """`pairs` and, per worktree, the files that the trunk changed too since they parted."""

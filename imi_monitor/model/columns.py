@@ -24,7 +24,7 @@ class Column:
     rank: int = 0
 
 
-def cells(text: str) -> int:
+def cell_width(text: str) -> int:
     """How many terminal cells the text takes."""
     if text.isascii():
         return len(text)
@@ -33,7 +33,7 @@ def cells(text: str) -> int:
 
 def clip(text: str, width: int) -> str:
     """The text in at most `width` cells; what is cut is marked by an ellipsis."""
-    if cells(text) <= width:
+    if cell_width(text) <= width:
         return text
     kept, room = [], width - 1
     for char in text:
@@ -47,14 +47,14 @@ def clip(text: str, width: int) -> str:
 def pad(text: str, width: int, *, right: bool = False) -> str:
     """The text in exactly `width` cells."""
     shown = clip(text, width)
-    space = " " * (width - cells(shown))
+    space = " " * (width - cell_width(shown))
     return space + shown if right else shown + space
 
 
 def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int | None = None) -> list[str]:
     """A head and the rows, in at most `width` cells (None: as wide as it gets). Columns without text are left out."""
     used = [index for index in range(len(columns)) if any(row[index] for row in rows)]
-    wanted = {index: max(cells(columns[index].title), *(cells(row[index]) for row in rows)) for index in used}
+    wanted = {index: max(cell_width(columns[index].title), *(cell_width(row[index]) for row in rows)) for index in used}
     widths = wanted if width is None else _fit(columns, wanted, width)
     head = [column.title for column in columns]
     return [_line(columns, texts, widths, width) for texts in (head, *rows)] if used else []

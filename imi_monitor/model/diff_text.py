@@ -17,7 +17,7 @@ _WIDE = 4000
 _TAB = 8
 
 
-def code(text: str, limit: int = _WIDE, *, tab: int = _TAB) -> str:
+def display_code(text: str, limit: int = _WIDE, *, tab: int = _TAB) -> str:
     """A line of a file as it may be shown: tabs as spaces, a carriage return at its end visible, nothing that steers."""
     text = text.expandtabs(tab)
     if text.endswith("\r"):
@@ -25,35 +25,35 @@ def code(text: str, limit: int = _WIDE, *, tab: int = _TAB) -> str:
     return safe(text, limit)
 
 
-def lines(diff: Diff, whole: str) -> list[str]:
+def diff_lines(diff: Diff, whole: str) -> list[str]:
     """Everything kept of it; where something is left out, `whole` is the command that shows it."""
     found = [text for file in diff.files for text in _file(file, whole)]
     return found + _ends(diff)
 
 
-def summary(diff: Diff) -> list[str]:
+def diff_summary(diff: Diff) -> list[str]:
     """One line a file, and their sum."""
-    found = [f"{file.state} {numbers(file):>14}  {title(file)}" for file in diff.files]
+    found = [f"{file.state} {line_counts(file):>14}  {file_title(file)}" for file in diff.files]
     if found:
         total = f"{count(len(diff.files) + diff.omitted, 'file')}, +{diff.added:,} −{diff.removed:,}"
         found.append(total)
     return found + _ends(diff)
 
 
-def title(file: FileDiff) -> str:
+def file_title(file: FileDiff) -> str:
     """`new.py (was old.py)`."""
     name = safe(file.path, 1000)
     return f"{name} (was {safe(file.origin, 1000)})" if file.origin else name
 
 
-def numbers(file: FileDiff) -> str:
+def line_counts(file: FileDiff) -> str:
     """`+12 −3`; nothing for what has no lines."""
     if file.added is None or file.removed is None:
         return "binary" if file.binary else ""
     return f"+{file.added:,} −{file.removed:,}" if file.added or file.removed else ""
 
 
-def remarks(file: FileDiff) -> list[str]:
+def file_remarks(file: FileDiff) -> list[str]:
     """What there is to say besides its lines."""
     found = [WORDS[file.state]] if file.state in WORDS else []
     if file.state in "A?" and file.added == 0 and not file.cut:
@@ -71,21 +71,21 @@ def remarks(file: FileDiff) -> list[str]:
 
 def cut_line(file: FileDiff, whole: str) -> str:
     """`… 12,345 more lines: imi diff feat-x --file src/api.py`."""
-    return f"… {file.cut:,} more {'line' if file.cut == 1 else 'lines'}: {whole} {quoted(file.path)}"
+    return f"… {file.cut:,} more {'line' if file.cut == 1 else 'lines'}: {whole} {shell_quoted(file.path)}"
 
 
-def quoted(path: str) -> str:
+def shell_quoted(path: str) -> str:
     """A path as a person can give it to the shell; one with odd characters is only shown."""
     plain = path.isascii() and path.replace("/", "").replace(".", "").replace("-", "").replace("_", "").isalnum()
     return path if plain and not path.startswith("-") else "'" + safe(path, 1000).replace("'", "'\\''") + "'"
 
 
 def _file(file: FileDiff, whole: str) -> Iterator[str]:
-    told = ", ".join(dict.fromkeys(part for part in (*remarks(file), numbers(file)) if part))
-    yield f"── {title(file)}" + (f"  {told}" if told else "")
+    told = ", ".join(dict.fromkeys(part for part in (*file_remarks(file), line_counts(file)) if part))
+    yield f"── {file_title(file)}" + (f"  {told}" if told else "")
     for hunk in file.hunks:
         if hunk.old or file.state not in "?A":
-            yield f"@@ −{hunk.old} +{hunk.new} @@ {code(hunk.section, 200)}".rstrip()
+            yield f"@@ −{hunk.old} +{hunk.new} @@ {display_code(hunk.section, 200)}".rstrip()
         for line in hunk.lines:
             yield _line(line)
     if file.cut:
@@ -97,7 +97,7 @@ def _line(line: DiffLine) -> str:
     sign = line.marks or line.sign
     if line.sign == NOTE:
         return f"       ({safe(line.text)})"
-    return f"{number or '':>6} {sign}{code(line.text)}{'…' if line.cut else ''}"
+    return f"{number or '':>6} {sign}{display_code(line.text)}{'…' if line.cut else ''}"
 
 
 def _ends(diff: Diff) -> list[str]:

@@ -79,13 +79,13 @@ def label_problem(text: str, most: int = 40) -> str | None:
 
 def emoji_problem(text: str) -> str | None:
     """What is wrong with an agent's sign: every terminal has to agree how wide it is."""
-    from imi_monitor.model.columns import cells
+    from imi_monitor.model.columns import cell_width
 
     if "\u200d" in text:
         return "is put together of several, whose width no two terminals agree about: use a single one"
     if not text.isprintable() or text.isspace():
         return "holds control or invisible characters"
-    wide = cells(text)
+    wide = cell_width(text)
     return None if 0 < wide <= 2 and len(text) <= 4 else f"is {wide} columns wide: at most two, as one emoji is"
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.names import branch_problem
-from imi_monitor.model.remote_address import RemoteAddress, split
+from imi_monitor.model.remote_address import RemoteAddress, split_url
 from imi_monitor.model.text import safe
 
 PULL, MERGE = "pull", "merge-requests"
@@ -76,7 +76,7 @@ def parse(text: str) -> PullRequestMention:
     if bare.isascii() and bare.isdecimal():
         return PullRequestMention(_number(bare, word), MERGE if word.startswith("!") else None)
     owner, colon, branch = word.partition(":")
-    if colon and is_owner(owner):
+    if colon and is_account_name(owner):
         problem = branch_problem(branch)
         if problem is not None:
             raise UsageError(f"the branch {safe(branch, 80) or '(empty)'} {problem}", code="bad-pr")
@@ -84,7 +84,7 @@ def parse(text: str) -> PullRequestMention:
     raise _unclear(text)
 
 
-def is_owner(text: str) -> bool:
+def is_account_name(text: str) -> bool:
     """Whether this can be an account's or repository's name: it goes into addresses and to `gh`."""
     plain = text.isascii() and all(char.isalnum() or char in "-_." for char in text)
     return plain and 0 < len(text) <= _MOST_OWNER and text[0] not in "-." and ".." not in text
@@ -92,7 +92,7 @@ def is_owner(text: str) -> bool:
 
 def _from_url(url: str) -> PullRequestMention:
     """`https://host/owner/name/pull/12/files#r1`, `https://host/group/name/-/merge_requests/7`."""
-    parts = split(url)
+    parts = split_url(url)
     if parts is None or parts.scheme not in ("https", "http") or not parts.hostname or not url.isprintable():
         raise _unclear(url)
     steps = [step for step in parts.path.split("/") if step]

@@ -92,7 +92,7 @@ def _pattern(number: int, rule: str) -> re.Pattern[str]:
     return _patterns[number]
 
 
-def shown(output: bytes) -> list[str]:
+def printable_lines(output: bytes) -> list[str]:
     """What a program said on stderr, as lines that may be shown and kept: no secrets, no controls."""
     from imi_monitor.model.text import safe_lines
 

@@ -24,10 +24,10 @@ class RemoteAddress:
         return self.project == other.project or (bool(self.host) and self.project.lower() == other.project.lower())
 
 
-def address(url: str) -> RemoteAddress | None:
+def parse_address(url: str) -> RemoteAddress | None:
     """What an address stands for; None when it names nothing one could compare. Ports and user names do not count."""
     if "://" in url:
-        parts = split(url)
+        parts = split_url(url)
         host = parts.hostname if parts is not None and parts.scheme != "file" else ""
         return None if parts is None or host is None else _address(host, parts.path)
     head, colon, path = url.partition(":")
@@ -48,7 +48,7 @@ def with_project(url: str, owner: str, name: str | None = None) -> str | None:
     return f"{prefix}{parent}{parent_slash}{owner}/{last if name is None else name + suffix}"
 
 
-def split(url: str) -> SplitResult | None:
+def split_url(url: str) -> SplitResult | None:
     """`urlsplit` for text from outside, which may be no URL at all."""
     try:
         parts = urlsplit(url)

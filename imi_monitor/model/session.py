@@ -74,12 +74,12 @@ _IMPLIED: Final = {
 }
 
 
-def allowed(before: str, after: str) -> bool:
+def is_allowed(before: str, after: str) -> bool:
     """Whether `after` may follow `before` directly: within a turn, or as the beginning of the next one."""
     return after in _NEXT[before] or (before in RESTING and after in _FIRST)
 
 
-def corrects(before: str, after: str) -> bool:
+def is_correction(before: str, after: str) -> bool:
     """Another end of the same turn: a better witness came later. No step, but the same step told right."""
     return before in RESTING and after in RESTING and before != after
 
@@ -92,32 +92,32 @@ def steps(before: str, after: str) -> tuple[str, ...]:
     """
     if before == after:
         return ()
-    if allowed(before, after) or corrects(before, after):
+    if is_allowed(before, after) or is_correction(before, after):
         return (after,)
-    between = next(each for each in (RUNNING, PLANNING) if allowed(before, each) and allowed(each, after))
+    between = next(each for each in (RUNNING, PLANNING) if is_allowed(before, each) and is_allowed(each, after))
     return (between, after)
 
 
-def shown(status: str, lost: str | None) -> str:
+def displayed_status(status: str, lost: str | None) -> str:
     """The one word for a person."""
     return lost or status
 
 
-def lost(state: str) -> str | None:
+def lost_state(state: str) -> str | None:
     """What an agent's state says beside the status."""
     return INTERRUPTED if state == DEAD else UNKNOWN if state == UNKNOWN else None
 
 
-def entry_status(status: str, lost: str | None) -> str:
+def agent_entry_status(status: str, lost: str | None) -> str:
     """active, paused, completed or error, as the registry's list of agents has it."""
-    return _ENTRY[shown(status, lost)]
+    return _ENTRY[displayed_status(status, lost)]
 
 
-def implied(kind: str) -> str | None:
+def implied_status(kind: str) -> str | None:
     return _IMPLIED.get(kind)
 
 
-def part_of_day(status: str) -> str:
+def time_category(status: str) -> str:
     """Whose time passes in this status: the agent's (working), a person's who is asked (waiting), nobody's (idle)."""
     return "working" if status in WORKING else "waiting" if status == WAITING else "idle"
 
@@ -135,21 +135,21 @@ class SessionTime:
 
     def __add__(self, other: SessionTime) -> SessionTime:
         return SessionTime(
-            added(self.working, other.working),
-            added(self.waiting, other.waiting),
-            added(self.idle, other.idle),
+            add_known(self.working, other.working),
+            add_known(self.waiting, other.waiting),
+            add_known(self.idle, other.idle),
             self.completed + other.completed,
             self.failed + other.failed,
             self.cancelled + other.cancelled,
         )
 
 
-def added(left: float | None, right: float | None) -> float | None:
+def add_known(left: float | None, right: float | None) -> float | None:
     """What is known of both together."""
     return right if left is None else left if right is None else left + right
 
 
-def spent(told: Iterable[tuple[str, str]], begin: datetime, end: datetime) -> SessionTime:
+def measure_session_time(told: Iterable[tuple[str, str]], begin: datetime, end: datetime) -> SessionTime:
     """Between two moments, from (moment, status) in their order; the last status holds to the end."""
     marks = [(at, status) for text, status in told if (at := times.parse(text)) is not None]
     if not marks:
@@ -157,7 +157,7 @@ def spent(told: Iterable[tuple[str, str]], begin: datetime, end: datetime) -> Se
     parts: dict[str, float] = {"working": 0.0, "waiting": 0.0, "idle": 0.0}
     for (at, status), after in zip(marks, [*(at for at, _ in marks[1:]), end], strict=True):
         if status not in (UNKNOWN, INTERRUPTED):
-            parts[part_of_day(status)] += max(0.0, (min(after, end) - max(at, begin)).total_seconds())
+            parts[time_category(status)] += max(0.0, (min(after, end) - max(at, begin)).total_seconds())
     return SessionTime(parts["working"], parts["waiting"], parts["idle"], *_ends(marks, begin, end))
 
 

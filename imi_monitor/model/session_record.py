@@ -118,7 +118,7 @@ class SessionRecord:
     only_acts: bool = False  # of the session itself nothing is new, where it is kept already
 
 
-def kept_text(text: str | None, most: int = MOST_BYTES) -> str | None:
+def stored_text(text: str | None, most: int = MOST_BYTES) -> str | None:
     """The text as it is kept: no secrets, no controls but line ends, at most so many bytes."""
     return None if text is None else _cut(clean(text), most)
 
@@ -129,7 +129,7 @@ def clean(text: str) -> str:
     return "\n".join(safe(line, _MOST_READ) for line in lines).strip()
 
 
-def kept_input(text: str | None) -> tuple[str | None, str | None]:
+def stored_input(text: str | None) -> tuple[str | None, str | None]:
     """What a tool was given, as it is kept, and what tells it from another: a hash of all of it, but of no secret."""
     if text is None:
         return None, None
@@ -137,29 +137,29 @@ def kept_input(text: str | None) -> tuple[str | None, str | None]:
     return _cut(whole, MOST_BYTES), sha256(whole.encode()).hexdigest()
 
 
-def identity(text: str) -> str:
+def stored_id(text: str) -> str:
     """An id from outside as a key: a short plain one stays as it is, any other becomes its hash."""
     plain = len(text) <= _LONGEST_ID and text.isascii() and text.isprintable()
     return text if plain else sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def session_id(agent: Agent) -> str:
-    return identity(agent.id)
+    return stored_id(agent.id)
 
 
 @lru_cache(maxsize=512)
 def _kept_again(text: str) -> str | None:
     """`kept_text` of what is the same most of the time: a folder, a model, what was asked."""
-    return kept_text(text)
+    return stored_text(text)
 
 
-def moment(at: str | None, now: datetime) -> str:
+def stored_moment(at: str | None, now: datetime) -> str:
     """A moment from outside in our spelling; one that cannot be read, or lies in the future, is now."""
     known = times.parse(at)
     return times.stamp(known if known is not None and known <= now + timedelta(seconds=1) else now)
 
 
-def now_of(agent: Agent, host: str, boot: str, now: datetime) -> SessionState:
+def session_state(agent: Agent, host: str, boot: str, now: datetime) -> SessionState:
     """The agent as it stands, cleaned."""
     facts, truth = agent.facts, agent.truth
     over = truth.ended or facts.ended_at is not None
@@ -182,17 +182,17 @@ def now_of(agent: Agent, host: str, boot: str, now: datetime) -> SessionState:
         "context_size": facts.context_size,
     }
     about = {"source": truth.source, "confidence": truth.confidence, "format_note": facts.format_note}
-    started = moment(facts.started_at, now) if times.parse(facts.started_at) is not None else None
+    started = stored_moment(facts.started_at, now) if times.parse(facts.started_at) is not None else None
     return SessionState(
         id=session_id(agent),
         host=host,
         cli=safe(agent.cli, 40),
         state=truth.state,
-        since=moment(truth.since, now),
-        detail=kept_text(truth.detail),
+        since=stored_moment(truth.since, now),
+        detail=stored_text(truth.detail),
         ended=over,
         gone=truth.ended and facts.ended_at is None,
-        ended_at=moment(facts.ended_at or truth.since, now) if over else None,
+        ended_at=stored_moment(facts.ended_at or truth.since, now) if over else None,
         seen_at=times.stamp(now),
         repo_name=agent.key.repo if agent.key else None,
         worktree_name=agent.key.worktree if agent.key else None,
@@ -205,7 +205,7 @@ def now_of(agent: Agent, host: str, boot: str, now: datetime) -> SessionState:
     )
 
 
-def record(
+def session_record(
     session: SessionState,
     root: str | None,
     news: Iterable[AgentEvent],
@@ -234,11 +234,13 @@ def event_ids(news: Sequence[AgentEvent]) -> list[str]:
 
 
 def _written(path: str, root: str | None, one: AgentEvent, now: datetime, measured: Measure) -> WrittenFile:
-    subagent = kept_text(one.subagent, 200)
-    return WrittenFile(logical(path, root), file_kind(path), moment(one.at, now), subagent, measured(path, root))
+    subagent = stored_text(one.subagent, 200)
+    return WrittenFile(
+        relative_path(path, root), file_kind(path), stored_moment(one.at, now), subagent, measured(path, root)
+    )
 
 
-def logical(path: str, root: str | None) -> str:
+def relative_path(path: str, root: str | None) -> str:
     """The path inside the session's folder, else the whole one."""
     inside = root is not None and path.startswith(root.rstrip("/") + "/")
     shown = path[len((root or "").rstrip("/")) + 1 :] if inside else path
@@ -259,17 +261,17 @@ def _told(one: AgentEvent, now: datetime) -> StreamEntry:
     in_call = one.kind in ("tool_started", "tool_finished")
     data: dict[str, object] = {}
     if one.subagent is not None:
-        data["subagent"] = kept_text(one.subagent, 200)
+        data["subagent"] = stored_text(one.subagent, 200)
     if one.tool is not None and not in_call:
-        data["tool"] = kept_text(str(one.tool), 300)
+        data["tool"] = stored_text(str(one.tool), 300)
     return StreamEntry(
         id=_event_id(one),
         type=_TYPES.get(one.kind, "log"),
         kind=safe(one.kind, 40),
-        at=moment(one.at, now),
-        status=session.implied(one.kind) if one.subagent is None else None,
+        at=stored_moment(one.at, now),
+        status=session.implied_status(one.kind) if one.subagent is None else None,
         call=call,
-        text=None if in_call else kept_text(one.text),
+        text=None if in_call else stored_text(one.text),
         data=data,
     )
 
@@ -278,29 +280,29 @@ def _diff(one: AgentEvent, files: list[str], now: datetime) -> StreamEntry:
     shown = [*files[:20], *([f"… and {len(files) - 20} more"] if len(files) > 20 else [])]
     call = _call_id(one) if one.tool is not None else None
     return StreamEntry(
-        identity(f"{one.id}#diff"), "diff", "diff", moment(one.at, now), call=call, data={"files": shown}
+        stored_id(f"{one.id}#diff"), "diff", "diff", stored_moment(one.at, now), call=call, data={"files": shown}
     )
 
 
 def _call(one: AgentEvent, now: datetime) -> ToolCallRecord:
-    name = kept_text(one.tool.name if one.tool else None, 200) or "?"
+    name = stored_text(one.tool.name if one.tool else None, 200) or "?"
     target = one.tool.target if one.tool else None
-    at, subagent = moment(one.at, now), kept_text(one.subagent, 200)
+    at, subagent = stored_moment(one.at, now), stored_text(one.subagent, 200)
     if one.kind == "tool_started":
-        given = kept_input(target if one.text is None else one.text)
+        given = stored_input(target if one.text is None else one.text)
         return ToolCallRecord(_call_id(one), name, "running", subagent, *given, started_at=at)
     status = "cancelled" if one.ok is None else "success" if one.ok else "failure"
     return ToolCallRecord(
-        _call_id(one), name, status, subagent, *kept_input(target), kept_text(one.text), finished_at=at
+        _call_id(one), name, status, subagent, *stored_input(target), stored_text(one.text), finished_at=at
     )
 
 
 def _event_id(one: AgentEvent) -> str:
-    return identity(one.id)
+    return stored_id(one.id)
 
 
 def _call_id(one: AgentEvent) -> str:
-    return identity(one.tool.id if one.tool and one.tool.id else one.id)
+    return stored_id(one.tool.id if one.tool and one.tool.id else one.id)
 
 
 def _cut(text: str, most: int) -> str:

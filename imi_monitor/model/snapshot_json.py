@@ -11,7 +11,7 @@ from imi_monitor.model.snapshot import Collision, Key, Snapshot, Worktree
 SCHEMA = 1
 
 
-def full(snapshot: Snapshot) -> dict[str, object]:
+def snapshot_data(snapshot: Snapshot) -> dict[str, object]:
     """The whole picture as one object."""
     return {
         "schema": SCHEMA,
@@ -21,25 +21,25 @@ def full(snapshot: Snapshot) -> dict[str, object]:
         "host": snapshot.host,
         "complete": snapshot.complete,
         "repositories": list(snapshot.repositories),
-        "worktrees": [worktree(one) for one in snapshot.worktrees],
+        "worktrees": [worktree_data(one) for one in snapshot.worktrees],
         "waiting": [
             {**_named(one.key), "agent": one.agent, "since": one.since, "place": one.place} for one in snapshot.waiting
         ],
         "changes": [asdict(change) for change in snapshot.changes],
         "events": [asdict(event) for event in snapshot.events],
-        "collisions": [collision(one) for one in snapshot.collisions],
+        "collisions": [collision_data(one) for one in snapshot.collisions],
         "agents": [agent_text.data(one) for one in snapshot.agents],
         "health": [asdict(one) for one in snapshot.health],
     }
 
 
-def changes(before: Snapshot, now: Snapshot) -> Iterator[dict[str, object]]:
+def change_data(before: Snapshot, now: Snapshot) -> Iterator[dict[str, object]]:
     """What is different, one object each."""
     head: dict[str, object] = {"schema": SCHEMA, "seq": now.seq, "at": now.taken_at}
     old = {one.key: one for one in before.worktrees}
     for one in now.worktrees:
         if old.pop(one.key, None) != one:
-            yield {**head, "type": "worktree", "worktree": worktree(one)}
+            yield {**head, "type": "worktree", "worktree": worktree_data(one)}
     for key in old:
         yield {**head, "type": "gone", "worktree": _named(key)}
     seen = {id(change) for change in before.changes}
@@ -51,7 +51,7 @@ def changes(before: Snapshot, now: Snapshot) -> Iterator[dict[str, object]]:
         if event.seq > last:
             yield {**head, "type": "event", "event": asdict(event)}
     if now.collisions != before.collisions:
-        yield {**head, "type": "collisions", "collisions": [collision(one) for one in now.collisions]}
+        yield {**head, "type": "collisions", "collisions": [collision_data(one) for one in now.collisions]}
     if now.waiting != before.waiting:
         waiting = [{**_named(one.key), "agent": one.agent, "place": one.place} for one in now.waiting]
         yield {**head, "type": "waiting", "waiting": waiting}
@@ -67,7 +67,7 @@ def changes(before: Snapshot, now: Snapshot) -> Iterator[dict[str, object]]:
         yield {**head, "type": "complete"}
 
 
-def worktree(one: Worktree) -> dict[str, object]:
+def worktree_data(one: Worktree) -> dict[str, object]:
     """One worktree, flat where scripts look first."""
     fields = asdict(one)
     fields.pop("key")
@@ -78,7 +78,7 @@ def worktree(one: Worktree) -> dict[str, object]:
     return {**_named(one.key), **fields, "claim": claim, "activity": activity, "owner": one.owner}
 
 
-def collision(one: Collision) -> dict[str, object]:
+def collision_data(one: Collision) -> dict[str, object]:
     return {
         "left": _named(one.left),
         "right": None if one.right is None else _named(one.right),

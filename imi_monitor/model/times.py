@@ -67,7 +67,7 @@ def age(seconds: float | None) -> str:
     return f"{int(seconds) // 86400}d"
 
 
-def age_lasts(seconds: float) -> float:
+def seconds_until_age_changes(seconds: float) -> float:
     """In how many seconds this age will be told otherwise."""
     step = next((step for below, step in ((10, 1), (60, 10), (3600, 60), (86400, 3600)) if seconds < below), 86400)
     return (max(0, int(seconds)) // step + 1) * step - seconds

@@ -52,7 +52,7 @@ def decide(evidence: Iterable[Evidence], alive: bool | None, now: datetime, *, l
     return _by_what_happened(ordered, happened, alive, now)
 
 
-def rests(evidence: Iterable[Evidence]) -> bool:
+def reports_rest(evidence: Iterable[Evidence]) -> bool:
     """Whether somebody who knows says that its turn is over: its records may follow, so what is so may change with time."""
     return any(one.standing and one.state in RESTING for one in evidence)
 

@@ -116,7 +116,7 @@ _LIST = (
 )
 
 
-def statuses(readings: Sequence[WorktreeStatus], width: int | None, now: datetime) -> list[str]:
+def status_table(readings: Sequence[WorktreeStatus], width: int | None, now: datetime) -> list[str]:
     """The readings within `width` cells; None is as wide as it gets, for pipes."""
     if width is not None and width < WIDE:
         return [columns.clip(line, width) for reading in readings for line in _stacked(reading, now)]
@@ -124,12 +124,12 @@ def statuses(readings: Sequence[WorktreeStatus], width: int | None, now: datetim
     return columns.table(_STATUS, [_status_row(reading, several, now) for reading in readings], width)
 
 
-def readings(snapshot: Snapshot) -> list[WorktreeStatus]:
+def statuses_of(snapshot: Snapshot) -> list[WorktreeStatus]:
     """The engine's picture in the shape the tables are drawn from."""
     return [_of(worktree) for worktree in snapshot.worktrees]
 
 
-def notes(snapshot: Snapshot) -> list[str]:
+def snapshot_notes(snapshot: Snapshot) -> list[str]:
     """What stands below the table: who gets into whose way, and what could not be read."""
     lines = [_collision(one) for one in snapshot.collisions if one.right is not None or one.conflicts]
     for health in snapshot.health:
@@ -187,7 +187,7 @@ def _of(worktree: Worktree) -> WorktreeStatus:
     )
 
 
-def listing(worktrees: Sequence[ListedWorktree], width: int | None) -> list[str]:
+def list_table(worktrees: Sequence[ListedWorktree], width: int | None) -> list[str]:
     """The worktrees without asking git for their status."""
     several = len({known.repo for known in worktrees}) > 1
     return columns.table(_LIST, [_list_row(known, several) for known in worktrees], width)

@@ -36,7 +36,7 @@ def open_worktree(multiplexer: str, path: str, name: str, command: Sequence[str]
 def may_have_pane(agent: Agent) -> bool:
     """True if the agent lives and reports a pane of the current multiplexer."""
     pane = {"zellij": agent.facts.zellij, "tmux": agent.facts.tmux}.get(current())
-    return bool(pane) and not attention.over(agent)
+    return bool(pane) and not attention.has_ended(agent)
 
 
 def open_agent(multiplexer: str, agent: Agent, path: str, name: str) -> str:

@@ -95,12 +95,12 @@ def focus_agent(agent: Agent) -> str | None:
 
 def _runs_below(pid: int | None, leader: int) -> bool:
     """True if `pid` is `leader` or one of its descendants, or if that cannot be determined."""
-    if pid is None or not (parent := host.parent(pid)):
+    if pid is None or not (parent := host.parent_pid(pid)):
         return True
     ancestors = {pid}
     while parent > 1 and parent not in ancestors:
         ancestors.add(parent)
-        parent = host.parent(parent)
+        parent = host.parent_pid(parent)
     return leader in ancestors
 
 

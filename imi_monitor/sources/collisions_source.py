@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from imi_monitor.git import git_merge
 from imi_monitor.git.runner import Git
 from imi_monitor.model import times
-from imi_monitor.model.collision import Pair, overlaps, with_trunk
+from imi_monitor.model.collision import Pair, add_trunk_overlaps, find_overlaps
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Collision, GitState, Key
 from imi_monitor.sources.source import ReadingReceiver, RosterEntry
@@ -95,7 +95,7 @@ class CollisionsSource:
         loop = asyncio.get_running_loop()
         known, entries = dict(self._known), dict(self._entries)
         touched, trunk_side = await loop.run_in_executor(self._pool, self._touched, known, entries)
-        pairs = with_trunk(overlaps(touched), touched, trunk_side)
+        pairs = add_trunk_overlaps(find_overlaps(touched), touched, trunk_side)
         board.collisions(self._collisions(pairs, known))
         for pair, _ in pairs.items():
             if self._news.is_set():

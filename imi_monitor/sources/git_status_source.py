@@ -255,13 +255,13 @@ class GitStatusSource:
     # -- in a thread of the pool ------------------------------------------------------------------------------------
 
     def _read(self, tree: _Tree, paths: Sequence[str] | None) -> GitState:
-        entry, before = tree.entry, spawn.spent() + time.thread_time()
+        entry, before = tree.entry, spawn.child_cpu_seconds() + time.thread_time()
         git = self._git(entry)
         try:
             trunk = self._trunks.get(entry.common_dir) or self._find_trunk(entry.common_dir, git)
             return worktree_state.read_state(git, trunk, tree.state, paths, linked=not entry.is_main)
         finally:
-            tree.cost = spawn.spent() + time.thread_time() - before
+            tree.cost = spawn.child_cpu_seconds() + time.thread_time() - before
 
     def _git(self, entry: RosterEntry) -> Git:
         """git there, which ends when we do: a child must not outlive the one who asked."""
@@ -318,7 +318,9 @@ class GitStatusSource:
         """How far it is from the trunk now; whoever is asked for everything meanwhile is asked once more."""
         assert self._board is not None
         loop, state = asyncio.get_running_loop(), tree.state
-        measured = await loop.run_in_executor(self._pool, worktree_state.from_trunk, self._git(tree.entry), trunk, told)
+        measured = await loop.run_in_executor(
+            self._pool, worktree_state.update_trunk_distance, self._git(tree.entry), trunk, told
+        )
         if tree.running or tree.state is not state:
             self.touched(tree.entry.key, None)
         elif self._trees.get(tree.entry.key) is tree:

@@ -172,8 +172,8 @@ def _claim(claim: claims.Claim) -> ClaimState:
 
 def _process(claim: claims.Claim) -> str | None:
     """What the holder's process is called; None when it is not one of this machine that lives."""
-    alive = host.alive(claim.host, claim.boot, claim.pid, claim.pid_started)
-    return host.command(claim.pid) if alive and claim.pid is not None else None
+    alive = host.is_alive(claim.host, claim.boot, claim.pid, claim.pid_started)
+    return host.process_name(claim.pid) if alive and claim.pid is not None else None
 
 
 def _waiting(connection: sqlite3.Connection) -> list[Waiter]:

@@ -163,7 +163,7 @@ def _entries(connection: sqlite3.Connection, repository: layout.Repository, data
     name = repo_name or layout.repository_name(repository)
     fingerprint = repositories.trusted_fingerprint(connection, repository.common_dir)
     trusted = fingerprint is not None and fingerprint == safety.fingerprint(repository.common_dir)
-    targets = roster.roster(connection, repository, repo_name)
+    targets = roster.list_worktrees(connection, repository, repo_name)
     return [_entry(target, name, repository, trusted, database) for target in targets]
 
 
@@ -171,7 +171,7 @@ def _entry(
     target: roster.Target, repo: str, repository: layout.Repository, trusted: bool, database: str
 ) -> RosterEntry:
     linked = target.linked
-    owner = presence.foreign_owner(presence.path_of(repository, target.name), database)
+    owner = presence.foreign_owner(presence.presence_lock_path(repository, target.name), database)
     if target.is_main:
         branch, head = layout.read_head(repository.common_dir, repository.common_dir)
     else:

@@ -182,7 +182,7 @@ def _is_dead(holder: Sequence[object]) -> bool:
     where, boot, pid, started = holder
     number = None if pid is None else int(str(pid))
     texts = [None if each is None else str(each) for each in (where, boot, started)]
-    return host.alive(texts[0], texts[1], number, texts[2]) is False
+    return host.is_alive(texts[0], texts[1], number, texts[2]) is False
 
 
 def _matches(task: Attempt, wanted: AttemptFilter) -> bool:

@@ -62,10 +62,10 @@ class Waiter:
         """Could take its turn now: not gone, and not suspended (SIGSTOP, a debugger)."""
         if self.gone:
             return False
-        return not (self._alive() and host.suspended(self.pid))
+        return not (self._alive() and host.is_suspended(self.pid))
 
     def _alive(self) -> bool | None:
-        return host.alive(self.host, self.boot, self.pid, self.pid_started)
+        return host.is_alive(self.host, self.boot, self.pid, self.pid_started)
 
 
 def join(
@@ -73,7 +73,7 @@ def join(
     repo_name: str,
     worktree_name: str,
     agent: str,
-    process: host.Process,
+    process: host.ProcessIdentity,
     *,
     task: str | None,
     seconds: float,

@@ -180,7 +180,7 @@ def _event_details(
 def _renew(connection: sqlite3.Connection, claim: Claim, wish: ClaimRequest) -> bool:
     """The owner claims again: same epoch, new sign of life, and what was said anew (task, ttl, process)."""
     process = wish.process
-    watched = process.pid is None and host.alive(claim.host, claim.boot, claim.pid, claim.pid_started) is not False
+    watched = process.pid is None and host.is_alive(claim.host, claim.boot, claim.pid, claim.pid_started) is not False
     pid, started = (claim.pid, claim.pid_started) if watched else (process.pid, process.started)
     at = times.stamp()
     changed = connection.execute(

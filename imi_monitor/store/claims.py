@@ -74,7 +74,7 @@ def state(claim: Claim) -> str:
     """free, held, stale (silent past its ttl; only shown) or dead (its process is proven gone)."""
     if claim.agent_id is None:
         return "free"
-    if host.alive(claim.host, claim.boot, claim.pid, claim.pid_started) is False:
+    if host.is_alive(claim.host, claim.boot, claim.pid, claim.pid_started) is False:
         return "dead"
     silent = silent_seconds(claim) if claim.ttl_seconds else None
     return "stale" if silent is not None and silent > (claim.ttl_seconds or 0) else "held"
@@ -134,7 +134,7 @@ def reserve(connection: sqlite3.Connection, repo_name: str, worktree_name: str, 
     import os
 
     before = current(connection, repo_name, worktree_name)
-    wish = ClaimRequest(names.OURS + by, host.process(os.getpid()))
+    wish = ClaimRequest(names.OURS + by, host.identify_process(os.getpid()))
     epoch = None
     if before.epoch == expect_epoch:
         epoch = grant(connection, repo_name, worktree_name, wish, instead_of=before, ended="reserved")
@@ -151,7 +151,7 @@ def restore(connection: sqlite3.Connection, before: Claim, reserved_epoch: int) 
     if before.agent_id is None:
         free_slot(connection, reserved, "given_back")
         return reserved_epoch
-    process = host.Process(before.host or host.hostname(), before.boot or "", before.pid, before.pid_started)
+    process = host.ProcessIdentity(before.host or host.hostname(), before.boot or "", before.pid, before.pid_started)
     wish = ClaimRequest(before.agent_id, process, task=before.task_id, ttl=before.ttl_seconds)
     epoch = grant(
         connection,
@@ -250,7 +250,7 @@ class ClaimRequest:
     def __init__(
         self,
         agent: str,
-        process: host.Process,
+        process: host.ProcessIdentity,
         *,
         task: str | None = None,
         ttl: float | None = None,

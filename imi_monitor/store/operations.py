@@ -38,7 +38,7 @@ class Operation:
     @property
     def abandoned(self) -> bool:
         """Whether its process is proven dead; one on another machine or in another namespace is left alone."""
-        return host.alive(self.host, self.boot, self.pid, self.pid_started) is False
+        return host.is_alive(self.host, self.boot, self.pid, self.pid_started) is False
 
 
 _COLUMNS = "id, kind, repo_name, worktree_name, host, boot, pid, pid_started, started_at, data"
@@ -51,7 +51,7 @@ def begin(
     import os
 
     identity = new_id()
-    me = host.process(os.getpid())
+    me = host.identify_process(os.getpid())
     connection.execute(
         f"INSERT INTO operations ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
@@ -89,7 +89,7 @@ def adopt(connection: sqlite3.Connection, operation: Operation) -> bool:
     """Make an abandoned operation ours to finish; False when another process did so first."""
     import os
 
-    me = host.process(os.getpid())
+    me = host.identify_process(os.getpid())
     changed = connection.execute(
         "UPDATE operations SET host = ?, boot = ?, pid = ?, pid_started = ?"
         " WHERE id = ? AND boot = ? AND pid = ? AND pid_started IS ?",

@@ -88,7 +88,7 @@ def _update_agent(connection: sqlite3.Connection, row: _RecordedSession, now: Se
         "SELECT status, lost FROM sessions WHERE agent_id = ? ORDER BY ended_at IS NULL DESC, status_at DESC LIMIT 1",
         (row.agent_id,),
     ).fetchone()
-    agents.mark_seen(connection, row.agent_id, row.host, now.seen_at, session.entry_status(*newest))
+    agents.mark_seen(connection, row.agent_id, row.host, now.seen_at, session.agent_entry_status(*newest))
 
 
 def _seq(connection: sqlite3.Connection, host: str, session: str) -> int | None:
@@ -155,7 +155,7 @@ def _resume(connection: sqlite3.Connection, row: _RecordedSession, now: SessionS
 
 def _advance(connection: sqlite3.Connection, row: _RecordedSession, now: SessionState, fresh: bool) -> None:
     """Move the status to what was seen, step by step."""
-    lost, target = session.lost(now.state), row.status if session.lost(now.state) else now.state
+    lost, target = session.lost_state(now.state), row.status if session.lost_state(now.state) else now.state
     if now.ended and lost is None and target not in RESTING:
         target = CANCELLED  # it said goodbye in the middle of a turn
     before = row.status
@@ -280,7 +280,7 @@ def _record_event(connection: sqlite3.Connection, row: _RecordedSession, kind: s
     about: dict[str, object] = {
         "session": row.id,
         "cli": row.cli,
-        "status": session.shown(row.status, row.lost),
+        "status": session.displayed_status(row.status, row.lost),
         **data,
     }
     who = row.cli if row.agent_id == row.id else row.agent_id

@@ -63,12 +63,12 @@ class SessionRow:
     @property
     def state(self) -> str:
         """What is so now, as far as it can be told: nobody may have looked since it was kept."""
-        return session.shown(self.status, self.lost or self._lost_since())
+        return session.displayed_status(self.status, self.lost or self._lost_since())
 
     def _lost_since(self) -> str | None:
         if self.ended_at is not None or self.status in RESTING:
             return None
-        if host.alive(self.host, self.boot, self.pid, self.pid_started) is False:
+        if host.is_alive(self.host, self.boot, self.pid, self.pid_started) is False:
             return session.INTERRUPTED
         seen = times.parse(self.seen_at)
         return None if seen is not None and times.now() - seen < _SILENT else UNKNOWN

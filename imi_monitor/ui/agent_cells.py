@@ -72,7 +72,7 @@ def source_text(truth: Truth) -> str:
 
 def token_count(number: int | None) -> str:
     """`61k`, `1.2M`; nothing when it is not known."""
-    return "" if number is None or number < 0 else agent_text.tokens(number)
+    return "" if number is None or number < 0 else agent_text.format_tokens(number)
 
 
 def activity(agent: Agent, *, short: bool = False) -> Content:
@@ -141,7 +141,7 @@ def _working(agent: Agent, *, short: bool) -> Content:
 
 def owner_text(tree: Worktree, agents: Sequence[Agent], width: int = 1000) -> str:
     """`claude-1`; `claude, unclaimed` where nobody claimed it, `(claude)` where that has no room; ` +1` for others there."""
-    here = [one for one in agents if not attention.over(one)]
+    here = [one for one in agents if not attention.has_ended(one)]
     if not here:
         return safe(tree.owner)
     others = len(here) - 1
@@ -152,7 +152,7 @@ def owner_text(tree: Worktree, agents: Sequence[Agent], width: int = 1000) -> st
         name = safe(here[0].name)
         told = [f"{name}, unclaimed", f"({name})"]
     more = f" +{others}" if others else ""
-    return next((one + more for one in told if columns.cells(one + more) <= width), told[-1] + more)
+    return next((one + more for one in told if columns.cell_width(one + more) <= width), told[-1] + more)
 
 
 def worktree_glyph(tree: Worktree, agents: Sequence[Agent]) -> Content:
@@ -173,7 +173,7 @@ def worktree_activity(tree: Worktree, agents: Sequence[Agent]) -> Content:
 
 
 def _matters(agent: Agent) -> bool:
-    return not attention.over(agent) or attention.needs_somebody(agent)
+    return not attention.has_ended(agent) or attention.needs_attention(agent)
 
 
 def gauge(share: float, width: int) -> Content:

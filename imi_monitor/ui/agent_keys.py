@@ -121,7 +121,12 @@ class AgentKeys(Home):
 
     def _looked_at(self, agent: Agent | None) -> None:
         """Who died or failed and is over stays on top until then, and no longer."""
-        if agent is not None and self._engine is not None and attention.over(agent) and attention.needs_somebody(agent):
+        if (
+            agent is not None
+            and self._engine is not None
+            and attention.has_ended(agent)
+            and attention.needs_attention(agent)
+        ):
             self._engine.looked_at(agent)
 
     # -- a peek -----------------------------------------------------------------------------------------------------

@@ -105,14 +105,14 @@ def agent_lines(one: Agent, plan: AgentColumns, now: datetime, tree: Worktree | 
 
 
 def _tokens(one: Agent) -> str:
-    told = agent_cells.token_count(attention.tokens(one))
+    told = agent_cells.token_count(attention.total_tokens(one))
     return f"{told} tok" if told else ""
 
 
 def _context(one: Agent) -> str:
-    share = attention.context(one)
+    share = attention.context_fill(one)
     return "" if share is None else f"{share:.0%}"
 
 
 def _widest(texts: Sequence[str], most: int) -> int:
-    return max(6, min(most, max(map(columns.cells, texts), default=0)))
+    return max(6, min(most, max(map(columns.cell_width, texts), default=0)))

@@ -13,7 +13,7 @@ from functools import lru_cache
 from textual.content import Content
 
 from imi_monitor.model import columns, times
-from imi_monitor.model.change import Change, dense
+from imi_monitor.model.change import Change, changes_per_minute
 from imi_monitor.model.snapshot import Collision, FileState, GitState, Key, RegistryEvent, Snapshot, Worktree
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui.snapshot_facts import moment
@@ -103,7 +103,7 @@ def sparkline(worktree: Worktree, minutes: int, now: datetime) -> Content:
     """Changes a minute; nothing at all when nothing happened."""
     if not worktree.activity:
         return Content(" " * minutes)
-    numbers = dense(worktree.activity, int(now.timestamp() // 60), minutes)
+    numbers = changes_per_minute(worktree.activity, int(now.timestamp() // 60), minutes)
     most = max(numbers) or 1
     bars = "".join(BARS[0 if not n else 1 + (n * 7) // most] for n in numbers)
     return Content.styled(bars, "$accent")
@@ -151,7 +151,7 @@ def activity(worktree: Worktree) -> Content:
 
 def path_tail(path: str, width: int) -> str:
     """The end of a path: the file's name is what one looks for."""
-    while columns.cells(path) > width and "/" in path:
+    while columns.cell_width(path) > width and "/" in path:
         path = path.partition("/")[2]
     return path
 
@@ -173,7 +173,7 @@ def git_summary(worktree: Worktree) -> Content:
 def change_line(line: Change, width: int) -> Content:
     """`14:02:09 feat-api ~ src/api.ts  claude-1`."""
     sign, style = CHANGE_GLYPHS[line.kind]
-    by = fit(safe(line.by), min(10, columns.cells(safe(line.by)))) if line.by else ""
+    by = fit(safe(line.by), min(10, columns.cell_width(safe(line.by)))) if line.by else ""
     tree = 14 if width >= 50 else 9
     room = max(6, width - 9 - tree - 3 - (len(by) + 1 if by else 0))
     more = f" and {line.count - 1} more" if line.count > 1 else ""
@@ -247,7 +247,7 @@ def _meets(name: str) -> str:
 
 def overlap_width(shared: dict[str, tuple[str, bool]], files: Sequence[FileState]) -> int:
     """The room that the names of others take beside files: the same on each line, so that numbers stay below each other."""
-    return max((columns.cells(_meets(shared[file.path][0])) for file in files if file.path in shared), default=0)
+    return max((columns.cell_width(_meets(shared[file.path][0])) for file in files if file.path in shared), default=0)
 
 
 def collision_line(one: Collision) -> Content:

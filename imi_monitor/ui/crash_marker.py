@@ -51,7 +51,7 @@ class CrashMarker:
         return None  # another dashboard was quicker to tell it
 
     def _write(self, said: str | None) -> None:
-        me = host.process(os.getpid())
+        me = host.identify_process(os.getpid())
         content = {"boot": me.boot, "pid": me.pid, "started": me.started, "since": self._since, "said": said}
         with contextlib.suppress(OSError):
             os.makedirs(_folder(), mode=0o700, exist_ok=True)
@@ -80,7 +80,9 @@ def _read(path: str) -> dict[str, Any] | None:
 
 def _alive(found: dict[str, Any]) -> bool | None:
     pid = found.get("pid")
-    return host.alive(None, str(found.get("boot") or ""), pid if isinstance(pid, int) else None, found.get("started"))
+    return host.is_alive(
+        None, str(found.get("boot") or ""), pid if isinstance(pid, int) else None, found.get("started")
+    )
 
 
 def _sentence(found: dict[str, Any]) -> str:

@@ -59,7 +59,7 @@ class DiffPainter:
 
     def _hunk(self, file: FileDiff, row: DiffRow, width: int) -> Content:
         hunk = file.hunks[row.hunk]
-        section = diff_text.code(hunk.section, 200, tab=_TAB)
+        section = diff_text.display_code(hunk.section, 200, tab=_TAB)
         gutter = " " * (self._gutter(width) - 2)
         return Content.styled(f"{gutter}⋯ {section}", f"{MUTED} italic")
 
@@ -76,7 +76,7 @@ class DiffPainter:
         else:
             numbers = f"{old} {new}"
         sign = line.marks or line.sign
-        room = max(1, width - columns.cells(numbers) - len(sign) - 2)
+        room = max(1, width - columns.cell_width(numbers) - len(sign) - 2)
         text = self._text(file, row, line).truncate(room + self.shift)[self.shift :]
         if line.cut and text.cell_length < room:
             text = text.append(Content.styled("…", "$text-warning"))
@@ -92,7 +92,7 @@ class DiffPainter:
         other = _partner(lines, row.line)
         if other is None:
             return text
-        theirs = diff_text.code(lines[other].text, tab=_TAB)
+        theirs = diff_text.display_code(lines[other].text, tab=_TAB)
         old, new = (text.plain, theirs) if line.sign == REMOVED else (theirs, text.plain)
         words = changed_words(old, new)[0 if line.sign == REMOVED else 1]
         return text.add_spans([Span(start, end, _WORD[line.sign]) for start, end in words])
@@ -103,7 +103,7 @@ class DiffPainter:
         key = (row.file, row.hunk, at)
         if key not in self._blocks:
             lines = file.hunks[row.hunk].lines[at * _BLOCK : (at + 1) * _BLOCK]
-            texts = [diff_text.code(line.text, tab=_TAB) for line in lines]
+            texts = [diff_text.display_code(line.text, tab=_TAB) for line in lines]
             found: dict[int, list[Span]] = {}
             for signs in ((REMOVED, CONTEXT), (ADDED, CONTEXT)):
                 side = [index for index, line in enumerate(lines) if line.sign in signs]
@@ -117,14 +117,14 @@ class DiffPainter:
 
 def file_heading(file: FileDiff, width: int) -> Content:
     """The line above a file: its name, what happened to it, and its counts on the right."""
-    words = [word for word in diff_text.remarks(file) if word != "binary"]
+    words = [word for word in diff_text.file_remarks(file) if word != "binary"]
     tail = line_counts(file)
-    name = Content.styled(f" {diff_text.title(file)}", "bold")
+    name = Content.styled(f" {diff_text.file_title(file)}", "bold")
     said = Content.styled("  " + ", ".join(words), STATES.get(file.state, MUTED)) if words else Content("")
     room = max(8, width - tail.cell_length - 2)
     left = name.append(said)
     if left.cell_length > room:
-        left = Content.styled(" " + shorten_path(diff_text.title(file), room - 1), "bold")
+        left = Content.styled(" " + shorten_path(diff_text.file_title(file), room - 1), "bold")
     line = left.pad_right(max(0, width - left.cell_length - tail.cell_length - 1)).append(tail)
     return line.pad_right(max(0, width - line.cell_length)).stylize_before("on $panel")
 
@@ -140,11 +140,11 @@ def line_counts(file: FileDiff) -> Content:
 
 def shorten_path(path: str, width: int) -> str:
     """A path in so many cells; what is cut is its beginning, for its end says more."""
-    if columns.cells(path) <= width:
+    if columns.cell_width(path) <= width:
         return path
     kept, room = [], width - 1
     for char in reversed(path):
-        room -= columns.cells(char)
+        room -= columns.cell_width(char)
         if room < 0:
             break
         kept.append(char)

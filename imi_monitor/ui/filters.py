@@ -113,7 +113,7 @@ class WorktreeFilter:
 
 
 def _intrudes(agent: Agent) -> bool:
-    return agent.intruder and not attention.over(agent)
+    return agent.intruder and not attention.has_ended(agent)
 
 
 def _haystack(tree: Worktree) -> str:

@@ -127,7 +127,7 @@ def to_ascii(text: str) -> str:
     if text.isascii():
         return text
     twins = text.translate(TWINS)
-    return twins if twins.isascii() else "".join(c if c.isascii() else "?" * columns.cells(c) for c in twins)
+    return twins if twins.isascii() else "".join(c if c.isascii() else "?" * columns.cell_width(c) for c in twins)
 
 
 class AsciiFilter(LineFilter):

@@ -42,7 +42,11 @@ def lasts_until(facts: SnapshotFacts | None, now: datetime) -> datetime:
     ends = [now.replace(second=0, microsecond=0) + timedelta(minutes=1)]  # the clock
     if facts is not None:
         troubled = (moment(since) for since, _, _ in troubles(facts))
-        ends += [now + timedelta(seconds=times.age_lasts((now - at).total_seconds())) for at in troubled if at]
+        ends += [
+            now + timedelta(seconds=times.seconds_until_age_changes((now - at).total_seconds()))
+            for at in troubled
+            if at
+        ]
         ends += [facts.now + timedelta(seconds=min(facts.busy_ends))] if facts.busy_ends else []
     return min(ends)
 

@@ -41,7 +41,7 @@ class Notifier:
             return
         from imi_monitor.model import alert  # not before there are two pictures to compare
 
-        found = alert.between(before, snapshot)
+        found = alert.find_alerts(before, snapshot)
         if found:
             self._waiting += [one for one in found if one not in self._waiting]
             if not self._calling:

@@ -19,7 +19,7 @@ def pull_request_page(path: str, number: int, remote: str = "origin") -> str:
     """`https://…` of the pull request; Refused when the remote is no forge that has such pages."""
     place = layout.discover(path)
     url = layout.remote_url(place.repository, remote) if place is not None else ""
-    found = remote_address.address(url) if url else None
+    found = remote_address.parse_address(url) if url else None
     if found is None or not found.host:
         raise Refused(f"pull request {number} has no page: the remote {safe(remote)} is no forge on the web")
     part = "-/merge_requests" if "gitlab" in found.host.lower() else "pull"

@@ -41,7 +41,7 @@ class SnapshotFacts:
         for agent in self.snapshot.agents:
             if agent.key is not None:
                 by_key.setdefault(agent.key, []).append(agent)
-        return {key: attention.present(found) for key, found in by_key.items()}
+        return {key: attention.relevant_agents(found) for key, found in by_key.items()}
 
     @cached_property
     def standings(self) -> Counter[str]:
@@ -97,5 +97,5 @@ class SnapshotFacts:
             or (tree.claim is not None and tree.claim.state in ("dead", "stale"))
             or (tree.git is not None and tree.git.conflicted)
             or (self.hits and self.hits_of(tree))
-            or (self.agents and any(map(attention.needs_somebody, self.agents_in(tree))))
+            or (self.agents and any(map(attention.needs_attention, self.agents_in(tree))))
         )

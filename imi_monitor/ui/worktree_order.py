@@ -30,7 +30,7 @@ def _attention(facts: SnapshotFacts, tree: Worktree) -> tuple[int, str]:
         return 0, waits
     if facts.needs_somebody(tree):
         return 1, ""
-    inhabited = agents and not all(map(attention.over, agents))
+    inhabited = agents and not all(map(attention.has_ended, agents))
     return (4 if tree.is_main else 2 if tree.claim or inhabited else 3), ""
 
 

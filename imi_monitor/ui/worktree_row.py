@@ -64,11 +64,11 @@ def plan_columns(
 @lru_cache(4096)
 def _cells(outside: str) -> int:
     """How wide a name is shown; the same few hundred are measured with every snapshot."""
-    return columns.cells(safe(outside))
+    return columns.cell_width(safe(outside))
 
 
 def _owner_cells(tree: Worktree, agents: Sequence[Agent]) -> int:
-    return columns.cells(agent_cells.owner_text(tree, agents)) if agents else _cells(tree.owner)
+    return columns.cell_width(agent_cells.owner_text(tree, agents)) if agents else _cells(tree.owner)
 
 
 @lru_cache(64)
@@ -151,7 +151,7 @@ def stacked_row(part: WorktreeRow, plan: WorktreeColumns) -> tuple[Content, ...]
     right = state if wide else Content.styled(part.age, cells.MUTED)
     word = cells.CLAIM_WORDS.get(tree.claim.state, "") if tree.claim else ""
     owner = f" ({agent_cells.owner_text(tree, part.agents)}{f', {word[2:]}' if word else ''})"
-    name_room = max(6, room - 3 - right.cell_length - columns.cells(owner) - 1)
+    name_room = max(6, room - 3 - right.cell_length - columns.cell_width(owner) - 1)
     name = columns.clip(safe(_name(tree, plan.several)), name_room)
     head = Content("").join(
         [_gutter(part), Content(" "), Content.styled(name, "bold"), Content.styled(owner, _claim_style(tree))]
@@ -164,9 +164,9 @@ def _second(part: WorktreeRow, room: int, state: Content) -> Content:
     """What its agent does, else its task; where it collides; what changed last."""
     tree, wide = part.tree, room >= 50
     first = next(iter(part.agents), None)
-    said = first is not None and (attention.needs_somebody(first) or not attention.over(first))
+    said = first is not None and (attention.needs_attention(first) or not attention.has_ended(first))
     hits = Content.styled(f"⚡{count(part.hits, 'collision')}" if part.hits else "", "$error bold")
-    if first is not None and attention.needs_somebody(first):  # that is all one wants to know now
+    if first is not None and attention.needs_attention(first):  # that is all one wants to know now
         told = _agent_text(first, part.now, room - 3 - (hits.cell_length + 2 if part.hits else 0))
         return Content("   ").append(Content("  ").join([told, hits] if part.hits else [told]))
     parts = [] if wide else [state]

@@ -123,18 +123,18 @@ def test_who_was_overtaken_while_removing_the_lock_puts_the_next_owners_back(
     database, path = paths.default_database(), str(tmp_path / "feat-x.lock")
     connection = registry(Path(database), ["feat-x"])
     take(connection, "feat-x", wish("a"))
-    presence.mirror(connection, path, REPO, "feat-x", database)
+    presence.update_presence_lock(connection, path, REPO, "feat-x", database)
     db.transact(connection, claim_requests.release, REPO, "feat-x", "a", 1)
     remove = presence._remove
 
     def overtaken(*arguments: str) -> None:
         if claims.current(connection, REPO, "feat-x").agent_id is None:
             take(connection, "feat-x", wish("b"))
-            presence.mirror(connection, path, REPO, "feat-x", database)
+            presence.update_presence_lock(connection, path, REPO, "feat-x", database)
         remove(*arguments)
 
     monkeypatch.setattr(presence, "_remove", overtaken)
-    assert presence.mirror(connection, path, REPO, "feat-x", database) is None
+    assert presence.update_presence_lock(connection, path, REPO, "feat-x", database) is None
     assert json.loads(Path(path).read_text())["agent_id"] == "b"
     connection.close()
 

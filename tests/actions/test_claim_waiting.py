@@ -167,7 +167,7 @@ def test_a_killed_waiter_is_passed_by_whoever_comes(line: Line) -> None:
 def test_nobody_passes_a_living_waiter(line: Line) -> None:
     first = line.wait("codex-1")
     os.kill(first.pid, signal.SIGSTOP)
-    line.until(lambda: host.suspended(first.pid))
+    line.until(lambda: host.is_suspended(first.pid))
     second = line.wait("gemini-1")
     assert [w["place"] for w in imi("queue", "x", "--json", cwd=line.repo.path).data["queue"]] == [1, 2]
     line.release("holder")
@@ -176,7 +176,7 @@ def test_nobody_passes_a_living_waiter(line: Line) -> None:
     assert line.agents() == ["codex-1"]
     third = line.wait("claude-2")
     os.kill(first.pid, signal.SIGCONT)
-    line.until(lambda: not host.suspended(first.pid))
+    line.until(lambda: not host.is_suspended(first.pid))
     line.release("gemini-1")
     first.communicate(timeout=30)
     assert line.holder().agent_id == "codex-1", "and it has kept its place"

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from imi_monitor.actions.reviews import github_cli
 from imi_monitor.model.errors import GitError
 from imi_monitor.model.pull_request import PullRequest, PullRequestMention, parse
-from imi_monitor.model.remote_address import address
+from imi_monitor.model.remote_address import parse_address
 from tests.actions.fake_gh import ANSWER, FakeGh
 
-APP = address("git@github.com:acme/app.git")
+APP = parse_address("git@github.com:acme/app.git")
 WHOLE = PullRequest(
     123, "feat: Add authentication", "alice", "main", "feat-add-auth", None, False, False,
     "https://github.com/acme/app/pull/123", "OPEN",
@@ -33,7 +33,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeGh:
 
 def silent(mention: str = "123", url: str = "git@github.com:acme/app.git") -> str:
     with pytest.raises(github_cli.GhUnavailable) as caught:
-        github_cli.view_pull_request(address(url), parse(mention))
+        github_cli.view_pull_request(parse_address(url), parse(mention))
     return str(caught.value)
 
 

@@ -17,9 +17,9 @@ from tests.actions.removal_kit import act, remove, undo
 from tests.helpers import Repo, imi
 
 
-def dead_process() -> host.Process:
+def dead_process() -> host.ProcessIdentity:
     child = subprocess.Popen(["sleep", "60"])
-    who = host.process(child.pid)
+    who = host.identify_process(child.pid)
     child.kill()
     child.wait()
     return who

@@ -103,7 +103,7 @@ def test_somebody_comes_in_after_the_verdict(repo: Repo, tree: Repo, monkeypatch
 def grant(agent: str, **options: Any) -> int | None:
     connection = db.connect(database_path(None))
     try:
-        wish = claims.ClaimRequest(agent, host.process(None))
+        wish = claims.ClaimRequest(agent, host.identify_process(None))
         return db.transact(connection, claims.grant, "app", "feat-x", wish, **options)
     finally:
         connection.close()
@@ -364,7 +364,7 @@ def test_an_operation_of_a_living_process_is_left_alone(repo: Repo, tree: Repo) 
     child = subprocess.Popen([sys.executable, "-c", script], cwd=repo.path, env={**os.environ, "PYTHONPATH": str(ROOT)})
     try:
         deadline = time.monotonic() + 30
-        while not host.suspended(child.pid):
+        while not host.is_suspended(child.pid):
             assert child.poll() is None and time.monotonic() < deadline
             time.sleep(0.01)
         with pytest.raises(Refused) as refused:

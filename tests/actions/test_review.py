@@ -353,7 +353,7 @@ def test_not_under_the_hands_of_another_agent(forge: Forge, tmp_path: Path) -> N
 
     review(forge)
     connection = registry(tmp_path)
-    wish = claims.ClaimRequest("claude-1", host.process(os.getpid()))
+    wish = claims.ClaimRequest("claude-1", host.identify_process(os.getpid()))
     db.transact(connection, claims.grant, "app", "review-123", wish)
     connection.close()
     assert review(forge)["updated"] == 0  # looking is fine

@@ -69,8 +69,8 @@ def keep(connection: sqlite3.Connection, repo: Repo, state: str, since: float, *
     key = Key(host.hostname(), "app", worktree)
     one = Agent(f"{cli}:{session}", cli, cli, key, cwd, session, None, None, truth, SessionFacts(**more))
     now = times.now()
-    seen = session_record.now_of(one, host.hostname(), host.boot(), now)
-    made = session_record.record(seen, cwd, acts, now, lambda path, root: 7)
+    seen = session_record.session_state(one, host.hostname(), host.boot(), now)
+    made = session_record.session_record(seen, cwd, acts, now, lambda path, root: 7)
     db.transact(connection, session_writer.record, [made])
 
 
@@ -219,14 +219,14 @@ def test_time_is_cut_at_both_ends_and_unknown_is_none() -> None:
     told = [(at(0), "running"), (at(100), "waiting_for_input"), (at(150), "unknown"), (at(200), "running")]
 
     def spent(begin: float, end: float) -> session.SessionTime:
-        return session.spent(told, BEGAN + timedelta(seconds=begin), BEGAN + timedelta(seconds=end))
+        return session.measure_session_time(told, BEGAN + timedelta(seconds=begin), BEGAN + timedelta(seconds=end))
 
     assert (spent(0, 300).working, spent(0, 300).waiting, spent(0, 300).idle) == (200, 50, 0)
     assert (spent(90, 110).working, spent(90, 110).waiting) == (10, 10)
     assert spent(160, 190) == session.SessionTime(0, 0, 0)
-    assert session.spent([], BEGAN, BEGAN) == session.SessionTime()
+    assert session.measure_session_time([], BEGAN, BEGAN) == session.SessionTime()
     twice = [(at(0), "running"), (at(5), "completed"), (at(6), "completed"), (at(7), "cancelled"), (at(8), "running")]
-    ends = session.spent(twice, BEGAN, BEGAN + timedelta(seconds=9))
+    ends = session.measure_session_time(twice, BEGAN, BEGAN + timedelta(seconds=9))
     assert (ends.completed, ends.failed, ends.cancelled) == (0, 0, 1), "one turn has one end"
 
 

@@ -125,8 +125,8 @@ def test_owners(tmp_path: Path, busy: Repo) -> None:
 
     name = register(tmp_path, busy)
     connection = db.connect(database(tmp_path))
-    here = host.process(os.getpid())
-    dead = host.Process(here.host, "another-boot/x", 4, "1")
+    here = host.identify_process(os.getpid())
+    dead = host.ProcessIdentity(here.host, "another-boot/x", 4, "1")
     for worktree, agent, process in (("feat-api", "claude-1", here), ("fix-bug", "codex-1", dead)):
         db.transact(connection, claims.grant, name, worktree, claims.ClaimRequest(agent, process))
     connection.close()
@@ -153,13 +153,13 @@ def test_an_owner_written_by_imi_itself_is_shown(tmp_path: Path, busy: Repo) -> 
 
 @pytest.mark.parametrize("width", [20, 40, 79, 80, 100, 140])
 def test_no_line_is_wider_than_the_terminal(busy: Repo, width: int) -> None:
-    from imi_monitor.model.columns import cells
+    from imi_monitor.model.columns import cell_width
 
     wide = busy.path.parent / "日本語の作業"
     busy.git("worktree", "add", "-q", "-b", "fix/日本語", str(wide))
     for verb in ("status", "list"):
         lines = imi(verb, cwd=busy.path, env={"COLUMNS": str(width)}).out.splitlines()
-        assert lines and all(cells(line) <= width for line in lines)
+        assert lines and all(cell_width(line) <= width for line in lines)
 
 
 def test_list_asks_git_for_nothing(busy: Repo, tmp_path: Path) -> None:

@@ -394,7 +394,7 @@ class TestExclude:
         assert result.total("linked") == 2 * 12 and not result.problems()
         assert git("status", "--porcelain", cwd=world.feat.path) == ""
         oracle.check()
-        assert shared_names.names(str(world.trunk.path / ".git")) == set(result.shared.sources)
+        assert shared_names.excluded_names(str(world.trunk.path / ".git")) == set(result.shared.sources)
 
     def test_a_rule_hides_that_name_and_no_other(self, world: World) -> None:
         world.share("star*")
@@ -437,7 +437,7 @@ class TestExclude:
         (common / "info").mkdir()
         path = common / "info" / "exclude"
         path.write_bytes(before)
-        with shared_names.Block(str(common)) as block:
+        with shared_names.ExcludeBlock(str(common)) as block:
             block.put(names)
             assert block.names() == names
             path.write_bytes(path.read_bytes() + after)
@@ -475,9 +475,13 @@ class TestExclude:
     ) -> None:
         common = str(world.trunk.path / ".git")
         monkeypatch.setattr(shared_names, "_PATIENCE", 0.1)
-        with shared_names.Block(common), pytest.raises(GitError, match="another imi"), shared_names.Block(common):
+        with (
+            shared_names.ExcludeBlock(common),
+            pytest.raises(GitError, match="another imi"),
+            shared_names.ExcludeBlock(common),
+        ):
             raise AssertionError("both have it")
-        with shared_names.Block(common) as block:
+        with shared_names.ExcludeBlock(common) as block:
             assert block.names() == set()
 
     def test_a_failing_disk_leaves_the_old_file(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -487,7 +491,10 @@ class TestExclude:
             raise OSError(errno.ENOSPC, "No space left on device")
 
         monkeypatch.setattr(shared_names.os, "fsync", failing)
-        with shared_names.Block(str(world.trunk.path / ".git")) as block, pytest.raises(GitError, match="No space"):
+        with (
+            shared_names.ExcludeBlock(str(world.trunk.path / ".git")) as block,
+            pytest.raises(GitError, match="No space"),
+        ):
             block.put({"x"})
         assert world.exclude.read_bytes() == before
         assert os.listdir(world.exclude.parent) == ["exclude"]

@@ -46,8 +46,8 @@ def turn(connection: sqlite3.Connection, repo: Repo, name: str, session: str, en
         truth = Truth(state, times.stamp(now), "registry", "exact")
         one = Agent(f"{cli}:{session}", cli, cli, Key(host.hostname(), "app", name), str(repo.path.parent / name), session,
                     None, None, truth, SessionFacts(ended_at=None if state == RUNNING else times.stamp(now)))  # fmt: skip
-        seen = session_record.now_of(one, host.hostname(), host.boot(), now)
-        made = session_record.record(seen, None, [act], now, lambda path, root: None)
+        seen = session_record.session_state(one, host.hostname(), host.boot(), now)
+        made = session_record.session_record(seen, None, [act], now, lambda path, root: None)
         db.transact(connection, session_writer.record, [made])
 
 

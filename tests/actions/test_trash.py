@@ -36,7 +36,7 @@ class Machine:
         monkeypatch.setattr(host, "uptime", lambda: self.up)
         real = host.boot()
         monkeypatch.setattr(host, "boot", lambda: f"boot-{self.boots}/" + real.partition("/")[2])
-        monkeypatch.setattr(host, "alive", lambda *_: True)  # who lives is not what is tested here
+        monkeypatch.setattr(host, "is_alive", lambda *_: True)  # who lives is not what is tested here
 
     def runs(self, days: float) -> None:
         self.wall += timedelta(days=days)

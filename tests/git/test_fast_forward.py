@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from imi_monitor.git.fast_forward import settle_fast_forward, take_back
+from imi_monitor.git.fast_forward import recover_fast_forward, undo_fast_forward
 from imi_monitor.git.runner import Git
 from imi_monitor.model.errors import GitError
 from tests.helpers import Repo
@@ -31,14 +31,14 @@ def ahead(repo: Repo) -> tuple[Git, str, str]:
 def test_done_already(repo: Repo, ahead: tuple[Git, str, str]) -> None:
     git, before, after = ahead
     repo.git("merge", "-q", "--ff-only", "next")
-    assert settle_fast_forward(git, before, after, began=0.0) is None
+    assert recover_fast_forward(git, before, after, began=0.0) is None
 
 
 def test_the_branch_went_on(repo: Repo, ahead: tuple[Git, str, str]) -> None:
     git, before, after = ahead
     repo.write("x", "x")
     repo.commit("somebody else")
-    assert "moved on" in (settle_fast_forward(git, before, after, began=0.0) or "")
+    assert "moved on" in (recover_fast_forward(git, before, after, began=0.0) or "")
 
 
 def test_half_of_the_files_written(repo: Repo, ahead: tuple[Git, str, str]) -> None:
@@ -47,7 +47,7 @@ def test_half_of_the_files_written(repo: Repo, ahead: tuple[Git, str, str]) -> N
     repo.write("src/new/file.py", "fresh\n" * 20)  # the beginning of it
     repo.write("src/api.py", "def api():\n    return 'new'\n" * 50)
     (repo.path / ".git" / "index.lock").write_bytes(b"")
-    assert "taken back" in (settle_fast_forward(git, before, after, began=0.0) or "")
+    assert "taken back" in (recover_fast_forward(git, before, after, began=0.0) or "")
     assert repo.git("status", "--porcelain") == ""
     assert repo.git("rev-parse", "HEAD") == before
 
@@ -55,7 +55,7 @@ def test_half_of_the_files_written(repo: Repo, ahead: tuple[Git, str, str]) -> N
 def test_all_but_the_ref(repo: Repo, ahead: tuple[Git, str, str]) -> None:
     git, before, after = ahead
     repo.git("read-tree", "-m", "-u", before, after)
-    assert settle_fast_forward(git, before, after, began=0.0) == "it was finished"
+    assert recover_fast_forward(git, before, after, began=0.0) == "it was finished"
     assert repo.git("rev-parse", "main") == after
     assert repo.git("status", "--porcelain") == ""
 
@@ -65,7 +65,7 @@ def test_somebodys_edit_is_left(repo: Repo, ahead: tuple[Git, str, str]) -> None
     repo.write("src/api.py", "my own work\n")
     repo.write("src/new/file.py", "mine\n")
     (repo.path / "src" / "db.py").unlink()
-    said = settle_fast_forward(git, before, after, began=0.0) or ""
+    said = recover_fast_forward(git, before, after, began=0.0) or ""
     assert "2 files changed since" in said
     assert (repo.path / "src" / "api.py").read_text() == "my own work\n"
     assert (repo.path / "src" / "new" / "file.py").read_text() == "mine\n"
@@ -76,31 +76,31 @@ def test_a_lock_that_may_be_somebodys_stays(repo: Repo, ahead: tuple[Git, str, s
     git, before, after = ahead
     lock = repo.write(".git/index.lock", "")
     with pytest.raises(GitError, match=r"index\.lock exists.*delete that file"):  # older than the merge
-        settle_fast_forward(git, before, after, began=time.time() + 60)
+        recover_fast_forward(git, before, after, began=time.time() + 60)
     os.symlink("/bin/sleep", repo.path.parent / "git-commit")
     someone = subprocess.Popen([repo.path.parent / "git-commit", "60"], cwd=repo.path)
     try:
         with pytest.raises(GitError, match="another git is at work"):
-            settle_fast_forward(git, before, after, began=0.0)
+            recover_fast_forward(git, before, after, began=0.0)
     finally:
         someone.kill()
         someone.wait()
     assert lock.exists()
-    assert "taken back" in (settle_fast_forward(git, before, after, began=0.0) or "")
+    assert "taken back" in (recover_fast_forward(git, before, after, began=0.0) or "")
     assert not lock.exists()
 
 
 def test_what_git_gave_up_is_taken_back(repo: Repo, ahead: tuple[Git, str, str]) -> None:
     git, before, after = ahead
     repo.git("read-tree", "-m", "-u", before, after)  # as git does it: the files, then the index, then the ref
-    take_back(git, before, after)
+    undo_fast_forward(git, before, after)
     assert (repo.git("status", "--porcelain"), repo.git("rev-parse", "HEAD")) == ("", before)
     repo.write("src/new/file.py", "fresh\n" * 20)  # killed, or out of space, among the files
     untouched = os.stat(repo.path / "src/api.py").st_ino
     repo.write("README.md", "mine\n")
-    take_back(git, before, after)
+    undo_fast_forward(git, before, after)
     assert repo.git("status", "--porcelain") == "M README.md"
     assert os.stat(repo.path / "src/api.py").st_ino == untouched, "what git had not come to is not written"
     repo.git("merge", "-q", "--ff-only", "next")
-    take_back(git, before, after)  # it had come through after all
+    undo_fast_forward(git, before, after)  # it had come through after all
     assert repo.git("rev-parse", "HEAD") == after

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from imi_monitor.git import commit_log
-from imi_monitor.git.commit_log import read_config, recent_commits, refs, remote_urls, tags
+from imi_monitor.git.commit_log import read_config, read_refs, recent_commits, remote_urls, tags
 from imi_monitor.model.errors import GitError, UsageError
 from tests.git.asking import branch_with, on_main, sha_of
 from tests.helpers import Repo, git
@@ -52,7 +52,7 @@ def test_gitpython_itself_is_what_reads(repo: Repo, monkeypatch: pytest.MonkeyPa
     expected = by_git(repo)
     monkeypatch.setattr(commit_log, "Git", None)  # asking git instead would fail
     assert shown(repo) == expected
-    assert list(refs(common(repo))) == ["refs/heads/main"]
+    assert list(read_refs(common(repo))) == ["refs/heads/main"]
 
 
 def test_unborn_unknown_and_hostile(repo: Repo, tmp_path: Path, reader: str) -> None:
@@ -84,15 +84,15 @@ def test_refs_and_tags(repo: Repo, reader: str) -> None:
     repo.git("pack-refs", "--all")
     branch_with(repo, "feat/x", ("a", "a"))
     lines = repo.git("for-each-ref", "--format=%(refname) %(objectname)", "refs/heads").splitlines()
-    assert refs(common(repo)) == dict(line.split(" ") for line in lines)
+    assert read_refs(common(repo)) == dict(line.split(" ") for line in lines)
     assert tags(common(repo)) == {"v1": sha_of(repo), "v2": repo.git("rev-parse", "v2")}
-    assert refs(common(repo), "refs/none") == {}
+    assert read_refs(common(repo), "refs/none") == {}
 
 
 def test_names_that_are_no_utf8(repo: Repo) -> None:
     with (repo.path / ".git/packed-refs").open("wb") as file:
         file.write(f"{sha_of(repo)} refs/heads/".encode() + b"caf\xff\n")
-    assert refs(common(repo)) == {"refs/heads/main": sha_of(repo), "refs/heads/caf\udcff": sha_of(repo)}
+    assert read_refs(common(repo)) == {"refs/heads/main": sha_of(repo), "refs/heads/caf\udcff": sha_of(repo)}
 
 
 def test_configuration_is_the_repositorys_own(cloned: Repo, own_home: Path, tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_nothing_of_the_repository_runs_and_nothing_is_left_running(repo: Repo, 
     repo.git("config", "core.sshCommand", f"touch {canary}")
     repo.git("config", "core.alternateRefsCommand", f"touch {canary}")
     recent_commits(common(repo))
-    refs(common(repo))
+    read_refs(common(repo))
     assert not canary.exists()
     children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
     assert not [pid for pid in children if b"cat-file" in Path(f"/proc/{pid}/cmdline").read_bytes()]

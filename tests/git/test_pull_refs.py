@@ -29,11 +29,13 @@ def test_what_a_remote_offers(cloned: Repo, tmp_path: Path) -> None:
         "HEAD:refs/pull/112/head",
         "HEAD:refs/heads/deep/refs/pull/12/head",
     )
-    found = pull_refs.offered(git_of(cloned), "origin", ["refs/pull/12/head", "refs/heads/*"], timeout=20)
+    found = pull_refs.list_remote_refs(git_of(cloned), "origin", ["refs/pull/12/head", "refs/heads/*"], timeout=20)
     assert found == {
         "refs/heads/main": sha, "refs/pull/12/head": sha, "refs/heads/deep/refs/pull/12/head": sha,
     }  # fmt: skip
-    by_path = pull_refs.offered(git_of(cloned), str(tmp_path / "origin.git"), ["refs/pull/12/head"], timeout=20)
+    by_path = pull_refs.list_remote_refs(
+        git_of(cloned), str(tmp_path / "origin.git"), ["refs/pull/12/head"], timeout=20
+    )
     assert by_path["refs/pull/12/head"] == sha
 
 
@@ -55,9 +57,9 @@ def test_fetching_from_an_address_changes_nothing_else(cloned: Repo, tmp_path: P
 def test_an_address_of_a_forbidden_kind(cloned: Repo, address: str) -> None:  # G3
     for act in (
         lambda: pull_refs.check_url(git_of(cloned), address),
-        lambda: pull_refs.offered(git_of(cloned), address, ["refs/heads/x"], timeout=5),
+        lambda: pull_refs.list_remote_refs(git_of(cloned), address, ["refs/heads/x"], timeout=5),
         lambda: pull_refs.fetch_from(git_of(cloned), address, ["refs/heads/x:refs/imi/x"], timeout=5),
-        lambda: pull_refs.send_back(git_of(cloned), "main", address, "refs/heads/x", push=True),
+        lambda: pull_refs.configure_upstream(git_of(cloned), "main", address, "refs/heads/x", push=True),
     ):
         with pytest.raises(Refused) as caught:
             act()
@@ -77,20 +79,20 @@ def test_an_address_that_the_users_own_rule_turns_into_a_program(cloned: Repo) -
 )
 def test_names_that_would_be_options(cloned: Repo, branch: str, remote: str, merge: str) -> None:  # G3
     with pytest.raises((UsageError, Refused)):
-        pull_refs.send_back(git_of(cloned), branch, remote, merge, push=True)
+        pull_refs.configure_upstream(git_of(cloned), branch, remote, merge, push=True)
 
 
 def test_where_an_earlier_branch_of_that_name_pushed_is_forgotten(cloned: Repo) -> None:
     one = git_of(cloned)
-    pull_refs.send_back(one, "fix/it.now", "https://h.example/alice/app.git", "refs/heads/it", push=True)
+    pull_refs.configure_upstream(one, "fix/it.now", "https://h.example/alice/app.git", "refs/heads/it", push=True)
     assert cloned.git("config", "branch.fix/it.now.pushRemote") == "https://h.example/alice/app.git"
     cloned.git("config", "--add", "branch.fix/it.now.merge", "refs/heads/other")
-    pull_refs.send_back(one, "fix/it.now", "origin", "refs/pull/1/head", push=False)
+    pull_refs.configure_upstream(one, "fix/it.now", "origin", "refs/pull/1/head", push=False)
     assert cloned.git("config", "--get-regexp", "^branch.fix/it.now").splitlines() == [
         "branch.fix/it.now.remote origin", "branch.fix/it.now.merge refs/pull/1/head",
     ]  # fmt: skip
-    assert pull_refs.sent_back(one, "fix/it.now") == ("origin", "refs/pull/1/head")
-    assert pull_refs.sent_back(one, "nothing") == (None, None)
+    assert pull_refs.configured_upstream(one, "fix/it.now") == ("origin", "refs/pull/1/head")
+    assert pull_refs.configured_upstream(one, "nothing") == (None, None)
 
 
 def test_a_configuration_that_is_locked_for_a_moment(cloned: Repo) -> None:
@@ -98,16 +100,16 @@ def test_a_configuration_that_is_locked_for_a_moment(cloned: Repo) -> None:
     lock.touch()
     free = threading.Timer(0.3, lock.unlink)
     free.start()
-    pull_refs.send_back(git_of(cloned), "x", "origin", "refs/heads/x", push=False)
+    pull_refs.configure_upstream(git_of(cloned), "x", "origin", "refs/heads/x", push=False)
     free.join()
-    assert pull_refs.sent_back(git_of(cloned), "x") == ("origin", "refs/heads/x")
+    assert pull_refs.configured_upstream(git_of(cloned), "x") == ("origin", "refs/heads/x")
 
 
 def test_offline_and_unknown(cloned: Repo, tmp_path: Path) -> None:
     (tmp_path / "origin.git").rename(tmp_path / "away.git")
     for where, code in (("origin", "offline"), ("nowhere", "no-remote"), (str(tmp_path / "origin.git"), "offline")):
         with pytest.raises(ImiError) as caught:
-            pull_refs.offered(git_of(cloned), where, ["refs/heads/x"], timeout=10)
+            pull_refs.list_remote_refs(git_of(cloned), where, ["refs/heads/x"], timeout=10)
         assert caught.value.code == code
 
 
@@ -118,7 +120,7 @@ def test_a_remote_that_hangs(cloned: Repo, tmp_path: Path) -> None:  # G5
     git("config", "--global", "core.sshCommand", str(hang), cwd=tmp_path)
     started = time.monotonic()
     with pytest.raises(GitError) as caught:
-        pull_refs.offered(git_of(cloned), "ssh://h.example/app.git", ["refs/heads/x"], timeout=0.5)
+        pull_refs.list_remote_refs(git_of(cloned), "ssh://h.example/app.git", ["refs/heads/x"], timeout=0.5)
     assert caught.value.code == "offline" and time.monotonic() - started < 5
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from imi_monitor.git import refs
-from imi_monitor.git.commits import log
+from imi_monitor.git.commits import list_commits
 from imi_monitor.git.remotes import remotes
 from imi_monitor.git.update_ref import create_branch, delete_branch, delete_remote_branch, move_branch
 from imi_monitor.model.errors import GitError, Refused, UsageError
@@ -125,13 +125,13 @@ def test_a_question_never_goes_to_the_network(repo: Repo, tmp_path: Path, truste
         repo.git("config", key, value)
     (repo.path / ".git/objects" / missing[:2] / missing[2:]).unlink()
     with pytest.raises(GitError):
-        log(git_of(repo, trusted=trusted), tip, options=("--not", "--remotes", "--not"))
+        list_commits(git_of(repo, trusted=trusted), tip, options=("--not", "--remotes", "--not"))
     assert not (tmp_path / "canary").exists()
 
 
 def test_subjects_keep_their_odd_characters(repo: Repo) -> None:
     on_main(repo, "a", "a", "line\u2028separator \x1b[31m and \x85")
-    (commit,) = log(git_of(repo), sha_of(repo), f"^{sha_of(repo, 'HEAD~1')}")
+    (commit,) = list_commits(git_of(repo), sha_of(repo), f"^{sha_of(repo, 'HEAD~1')}")
     assert commit.subject == "line\u2028separator \x1b[31m and \x85"
 
 
@@ -143,7 +143,7 @@ def test_a_forged_date_does_not_break_the_list(repo: Repo) -> None:
     ]
     (repo.path.parent / "commit").write_text("\n".join([*lines, ""]))
     forged = repo.git("hash-object", "-t", "commit", "-w", "--literally", "../commit")
-    assert log(git_of(repo), forged)[0].sha == forged
+    assert list_commits(git_of(repo), forged)[0].sha == forged
 
 
 # --- changing ---------------------------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ def git(repo: Repo) -> _Counting:
 
 
 def found(git: _Counting, *names: str) -> dict[str, str]:
-    return shared_names.tracked(git, git.admin_dir, names)
+    return shared_names.tracked_names(git, git.admin_dir, names)
 
 
 def test_free_names_cost_no_process(git: _Counting, repo: Repo) -> None:
@@ -68,7 +68,7 @@ def test_no_index_yet(tmp_path: Path) -> None:
     repo = Repo(tmp_path)
     repo.git("init", "-q")
     admin = str(tmp_path / ".git")
-    assert shared_names.tracked(Git(admin, admin, str(tmp_path)), admin, ["a"]) == {}
+    assert shared_names.tracked_names(Git(admin, admin, str(tmp_path)), admin, ["a"]) == {}
 
 
 def test_unknown_counts_as_tracked(git: _Counting, repo: Repo) -> None:
@@ -79,15 +79,15 @@ def test_unknown_counts_as_tracked(git: _Counting, repo: Repo) -> None:
 def test_unignored_names(git: _Counting, repo: Repo) -> None:
     (repo.path / ".git" / "info" / "exclude").write_text("/.env\n/conf/a\n/b\n")
     names = [".env", "conf/a", "b"]
-    assert shared_names.unignored(git, str(repo.path), names) == set()
+    assert shared_names.unignored_names(git, str(repo.path), names) == set()
     assert git.asked == 0
     repo.write("conf/.gitignore", "!a\n")
-    assert shared_names.unignored(git, str(repo.path), names) == {"conf/a"}
+    assert shared_names.unignored_names(git, str(repo.path), names) == {"conf/a"}
     repo.write(".gitignore", "\n!b\n")
-    assert shared_names.unignored(git, str(repo.path), names) == {"conf/a", "b"}
+    assert shared_names.unignored_names(git, str(repo.path), names) == {"conf/a", "b"}
     (repo.path / ".gitignore").unlink()
     (repo.path / ".gitignore").symlink_to("conf/.gitignore")
-    assert shared_names.unignored(git, str(repo.path), names) == {"conf/a"}, "git does not follow a link there"
+    assert shared_names.unignored_names(git, str(repo.path), names) == {"conf/a"}, "git does not follow a link there"
     (repo.path / ".git" / "config").write_text("[broken\n")
     with pytest.raises(GitError):
-        shared_names.unignored(git, str(repo.path), names)
+        shared_names.unignored_names(git, str(repo.path), names)

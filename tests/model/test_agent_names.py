@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from imi_monitor.model.agent import Agent, SessionFacts, Truth
-from imi_monitor.model.agent_names import AgentNames, named
+from imi_monitor.model.agent_names import AgentNames, name_agents
 from imi_monitor.model.snapshot import ClaimState, Key
 
 HERE, THERE = Key("h", "app", "feat-a"), Key("h", "app", "feat-b")
@@ -27,42 +27,42 @@ def told(found: tuple[Agent, ...]) -> list[tuple[str, str | None]]:
 
 
 def test_without_a_claim_it_is_called_by_its_program() -> None:
-    assert told(named([agent("1"), agent("2"), agent("3", "codex")], {})) == [
+    assert told(name_agents([agent("1"), agent("2"), agent("3", "codex")], {})) == [
         ("claude", "none"), ("claude 2", "none"), ("codex", "none"),
     ]  # fmt: skip
 
 
 def test_the_claimers_process_is_the_claimers_agent() -> None:
-    found = named([agent("1", pid=1), agent("2", pid=2)], claim("claude-7", pid=2))
+    found = name_agents([agent("1", pid=1), agent("2", pid=2)], claim("claude-7", pid=2))
     assert told(found) == [("claude", "other"), ("claude-7", "mine")]
     assert found[0].intruder
     assert not found[1].intruder
 
 
 def test_without_a_process_the_kind_and_the_age_decide() -> None:
-    assert told(named([agent("2"), agent("1")], claim("claude-7"))) == [("claude-7", "mine"), ("claude", "other")]
-    assert told(named([agent("1", ended=True), agent("2")], claim("claude-7"))) == [
+    assert told(name_agents([agent("2"), agent("1")], claim("claude-7"))) == [("claude-7", "mine"), ("claude", "other")]
+    assert told(name_agents([agent("1", ended=True), agent("2")], claim("claude-7"))) == [
         ("claude-7", "mine"),
         ("claude", "other"),
     ]
 
 
 def test_another_kind_of_agent_is_an_intruder() -> None:
-    (one,) = named([agent("1", "codex")], claim("claude-7"))
+    (one,) = name_agents([agent("1", "codex")], claim("claude-7"))
     assert (one.claim, one.claimed_by, one.intruder) == ("other", "claude-7", True)
 
 
 def test_a_person_may_run_agents_in_their_own_worktree() -> None:
-    assert told(named([agent("1")], claim("human:ann"))) == [("claude", "mine")]
+    assert told(name_agents([agent("1")], claim("human:ann"))) == [("claude", "mine")]
 
 
 def test_a_dead_claim_is_nobodys() -> None:
-    assert told(named([agent("1", "codex")], claim("claude-7", state="dead"))) == [("codex", "mine")]
+    assert told(name_agents([agent("1", "codex")], claim("claude-7", state="dead"))) == [("codex", "mine")]
 
 
 def test_a_claim_elsewhere_says_nothing_here() -> None:
-    assert told(named([agent("1")], claim("claude-7", THERE))) == [("claude", "none")]
-    assert told(named([agent("1", key=None)], claim("claude-7"))) == [("claude", None)]
+    assert told(name_agents([agent("1")], claim("claude-7", THERE))) == [("claude", "none")]
+    assert told(name_agents([agent("1", key=None)], claim("claude-7"))) == [("claude", None)]
 
 
 def test_names_are_the_same_from_one_time_to_the_next() -> None:
@@ -76,4 +76,4 @@ def test_names_are_the_same_from_one_time_to_the_next() -> None:
     assert (now[1].name, now[1].seen_at) == ("claude 2", "now")
     assert told(names.of((first, moved), claim("claude-7", pid=2))) == [("claude", "other"), ("claude-7", "mine")]
     over = replace(first, truth=replace(first.truth, ended=True))
-    assert told(names.of((over, moved), {})) == told(named((over, moved), {}))
+    assert told(names.of((over, moved), {})) == told(name_agents((over, moved), {}))

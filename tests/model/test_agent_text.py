@@ -45,7 +45,7 @@ def agent(state: str, name: str = "claude", *, ago: float = 5, ended: bool = Fal
     ],
 )
 def test_what_it_does(one: Agent, words: str) -> None:
-    assert agent_text.doing(one) == words
+    assert agent_text.describe_activity(one) == words
 
 
 def test_who_needs_a_person_comes_first_and_the_most_patient_of_them() -> None:
@@ -54,13 +54,13 @@ def test_who_needs_a_person_comes_first_and_the_most_patient_of_them() -> None:
         agent("dead", "dead"), agent("completed", "gone", ended=True), agent("waiting_for_input", "asks long", ago=500),
         replace(agent("running", "intruder"), claim="other"), agent("failed", "failed"),
     ]  # fmt: skip
-    assert [one.name for one in attention.ordered(agents)] == [
+    assert [one.name for one in attention.by_attention(agents)] == [
         "asks long", "asks lately", "intruder", "failed", "dead", "works", "done", "gone",
     ]  # fmt: skip
 
 
 def test_numbers() -> None:
-    assert [agent_text.tokens(n) for n in (None, 0, 999, 1000, 9949, 9950, 61_234, 1_240_000)] == [
+    assert [agent_text.format_tokens(n) for n in (None, 0, 999, 1000, 9949, 9950, 61_234, 1_240_000)] == [
         "?", "0", "999", "1.0k", "9.9k", "10k", "61k", "1.2M",
     ]  # fmt: skip
 
@@ -73,7 +73,7 @@ def test_the_reasons_are_all_told() -> None:
     )
     one = agent("running", used=(used,), rejected=(RejectedEvidence(not_used, "the registry ranks above it"),))
     told = "\n".join(
-        agent_text.explanation(replace(one, facts=SessionFacts(model="m", context_used=1000, context_size=2000)), NOW)
+        agent_text.explain(replace(one, facts=SessionFacts(model="m", context_used=1000, context_size=2000)), NOW)
     )
     for words in ("sessions/7.json says busy", "done (or asks)", "because the registry ranks above it", "context: 1.0k of 2.0k",
                   "claim: none"):  # fmt: skip
@@ -90,6 +90,6 @@ def test_hostile_text_is_harmless_and_data_is_json() -> None:
         claimed_by=bad,
         facts=SessionFacts(prompt=bad, title=bad, files=(bad,), last_message=bad, model=bad),
     )
-    for line in [*agent_text.table([one], NOW), *agent_text.explanation(one, NOW)]:
+    for line in [*agent_text.table([one], NOW), *agent_text.explain(one, NOW)]:
         assert line.isprintable() or not line
     assert json.loads(json.dumps(agent_text.data(one)))["state"] == "waiting_for_input"

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from imi_monitor.model.alert import between
+from imi_monitor.model.alert import find_alerts
 from imi_monitor.model.snapshot import RegistryEvent, Snapshot
 from tests.ui import sample_snapshots
 
 
 def texts(before: Snapshot | None, after: Snapshot) -> list[str]:
-    return [one.text for one in between(before, after)]
+    return [one.text for one in find_alerts(before, after)]
 
 
 def with_event(kind: str, data: str, agent: str | None = "claude-1") -> Snapshot:
@@ -27,20 +27,20 @@ def test_a_moment_later() -> None:
         "gemini-2 died holding feat-ui",
         "feat-ui and devops-ci conflict in Makefile",
     ]
-    assert {one.kind for one in between(sample_snapshots.busy(), sample_snapshots.taken_over())} == {
+    assert {one.kind for one in find_alerts(sample_snapshots.busy(), sample_snapshots.taken_over())} == {
         "claim_lost",
         "collision",
     }
 
 
 def test_no_change_is_no_news() -> None:
-    assert between(sample_snapshots.busy(), sample_snapshots.busy()) == []
-    assert between(sample_snapshots.taken_over(), sample_snapshots.busy()) == []
+    assert find_alerts(sample_snapshots.busy(), sample_snapshots.busy()) == []
+    assert find_alerts(sample_snapshots.taken_over(), sample_snapshots.busy()) == []
 
 
 def test_a_first_picture_is_no_news() -> None:
-    assert between(None, sample_snapshots.taken_over()) == []
-    assert between(replace(sample_snapshots.busy(), complete=False), sample_snapshots.taken_over()) == []
+    assert find_alerts(None, sample_snapshots.taken_over()) == []
+    assert find_alerts(replace(sample_snapshots.busy(), complete=False), sample_snapshots.taken_over()) == []
     unread = replace(sample_snapshots.busy(), events=(), health=())
     assert not any("lost" in text for text in texts(unread, sample_snapshots.taken_over()))
 

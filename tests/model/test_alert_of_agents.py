@@ -10,7 +10,7 @@ from imi_monitor import config
 from imi_monitor.model import agent as states
 from imi_monitor.model import alert
 from imi_monitor.model.agent import Agent
-from imi_monitor.model.alert import between
+from imi_monitor.model.alert import find_alerts
 from imi_monitor.model.snapshot import RegistryEvent, Snapshot
 from tests.ui import sample_agents as made
 from tests.ui import sample_snapshots
@@ -21,7 +21,7 @@ def world(*agents: Agent) -> Snapshot:
 
 
 def told(before: Agent | None, after: Agent) -> list[tuple[str, str]]:
-    return [(one.kind, one.text) for one in between(world(*([before] if before else [])), world(after))]
+    return [(one.kind, one.text) for one in find_alerts(world(*([before] if before else [])), world(after))]
 
 
 def now(agent: Agent, state: str, *, ended: bool = False, **truth: object) -> Agent:
@@ -72,26 +72,26 @@ def test_who_takes_its_claim_with_it_is_told_of_once() -> None:
     holder = replace(WORKS, pid=4711)  # the process of the claim
     gone = now(holder, states.DEAD, ended=True)
     before, after = world(holder), world(gone)
-    assert between(before, after) == [], "the registry has not noticed yet"
+    assert find_alerts(before, after) == [], "the registry has not noticed yet"
     trees = [replace(tree, claim=replace(tree.claim, state="dead")) if tree.claim and tree.key == WORKS.key else tree
              for tree in after.worktrees]  # fmt: skip
     noticed = replace(after, worktrees=tuple(trees))
-    assert [one.kind for one in between(before, noticed)] == ["claim_lost"]
-    assert [one.kind for one in between(after, noticed)] == ["claim_lost"]
+    assert [one.kind for one in find_alerts(before, noticed)] == ["claim_lost"]
+    assert [one.kind for one in find_alerts(after, noticed)] == ["claim_lost"]
 
 
 def test_what_was_so_before_anybody_looked_is_no_news() -> None:
     unread = replace(world(), health=tuple(one for one in sample_snapshots.busy().health if one.source != "agents"))
-    assert between(unread, world(made.ASKS, made.INTRUDER)) == []
-    assert between(replace(world(), complete=False), world(made.ASKS)) == []
+    assert find_alerts(unread, world(made.ASKS, made.INTRUDER)) == []
+    assert find_alerts(replace(world(), complete=False), world(made.ASKS)) == []
 
 
 def test_the_most_urgent_comes_first_and_nothing_twice() -> None:
     before = made.at_work()
     after = made.asking()
-    found = between(before, after)
+    found = find_alerts(before, after)
     assert [one.kind for one in found] == ["asking", "finished"]
-    assert between(after, after) == [] and len(set(found)) == len(found)
+    assert find_alerts(after, after) == [] and len(set(found)) == len(found)
 
 
 def test_what_the_registry_writes_down_of_seen_agents_is_not_told_again() -> None:
@@ -99,7 +99,7 @@ def test_what_the_registry_writes_down_of_seen_agents_is_not_told_again() -> Non
         9, "session.ended", sample_snapshots.ago(0), sample_snapshots.REPO, "feat-api", "claude-1", "{}"
     )
     before = made.at_work()
-    assert between(before, replace(before, events=(*before.events, ended))) == []
+    assert find_alerts(before, replace(before, events=(*before.events, ended))) == []
 
 
 def test_each_kind_can_be_turned_off() -> None:
@@ -109,5 +109,5 @@ def test_each_kind_can_be_turned_off() -> None:
 def test_hostile_names_are_harmless() -> None:
     bad = "\x1b]0;x\x07{0}\u202e"
     asks = replace(now(WORKS, states.WAITING, detail=bad), cli=bad, id=bad)
-    texts = [one.text for one in between(world(), world(asks))]
+    texts = [one.text for one in find_alerts(world(), world(asks))]
     assert texts and all(text.isprintable() and "{0}" in text for text in texts)

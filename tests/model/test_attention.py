@@ -60,7 +60,7 @@ def test_who_needs_a_person_first_however_they_are_listed() -> None:
         one(states.COMPLETED, "idle"), one(states.COMPLETED, "gone", ended=True),
     ]  # fmt: skip
     for shuffled in itertools.islice(itertools.permutations(listed), 0, 40_000, 997):
-        assert [agent.name for agent in attention.ordered(shuffled)] == [agent.name for agent in listed]
+        assert [agent.name for agent in attention.by_attention(shuffled)] == [agent.name for agent in listed]
 
 
 def test_who_left_makes_room_for_who_came_after() -> None:
@@ -71,7 +71,7 @@ def test_who_left_makes_room_for_who_came_after() -> None:
     later = one(states.COMPLETED, "later", since=100, ended=True, facts=SessionFacts(started_at=ago(500)))
 
     def left(*agents: Agent) -> list[str]:
-        return [agent.name for agent in attention.present(agents)]
+        return [agent.name for agent in attention.relevant_agents(agents)]
 
     assert left(gone) == ["gone"]
     assert left(gone, newer) == ["newer"]
@@ -84,11 +84,13 @@ def test_who_left_makes_room_for_who_came_after() -> None:
 
 def test_numbers_that_nobody_told_are_not_zero() -> None:
     bare = one(states.RUNNING, facts=SessionFacts())
-    assert attention.tokens(bare) is None and attention.context(bare) is None
-    assert attention.tokens(one(states.RUNNING, facts=SessionFacts(tokens_out=7))) == 7
-    assert attention.context(one(states.RUNNING, facts=SessionFacts(context_used=5))) is None
+    assert attention.total_tokens(bare) is None and attention.context_fill(bare) is None
+    assert attention.total_tokens(one(states.RUNNING, facts=SessionFacts(tokens_out=7))) == 7
+    assert attention.context_fill(one(states.RUNNING, facts=SessionFacts(context_used=5))) is None
     for size, share in ((0, None), (-3, None), (10, 0.5), (4, 1.0)):
-        assert attention.context(one(states.RUNNING, facts=SessionFacts(context_used=5, context_size=size))) == share
+        assert (
+            attention.context_fill(one(states.RUNNING, facts=SessionFacts(context_used=5, context_size=size))) == share
+        )
 
 
 @pytest.mark.parametrize(
@@ -105,7 +107,7 @@ def test_numbers_that_nobody_told_are_not_zero() -> None:
 def test_who_is_suspended_is_said_to_be_and_keeps_what_needs_a_person(agent: Agent, stands: str, told: str) -> None:
     stopped = replace(agent, suspended=True)
     assert attention.standing(stopped) == stands
-    assert agent_text.doing(stopped).startswith(told)
+    assert agent_text.describe_activity(stopped).startswith(told)
     for short in (True, False):
         row = agent_cells.activity(stopped, short=short).plain
         assert "suspended" in (row if short else f"{agent_cells.state_word(stopped)} {row}")
@@ -126,4 +128,4 @@ def test_who_is_suspended_is_said_to_be_and_keeps_what_needs_a_person(agent: Age
 def test_who_broke_and_is_over_goes_down_once_it_was_looked_at(agent: Agent, stands: str, group: str) -> None:
     seen = replace(agent, looked_at=True)
     assert (attention.standing(seen), attention.group(seen)) == (stands, group)
-    assert attention.needs_somebody(agent) and attention.needs_somebody(seen) == (stands != "ended")
+    assert attention.needs_attention(agent) and attention.needs_attention(seen) == (stands != "ended")

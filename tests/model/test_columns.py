@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imi_monitor.model.columns import Column, cells, clip, pad, table
+from imi_monitor.model.columns import Column, cell_width, clip, pad, table
 
 PRINTABLE = st.text(st.characters(categories=["L", "N", "P", "S"]), max_size=40)
 COLUMNS = (
@@ -21,24 +21,24 @@ COLUMNS = (
     ("text", "width"), [("abc", 3), ("日本", 4), ("e\u0301", 1), ("a\u200bb", 2), ("ｱ", 1), ("🙂", 2)]
 )
 def test_cells(text: str, width: int) -> None:
-    assert cells(text) == width
+    assert cell_width(text) == width
 
 
 @given(PRINTABLE, st.integers(0, 30))
 def test_clip_never_takes_more(text: str, width: int) -> None:
     clipped = clip(text, width)
-    assert cells(clipped) <= width
+    assert cell_width(clipped) <= width
     assert clipped == text or clipped.endswith("…") or width == 0
 
 
 @given(PRINTABLE, st.integers(1, 30), st.booleans())
 def test_pad_takes_exactly(text: str, width: int, right: bool) -> None:
-    assert cells(pad(text, width, right=right)) == width
+    assert cell_width(pad(text, width, right=right)) == width
 
 
 @given(st.lists(st.tuples(PRINTABLE, PRINTABLE, PRINTABLE, PRINTABLE), max_size=6), st.integers(1, 120))
 def test_no_line_wraps(rows: list[tuple[str, str, str, str]], width: int) -> None:
-    assert all(cells(line) <= width for line in table(COLUMNS, rows, width))
+    assert all(cell_width(line) <= width for line in table(COLUMNS, rows, width))
 
 
 def test_columns_line_up_below_wide_characters() -> None:

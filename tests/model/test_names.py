@@ -84,6 +84,6 @@ def test_ages_are_coarse_and_unknown_is_unknown() -> None:
 
 def test_an_age_reads_the_same_for_as_long_as_it_is_said_to() -> None:
     for seconds in (-90, -0.5, 0, 0.4, 9.99, 10, 19.5, 59, 60, 61, 3599.5, 3600, 86399, 86400, 90000, 172799.9):
-        lasts = times.age_lasts(seconds)
+        lasts = times.seconds_until_age_changes(seconds)
         assert lasts > 0, seconds
         assert times.age(seconds + lasts * 0.999) == times.age(seconds) != times.age(seconds + lasts), seconds

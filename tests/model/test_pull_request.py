@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.names import name_problem, pull_request_of
 from imi_monitor.model.pull_request import MERGE, PULL, PullRequestMention, parse
-from imi_monitor.model.remote_address import RemoteAddress, address, with_project
+from imi_monitor.model.remote_address import RemoteAddress, parse_address, with_project
 
 GITHUB = RemoteAddress("github.com", "acme/app")
 
@@ -87,13 +87,13 @@ def test_directories_and_refs() -> None:
     ],
 )  # fmt: skip
 def test_one_project_in_many_spellings(url: str) -> None:
-    found = address(url)
+    found = parse_address(url)
     assert found is not None and found.same(GITHUB)
 
 
 def test_other_projects_are_others() -> None:
     for url in ("https://github.com/acme/other", "https://gitlab.com/acme/app", "/srv/acme/app.git"):
-        found = address(url)
+        found = parse_address(url)
         assert found is not None and not found.same(GITHUB)
 
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from imi_monitor.model.redact import redact, shown
+from imi_monitor.model.redact import printable_lines, redact
 
 SECRET = "s3cr3tValue0123456789abcdefghijkl"
 
@@ -65,7 +65,7 @@ def test_no_text_is_slow(piece: str) -> None:
 
 
 def test_shown_is_lines_without_secrets_and_controls() -> None:
-    assert shown(f"one\n\x1b[31mhttps://me:{SECRET}@host\xff\n".encode("latin-1")) == [
+    assert printable_lines(f"one\n\x1b[31mhttps://me:{SECRET}@host\xff\n".encode("latin-1")) == [
         "one",
         "\\x1b[31mhttps://***@host\\xff",
     ]

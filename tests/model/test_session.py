@@ -17,7 +17,7 @@ def test_every_way_is_made_of_allowed_steps(before: str, after: str) -> None:
     way = session.steps(before, after)
     assert len(way) <= 2 and (way[-1:] == (after,) or before == after)
     for left, right in itertools.pairwise((before, *way)):
-        assert session.allowed(left, right) or session.corrects(left, right)
+        assert session.is_allowed(left, right) or session.is_correction(left, right)
 
 
 def test_the_life_of_a_turn() -> None:
@@ -33,22 +33,24 @@ def test_the_life_of_a_turn() -> None:
 
 def test_an_end_is_final_for_its_turn_and_the_next_begins_from_the_start() -> None:
     for end in RESTING:
-        assert {after for after in session.STATUSES if session.allowed(end, after)} == {PLANNING, RUNNING}
+        assert {after for after in session.STATUSES if session.is_allowed(end, after)} == {PLANNING, RUNNING}
         assert session.steps(end, WAITING) == (RUNNING, WAITING)
         assert all(session.steps(end, other) == (other,) for other in RESTING - {end}), "told right by a better witness"
 
 
 def test_every_state_of_an_agent_has_a_place() -> None:
     for state in STATES:
-        assert state in session.STATUSES or session.lost(state) is not None
+        assert state in session.STATUSES or session.lost_state(state) is not None
     for status, lost in itertools.product(session.STATUSES, (None, session.INTERRUPTED, "unknown")):
-        assert session.entry_status(status, lost) in ("active", "paused", "completed", "error")
-        assert session.shown(status, lost) in session.SHOWN
-    assert session.entry_status(WAITING, None) == "paused"
-    assert session.entry_status(FAILED, None) == "error" == session.entry_status(RUNNING, session.INTERRUPTED)
+        assert session.agent_entry_status(status, lost) in ("active", "paused", "completed", "error")
+        assert session.displayed_status(status, lost) in session.SHOWN
+    assert session.agent_entry_status(WAITING, None) == "paused"
+    assert (
+        session.agent_entry_status(FAILED, None) == "error" == session.agent_entry_status(RUNNING, session.INTERRUPTED)
+    )
 
 
 def test_whose_time_it_is() -> None:
-    assert [session.part_of_day(status) for status in session.STATUSES] == [
+    assert [session.time_category(status) for status in session.STATUSES] == [
         "working", "working", "waiting", "idle", "idle", "idle",
     ]  # fmt: skip

@@ -41,42 +41,42 @@ def test_no_secret_is_kept_wherever_it_stands(secret: str, shape: str, before: s
 
 @given(secret=WORD, filler=st.integers(0, 4000))
 def test_a_secret_at_the_edge_of_what_is_kept_leaves_no_half(secret: str, filler: int) -> None:
-    kept = records.kept_text("x" * filler + f" ghp_{secret} " + "y" * 3000) or ""
+    kept = records.stored_text("x" * filler + f" ghp_{secret} " + "y" * 3000) or ""
     assert not any(secret[:size] in kept for size in range(8, len(secret)))
 
 
 @given(text=ANY)
 def test_kept_text_steers_nothing_and_is_never_too_long(text: str) -> None:
-    kept = records.kept_text(text)
+    kept = records.stored_text(text)
     assert kept is not None
     assert len(kept.encode()) <= records.MOST_BYTES  # and it can be encoded at all
     assert all(line.isprintable() for line in kept.split("\n"))
-    assert records.kept_text(kept) == kept, "cleaning what is clean changes nothing"
+    assert records.stored_text(kept) == kept, "cleaning what is clean changes nothing"
 
 
 @given(ident=ANY)
 def test_ids_are_short_plain_and_the_same_each_time(ident: str) -> None:
-    key = records.identity(ident)
-    assert key == records.identity(ident) and len(key) <= 120 and key.isascii()
+    key = records.stored_id(ident)
+    assert key == records.stored_id(ident) and len(key) <= 120 and key.isascii()
     assert key == ident or len(key) == 64
-    assert records.identity(ident + "x" * 130) != key
+    assert records.stored_id(ident + "x" * 130) != key
 
 
 def test_long_texts_are_cut_and_hashed_whole() -> None:
     one, other = "a" * 5000 + "1", "a" * 5000 + "2"
-    assert records.kept_text(one) == records.kept_text(other)
-    (shown, first), (_, second) = records.kept_input(one), records.kept_input(other)
-    assert shown == records.kept_text(one) and first != second and len(first or "") == 64
-    assert records.kept_input(None) == (None, None) and records.kept_text(None) is None
-    secrets = [records.kept_input(f"password={word}")[1] for word in ("one12345", "two67890")]
+    assert records.stored_text(one) == records.stored_text(other)
+    (shown, first), (_, second) = records.stored_input(one), records.stored_input(other)
+    assert shown == records.stored_text(one) and first != second and len(first or "") == 64
+    assert records.stored_input(None) == (None, None) and records.stored_text(None) is None
+    secrets = [records.stored_input(f"password={word}")[1] for word in ("one12345", "two67890")]
     assert secrets[0] == secrets[1], "a hash confirms no guess"
-    assert records.kept_text("one\r\ntwo\x1b[31m") == "one\ntwo\\x1b[31m"
+    assert records.stored_text("one\r\ntwo\x1b[31m") == "one\ntwo\\x1b[31m"
 
 
 def test_moments_are_ours() -> None:
-    assert records.moment("2025-01-27T12:00:00Z", NOW) == "2025-01-27T12:00:00.000000+00:00"
-    assert records.moment("2031-01-01T00:00:00Z", NOW) == times.stamp(NOW), "an agent's clock may be wrong"
-    assert records.moment("nonsense", NOW) == records.moment(None, NOW) == times.stamp(NOW)
+    assert records.stored_moment("2025-01-27T12:00:00Z", NOW) == "2025-01-27T12:00:00.000000+00:00"
+    assert records.stored_moment("2031-01-01T00:00:00Z", NOW) == times.stamp(NOW), "an agent's clock may be wrong"
+    assert records.stored_moment("nonsense", NOW) == records.stored_moment(None, NOW) == times.stamp(NOW)
 
 
 @pytest.mark.parametrize(
@@ -89,10 +89,10 @@ def test_kinds_of_files(path: str, kind: str) -> None:  # S3.3
 
 
 def test_paths_are_inside_the_worktree_or_whole() -> None:
-    assert records.logical("/w/feat/src/a.py", "/w/feat") == "src/a.py"
-    assert records.logical("/w/feat-2/a.py", "/w/feat") == "/w/feat-2/a.py"
-    assert records.logical("/w/feat/\x1b]0;x\x07", "/w/feat") == "\\x1b]0;x\\x07"
-    assert records.logical("/etc/x", None) == "/etc/x"
+    assert records.relative_path("/w/feat/src/a.py", "/w/feat") == "src/a.py"
+    assert records.relative_path("/w/feat-2/a.py", "/w/feat") == "/w/feat-2/a.py"
+    assert records.relative_path("/w/feat/\x1b]0;x\x07", "/w/feat") == "\\x1b]0;x\\x07"
+    assert records.relative_path("/etc/x", None) == "/etc/x"
 
 
 def test_a_call_has_its_own_id_or_that_of_its_act() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from imi_monitor.model import times, worktree_table
-from imi_monitor.model.columns import cells
+from imi_monitor.model.columns import cell_width
 from imi_monitor.model.worktree_table import ListedWorktree, WorktreeStatus
 
 NOW = datetime(2026, 1, 27, 15, 30, tzinfo=UTC)
@@ -39,7 +39,7 @@ BROKEN = WorktreeStatus(
 def test_narrow_lines_are_those_of_the_seed() -> None:
     with_change = replace(API, last_change_at=ago(2), last_change_path="src/api.ts")
     one = replace(API, known=replace(API.known, worktree_name="feat-ui", agent_id="gemini-2"), ahead=1)
-    assert worktree_table.statuses([with_change, one, BUG], 60, NOW) == [
+    assert worktree_table.status_table([with_change, one, BUG], 60, NOW) == [
         "feat-api (claude-1)",
         "  ✓ 3 commits ahead",
         "  • src/api.ts (2s ago)",
@@ -59,7 +59,9 @@ def test_narrow_odd_states() -> None:
     gone = replace(API, ahead=None, behind=None)
     lost = WorktreeStatus(replace(BUG.known, missing=True, prunable="its folder is gone"), error="missing")
     stale = replace(API, known=replace(API.known, claim_state="stale", locked="on a stick"), ahead=0)
-    shown = ["\n".join(worktree_table.statuses([one], 60, NOW)) for one in (rebasing, fresh, gone, lost, stale, BROKEN)]
+    shown = [
+        "\n".join(worktree_table.status_table([one], 60, NOW)) for one in (rebasing, fresh, gone, lost, stale, BROKEN)
+    ]
     assert shown == [
         "fix-bug (human)\n  ↓ 2 commits behind\n  … rebase in progress\n  ✗ 1 conflict\n  ⚠ 2 uncommitted",
         "fix-bug (human)\n  ✓ 2 commits ahead of main\n  ↓ 1 commit behind main\n  • src/bug.rs (1s ago)",
@@ -71,7 +73,7 @@ def test_narrow_odd_states() -> None:
 
 
 def test_wide_table() -> None:
-    assert worktree_table.statuses([API, BUG, BROKEN], None, NOW) == [
+    assert worktree_table.status_table([API, BUG, BROKEN], None, NOW) == [
         "Name      Owner     Branch      Upstream  Trunk  Staged  Changed  New  Conflicts  Commit  Last change    Note",
         "feat-api  claude-1  feat/api    ↑3        ↑3 ↓1                                       3m",
         "fix-bug   human     fix/bug     =                     1        1                      2h  src/bug.rs 1s",
@@ -82,7 +84,7 @@ def test_wide_table() -> None:
 
 def test_unknown_is_never_zero_or_clean() -> None:
     for width in (None, 200, 60):
-        text = "\n".join(worktree_table.statuses([BROKEN], width, NOW))
+        text = "\n".join(worktree_table.status_table([BROKEN], width, NOW))
         assert "clean" not in text and "=" not in text and "?" in text
     data = BROKEN.data()
     keys = ("ahead", "behind", "staged", "unstaged", "untracked", "conflicted", "uncommitted", "head", "upstream")
@@ -91,8 +93,8 @@ def test_unknown_is_never_zero_or_clean() -> None:
 
 def test_several_repositories_are_told_apart() -> None:
     other = replace(BUG, known=replace(BUG.known, repo="tool"))
-    assert worktree_table.statuses([API, other], 140, NOW)[0].startswith("Repo")
-    assert worktree_table.listing([API.known, other.known], None)[2].split()[0] == "tool"
+    assert worktree_table.status_table([API, other], 140, NOW)[0].startswith("Repo")
+    assert worktree_table.list_table([API.known, other.known], None)[2].split()[0] == "tool"
 
 
 hostile = st.text(st.characters(codec="utf-8"), max_size=60)
@@ -106,5 +108,7 @@ def test_whatever_the_names_nothing_wraps_and_nothing_steers(
         BUG, known=replace(BUG.known, worktree_name=name, agent_id=agent, claim_state="held", locked=path),
         last_change_path=path, error=None,
     )  # fmt: skip
-    lines = worktree_table.statuses([reading, BROKEN], width, NOW) + worktree_table.listing([reading.known], width)
-    assert all(cells(line) <= width and line.isprintable() for line in lines)
+    lines = worktree_table.status_table([reading, BROKEN], width, NOW) + worktree_table.list_table(
+        [reading.known], width
+    )
+    assert all(cell_width(line) <= width and line.isprintable() for line in lines)

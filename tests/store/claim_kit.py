@@ -33,7 +33,7 @@ def registry(path: Path, names: list[str]) -> sqlite3.Connection:
 
 
 def wish(agent: str, pid: int | None = None, **rights: object) -> ClaimRequest:
-    return ClaimRequest(agent, host.process(pid), **rights)  # type: ignore[arg-type]
+    return ClaimRequest(agent, host.identify_process(pid), **rights)  # type: ignore[arg-type]
 
 
 def take(connection: sqlite3.Connection, name: str, asked: ClaimRequest) -> claim_requests.ClaimAnswer:

@@ -32,7 +32,7 @@ def contend(database: str, witness: str, start: str, name: str, worktrees: str, 
     The witness is a file made with O_EXCL while the claim is held: two holders at once cannot both make it.
     """
     connection = db.connect(database)
-    wish = ClaimRequest(name, host.process(os.getpid()))
+    wish = ClaimRequest(name, host.identify_process(os.getpid()))
     dice = random.Random(name)
     waits: list[float] = []
     doubled = 0
@@ -61,7 +61,7 @@ def contend(database: str, witness: str, start: str, name: str, worktrees: str, 
 def reclaim(database: str, start: str, name: str, worktrees: str) -> None:
     """C3: ask once for each worktree, whose holders are all dead; say which were granted."""
     connection = db.connect(database)
-    wish = ClaimRequest(name, host.process(None))
+    wish = ClaimRequest(name, host.identify_process(None))
     wait_for(start)
     won = []
     for number in range(int(worktrees)):
@@ -74,7 +74,7 @@ def reclaim(database: str, start: str, name: str, worktrees: str) -> None:
 def hold(database: str, name: str) -> None:
     """C4: on each line of stdin either claim, or try to act in the name of the epoch claimed last."""
     connection = db.connect(database)
-    wish = ClaimRequest(name, host.process(os.getpid()), ttl=0.01)
+    wish = ClaimRequest(name, host.identify_process(os.getpid()), ttl=0.01)
     epoch = 0
     for line in sys.stdin:
         if line.strip() == "claim":

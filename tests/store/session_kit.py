@@ -52,8 +52,8 @@ def act(kind: str, ident: str, seconds: float = 0, text: str | None = None, **mo
 
 def record(one: Agent, *acts: AgentEvent, now: float = 3600, root: str = "/w/feat-x") -> SessionRecord:
     moment = NOON + timedelta(seconds=now)
-    seen = session_record.now_of(one, host.hostname(), "boot/ns", moment)
-    return session_record.record(seen, root, acts, moment, lambda path, inside: None)
+    seen = session_record.session_state(one, host.hostname(), "boot/ns", moment)
+    return session_record.session_record(seen, root, acts, moment, lambda path, inside: None)
 
 
 def keep(connection: sqlite3.Connection, one: Agent, *acts: AgentEvent, now: float = 3600) -> None:

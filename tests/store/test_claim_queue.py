@@ -37,7 +37,7 @@ def sleepers() -> Iterator[list[subprocess.Popen[bytes]]]:
 
 def _join(connection: sqlite3.Connection, agent: str, pid: int, seconds: float = 60.0) -> int:
     return db.transact(
-        connection, claim_queue.join, REPO, "feat-x", agent, host.process(pid), task=None, seconds=seconds
+        connection, claim_queue.join, REPO, "feat-x", agent, host.identify_process(pid), task=None, seconds=seconds
     )
 
 
@@ -89,12 +89,12 @@ def test_a_suspended_waiter_is_skipped_and_keeps_its_place(
     take(connection, "feat-x", wish("holder"))
     first, second = (_join(connection, f"w{number}", process.pid) for number, process in enumerate(sleepers[:2]))
     os.kill(sleepers[0].pid, signal.SIGSTOP)
-    while not host.suspended(sleepers[0].pid):
+    while not host.is_suspended(sleepers[0].pid):
         time.sleep(0.001)
     _free(connection, "holder", 1)
     assert _take_as(connection, "w1", second).how == "claimed"
     os.kill(sleepers[0].pid, signal.SIGCONT)
-    while host.suspended(sleepers[0].pid):
+    while host.is_suspended(sleepers[0].pid):
         time.sleep(0.001)
     _free(connection, "w1", 2)
     assert take(connection, "feat-x", wish("barger")).how == "queued"
@@ -108,15 +108,15 @@ def test_a_waiter_whose_time_is_over_does_not_count(connection: sqlite3.Connecti
 
 
 def test_waiters_from_before_a_restart_do_not_count(connection: sqlite3.Connection) -> None:
-    me = host.process(os.getpid())
-    then = host.Process(me.host, "other-boot/pid:[1]", me.pid, me.started)
+    me = host.identify_process(os.getpid())
+    then = host.ProcessIdentity(me.host, "other-boot/pid:[1]", me.pid, me.started)
     db.transact(connection, claim_queue.join, REPO, "feat-x", "w0", then, task=None, seconds=1e6)
     assert take(connection, "feat-x", wish("a")).how == "claimed"
 
 
 def test_a_waiter_in_another_namespace_counts_until_its_time_is_over(connection: sqlite3.Connection) -> None:
-    me = host.process(os.getpid())
-    there = host.Process(me.host, me.boot.partition("/")[0] + "/pid:[1]", 1, "1")
+    me = host.identify_process(os.getpid())
+    there = host.ProcessIdentity(me.host, me.boot.partition("/")[0] + "/pid:[1]", 1, "1")
     db.transact(connection, claim_queue.join, REPO, "feat-x", "w0", there, task=None, seconds=60.0)
     assert take(connection, "feat-x", wish("a")).how == "queued"
     connection.execute("UPDATE claim_queue SET gives_up_uptime = 0")
@@ -134,8 +134,8 @@ def test_the_owner_renews_past_the_line_and_force_passes_it(connection: sqlite3.
 
 
 def test_a_dead_holder_does_not_let_anybody_barge(connection: sqlite3.Connection) -> None:
-    me = host.process(os.getpid())
-    take(connection, "feat-x", ClaimRequest("holder", host.Process(me.host, me.boot, me.pid, "1")))
+    me = host.identify_process(os.getpid())
+    take(connection, "feat-x", ClaimRequest("holder", host.ProcessIdentity(me.host, me.boot, me.pid, "1")))
     seq = _join(connection, "w0", os.getpid())
     assert take(connection, "feat-x", wish("barger", takeover=True)).how == "queued"
     assert _take_as(connection, "w0", seq).how == "after_death"

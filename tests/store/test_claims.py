@@ -90,8 +90,8 @@ def test_claiming_again_renews_under_the_same_epoch(connection: sqlite3.Connecti
 
 
 def test_renewing_forgets_a_dead_process(connection: sqlite3.Connection) -> None:
-    me = host.process(os.getpid())
-    take(connection, "feat-x", ClaimRequest("a", host.Process(me.host, me.boot, me.pid, "1")))
+    me = host.identify_process(os.getpid())
+    take(connection, "feat-x", ClaimRequest("a", host.ProcessIdentity(me.host, me.boot, me.pid, "1")))
     assert claims.state(_current(connection)) == "dead"
     assert take(connection, "feat-x", wish("a")).how == "renewed"
     assert claims.state(_current(connection)) == "held"
@@ -137,8 +137,8 @@ def test_a_heartbeat_keeps_a_claim_from_going_stale(connection: sqlite3.Connecti
 
 
 def test_a_heartbeat_does_not_bring_a_dead_claim_back(connection: sqlite3.Connection) -> None:
-    me = host.process(os.getpid())
-    take(connection, "feat-x", ClaimRequest("a", host.Process(me.host, me.boot, me.pid, "1")))
+    me = host.identify_process(os.getpid())
+    take(connection, "feat-x", ClaimRequest("a", host.ProcessIdentity(me.host, me.boot, me.pid, "1")))
     assert not db.transact(connection, claim_requests.heartbeat, REPO, "feat-x", "a", 1)[0]
     assert claims.state(_current(connection)) == "dead"
 

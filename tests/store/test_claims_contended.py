@@ -52,10 +52,10 @@ def test_contended_claims_long(tmp_path: Path) -> None:  # C1
     print(f"p50 {statistics.median(waits) * 1000:.1f} ms, p99 {p99 * 1000:.1f} ms, worst {waits[-1] * 1000:.0f} ms")
 
 
-def _ended_process() -> host.Process:
+def _ended_process() -> host.ProcessIdentity:
     """The identity of a process that has ended and was waited for."""
     child = subprocess.Popen(["sleep", "60"])
-    identity = host.process(child.pid)
+    identity = host.identify_process(child.pid)
     child.kill()
     child.wait()
     return identity
@@ -118,8 +118,8 @@ def test_a_zombie_is_dead(tmp_path: Path) -> None:  # C3
 
 def test_a_reused_pid_is_another_process(tmp_path: Path) -> None:  # C3
     connection = registry(tmp_path / "r.db", ["feat-0"])
-    me = host.process(os.getpid())
-    take(connection, "feat-0", ClaimRequest("a", host.Process(me.host, me.boot, me.pid, "1")))
+    me = host.identify_process(os.getpid())
+    take(connection, "feat-0", ClaimRequest("a", host.ProcessIdentity(me.host, me.boot, me.pid, "1")))
     assert take(connection, "feat-0", wish("b")).how == "after_death"
 
 
@@ -160,11 +160,11 @@ def test_a_really_reused_pid_is_another_process(tmp_path: Path) -> None:  # C3
 
 def test_another_boot_is_death_and_another_namespace_or_host_is_not(tmp_path: Path) -> None:  # C3
     connection = registry(tmp_path / "r.db", ["feat-0", "feat-1", "feat-2"])
-    me = host.process(os.getpid())
+    me = host.identify_process(os.getpid())
     boot, _, namespace = me.boot.partition("/")
-    take(connection, "feat-0", ClaimRequest("a", host.Process(me.host, f"other-boot/{namespace}", None, None)))
-    take(connection, "feat-1", ClaimRequest("a", host.Process(me.host, f"{boot}/pid:[1]", 999_999_999, "1")))
-    take(connection, "feat-2", ClaimRequest("a", host.Process("other-host", "other-boot/-", 1, "1")))
+    take(connection, "feat-0", ClaimRequest("a", host.ProcessIdentity(me.host, f"other-boot/{namespace}", None, None)))
+    take(connection, "feat-1", ClaimRequest("a", host.ProcessIdentity(me.host, f"{boot}/pid:[1]", 999_999_999, "1")))
+    take(connection, "feat-2", ClaimRequest("a", host.ProcessIdentity("other-host", "other-boot/-", 1, "1")))
     assert take(connection, "feat-0", wish("b")).how == "after_death"
     assert not take(connection, "feat-1", wish("b")).granted
     assert not take(connection, "feat-2", wish("b")).granted

@@ -64,10 +64,10 @@ def test_whatever_is_seen_every_step_is_allowed(looks: list[tuple[str, int, bool
         for step in steps:
             before, status = step["from"], step["to"]
             again = before in (life.INTERRUPTED, UNKNOWN)  # it is known again what it does
-            assert again or life.allowed(before, status) or life.corrects(before, status)
+            assert again or life.is_allowed(before, status) or life.is_correction(before, status)
         if looks:
             status, lost = connection.execute("SELECT status, lost FROM sessions").fetchone()
-            assert status in life.STATUSES and life.shown(status, lost) in life.SHOWN
+            assert status in life.STATUSES and life.displayed_status(status, lost) in life.SHOWN
             assert not steps or steps[-1]["to"] == status
 
 

@@ -75,7 +75,7 @@ def closed() -> None:
 def _wait(world: DemoWorld, agent: str, worktree: str) -> None:
     """Somebody stands in line, as `imi claim --wait` does while it runs."""
     with Context(world.trunk, database=world.database) as context:
-        me = host.process(os.getpid())
+        me = host.identify_process(os.getpid())
         db.transact(context.connection, claim_queue.join, "shop", worktree, agent, me, task="T-7", seconds=86_400.0)
 
 

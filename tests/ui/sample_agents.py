@@ -10,7 +10,7 @@ from zlib import crc32
 from imi_monitor.model import agent as states
 from imi_monitor.model import session_record, times
 from imi_monitor.model.agent import Agent, AgentEvent, Evidence, RejectedEvidence, SessionFacts, ToolCall, Truth
-from imi_monitor.model.agent_names import named
+from imi_monitor.model.agent_names import name_agents
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.store import db, session_writer
 from tests.ui import sample_snapshots
@@ -43,7 +43,7 @@ def agent(
 def with_agents(world: Snapshot, *agents: Agent) -> Snapshot:
     """As the engine puts them together: each with its name and how it stands to the claim."""
     claims = {tree.key: tree.claim for tree in world.worktrees if tree.claim}
-    return replace(world, agents=named(agents, claims))
+    return replace(world, agents=name_agents(agents, claims))
 
 
 CLAUDE = SessionFacts(
@@ -179,8 +179,8 @@ def keep(database: str, snapshot: Snapshot, *, told: Sequence[AgentEvent] = ()) 
     connection = db.connect(database)
     now = times.now()
     for agent in snapshot.agents:
-        seen = session_record.now_of(agent, sample_snapshots.HOST, "boot/ns", now)
+        seen = session_record.session_state(agent, sample_snapshots.HOST, "boot/ns", now)
         mine = told if agent.id == EDITS.id else ()
-        kept = session_record.record(seen, agent.cwd, mine, now, lambda path, inside: None)
+        kept = session_record.session_record(seen, agent.cwd, mine, now, lambda path, inside: None)
         db.transact(connection, session_writer.record, [kept])
     connection.close()

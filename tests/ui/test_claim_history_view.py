@@ -126,7 +126,7 @@ def test_hostile_agents_and_reasons(repo: Repo, payload: str) -> None:  # T2
     imi("claim", "feat-api", "--agent", "one", cwd=repo.path)
     connection = db.connect(paths.default_database())
     name = repositories.list_repositories(connection)[0].name
-    wish = ClaimRequest(payload, host.process(None), task=payload, force=True, reason=payload)
+    wish = ClaimRequest(payload, host.identify_process(None), task=payload, force=True, reason=payload)
     for _ in range(2):
         db.transact(connection, claim_requests.claim, name, "feat-api", wish)
         wish.agent = f"{payload} again"

@@ -65,7 +65,7 @@ class ClaimAction(Action):
         wish, found = _wish(context, request), ownership.find(context, request)
         wish.ttl = _ttl(context, request)
         refuse_missing(found)
-        wish.displaced = _other_program(context, found, presence.path_of(found.repository, found.name), wish)
+        wish.displaced = _other_program(context, found, presence.presence_lock_path(found.repository, found.name), wish)
         known = found.repo_name if found.row is not None else None
         no = claim_requests.refusal(context.connection, known, found.name, wish) if known else None
         if no is not None and not (claims.is_reservation(no.claim.agent_id) and claims.state(no.claim) == "dead"):
@@ -77,13 +77,15 @@ class ClaimAction(Action):
         wish = _wish(context, request)
         found = ownership.find(context, request)
         wish.ttl = _ttl(context, request)
-        lock = presence.path_of(found.repository, found.name)
+        lock = presence.presence_lock_path(found.repository, found.name)
         wish.displaced = _other_program(context, found, lock, wish)
         answer = _ask(context, found, wish, request.number("wait") or 0.0)
         if not answer.granted:
             raise _refusal(found, answer, request.number("wait"))
         claim = answer.claim
-        warning = presence.mirror(context.connection, lock, claim.repo_name, claim.worktree_name, context.database)
+        warning = presence.update_presence_lock(
+            context.connection, lock, claim.repo_name, claim.worktree_name, context.database
+        )
         data = {**ownership.done_data(context, found, claim), "how": answer.how, "previous_agent": _previous(answer)}
         return Outcome([_sentence(answer, wish)], data, warnings=[warning] if warning else [])
 
@@ -91,7 +93,7 @@ class ClaimAction(Action):
 def _wish(context: Context, request: Request) -> ClaimRequest:
     return ClaimRequest(
         claim_options.agent(context, request),
-        host.process(_pid(request)),
+        host.identify_process(_pid(request)),
         task=request.text("task"),
         takeover=request.flag("takeover"),
         force=request.flag("force"),

@@ -130,7 +130,7 @@ def _last_try(connection: sqlite3.Connection, line: _Line) -> ClaimAnswer:
 
 def _join(connection: sqlite3.Connection, line: _Line) -> int:
     left = line.until - host.uptime()
-    me = host.process(os.getpid())
+    me = host.identify_process(os.getpid())
     return claim_queue.join(connection, *line.key, line.wish.agent, me, task=line.wish.task, seconds=left)
 
 

@@ -116,5 +116,5 @@ def _outcome(context: Context, request: Request, found: Target, before: Claim, w
 def _mirror(context: Context, found: Target, before: Claim) -> str | None:
     from imi_monitor import presence
 
-    lock = presence.path_of(found.repository, found.name)
-    return presence.mirror(context.connection, lock, before.repo_name, found.name, context.database)
+    lock = presence.presence_lock_path(found.repository, found.name)
+    return presence.update_presence_lock(context.connection, lock, before.repo_name, found.name, context.database)

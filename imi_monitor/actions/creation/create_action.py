@@ -198,7 +198,7 @@ def preview(context: Context, wanted: CreationRequest) -> list[str]:
 def _start_preview(context: Context, wanted: CreationRequest) -> str:
     git = context.git(wanted.repository)
     remote = start_point.remote_name(context)
-    known = heads.read(git, remote)
+    known = heads.read_heads(git, remote)
     start_point.refuse_known_conflicts(git, wanted, known, remote)
     if wanted.source is not None:
         return f"new, from {safe(wanted.source)}"

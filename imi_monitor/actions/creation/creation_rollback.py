@@ -65,19 +65,19 @@ def roll_back(context: Context, git: Git, plan: CreationPlan, identity: str, adm
     from imi_monitor.git import partial_checkout
 
     text = marker(identity)
-    admin_dir = admin_dir or partial_checkout.locked_with(git.common_dir, text)
-    if admin_dir is None and partial_checkout.at(git.common_dir, plan.path) is not None:
+    admin_dir = admin_dir or partial_checkout.admin_dir_locked_with(git.common_dir, text)
+    if admin_dir is None and partial_checkout.admin_dir_at(git.common_dir, plan.path) is not None:
         return _drop_branch(git, plan, text)  # somebody else has a worktree there
     if admin_dir is not None:
         _lock_again(admin_dir, text)
     scratch = os.path.join(git.common_dir, f"imi-create-{identity}.index")
-    kept = partial_checkout.take_away(git, plan.path, plan.sha, _is_ours(context, plan), scratch)
+    kept = partial_checkout.delete_checkout(git, plan.path, plan.sha, _is_ours(context, plan), scratch)
     if kept:
         if admin_dir is not None:
             unlock(admin_dir, text)
         return [_kept(plan, kept)]
     if admin_dir is not None:
-        partial_checkout.drop_admin(admin_dir)
+        partial_checkout.delete_admin_dir(admin_dir)
     _drop_remains(git.common_dir, plan)
     left = _drop_branch(git, plan, text)
     for folder in reversed(plan.folders):
@@ -103,7 +103,7 @@ def _lock_again(admin_dir: str, text: str) -> None:
     """Put our lock back on what was unlocked just before the end, so that a second attempt still knows whose it is."""
     from imi_monitor.git import admin_dir as git_admin_dir
 
-    git_admin_dir.replace(os.path.join(admin_dir, "locked"), text)  # never through a link that somebody put there
+    git_admin_dir.write_file(os.path.join(admin_dir, "locked"), text)  # never through a link that somebody put there
 
 
 def _is_ours(context: Context, plan: CreationPlan) -> Callable[[str], bool]:
@@ -135,10 +135,10 @@ def _drop_remains(common_dir: str, plan: CreationPlan) -> None:
     """What git itself left of its directory, with nothing in it any more that tells whose it is."""
     from imi_monitor.git import partial_checkout
 
-    if partial_checkout.remains(common_dir, plan.path, plan.taken):
+    if partial_checkout.broken_admin_dirs(common_dir, plan.path, plan.taken):
         time.sleep(_LONGER_THAN_GIT)
-    for admin_dir in partial_checkout.remains(common_dir, plan.path, plan.taken):
-        partial_checkout.drop_admin(admin_dir)
+    for admin_dir in partial_checkout.broken_admin_dirs(common_dir, plan.path, plan.taken):
+        partial_checkout.delete_admin_dir(admin_dir)
 
 
 def _drop_ref_lock(common_dir: str, plan: CreationPlan) -> None:
@@ -168,7 +168,7 @@ def _drop_branch(git: Git, plan: CreationPlan, text: str) -> list[str]:
     _drop_ref_lock(git.common_dir, plan)
     if not plan.new_branch:
         return []
-    if heads.untouched(git, plan.branch, text) != plan.sha:
+    if heads.made_branch_tip(git, plan.branch, text) != plan.sha:
         return []  # never made, made by somebody else, or already worked on
     from imi_monitor.git.update_ref import delete_branch
 

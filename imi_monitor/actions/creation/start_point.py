@@ -75,7 +75,7 @@ def fetch_branches(
     if perhaps:  # as a pattern it may be missing on the other side without being an error
         specs.append(f"+refs/heads/{perhaps}*:refs/remotes/{remote}/{perhaps}*")
     why = _fetch(context, git, remote, specs)
-    return FetchResult(heads.read(git, remote), why is None, why)
+    return FetchResult(heads.read_heads(git, remote), why is None, why)
 
 
 def _fetch(context: Context, git: Git, remote: str, specs: list[str]) -> str | None:
@@ -150,7 +150,7 @@ class StartPoint:
 def find_start(context: Context, git: Git, wanted: CreationRequest) -> StartPoint:
     """Decide it. Goes to the network at most once."""
     remote = remote_name(context)
-    known = heads.read(git, remote)
+    known = heads.read_heads(git, remote)
     refuse_known_conflicts(git, wanted, known, remote)
     if wanted.source is not None:
         return start_at_ref(context, git, wanted, known, remote)
@@ -187,7 +187,7 @@ def _refuse_clash(wanted: CreationRequest, known: Heads) -> None:
             "--branch, or another name",
             code="case-twin",
         )
-    other = heads.clash(wanted.branch, known.local)
+    other = heads.find_name_clash(wanted.branch, known.local)
     if other is not None:
         raise Refused(
             f"a branch {safe(wanted.branch)} cannot be beside the branch {safe(other)}: give another one with --branch",
@@ -207,9 +207,9 @@ def _refuse_both(wanted: CreationRequest, known: Heads, remote: str) -> None:
 
 
 def _refuse_in_use(git: Git, wanted: CreationRequest) -> None:
-    from imi_monitor.git.worktree_list import branch_users
+    from imi_monitor.git.worktree_list import worktrees_using_branch
 
-    for path in branch_users(git, wanted.branch):
+    for path in worktrees_using_branch(git, wanted.branch):
         if wanted.repository.bare and os.path.realpath(path) == wanted.repository.common_dir:
             continue  # a bare repository's HEAD checks nothing out
         if _lock_of(wanted, path).startswith("imi trash "):

@@ -180,7 +180,7 @@ def _check_out(context: Context, git: Git, plan: CreationPlan, identity: str, wa
     mark = creation_rollback.lock_creation(plan.repository.common_dir, identity)
     try:
         if plan.new_branch:
-            heads.make(git, plan.branch, plan.sha, note)
+            heads.make_branch(git, plan.branch, plan.sha, note)
         admin_dir = add_worktree(
             git,
             plan.path,
@@ -210,8 +210,8 @@ def _only_its_hook_failed(git: Git, plan: CreationPlan, note: str) -> str | None
         return None
     from imi_monitor.git import partial_checkout
 
-    admin_dir = partial_checkout.locked_with(git.common_dir, note)
-    if admin_dir is None or not partial_checkout.complete(git.at(admin_dir, plan.path), plan.branch, plan.sha):
+    admin_dir = partial_checkout.admin_dir_locked_with(git.common_dir, note)
+    if admin_dir is None or not partial_checkout.is_complete(git.at(admin_dir, plan.path), plan.branch, plan.sha):
         return None
     return admin_dir
 
@@ -306,11 +306,11 @@ def recover(context: Context, operation: Operation) -> str | None:
 
 def _end(context: Context, operation: Operation, made: CreationPlan) -> str:
     git = context.git(made.repository)
-    ours = partial_checkout.locked_with(git.common_dir, creation_rollback.marker(operation.id))
-    if ours is not None and partial_checkout.complete(git.at(ours, made.path), made.branch, made.sha):
+    ours = partial_checkout.admin_dir_locked_with(git.common_dir, creation_rollback.marker(operation.id))
+    if ours is not None and partial_checkout.is_complete(git.at(ours, made.path), made.branch, made.sha):
         return _finish(context, git, operation, made, ours)
-    there = partial_checkout.at(git.common_dir, made.path) if ours is None else None
-    if there is not None and partial_checkout.on_branch(there, made.branch):
+    there = partial_checkout.admin_dir_at(git.common_dir, made.path) if ours is None else None
+    if there is not None and partial_checkout.is_on_branch(there, made.branch):
         return _finish(context, git, operation, made, there)  # we had come as far as taking the lock off
     kept = creation_rollback.roll_back(context, git, made, operation.id)
     db.transact(context.connection, operations.finish, operation.id)

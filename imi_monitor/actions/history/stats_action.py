@@ -16,7 +16,7 @@ from imi_monitor.model.agent import COMPLETED, FAILED
 from imi_monitor.model.attempt import OUTCOMES
 from imi_monitor.model.columns import Column, table
 from imi_monitor.model.errors import UsageError
-from imi_monitor.model.session import INTERRUPTED, SessionTime, added, spent
+from imi_monitor.model.session import INTERRUPTED, SessionTime, add_known, measure_session_time
 from imi_monitor.model.text import safe
 from imi_monitor.store import agents, attempts, db, sessions
 
@@ -163,7 +163,7 @@ def _by(groups: list[StatsGroup], what: str) -> list[StatsGroup]:
 def _add(connection: sqlite3.Connection, group: StatsGroup, one: SessionRow, since: str) -> None:
     begin, end = _moment(since), _moment(one.ended_at or one.seen_at)
     told = [(each.at, each.status) for each in sessions.list_status_changes(connection, [one.seq])]
-    group.spent += spent(told, begin, end)
+    group.spent += measure_session_time(told, begin, end)
     turns, tools, failed = sessions.count_activity(connection, one.seq, since)
     group.sessions += 1
     group.live += one.ended_at is None
@@ -173,7 +173,7 @@ def _add(connection: sqlite3.Connection, group: StatsGroup, one: SessionRow, sin
     group.tools_failed += failed
     group.files |= sessions.list_written_files(connection, one.seq, since)
     for name in ("tokens_in", "tokens_out", "tokens_cached", "cost_usd"):
-        setattr(group, name, added(getattr(group, name), getattr(one, name)))
+        setattr(group, name, add_known(getattr(group, name), getattr(one, name)))
 
 
 def _total(groups: list[StatsGroup], *, alike: tuple[str, ...] = ()) -> StatsGroup:
@@ -189,7 +189,7 @@ def _total(groups: list[StatsGroup], *, alike: tuple[str, ...] = ()) -> StatsGro
         for name in ("sessions", "live", "interrupted", "turns", "tools", "tools_failed"):
             setattr(total, name, getattr(total, name) + getattr(group, name))
         for name in ("tokens_in", "tokens_out", "tokens_cached", "cost_usd", "commits"):
-            setattr(total, name, added(getattr(total, name), getattr(group, name)))
+            setattr(total, name, add_known(getattr(total, name), getattr(group, name)))
     return total
 
 
@@ -199,7 +199,7 @@ def _columns(by: str | None) -> list[Column]:
 
 
 def _row(group: StatsGroup, many: bool) -> list[str]:
-    time, tokens = group.spent, added(group.tokens_in, group.tokens_out)
+    time, tokens = group.spent, add_known(group.tokens_in, group.tokens_out)
     return [
         safe(group.agent or ("" if group.team or group.worktree_name else "all"), 40),
         safe(group.team or "", 40),

@@ -100,9 +100,9 @@ def _proof(look: WorktreeInspection, git: Git, sha: str, what: str) -> str:
 
 
 def _refuse_users(git: Git, look: WorktreeInspection, branch: str) -> None:
-    from imi_monitor.git.worktree_list import branch_users
+    from imi_monitor.git.worktree_list import worktrees_using_branch
 
-    others = [path for path in branch_users(git, branch) if path != look.found.path]
+    others = [path for path in worktrees_using_branch(git, branch) if path != look.found.path]
     if others:
         raise Refused(
             f"branch {safe(branch)} is checked out in {safe(others[0])} too: nothing was done", code="checked-out"

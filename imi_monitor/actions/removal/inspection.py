@@ -91,7 +91,7 @@ def inspect_worktree(context: Context, found: Target, agent: str, *, deep: bool 
 
 def live_processes(found: Target) -> tuple[list[str], bool]:
     """Who works inside, and whether those who started us do: the shell or the agent that asks for the removal."""
-    inside = host.inside(found.path)
+    inside = host.processes_inside(found.path)
     own = _ancestors()
     return [f"{safe(command)} ({pid})" for pid, command in inside if pid not in own], any(
         pid in own for pid, _ in inside
@@ -127,7 +127,7 @@ def _check_presence_lock(context: Context, seen: WorktreeInspection, agent: str)
     from imi_monitor import presence
 
     found = seen.found
-    owner = presence.foreign_owner(presence.path_of(found.repository, found.name), context.database)
+    owner = presence.foreign_owner(presence.presence_lock_path(found.repository, found.name), context.database)
     if owner is not None and owner.agent != agent and (seen.claim is None or seen.claim.agent_id is None):
         seen.add("claimed", f"{safe(owner.agent)} has claimed it, says its presence lock", override=YES_REALLY)
 
@@ -146,7 +146,7 @@ def _check_locks(seen: WorktreeInspection, admin_dir: str) -> None:
     if linked is not None and linked.locked is not None:
         why = safe(linked.locked) or "no reason given"
         seen.add("locked", f"it is locked ({why}); the lock comes back with `imi undo`")
-    held = seen.ask("whether git is at work there", lambda: git_admin_dir.locks(admin_dir)) or []
+    held = seen.ask("whether git is at work there", lambda: git_admin_dir.list_lock_files(admin_dir)) or []
     for name in held:  # with HEAD.lock there, not even we can let go of its branch
         override = NEVER if name == "HEAD.lock" else FORCE
         seen.add("git-busy", lock_files.lock_advice(os.path.join(admin_dir, name)), override=override)
@@ -209,7 +209,7 @@ def _ancestors() -> set[int]:
     pid = os.getpid()
     while pid > 1 and pid not in found:
         found.add(pid)
-        pid = host.parent(pid)
+        pid = host.parent_pid(pid)
     return found
 
 
@@ -244,7 +244,7 @@ def _check_detached(seen: WorktreeInspection, git: Git, oid: str) -> None:
     from imi_monitor.git import commits
 
     options = ("--not", "--branches", "--tags", "--remotes", "--not")
-    alone = seen.ask("whether its commits are on a branch", lambda: commits.log(git, oid, options=options))
+    alone = seen.ask("whether its commits are on a branch", lambda: commits.list_commits(git, oid, options=options))
     if alone:
         subjects = [f"{made.sha[:10]} {made.subject}" for made in alone]
         seen.add(
@@ -259,11 +259,12 @@ def _check_commits(context: Context, seen: WorktreeInspection, branch: str, oid:
     git = seen.git
     remote = context.settings.text("git_settings.remote_name")
     alone = seen.ask(
-        "whether its commits are pushed", lambda: commits.log(git, oid, options=("--not", "--remotes", "--not"))
+        "whether its commits are pushed",
+        lambda: commits.list_commits(git, oid, options=("--not", "--remotes", "--not")),
     )
     seen.trunk_ref = seen.ask("where the trunk is", lambda: refs.trunk_ref(git, remote, seen.trunk or branch))
     base = seen.trunk_ref
-    own = seen.ask("whether it is merged", lambda: commits.log(git, oid, f"^{base}")) if base else None
+    own = seen.ask("whether it is merged", lambda: commits.list_commits(git, oid, f"^{base}")) if base else None
     if deep and base:
         seen.proof = seen.ask("whether it is merged", lambda: merge_proof.merge_proof(git, oid, base))
     if own == [] or seen.proof:
@@ -326,5 +327,5 @@ def _submodule(found: Target, git: Git, path: str) -> str | None:
         raise GitError(f"its .git file names {safe(inner.admin_dir)}, which is not where a submodule is kept")
     if is_dirty(inner):
         return "uncommitted changes"
-    own = commits.log(inner, "HEAD", options=("--branches", "--not", "--remotes", "--not"))
+    own = commits.list_commits(inner, "HEAD", options=("--branches", "--not", "--remotes", "--not"))
     return f"{_commits(own)} on no remote" if own else None

@@ -214,8 +214,8 @@ def _carry_out(context: Context, found: Target, finding: PruneFinding, agent: st
         _put_aside(context, found, found.linked)
     if found.repo_name is not None:
         db.transact(context.connection, _forget, found.repo_name, found.name, agent)
-        lock = presence.path_of(found.repository, found.name)
-        presence.mirror(context.connection, lock, found.repo_name, found.name, context.database)
+        lock = presence.presence_lock_path(found.repository, found.name)
+        presence.update_presence_lock(context.connection, lock, found.repo_name, found.name, context.database)
     return finding
 
 
@@ -225,7 +225,7 @@ def _put_aside(context: Context, found: Target, linked: layout.LinkedWorktree) -
 
     git = context.git(found.repository).at(linked.admin_dir, None)
     name = f"{os.path.basename(linked.admin_dir)}-{times.now():%Y%m%d%H%M%S%f}"
-    update_ref.keep(git, name, [linked.head])
+    update_ref.keep_commits(git, name, [linked.head])
     home = os.path.join(found.repository.common_dir, "imi", "pruned")
     os.makedirs(home, mode=0o700, exist_ok=True)
     os.rename(linked.admin_dir, os.path.join(home, name))

@@ -129,7 +129,7 @@ def recover(context: Context, operation: operations.Operation) -> str | None:
 
 def _why_not(context: Context, entry: trash.TrashEntry, *, named: bool) -> str | None:
     packed = restore.trashed_worktree(context, entry)
-    inside = host.inside(packed.folder)
+    inside = host.processes_inside(packed.folder)
     if inside:
         pid, command = inside[0]
         return f"{safe(command)} ({pid}) works in it"
@@ -167,7 +167,7 @@ def _put_aside(context: Context, packed: TrashedWorktree) -> tuple[str, ...]:
     kept = _keep_commits(context, packed) if ours else ()
     if os.path.lexists(packed.trash_dir):
         os.rename(packed.trash_dir, aside)
-        git_admin_dir.sync_folder(os.path.dirname(aside))
+        git_admin_dir.fsync_folder(os.path.dirname(aside))
     if ours:
         _forget(packed.admin_dir, aside)
     return kept
@@ -178,7 +178,7 @@ def _keep_commits(context: Context, packed: TrashedWorktree) -> tuple[str, ...]:
 
     git = context.git(layout.repository_at(packed.common_dir)).at(packed.admin_dir, None)
     _, now = layout.read_head(packed.admin_dir, packed.common_dir)
-    return tuple(update_ref.keep(git, packed.id, [packed.sha, now]))
+    return tuple(update_ref.keep_commits(git, packed.id, [packed.sha, now]))
 
 
 def _forget(admin_dir: str, aside: str) -> None:
@@ -191,7 +191,7 @@ def _forget(admin_dir: str, aside: str) -> None:
         from imi_monitor.actions.removal.trash_sweeper import delete_tree
 
         delete_tree(admin_dir)
-    git_admin_dir.sync_folder(os.path.dirname(admin_dir))
+    git_admin_dir.fsync_folder(os.path.dirname(admin_dir))
 
 
 def _record_purged(

@@ -107,7 +107,7 @@ def recover(context: Context, operation: operations.Operation) -> str | None:
         db.transact(context.connection, operations.finish, operation.id)
         return None
     packed = trashed_worktree(context, entry)
-    admin_dir.drop_head_lock(packed.admin_dir, (f"{packed.sha}\n", packed.head), trash_folder.LOCK_PREFIX)
+    admin_dir.remove_head_lock(packed.admin_dir, (f"{packed.sha}\n", packed.head), trash_folder.LOCK_PREFIX)
     if packed.in_trash or not os.path.isdir(packed.path):
         db.transact(context.connection, operations.finish, operation.id)
         return f"{safe(packed.name)} is still in the trash: bringing it back had been interrupted"
@@ -144,7 +144,7 @@ def _prepare_branch(git: Git, packed: TrashedWorktree) -> tuple[bool, str | None
 def branch_state(git: Git, packed: TrashedWorktree) -> tuple[bool, str | None]:
     """(whether the branch is gone and has to be made again, why HEAD cannot be on it)."""
     from imi_monitor.git import refs
-    from imi_monitor.git.worktree_list import branch_users
+    from imi_monitor.git.worktree_list import worktrees_using_branch
 
     if packed.branch is None or packed.sha is None:
         return False, None
@@ -153,7 +153,9 @@ def branch_state(git: Git, packed: TrashedWorktree) -> tuple[bool, str | None]:
         now = refs.branch_sha(git, packed.branch)
         if now is None:
             return True, None
-        users = [path for path in branch_users(git, packed.branch) if path not in (packed.path, packed.folder)]
+        users = [
+            path for path in worktrees_using_branch(git, packed.branch) if path not in (packed.path, packed.folder)
+        ]
     except ImiError as error:
         return False, _cannot(packed.branch, error)
     if users:

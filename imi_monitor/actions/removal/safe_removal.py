@@ -177,7 +177,7 @@ def _describe(
 ) -> TrashedWorktree:
     found = look.found
     admin_dir = found.admin_dir or ""
-    parked = git_admin_dir.remember(admin_dir)
+    parked = git_admin_dir.read_admin_files(admin_dir)
     gitfile = layout.read_regular(os.path.join(found.path, ".git"), 1 << 16)
     if gitfile is None:
         raise Refused(f"the .git file of {safe(found.name)} cannot be read: nothing was done", code="tampered")
@@ -259,7 +259,7 @@ def _refuse_if_changed(
             raise Refused(
                 f"{safe(found.name)} changed while it was being looked at: look again and repeat", code="changed"
             )
-    if git_admin_dir.remember(packed.admin_dir) != packed.parked or not layout.points_back(
+    if git_admin_dir.read_admin_files(packed.admin_dir) != packed.parked or not layout.points_back(
         packed.admin_dir, packed.path
     ):
         raise Refused(f"git's record of {safe(found.name)} changed meanwhile: look again and repeat", code="changed")
@@ -335,8 +335,8 @@ def _put_back(
 
 def _mirror_presence(context: Context, packed: TrashedWorktree) -> None:
     """Let the cluster's presence lock say what the registry says now. It is only a mirror: a failure decides nothing."""
-    lock = presence.path_of(layout.repository_at(packed.common_dir), packed.name)
-    presence.mirror(context.connection, lock, packed.repo_name, packed.name, context.database)
+    lock = presence.presence_lock_path(layout.repository_at(packed.common_dir), packed.name)
+    presence.update_presence_lock(context.connection, lock, packed.repo_name, packed.name, context.database)
 
 
 def _cancel_intent(connection: sqlite3.Connection, operation: str, before: claims.Claim, epoch: int) -> None:
@@ -349,7 +349,7 @@ def recover(context: Context, operation: operations.Operation) -> str | None:
     """A removal whose process died: finished if the folder had reached the trash, else taken back."""
     packed = _read_trashed(context, operation)
     git = context.git(layout.repository_at(packed.common_dir))
-    git_admin_dir.drop_head_lock(packed.admin_dir, (f"{packed.sha}\n", packed.head), trash_folder.LOCK_PREFIX)
+    git_admin_dir.remove_head_lock(packed.admin_dir, (f"{packed.sha}\n", packed.head), trash_folder.LOCK_PREFIX)
     epoch = _number(operation, "epoch")
     if packed.in_trash and _still_ours(context, packed, epoch):
         trash_folder.move_to_trash(packed, git)

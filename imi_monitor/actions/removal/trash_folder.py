@@ -157,8 +157,8 @@ class TrashedWorktree:
         return f"{LOCK_PREFIX}{self.id}: imi undo brings it back"
 
     @property
-    def parked(self) -> git_admin_dir.Parked:
-        return git_admin_dir.Parked(self.head, self.gitdir, self.locked)
+    def parked(self) -> git_admin_dir.AdminFiles:
+        return git_admin_dir.AdminFiles(self.head, self.gitdir, self.locked)
 
     @property
     def detach_to(self) -> str | None:
@@ -173,11 +173,11 @@ class TrashedWorktree:
     def is_recorded(self) -> bool:
         """Whether the admin directory is still the one of this worktree: somebody may have taken it away by hand, and git
         given its name to another worktree. One that is gone is no other's."""
-        where = git_admin_dir.points_to(self.admin_dir)
+        where = git_admin_dir.read_pointer(self.admin_dir)
         if where is None or where.rstrip("\n").endswith(f"/{self.id}/worktree/.git"):
             return True
         made_anew = self.in_trash and os.path.lexists(self.path)
-        return (where == self.gitdir and not made_anew) or git_admin_dir.locked_by(
+        return (where == self.gitdir and not made_anew) or git_admin_dir.is_locked_by(
             self.admin_dir, f"{LOCK_PREFIX}{self.id}"
         )
 
@@ -221,13 +221,13 @@ def move_to_trash(parcel: TrashedWorktree, git: Git) -> None:
         _refuse_reused(parcel)
     else:
         git_admin_dir.lock(parcel.admin_dir, parcel.lock_text)
-        git_admin_dir.keep_copy(parcel.admin_dir, parcel.copy)
+        git_admin_dir.copy_admin_dir(parcel.admin_dir, parcel.copy)
         _rename_checked(parcel.path, parcel.folder, parcel.inode)
-    git_admin_dir.refill(parcel.admin_dir, parcel.copy)
+    git_admin_dir.restore_admin_dir(parcel.admin_dir, parcel.copy)
     git_admin_dir.lock(parcel.admin_dir, parcel.lock_text)
-    git_admin_dir.point(parcel.admin_dir, parcel.pointer)
-    git_admin_dir.detach(git.at(parcel.admin_dir, None), parcel.detach_to)
-    git_admin_dir.sync_folder(parcel.admin_dir)
+    git_admin_dir.write_pointer(parcel.admin_dir, parcel.pointer)
+    git_admin_dir.detach_head(git.at(parcel.admin_dir, None), parcel.detach_to)
+    git_admin_dir.fsync_folder(parcel.admin_dir)
 
 
 def move_back(parcel: TrashedWorktree, git: Git, *, head: str) -> None:
@@ -238,22 +238,22 @@ def move_back(parcel: TrashedWorktree, git: Git, *, head: str) -> None:
         if os.path.lexists(parcel.path):
             raise Refused(f"there is something at {safe(parcel.path)} now: move it away first", code="exists")
         _rename_checked(parcel.folder, parcel.path, os.lstat(parcel.folder).st_ino)
-    git_admin_dir.refill(parcel.admin_dir, parcel.copy)
+    git_admin_dir.restore_admin_dir(parcel.admin_dir, parcel.copy)
     if os.path.isdir(parcel.trash_dir):  # else a crash came when all this had been done
         # not by a temporary file beside it: there every name may be somebody's
-        git_admin_dir.replace(
+        git_admin_dir.write_file(
             os.path.join(parcel.path, ".git"), parcel.gitfile, by=os.path.join(parcel.trash_dir, GITFILE)
         )
-    git_admin_dir.point(parcel.admin_dir, parcel.gitdir)
-    git_admin_dir.attach(git.at(parcel.admin_dir, None), head, parcel.branch if head == parcel.head else None)
+    git_admin_dir.write_pointer(parcel.admin_dir, parcel.gitdir)
+    git_admin_dir.restore_head(git.at(parcel.admin_dir, None), head, parcel.branch if head == parcel.head else None)
     restore_git_records(parcel)
 
 
 def restore_git_records(parcel: TrashedWorktree) -> None:
     """The folder is in its place: let git's records say so again, as far as it was us who changed them."""
-    if git_admin_dir.points_to(parcel.admin_dir) == parcel.pointer:
-        git_admin_dir.point(parcel.admin_dir, parcel.gitdir)
-    git_admin_dir.tidy(parcel.admin_dir)
+    if git_admin_dir.read_pointer(parcel.admin_dir) == parcel.pointer:
+        git_admin_dir.write_pointer(parcel.admin_dir, parcel.gitdir)
+    git_admin_dir.remove_temporary_files(parcel.admin_dir)
     git_admin_dir.unlock(parcel.admin_dir, parcel.parked, LOCK_PREFIX)
 
 
@@ -274,5 +274,5 @@ def _rename_checked(source: str, target: str, inode: int) -> None:
     if os.lstat(target).st_ino != inode:  # exchanged between the look and the move
         os.rename(target, source)
         raise Refused(f"{safe(source)} was exchanged while it was being moved: it was put back", code="changed")
-    git_admin_dir.sync_folder(os.path.dirname(source))
-    git_admin_dir.sync_folder(os.path.dirname(target))
+    git_admin_dir.fsync_folder(os.path.dirname(source))
+    git_admin_dir.fsync_folder(os.path.dirname(target))

@@ -9,8 +9,8 @@ from imi_monitor.git.environment import git_environment, search_path
 from imi_monitor.git.spawn import spawn
 from imi_monitor.model.errors import GitError
 from imi_monitor.model.names import branch_problem
-from imi_monitor.model.pull_request import MERGE, PullRequest, PullRequestMention, is_owner
-from imi_monitor.model.redact import shown
+from imi_monitor.model.pull_request import MERGE, PullRequest, PullRequestMention, is_account_name
+from imi_monitor.model.redact import printable_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def view_pull_request(
     if done.returncode == _NOT_LOGGED_IN:
         raise GhUnavailable("gh is not logged in (`gh auth login`)")
     if done.returncode or done.capped:
-        said = shown(done.stderr)
+        said = printable_lines(done.stderr)
         raise GhUnavailable(f"gh could not answer ({said[0] if said else f'exit status {done.returncode}'})")
     return parse_answer(done.stdout, mention)
 
@@ -104,12 +104,16 @@ def _repository(project: RemoteAddress | None, mention: PullRequestMention) -> s
     if project is None or not project.host or mention.kind == MERGE or "gitlab" in project.host.lower():
         return None
     parts = project.project.split("/")
-    return "/".join((project.host, *parts)) if len(parts) == 2 and all(map(is_owner, (project.host, *parts))) else None
+    return (
+        "/".join((project.host, *parts))
+        if len(parts) == 2 and all(map(is_account_name, (project.host, *parts)))
+        else None
+    )
 
 
 def _fork(tree: dict[str, object]) -> tuple[str, str] | None:
     owner, name = _text(tree, "headRepositoryOwner", "login"), _text(tree, "headRepository", "name")
-    return (owner, name) if owner and name and is_owner(owner) and is_owner(name) else None
+    return (owner, name) if owner and name and is_account_name(owner) and is_account_name(name) else None
 
 
 def _text(tree: dict[str, object], *keys: str) -> str | None:

@@ -150,7 +150,7 @@ def _candidates(context: Context, remotes: dict[str, str], mention: PullRequestM
 
 def _matching(remotes: dict[str, str], mention: PullRequestMention) -> str | None:
     for name, url in remotes.items():
-        where = remote_address.address(url)
+        where = remote_address.parse_address(url)
         if where is not None and mention.project is not None and where.same(mention.project):
             return name
     return None
@@ -159,13 +159,13 @@ def _matching(remotes: dict[str, str], mention: PullRequestMention) -> str | Non
 def _find_offer(
     context: Context, git: Git, remotes: dict[str, str], candidates: list[str], mention: PullRequestMention
 ) -> RemoteOffer:
-    from imi_monitor.git.pull_refs import offered
+    from imi_monitor.git.pull_refs import list_remote_refs
 
     trouble: GitError | None = None
     for remote in candidates:
         context.progress(f"asking {safe(remote)} for {mention.called}")
         try:
-            refs = offered(
+            refs = list_remote_refs(
                 git,
                 remote,
                 [*mention.refs, "refs/heads/*"],
@@ -188,7 +188,7 @@ def _ask_gh(context: Context, url: str, mention: PullRequestMention) -> tuple[Pu
     """What gh knows; without it only the number, and why, if there is a gh that should have known."""
     context.progress(f"asking gh about {mention.called}")
     try:
-        return github_cli.view_pull_request(remote_address.address(url), mention, context.cancelled), ()
+        return github_cli.view_pull_request(remote_address.parse_address(url), mention, context.cancelled), ()
     except github_cli.GhUnavailable as reason:
         told = str(reason)
         return PullRequest(mention.number), (f"{told}: title, author and fork are unknown",) if told else ()
@@ -210,14 +210,14 @@ def _fetch_numbered(
     warnings: tuple[str, ...],
 ) -> FetchedPullRequest:
     """The commits of a pull request that a remote offers by its number."""
-    from imi_monitor.git.pull_refs import kept_as
+    from imi_monitor.git.pull_refs import local_ref
 
     guessed = _guess_branch(context, git, offer) if info.head is None and info.is_fork is None else None
     if guessed is not None:
         info = replace(info, head=guessed)
     # a fork's branch may have the name of one of ours: it is the same only if that is certain
     own = (info.is_fork is False or guessed is not None) and f"refs/heads/{info.head}" in offer.refs
-    kept = kept_as(offer.remote, offer.ref)
+    kept = local_ref(offer.remote, offer.ref)
     specs = [f"+{offer.ref}:{kept}"]
     if own:
         specs.append(f"+refs/heads/{info.head}:refs/remotes/{offer.remote}/{info.head}")
@@ -262,7 +262,7 @@ def _fetch_fork(
     warnings: tuple[str, ...],
 ) -> FetchedPullRequest:
     """`owner:branch` by git alone: a remote of that owner, else the same project under the owner's name."""
-    from imi_monitor.git.pull_refs import kept_as, offered
+    from imi_monitor.git.pull_refs import list_remote_refs, local_ref
 
     owner, branch = mention.owner or "", mention.branch or ""
     where = _remote_of(remotes, base, owner)
@@ -273,17 +273,19 @@ def _fetch_fork(
         )
     ref = f"refs/heads/{branch}"
     context.progress(f"asking {_shown_remote(where)} for {branch}")
-    refs = offered(git, where, [ref], timeout=_answer_timeout(context), cancelled=context.cancelled)
+    refs = list_remote_refs(git, where, [ref], timeout=_answer_timeout(context), cancelled=context.cancelled)
     if ref not in refs:
         raise Refused(f"{_shown_remote(where)} has no branch {safe(branch)}", code="no-pull-request")
-    kept = f"refs/remotes/{where}/{branch}" if where in remotes else kept_as(base, f"refs/fork/{owner}/{branch}")
+    kept = f"refs/remotes/{where}/{branch}" if where in remotes else local_ref(base, f"refs/fork/{owner}/{branch}")
     sha = _fetch(context, git, where, [f"+{ref}:{kept}"], kept)
     info = PullRequest(None, author=owner, head=branch, is_fork=where != base)
     return FetchedPullRequest(mention, info, sha, where, ref, PullTracking(where, ref, push=True), warnings)
 
 
 def _remote_of(remotes: dict[str, str], base: str, owner: str) -> str | None:
-    by_owner = {where.owner.lower(): name for name, url in remotes.items() if (where := remote_address.address(url))}
+    by_owner = {
+        where.owner.lower(): name for name, url in remotes.items() if (where := remote_address.parse_address(url))
+    }
     if owner in remotes:
         return owner
     return by_owner.get(owner.lower()) or remote_address.with_project(remotes[base], owner)

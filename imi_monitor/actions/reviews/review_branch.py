@@ -69,17 +69,17 @@ def belongs_to_review(context: Context, git: Git, branch: str, located: FetchedP
 
 def tracks_pull_request(git: Git, branch: str, located: FetchedPullRequest) -> bool:
     """Whether a branch of this name follows the pull request, as we (or gh) configured it."""
-    from imi_monitor.git.pull_refs import sent_back
+    from imi_monitor.git.pull_refs import configured_upstream
 
     known = {(located.tracking.remote, located.tracking.merge), (located.remote, located.ref)}
-    return sent_back(git, branch) in known
+    return configured_upstream(git, branch) in known
 
 
 def is_tracking(git: Git, branch: str, tracking: PullTracking) -> bool:
     """Whether plain `git pull` and `git push` in the branch mean exactly this."""
-    from imi_monitor.git.pull_refs import sent_back
+    from imi_monitor.git.pull_refs import configured_upstream
 
-    return sent_back(git, branch) == (tracking.remote, tracking.merge)
+    return configured_upstream(git, branch) == (tracking.remote, tracking.merge)
 
 
 def configure_tracking(git: Git, branch: str, located: FetchedPullRequest, *, new: bool = False) -> list[str]:
@@ -88,12 +88,12 @@ def configure_tracking(git: Git, branch: str, located: FetchedPullRequest, *, ne
     Only in a `new` branch, or one that belongs nowhere yet (a crash came between making and connecting it): what
     somebody configured stays.
     """
-    from imi_monitor.git.pull_refs import send_back, sent_back
+    from imi_monitor.git.pull_refs import configure_upstream, configured_upstream
 
     tracking = located.tracking
     try:
-        if new or sent_back(git, branch) == (None, None):
-            send_back(git, branch, tracking.remote, tracking.merge, push=tracking.push)
+        if new or configured_upstream(git, branch) == (None, None):
+            configure_upstream(git, branch, tracking.remote, tracking.merge, push=tracking.push)
     except (GitError, Refused) as problem:
         return [f"{safe(branch)} does not know where to push: {problem.sentence}"]
     return []
@@ -126,9 +126,9 @@ def _clashes(name: str, known: dict[str, str]) -> bool:
 
 def _may_be_taken(git: Git, name: str, sha: str, located: FetchedPullRequest) -> bool:
     from imi_monitor.git.refs import distance
-    from imi_monitor.git.worktree_list import branch_users
+    from imi_monitor.git.worktree_list import worktrees_using_branch
 
-    if branch_users(git, name):
+    if worktrees_using_branch(git, name):
         return False
     if sha == located.sha:
         return True

@@ -9,7 +9,7 @@ from imi_monitor.actions.reviews import github_cli
 from imi_monitor.git.environment import git_environment, git_path
 from imi_monitor.git.runner import git_version
 from imi_monitor.git.spawn import spawn
-from imi_monitor.links import probe
+from imi_monitor.links import server_check
 from imi_monitor.model.checkup import Check, fail, ok, warn
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.text import count, safe
@@ -111,11 +111,11 @@ def _settings(context: Context) -> list[Check]:
 
 
 def _server(name: str, url: str, schemes: tuple[str, ...]) -> Check:
-    where = probe.place(url, schemes)
+    where = server_check.server_address(url, schemes)
     if where is None:
         return fail(name, f"its URL is no {schemes[0]}:// URL", f"correct servers.{name}_url (`imi config`)")
     shown = f"{safe(where[0], 80)}:{where[1]}"
-    problem = probe.redis(url) if name == "redis" else probe.tcp(*where)
+    problem = server_check.check_redis(url) if name == "redis" else server_check.check_tcp(*where)
     if problem is None:
         return ok(name, f"{shown} answers")
     return warn(name, f"{shown} {problem}", "everything local works without it; start it, or correct its URL")

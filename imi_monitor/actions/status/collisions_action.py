@@ -12,7 +12,7 @@ from imi_monitor.actions import worktree_lookup as targets
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.git import git_merge
 from imi_monitor.model import collision
-from imi_monitor.model.collision import Pair, overlaps, with_trunk
+from imi_monitor.model.collision import Pair, add_trunk_overlaps, find_overlaps
 from imi_monitor.model.errors import GitError, ImiError, Refused, UsageError
 from imi_monitor.model.snapshot import Key
 from imi_monitor.model.text import count, safe
@@ -89,7 +89,7 @@ def _survey(
         except ImiError as error:
             warnings.append(f"{safe(one.name)} was left out: {error.sentence}")
     touched = {key: part.touched for key, part in parts.items()}
-    pairs = with_trunk(overlaps(touched), touched, {key: part.trunk_side for key, part in parts.items()})
+    pairs = add_trunk_overlaps(find_overlaps(touched), touched, {key: part.trunk_side for key, part in parts.items()})
     if wanted is not None:
         pairs = {pair: files for pair, files in pairs.items() if wanted in [key.worktree for key in pair if key]}
     tried = _try_all(context, repository, pairs, parts, warnings) if merges else {}

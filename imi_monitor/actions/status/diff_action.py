@@ -54,7 +54,9 @@ class DiffAction(Action):
         stat = request.flag("stat")
         limits = ONLY_COUNTS if stat else USUAL if path is None else ONE_FILE
         found = read(context, one, kind, [path] if path is not None else [], limits)
-        shown = diff_text.summary(found) if stat else diff_text.lines(found, f"imi diff {safe(one.name)} --file")
+        shown = (
+            diff_text.diff_summary(found) if stat else diff_text.diff_lines(found, f"imi diff {safe(one.name)} --file")
+        )
         lines = shown or [f"{safe(path)} is unchanged" if path is not None else "nothing changed"]
         return Outcome(lines, _data(one, kind, found, stat=stat))
 

@@ -71,7 +71,7 @@ class ListAction(Action):
         self.refuse(context, request)
         meant, warnings = selected_repositories(context, request.text("repo"), request.flag("all"))
         known = [one for repository in meant for one in status_survey.known_worktrees(context, repository)]
-        lines = worktree_table.listing(known, terminal_width()) or [_EMPTY]
+        lines = worktree_table.list_table(known, terminal_width()) or [_EMPTY]
         data: dict[str, object] = {"worktrees": [one.data() for one in known], "count": len(known)}
         return Outcome(lines, data, warnings=warnings)
 
@@ -105,7 +105,7 @@ def status(
 ) -> Outcome:
     """The state of the repositories' worktrees, or of the one called `only`."""
     readings = status_survey.read_states(context, meant, only)
-    lines = worktree_table.statuses(readings, terminal_width(), times.now()) or [_EMPTY]
+    lines = worktree_table.status_table(readings, terminal_width(), times.now()) or [_EMPTY]
     failed = sum(reading.error is not None for reading in readings)
     data: dict[str, object] = {
         "worktrees": [reading.data() for reading in readings],

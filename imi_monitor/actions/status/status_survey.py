@@ -128,7 +128,7 @@ def _dates(git: Git, shas: set[str]) -> dict[str, str]:
     from imi_monitor.git import commits
 
     try:
-        found = commits.log(git, *sorted(shas), options=("--no-walk",), limit=len(shas)) if shas else []
+        found = commits.list_commits(git, *sorted(shas), options=("--no-walk",), limit=len(shas)) if shas else []
     except GitError:  # then every worktree asks for its own, and only the broken one stays unknown
         return {}
     return {made.sha: made.when for made in found}
@@ -218,4 +218,4 @@ def _youngest(root: str, paths: Sequence[str]) -> tuple[str | None, str | None]:
         best = max(best or (written, path), (written, path))
     if best is None:
         return None, None
-    return best[1], commits.moment(int(best[0]))
+    return best[1], commits.commit_time(int(best[0]))

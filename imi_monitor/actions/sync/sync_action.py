@@ -194,12 +194,12 @@ def sync_worktrees(context: Context, repository: layout.Repository, *, check: bo
         return None
     result = SyncResult(shared)
     if check:
-        listed = frozenset(shared_names.names(repository.common_dir))
+        listed = frozenset(shared_names.excluded_names(repository.common_dir))
         _sync_each(context, repository, result, listed | _former_imi_links(context, repository), listed)
         linked = {name for _, _, report in result.worktrees for name in report.here}
         result.unlisted = sorted(linked - listed - {name for _, _, r in result.worktrees for name in r.linked})
         return result
-    with shared_names.Block(repository.common_dir) as block:
+    with shared_names.ExcludeBlock(repository.common_dir) as block:
         before = block.names()
         block.put(before | set(shared.sources))
         try:
@@ -240,7 +240,7 @@ def _sync_each(
 
 
 def _unlist_unused(
-    block: shared_names.Block, repository: layout.Repository, result: SyncResult
+    block: shared_names.ExcludeBlock, repository: layout.Repository, result: SyncResult
 ) -> tuple[tuple[str, str], ...]:
     """A name stays in info/exclude while any worktree has a link of it, the ones in imi's trash too.
 

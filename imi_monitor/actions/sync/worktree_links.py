@@ -79,7 +79,7 @@ def link_shared_files(repository: Repository, worktree_path: str, settings: Sett
     place = place_of(repository, worktree_path)
     refused = tuple(shared.refused)
     try:
-        with shared_names.Block(repository.common_dir) as block:
+        with shared_names.ExcludeBlock(repository.common_dir) as block:
             before = block.names()
             block.put(before | set(shared.sources))
             report = update_links(shared, place, frozenset())
@@ -90,7 +90,7 @@ def link_shared_files(repository: Repository, worktree_path: str, settings: Sett
 
 
 def unlist_unused(
-    block: shared_names.Block, doubtful: set[str], linked: set[str], worktrees: list[str]
+    block: shared_names.ExcludeBlock, doubtful: set[str], linked: set[str], worktrees: list[str]
 ) -> tuple[tuple[str, str], ...]:
     """Take the doubtful names that no worktree has a link of out of the block; gives what went wrong with that."""
     idle = {name for name in doubtful - linked if not any(os.path.islink(os.path.join(w, name)) for w in worktrees)}
@@ -154,9 +154,9 @@ def update_links(
 
 def _reserved(place: LinkPlace, names: list[str], listed: list[str]) -> dict[str, str]:
     """name -> why git would mind a link there."""
-    taken = shared_names.tracked(place.git, place.admin_dir, names)
+    taken = shared_names.tracked_names(place.git, place.admin_dir, names)
     try:
-        unignored = shared_names.unignored(place.git, place.path, listed)
+        unignored = shared_names.unignored_names(place.git, place.path, listed)
     except GitError as error:
         return dict.fromkeys(names, f"git cannot say whether it would be committed: {error.sentence}")
     committed = "is taken out of the ignored files by a .gitignore, so that git would commit the link"

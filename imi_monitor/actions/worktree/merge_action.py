@@ -108,7 +108,7 @@ def _intentions(context: Context, found: Target, plan: MergePlan, *, close: bool
 
 def recover(context: Context, operation: operations.Operation) -> str | None:
     """A merge died while git wrote files: bring the base's files back to what its ref says."""
-    from imi_monitor.git.fast_forward import settle_fast_forward
+    from imi_monitor.git.fast_forward import recover_fast_forward
 
     data = {key: str(value) for key, value in operation.data.items()}
     common_dir = repositories.list_common_dirs(context.connection).get(operation.repo_name)
@@ -116,7 +116,7 @@ def recover(context: Context, operation: operations.Operation) -> str | None:
     if common_dir and os.path.isdir(data["path"]) and os.path.isdir(data["admin_dir"]):
         git = context.git(layout.repository_at(common_dir)).at(data["admin_dir"], data["path"])
         began = times.parse(operation.started_at)
-        said = settle_fast_forward(git, data["before"], data["after"], began=began.timestamp() if began else 0.0)
+        said = recover_fast_forward(git, data["before"], data["after"], began=began.timestamp() if began else 0.0)
     db.transact(context.connection, operations.finish, operation.id)
     return said and f"a merge into {safe(data['base'])} had been interrupted: {said}"
 
@@ -258,10 +258,10 @@ def _carry_out(context: Context, found: Target, plan: MergePlan, request: Reques
 
 def _after_failure(git: Git, before: str, after: str) -> Callable[[sqlite3.Connection, str], object]:
     """Put back what git did before it gave up; where even that fails, the next command tries it again."""
-    from imi_monitor.git.fast_forward import take_back
+    from imi_monitor.git.fast_forward import undo_fast_forward
 
     try:
-        take_back(git, before, after)
+        undo_fast_forward(git, before, after)
     except (ImiError, OSError):
         return operations.abandon
     return operations.finish

@@ -74,8 +74,8 @@ class RenameAction(Action):
         epoch = db.transact(context.connection, _settle, repo_name, plan, operation)
         outcome = _outcome(plan, repo_name, epoch)
         for name in (plan.old_name, plan.new_name):
-            lock = presence.path_of(found.repository, name)
-            warning = presence.mirror(context.connection, lock, repo_name, name, context.database)
+            lock = presence.presence_lock_path(found.repository, name)
+            warning = presence.update_presence_lock(context.connection, lock, repo_name, name, context.database)
             outcome.warnings.extend([warning] if warning else [])
         return outcome
 
@@ -138,7 +138,7 @@ def _refuse(context: Context, found: Target, new_name: str, agent: str, *, force
             raise Refused(
                 f"{shown} is claimed by {safe(holder.agent_id or '')}: only its owner renames it", code="claimed"
             )
-    inside = host.inside(found.path)
+    inside = host.processes_inside(found.path)
     if inside and not force:
         who = ", ".join(f"{safe(command)} ({pid})" for pid, command in inside[:5])
         raise Refused(f"{len(inside)} processes work in {shown}: {who}; end them, or use --force", code="in-use")

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from imi_monitor import host, paths
 from imi_monitor.model import times
 from imi_monitor.model.agent import Agent
-from imi_monitor.model.agent_names import named
+from imi_monitor.model.agent_names import name_agents
 from imi_monitor.model.snapshot import ClaimState
 from imi_monitor.sources import agents
 from imi_monitor.sources.agents.agent_reader import AgentProcess, AgentReader, ReadContext, ScanProcesses, Sighting
@@ -139,7 +139,7 @@ class AgentPoll:
             self._scanned_at = now
             self._processes = self._scanned()
         elif due:
-            self._lives = {one.pid: host.life(one.pid) for one in self._processes}
+            self._lives = {one.pid: host.start_time_and_suspension(one.pid) for one in self._processes}
             left = tuple(again for one in self._processes if (again := _again(one, self._lives[one.pid])) is not None)
             if len(left) != len(self._processes):
                 self._known = set()  # somebody else may go on with what it did
@@ -208,4 +208,4 @@ def read_agents_once(
         look = looks.look(frozenset(), tuple(places))
     now = times.now()
     seen = [as_agent(one, places.get(root or ""), now).agent for one, root in look.found]
-    return named(seen, {claim.key: claim for claim in claims}), look.broken
+    return name_agents(seen, {claim.key: claim for claim in claims}), look.broken

@@ -74,9 +74,9 @@ class ReadContext:
     def life(self, pid: int) -> tuple[str | None, bool]:
         """As `host.life` tells it; several readers ask for the same process, and once a second is enough."""
         if self.lives is None:
-            return host.life(pid)
+            return host.start_time_and_suspension(pid)
         if pid not in self.lives:
-            self.lives[pid] = host.life(pid)
+            self.lives[pid] = host.start_time_and_suspension(pid)
         return self.lives[pid]
 
     def start_time(self, pid: int) -> str | None:

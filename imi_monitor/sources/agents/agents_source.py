@@ -21,7 +21,7 @@ from typing import Any, ParamSpec, TypeVar
 from imi_monitor.model import times
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.snapshot import Key
-from imi_monitor.model.truth import rests
+from imi_monitor.model.truth import reports_rest
 from imi_monitor.sources.agents.agent_poll import TICK, AgentPoll, PollResult
 from imi_monitor.sources.agents.agent_reader import AgentReader, ScanProcesses, Sighting
 from imi_monitor.sources.agents.sighting_merge import SeenAgent, as_agent, says_the_same
@@ -210,7 +210,7 @@ def _real(roots: Mapping[str, Key]) -> dict[str, Key]:
 def _may_change(one: Sighting, agent: Agent, now: datetime) -> bool:
     """Whether time alone may change what is thought of it: while nobody knows its life, or soon after something was
     heard of one whose turn may be over."""
-    if one.alive is not None and not rests(one.evidence):
+    if one.alive is not None and not reports_rest(one.evidence):
         return False
     heard = times.parse(agent.seen_at)
     return one.alive is None or heard is None or (now - heard).total_seconds() < _SETTLED

@@ -210,9 +210,9 @@ class SessionRecorder:
         made: list[SessionRecord] = []
         for agent, news, due in wanted:
             try:
-                seen = session_record.now_of(agent, here, boot, now)
+                seen = session_record.session_state(agent, here, boot, now)
                 root = self._roots.of(agent.cwd)
-                made.append(session_record.record(seen, root, news, now, file_size, only_acts=not due))
+                made.append(session_record.session_record(seen, root, news, now, file_size, only_acts=not due))
             except Exception as error:  # noqa: BLE001  what one agent's records hold must not end the record of the others
                 self._lost += len(news)
                 self._odd = f"{safe(agent.id, 60)} is not kept: {type(error).__name__}: {safe(str(error), 120)}"

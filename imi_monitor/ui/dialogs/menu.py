@@ -71,8 +71,8 @@ class Menu(ModalScreen[str | None]):
         self._search = search
         self._at = at
         self._widths = (
-            min(_KEY, max((columns.cells(entry.key) for entry in entries), default=0) + 2),
-            min(_LABEL, max((columns.cells(entry.label) for entry in entries if entry.help), default=0) + 1),
+            min(_KEY, max((columns.cell_width(entry.key) for entry in entries), default=0) + 2),
+            min(_LABEL, max((columns.cell_width(entry.label) for entry in entries if entry.help), default=0) + 1),
         )
         self._peek = peek  # called with the value under the cursor, to show what it would be like
 
@@ -89,8 +89,10 @@ class Menu(ModalScreen[str | None]):
         return self.query_one("#menu-lines", RowList)
 
     def on_mount(self) -> None:
-        longest = max((columns.cells(entry.why_not or entry.help) for entry in self._entries), default=0)
-        widest = max(sum(self._widths) + 1 + longest, *(columns.cells(entry.label) for entry in self._entries), _LEAST)
+        longest = max((columns.cell_width(entry.why_not or entry.help) for entry in self._entries), default=0)
+        widest = max(
+            sum(self._widths) + 1 + longest, *(columns.cell_width(entry.label) for entry in self._entries), _LEAST
+        )
         self.query_one(".menu").styles.width = min(_MOST, widest + _AROUND)
         self.lines.styles.height = min(len(self._entries), max(3, self.app.size.height - 11))
         (self.query_one(Input) if self._search else self.lines).focus()
@@ -103,7 +105,7 @@ class Menu(ModalScreen[str | None]):
         """Below the list, in full, what is said about the entry under the cursor, where the list has no room for all of it."""
         room = self.lines.size.width - sum(self._widths) - 2
         whole = self.query_one(".menu-whole", Static)
-        whole.display = any(columns.cells(entry.why_not or entry.help) > room for entry in self._entries)
+        whole.display = any(columns.cell_width(entry.why_not or entry.help) > room for entry in self._entries)
         entry = self._entry(self.lines.cursor)
         whole.update(Content(entry.why_not or entry.help if entry else ""))
 

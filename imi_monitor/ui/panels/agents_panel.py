@@ -31,7 +31,7 @@ class AgentsPanel(Panel):
         return (snapshot.agents, _unseen(snapshot), snapshot.waiting, several, snapshot.sees_agents)
 
     def rows(self, snapshot: Snapshot, selected: Key | None, now: datetime) -> Sequence[ListRow]:
-        agents = attention.ordered(snapshot.agents)
+        agents = attention.by_attention(snapshot.agents)
         claims = sorted(_unseen(snapshot), key=_rank)
         names = [agent.name for agent in agents] + [claim.agent for claim in claims]
         keys = [agent.key for agent in agents] + [claim.key for claim in claims]

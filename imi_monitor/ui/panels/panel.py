@@ -75,7 +75,7 @@ class Panel(Container):
         if then is None:
             return times.age(None)
         seconds = (now - then).total_seconds()
-        self.lasts_until(now + timedelta(seconds=times.age_lasts(seconds)))
+        self.lasts_until(now + timedelta(seconds=times.seconds_until_age_changes(seconds)))
         return times.age(seconds)
 
     def lasts_until(self, end: datetime) -> None:

@@ -210,7 +210,9 @@ def group_of_row(row: str | None) -> str | None:
 def _until(at: str | None, now: datetime) -> datetime:
     """When the age of that moment reads otherwise."""
     then = moment(at)
-    return now + timedelta(seconds=86400.0 if then is None else times.age_lasts((now - then).total_seconds()))
+    return now + timedelta(
+        seconds=86400.0 if then is None else times.seconds_until_age_changes((now - then).total_seconds())
+    )
 
 
 def _changed_at(tree: Worktree) -> str | None:

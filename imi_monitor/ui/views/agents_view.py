@@ -18,7 +18,7 @@ from imi_monitor.actions.history.stats_action import StatsGroup
 from imi_monitor.model import attention, times
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.errors import ImiError
-from imi_monitor.model.session import added
+from imi_monitor.model.session import add_known
 from imi_monitor.model.snapshot import Key, Snapshot, Worktree
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import agent_cells, agent_row, filters
@@ -169,7 +169,7 @@ def _heading(group: str, number: int, room: int) -> Content:
 
 def today_line(done: StatsGroup) -> Content:
     """`today  12 sessions · worked 3h 20m · waited for you 14m · 2.1M tokens · 3 failed`; what is not known is left out."""
-    spent, tokens = done.spent, added(done.tokens_in, done.tokens_out)
+    spent, tokens = done.spent, add_known(done.tokens_in, done.tokens_out)
     failed = spent.failed + done.interrupted
     parts = [(count(done.sessions, "session"), "")]
     parts += [(f"worked {time_format.span(spent.working)}", "$accent")] if spent.working else []
@@ -186,7 +186,7 @@ def _sum(found: Sequence[Agent]) -> str:
     """`5 agents in 4 worktrees · 97k tokens · $1.37`: of those shown."""
     places = len({agent.key for agent in found if agent.key is not None})
     told = [f"{count(len(found), 'agent')} in {count(places, 'worktree')}"]
-    tokens = [number for number in map(attention.tokens, found) if number is not None]
+    tokens = [number for number in map(attention.total_tokens, found) if number is not None]
     if tokens:
         told.append(f"{agent_cells.token_count(sum(tokens))} tokens")
     costs = [agent.facts.cost_usd for agent in found if agent.facts.cost_usd is not None]

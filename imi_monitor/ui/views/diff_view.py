@@ -167,7 +167,7 @@ class DiffView(SheetView[Diff]):
         file = self._rows.diff.files[index]
         tail = diff_painter.line_counts(file)
         room = max(4, width - tail.cell_length - 4)
-        name = diff_painter.shorten_path(diff_text.title(file), room)
+        name = diff_painter.shorten_path(diff_text.file_title(file), room)
         line = Content.styled(f"{file.state} ", diff_painter.STATES.get(file.state, "$text-warning")).append(name)
         return line.pad_right(max(1, width - line.cell_length - tail.cell_length - 1)).append(tail)
 

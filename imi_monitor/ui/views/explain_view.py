@@ -164,7 +164,7 @@ def _word(state: str) -> str:
 
 
 def _session(agent: Agent, now: datetime, width: int) -> Iterator[Content]:
-    for label, text in agent_text.known(agent, now):
+    for label, text in agent_text.list_facts(agent, now):
         if label not in _SHOWN_OTHERWISE:
             yield from _fact(label, text, width, "$warning" if label == "note" else "")
     yield from _context(agent, width)
@@ -173,7 +173,7 @@ def _session(agent: Agent, now: datetime, width: int) -> Iterator[Content]:
 
 def _context(agent: Agent, width: int) -> Iterator[Content]:
     """`context    ██████████░░░░░░░░░░ 59%  118k of 200k`."""
-    share, facts = attention.context(agent), agent.facts
+    share, facts = attention.context_fill(agent), agent.facts
     if share is not None:
         told = f" {share:.0%}  {agent_cells.token_count(facts.context_used)} of {agent_cells.token_count(facts.context_size)}"
         room = min(_GAUGE, width - _LABEL - 3 - len(told))
@@ -210,7 +210,7 @@ def _fact(label: str, text: str, width: int, style: str = "") -> Iterator[Conten
 def _wrapped(text: str, width: int, indent: int, style: str = "") -> Iterator[Content]:
     """Lines that start below each other; wide characters count double, so that none is lost."""
     room = max(8, width - indent)
-    if columns.cells(text) > len(text):
+    if columns.cell_width(text) > len(text):
         room //= 2
     for line in textwrap.wrap(text, room, break_on_hyphens=False) or [""]:
         yield Content(" " * indent).append(Content.styled(line, style))

@@ -166,7 +166,7 @@ def _names(entry: CommitLogEntry, room: int) -> str:
     shown = ""
     for name in entry.refs:
         label = f"[{safe(name, 40)}] "
-        if shown and columns.cells(shown + label) > room:
+        if shown and columns.cell_width(shown + label) > room:
             break
         shown += columns.clip(label, max(8, room))
     return shown

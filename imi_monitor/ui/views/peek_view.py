@@ -206,7 +206,7 @@ def drawn_line(line: TimelineLine, width: int) -> list[Content]:
 def _chunks(text: str, room: int) -> Iterator[str]:
     """The text in pieces of at most `room` cells, cut between words where that is possible."""
     room = max(8, room)
-    while columns.cells(text) > room:
+    while columns.cell_width(text) > room:
         piece = columns.clip(text, room + 1)[:-1]
         cut = piece.rfind(" ")
         piece = piece[:cut] if cut > room // 2 else piece
@@ -225,8 +225,8 @@ def _outcome(line: TimelineLine) -> Content:
 
 def _beside(agent: Agent) -> Content:
     """What it costs, behind the title."""
-    told = agent_cells.token_count(attention.tokens(agent))
-    share = attention.context(agent)
+    told = agent_cells.token_count(attention.total_tokens(agent))
+    share = attention.context_fill(agent)
     parts = [f"{told} tok" if told else "", f"context {share:.0%}" if share is not None else ""]
     return Content.styled("".join(f"  {part}" for part in parts if part), MUTED)
 

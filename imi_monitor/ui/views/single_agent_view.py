@@ -23,7 +23,7 @@ class SingleAgentView(View):
 
     @property
     def agents(self) -> tuple[Agent, ...]:
-        return attention.ordered(self.snapshot.agents) if self.snapshot is not None else ()
+        return attention.by_attention(self.snapshot.agents) if self.snapshot is not None else ()
 
     @property
     def agent(self) -> Agent | None:

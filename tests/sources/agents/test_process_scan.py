@@ -76,7 +76,7 @@ def test_a_native_program(here: Here) -> None:
     path = named(here.tmp, "claude")
     assert here.agents() == []
     with running([path, "60"], here.cwd) as process:
-        soon(lambda: host.command(process.pid) == "claude")
+        soon(lambda: host.process_name(process.pid) == "claude")
         one = here.one()
         assert (one.cli, one.pid, one.cwd, one.argv) == ("claude", process.pid, str(here.cwd), (path, "60"))
         assert one.started == host.start_time(process.pid)
@@ -123,7 +123,7 @@ def test_agents_that_an_agent_started_are_agents(here: Here) -> None:
 def test_helpers_are_no_agents(here: Here) -> None:
     codex = named(here.tmp, "codex", SHELL)
     with running([codex, "-c", "read x", "app-server"], here.cwd, stdin=subprocess.PIPE) as process:
-        soon(lambda: host.command(process.pid) == "codex")
+        soon(lambda: host.process_name(process.pid) == "codex")
         assert here.agents() == []
 
 
@@ -137,7 +137,7 @@ def test_a_shell_that_becomes_an_agent_is_seen_young_or_old(here: Here) -> None:
             assert process.stdin is not None
             process.stdin.write(b"now\n")
             process.stdin.flush()
-            soon(lambda pid=process.pid: host.command(pid) == "claude")  # type: ignore[misc]
+            soon(lambda pid=process.pid: host.process_name(pid) == "claude")  # type: ignore[misc]
             assert any(here.agents() for _ in range(2 if scans == 2 else 33))
             assert here.one().pid == process.pid
 
@@ -173,7 +173,7 @@ def test_a_zombie_is_gone_and_a_stopped_one_is_there(here: Here) -> None:
     with running([named(here.tmp, "claude"), "60"], here.cwd) as process:
         one = here.one()
         os.kill(process.pid, signal.SIGSTOP)
-        soon(lambda: host.suspended(process.pid))
+        soon(lambda: host.is_suspended(process.pid))
         assert here.agents() == [replace(one, suspended=True)]
         sighting = process_scan.make().look(
             ReadContext(0.0, str(here.tmp), {}, (str(here.cwd),), tuple(here.agents())), None
@@ -203,7 +203,7 @@ def test_who_may_not_be_asked_for_its_folder_is_where_its_wrapper_is(here: Here,
 def test_processes_of_others_are_none_of_ours(here: Here, monkeypatch: Any) -> None:
     monkeypatch.setattr(procfs, "owner", lambda pid: os.getuid() + 1)
     with running([named(here.tmp, "claude"), "60"], here.cwd) as process:
-        soon(lambda: host.command(process.pid) == "claude")
+        soon(lambda: host.process_name(process.pid) == "claude")
         assert here.agents() == []
 
 
@@ -218,7 +218,7 @@ def test_a_scan_looks_at_what_is_new_and_at_agents_only(here: Here, monkeypatch:
     clock = Clock()
     scan = ProcessScan(clock)
     with running([named(here.tmp, "claude"), "60"], here.cwd) as process:
-        soon(lambda: host.command(process.pid) == "claude")
+        soon(lambda: host.process_name(process.pid) == "claude")
         scan()
         assert len({path.split("/")[2] for path in opened}) > 3, "the first one looks at everybody"
         clock.now += 100
@@ -272,7 +272,7 @@ def test_psutil_finds_the_same(here: Here) -> None:
         assert all(abs(left.began_at - right.began_at) < 5 for left, right in zip(theirs, here.agents(), strict=True))
         assert not any(one.suspended for one in theirs)
         os.kill(process.pid, signal.SIGSTOP)
-        soon(lambda: host.suspended(process.pid))
+        soon(lambda: host.is_suspended(process.pid))
         assert {one.pid for one in processes_psutil.scan() if one.suspended} == {process.pid}
     assert [one for one in processes_psutil.scan() if one.cwd == str(here.cwd)] == []
 

@@ -35,15 +35,15 @@ def look(scene: Scene, connection: sqlite3.Connection, whole: bool = False) -> t
     now = datetime.fromtimestamp(scene.time, UTC)
     seen = [as_agent(one, Key(host.hostname(), "app", "feat-x"), now) for one in scene.look(whole)]
     for one in seen:
-        session = session_record.now_of(one.agent, host.hostname(), host.boot(), now)
-        made = session_record.record(session, str(scene.worktree), one.news, now, session_recorder.file_size)
+        session = session_record.session_state(one.agent, host.hostname(), host.boot(), now)
+        made = session_record.session_record(session, str(scene.worktree), one.news, now, session_recorder.file_size)
         db.transact(connection, session_writer.record, [made])
     return seen[0].agent.state, sessions.find(connection, sessions.SessionFilter())[0]
 
 
 def shown(row: sessions.SessionRow) -> str:
     """As it was then: the scene's time is not ours."""
-    return life.shown(row.status, row.lost)
+    return life.displayed_status(row.status, row.lost)
 
 
 def test_a_turn_with_everything_in_it(scene: Scene, kept: sqlite3.Connection) -> None:

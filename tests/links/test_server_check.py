@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from imi_monitor.links import probe
+from imi_monitor.links import server_check
 
 
 @pytest.fixture
@@ -71,19 +71,19 @@ def answering() -> Iterator[list[bytes]]:
     ],
 )
 def test_the_place_of_a_server(url: str, schemes: tuple[str, ...], wanted: tuple[str, int] | None) -> None:
-    assert probe.place(url, schemes) == wanted
+    assert server_check.server_address(url, schemes) == wanted
 
 
 def test_somebody_listens_or_not(silent: int, closed_port: int) -> None:
-    assert probe.tcp("127.0.0.1", silent) is None
-    assert probe.tcp("127.0.0.1", closed_port) == "cannot be reached (Connection refused)"
+    assert server_check.check_tcp("127.0.0.1", silent) is None
+    assert server_check.check_tcp("127.0.0.1", closed_port) == "cannot be reached (Connection refused)"
     for nonsense in ("no such host.invalid", "x" * 80 + ".invalid"):
-        assert "cannot be reached" in str(probe.tcp(nonsense, 1))
+        assert "cannot be reached" in str(server_check.check_tcp(nonsense, 1))
 
 
 def test_a_redis_that_says_nothing_is_given_up(silent: int) -> None:
     before = time.monotonic()
-    assert probe.redis(f"redis://:hunter2@127.0.0.1:{silent}") == "does not answer within 1 s"
+    assert server_check.check_redis(f"redis://:hunter2@127.0.0.1:{silent}") == "does not answer within 1 s"
     assert time.monotonic() - before < 2.6
 
 
@@ -94,9 +94,9 @@ def test_a_name_that_takes_for_ever_to_look_up_is_given_up(monkeypatch: pytest.M
         released.wait(5)
         return socket.socket()
 
-    monkeypatch.setattr(probe, "_SLOWEST", 0.1)
-    monkeypatch.setattr(probe.socket, "create_connection", slow)
-    assert probe.tcp("slow.invalid", 1) == "does not answer within 0.1 s"
+    monkeypatch.setattr(server_check, "_SLOWEST", 0.1)
+    monkeypatch.setattr(server_check.socket, "create_connection", slow)
+    assert server_check.check_tcp("slow.invalid", 1) == "does not answer within 0.1 s"
     released.set()
 
 
@@ -109,18 +109,18 @@ def test_a_name_that_takes_for_ever_to_look_up_is_given_up(monkeypatch: pytest.M
 )
 def test_what_answers_is_no_redis_or_not_ours(answering: list[bytes], words: bytes, says: str) -> None:
     answering[0] = words
-    problem = probe.redis(f"redis://:hunter2@127.0.0.1:{answering[1].decode()}")
+    problem = server_check.check_redis(f"redis://:hunter2@127.0.0.1:{answering[1].decode()}")
     assert problem is not None and says in problem and "hunter2" not in problem
 
 
 def test_nobody_there_is_no_redis_either(closed_port: int) -> None:
-    problem = probe.redis(f"redis://:hunter2@127.0.0.1:{closed_port}")
+    problem = server_check.check_redis(f"redis://:hunter2@127.0.0.1:{closed_port}")
     assert problem is not None and "hunter2" not in problem
 
 
 def test_without_the_library_it_says_so(closed_port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "redis", None)
-    assert "the Python package redis is missing" in str(probe.redis(f"redis://127.0.0.1:{closed_port}"))
+    assert "the Python package redis is missing" in str(server_check.check_redis(f"redis://127.0.0.1:{closed_port}"))
 
 
 @pytest.mark.skipif(shutil.which("redis-server") is None, reason="no redis-server here")
@@ -131,10 +131,10 @@ def test_a_real_redis_answers(tmp_path: Path, closed_port: int) -> None:
     )  # fmt: skip
     try:
         until = time.monotonic() + 10
-        while probe.tcp("127.0.0.1", closed_port) and time.monotonic() < until:
+        while server_check.check_tcp("127.0.0.1", closed_port) and time.monotonic() < until:
             time.sleep(0.02)
-        assert probe.redis(f"redis://:hunter2@127.0.0.1:{closed_port}") is None
-        assert probe.redis(f"redis://:wrong@127.0.0.1:{closed_port}") == "refuses the user or password"
+        assert server_check.check_redis(f"redis://:hunter2@127.0.0.1:{closed_port}") is None
+        assert server_check.check_redis(f"redis://:wrong@127.0.0.1:{closed_port}") == "refuses the user or password"
     finally:
         server.terminate()
         server.wait(10)

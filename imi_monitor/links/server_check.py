@@ -15,7 +15,7 @@ _SLOWEST = 2.5  # looking up a name cannot be given a timeout, so it is left beh
 PORTS = {"redis": 6379, "rediss": 6379, "amqp": 5672, "amqps": 5671, "postgres": 5432, "postgresql": 5432}
 
 
-def place(url: str, schemes: tuple[str, ...]) -> tuple[str, int] | None:
+def server_address(url: str, schemes: tuple[str, ...]) -> tuple[str, int] | None:
     """(host, port) of a server's URL; None when it is no URL of that kind."""
     try:
         parts = urlsplit(url)
@@ -27,12 +27,12 @@ def place(url: str, schemes: tuple[str, ...]) -> tuple[str, int] | None:
     return parts.hostname, port or PORTS[parts.scheme]
 
 
-def tcp(host: str, port: int) -> str | None:
+def check_tcp(host: str, port: int) -> str | None:
     """Whether somebody listens there."""
     return _within(lambda: _connect(host, port))
 
 
-def redis(url: str) -> str | None:
+def check_redis(url: str) -> str | None:
     """Whether a Redis answers there, with the password of the URL."""
     return _within(lambda: _ping(url))
 
