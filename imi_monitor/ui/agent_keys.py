@@ -15,8 +15,6 @@ from imi_monitor.ui.home_screen import Home
 from imi_monitor.ui.panels.agents_panel import agent_of_row
 from imi_monitor.ui.panels.worktrees_panel import row_key
 
-PANEL = 3
-
 
 class AgentKeys(Home):
     """A key about an agent is about the one that was chosen last: in the view on top, in panel 3, in the list."""
@@ -43,7 +41,7 @@ class AgentKeys(Home):
         return self._agent_on_home()
 
     def _agent_on_home(self) -> Agent | None:
-        panel = self.panel(PANEL)
+        panel = self.agents_panel
         chosen = self.agent(agent_of_row(panel.lines.cursor)) if panel.has_focus_within else None
         return chosen or self._first_agent(self.selected_tree)
 

@@ -33,7 +33,7 @@ from imi_monitor.model.text import safe
 from imi_monitor.ui import commands, glyphs, header, saved_layout, themes
 from imi_monitor.ui.doing import Doing
 from imi_monitor.ui.home_screen import Body, HomeScreen
-from imi_monitor.ui.panels import Panel
+from imi_monitor.ui.panels import PANELS, Panel, in_grid_order
 from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel, row_key
 from imi_monitor.ui.preferences import Preferences
 from imi_monitor.ui.snapshot_facts import SnapshotFacts
@@ -59,7 +59,7 @@ class ImiApp(Doing):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (80, "-middle"), (120, "-wide")]
     ENABLE_COMMAND_PALETTE = False  # ours is made from the same table as the help
     BINDINGS = [
-        *(Binding(key, f"panel({key})", show=False) for key in "12345"),
+        *(Binding(f"{panel.number}", f"panel({panel.number})", show=False) for panel in PANELS),
         Binding("tab", "next_panel(1)", show=False, priority=True),
         Binding("shift+tab", "next_panel(-1)", show=False, priority=True),
         Binding("ctrl+p", "do('palette')", show=False, priority=True),
@@ -125,7 +125,7 @@ class ImiApp(Doing):
         yield ClickableLine(id="header")
         yield ClickableLine(id="trouble")
         with Body(id="body"):
-            yield from (self.panel(number) for number in (1, 2, 4, 3, 5))  # as the grid is filled
+            yield from in_grid_order(self._panels, few=False)
         yield KeyBar()
 
     def get_line_filters(self) -> Sequence[LineFilter]:

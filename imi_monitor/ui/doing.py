@@ -130,7 +130,7 @@ class Doing(AgentKeys):
                 self.action_fold(group not in self.worktrees.folded)
             elif self.command("open") is not None:
                 self.action_do("open")
-        elif message.lines is self.panel(3).lines:
+        elif message.lines is self.agents_panel.lines:
             agent = self.agent(agent_of_row(message.key))
             if agent is not None:
                 self.go_to_agent(agent)

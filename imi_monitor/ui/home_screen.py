@@ -24,10 +24,11 @@ from imi_monitor.ui.commands import Command
 from imi_monitor.ui.compositor import ChangedCellsCompositor
 from imi_monitor.ui.filters import WorktreeFilter
 from imi_monitor.ui.guarded import GuardedApp
-from imi_monitor.ui.panels import PANELS, Panel
+from imi_monitor.ui.panels import DETAIL_NUMBERS, PANELS, Panel
+from imi_monitor.ui.panels.agents_panel import AgentsPanel
 from imi_monitor.ui.panels.changes_panel import ChangesPanel
 from imi_monitor.ui.panels.events_panel import EventsPanel
-from imi_monitor.ui.panels.panel import FOREVER, TABS
+from imi_monitor.ui.panels.panel import FOREVER, LIST
 from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel, group_of_row, row_key
 from imi_monitor.ui.saved_layout import SavedLayout
 from imi_monitor.ui.snapshot_facts import SnapshotFacts
@@ -105,7 +106,7 @@ class Home(GuardedApp):
     def __init__(self, table: Sequence[Command]) -> None:
         super().__init__()
         self.commands = tuple(table)
-        self._panels = [panel(number) for number, panel in enumerate(PANELS, 1)]
+        self._panels = [panel() for panel in PANELS]
         self._surroundings: Callable[[str | None], Context]
         self._engine: Engine | None = None
         self._snapshot: Snapshot | None = None  # the newest there is
@@ -118,7 +119,7 @@ class Home(GuardedApp):
         self._marks: frozenset[Key] = frozenset()
         self._wanted_row: str | None = None  # a row to select as soon as it is there
         self._wanted_name: str | None = None  # or the row of the worktree that is called so
-        self._detail = TABS[0]
+        self._detail = DETAIL_NUMBERS[0]
         self._zoomed: int | None = None
         self._only = False
         self._interval = 1.0
@@ -164,11 +165,15 @@ class Home(GuardedApp):
         return [panel for panel in self._panels if panel.is_attached]
 
     def panel(self, number: int) -> Panel:
-        return self._panels[number - 1]
+        return next(panel for panel in self._panels if panel.number == number)
 
     @property
     def worktrees(self) -> WorktreesPanel:
-        return cast("WorktreesPanel", self._panels[0])
+        return next(panel for panel in self._panels if isinstance(panel, WorktreesPanel))
+
+    @property
+    def agents_panel(self) -> AgentsPanel:
+        return next(panel for panel in self._panels if isinstance(panel, AgentsPanel))
 
     @property
     def selected_tree(self) -> Worktree | None:
@@ -197,29 +202,31 @@ class Home(GuardedApp):
         elif width == "wide":
             shown = {panel.number for panel in self.panels}
         else:
-            shown = {1, self._detail} if width == "middle" else {1}
-        tabs = tuple((number, self.panel(number).name_shown) for number in TABS)
+            shown = {panel.number for panel in self.panels if panel.slot == LIST}
+            shown |= {self._detail} if width == "middle" else set()
+        tabs = tuple((number, self.panel(number).name_shown) for number in DETAIL_NUMBERS)
         for panel in self.panels:
             panel.display = panel.number in shown
-            panel.tabs = tabs if width == "middle" and panel.number in TABS and self._zoomed is None else ()
+            panel.tabs = tabs if width == "middle" and panel.number in DETAIL_NUMBERS and self._zoomed is None else ()
         self.home.set_class(self._zoomed is not None, "-zoomed")
         self._fill_grid()
 
     def _fill_grid(self) -> None:
-        """Few worktrees leave more room for the agents: then 3 begins beside 4, else below it. A grid is filled in order."""
+        """Order the panels in the grid, which is filled row by row: few worktrees leave room below the list."""
         few = self._shown is not None and len(self._shown.worktrees) + 5 < self.size.height // 2
         if few != self.home.has_class("-few"):
             self.home.set_class(few, "-few")
-            self.panel(3).parent.move_child(self.panel(3), after=self.panel(2 if few else 4))  # type: ignore[union-attr]
+            places = {panel.id: panel.rank_in_grid(few=few) for panel in self.panels}
+            self.home.query_one("#body").sort_children(key=lambda child: places.get(child.id, 0))
 
     def action_panel(self, number: int) -> None:
         """Go to a panel: where it cannot be seen beside the list, it takes the place of one that can."""
         if self.screen is not self.home:
             return
-        if number in TABS:
+        if number in DETAIL_NUMBERS:
             self._detail = number
         if self._zoomed is not None or self.width_class == "narrow":
-            self._zoomed = number if number > 1 or self._zoomed not in (None, *TABS) else None
+            self._zoomed = number if number in DETAIL_NUMBERS or self._zoomed not in (None, *DETAIL_NUMBERS) else None
         self._lay_out()
         self._draw()
         self.call_after_refresh(self._enter, number)
@@ -328,7 +335,7 @@ class Home(GuardedApp):
         panel = self.worktrees
         panel.order = WorktreeOrder(sort, known.backwards, group)
         panel.folded = frozenset(known.folded)
-        self._detail = known.detail if known.detail in TABS else TABS[0]
+        self._detail = known.detail if known.detail in DETAIL_NUMBERS else DETAIL_NUMBERS[0]
         self._only = known.only
         if known.theme in self.available_themes:
             self.theme = known.theme

@@ -21,6 +21,9 @@ _CLAIMS = {"dead": ("✗", "$error", "dead"), "stale": ("◌", "$warning", "sile
 
 
 class AgentsPanel(Panel):
+    number = 3
+    grid_place = 40
+    grid_place_few = 25
     name_shown = "Agents"
     source = "agents"
 

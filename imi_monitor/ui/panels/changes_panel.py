@@ -15,6 +15,8 @@ _SHOWN = 300
 
 
 class ChangesPanel(Panel):
+    number = 4
+    grid_place = 30
     name_shown = "Changes"
     empty = "no file has changed since the start"
     source = "files"

@@ -15,6 +15,8 @@ _SHOWN = 300
 
 
 class EventsPanel(Panel):
+    number = 5
+    grid_place = 50
     name_shown = "Events"
     empty = "no events yet"
     source = "registry"

@@ -17,6 +17,8 @@ from imi_monitor.ui.widgets.row_list import ListRow
 
 
 class GitPanel(Panel):
+    number = 2
+    grid_place = 20
     name_shown = "Git"
     empty = "select a worktree"
 

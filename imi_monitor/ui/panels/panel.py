@@ -19,7 +19,10 @@ from imi_monitor.ui.snapshot_facts import moment
 from imi_monitor.ui.widgets.row_list import ListRow, RowList
 
 FOREVER = datetime.max.replace(tzinfo=UTC)
-TABS = (2, 3, 4, 5)  # the panels that share one place where there is room for a list and one detail
+LIST, DETAIL = (
+    "list",
+    "detail",
+)  # the slots of a panel: the list is always shown, details share one place at middle width
 
 
 class Panel(Container):
@@ -28,15 +31,17 @@ class Panel(Container):
     class OtherRoom(Message):
         """It was drawn for another size than it has now."""
 
+    number = 0  # its key, and its place among the tabs
+    slot = DETAIL
+    grid_place = 0  # its rank in the wide layout, whose grid is filled row by row
+    grid_place_few: int | None = None  # its rank while few worktrees leave room below the list; None: the same
     name_shown = ""
-    number = 0
     empty = "nothing here"  # why there is nothing, when there is nothing
     source = ""  # who has to have looked before that is known
     follows_end = False
 
-    def __init__(self, number: int) -> None:
-        super().__init__(id=f"panel-{number}", classes="panel")
-        self.number = number
+    def __init__(self) -> None:
+        super().__init__(id=f"panel-{self.number}", classes=f"panel -{self.slot}")
         self.lines = RowList(follow_end=self.follows_end)
         self.tabs: tuple[tuple[int, str], ...] = ()  # the panels that share its place now
         self._made: dict[str, tuple[Hashable, ListRow]] = {}
@@ -44,6 +49,11 @@ class Panel(Container):
         self._drawn_of: tuple[object, ...] | None = None
         self._since = self.until = FOREVER  # between these moments what was drawn reads the same
         self._titled: tuple[object, ...] = ()
+
+    @classmethod
+    def rank_in_grid(cls, *, few: bool) -> int:
+        """The panel's rank in the wide grid; `few` while the list of worktrees needs little height."""
+        return cls.grid_place if cls.grid_place_few is None or not few else cls.grid_place_few
 
     def compose(self) -> ComposeResult:
         yield self.lines

@@ -17,7 +17,7 @@ from imi_monitor.model.snapshot import Key, Snapshot, Worktree
 from imi_monitor.model.text import safe
 from imi_monitor.ui import agent_cells, cells, worktree_row
 from imi_monitor.ui.filters import WorktreeFilter
-from imi_monitor.ui.panels.panel import FOREVER, Identity, Panel
+from imi_monitor.ui.panels.panel import FOREVER, LIST, Identity, Panel
 from imi_monitor.ui.snapshot_facts import SnapshotFacts, moment
 from imi_monitor.ui.widgets.row_list import ListRow
 from imi_monitor.ui.worktree_order import GroupHeading, WorktreeOrder
@@ -53,12 +53,15 @@ class DrawnWorktree(NamedTuple):
 
 
 class WorktreesPanel(Panel):
+    number = 1
+    slot = LIST
+    grid_place = 10
     name_shown = "Worktrees"
     empty = "no worktrees yet: n makes one"
     source = "worktrees"
 
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
+    def __init__(self) -> None:
+        super().__init__()
         self.filter = WorktreeFilter()
         self.order = WorktreeOrder()
         self.folded: frozenset[str] = frozenset()
