@@ -19,14 +19,14 @@ from imi_monitor.ui import cells
 from imi_monitor.ui.cells import MUTED
 
 SIGNS = {
-    ASKS: ("◆", "$warning"),
-    INTRUDES: ("⚠", "$error"),
-    FAILS: ("!", "$error"),
-    DIED: ("✗", "$error"),
-    SUSPENDED: ("‖", "$warning"),
-    WORKS: ("▸", "$accent"),
+    ASKS: ("◆", "$agent-asks"),
+    INTRUDES: ("⚠", "$agent-intrudes"),
+    FAILS: ("!", "$agent-failed"),
+    DIED: ("✗", "$agent-dead"),
+    SUSPENDED: ("‖", "$agent-suspended"),
+    WORKS: ("▸", "$agent-works"),
     UNCLEAR: ("?", MUTED),
-    IDLE: ("✓", "$success"),
+    IDLE: ("✓", "$agent-idle"),
     ENDED: ("·", MUTED),
 }
 _CERTAIN = (INTRUDES, SUSPENDED, ENDED, UNCLEAR)  # no guess, whatever its state is
@@ -80,19 +80,19 @@ def activity(agent: Agent, *, short: bool = False) -> Content:
     told = _doing(agent, short=short)
     if not agent.suspended or (not short and attention.standing(agent) == SUSPENDED):
         return told
-    return Content.styled(f"{SUSPENDED}: " if told.plain else SUSPENDED, "$warning").append(told)
+    return Content.styled(f"{SUSPENDED}: " if told.plain else SUSPENDED, "$agent-suspended").append(told)
 
 
 def _doing(agent: Agent, *, short: bool) -> Content:
     stands = attention.standing(agent)
     if stands == ASKS:
-        return _headed("asks", "$warning bold", waits_for(agent, short=short), "", short=short)
+        return _headed("asks", "$agent-asks bold", waits_for(agent, short=short), "", short=short)
     if stands == INTRUDES:
         return _intruding(agent, short=short)
     if stands == FAILS:
-        return _headed("failed", "$error", agent.truth.detail or "why is not known", "", short=short)
+        return _headed("failed", "$agent-failed", agent.truth.detail or "why is not known", "", short=short)
     if stands == DIED:
-        return _headed("dead", "$error", _last_words(agent), MUTED, short=short)
+        return _headed("dead", "$agent-dead", _last_words(agent), MUTED, short=short)
     if stands == WORKS or (stands == SUSPENDED and agent.state in WORKING):
         return _working(agent, short=short)
     detail = agent.truth.detail or agent.facts.last_message or ""
@@ -116,7 +116,7 @@ def _headed(head: str, colour: str, text: str, text_style: str, *, short: bool) 
 def _intruding(agent: Agent, *, short: bool) -> Content:
     """In short the owner's column says who holds the claim."""
     head = f"{safe(agent.name, 30)} intrudes" if short else f"{safe(agent.claimed_by or 'another', 40)} holds the claim"
-    told = Content.styled(head, "$error bold" if short else "$error")
+    told = Content.styled(head, "$agent-intrudes bold" if short else "$agent-intrudes")
     return told.append(Content.styled(f" · {safe(str(agent.truth.tool), 80)}", MUTED)) if agent.truth.tool else told
 
 
@@ -130,10 +130,10 @@ def _working(agent: Agent, *, short: bool) -> Content:
     more = f" +{count(agent.facts.subagents, 'subagent')}" if agent.facts.subagents else ""
     tool = agent.truth.tool
     if tool is not None:
-        told = Content.styled(f"{guess}{safe(tool.name, 60)}", "$accent")
+        told = Content.styled(f"{guess}{safe(tool.name, 60)}", "$agent-works")
         target = safe(tool.target, _LONGEST) if tool.target else ""
         return told.append(Content(f" {target}" if target else "")).append(Content.styled(more, MUTED))
-    head = Content.styled(state_word(agent) if short else "", "$accent")
+    head = Content.styled(state_word(agent) if short else "", "$agent-works")
     on = agent.truth.detail or agent.facts.prompt or agent.facts.title or ""
     gap = " · " if short and on else ""
     return head.append(Content.styled(f"{gap}{safe(on, _LONGEST)}{more}", MUTED))

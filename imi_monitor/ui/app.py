@@ -116,6 +116,9 @@ class ImiApp(Doing):
         """None until a theme is on: Textual would first work out those of its own theme, for nothing."""
         return super().get_css_variables() if self._is_dressed else {}
 
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return themes.state_tokens(self.current_theme)
+
     def _load_screen_css(self, screen: Screen[Any]) -> None:
         if not isinstance(screen, HomeScreen):
             screen.css_path += sorted(Path(paths.styles_dir()).glob("*.tcss"))

@@ -42,13 +42,13 @@ def fixed(value: str, width: int, style: str = "", *, right: bool = False) -> Co
 
 def glyph(worktree: Worktree) -> Content:
     if worktree.missing:
-        return Content.styled("✗", "$error")
+        return Content.styled("✗", "$missing")
     if worktree.claim is not None and worktree.claim.state in CLAIM_WORDS:
         return Content.styled(CLAIM_WORDS[worktree.claim.state][0], CLAIM_STYLES[worktree.claim.state])
     return Content.styled(TYPE_GLYPHS.get(worktree.type, "·"), "$primary" if worktree.claim else MUTED)
 
 
-CLAIM_STYLES = {"": MUTED, "held": "$accent", "stale": "$warning", "dead": "$error"}
+CLAIM_STYLES = {"": MUTED, "held": "$claim-held", "stale": "$claim-stale", "dead": "$claim-dead"}
 CLAIM_WORDS = {"stale": "◌ silent", "dead": "✗ dead"}
 
 
@@ -113,7 +113,7 @@ def problem(worktree: Worktree, *, short: bool = False) -> Content:
     """What is out of the ordinary, in words; `short` for a column."""
     state = worktree.git
     if worktree.missing:
-        return Content.styled("✗ missing" if short else "✗ its folder is gone", "$error")
+        return Content.styled("✗ missing" if short else "✗ its folder is gone", "$missing")
     if worktree.failure is not None:
         why = safe(worktree.failure.why, 60)
         return Content.styled(f"? {why.removeprefix('fatal: ') if short else why}", "$error")
@@ -237,7 +237,7 @@ def file_line(entry: FileState, width: int, shared: tuple[str, bool] | None, bes
     path = path_tail(safe(entry.path), room)
     parts = [fixed(letters, 3, style), Content(" "), fixed(path, room), fixed(lines, 10, MUTED, right=True)]
     if shared:
-        parts.append(fixed(_meets(shared[0]), beside, "$error" if shared[1] else "$warning"))
+        parts.append(fixed(_meets(shared[0]), beside, "$collision" if shared[1] else "$overlap"))
     return Content("").join(parts)
 
 
@@ -254,7 +254,7 @@ def collision_line(one: Collision) -> Content:
     other = "the trunk" if one.right is None else safe(one.right.worktree)
     verb = {True: "conflicts with", False: "overlaps with"}[bool(one.conflicts)]
     files = one.conflicts or one.files
-    style = "$error" if one.conflicts else "$warning"
+    style = "$collision" if one.conflicts else "$overlap"
     return Content.styled(f"⚡ {safe(one.left.worktree)} {verb} {other}: {', '.join(map(safe, files[:3]))}", style)
 
 

@@ -9,6 +9,24 @@ import os
 
 from textual.theme import BUILTIN_THEMES, Theme
 
+STATE_COLOURS = {
+    "agent-asks": "warning",
+    "agent-intrudes": "error",
+    "agent-failed": "error",
+    "agent-dead": "error",
+    "agent-suspended": "warning",
+    "agent-works": "accent",
+    "agent-idle": "success",
+    "claim-held": "accent",
+    "claim-stale": "warning",
+    "claim-dead": "error",
+    "collision": "error",
+    "overlap": "warning",
+    "missing": "error",
+}
+"""Token of a state -> the theme's colour it has. Code names the token (`$agent-asks`); a theme may give one its own colour in
+`variables`."""
+
 _DARK_EXTRAS = {
     "text-muted": "#8594a5",
     "text-disabled": "#5a6775",
@@ -134,6 +152,11 @@ NAMES = {
     "imi-colour-blind-light": "light, for colour-blind eyes",
     "imi-16": "the terminal's own sixteen colours",
 }
+
+
+def state_tokens(theme: Theme) -> dict[str, str]:
+    """The colour of each state's token in this theme."""
+    return {token: getattr(theme, colour) or theme.primary for token, colour in STATE_COLOURS.items()}
 
 
 def default() -> str:

@@ -165,7 +165,7 @@ def _second(part: WorktreeRow, room: int, state: Content) -> Content:
     tree, wide = part.tree, room >= 50
     first = next(iter(part.agents), None)
     said = first is not None and (attention.needs_attention(first) or not attention.has_ended(first))
-    hits = Content.styled(f"⚡{count(part.hits, 'collision')}" if part.hits else "", "$error bold")
+    hits = Content.styled(f"⚡{count(part.hits, 'collision')}" if part.hits else "", "$collision bold")
     if first is not None and attention.needs_attention(first):  # that is all one wants to know now
         told = _agent_text(first, part.now, room - 3 - (hits.cell_length + 2 if part.hits else 0))
         return Content("   ").append(Content("  ").join([told, hits] if part.hits else [told]))
@@ -207,7 +207,7 @@ def _trunk(tree: Worktree, distance: tuple[int | None, int | None], width: int, 
 
 
 def _hits(hits: int, width: int) -> Content:
-    return cells.fixed(f"⚡{hits}" if hits else "", width, "$error bold")
+    return cells.fixed(f"⚡{hits}" if hits else "", width, "$collision bold")
 
 
 def _name(tree: Worktree, several: bool) -> str:

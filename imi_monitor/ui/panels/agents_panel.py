@@ -17,7 +17,11 @@ from imi_monitor.ui.widgets.row_list import ListRow
 _AGENT = "agent\0"
 
 # state of a claim -> glyph, colour, the word, in the order in which they need a person
-_CLAIMS = {"dead": ("✗", "$error", "dead"), "stale": ("◌", "$warning", "silent"), "held": ("·", cells.MUTED, "holds")}
+_CLAIMS = {
+    "dead": ("✗", "$claim-dead", "dead"),
+    "stale": ("◌", "$claim-stale", "silent"),
+    "held": ("·", cells.MUTED, "holds"),
+}
 
 
 class AgentsPanel(Panel):

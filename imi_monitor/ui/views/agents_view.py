@@ -30,7 +30,7 @@ from imi_monitor.ui.widgets.row_list import ListRow, RowList
 
 _HEADING = "group\0"
 _EVERY = 10.0  # seconds between two questions about today
-_STYLES = {"Needs you": "bold $warning", "Working": "bold $accent", "Dead": "bold $error"}
+_STYLES = {"Needs you": "bold $agent-asks", "Working": "bold $agent-works", "Dead": "bold $agent-dead"}
 
 
 class AgentsView(FilteredView, SingleAgentView):
@@ -172,12 +172,12 @@ def today_line(done: StatsGroup) -> Content:
     spent, tokens = done.spent, add_known(done.tokens_in, done.tokens_out)
     failed = spent.failed + done.interrupted
     parts = [(count(done.sessions, "session"), "")]
-    parts += [(f"worked {time_format.span(spent.working)}", "$accent")] if spent.working else []
-    parts += [(f"waited for you {time_format.span(spent.waiting)}", "$warning")] if spent.waiting else []
+    parts += [(f"worked {time_format.span(spent.working)}", "$agent-works")] if spent.working else []
+    parts += [(f"waited for you {time_format.span(spent.waiting)}", "$agent-asks")] if spent.waiting else []
     parts += [(f"{agent_cells.token_count(int(tokens))} tokens", "")] if tokens is not None else []
     parts += [(f"${done.cost_usd:.2f}", "")] if done.cost_usd is not None else []
     parts += [(count(len(done.files), "file"), "")] if done.files else []
-    parts += [(f"{failed} failed", "$error")] if failed else []
+    parts += [(f"{failed} failed", "$agent-failed")] if failed else []
     shown = Content.styled(" · ", MUTED).join([Content.styled(text, style or MUTED) for text, style in parts])
     return Content.styled("today  ", "bold").append(shown)
 

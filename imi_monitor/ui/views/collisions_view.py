@@ -147,8 +147,8 @@ def sign(one: Collision) -> Content:
     if one.conflicts is None:
         return Content.styled(f"{len(one.files)}?", cells.MUTED)
     if one.conflicts:
-        return Content.styled(f"⚡{len(one.conflicts)}", "$error bold")
-    return Content.styled(f"{len(one.files)}", "$warning")
+        return Content.styled(f"⚡{len(one.conflicts)}", "$collision bold")
+    return Content.styled(f"{len(one.files)}", "$overlap")
 
 
 def pair_rows(one: Collision) -> list[ListRow]:
@@ -163,7 +163,7 @@ def pair_rows(one: Collision) -> list[ListRow]:
     hard = one.conflicts or ()
     files = [*hard, *(path for path in one.files if path not in hard)]
     for path in files[:_MOST_FILES]:
-        mark = Content.styled("⚡ ", "$error") if path in hard else Content("  ")
+        mark = Content.styled("⚡ ", "$collision") if path in hard else Content("  ")
         rows.append(ListRow(f"file {path}", (mark.append(Content(safe(path, 300))),)))
     if len(files) > _MOST_FILES:
         rows.append(_row("more", f"  … and {len(files) - _MOST_FILES} more", cells.MUTED))

@@ -103,7 +103,7 @@ def _state(agent: Agent, now: datetime, width: int) -> Iterator[Content]:
         yield from _fact("since", f"{cells.clock(truth.since)}, {cells.age(truth.since, now)} ago", width)
     known = _CONFIDENCE.get(truth.confidence, safe(truth.confidence, 20))
     yield from _fact("known from", f"{safe(truth.source or 'nothing', 20)} ({known})", width)
-    yield from _fact("claim", _claim(agent), width, "$error" if agent.intruder else "")
+    yield from _fact("claim", _claim(agent), width, "$agent-intrudes" if agent.intruder else "")
 
 
 def _claim(agent: Agent) -> str:

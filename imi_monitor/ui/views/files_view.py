@@ -99,7 +99,7 @@ class FilesView(ItemsView[FileDetails, FileRow]):
         told += f" and {self._more:,} more" if self._more else ""
         told += f" · {committed} committed" if committed else ""
         head = Content.styled(f"Files {self.called}", "bold").append(self.trouble()).append(Content.styled(told, MUTED))
-        return head.append(Content.styled(f" · ⚡ {met} elsewhere too", "$error")) if met else head
+        return head.append(Content.styled(f" · ⚡ {met} elsewhere too", "$collision")) if met else head
 
     def line(self, thing: FileRow, width: int) -> Content:
         letters, tail = thing.letters.replace(".", " "), self._tail(thing, width)
@@ -119,9 +119,9 @@ class FilesView(ItemsView[FileDetails, FileRow]):
         if width >= _WIDE:
             who = cells.fixed(safe(row.by or "", 40), 12, "" if row.by else MUTED)
             met = f"⚡ {', '.join(safe(name, 40) for name in row.meets)}" if row.meets else ""
-            parts += [Content("  "), who, Content(" "), cells.fixed(met, max(14, width // 5), "$error")]
+            parts += [Content("  "), who, Content(" "), cells.fixed(met, max(14, width // 5), "$collision")]
         else:
-            parts.append(cells.fixed(" ⚡" if row.meets else "", 3, "$error"))
+            parts.append(cells.fixed(" ⚡" if row.meets else "", 3, "$collision"))
         return Content("").join(parts)
 
     # -- keys -------------------------------------------------------------------------------------------------------

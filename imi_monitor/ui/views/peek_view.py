@@ -39,12 +39,12 @@ _EVERY = 0.4  # seconds between two looks at the registry, one small question ea
 _MOST_TEXT = 4  # lines that one message takes
 _STYLES = {
     "prompt": "bold $primary",
-    "asks": "bold $warning",
-    "failed": "$error",
+    "asks": "bold $agent-asks",
+    "failed": "$agent-failed",
     "tool": "$accent",
     "done": "$success",
     "wrote": "$success",
-    "process gone": "$error",
+    "process gone": "$agent-dead",
     "interrupted": "$error",
 }
 _OUTCOMES = {
@@ -148,7 +148,7 @@ class PeekView(SingleAgentView, ModalScreen[None]):
         if self._failed is None and (self._kept is None or not (told or seen)):
             yield ListRow("why", (Content.styled(_NOTHING[self._kept], MUTED),))
         if attention.standing(agent) == attention.ASKS:
-            waits = Content.styled(f"◆ waits for you: {safe(agent_cells.waits_for(agent), 300)}", "bold $warning")
+            waits = Content.styled(f"◆ waits for you: {safe(agent_cells.waits_for(agent), 300)}", "bold $agent-asks")
             yield ListRow("waits", (waits.truncate(width, ellipsis=True),))
 
     # -- the way out ------------------------------------------------------------------------------------------------

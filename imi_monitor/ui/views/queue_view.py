@@ -112,7 +112,7 @@ def _stacked(one: dict[str, Any], now: datetime, width: int) -> tuple[Content, .
 
 def _holder(one: dict[str, Any], now: datetime) -> Content:
     if not one["ready"]:
-        return Content.styled("suspended: passed by until it runs", "$warning")
+        return Content.styled("suspended: passed by until it runs", "$agent-suspended")
     if one["held_by"] is None:
         return Content.styled("it is free: any moment now", "$success")
     return Content(f"{safe(one['held_by'], 24)} has it for {times.age_of(one['held_since'], now)}")

@@ -1,0 +1,60 @@
+"""Each state has one colour, named by its token: a theme that changes the token changes every place that shows the state."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from textual.color import Color
+
+from imi_monitor.model import attention
+from imi_monitor.ui import agent_cells, themes
+from imi_monitor.ui.app import ImiApp
+from tests.ui import sample_agents, sample_snapshots
+from tests.ui.snapshot_kit import no_surroundings
+from tests.ui.test_app import screen, until
+
+PINK = Color.parse("#ff00aa")
+
+
+def texts_in(app: ImiApp, colour: Color) -> str:
+    """Everything on the screen that has this colour."""
+    return " ".join(
+        segment.text
+        for strip in app.screen._compositor.render_strips()
+        for segment in strip
+        if segment.style is not None
+        and segment.style.color is not None
+        and Color.from_rich_color(segment.style.color).rgb == colour.rgb
+    )
+
+
+def test_every_theme_has_a_colour_for_every_state() -> None:
+    for theme in themes.THEMES:
+        tokens = themes.state_tokens(theme)
+        assert set(tokens) == set(themes.STATE_COLOURS)
+        assert all(tokens.values())
+
+
+def test_every_standing_of_an_agent_has_a_sign_and_a_known_colour() -> None:
+    assert set(agent_cells.SIGNS) == set(attention.STANDINGS)
+    for _, style in agent_cells.SIGNS.values():
+        assert style == agent_cells.MUTED or style.removeprefix("$") in themes.STATE_COLOURS
+
+
+@pytest.mark.parametrize("keys", [(), ("A",), ("space",)], ids=["home", "agents view", "peek"])
+def test_one_token_colours_an_asking_agent_everywhere(keys: tuple[str, ...]) -> None:
+    dark = next(theme for theme in themes.THEMES if theme.name == "imi-dark")
+    pink = replace(dark, name="pink", variables={**dark.variables, "agent-asks": PINK.hex})
+
+    async def play() -> None:
+        app = ImiApp(sample_snapshots.live(sample_agents.trouble()), no_surroundings)
+        async with app.run_test(size=(140, 40)) as pilot:
+            app.register_theme(pink)
+            app.theme = "pink"
+            await until(pilot, lambda: "gemini" in screen(app))
+            await pilot.press(*keys)
+            await until(pilot, lambda: "◆" in texts_in(app, PINK))
+
+    asyncio.run(play())
