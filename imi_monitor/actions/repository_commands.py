@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from imi_monitor.git.layout import Repository
     from imi_monitor.git.spawn import Finished
 
+
 TIMEOUT = 600.0
 _KEPT_LINES = 20
 _LONGEST_LINE = 1 << 11  # a program may write megabytes without a line break
@@ -152,3 +153,39 @@ class _Tail:
         if line:
             self.lines.append(line)
             self._context.progress(line)
+
+
+def run_post_create(context: Context, repository: layout.Repository, path: str, name: str) -> tuple[int, list[str]]:
+    """Run the post-create commands in the finished worktree: (exit status, what a person must be told).
+
+    The worktree stays whatever becomes of them: a command that failed half way is the user's to look at.
+    """
+    warnings = _filters(context, repository, path)
+    if os.path.lexists(os.path.join(path, ".gitmodules")):
+        warnings.append("its submodules are not checked out: run `git submodule update --init` there")
+    known_as = context.repo_name(repository) or layout.repository_name(repository)
+    if not context.settings.commands(known_as, "post_create"):
+        return 0, warnings
+    try:
+        report = run(context, repository, "post_create", path, name)
+    except KeyboardInterrupt:
+        return 130, [*warnings, f"interrupted: {safe(name)} is made, but its post_create commands have not all run"]
+    except ImiError as problem:
+        return 1, [*warnings, f"{safe(name)} is made, but {problem.sentence}"]
+    return 0, warnings + list(report.warnings if report else ())
+
+
+def _filters(context: Context, repository: layout.Repository, path: str) -> list[str]:
+    """Files that are not what they seem: without trust, git-lfs and the like do not turn them into their real content."""
+    attributes = layout.read_small(os.path.join(path, ".gitattributes")) or ""
+    if "filter=" not in attributes or context.trusted(repository):
+        return []
+    from imi_monitor.git import safety
+
+    keys = (line.partition("=")[0] for line in safety.programs(repository.common_dir))
+    names = sorted({key.removeprefix("filter.").rpartition(".")[0] for key in keys if key.startswith("filter.")})
+    if not names:
+        return []
+    return [
+        f"the repository's filters ({', '.join(map(safe, names))}) have not run on its files: see `imi trust --show`"
+    ]

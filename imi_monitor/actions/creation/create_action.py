@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 import time
 
+from imi_monitor.actions import repository_commands
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
-from imi_monitor.actions.creation import creation_request, existing_worktree, start_point, worktree_creation
+from imi_monitor.actions.creation import creation_request, start_point, worktree_creation
 from imi_monitor.actions.creation.worktree_creation import CreationPlan
 from imi_monitor.git import heads
 from imi_monitor.model.errors import Refused
@@ -69,9 +70,9 @@ class _CreateAction(Action):
         while True:
             wait_for_others(context, wanted, give_up)
             try:
-                found = existing_worktree.find_existing(context, wanted)
+                found = creation_request.find_existing(context, wanted)
                 if found is not None:
-                    return existing_worktree.open_existing(context, wanted, found, agent)
+                    return creation_request.open_existing(context, wanted, found, agent)
                 return _make(context, wanted, agent)
             except Refused as problem:
                 if time.monotonic() > give_up or not is_overtaken(context, wanted, problem.code):
@@ -104,11 +105,11 @@ class AddAction(_CreateAction):
 def wait_for_others(context: Context, wanted: CreationRequest, give_up: float) -> None:
     """Let another process that is at work on this very worktree come to its end, or end what a dead one began."""
     patience = min(give_up, time.monotonic() + _SETTLE_SECONDS)
-    while (other := existing_worktree.at_work(context, wanted)) is not None:
+    while (other := creation_request.at_work(context, wanted)) is not None:
         if other.abandoned:
             _settle(context, other, patience)
         elif other.kind != worktree_creation.CREATE or other.abandoned is None or time.monotonic() > give_up:
-            raise existing_worktree.busy(wanted, other)
+            raise creation_request.busy(wanted, other)
         else:
             context.progress(f"waiting for process {other.pid}, which is making {safe(wanted.name)}")
         if context.cancelled():
@@ -136,7 +137,7 @@ def is_overtaken(context: Context, wanted: CreationRequest, code: str) -> bool:
         return True
     return (
         code in _OVERTAKEN
-        and (existing_worktree.at_work(context, wanted) or existing_worktree.find_existing(context, wanted)) is not None
+        and (creation_request.at_work(context, wanted) or creation_request.find_existing(context, wanted)) is not None
     )
 
 
@@ -159,11 +160,11 @@ def _make(context: Context, wanted: CreationRequest, agent: str) -> Outcome:
     )
     context.progress(f"making {safe(wanted.name)}")
     warnings = start.warnings + worktree_creation.create_worktree(context, git, plan)
-    status, more = existing_worktree.run_post_create(context, wanted.repository, plan.path, plan.name)
+    status, more = repository_commands.run_post_create(context, wanted.repository, plan.path, plan.name)
     line = _summary(plan)
     return Outcome(
         [line],
-        existing_worktree.result_data(context, wanted, branch=plan.branch, path=plan.path, message=line, plan=plan),
+        creation_request.result_data(context, wanted, branch=plan.branch, path=plan.path, message=line, plan=plan),
         path=plan.path,
         warnings=warnings + more,
         exit_status=status,
@@ -182,7 +183,7 @@ def _summary(plan: CreationPlan) -> str:
 
 def preview(context: Context, wanted: CreationRequest) -> list[str]:
     """The directory, the branch and where that starts; raises what is in the way already now."""
-    found = existing_worktree.find_existing(context, wanted)
+    found = creation_request.find_existing(context, wanted)
     if found is not None:
         branch = f"on {safe(found.branch)}" if found.branch else "on no branch"
         return [f"{safe(found.name)} exists already, {branch}: goes there", f"folder  {safe(found.path)}"]

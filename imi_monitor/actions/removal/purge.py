@@ -2,11 +2,17 @@
 
 First the entry is made unreachable at once: its folder gets another name, git forgets the worktree, the row says purged; what
 only it knew of commits gets a ref and stays. Then its files are deleted in the background, which a crash only delays.
+
+The background half of a purge: `python -m imi_monitor.actions.removal.purge REGISTRY OPERATION…`.
+
+It only deletes what a purge has put aside, gives way to everybody else, and can die at any time: recovery starts it again.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
+import stat
 import subprocess
 import sys
 from contextlib import suppress
@@ -24,8 +30,10 @@ from imi_monitor.store import db, events, operations, trash
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Callable
 
     from imi_monitor.actions.context import Context
+
 
 PURGE = "purge"
 SWEEP = "sweep"
@@ -78,7 +86,7 @@ def delete_in_background(context: Context, purged: list[str]) -> None:
     """Delete the files of these operations in a process of its own that gives way to everybody else."""
     if not purged:
         return
-    argv = [sys.executable, "-P", "-m", "imi_monitor.actions.removal.trash_sweeper", context.database, *purged]
+    argv = [sys.executable, "-P", "-m", "imi_monitor.actions.removal.purge", context.database, *purged]
     # It leaves a child behind and returns at once, so that nobody has to wait for it or to bury it.
     with suppress(OSError, subprocess.SubprocessError):  # then the next command's recovery starts it
         subprocess.run(
@@ -94,7 +102,6 @@ def delete_in_background(context: Context, purged: list[str]) -> None:
 
 def delete_now(connection: sqlite3.Connection, operation: operations.Operation) -> None:
     """Delete the files of one purged entry; can be repeated."""
-    from imi_monitor.actions.removal.trash_sweeper import delete_tree
 
     aside = str(operation.data["aside"])
     if os.path.lexists(aside):
@@ -188,8 +195,6 @@ def _forget(admin_dir: str, aside: str) -> None:
         os.makedirs(aside, mode=0o700, exist_ok=True)
         os.rename(admin_dir, target)
     except OSError:  # the trash is on another file system than the repository
-        from imi_monitor.actions.removal.trash_sweeper import delete_tree
-
         delete_tree(admin_dir)
     git_admin_dir.fsync_folder(os.path.dirname(admin_dir))
 
@@ -205,3 +210,53 @@ def _record_purged(
     # under the entry's id, not the worktree's name: a new worktree of that name must not have to wait for the deletion
     data: dict[str, object] = {"name": packed.name, "aside": packed.trash_dir + _SUFFIX}
     return operations.begin(connection, SWEEP, packed.repo_name, packed.id, data)
+
+
+def delete_tree(path: str) -> None:
+    """Delete a folder and all below it, also where folders are read-only; links are deleted, never followed."""
+    _open_up(path)
+    for folder, names, _ in os.walk(path):
+        for name in names:  # before the walk enters it
+            _open_up(os.path.join(folder, name))
+    shutil.rmtree(path)
+
+
+def _open_up(folder: str) -> None:
+    info = os.lstat(folder)
+    if stat.S_ISDIR(info.st_mode) and stat.S_IMODE(info.st_mode) & 0o700 != 0o700:
+        os.chmod(folder, 0o700)
+
+
+def sweep(database: str, wanted: list[str], started: Callable[[], None]) -> None:
+    """Delete what these operations have put aside; `started` is called when they are ours."""
+    from imi_monitor.store import db, operations
+
+    connection = db.connect(database, create=False)
+    try:
+        named = [one for one in operations.list_unfinished(connection) if one.id in wanted and one.kind == SWEEP]
+        # whoever adopts it deletes it: a recovery may have started another sweeper meanwhile
+        mine = [one for one in named if db.transact(connection, operations.adopt, one)]
+        started()
+        for operation in mine:
+            delete_now(connection, operation)
+    finally:
+        connection.close()
+
+
+def main(argv: list[str]) -> int:
+    """Returns when the child that does the work has made it its own, so that nobody takes it for abandoned."""
+    database, *wanted = argv
+    ours, theirs = os.pipe()
+    if os.fork():  # before anything is opened
+        os.close(theirs)
+        os.read(ours, 1)  # ends when the child says so, or dies
+        return 0
+    os.close(ours)
+    os.setsid()
+    os.nice(19)
+    sweep(database, wanted, lambda: os.close(theirs))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from imi_monitor.actions import worktree_lookup
+from imi_monitor.actions import repository_commands, worktree_lookup
 from imi_monitor.actions.action import Outcome
 from imi_monitor.actions.claims import ownership
-from imi_monitor.actions.creation import existing_worktree, worktree_creation
+from imi_monitor.actions.creation import creation_request, worktree_creation
 from imi_monitor.actions.creation.worktree_creation import CreationPlan
 from imi_monitor.actions.reviews import review_branch
 from imi_monitor.actions.reviews.pull_request_fetch import untrusted_git
@@ -46,7 +46,7 @@ KIND = "review"
 def create_review(context: Context, wanted: CreationRequest, located: FetchedPullRequest, agent: str) -> Outcome:
     """The worktree, whole or not at all; Refused "busy" while somebody else makes it."""
     git = untrusted_git(wanted.repository)
-    existing_worktree.find_existing(context, wanted)  # refuses what is half made, moved away, or differs only in case
+    creation_request.find_existing(context, wanted)  # refuses what is half made, moved away, or differs only in case
     choice = review_branch.choose_branch(context, git, located)
     plan = _plan(wanted, located, choice, agent)
     context.progress(f"making {plan.name}")
@@ -87,7 +87,7 @@ def _follow(context: Context, plan: CreationPlan, located: FetchedPullRequest, a
 
 def _prepare(context: Context, plan: CreationPlan, located: FetchedPullRequest) -> tuple[int, list[str]]:
     if located.is_own:
-        return existing_worktree.run_post_create(context, plan.repository, plan.path, plan.name)
+        return repository_commands.run_post_create(context, plan.repository, plan.path, plan.name)
     known_as = context.repo_name(plan.repository) or layout.repository_name(plan.repository)
     if not context.settings.commands(known_as, "post_create"):
         return 0, []
