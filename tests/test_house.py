@@ -68,7 +68,7 @@ def test_the_layers_hold() -> None:
 
 def test_the_whole_command_line_loads_without_textual() -> None:
     code = (
-        "import sys; from imi_monitor.cli import main; from imi_monitor import actions; actions.all_actions();"
+        "import sys; from imi_monitor.cli import command_runner; from imi_monitor import actions; actions.all_actions();"
         "print([m for m in ('textual', 'rich', 'git', 'redis', 'watchfiles', 'asyncio') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
