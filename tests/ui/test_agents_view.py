@@ -32,8 +32,8 @@ from tests.helpers import ROOT
 from tests.ui import sample_agents as made
 from tests.ui import sample_snapshots
 from tests.ui.payloads import PAYLOADS, bad_characters
+from tests.ui.pilot_kit import screen_text, wait_until
 from tests.ui.snapshot_kit import stand_still
-from tests.ui.test_app import screen, until
 
 Play = Callable[[ImiApp, Pilot[Any], sample_snapshots.FakeEngine], Awaitable[None]]
 
@@ -57,7 +57,7 @@ def played(
         )
         app.animation_level = "none"
         async with app.run_test(size=size, notifications=True) as pilot:
-            await until(pilot, lambda: app._shown is world)
+            await wait_until(pilot, lambda: app._shown is world)
             await play(app, pilot, feed)
 
     asyncio.run(main())
@@ -72,7 +72,7 @@ def said(app: ImiApp) -> list[str]:
 
 
 def head(app: ImiApp) -> str:
-    return screen(app).splitlines()[0]
+    return screen_text(app).splitlines()[0]
 
 
 # -- rows -----------------------------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ def test_who_needs_you_is_on_top_in_both_lists() -> None:
 def test_a_row_tells_who_is_there_and_what_that_one_does(size: tuple[int, int], words: list[str]) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         for wanted in words:
-            assert wanted in screen(app), wanted
+            assert wanted in screen_text(app), wanted
 
     played(play, made.trouble(), size=size)
 
@@ -176,14 +176,14 @@ def test_a_tick_that_changes_nothing_makes_no_row_anew(monkeypatch: pytest.Monke
     monkeypatch.setattr(agent_row, "agent_lines", lambda one, *rest: drawn.append(one.id) or real(one, *rest))
 
     async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
-        await until(pilot, lambda: "gemini-2" in screen(app) and drawn)
+        await wait_until(pilot, lambda: "gemini-2" in screen_text(app) and drawn)
         drawn.clear()
         for _ in range(3):
             app._tick()
             await pilot.pause()
         assert drawn == []
         feed.publish(replace(made.at_work(), seq=2))  # other objects, the same agents
-        await until(pilot, lambda: app._shown is not None and app._shown.seq == 2)
+        await wait_until(pilot, lambda: app._shown is not None and app._shown.seq == 2)
         assert drawn == []
 
     played(play, made.at_work())
@@ -198,11 +198,11 @@ def test_the_key_bar_follows_whom_the_keys_are_about() -> None:
 
         app._timer.stop()  # type: ignore[union-attr]
         await pilot.press("end")
-        await until(pilot, lambda: not can_peek())
+        await wait_until(pilot, lambda: not can_peek())
         app.panel(3).lines.focus()
-        await until(pilot, can_peek)
+        await wait_until(pilot, can_peek)
         app.worktrees.lines.focus()
-        await until(pilot, lambda: not can_peek())
+        await wait_until(pilot, lambda: not can_peek())
 
     played(play, made.at_work())
 
@@ -213,17 +213,17 @@ def test_other_keys_from_the_settings_hold_in_the_views_of_agents_too() -> None:
 
     async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         await pilot.press("A")
-        await until(pilot, lambda: isinstance(app.screen, AgentsView) and chosen(app) == "codex:asks")
+        await wait_until(pilot, lambda: isinstance(app.screen, AgentsView) and chosen(app) == "codex:asks")
         await pilot.press("w", "space")
         await pilot.pause(0.1)
         assert isinstance(app.screen, AgentsView) and chosen(app) == "codex:asks", "these keys are others now"
-        assert "B Peek" in screen(app).splitlines()[-1], "the key that is shown is the one that does it"
+        assert "B Peek" in screen_text(app).splitlines()[-1], "the key that is shown is the one that does it"
         await pilot.press("W")
-        await until(pilot, lambda: chosen(app) == made.ASKS.id)
+        await wait_until(pilot, lambda: chosen(app) == made.ASKS.id)
         await pilot.press("B")
-        await until(pilot, lambda: isinstance(app.screen, PeekView))
+        await wait_until(pilot, lambda: isinstance(app.screen, PeekView))
         await pilot.press("B")
-        await until(pilot, lambda: isinstance(app.screen, AgentsView))
+        await wait_until(pilot, lambda: isinstance(app.screen, AgentsView))
 
     played(play, made.trouble(), preferences=Preferences(keymap={"next": "W", "peek": "B"}))
 
@@ -253,13 +253,15 @@ def test_w_says_when_nobody_needs_you_or_the_filter_hides_who_does() -> None:
 
     async def nobody(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         await pilot.press("w")
-        await until(pilot, lambda: "nothing here needs you" in said(app))
+        await wait_until(pilot, lambda: "nothing here needs you" in said(app))
 
     async def hidden(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         await pilot.press("slash", *"trunk", "enter")
-        await until(pilot, lambda: len(app.worktrees.listed) == 1 and app.worktrees.lines.has_focus)
+        await wait_until(pilot, lambda: len(app.worktrees.listed) == 1 and app.worktrees.lines.has_focus)
         await pilot.press("w")
-        await until(pilot, lambda: "nothing here needs you; 3 worktrees that the list does not show would" in said(app))
+        await wait_until(
+            pilot, lambda: "nothing here needs you; 3 worktrees that the list does not show would" in said(app)
+        )
 
     played(nobody, calm)
     played(hidden, made.at_work())
@@ -267,9 +269,9 @@ def test_w_says_when_nobody_needs_you_or_the_filter_hides_who_does() -> None:
 
 def test_while_somebody_waits_the_way_there_comes_first_in_the_key_bar() -> None:
     async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
-        assert screen(app).splitlines()[-1].startswith(" w Next")
+        assert screen_text(app).splitlines()[-1].startswith(" w Next")
         feed.publish(sample_snapshots.busy())
-        await until(pilot, lambda: screen(app).splitlines()[-1].startswith(" ⏎ Open"))
+        await wait_until(pilot, lambda: screen_text(app).splitlines()[-1].startswith(" ⏎ Open"))
 
     played(play, made.at_work())
 
@@ -283,15 +285,15 @@ def test_space_peeks_lives_and_esc_closes(tmp_path: Path) -> None:
 
     async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         await pilot.press("down", "space")
-        await until(pilot, lambda: isinstance(app.screen, PeekView) and "how tokens are kept" in screen(app))
-        assert "may it run npm test?" not in screen(app)
+        await wait_until(pilot, lambda: isinstance(app.screen, PeekView) and "how tokens are kept" in screen_text(app))
+        assert "may it run npm test?" not in screen_text(app)
         await asyncio.to_thread(made.keep, database, world, told=made.acts()[3:9])
-        await until(pilot, lambda: "may it run npm test?" in screen(app) and "… 3m" in screen(app))
+        await wait_until(pilot, lambda: "may it run npm test?" in screen_text(app) and "… 3m" in screen_text(app))
         await asyncio.to_thread(made.keep, database, world, told=made.acts()[9:])
-        await until(pilot, lambda: "✗ 40s" in screen(app))
-        assert screen(app).count("npm test -- auth") == 1, "a call that ends takes the place of its beginning"
+        await wait_until(pilot, lambda: "✗ 40s" in screen_text(app))
+        assert screen_text(app).count("npm test -- auth") == 1, "a call that ends takes the place of its beginning"
         await pilot.press("escape")
-        await until(pilot, lambda: len(app.screen_stack) == 1)
+        await wait_until(pilot, lambda: len(app.screen_stack) == 1)
 
     played(play, world, database)
 
@@ -302,19 +304,21 @@ def test_a_peek_goes_to_the_others_and_to_who_waits(tmp_path: Path) -> None:
 
     async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         await pilot.press("space")
-        await until(pilot, lambda: "◆ codex · review-123" in screen(app) and "waits for you: question" in screen(app))
+        await wait_until(
+            pilot, lambda: "◆ codex · review-123" in screen_text(app) and "waits for you: question" in screen_text(app)
+        )
         await pilot.press("w")
-        await until(pilot, lambda: "◆ gemini-2 · feat-ui" in screen(app))
+        await wait_until(pilot, lambda: "◆ gemini-2 · feat-ui" in screen_text(app))
         await pilot.press("right")
-        await until(pilot, lambda: "⚠ codex 2 · feat-api" in screen(app))
+        await wait_until(pilot, lambda: "⚠ codex 2 · feat-api" in screen_text(app))
         await pilot.press("left", "left")
-        await until(pilot, lambda: "◆ codex · review-123" in screen(app))
+        await wait_until(pilot, lambda: "◆ codex · review-123" in screen_text(app))
         await pilot.press("E")
-        await until(pilot, lambda: isinstance(app.screen, ExplainView) and "Believed" in screen(app))
+        await wait_until(pilot, lambda: isinstance(app.screen, ExplainView) and "Believed" in screen_text(app))
         await pilot.press("escape")
-        await until(pilot, lambda: isinstance(app.screen, PeekView))
+        await wait_until(pilot, lambda: isinstance(app.screen, PeekView))
         await pilot.click(offset=(3, 3))
-        await until(pilot, lambda: len(app.screen_stack) == 1)
+        await wait_until(pilot, lambda: len(app.screen_stack) == 1)
 
     played(play, world, database)
 
@@ -324,11 +328,11 @@ def test_a_peek_at_what_is_not_kept_shows_what_is_seen_and_at_nobody_says_so(tmp
 
     async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         await pilot.press("down", "space")
-        await until(pilot, lambda: "The refresh works. Now its tests." in screen(app))
+        await wait_until(pilot, lambda: "The refresh works. Now its tests." in screen_text(app))
         feed.publish(replace(sample_snapshots.busy(), seq=5))
-        await until(pilot, lambda: "nobody is seen here any more" in screen(app))
+        await wait_until(pilot, lambda: "nobody is seen here any more" in screen_text(app))
         await pilot.press("escape", "space")
-        await until(pilot, lambda: "no agent is seen in feat-api" in said(app) and len(app.screen_stack) == 1)
+        await wait_until(pilot, lambda: "no agent is seen in feat-api" in said(app) and len(app.screen_stack) == 1)
 
     played(play, made.at_work(), database)
 
@@ -338,8 +342,8 @@ def test_what_the_registry_cannot_say_is_a_sentence_in_the_peek(tmp_path: Path) 
 
     async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         await pilot.press("space")
-        await until(
-            pilot, lambda: isinstance(app.screen, PeekView) and "? " in screen(app).split("gemini-2 · feat-ui")[1]
+        await wait_until(
+            pilot, lambda: isinstance(app.screen, PeekView) and "? " in screen_text(app).split("gemini-2 · feat-ui")[1]
         )
         await pilot.press("escape")
 
@@ -362,19 +366,19 @@ def test_a_line_of_a_session_is_harmless_and_fits(payload: str, width: int) -> N
 def test_explain_tells_what_was_believed_what_not_and_why() -> None:
     async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         await pilot.press("down", "E")
-        await until(pilot, lambda: isinstance(app.screen, ExplainView) and "Believed" in screen(app))
+        await wait_until(pilot, lambda: isinstance(app.screen, ExplainView) and "Believed" in screen_text(app))
         told = ("▸ claude-1 · feat-api", "registry (exact)", "sessions/4711.json says busy", "works or asks",
                 "it holds feat-api", "Stop was the last hook", "└ something newer, or a better source, says otherwise",
                 "2.1.326", "48k read, 13k written, 912k from cache", "59%  118k of 200k", "$1.37", "2 files",
                 "src/db.ts")  # fmt: skip
         for words in told:
-            assert words in screen(app), words
+            assert words in screen_text(app), words
         await pilot.press("right")
-        await until(pilot, lambda: "codex-1 · fix-bug" in screen(app))
+        await wait_until(pilot, lambda: "codex-1 · fix-bug" in screen_text(app))
         await pilot.press("w")
-        await until(pilot, lambda: "◆ gemini-2 · feat-ui" in screen(app) and "likely" in screen(app))
+        await wait_until(pilot, lambda: "◆ gemini-2 · feat-ui" in screen_text(app) and "likely" in screen_text(app))
         await pilot.press("E", "escape")
-        await until(pilot, lambda: len(app.screen_stack) == 1)
+        await wait_until(pilot, lambda: len(app.screen_stack) == 1)
 
     played(play, made.at_work())
 
@@ -383,10 +387,10 @@ def test_panel_3_says_whom_a_key_is_about() -> None:
     async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         await pilot.press("3", "end", "up")
         await pilot.press("E")
-        await until(pilot, lambda: "? aider · devops-ci" in screen(app) and "a guess" in screen(app))
-        assert "aider, unclaimed" not in screen(app)
+        await wait_until(pilot, lambda: "? aider · devops-ci" in screen_text(app) and "a guess" in screen_text(app))
+        assert "aider, unclaimed" not in screen_text(app)
         await pilot.press("escape", "1", "home", "E")
-        await until(pilot, lambda: "◆ gemini-2 · feat-ui" in screen(app) and "Believed" in screen(app))
+        await wait_until(pilot, lambda: "◆ gemini-2 · feat-ui" in screen_text(app) and "Believed" in screen_text(app))
 
     played(play, made.at_work())
 
@@ -426,8 +430,8 @@ def test_the_lead_sees_all_by_group_with_what_was_done_today(tmp_path: Path) -> 
 
     async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         await pilot.press("A")
-        await until(pilot, lambda: isinstance(app.screen, AgentsView) and "waited for you" in screen(app))
-        text = screen(app)
+        await wait_until(pilot, lambda: isinstance(app.screen, AgentsView) and "waited for you" in screen_text(app))
+        text = screen_text(app)
         places = [
             text.index(f"\n {group} ")
             for group in ("Needs you 4", "Working 2", "Unknown 1", "Idle 1", "Done 1", "Dead 1")
@@ -435,9 +439,11 @@ def test_the_lead_sees_all_by_group_with_what_was_done_today(tmp_path: Path) -> 
         assert places == sorted(places)
         assert "10 agents in 6 worktrees" in text and "10 sessions" in text and "worked 4m" in text
         feed.publish(replace(made.at_work(), seq=3))
-        await until(pilot, lambda: "5 agents in 5 worktrees" in screen(app) and "Dead" not in screen(app))
+        await wait_until(
+            pilot, lambda: "5 agents in 5 worktrees" in screen_text(app) and "Dead" not in screen_text(app)
+        )
         await pilot.press("escape")
-        await until(pilot, lambda: len(app.screen_stack) == 1)
+        await wait_until(pilot, lambda: len(app.screen_stack) == 1)
 
     played(play, world, database)
 
@@ -445,21 +451,23 @@ def test_the_lead_sees_all_by_group_with_what_was_done_today(tmp_path: Path) -> 
 def test_the_leads_keys(tmp_path: Path) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         await pilot.press("A")
-        await until(pilot, lambda: isinstance(app.screen, AgentsView) and app.screen.agent_id == "codex:asks")
+        await wait_until(pilot, lambda: isinstance(app.screen, AgentsView) and app.screen.agent_id == "codex:asks")
         await pilot.press("w")
         assert app.screen.agent_id == made.ASKS.id  # type: ignore[attr-defined]
         await pilot.press("space")
-        await until(pilot, lambda: isinstance(app.screen, PeekView) and "gemini-2 · feat-ui" in screen(app))
+        await wait_until(pilot, lambda: isinstance(app.screen, PeekView) and "gemini-2 · feat-ui" in screen_text(app))
         await pilot.press("space", "E")
-        await until(pilot, lambda: isinstance(app.screen, ExplainView) and "gemini-2 · feat-ui" in screen(app))
+        await wait_until(
+            pilot, lambda: isinstance(app.screen, ExplainView) and "gemini-2 · feat-ui" in screen_text(app)
+        )
         await pilot.press("escape", "slash", *"is:dead")
-        await until(pilot, lambda: "1 of 10" in screen(app) and "codex" not in screen(app))
+        await wait_until(pilot, lambda: "1 of 10" in screen_text(app) and "codex" not in screen_text(app))
         await pilot.press("enter", "escape")
-        await until(pilot, lambda: "10 agents" in screen(app) and len(app.screen_stack) == 2)
+        await wait_until(pilot, lambda: "10 agents" in screen_text(app) and len(app.screen_stack) == 2)
         await pilot.press("slash", *"zzz")
-        await until(pilot, lambda: "no agent fits zzz" in screen(app))
+        await wait_until(pilot, lambda: "no agent fits zzz" in screen_text(app))
         await pilot.press("escape", "home", "w", "enter")
-        await until(pilot, lambda: len(app.screen_stack) == 1 and selected(app) == "review-123")
+        await wait_until(pilot, lambda: len(app.screen_stack) == 1 and selected(app) == "review-123")
 
     played(play, made.trouble(), str(tmp_path / "iMi.db"))
 
@@ -491,9 +499,9 @@ def test_before_the_first_look_nobody_is_missed() -> None:
 
     async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         await pilot.press("A")
-        await until(pilot, lambda: "looking for agents…" in screen(app))
+        await wait_until(pilot, lambda: "looking for agents…" in screen_text(app))
         feed.publish(replace(made.with_agents(sample_snapshots.busy()), seq=3))
-        await until(pilot, lambda: "no agent is seen" in screen(app))
+        await wait_until(pilot, lambda: "no agent is seen" in screen_text(app))
 
     played(play, unread)
 
@@ -518,21 +526,21 @@ def test_enter_goes_to_the_agents_own_pane_where_it_is_known(monkeypatch: pytest
 
     async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         await pilot.press("down", "enter")  # claude-1, which has told its pane
-        await until(pilot, lambda: gone == [("tmux", made.EDITS.id)] and "its own pane" in screen(app))
+        await wait_until(pilot, lambda: gone == [("tmux", made.EDITS.id)] and "its own pane" in screen_text(app))
         await pilot.press("home", "enter")  # gemini has not
-        await until(pilot, lambda: gone[1:] == [("tmux", "feat-ui")])
+        await wait_until(pilot, lambda: gone[1:] == [("tmux", "feat-ui")])
         await pilot.press("3", "home", "enter")
-        await until(pilot, lambda: selected(app) == "feat-ui")
+        await wait_until(pilot, lambda: selected(app) == "feat-ui")
         await pilot.press("down", "down", "enter")
-        await until(pilot, lambda: gone[2:] == [("tmux", made.EDITS.id)])
+        await wait_until(pilot, lambda: gone[2:] == [("tmux", made.EDITS.id)])
         await pilot.press("A")
-        await until(pilot, lambda: isinstance(app.screen, AgentsView) and app.screen.agent_id == made.ASKS.id)
+        await wait_until(pilot, lambda: isinstance(app.screen, AgentsView) and app.screen.agent_id == made.ASKS.id)
         await pilot.press("down", "down", "down", "enter")
-        await until(pilot, lambda: gone[3:] == [("tmux", made.EDITS.id)])
+        await wait_until(pilot, lambda: gone[3:] == [("tmux", made.EDITS.id)])
         await pilot.press("escape", "1", "home", "down", "colon", *"shell")
-        await until(pilot, lambda: "also when its agent has a pane" in screen(app))
+        await wait_until(pilot, lambda: "also when its agent has a pane" in screen_text(app))
         await pilot.press("enter")
-        await until(pilot, lambda: gone[4:] == [("tmux", "feat-api")])
+        await wait_until(pilot, lambda: gone[4:] == [("tmux", "feat-api")])
 
     played(play, made.at_work())
 
@@ -585,11 +593,16 @@ def test_a_suspended_agent_is_called_so_everywhere(tmp_path: Path, width: int) -
         told = {140: "suspended: Edit", 100: "1 suspended", 60: "suspended: Edit"}[
             width
         ]  # at 100 a row has no such column
-        await until(pilot, lambda: told in screen(app) and "‖" in screen(app) and "working" not in screen(app))
+        await wait_until(
+            pilot, lambda: told in screen_text(app) and "‖" in screen_text(app) and "working" not in screen_text(app)
+        )
         feed.publish(going_on)
-        await until(pilot, lambda: app._shown is going_on and "suspended" not in screen(app) and "‖" not in screen(app))
+        await wait_until(
+            pilot,
+            lambda: app._shown is going_on and "suspended" not in screen_text(app) and "‖" not in screen_text(app),
+        )
         feed.publish(world)
-        await until(pilot, lambda: told in screen(app))
+        await wait_until(pilot, lambda: told in screen_text(app))
         assert not app._notifications, "nobody is called for it"
 
     played(play, world, str(tmp_path / "iMi.db"), (width, 40))
@@ -609,15 +622,17 @@ def test_who_died_stays_on_top_until_it_was_looked_at(tmp_path: Path, key: str) 
     world = made.with_agents(sample_snapshots.busy(), dead, made.EDITS)
 
     async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
-        await until(pilot, lambda: selected(app) == "devops-ci" and "1 dead" in screen(app))
+        await wait_until(pilot, lambda: selected(app) == "devops-ci" and "1 dead" in screen_text(app))
         for wanted, looked_at in ((made.EDITS, []), (dead, [dead.id])):
             await pilot.press("home", *([] if wanted is dead else ["down"]), key)
-            await until(pilot, lambda: isinstance(app.screen, PeekView | ExplainView))
+            await wait_until(pilot, lambda: isinstance(app.screen, PeekView | ExplainView))
             assert app.screen.agent_id == wanted.id  # type: ignore[attr-defined]
             await pilot.press("escape")
-            await until(pilot, lambda: len(app.screen_stack) == 1)
+            await wait_until(pilot, lambda: len(app.screen_stack) == 1)
             assert feed.looked_at_them == looked_at, "who works needs no looking at"
         feed.publish(made.with_agents(sample_snapshots.busy(), replace(dead, looked_at=True), made.EDITS))
-        await until(pilot, lambda: "1 dead" not in screen(app) and app.worktrees.listed[0].key.worktree == "feat-api")
+        await wait_until(
+            pilot, lambda: "1 dead" not in screen_text(app) and app.worktrees.listed[0].key.worktree == "feat-api"
+        )
 
     played(play, world, str(tmp_path / "iMi.db"))

@@ -3,57 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 from textual.pilot import Pilot
 
-from imi_monitor import engine, paths
-from imi_monitor.actions.context import Context
 from imi_monitor.model.text import safe
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.panels import PANELS
 from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel
-from imi_monitor.ui.preferences import Preferences
 from tests.helpers import Repo, imi
-
-Play = Callable[[ImiApp, Pilot[Any]], Awaitable[None]]
-
-
-def played(
-    repo: Repo, play: Play, size: tuple[int, int] = (140, 40), *, read_only: bool = False,
-    preferences: Preferences | None = None,
-) -> None:  # fmt: skip
-    database = paths.default_database()
-
-    async def main() -> None:
-        app = ImiApp(
-            lambda: engine.live(database, [str(repo.path / ".git")]),
-            lambda where: Context(database=database, repo=where or str(repo.path)),
-            read_only=read_only,
-            preferences=preferences,
-        )
-        async with app.run_test(size=size, notifications=True) as pilot:
-            await until(pilot, lambda: app._snapshot is not None and app._snapshot.complete)
-            await play(app, pilot)
-
-    asyncio.run(main())
-
-
-async def until(pilot: Pilot[Any], true: Callable[[], object], seconds: float = 15) -> None:
-    try:
-        async with asyncio.timeout(seconds):
-            while not true():
-                await pilot.pause(0.05)
-    except TimeoutError:
-        pytest.fail(f"did not happen; on the screen:\n{screen(pilot.app)}")
-
-
-def screen(app: Any) -> str:
-    """What a person sees, as text."""
-    lines = app.screen._compositor.render_strips()
-    return "\n".join("".join(segment.text for segment in strip) for strip in lines)
+from tests.ui.pilot_kit import run_dashboard, screen_text, wait_until
 
 
 @pytest.mark.parametrize("size", [(140, 40), (100, 30), (60, 20), (40, 12)])
@@ -64,14 +24,16 @@ def test_every_width_shows_the_worktrees(repo: Repo, size: tuple[int, int]) -> N
     repo.worktree("fix-bug").write("README.md", "changed\n")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: "feat-api" in screen(app) and "fix-bug" in screen(app))
+        await wait_until(pilot, lambda: "feat-api" in screen_text(app) and "fix-bug" in screen_text(app))
         if size[0] < 80:
-            await until(pilot, lambda: "⚠ 1 uncommitted" in screen(app) and "✓ 1 commit ahead" in screen(app))
-            assert "feat-api (human)" in screen(app)
+            await wait_until(
+                pilot, lambda: "⚠ 1 uncommitted" in screen_text(app) and "✓ 1 commit ahead" in screen_text(app)
+            )
+            assert "feat-api (human)" in screen_text(app)
         else:
-            await until(pilot, lambda: "✎1" in screen(app) and "↑1" in screen(app))
+            await wait_until(pilot, lambda: "✎1" in screen_text(app) and "↑1" in screen_text(app))
 
-    played(repo, play, size)
+    run_dashboard(repo, play, size)
 
 
 def test_what_happens_outside_is_on_the_screen(repo: Repo) -> None:  # S2.14
@@ -79,32 +41,32 @@ def test_what_happens_outside_is_on_the_screen(repo: Repo) -> None:  # S2.14
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await asyncio.to_thread(imi, "claim", "feat-api", "--agent", "claude-1", cwd=repo.path)
-        await until(pilot, lambda: "claude-1" in screen(app))
+        await wait_until(pilot, lambda: "claude-1" in screen_text(app))
         other.write("src/api.py", "changed\n")
-        await until(pilot, lambda: "src/api.py" in screen(app) and "worktree.claimed" in screen(app))
+        await wait_until(pilot, lambda: "src/api.py" in screen_text(app) and "worktree.claimed" in screen_text(app))
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_claim_and_release_by_key(repo: Repo) -> None:
     repo.worktree("feat-api")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: app._selected is not None)
+        await wait_until(pilot, lambda: app._selected is not None)
         app.query_one(WorktreesPanel).lines.select(
             next(r.key for r in app.query_one(WorktreesPanel).lines.rows if "feat" in r.key)
         )
         await pilot.press("c")
-        await until(pilot, lambda: "Claim feat-api" in screen(app))
+        await wait_until(pilot, lambda: "Claim feat-api" in screen_text(app))
         await pilot.press("enter")
-        await until(pilot, lambda: any(w.claim for w in app._snapshot.worktrees))  # type: ignore[union-attr]
-        await until(pilot, lambda: len(app.screen_stack) == 1)
+        await wait_until(pilot, lambda: any(w.claim for w in app._snapshot.worktrees))  # type: ignore[union-attr]
+        await wait_until(pilot, lambda: len(app.screen_stack) == 1)
         await pilot.press("R")
-        await until(pilot, lambda: len(app.screen_stack) == 2)
+        await wait_until(pilot, lambda: len(app.screen_stack) == 2)
         await pilot.press("enter")
-        await until(pilot, lambda: not any(w.claim for w in app._snapshot.worktrees))  # type: ignore[union-attr]
+        await wait_until(pilot, lambda: not any(w.claim for w in app._snapshot.worktrees))  # type: ignore[union-attr]
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_a_removal_that_is_not_safe_says_why_and_the_typed_name_overrides(repo: Repo) -> None:
@@ -113,29 +75,29 @@ def test_a_removal_that_is_not_safe_says_why_and_the_typed_name_overrides(repo: 
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         lines = app.query_one(WorktreesPanel).lines
-        await until(pilot, lambda: any("feat" in row.key for row in lines.rows))
+        await wait_until(pilot, lambda: any("feat" in row.key for row in lines.rows))
         lines.select(next(row.key for row in lines.rows if "feat" in row.key))
         await pilot.press("D")
-        await until(pilot, lambda: "Remove feat-api" in screen(app))
+        await wait_until(pilot, lambda: "Remove feat-api" in screen_text(app))
         await pilot.press("enter")  # the harmless button has the focus
-        await until(pilot, lambda: len(app.screen_stack) == 1)
+        await wait_until(pilot, lambda: len(app.screen_stack) == 1)
         assert other.path.exists()
         await pilot.press("D")
-        await until(pilot, lambda: len(app.screen_stack) == 2)
+        await wait_until(pilot, lambda: len(app.screen_stack) == 2)
         await pilot.click("#act")
-        await until(pilot, lambda: "README.md" in screen(app))
+        await wait_until(pilot, lambda: "README.md" in screen_text(app))
         assert other.path.exists()
         await pilot.click("#override")
         await pilot.press(*"feat-api", "enter")
-        await until(pilot, lambda: not other.path.exists())
-        await until(pilot, lambda: len(app.screen_stack) == 1)
+        await wait_until(pilot, lambda: not other.path.exists())
+        await wait_until(pilot, lambda: len(app.screen_stack) == 1)
         await pilot.press("U")
-        await until(pilot, lambda: len(app.screen_stack) == 2)
+        await wait_until(pilot, lambda: len(app.screen_stack) == 2)
         await pilot.click("#act")
-        await until(pilot, lambda: other.path.exists())
+        await wait_until(pilot, lambda: other.path.exists())
         assert (other.path / "README.md").read_text() == "not committed\n"
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_filter_zoom_pause_help(repo: Repo) -> None:
@@ -143,37 +105,39 @@ def test_filter_zoom_pause_help(repo: Repo) -> None:
         repo.worktree(name)
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: "fix-bug" in screen(app))
+        await wait_until(pilot, lambda: "fix-bug" in screen_text(app))
         await pilot.press("slash", *"feat")
-        await until(pilot, lambda: "fix-bug" not in screen(app).split("2 Git")[0] and "feat-api" in screen(app))
+        await wait_until(
+            pilot, lambda: "fix-bug" not in screen_text(app).split("2 Git")[0] and "feat-api" in screen_text(app)
+        )
         await pilot.press("escape")
-        await until(pilot, lambda: "fix-bug" in screen(app))
+        await wait_until(pilot, lambda: "fix-bug" in screen_text(app))
         await pilot.press("z")
-        await until(pilot, lambda: "4 Changes" not in screen(app))
+        await wait_until(pilot, lambda: "4 Changes" not in screen_text(app))
         await pilot.press("escape")
-        await until(pilot, lambda: "4 Changes" in screen(app))
+        await wait_until(pilot, lambda: "4 Changes" in screen_text(app))
         await pilot.press("p")
-        await until(pilot, lambda: "paused" in screen(app))
+        await wait_until(pilot, lambda: "paused" in screen_text(app))
         await pilot.press("question_mark")
-        await until(pilot, lambda: "Keys" in screen(app))
+        await wait_until(pilot, lambda: "Keys" in screen_text(app))
         await pilot.press("escape")
         for number, panel in enumerate(PANELS, 1):
             await pilot.press(str(number))
             assert app.focused is not None and app.focused.parent is app.query_one(panel)
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_read_only_has_no_keys_that_change(repo: Repo) -> None:
     repo.worktree("feat-api")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        assert "read-only" in screen(app)
+        assert "read-only" in screen_text(app)
         for key in "cRDUnv":
             await pilot.press(key)
         assert len(app.screen_stack) == 1
 
-    played(repo, play, read_only=True)
+    run_dashboard(repo, play, read_only=True)
 
 
 @pytest.mark.parametrize("payload", ["[/nope]", "a[/b]x", "\x1b]0;owned\x07", "ev\u202eil", "日" * 40])
@@ -182,8 +146,8 @@ def test_hostile_names_reach_the_screen_harmless(repo: Repo, payload: str) -> No
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         (other.path / f"{payload.replace('/', '_')}.txt").write_text("x")
-        await until(pilot, lambda: app._snapshot is not None and app._snapshot.changes)
-        await until(pilot, lambda: safe(payload.replace("/", "_"))[:3] in screen(app))
-        assert "\x1b" not in screen(app) and "\u202e" not in screen(app)
+        await wait_until(pilot, lambda: app._snapshot is not None and app._snapshot.changes)
+        await wait_until(pilot, lambda: safe(payload.replace("/", "_"))[:3] in screen_text(app))
+        assert "\x1b" not in screen_text(app) and "\u202e" not in screen_text(app)
 
-    played(repo, play)
+    run_dashboard(repo, play)

@@ -17,7 +17,7 @@ from imi_monitor.store.claims import ClaimRequest
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel
 from tests.helpers import Repo, imi, imi_argv
-from tests.ui.test_app import played, screen, until
+from tests.ui.pilot_kit import run_dashboard, screen_text, wait_until
 
 
 @contextmanager
@@ -54,11 +54,11 @@ def test_history_and_line_of_one_worktree(repo: Repo, size: tuple[int, int]) -> 
     imi("claim", "fix-bug", "--agent", "elsewhere", cwd=repo.path)
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: app._selected is not None)
+        await wait_until(pilot, lambda: app._selected is not None)
         select(app, "feat-api")
         await pilot.press("H")
-        await until(pilot, lambda: "claimed 3 times" in screen(app))
-        text = screen(app)
+        await wait_until(pilot, lambda: "claimed 3 times" in screen_text(app))
+        text = screen_text(app)
         for word in (
             "claude-1",
             "T-7",
@@ -75,22 +75,22 @@ def test_history_and_line_of_one_worktree(repo: Repo, size: tuple[int, int]) -> 
             "newest first"
         )
         await asyncio.to_thread(imi, "release", "feat-api", "--agent", "boss", cwd=repo.path)
-        await until(pilot, lambda: "claimed 4 times" in screen(app))
+        await wait_until(pilot, lambda: "claimed 4 times" in screen_text(app))
 
     with waiting(repo, "feat-api", "gemini-1"):
-        played(repo, play, size)
+        run_dashboard(repo, play, size)
 
 
 def test_a_worktree_that_nobody_claimed(repo: Repo) -> None:
     repo.worktree("feat-api")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: app._selected is not None)
+        await wait_until(pilot, lambda: app._selected is not None)
         select(app, "feat-api")
         await pilot.press("H")
-        await until(pilot, lambda: "nobody has ever claimed it" in screen(app))
+        await wait_until(pilot, lambda: "nobody has ever claimed it" in screen_text(app))
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 @pytest.mark.parametrize("size", [(140, 40), (60, 20)])
@@ -100,23 +100,23 @@ def test_the_queue_is_live(repo: Repo, size: tuple[int, int]) -> None:
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await pilot.press("Q")
-        await until(pilot, lambda: "2 agents wait for 1 worktree" in screen(app))
-        text = screen(app)
+        await wait_until(pilot, lambda: "2 agents wait for 1 worktree" in screen_text(app))
+        text = screen_text(app)
         assert text.index("1. gemini-1") < text.index("2. codex-1")
         assert "claude-1 has it for" in text
         await asyncio.to_thread(imi, "release", "feat-api", "--agent", "claude-1", cwd=repo.path)
-        await until(pilot, lambda: "gemini-1 has it for" in screen(app) and "1. codex-1" in screen(app))
+        await wait_until(pilot, lambda: "gemini-1 has it for" in screen_text(app) and "1. codex-1" in screen_text(app))
 
     with waiting(repo, "feat-api", "gemini-1", "codex-1"):
-        played(repo, play, size)
+        run_dashboard(repo, play, size)
 
 
 def test_an_empty_queue_says_so(repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await pilot.press("Q")
-        await until(pilot, lambda: "nobody waits" in screen(app))
+        await wait_until(pilot, lambda: "nobody waits" in screen_text(app))
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 @pytest.mark.parametrize("payload", ["[/b]", "\x1b]52;c;x\x07", "ev\u202eil", "日" * 40, "x" * 10_000, "line\nbreak"])
@@ -133,13 +133,13 @@ def test_hostile_agents_and_reasons(repo: Repo, payload: str) -> None:  # T2
     connection.close()
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: app._selected is not None)
+        await wait_until(pilot, lambda: app._selected is not None)
         select(app, "feat-api")
         for key, word in (("H", "claimed 3 times"), ("Q", "1 agent")):
             await pilot.press(key)
-            await until(pilot, lambda: word in screen(app))  # noqa: B023
-            assert not any(char in screen(app) for char in ("\x1b", "\x07", "\u202e"))
+            await wait_until(pilot, lambda: word in screen_text(app))  # noqa: B023
+            assert not any(char in screen_text(app) for char in ("\x1b", "\x07", "\u202e"))
             await pilot.press("escape")
 
     with waiting(repo, "feat-api", "gemini-1"):
-        played(repo, play)
+        run_dashboard(repo, play)

@@ -14,7 +14,7 @@ from imi_monitor.ui.views import CollisionsView
 from imi_monitor.ui.views.collisions_view import both_ways, conflict_rows, pair_rows, sign
 from imi_monitor.ui.widgets.matrix import Matrix
 from tests.helpers import Repo
-from tests.ui.test_app import played, screen, until
+from tests.ui.pilot_kit import run_dashboard, screen_text, wait_until
 
 
 def clash(*trees: Repo) -> None:
@@ -32,9 +32,9 @@ def at(app: ImiApp) -> tuple[str, str]:
 
 
 async def opened(app: ImiApp, pilot: Pilot[Any]) -> None:
-    await until(pilot, lambda: any(one.conflicts for one in app._snapshot.collisions))  # type: ignore[union-attr]
+    await wait_until(pilot, lambda: any(one.conflicts for one in app._snapshot.collisions))  # type: ignore[union-attr]
     await pilot.press("x")
-    await until(pilot, lambda: isinstance(app.screen, CollisionsView) and "⚡1" in screen(app))
+    await wait_until(pilot, lambda: isinstance(app.screen, CollisionsView) and "⚡1" in screen_text(app))
 
 
 @pytest.mark.parametrize("size", [(140, 40), (100, 30), (60, 20)])
@@ -44,14 +44,14 @@ def test_who_collides_and_in_which_lines(repo: Repo, size: tuple[int, int]) -> N
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await opened(app, pilot)
-        await until(pilot, lambda: "<     return 00" in screen(app) and ">     return 10" in screen(app))
-        text = screen(app)
+        await wait_until(pilot, lambda: "<     return 00" in screen_text(app) and ">     return 10" in screen_text(app))
+        text = screen_text(app)
         assert "src/api.py" in text and "1 file in conflict" in text and "line 2" in text
         assert "feat-ui" not in text, "only those that collide"
         await pilot.press("escape")
-        await until(pilot, lambda: len(app.screen_stack) == 1)
+        await wait_until(pilot, lambda: len(app.screen_stack) == 1)
 
-    played(repo, play, size)
+    run_dashboard(repo, play, size)
 
 
 def test_the_cursor_moves_by_keys_and_stays_by_name(repo: Repo) -> None:
@@ -64,11 +64,11 @@ def test_the_cursor_moves_by_keys_and_stays_by_name(repo: Repo) -> None:
         assert at(app) == ("feat-b", "feat-c")
         await pilot.press("j")
         assert at(app) == ("feat-c", "feat-c")
-        await until(pilot, lambda: "no common file" in screen(app))
+        await wait_until(pilot, lambda: "no common file" in screen_text(app))
         await pilot.press("h")
         assert at(app) == ("feat-c", "feat-b")
         await asyncio.to_thread(early.write, "src/api.py", "def api():\n    return 'a'\n")
-        await until(pilot, lambda: "feat-a" in screen(app))
+        await wait_until(pilot, lambda: "feat-a" in screen_text(app))
         assert at(app) == ("feat-c", "feat-b"), "another row came in front of it"
         await pilot.press("l", "k", "k", "k", "h", "h", "h")
         assert at(app) == ("feat-a", "feat-a")
@@ -77,7 +77,7 @@ def test_the_cursor_moves_by_keys_and_stays_by_name(repo: Repo) -> None:
         await pilot.press("left_square_bracket")
         assert at(app) == ("feat-c", "feat-b"), "round the corner"
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_a_collision_that_is_settled_goes_from_the_screen(repo: Repo) -> None:
@@ -87,9 +87,9 @@ def test_a_collision_that_is_settled_goes_from_the_screen(repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await opened(app, pilot)
         await asyncio.to_thread(trees[0].git, "checkout", "src/api.py")
-        await until(pilot, lambda: "no two worktrees touch the same file" in screen(app))
+        await wait_until(pilot, lambda: "no two worktrees touch the same file" in screen_text(app))
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_with_the_trunk(repo: Repo) -> None:
@@ -101,9 +101,9 @@ def test_with_the_trunk(repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await opened(app, pilot)
         assert at(app) == ("feat-api", "")
-        await until(pilot, lambda: "< mine" in screen(app) and "> the trunk's" in screen(app))
+        await wait_until(pilot, lambda: "< mine" in screen_text(app) and "> the trunk's" in screen_text(app))
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_many_worktrees_scroll_under_the_cursor(repo: Repo) -> None:
@@ -111,15 +111,15 @@ def test_many_worktrees_scroll_under_the_cursor(repo: Repo) -> None:
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await opened(app, pilot)
-        await until(pilot, lambda: len(app._snapshot.collisions) == 91)  # type: ignore[union-attr]
+        await wait_until(pilot, lambda: len(app._snapshot.collisions) == 91)  # type: ignore[union-attr]
         await pilot.press(*"j" * 13, *"l" * 13)
         assert at(app) == ("feat-13", "feat-13")
-        assert "14 feat-13" in screen(app)
+        assert "14 feat-13" in screen_text(app)
         await pilot.press(*"k" * 13)
         assert at(app) == ("feat-00", "feat-13")
-        assert " 1 feat-00" in screen(app)
+        assert " 1 feat-00" in screen_text(app)
 
-    played(repo, play, (60, 20))
+    run_dashboard(repo, play, (60, 20))
 
 
 @pytest.mark.parametrize("payload", ["[/b]", "\x1b]52;c;x\x07", "ev\u202eil", "日" * 40, "x" * 10_000, "b\udcffd"])
@@ -131,10 +131,10 @@ def test_hostile_names_and_lines(repo: Repo, payload: str) -> None:  # T2
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await opened(app, pilot)
-        await until(pilot, lambda: "< 0 " in screen(app) and "> 1 " in screen(app))
-        assert not any(char in screen(app) for char in ("\x1b", "\x07", "\u202e", "\udcff"))
+        await wait_until(pilot, lambda: "< 0 " in screen_text(app) and "> 1 " in screen_text(app))
+        assert not any(char in screen_text(app) for char in ("\x1b", "\x07", "\u202e", "\udcff"))
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_what_is_not_tried_yet_is_said_to_be() -> None:

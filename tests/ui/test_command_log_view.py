@@ -18,19 +18,19 @@ from imi_monitor.ui.command_log import MOST, CommandLog
 from imi_monitor.ui.dialogs.action_dialog import ActionDialog
 from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel
 from tests.helpers import Repo, imi
-from tests.ui.test_app import played, screen, until
+from tests.ui.pilot_kit import run_dashboard, screen_text, wait_until
 
 
 def test_nothing_was_done_yet(repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await pilot.press("at")
-        await until(pilot, lambda: "nothing was done from here yet" in screen(app))
+        await wait_until(pilot, lambda: "nothing was done from here yet" in screen_text(app))
         await pilot.press("y")
         assert app.clipboard == ""
         await pilot.press("escape")
-        await until(pilot, lambda: len(app.screen_stack) == 1)
+        await wait_until(pilot, lambda: len(app.screen_stack) == 1)
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 @pytest.mark.parametrize("size", [(140, 40), (60, 20)])
@@ -39,7 +39,7 @@ def test_what_was_done_and_the_twin_does_the_same(repo: Repo, size: tuple[int, i
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         rows = app.home.query_one(WorktreesPanel).lines
-        await until(pilot, lambda: any(row.key.endswith("feat-api") for row in rows.rows))
+        await wait_until(pilot, lambda: any(row.key.endswith("feat-api") for row in rows.rows))
         rows.select(next(row.key for row in rows.rows if row.key.endswith("feat-api")))
         for key, held, state in (("c", True, "done"), ("R", False, "done"), ("", False, "refused")):
             if key:
@@ -49,27 +49,29 @@ def test_what_was_done_and_the_twin_does_the_same(repo: Repo, size: tuple[int, i
                     actions.find("release"), {"name": "feat-api"}, lambda: app._surroundings(str(repo.path))
                 )  # type: ignore[arg-type]
                 app.push_screen(release)
-            await until(pilot, lambda: len(app.screen_stack) == 2)
+            await wait_until(pilot, lambda: len(app.screen_stack) == 2)
             await pilot.press("enter")
-            await until(pilot, lambda: [one.state for one in command_log.of(app).entries()][-1:] == [state])  # noqa: B023
+            await wait_until(pilot, lambda: [one.state for one in command_log.of(app).entries()][-1:] == [state])  # noqa: B023
             await pilot.press("escape")
-            await until(pilot, lambda: len(app.screen_stack) == 1)
-            await until(pilot, lambda: any(one.claim for one in app._snapshot.worktrees) is held)  # type: ignore[union-attr] # noqa: B023
+            await wait_until(pilot, lambda: len(app.screen_stack) == 1)
+            await wait_until(pilot, lambda: any(one.claim for one in app._snapshot.worktrees) is held)  # type: ignore[union-attr] # noqa: B023
         await pilot.press("at")
-        await until(pilot, lambda: "3 commands" in screen(app) and "not claimed by anybody" in screen(app))
+        await wait_until(
+            pilot, lambda: "3 commands" in screen_text(app) and "not claimed by anybody" in screen_text(app)
+        )
         await pilot.press("home")
-        await until(pilot, lambda: "is claimed by" in screen(app))
+        await wait_until(pilot, lambda: "is claimed by" in screen_text(app))
         written: list[str] = []
         app._driver.write = written.append  # type: ignore[union-attr, method-assign, assignment]
         await pilot.press("y")
-        await until(pilot, lambda: any("\x1b]52;c;" in text for text in written))
+        await wait_until(pilot, lambda: any("\x1b]52;c;" in text for text in written))
         code = next(text for text in written if "\x1b]52;c;" in text).partition("52;c;")[2].rstrip("\x07")
         words = shlex.split(base64.b64decode(code).decode())
         assert words[0] == "imi" and words[-2:] == ["claim", "feat-api"]
         ran = await asyncio.to_thread(imi, *words[1:], cwd=repo.path.parent)
         assert ran.code == 0 and "feat-api is claimed" in ran.out
 
-    played(repo, play, size)
+    run_dashboard(repo, play, size)
 
 
 def test_it_is_bounded_and_written_from_threads() -> None:
@@ -103,8 +105,8 @@ def test_hostile_commands(repo: Repo, payload: str) -> None:  # T2
         log.end(log.begin(payload, f"imi claim {payload}"), command_log.FAILED, [payload, payload])
         log.begin(payload, payload)
         await pilot.press("at")
-        await until(pilot, lambda: "2 commands" in screen(app))
+        await wait_until(pilot, lambda: "2 commands" in screen_text(app))
         await pilot.press("k")
-        assert not any(char in screen(app) for char in ("\x1b", "\x07", "\u202e", "\udcff"))
+        assert not any(char in screen_text(app) for char in ("\x1b", "\x07", "\u202e", "\udcff"))
 
-    played(repo, play)
+    run_dashboard(repo, play)

@@ -23,7 +23,7 @@ from imi_monitor.ui.dialogs.action_dialog import ActionDialog
 from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel
 from tests.actions.forge import Forge
 from tests.helpers import Repo, imi
-from tests.ui.test_app import played, screen, until
+from tests.ui.pilot_kit import run_dashboard, screen_text, wait_until
 
 HOSTILE = [
     "[/b]",
@@ -44,12 +44,12 @@ def select(app: ImiApp, name: str) -> None:
 
 
 async def opened(app: ImiApp, pilot: Pilot[Any], name: str, key: str) -> ActionDialog:
-    await until(
+    await wait_until(
         pilot, lambda: any(row.key.endswith(f"\0{name}") for row in app.home.query_one(WorktreesPanel).lines.rows)
     )
     select(app, name)
     await pilot.press(key)
-    await until(pilot, lambda: isinstance(app.screen, ActionDialog) and "looking…" not in screen(app))
+    await wait_until(pilot, lambda: isinstance(app.screen, ActionDialog) and "looking…" not in screen_text(app))
     dialog = app.screen
     assert isinstance(dialog, ActionDialog)
     return dialog
@@ -82,24 +82,26 @@ def test_claiming_shows_what_it_means_and_force_wants_a_reason(repo: Repo) -> No
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         dialog = await opened(app, pilot, "feat-api", "c")
-        await until(pilot, lambda: "held by claude-1" in screen(app))
+        await wait_until(pilot, lambda: "held by claude-1" in screen_text(app))
         assert not dialog.query_one("#field-takeover").display, "its owner is not stale"
         assert dialog.query_one("#field-force").display and not dialog.query_one("#field-reason").display
         await pilot.press("enter")  # tried all the same: refused again, nothing taken
-        await until(
+        await wait_until(
             pilot, lambda: command_log.of(app).entries()[-1:] and command_log.of(app).entries()[-1].state == "refused"
         )
         dialog.query_one("#ask-force").focus()
         await pilot.press("space")
-        await until(pilot, lambda: dialog.query_one("#field-reason").display and "needs --reason" in screen(app))
+        await wait_until(
+            pilot, lambda: dialog.query_one("#field-reason").display and "needs --reason" in screen_text(app)
+        )
         dialog.query_one("#ask-reason").focus()
         await pilot.press(*"stuck")
-        await until(pilot, lambda: "taken by force from claude-1" in screen(app))
+        await wait_until(pilot, lambda: "taken by force from claude-1" in screen_text(app))
         await pilot.press("enter")
-        await until(pilot, lambda: app.screen is not dialog)
+        await wait_until(pilot, lambda: app.screen is not dialog)
         assert await asyncio.to_thread(holder, repo, "feat-api") not in (None, "claude-1")
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_a_new_worktree_is_shown_while_its_name_is_typed(repo: Repo) -> None:
@@ -107,36 +109,38 @@ def test_a_new_worktree_is_shown_while_its_name_is_typed(repo: Repo) -> None:
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await pilot.press("n")
-        await until(pilot, lambda: "docs" in screen(app), 5)
+        await wait_until(pilot, lambda: "docs" in screen_text(app), 5)
         dialog = app.screen
         await pilot.press("right", "tab", *"auth")
 
         def unbroken() -> str:
             """A path that is long goes on in the next line, wherever that is."""
-            return screen(app).translate({ord(char): None for char in " │\n"})
+            return screen_text(app).translate({ord(char): None for char in " │\n"})
 
-        await until(pilot, lambda: all(said in unbroken() for said in ("fix-auth", "fix/auth", "worktrees/fix-auth")))
+        await wait_until(
+            pilot, lambda: all(said in unbroken() for said in ("fix-auth", "fix/auth", "worktrees/fix-auth"))
+        )
         await pilot.press("space", "x")
-        await until(pilot, lambda: "✗" in screen(app))
+        await wait_until(pilot, lambda: "✗" in screen_text(app))
         assert not (repo.path.parent / "app.worktrees").exists()
         await pilot.press("backspace", "backspace", "enter")
-        await until(pilot, lambda: app.screen is not dialog)
+        await wait_until(pilot, lambda: app.screen is not dialog)
         assert (repo.path.parent / "app.worktrees" / "fix-auth" / ".git").exists()
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_a_required_field_is_asked_before_anything_is_tried(repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await pilot.press("v")
-        await until(pilot, lambda: isinstance(app.screen, ActionDialog))
+        await wait_until(pilot, lambda: isinstance(app.screen, ActionDialog))
         await pilot.press("enter")
         assert app.focused is not None and app.focused.id == "ask-pr"
         assert command_log.of(app).entries() == ()
         await pilot.press(*"nope nope".replace(" ", "-"), "slash")
-        await until(pilot, lambda: "✗" in screen(app))
+        await wait_until(pilot, lambda: "✗" in screen_text(app))
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_uncommitted_work_is_released_only_when_ticked(repo: Repo) -> None:
@@ -145,18 +149,18 @@ def test_uncommitted_work_is_released_only_when_ticked(repo: Repo) -> None:
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await asyncio.to_thread(imi, "claim", "feat-api", cwd=repo.path)
-        await until(pilot, lambda: any(tree.claim for tree in app._snapshot.worktrees))  # type: ignore[union-attr]
+        await wait_until(pilot, lambda: any(tree.claim for tree in app._snapshot.worktrees))  # type: ignore[union-attr]
         dialog = await opened(app, pilot, "feat-api", "R")
-        await until(pilot, lambda: "uncommitted changes" in screen(app) and "dirty-ok" in screen(app))
+        await wait_until(pilot, lambda: "uncommitted changes" in screen_text(app) and "dirty-ok" in screen_text(app))
         dialog.query_one("#ask-dirty-ok").focus()
         await pilot.press("space")
-        await until(pilot, lambda: "1 uncommitted file" in screen(app))
+        await wait_until(pilot, lambda: "1 uncommitted file" in screen_text(app))
         await pilot.press("enter")
-        await until(pilot, lambda: app.screen is not dialog)
+        await wait_until(pilot, lambda: app.screen is not dialog)
         assert await asyncio.to_thread(holder, repo, "feat-api") is None
         assert tree.path.joinpath("README.md").read_text() == "changed\n"
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_removing_wants_the_name_and_undo_says_what_comes_back(repo: Repo) -> None:
@@ -166,26 +170,31 @@ def test_removing_wants_the_name_and_undo_says_what_comes_back(repo: Repo) -> No
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         dialog = await opened(app, pilot, "feat-api", "D")
-        await until(
-            pilot, lambda: "for 2 reasons" in screen(app) and "README.md" in screen(app) and "new.txt" in screen(app)
+        await wait_until(
+            pilot,
+            lambda: (
+                "for 2 reasons" in screen_text(app)
+                and "README.md" in screen_text(app)
+                and "new.txt" in screen_text(app)
+            ),
         )
         assert app.focused is not None and app.focused.id == "leave", "the harmless button has the focus"
         override = dialog.query_one("#override", Input)
         assert override.visible
         override.focus()
         await pilot.press(*"feat-ap", "enter")
-        await until(pilot, lambda: len(command_log.of(app).entries()) == 1 and dialog._act is None)
+        await wait_until(pilot, lambda: len(command_log.of(app).entries()) == 1 and dialog._act is None)
         assert tree.path.exists(), "the name was not the whole name"
         override.focus()
         await pilot.press("i", "enter")
-        await until(pilot, lambda: app.screen is not dialog and not tree.path.exists())
+        await wait_until(pilot, lambda: app.screen is not dialog and not tree.path.exists())
         assert "--force" in command_log.of(app).entries()[-1].command
         await pilot.press("U")
-        await until(pilot, lambda: "brings back feat-api" in screen(app) and "feat/api" in screen(app))
+        await wait_until(pilot, lambda: "brings back feat-api" in screen_text(app) and "feat/api" in screen_text(app))
         await pilot.press("enter")
-        await until(pilot, lambda: tree.path.exists())
+        await wait_until(pilot, lambda: tree.path.exists())
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_nothing_goes_past_removing_the_trunk(repo: Repo) -> None:
@@ -193,11 +202,11 @@ def test_nothing_goes_past_removing_the_trunk(repo: Repo) -> None:
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         shown(app, repo, "remove", values={"name": "app"})  # the key itself only says why not
-        await until(pilot, lambda: "✗" in screen(app))
+        await wait_until(pilot, lambda: "✗" in screen_text(app))
         dialog = app.screen
         assert not dialog.query_one("#override", Input).visible
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_a_merge_shows_its_conflicts_before_it_starts(repo: Repo) -> None:
@@ -209,13 +218,15 @@ def test_a_merge_shows_its_conflicts_before_it_starts(repo: Repo) -> None:
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         shown(app, repo, "merge", values={"name": "feat-api"})
-        await until(pilot, lambda: "conflicts with main in 1 file" in screen(app) and "README.md" in screen(app))
+        await wait_until(
+            pilot, lambda: "conflicts with main in 1 file" in screen_text(app) and "README.md" in screen_text(app)
+        )
         assert app.focused is not None and app.focused.id == "leave"
         await pilot.press("escape")
-        await until(pilot, lambda: len(app.screen_stack) == 1)
+        await wait_until(pilot, lambda: len(app.screen_stack) == 1)
         assert command_log.of(app).entries() == ()
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_pruning_lists_what_would_go(repo: Repo) -> None:
@@ -224,14 +235,14 @@ def test_pruning_lists_what_would_go(repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         tree.path.rename(tree.path.parent / "away")
         results = shown(app, repo, "prune")
-        await until(pilot, lambda: "would prune feat-api" in screen(app))
+        await wait_until(pilot, lambda: "would prune feat-api" in screen_text(app))
         assert "feat-api" in repo.git("worktree", "list")
         app.screen.query_one("#act").focus()
         await pilot.press("enter")
-        await until(pilot, lambda: results)
+        await wait_until(pilot, lambda: results)
         assert results[0] is not None and "pruned feat-api" in results[0].lines[0]
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_a_review_is_made_from_its_number(tmp_path: Path) -> None:
@@ -239,16 +250,16 @@ def test_a_review_is_made_from_its_number(tmp_path: Path) -> None:
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await pilot.press("v")
-        await until(pilot, lambda: isinstance(app.screen, ActionDialog))
+        await wait_until(pilot, lambda: isinstance(app.screen, ActionDialog))
         dialog = app.screen
         await pilot.press(*"123")
-        await until(pilot, lambda: "makes the worktree review-123" in screen(app))
+        await wait_until(pilot, lambda: "makes the worktree review-123" in screen_text(app))
         await pilot.press("enter")
-        await until(pilot, lambda: app.screen is not dialog, 40)
-        await until(pilot, lambda: any(tree.key.worktree == "review-123" for tree in app._snapshot.worktrees))  # type: ignore[union-attr]
+        await wait_until(pilot, lambda: app.screen is not dialog, 40)
+        await wait_until(pilot, lambda: any(tree.key.worktree == "review-123" for tree in app._snapshot.worktrees))  # type: ignore[union-attr]
         assert command_log.of(app).entries()[-1].state == "done"
 
-    played(forge.app, play)
+    run_dashboard(forge.app, play)
 
 
 # -- working ----------------------------------------------------------------------------------------------------------
@@ -291,19 +302,19 @@ def test_progress_is_shown_and_esc_cancels(repo: Repo) -> None:
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         results = shown(app, repo, slow)
-        await until(pilot, lambda: "Slow" in screen(app))
+        await wait_until(pilot, lambda: "Slow" in screen_text(app))
         await pilot.press("enter")
-        await until(pilot, lambda: "first step" in screen(app) and "esc stops it" in screen(app))
+        await wait_until(pilot, lambda: "first step" in screen_text(app) and "esc stops it" in screen_text(app))
         await pilot.press("escape")
-        await until(pilot, lambda: "✗ it was cancelled" in screen(app))
+        await wait_until(pilot, lambda: "✗ it was cancelled" in screen_text(app))
         assert command_log.of(app).entries()[-1].state == "cancelled"
         assert not results, "it can be tried again"
         slow.go_on.set()
         await pilot.press("enter")
-        await until(pilot, lambda: results)
+        await wait_until(pilot, lambda: results)
         assert results[0] is not None and results[0].lines == ["went through"]
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_a_second_esc_leaves_what_does_not_stop(repo: Repo) -> None:
@@ -311,19 +322,19 @@ def test_a_second_esc_leaves_what_does_not_stop(repo: Repo) -> None:
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         results = shown(app, repo, slow)
-        await until(pilot, lambda: "Slow" in screen(app))
+        await wait_until(pilot, lambda: "Slow" in screen_text(app))
         await pilot.press("enter")
-        await until(pilot, lambda: "first step" in screen(app))
+        await wait_until(pilot, lambda: "first step" in screen_text(app))
         await pilot.press("escape")
-        await until(pilot, lambda: "stopping" in screen(app))
+        await wait_until(pilot, lambda: "stopping" in screen_text(app))
         await pilot.press("escape")
-        await until(pilot, lambda: results == [None])
+        await wait_until(pilot, lambda: results == [None])
         assert command_log.of(app).entries()[-1].state == "running"
         slow.go_on.set()
-        await until(pilot, lambda: command_log.of(app).entries()[-1].state == "done")
+        await wait_until(pilot, lambda: command_log.of(app).entries()[-1].state == "done")
 
     try:
-        played(repo, play)
+        run_dashboard(repo, play)
     finally:
         slow.go_on.set()
 
@@ -341,14 +352,14 @@ class Broken(Slow):
 def test_a_bug_in_an_action_is_a_sentence(repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         shown(app, repo, Broken())
-        await until(pilot, lambda: "RuntimeError: [/b] looked \\x1b[31mbroken" in screen(app))
+        await wait_until(pilot, lambda: "RuntimeError: [/b] looked \\x1b[31mbroken" in screen_text(app))
         await pilot.press("enter")
-        await until(pilot, lambda: "RuntimeError: [/b] it is \\x1b[31mbroken" in screen(app))
+        await wait_until(pilot, lambda: "RuntimeError: [/b] it is \\x1b[31mbroken" in screen_text(app))
         assert command_log.of(app).entries()[-1].state == "failed"
         await pilot.press("escape")
-        await until(pilot, lambda: len(app.screen_stack) == 1)
+        await wait_until(pilot, lambda: len(app.screen_stack) == 1)
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 # -- several worktrees ------------------------------------------------------------------------------------------------
@@ -361,18 +372,20 @@ def test_several_worktrees_and_what_became_of_each(repo: Repo) -> None:
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         results = shown(app, repo, "claim", names=["feat-a", "feat-b", "feat-c"])
-        await until(pilot, lambda: "2 of 3 can be done" in screen(app) and "held by claude-1" in screen(app))
+        await wait_until(
+            pilot, lambda: "2 of 3 can be done" in screen_text(app) and "held by claude-1" in screen_text(app)
+        )
         await pilot.press("enter")
-        await until(pilot, lambda: "2 done, 1 not" in screen(app))
+        await wait_until(pilot, lambda: "2 done, 1 not" in screen_text(app))
         assert not results, "it is read first"
         assert len(command_log.of(app).entries()) == 3
         await pilot.press("escape")
-        await until(pilot, lambda: results)
+        await wait_until(pilot, lambda: results)
         assert results[0] is not None
         done = {one["name"]: one["done"] for one in results[0].data["results"]}  # type: ignore[attr-defined]
         assert done == {"feat-a": True, "feat-b": False, "feat-c": True}
 
-    played(repo, play)
+    run_dashboard(repo, play)
     assert holder(repo, "feat-b") == "claude-1"
     assert holder(repo, "feat-a") == holder(repo, "feat-c") is not None
 
@@ -384,28 +397,28 @@ def test_several_are_removed_only_where_nothing_is_lost(repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         here = lambda: Context(database=paths.default_database(), repo=str(repo.path))  # noqa: E731
         results = shown(app, repo, "remove", names=[("feat-a", here), ("feat-b", here)])
-        await until(pilot, lambda: "1 of 2 can be done" in screen(app))
+        await wait_until(pilot, lambda: "1 of 2 can be done" in screen_text(app))
         assert app.focused is not None and app.focused.id == "leave"
         assert not app.screen.query_one("#override", Input).visible, "each is overridden by itself"
         app.screen.query_one("#act").focus()
         await pilot.press("enter")
-        await until(pilot, lambda: "1 done, 1 not" in screen(app))
+        await wait_until(pilot, lambda: "1 done, 1 not" in screen_text(app))
         await pilot.press("enter")
-        await until(pilot, lambda: results)
+        await wait_until(pilot, lambda: results)
 
-    played(repo, play)
+    run_dashboard(repo, play)
     assert not trees["feat-a"].path.exists() and trees["feat-b"].path.exists()
 
 
 def test_what_takes_no_name_is_done_once(repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         results = shown(app, repo, "sync", names=["feat-a", "feat-b"])
-        await until(pilot, lambda: "nothing to sync" in screen(app))
+        await wait_until(pilot, lambda: "nothing to sync" in screen_text(app))
         await pilot.press("enter")
-        await until(pilot, lambda: results)
+        await wait_until(pilot, lambda: results)
         assert len(command_log.of(app).entries()) == 1
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_cancelling_leaves_those_not_begun_alone(repo: Repo) -> None:
@@ -413,13 +426,13 @@ def test_cancelling_leaves_those_not_begun_alone(repo: Repo) -> None:
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         shown(app, repo, slow, names=["feat-a", "feat-b"])
-        await until(pilot, lambda: "Slow 2" in screen(app))
+        await wait_until(pilot, lambda: "Slow 2" in screen_text(app))
         await pilot.press("enter")
-        await until(pilot, lambda: "1 of 2" in screen(app))
+        await wait_until(pilot, lambda: "1 of 2" in screen_text(app))
         await pilot.press("escape")
-        await until(pilot, lambda: "0 done, 2 not" in screen(app) and "not begun" in screen(app))
+        await wait_until(pilot, lambda: "0 done, 2 not" in screen_text(app) and "not begun" in screen_text(app))
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 # -- text from outside ------------------------------------------------------------------------------------------------
@@ -446,30 +459,30 @@ def test_hostile_text_is_shown_harmless(repo: Repo, payload: str, size: tuple[in
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         shown(app, repo, Hostile(), values={"name": payload})
-        await until(pilot, lambda: "✗ refused" in screen(app))
-        assert harmless(screen(app))
+        await wait_until(pilot, lambda: "✗ refused" in screen_text(app))
+        assert harmless(screen_text(app))
         app.screen.query_one("#act").focus()
         await pilot.press("enter")
-        await until(pilot, lambda: "✗ failed" in screen(app))
-        assert harmless(screen(app))
+        await wait_until(pilot, lambda: "✗ failed" in screen_text(app))
+        assert harmless(screen_text(app))
         await pilot.press("escape")
         shown(app, repo, Hostile(), names=[payload, "other"])
-        await until(pilot, lambda: "0 of 2 can be done" in screen(app))
+        await wait_until(pilot, lambda: "0 of 2 can be done" in screen_text(app))
         app.screen.query_one("#act").focus()
         await pilot.press("enter")
-        await until(pilot, lambda: "1 done, 1 not" in screen(app))
-        assert harmless(screen(app))
+        await wait_until(pilot, lambda: "1 done, 1 not" in screen_text(app))
+        assert harmless(screen_text(app))
 
-    played(repo, play, size)
+    run_dashboard(repo, play, size)
 
 
 def test_controls_are_not_typed_by_pasting(repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await pilot.press("v")
-        await until(pilot, lambda: isinstance(app.screen, ActionDialog))
+        await wait_until(pilot, lambda: isinstance(app.screen, ActionDialog))
         box = app.screen.query_one("#ask-pr", Input)
         box.post_message(events.Paste("12\x1b]52;c;eA==\x073\u202e"))
-        await until(pilot, lambda: box.value)
-        assert box.value == "12]52;c;eA==3" and harmless(screen(app))
+        await wait_until(pilot, lambda: box.value)
+        assert box.value == "12]52;c;eA==3" and harmless(screen_text(app))
 
-    played(repo, play)
+    run_dashboard(repo, play)

@@ -14,31 +14,14 @@ from textual.pilot import Pilot
 from imi_monitor.actions.status import diff_action as action
 from imi_monitor.model.diff import Diff, FileDiff
 from imi_monitor.ui.app import ImiApp
-from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel
 from imi_monitor.ui.views.diff_view import DiffView
 from imi_monitor.ui.widgets.sheet import Sheet
 from tests.git.asking import conflict
 from tests.helpers import Repo, git
-from tests.ui.test_app import played, screen, until
+from tests.ui.pilot_kit import run_view, screen_text, wait_until
 
 Play = Callable[[ImiApp, Pilot[Any]], Awaitable[None]]
 HOSTILE = "\x1b]52;c;aGk=\x07 [/b] [a=b:] ev\u202eil \x9b31m"
-
-
-def viewed(repo: Repo, key: str, play: Play, *, tree: str = "feat-x", size: tuple[int, int] = (140, 40)) -> None:
-    """Select the worktree, open the view, and play."""
-
-    async def opened(app: ImiApp, pilot: Pilot[Any]) -> None:
-        lines = app.query_one(WorktreesPanel).lines
-        await until(pilot, lambda: any(row.key.endswith(tree) for row in lines.rows))
-        lines.select(next(row.key for row in lines.rows if row.key.endswith(tree)))
-        await until(pilot, lambda: app._selected is not None and app._selected.worktree == tree)
-        await pilot.press(key)
-        await until(pilot, lambda: len(app.screen_stack) == 2 and "reading…" not in screen(app))
-        await play(app, pilot)
-        app._paused = True  # the dashboard ends next: its clock must not find the screen half taken down
-
-    played(repo, opened, size)
 
 
 def lines_of(app: ImiApp) -> Sheet:
@@ -59,20 +42,20 @@ def feat(repo: Repo) -> Repo:
 
 def test_kinds_by_key_and_by_tab(feat: Repo, repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: "staged words" in screen(app) and "brand new" in screen(app))
-        assert "3 files +3 −1" in screen(app) and "return 2" in screen(app)
+        await wait_until(pilot, lambda: "staged words" in screen_text(app) and "brand new" in screen_text(app))
+        assert "3 files +3 −1" in screen_text(app) and "return 2" in screen_text(app)
         await pilot.press("s")
-        await until(pilot, lambda: "staged words" in screen(app) and "brand new" not in screen(app))
+        await wait_until(pilot, lambda: "staged words" in screen_text(app) and "brand new" not in screen_text(app))
         await pilot.press("u")
-        await until(pilot, lambda: "return 2" in screen(app) and "staged words" not in screen(app))
+        await wait_until(pilot, lambda: "return 2" in screen_text(app) and "staged words" not in screen_text(app))
         await pilot.press("t")
-        await until(pilot, lambda: "committed" in screen(app) and "against main" in screen(app))
+        await wait_until(pilot, lambda: "committed" in screen_text(app) and "against main" in screen_text(app))
         await pilot.press("tab")
-        await until(pilot, lambda: "against HEAD" in screen(app))
+        await wait_until(pilot, lambda: "against HEAD" in screen_text(app))
         await pilot.press("escape")
-        await until(pilot, lambda: len(app.screen_stack) == 1)
+        await wait_until(pilot, lambda: len(app.screen_stack) == 1)
 
-    viewed(repo, "d", play)
+    run_view(repo, "d", play)
 
 
 def test_files_hunks_and_the_list_beside(feat: Repo, repo: Repo) -> None:
@@ -84,7 +67,7 @@ def test_files_hunks_and_the_list_beside(feat: Repo, repo: Repo) -> None:
     feat.write("zz.txt", "last\n")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: "LINE 20" in screen(app))
+        await wait_until(pilot, lambda: "LINE 20" in screen_text(app))
         files = app.screen.query_one("#diff-files", Sheet)
         assert (files.count, files.cursor) == (2, 0)
         await pilot.press("right_square_bracket")
@@ -95,14 +78,14 @@ def test_files_hunks_and_the_list_beside(feat: Repo, repo: Repo) -> None:
         line = view._rows.line_at(lines_of(app).cursor)
         assert line is not None and line.text == "line 149"
         await pilot.press("n")
-        await until(pilot, lambda: files.cursor == 1)
+        await wait_until(pilot, lambda: files.cursor == 1)
         assert view._rows.rows[lines_of(app).cursor].kind == "file"
         await pilot.press("N")
-        await until(pilot, lambda: files.cursor == 0)
+        await wait_until(pilot, lambda: files.cursor == 0)
         await pilot.click("#diff-files", offset=(3, 1))
-        await until(pilot, lambda: view._rows.file_at(lines_of(app).cursor) == 1)
+        await wait_until(pilot, lambda: view._rows.file_at(lines_of(app).cursor) == 1)
 
-    viewed(repo, "d", play, size=(140, 16))
+    run_view(repo, "d", play, size=(140, 16))
 
 
 def test_the_readers_line_stays_while_the_worktree_changes(feat: Repo, repo: Repo) -> None:
@@ -110,7 +93,7 @@ def test_the_readers_line_stays_while_the_worktree_changes(feat: Repo, repo: Rep
     feat.write("new.txt", text)
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: "line 5" in screen(app))
+        await wait_until(pilot, lambda: "line 5" in screen_text(app))
         view = app.screen
         assert isinstance(view, DiffView)
         await pilot.press("n", "n", *["j"] * 150)
@@ -123,35 +106,35 @@ def test_the_readers_line_stays_while_the_worktree_changes(feat: Repo, repo: Rep
         before = at()
         assert before[0] == "line 149"
         feat.write("new.txt", "inserted above\n" * 40 + text)
-        await until(pilot, lambda: (view._diff.added if view._diff else 0) > 340)
+        await wait_until(pilot, lambda: (view._diff.added if view._diff else 0) > 340)
         assert at() == before
         feat.write("aaa.txt", "a file before all others\n" * 5)
-        await until(pilot, lambda: len(view._rows.diff.files) == 4)
+        await wait_until(pilot, lambda: len(view._rows.diff.files) == 4)
         assert at() == before
 
-    viewed(repo, "d", play)
+    run_view(repo, "d", play)
 
 
 def test_a_change_that_keeps_the_counts_is_seen(feat: Repo, repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: "return 2" in screen(app))
+        await wait_until(pilot, lambda: "return 2" in screen_text(app))
         feat.write("src/api.py", "def api():\n    return 7\n")
-        await until(pilot, lambda: "return 7" in screen(app))
+        await wait_until(pilot, lambda: "return 7" in screen_text(app))
 
-    viewed(repo, "d", play)
+    run_view(repo, "d", play)
 
 
 def test_who_never_stops_changing_is_followed_all_the_same(feat: Repo, repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: "return 2" in screen(app))
+        await wait_until(pilot, lambda: "return 2" in screen_text(app))
         for number in range(1000, 1300):
             feat.write("src/api.py", f"def api():\n    return {number}\n")
             await pilot.pause(0.04)
-            if "return 1" in screen(app).replace("return 1 ", ""):
+            if "return 1" in screen_text(app).replace("return 1 ", ""):
                 return
-        pytest.fail(screen(app))
+        pytest.fail(screen_text(app))
 
-    viewed(repo, "d", play)
+    run_view(repo, "d", play)
 
 
 def test_the_answer_to_a_question_that_was_dropped_is_not_shown(
@@ -170,31 +153,33 @@ def test_the_answer_to_a_question_that_was_dropped_is_not_shown(
     monkeypatch.setattr(action, "read", read)
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: "return 2" in screen(app))
+        await wait_until(pilot, lambda: "return 2" in screen_text(app))
         await pilot.press("t", "s")
-        await until(pilot, lambda: "staged words" in screen(app))
+        await wait_until(pilot, lambda: "staged words" in screen_text(app))
         released.set()
-        await until(pilot, answered.is_set)
+        await wait_until(pilot, answered.is_set)
         await pilot.pause(0.3)
-        assert "staged words" in screen(app) and "stale.txt" not in screen(app)
+        assert "staged words" in screen_text(app) and "stale.txt" not in screen_text(app)
 
-    viewed(repo, "d", play)
+    run_view(repo, "d", play)
 
 
 def test_a_long_diff_is_cut_and_tells_the_command(feat: Repo, repo: Repo) -> None:
     feat.write("big.txt", "x\n" * 20_000)
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: "+20,000" in screen(app))
+        await wait_until(pilot, lambda: "+20,000" in screen_text(app))
         await pilot.press("n", "n", "n")
         await pilot.press("G", *["k"] * 8)
-        await until(pilot, lambda: "17,000 more lines: imi diff feat-x --file big.txt" in screen(app) or _upwards(app))
+        await wait_until(
+            pilot, lambda: "17,000 more lines: imi diff feat-x --file big.txt" in screen_text(app) or _upwards(app)
+        )
 
     def _upwards(app: ImiApp) -> bool:
         lines_of(app).action_move(-1)
         return False
 
-    viewed(repo, "d", play)
+    run_view(repo, "d", play)
 
 
 @pytest.mark.parametrize("size", [(140, 40), (100, 30), (60, 20), (40, 12)])
@@ -208,15 +193,17 @@ def test_hostile_text_is_harmless_at_every_width(feat: Repo, repo: Repo, size: t
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         for key in ("j", "l", "l", "h", "n", "n", "G", "g", "t", "u"):
             await pilot.press(key)
-            await until(pilot, lambda: "reading…" not in screen(app))
-            assert not set(screen(app)) & set("\x1b\x07\u202e\x9b\r")
-        await until(pilot, lambda: "[/b]" in screen(app) or size[0] < 100)
+            await wait_until(pilot, lambda: "reading…" not in screen_text(app))
+            assert not set(screen_text(app)) & set("\x1b\x07\u202e\x9b\r")
+        await wait_until(pilot, lambda: "[/b]" in screen_text(app) or size[0] < 100)
         if size == (140, 40):
-            assert "caf\\xe9␍" in screen(app) and "binary" in screen(app) and "new\\x0aline" in screen(app)
+            assert (
+                "caf\\xe9␍" in screen_text(app) and "binary" in screen_text(app) and "new\\x0aline" in screen_text(app)
+            )
         widths = {sum(segment.cell_length for segment in strip) for strip in app.screen._compositor.render_strips()}
         assert widths == {size[0]}, "no line is wider or narrower than the screen"
 
-    viewed(repo, "d", play, size=size)
+    run_view(repo, "d", play, size=size)
 
 
 def test_nothing_conflict_rename_mode_and_submodule(repo: Repo, tmp_path: Path) -> None:
@@ -224,15 +211,17 @@ def test_nothing_conflict_rename_mode_and_submodule(repo: Repo, tmp_path: Path) 
     inner = Repo.create(tmp_path / "inner")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: "nothing is uncommitted" in screen(app))
+        await wait_until(pilot, lambda: "nothing is uncommitted" in screen_text(app))
         conflict(repo)  # elsewhere: the same view must not care
         made.git("mv", "src/db.py", "src/database.py")
         (made.path / "src/api.py").chmod(0o755)
         made.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(inner.path), "sub")
-        await until(pilot, lambda: "src/database.py (was src/db.py)" in screen(app))
-        await until(pilot, lambda: "mode 100644 → 100755" in screen(app) and "Subproject commit" in screen(app))
+        await wait_until(pilot, lambda: "src/database.py (was src/db.py)" in screen_text(app))
+        await wait_until(
+            pilot, lambda: "mode 100644 → 100755" in screen_text(app) and "Subproject commit" in screen_text(app)
+        )
 
-    viewed(repo, "d", play)
+    run_view(repo, "d", play)
 
 
 def test_a_conflict_shows_both_sides(repo: Repo) -> None:
@@ -240,9 +229,9 @@ def test_a_conflict_shows_both_sides(repo: Repo) -> None:
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await pilot.press("u")
-        await until(pilot, lambda: "++ <<<<<<< HEAD" in screen(app) and "conflict" in screen(app))
+        await wait_until(pilot, lambda: "++ <<<<<<< HEAD" in screen_text(app) and "conflict" in screen_text(app))
 
-    viewed(repo, "d", play, tree="app")
+    run_view(repo, "d", play, tree="app")
 
 
 def test_unborn(tmp_path: Path) -> None:
@@ -251,26 +240,30 @@ def test_unborn(tmp_path: Path) -> None:
     fresh.write("first.txt", "first\n")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: "first.txt" in screen(app) and "+1" in screen(app))
+        await wait_until(pilot, lambda: "first.txt" in screen_text(app) and "+1" in screen_text(app))
         await pilot.press("t")
-        await until(
-            pilot, lambda: "?" in screen(app) and ("no trunk" in screen(app) or "nothing is committed" in screen(app))
+        await wait_until(
+            pilot,
+            lambda: (
+                "?" in screen_text(app)
+                and ("no trunk" in screen_text(app) or "nothing is committed" in screen_text(app))
+            ),
         )
 
-    viewed(fresh, "d", play, tree="fresh")
+    run_view(fresh, "d", play, tree="fresh")
 
 
 def test_a_deleted_worktree_is_said(feat: Repo, repo: Repo, tmp_path: Path) -> None:
     feat.git("stash", "-q", "-u")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: "nothing is uncommitted" in screen(app))
+        await wait_until(pilot, lambda: "nothing is uncommitted" in screen_text(app))
         feat.path.rename(tmp_path / "elsewhere")
-        await until(pilot, lambda: "feat-x is gone: its folder does not exist any more" in screen(app))
+        await wait_until(pilot, lambda: "feat-x is gone: its folder does not exist any more" in screen_text(app))
         await pilot.press("t", "s", "j", "n", "e")
-        await until(pilot, lambda: "is gone" in screen(app))
+        await wait_until(pilot, lambda: "is gone" in screen_text(app))
 
-    viewed(repo, "d", play)
+    run_view(repo, "d", play)
 
 
 def test_the_editor_is_opened_at_the_line(
@@ -282,8 +275,8 @@ def test_the_editor_is_opened_at_the_line(
     monkeypatch.setattr(editor, "edit", lambda _app, root, path, line=None: asked.append((root, path, line)))
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: "return 2" in screen(app))
+        await wait_until(pilot, lambda: "return 2" in screen_text(app))
         await pilot.press("n", "j", "j", "j", "j", "e")
         assert asked == [(os.path.realpath(feat.path), "src/api.py", 2)]
 
-    viewed(repo, "d", play)
+    run_view(repo, "d", play)

@@ -17,7 +17,7 @@ from imi_monitor.ui.views import EventsView
 from imi_monitor.ui.views import events_view as module
 from imi_monitor.ui.widgets.row_list import RowList
 from tests.helpers import Repo, imi
-from tests.ui.test_app import played, screen, until
+from tests.ui.pilot_kit import run_dashboard, screen_text, wait_until
 
 
 def write(count: int, *, kind: str = "worktree.claimed", tree: str = "feat-api", agent: str = "claude-1") -> None:
@@ -37,7 +37,7 @@ def lines(app: ImiApp) -> RowList:
 
 async def opened(app: ImiApp, pilot: Pilot[Any]) -> None:
     await pilot.press("t")
-    await until(pilot, lambda: isinstance(app.screen, EventsView) and "looking…" not in screen(app))
+    await wait_until(pilot, lambda: isinstance(app.screen, EventsView) and "looking…" not in screen_text(app))
 
 
 @pytest.mark.parametrize("size", [(140, 40), (60, 20)])
@@ -48,15 +48,15 @@ def test_it_follows_its_end(repo: Repo, size: tuple[int, int]) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await opened(app, pilot)
         await asyncio.to_thread(imi, "claim", "feat-api", "--agent", "somebody-new", cwd=repo.path)
-        await until(pilot, lambda: "somebody-new" in screen(app))
+        await wait_until(pilot, lambda: "somebody-new" in screen_text(app))
         assert lines(app).cursor == lines(app).rows[-1].key
         await pilot.press("k", "k")
         kept = lines(app).cursor
         await asyncio.to_thread(imi, "release", "feat-api", "--agent", "somebody-new", cwd=repo.path)
-        await until(pilot, lambda: "released" in screen(app))
+        await wait_until(pilot, lambda: "released" in screen_text(app))
         assert lines(app).cursor == kept, "who reads is not pulled away"
 
-    played(repo, play, size)
+    run_dashboard(repo, play, size)
 
 
 def test_older_ones_come_as_one_scrolls_up(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,22 +65,22 @@ def test_older_ones_come_as_one_scrolls_up(repo: Repo, monkeypatch: pytest.Monke
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await opened(app, pilot)
-        await until(pilot, lambda: len(lines(app).rows) == 50)
+        await wait_until(pilot, lambda: len(lines(app).rows) == 50)
         before = lines(app).rows[0].key
         await pilot.press("home")
-        await until(pilot, lambda: len(lines(app).rows) == 100)
+        await wait_until(pilot, lambda: len(lines(app).rows) == 100)
         assert lines(app).cursor == before
         assert lines(app).rows[50].key == before
-        assert "number=121" in screen(app), "what was read stays on the screen"
+        assert "number=121" in screen_text(app), "what was read stays on the screen"
         for rows in (150, 170):
             await pilot.press("home")
-            await until(pilot, lambda: len(lines(app).rows) == rows)  # noqa: B023
+            await wait_until(pilot, lambda: len(lines(app).rows) == rows)  # noqa: B023
         await pilot.press("home")
-        await until(pilot, lambda: "number=1 " in screen(app))
+        await wait_until(pilot, lambda: "number=1 " in screen_text(app))
         keys = [int(row.key) for row in lines(app).rows]
         assert keys == sorted(set(keys)), "each once, in order"
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_more_than_is_held_is_not_read(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +95,7 @@ def test_more_than_is_held_is_not_read(repo: Repo, monkeypatch: pytest.MonkeyPat
             await pilot.pause(0.2)
         assert len(lines(app).rows) <= 60
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_filter_by_type_worktree_agent_and_text(repo: Repo) -> None:
@@ -113,27 +113,27 @@ def test_filter_by_type_worktree_agent_and_text(repo: Repo) -> None:
         ):  # fmt: skip
             await pilot.press("slash")
             box.value = wanted
-            await until(pilot, lambda: f"{number} of 9" in screen(app))  # noqa: B023
+            await wait_until(pilot, lambda: f"{number} of 9" in screen_text(app))  # noqa: B023
             await pilot.press("enter")
             assert app.focused is lines(app)
-        await until(pilot, lambda: "nothing fits CLAUDE" in screen(app))
+        await wait_until(pilot, lambda: "nothing fits CLAUDE" in screen_text(app))
         await pilot.press("escape")
-        await until(pilot, lambda: "9 entries" in screen(app))
+        await wait_until(pilot, lambda: "9 entries" in screen_text(app))
         assert isinstance(app.screen, EventsView), "esc goes one step out"
         await pilot.press("f")
-        await until(pilot, lambda: "of 9" in screen(app))
+        await wait_until(pilot, lambda: "of 9" in screen_text(app))
         await pilot.press("escape", "escape")
-        await until(pilot, lambda: len(app.screen_stack) == 1)
+        await wait_until(pilot, lambda: len(app.screen_stack) == 1)
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_an_empty_log_says_so(repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await opened(app, pilot)
-        await until(pilot, lambda: "nothing has happened yet" in screen(app))
+        await wait_until(pilot, lambda: "nothing has happened yet" in screen_text(app))
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 @pytest.mark.parametrize("payload", ["[/b]", "\x1b]52;c;x\x07", "ev\u202eil", "日" * 40, "x" * 10_000, "line\nbreak"])
@@ -148,8 +148,8 @@ def test_hostile_events(repo: Repo, payload: str) -> None:  # T2
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await opened(app, pilot)
-        await until(pilot, lambda: "1 entry" in screen(app))
+        await wait_until(pilot, lambda: "1 entry" in screen_text(app))
         await pilot.press("slash", "x", "escape")
-        assert not any(char in screen(app) for char in ("\x1b", "\x07", "\u202e"))
+        assert not any(char in screen_text(app) for char in ("\x1b", "\x07", "\u202e"))
 
-    played(repo, play)
+    run_dashboard(repo, play)

@@ -26,8 +26,8 @@ from imi_monitor.ui.preload import Preload
 from imi_monitor.ui.widgets.row_list import RowList
 from tests.helpers import Repo, imi
 from tests.ui import sample_snapshots, snapshot_builder
+from tests.ui.pilot_kit import screen_text
 from tests.ui.snapshot_kit import no_surroundings
-from tests.ui.test_app import screen
 
 SIZES = [(140, 40), (100, 30), (60, 20), (40, 12)]
 
@@ -52,7 +52,7 @@ def painted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def paint(self: HomeScreen) -> None:
         if not self._held:
-            found.append(screen(cast(ImiApp, self.app)))
+            found.append(screen_text(cast(ImiApp, self.app)))
         real(self)
 
     monkeypatch.setattr(HomeScreen, "_compositor_refresh", paint)
@@ -67,7 +67,7 @@ def test_the_first_paint_has_all_that_is_known(monkeypatch: pytest.MonkeyPatch, 
         app = ImiApp(silent, no_surroundings, first=sample_snapshots.busy())
         async with app.run_test(size=size) as pilot:
             await pilot.pause(0.3)
-            assert screen(app) == pictures[0], "nothing was left for a second paint"
+            assert screen_text(app) == pictures[0], "nothing was left for a second paint"
             named = next(tree.key.worktree for tree in app.worktrees.listed)
             assert named in pictures[0]
             if size[0] >= 120:

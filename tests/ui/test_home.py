@@ -13,131 +13,114 @@ from textual.pilot import Pilot
 from imi_monitor.sources.git_status_source import GitStatusSource
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.dialogs.menu import Menu
-from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel, group_of_row
+from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel
 from imi_monitor.ui.preferences import Preferences
 from tests.helpers import Repo, imi
-from tests.ui.test_app import played, screen, until
+from tests.ui.pilot_kit import (
+    listed_names,
+    make_four_worktrees,
+    run_dashboard,
+    screen_text,
+    select_worktree,
+    selected_name,
+    wait_for_list,
+    wait_until,
+)
 
 WIDE, MIDDLE, NARROW = (140, 40), (100, 30), (60, 20)
 
 
-def four(repo: Repo) -> None:
-    """main, feat-api, feat-ui and fix-bug; the last has uncommitted work."""
-    for name in ("feat-api", "feat-ui", "fix-bug"):
-        repo.worktree(name)
-    (repo.path.parent / "fix-bug" / "README.md").write_text("changed\n")
-
-
-def names(app: ImiApp) -> list[str]:
-    """What is listed, from top to bottom; headings with a colon."""
-    rows = app.worktrees.lines.rows
-    return [f"{group}:" if (group := group_of_row(row.key)) is not None else row.key.split("\0")[-1] for row in rows]
-
-
-async def listed(app: ImiApp, pilot: Pilot[Any], *wanted: str) -> None:
-    await until(pilot, lambda: names(app) == list(wanted))
-
-
-def at(app: ImiApp) -> str | None:
-    return app.selected_tree.key.worktree if app.selected_tree else None
-
-
-async def go(app: ImiApp, name: str) -> None:
-    app.worktrees.lines.select(next(row.key for row in app.worktrees.lines.rows if row.key.endswith(f"\0{name}")))
-    await asyncio.sleep(0)
-
-
 def test_sort_and_backwards_keep_the_selection(repo: Repo) -> None:
-    four(repo)
+    make_four_worktrees(repo)
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await listed(app, pilot, "feat-api", "feat-ui", "fix-bug", "app")
-        await go(app, "feat-ui")
+        await wait_for_list(app, pilot, "feat-api", "feat-ui", "fix-bug", "app")
+        await select_worktree(app, "feat-ui")
         await pilot.press("s")
-        assert "name ▾" in screen(app)
-        await listed(app, pilot, "app", "feat-api", "feat-ui", "fix-bug")
+        assert "name ▾" in screen_text(app)
+        await wait_for_list(app, pilot, "app", "feat-api", "feat-ui", "fix-bug")
         await pilot.press("S")
-        await listed(app, pilot, "fix-bug", "feat-ui", "feat-api", "app")
-        assert "name ▴" in screen(app)
+        await wait_for_list(app, pilot, "fix-bug", "feat-ui", "feat-api", "app")
+        assert "name ▴" in screen_text(app)
         await pilot.press("s", "s", "s")
-        assert "dirty ▾" in screen(app)
-        await listed(app, pilot, "fix-bug", "app", "feat-api", "feat-ui")
-        assert at(app) == "feat-ui"
+        assert "dirty ▾" in screen_text(app)
+        await wait_for_list(app, pilot, "fix-bug", "app", "feat-api", "feat-ui")
+        assert selected_name(app) == "feat-ui"
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_groups_fold_and_the_heading_is_nobody(repo: Repo) -> None:
-    four(repo)
+    make_four_worktrees(repo)
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: len(names(app)) == 4)
-        await go(app, "feat-ui")
+        await wait_until(pilot, lambda: len(listed_names(app)) == 4)
+        await select_worktree(app, "feat-ui")
         await pilot.press("b", "b")
-        await listed(app, pilot, "feat:", "feat-api", "feat-ui", "fix:", "fix-bug", "trunk:", "app")
-        assert at(app) == "feat-ui"
+        await wait_for_list(app, pilot, "feat:", "feat-api", "feat-ui", "fix:", "fix-bug", "trunk:", "app")
+        assert selected_name(app) == "feat-ui"
         await pilot.press("h")
-        await listed(app, pilot, "feat:", "fix:", "fix-bug", "trunk:", "app")
+        await wait_for_list(app, pilot, "feat:", "fix:", "fix-bug", "trunk:", "app")
         await pilot.pause()
-        assert at(app) is None, "the cursor is on the heading: no key may act on a worktree that is hidden"
+        assert selected_name(app) is None, "the cursor is on the heading: no key may act on a worktree that is hidden"
         await pilot.press("c")
-        assert len(app.screen_stack) == 1 and "select a worktree" in screen(app)
+        assert len(app.screen_stack) == 1 and "select a worktree" in screen_text(app)
         await pilot.press("enter")
-        await listed(app, pilot, "feat:", "feat-api", "feat-ui", "fix:", "fix-bug", "trunk:", "app")
+        await wait_for_list(app, pilot, "feat:", "feat-api", "feat-ui", "fix:", "fix-bug", "trunk:", "app")
         await pilot.press("l", "j")
-        assert at(app) == "feat-api"
+        assert selected_name(app) == "feat-api"
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_the_filter_narrows_and_says_what_it_does_not_know(repo: Repo) -> None:
-    four(repo)
+    make_four_worktrees(repo)
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: "✎1" in screen(app))
+        await wait_until(pilot, lambda: "✎1" in screen_text(app))
         await pilot.press("slash", *"is:dirty")
-        await listed(app, pilot, "fix-bug")
+        await wait_for_list(app, pilot, "fix-bug")
         await pilot.press("enter")
-        assert "1 of 4" in screen(app) and app.focused is app.worktrees.lines
+        assert "1 of 4" in screen_text(app) and app.focused is app.worktrees.lines
         await pilot.press("escape")
-        await until(pilot, lambda: len(names(app)) == 4)
+        await wait_until(pilot, lambda: len(listed_names(app)) == 4)
         await pilot.press("slash", *"is:wet")
         assert app.worktrees.filter.problem
-        await until(pilot, lambda: "there is no is:wet" in screen(app))
+        await wait_until(pilot, lambda: "there is no is:wet" in screen_text(app))
         await pilot.press("escape", "slash", *"zzz")
-        await until(pilot, lambda: "no worktree matches 'zzz'" in screen(app))
-        assert at(app) is None, "nothing is listed, so nothing can be acted on"
+        await wait_until(pilot, lambda: "no worktree matches 'zzz'" in screen_text(app))
+        assert selected_name(app) is None, "nothing is listed, so nothing can be acted on"
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_marks_and_one_act_on_all(repo: Repo) -> None:
-    four(repo)
+    make_four_worktrees(repo)
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: len(names(app)) == 4)
-        await go(app, "feat-api")
+        await wait_until(pilot, lambda: len(listed_names(app)) == 4)
+        await select_worktree(app, "feat-api")
         await pilot.press("m")
-        assert at(app) == "feat-ui", "the next one, to mark it too"
+        assert selected_name(app) == "feat-ui", "the next one, to mark it too"
         await pilot.press("m")
-        await until(pilot, lambda: "2 marked" in screen(app))
+        await wait_until(pilot, lambda: "2 marked" in screen_text(app))
         await pilot.press("c")
-        await until(pilot, lambda: "Claim 2 worktrees" in screen(app))
+        await wait_until(pilot, lambda: "Claim 2 worktrees" in screen_text(app))
         await pilot.press("enter")
-        await until(pilot, lambda: sum(bool(t.claim) for t in app._snapshot.worktrees) == 2)  # type: ignore[union-attr]
+        await wait_until(pilot, lambda: sum(bool(t.claim) for t in app._snapshot.worktrees) == 2)  # type: ignore[union-attr]
         await pilot.press("escape")  # what came of each has been shown
-        await until(pilot, lambda: len(app.screen_stack) == 1)
+        await wait_until(pilot, lambda: len(app.screen_stack) == 1)
         assert {t.key.worktree for t in app._snapshot.worktrees if t.claim} == {"feat-api", "feat-ui"}  # type: ignore[union-attr]
-        assert "marked" not in screen(app).splitlines()[0]
+        assert "marked" not in screen_text(app).splitlines()[0]
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_mark_all_never_marks_the_trunk_and_esc_forgets(repo: Repo) -> None:
-    four(repo)
+    make_four_worktrees(repo)
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: len(names(app)) == 4)
+        await wait_until(pilot, lambda: len(listed_names(app)) == 4)
         await pilot.press("M")
         assert sorted(tree.key.worktree for tree in app.targets) == ["feat-api", "feat-ui", "fix-bug"]
         await pilot.press("escape")
@@ -145,157 +128,157 @@ def test_mark_all_never_marks_the_trunk_and_esc_forgets(repo: Repo) -> None:
         await pilot.press("M", "M")
         assert not app._marks
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 @pytest.mark.parametrize("size", [WIDE, MIDDLE, NARROW])
 def test_numbers_and_tab_reach_every_panel_at_every_width(repo: Repo, size: tuple[int, int]) -> None:
-    four(repo)
+    make_four_worktrees(repo)
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: len(names(app)) == 4)
+        await wait_until(pilot, lambda: len(listed_names(app)) == 4)
         for number in (2, 3, 4, 5, 1):
             await pilot.press(str(number))
-            await until(pilot, lambda n=number: app.panel(n).has_focus_within)  # type: ignore[misc]
+            await wait_until(pilot, lambda n=number: app.panel(n).has_focus_within)  # type: ignore[misc]
             assert len([panel for panel in app.panels if panel.display]) == {140: 5, 100: 2, 60: 1}[size[0]]
-            await until(pilot, lambda n=number: app.panel(n).lines.rows)  # type: ignore[misc]
+            await wait_until(pilot, lambda n=number: app.panel(n).lines.rows)  # type: ignore[misc]
         for key, number in (("tab", 2), ("shift+tab", 1), ("shift+tab", 5)):
             await pilot.press(key)
-            await until(pilot, lambda n=number: app.panel(n).has_focus_within)  # type: ignore[misc]
+            await wait_until(pilot, lambda n=number: app.panel(n).has_focus_within)  # type: ignore[misc]
         await pilot.press("escape", "escape")
         assert app.panel(1).has_focus_within and app.panel(1).display
 
-    played(repo, play, size)
+    run_dashboard(repo, play, size)
 
 
 def test_the_layout_follows_the_width_and_the_selection_stays(repo: Repo) -> None:
-    four(repo)
+    make_four_worktrees(repo)
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: len(names(app)) == 4)
-        await go(app, "fix-bug")
+        await wait_until(pilot, lambda: len(listed_names(app)) == 4)
+        await select_worktree(app, "fix-bug")
         for width, height, words in (
             (100, 30, "2 Git │"), (60, 20, "fix-bug (human)"), (39, 20, "imi needs 40×12"), (60, 11, "this is 60×11"),
             (40, 12, "fix-bug (human)"), (140, 40, "5 Events"),
         ):  # fmt: skip
             await pilot.resize_terminal(width, height)
-            await until(pilot, lambda w=words: w in screen(app))  # type: ignore[misc]
-            assert at(app) == "fix-bug"
+            await wait_until(pilot, lambda w=words: w in screen_text(app))  # type: ignore[misc]
+            assert selected_name(app) == "fix-bug"
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_zoom_is_one_panel_and_back(repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await pilot.press("4", "z")
-        await until(pilot, lambda: "1 Worktrees" not in screen(app))
-        assert "4 Changes" in screen(app)
+        await wait_until(pilot, lambda: "1 Worktrees" not in screen_text(app))
+        assert "4 Changes" in screen_text(app)
         await pilot.press("2")
-        await until(pilot, lambda: "2 Git" in screen(app) and "4 Changes" not in screen(app))
+        await wait_until(pilot, lambda: "2 Git" in screen_text(app) and "4 Changes" not in screen_text(app))
         await pilot.press("z")
-        await until(pilot, lambda: "1 Worktrees" in screen(app) and "5 Events" in screen(app))
+        await wait_until(pilot, lambda: "1 Worktrees" in screen_text(app) and "5 Events" in screen_text(app))
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_pause_holds_the_picture_still_and_the_badge_ends_it(repo: Repo) -> None:
     other = repo.worktree("feat-api")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: len(names(app)) == 2)
+        await wait_until(pilot, lambda: len(listed_names(app)) == 2)
         await pilot.press("p")
         other.write("late.txt", "x")
-        await until(pilot, lambda: app._snapshot.changes)  # type: ignore[union-attr]
+        await wait_until(pilot, lambda: app._snapshot.changes)  # type: ignore[union-attr]
         await pilot.press("j", "k")  # moving about draws, and must not let the world in
         await pilot.pause(0.2)
-        assert "late.txt" not in screen(app)
-        await pilot.click("#header", offset=(screen(app).splitlines()[0].index("paused"), 0))
-        await until(pilot, lambda: "late.txt" in screen(app))
+        assert "late.txt" not in screen_text(app)
+        await pilot.click("#header", offset=(screen_text(app).splitlines()[0].index("paused"), 0))
+        await wait_until(pilot, lambda: "late.txt" in screen_text(app))
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_next_that_needs_somebody(repo: Repo) -> None:
-    four(repo)
+    make_four_worktrees(repo)
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: len(names(app)) == 4)
+        await wait_until(pilot, lambda: len(listed_names(app)) == 4)
         await pilot.press("w")
-        await until(pilot, lambda: "nothing here needs you" in screen(app))
+        await wait_until(pilot, lambda: "nothing here needs you" in screen_text(app))
         await asyncio.to_thread(imi, "claim", "fix-bug", "--agent", "codex-1", "--ttl", "0.1", cwd=repo.path)
-        await until(pilot, lambda: any(t.claim and t.claim.state == "stale" for t in app._snapshot.worktrees))  # type: ignore[union-attr]
-        await go(app, "feat-ui")
+        await wait_until(pilot, lambda: any(t.claim and t.claim.state == "stale" for t in app._snapshot.worktrees))  # type: ignore[union-attr]
+        await select_worktree(app, "feat-ui")
         await pilot.press("w")
-        assert at(app) == "fix-bug"
-        await until(pilot, lambda: "◌ silent" in screen(app) and "1 stale" in screen(app))
+        assert selected_name(app) == "fix-bug"
+        await wait_until(pilot, lambda: "◌ silent" in screen_text(app) and "1 stale" in screen_text(app))
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_a_folder_that_is_gone_is_shown_and_not_opened(repo: Repo) -> None:
     other = repo.worktree("feat-api")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: len(names(app)) == 2)
+        await wait_until(pilot, lambda: len(listed_names(app)) == 2)
         os.rename(other.path, other.path.parent / "elsewhere")
-        await until(pilot, lambda: "1 missing" in screen(app) and "its folder is gone" in screen(app))
-        await go(app, "feat-api")
+        await wait_until(pilot, lambda: "1 missing" in screen_text(app) and "its folder is gone" in screen_text(app))
+        await select_worktree(app, "feat-api")
         await pilot.press("enter")
-        await until(pilot, lambda: "the folder of feat-api is gone" in screen(app))
+        await wait_until(pilot, lambda: "the folder of feat-api is gone" in screen_text(app))
         assert len(app.screen_stack) == 1
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_what_cannot_be_done_says_why(repo: Repo) -> None:
     repo.worktree("feat-api")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: len(names(app)) == 2)
+        await wait_until(pilot, lambda: len(listed_names(app)) == 2)
         await pilot.press("R")
-        await until(pilot, lambda: "nobody has claimed feat-api" in screen(app))
+        await wait_until(pilot, lambda: "nobody has claimed feat-api" in screen_text(app))
         await pilot.press("o")
-        await until(pilot, lambda: "no pull request is known for feat-api" in screen(app))
-        await go(app, "app")
+        await wait_until(pilot, lambda: "no pull request is known for feat-api" in screen_text(app))
+        await select_worktree(app, "app")
         await pilot.press("D")
-        await until(pilot, lambda: "cannot be removed" in screen(app))
+        await wait_until(pilot, lambda: "cannot be removed" in screen_text(app))
         assert len(app.screen_stack) == 1
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_interval_keys_and_refresh(repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await pilot.press("minus")
-        await until(pilot, lambda: "every 2s" in screen(app).splitlines()[0])
+        await wait_until(pilot, lambda: "every 2s" in screen_text(app).splitlines()[0])
         await pilot.press("plus", "plus")
-        await until(pilot, lambda: "every 0.5s" in screen(app).splitlines()[0])
+        await wait_until(pilot, lambda: "every 0.5s" in screen_text(app).splitlines()[0])
         await pilot.press("plus")
-        assert "every" not in screen(app).splitlines()[1] and app._interval == 0.2
+        assert "every" not in screen_text(app).splitlines()[1] and app._interval == 0.2
         status = next(source for source in app._engine._sources if isinstance(source, GitStatusSource))  # type: ignore[union-attr]
         asked = status.asked
         await pilot.press("r")
-        await until(pilot, lambda: status.asked > asked)
+        await wait_until(pilot, lambda: status.asked > asked)
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_only_the_selected_one(repo: Repo) -> None:
     one, two = repo.worktree("feat-api"), repo.worktree("feat-ui")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: len(names(app)) == 3)
+        await wait_until(pilot, lambda: len(listed_names(app)) == 3)
         one.write("first.txt", "x")
         two.write("second.txt", "x")
-        await until(pilot, lambda: "first.txt" in feed() and "second.txt" in feed())
-        await go(app, "feat-api")
+        await wait_until(pilot, lambda: "first.txt" in feed() and "second.txt" in feed())
+        await select_worktree(app, "feat-api")
         await pilot.press("F")
-        await until(pilot, lambda: "first.txt" in feed() and "second.txt" not in feed())
-        await go(app, "feat-ui")
-        await until(pilot, lambda: "second.txt" in feed() and "first.txt" not in feed())
-        assert "4 Changes · feat-ui" in screen(app)
+        await wait_until(pilot, lambda: "first.txt" in feed() and "second.txt" not in feed())
+        await select_worktree(app, "feat-ui")
+        await wait_until(pilot, lambda: "second.txt" in feed() and "first.txt" not in feed())
+        assert "4 Changes · feat-ui" in screen_text(app)
         await pilot.press("F")
-        await until(pilot, lambda: "first.txt" in feed() and "second.txt" in feed())
+        await wait_until(pilot, lambda: "first.txt" in feed() and "second.txt" in feed())
 
     shown: list[ImiApp] = []
 
@@ -306,15 +289,15 @@ def test_only_the_selected_one(repo: Repo) -> None:
         shown.append(app)
         await play(app, pilot)
 
-    played(repo, begin)
+    run_dashboard(repo, begin)
 
 
 def test_how_it_was_left_is_how_it_comes_back(repo: Repo, tmp_path: Path) -> None:
-    four(repo)
+    make_four_worktrees(repo)
     preferences = Preferences(state_file=str(tmp_path / "state" / "x.json"))
 
     async def leave(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: len(names(app)) == 4)
+        await wait_until(pilot, lambda: len(listed_names(app)) == 4)
         await pilot.press("s", "S", "b", "b", "4", "F", "minus", "T", "down", "enter")
         await pilot.press("slash", *"feat", "enter")
         app.exit()
@@ -323,10 +306,10 @@ def test_how_it_was_left_is_how_it_comes_back(repo: Repo, tmp_path: Path) -> Non
         order = app.worktrees.order
         assert (order.sort, order.backwards, order.group) == ("name", True, "type")
         assert (app._detail, app._only, app._interval, app.theme) == (4, True, 2.0, "imi-light")
-        await listed(app, pilot, "feat:", "feat-ui", "feat-api")
+        await wait_for_list(app, pilot, "feat:", "feat-ui", "feat-api")
 
-    played(repo, leave, preferences=preferences)
-    played(repo, back, preferences=preferences)
+    run_dashboard(repo, leave, preferences=preferences)
+    run_dashboard(repo, back, preferences=preferences)
 
 
 def test_a_state_that_cannot_be_written_is_said_once_and_not_fatal(repo: Repo, tmp_path: Path) -> None:
@@ -334,48 +317,48 @@ def test_a_state_that_cannot_be_written_is_said_once_and_not_fatal(repo: Repo, t
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await pilot.press("s")
-        await until(pilot, lambda: "cannot be remembered" in screen(app))
+        await wait_until(pilot, lambda: "cannot be remembered" in screen_text(app))
         await pilot.press("s")
         app.exit()
 
-    played(repo, play, preferences=Preferences(state_file=str(tmp_path / "file" / "x.json")))
+    run_dashboard(repo, play, preferences=Preferences(state_file=str(tmp_path / "file" / "x.json")))
 
 
 def test_other_keys_from_the_settings(repo: Repo) -> None:
     repo.worktree("feat-api")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: len(names(app)) == 2)
+        await wait_until(pilot, lambda: len(listed_names(app)) == 2)
         await pilot.press("c")
         assert len(app.screen_stack) == 1
         await pilot.press("X")
-        await until(pilot, lambda: "Claim feat-api" in screen(app))
+        await wait_until(pilot, lambda: "Claim feat-api" in screen_text(app))
 
-    played(repo, play, preferences=Preferences(keymap={"claim": "X"}))
+    run_dashboard(repo, play, preferences=Preferences(keymap={"claim": "X"}))
 
 
 def test_ascii_only(repo: Repo) -> None:
-    four(repo)
+    make_four_worktrees(repo)
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: "fix-bug" in screen(app))
-        assert screen(app).isascii() and "enter Open" in screen(app)
+        await wait_until(pilot, lambda: "fix-bug" in screen_text(app))
+        assert screen_text(app).isascii() and "enter Open" in screen_text(app)
         for keys in (["question_mark"], ["colon"], ["T"], ["y"], ["c"]):
             await pilot.press(*keys)
             await pilot.pause(0.1)
-            assert len(app.screen_stack) == 2 and screen(app).isascii(), keys
+            assert len(app.screen_stack) == 2 and screen_text(app).isascii(), keys
             await pilot.press("escape")
 
-    played(repo, play, preferences=Preferences(ascii_only=True))
+    run_dashboard(repo, play, preferences=Preferences(ascii_only=True))
 
 
 def test_without_colours_every_state_still_has_its_word(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    four(repo)
+    make_four_worktrees(repo)
     imi("claim", "feat-api", "--agent", "claude-1", "--ttl", "0.1", cwd=repo.path)
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: "◌ silent" in screen(app) and "✎1" in screen(app))
+        await wait_until(pilot, lambda: "◌ silent" in screen_text(app) and "✎1" in screen_text(app))
         colours = set()
         for strip in app.screen._compositor.render_strips():
             for segment in strip:
@@ -384,20 +367,20 @@ def test_without_colours_every_state_still_has_its_word(repo: Repo, monkeypatch:
                         colours.add(tuple(colour.triplet))
         assert colours and all(len(set(colour)) == 1 for colour in colours), "greys only"
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 @pytest.mark.parametrize("name", ["imi-dark", "imi-light", "imi-colour-blind", "imi-colour-blind-light", "imi-16"])
 def test_every_theme_draws(repo: Repo, name: str) -> None:
-    four(repo)
+    make_four_worktrees(repo)
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: "fix-bug" in screen(app))
+        await wait_until(pilot, lambda: "fix-bug" in screen_text(app))
         assert app.theme == name
         await pilot.press("question_mark")
-        await until(pilot, lambda: isinstance(app.screen, Menu))
+        await wait_until(pilot, lambda: isinstance(app.screen, Menu))
 
-    played(repo, play, preferences=Preferences(theme=name))
+    run_dashboard(repo, play, preferences=Preferences(theme=name))
 
 
 def test_a_source_that_fails_is_said_until_it_works(repo: Repo) -> None:
@@ -405,29 +388,31 @@ def test_a_source_that_fails_is_said_until_it_works(repo: Repo) -> None:
     index = Path(other.git("rev-parse", "--git-path", "index"))
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: "feat-api" in screen(app))
+        await wait_until(pilot, lambda: "feat-api" in screen_text(app))
         kept = index.read_bytes()
         index.write_bytes(b"no index at all")
-        await until(pilot, lambda: "git status of feat-api" in screen(app) and "stale" in screen(app).splitlines()[0])
+        await wait_until(
+            pilot, lambda: "git status of feat-api" in screen_text(app) and "stale" in screen_text(app).splitlines()[0]
+        )
         await pilot.click("#trouble", offset=(5, 0))
-        await until(pilot, lambda: "1 thing that cannot be read now" in screen(app))
+        await wait_until(pilot, lambda: "1 thing that cannot be read now" in screen_text(app))
         await pilot.press("escape")
         index.write_bytes(kept)
         await pilot.press("r")
-        await until(pilot, lambda: "git status of feat-api" not in screen(app), 30)
+        await wait_until(pilot, lambda: "git status of feat-api" not in screen_text(app), 30)
         assert not app.home.query_one("#trouble").display
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_the_first_row_is_the_one_that_needs_somebody(repo: Repo) -> None:
     """Until a person moves the cursor, it stays on top, whatever comes there."""
-    four(repo)
+    make_four_worktrees(repo)
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: at(app) == "feat-api")
+        await wait_until(pilot, lambda: selected_name(app) == "feat-api")
         await asyncio.to_thread(imi, "claim", "fix-bug", "--agent", "codex-1", "--ttl", "0.1", cwd=repo.path)
-        await until(pilot, lambda: at(app) == "fix-bug")
+        await wait_until(pilot, lambda: selected_name(app) == "fix-bug")
         assert app.query_one(WorktreesPanel).lines.scroll_offset.y == 0
 
-    played(repo, play)
+    run_dashboard(repo, play)

@@ -14,7 +14,7 @@ from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.views.peek_view import PeekView
 from tests.helpers import Repo, imi
 from tests.test_engine_agents import Claude
-from tests.ui.test_app import played, screen, until
+from tests.ui.pilot_kit import run_dashboard, screen_text, wait_until
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the fake takes its name by prctl")
 
@@ -31,25 +31,25 @@ def claude(repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
 
 def test_from_its_prompt_to_its_death(repo: Repo, claude: Claude) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: "claude, unclaimed" in screen(app))
+        await wait_until(pilot, lambda: "claude, unclaimed" in screen_text(app))
         claude.do("prompt make the tokens last")
-        await until(pilot, lambda: "1 working" in screen(app))
+        await wait_until(pilot, lambda: "1 working" in screen_text(app))
         await pilot.press("slash", *"is:working", "enter")
-        await until(pilot, lambda: [tree.key.worktree for tree in app.worktrees.listed] == ["feat-api"])
+        await wait_until(pilot, lambda: [tree.key.worktree for tree in app.worktrees.listed] == ["feat-api"])
         await pilot.press("escape", "w", "space")
-        await until(pilot, lambda: isinstance(app.screen, PeekView) and "make the tokens last" in screen(app))
+        await wait_until(pilot, lambda: isinstance(app.screen, PeekView) and "make the tokens last" in screen_text(app))
         claude.do("tool Bash rm -rf build")
         claude.do("ask")
-        await until(pilot, lambda: "waits for you: permission for Bash rm -rf build" in screen(app))
+        await wait_until(pilot, lambda: "waits for you: permission for Bash rm -rf build" in screen_text(app))
         await pilot.press("escape")
-        await until(pilot, lambda: "1 asking" in screen(app) and "asks: Bash rm -rf" in screen(app))
+        await wait_until(pilot, lambda: "1 asking" in screen_text(app) and "asks: Bash rm -rf" in screen_text(app))
         claude.do("register busy")
-        await until(pilot, lambda: "1 working" in screen(app))
+        await wait_until(pilot, lambda: "1 working" in screen_text(app))
         claude.do("crash")
         claude.process.wait()
-        await until(pilot, lambda: "1 dead" in screen(app) and "✗ claude" in screen(app))
+        await wait_until(pilot, lambda: "1 dead" in screen_text(app) and "✗ claude" in screen_text(app))
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_one_where_another_holds_the_claim_is_loud(repo: Repo, claude: Claude) -> None:
@@ -57,8 +57,8 @@ def test_one_where_another_holds_the_claim_is_loud(repo: Repo, claude: Claude) -
     claude.do("prompt go")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: "1 intruder" in screen(app) and "claude intrudes" in screen(app))
+        await wait_until(pilot, lambda: "1 intruder" in screen_text(app) and "claude intrudes" in screen_text(app))
         await pilot.press("E")
-        await until(pilot, lambda: "codex-1 holds feat-api: this one intrudes" in screen(app))
+        await wait_until(pilot, lambda: "codex-1 holds feat-api: this one intrudes" in screen_text(app))
 
-    played(repo, play)
+    run_dashboard(repo, play)

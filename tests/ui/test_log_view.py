@@ -12,8 +12,8 @@ from imi_monitor.ui.views import log_view
 from imi_monitor.ui.views.diff_view import DiffView
 from imi_monitor.ui.views.log_view import LogView
 from tests.helpers import Repo, git, imi
-from tests.ui.test_app import screen, until
-from tests.ui.test_diff_view import HOSTILE, viewed
+from tests.ui.pilot_kit import run_view, screen_text, wait_until
+from tests.ui.test_diff_view import HOSTILE
 
 
 def test_own_commits_graph_who_and_what_one_did(repo: Repo) -> None:
@@ -28,21 +28,23 @@ def test_own_commits_graph_who_and_what_one_did(repo: Repo) -> None:
     made.git("merge", "-q", "--no-ff", "-m", "bring the side", "side")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: "3 commits not on main" in screen(app) and "on main too" in screen(app))
-        text = screen(app)
+        await wait_until(
+            pilot, lambda: "3 commits not on main" in screen_text(app) and "on main too" in screen_text(app)
+        )
+        text = screen_text(app)
         assert "◉─╮" in text and "claude-1" in text and "[feat/x] bring the side" in text
         assert text.index("own one") < text.index("on main too") < text.index("second")
         view = app.screen
         assert isinstance(view, LogView) and view.chosen is not None and view.chosen.entry.subject == "bring the side"
         await pilot.press("enter")
-        await until(pilot, lambda: isinstance(app.screen, DiffView) and "side.txt" in screen(app))
-        assert "one.txt" not in screen(app), "a merge shows what it brought"
+        await wait_until(pilot, lambda: isinstance(app.screen, DiffView) and "side.txt" in screen_text(app))
+        assert "one.txt" not in screen_text(app), "a merge shows what it brought"
         await pilot.press("t", "s", "tab")
-        assert "bring the side" in screen(app)
+        assert "bring the side" in screen_text(app)
         await pilot.press("escape")
         assert isinstance(app.screen, LogView)
 
-    viewed(repo, "L", play)
+    run_view(repo, "L", play)
 
 
 def test_new_commits_come_in_and_the_cursor_stays(repo: Repo) -> None:
@@ -53,14 +55,14 @@ def test_new_commits_come_in_and_the_cursor_stays(repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         view = app.screen
         assert isinstance(view, LogView)
-        await until(pilot, lambda: "own one" in screen(app))
+        await wait_until(pilot, lambda: "own one" in screen_text(app))
         await pilot.press("G")
         assert view.chosen is not None and view.chosen.entry.subject == "first"
         made.git("commit", "-q", "--allow-empty", "-m", "own two")
-        await until(pilot, lambda: "own two" in screen(app) and "2 commits not on main" in screen(app))
+        await wait_until(pilot, lambda: "own two" in screen_text(app) and "2 commits not on main" in screen_text(app))
         assert view.chosen is not None and view.chosen.entry.subject == "first"
 
-    viewed(repo, "L", play)
+    run_view(repo, "L", play)
 
 
 def test_pages_are_read_as_the_reader_gets_there(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:  # T5
@@ -72,17 +74,17 @@ def test_pages_are_read_as_the_reader_gets_there(repo: Repo, monkeypatch: pytest
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         view = app.screen
         assert isinstance(view, LogView)
-        await until(pilot, lambda: "number 109" in screen(app))
-        assert "40+ commits" in screen(app)
+        await wait_until(pilot, lambda: "number 109" in screen_text(app))
+        assert "40+ commits" in screen_text(app)
         for wanted in ("80+ commits", "112 commits"):
             await pilot.press("G")
-            await until(pilot, lambda wanted=wanted: wanted in screen(app))
+            await wait_until(pilot, lambda wanted=wanted: wanted in screen_text(app))
         await pilot.press("G")
-        await until(pilot, lambda: "first" in screen(app) and "more…" not in screen(app))
+        await wait_until(pilot, lambda: "first" in screen_text(app) and "more…" not in screen_text(app))
         shas = [one.entry.sha for one in view._commits]
         assert len(shas) == len(set(shas)) == 112 == int(repo.git("rev-list", "--count", "HEAD"))
 
-    viewed(repo, "L", play)
+    run_view(repo, "L", play)
 
 
 def test_bounded_with_the_command_that_goes_on(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,31 +95,31 @@ def test_bounded_with_the_command_that_goes_on(repo: Repo, monkeypatch: pytest.M
     repo.worktree("feat-x")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: "number 7" in screen(app))
+        await wait_until(pilot, lambda: "number 7" in screen_text(app))
         for key in "jGkG":
             await pilot.press(key)
             await pilot.pause(0.1)
-        await until(pilot, lambda: "imi log feat-x -n 8" in screen(app))
+        await wait_until(pilot, lambda: "imi log feat-x -n 8" in screen_text(app))
 
-    viewed(repo, "L", play)
+    run_view(repo, "L", play)
 
 
 def test_unborn_and_gone(tmp_path: Any, repo: Repo) -> None:
     git("init", "-q", "-b", "main", str(tmp_path / "fresh"), cwd=tmp_path)
 
     async def unborn(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: "nothing is committed here yet" in screen(app))
+        await wait_until(pilot, lambda: "nothing is committed here yet" in screen_text(app))
         await pilot.press("enter", "j", "G")
 
-    viewed(Repo(tmp_path / "fresh"), "L", unborn, tree="fresh")
+    run_view(Repo(tmp_path / "fresh"), "L", unborn, tree="fresh")
     made = repo.worktree("feat-x")
 
     async def gone(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: "second" in screen(app))
+        await wait_until(pilot, lambda: "second" in screen_text(app))
         made.path.rename(tmp_path / "elsewhere")
-        await until(pilot, lambda: "feat-x is gone" in screen(app))
+        await wait_until(pilot, lambda: "feat-x is gone" in screen_text(app))
 
-    viewed(repo, "L", gone)
+    run_view(repo, "L", gone)
 
 
 @pytest.mark.parametrize("size", [(140, 40), (60, 20), (40, 12)])
@@ -128,13 +130,13 @@ def test_hostile_commits_are_harmless_at_every_width(repo: Repo, size: tuple[int
     made.git("commit", "-q", "--allow-empty", "-m", "x" * 10_000)
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: "[/b]" in screen(app) or "52;c" in screen(app))
+        await wait_until(pilot, lambda: "[/b]" in screen_text(app) or "52;c" in screen_text(app))
         for key in ("j", "j", "enter"):
-            assert not set(screen(app)) & set("\x1b\x07\u202e\x9b\r")
+            assert not set(screen_text(app)) & set("\x1b\x07\u202e\x9b\r")
             widths = {sum(segment.cell_length for segment in strip) for strip in app.screen._compositor.render_strips()}
             assert widths == {size[0]}
             await pilot.press(key)
-        await until(pilot, lambda: "this commit changes no file" in screen(app))
-        assert not set(screen(app)) & set("\x1b\x07\u202e\x9b\r")
+        await wait_until(pilot, lambda: "this commit changes no file" in screen_text(app))
+        assert not set(screen_text(app)) & set("\x1b\x07\u202e\x9b\r")
 
-    viewed(repo, "L", play, size=size)
+    run_view(repo, "L", play, size=size)

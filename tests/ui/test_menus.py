@@ -14,8 +14,7 @@ from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.dialogs.menu import Menu, MenuEntry, _found
 from tests.helpers import Repo
 from tests.ui import snapshot_builder
-from tests.ui.test_app import played, screen, until
-from tests.ui.test_home import at, go, names
+from tests.ui.pilot_kit import listed_names, run_dashboard, screen_text, select_worktree, selected_name, wait_until
 
 
 def menu(app: ImiApp) -> Menu:
@@ -25,7 +24,7 @@ def menu(app: ImiApp) -> Menu:
 
 async def opened(app: ImiApp, pilot: Pilot[Any], *keys: str) -> Menu:
     await pilot.press(*keys)
-    await until(pilot, lambda: isinstance(app.screen, Menu) and app.screen.lines.rows)
+    await wait_until(pilot, lambda: isinstance(app.screen, Menu) and app.screen.lines.rows)
     return menu(app)
 
 
@@ -34,14 +33,14 @@ def test_the_palette_finds_and_does(repo: Repo, key: str) -> None:
     repo.worktree("feat-api")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: len(names(app)) == 2)
+        await wait_until(pilot, lambda: len(listed_names(app)) == 2)
         shown = await opened(app, pilot, key)
         await pilot.press(*"zoo")
         assert shown.lines.cursor == "zoom"
         await pilot.press("enter")
-        await until(pilot, lambda: app._zoomed == 1)
+        await wait_until(pilot, lambda: app._zoomed == 1)
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_the_palette_finds_by_what_it_does(repo: Repo) -> None:
@@ -50,45 +49,45 @@ def test_the_palette_finds_by_what_it_does(repo: Repo) -> None:
         found = [row.key for row in shown.lines.rows]
         assert "review" in found and "zoom" not in found
         await pilot.press("ctrl+u", *"xyzzy")
-        await until(pilot, lambda: "nothing is called that" in screen(app))
+        await wait_until(pilot, lambda: "nothing is called that" in screen_text(app))
         await pilot.press("enter")
         assert isinstance(app.screen, Menu)
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_what_cannot_be_done_is_dimmed_and_says_why_when_it_is_chosen(repo: Repo) -> None:
     repo.worktree("feat-api")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: len(names(app)) == 2)
+        await wait_until(pilot, lambda: len(listed_names(app)) == 2)
         shown = await opened(app, pilot, "colon", *"releas")
         line = next(row.lines[0] for row in shown.lines.rows if row.key == "release")
         assert "nobody has claimed feat-api" in line.plain
         assert any("disabled" in str(span.style) for span in line.spans)
         await pilot.press("enter")
-        await until(pilot, lambda: "▌ nobody has claimed feat-api" in screen(app))
+        await wait_until(pilot, lambda: "▌ nobody has claimed feat-api" in screen_text(app))
         assert isinstance(app.screen, Menu), "it stays, so that another can be chosen"
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_the_help_has_every_key_and_does_it(repo: Repo) -> None:
     repo.worktree("feat-api")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: len(names(app)) == 2)
+        await wait_until(pilot, lambda: len(listed_names(app)) == 2)
         shown = await opened(app, pilot, "question_mark")
         listed = {row.key for row in shown.lines.rows}
         assert {command.word for command in app.commands if command.key} <= listed
         assert "is:dirty" in listed
         await pilot.press(*"is:free", "enter")
-        await until(pilot, lambda: app.worktrees.filter.text == "is:free")
+        await wait_until(pilot, lambda: app.worktrees.filter.text == "is:free")
         await opened(app, pilot, "question_mark")
         await pilot.press("question_mark")
-        await until(pilot, lambda: app.screen is app.home)
+        await wait_until(pilot, lambda: app.screen is app.home)
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_read_only_help_offers_nothing_that_changes(repo: Repo) -> None:
@@ -97,9 +96,9 @@ def test_read_only_help_offers_nothing_that_changes(repo: Repo) -> None:
             shown = await opened(app, pilot, key)
             assert not {"claim", "remove", "release", "undo", "add", "review"} & {row.key for row in shown.lines.rows}
             await pilot.press("escape")
-        assert "Claim" not in screen(app).splitlines()[-1]
+        assert "Claim" not in screen_text(app).splitlines()[-1]
 
-    played(repo, play, read_only=True)
+    run_dashboard(repo, play, read_only=True)
 
 
 def test_the_menu_of_a_row_by_key_and_by_the_right_button(repo: Repo) -> None:
@@ -107,51 +106,51 @@ def test_the_menu_of_a_row_by_key_and_by_the_right_button(repo: Repo) -> None:
     repo.worktree("feat-ui")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: len(names(app)) == 3)
+        await wait_until(pilot, lambda: len(listed_names(app)) == 3)
         shown = await opened(app, pilot, "a")
         assert {"claim", "release", "remove", "open", "copy"} <= {row.key for row in shown.lines.rows}
         await pilot.press("c")
-        await until(pilot, lambda: "Claim feat-api" in screen(app))
+        await wait_until(pilot, lambda: "Claim feat-api" in screen_text(app))
         await pilot.press("escape")
         await pilot.click(app.worktrees.lines, offset=(5, 1), button=3)
-        await until(pilot, lambda: isinstance(app.screen, Menu))
-        assert at(app) == "feat-ui" and "feat-ui" in screen(app)
+        await wait_until(pilot, lambda: isinstance(app.screen, Menu))
+        assert selected_name(app) == "feat-ui" and "feat-ui" in screen_text(app)
         await pilot.press("q")
         assert app.screen is app.home
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_a_click_in_a_menu_chooses_and_one_beside_it_leaves(repo: Repo) -> None:
     repo.worktree("feat-api")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: len(names(app)) == 2)
+        await wait_until(pilot, lambda: len(listed_names(app)) == 2)
         shown = await opened(app, pilot, "a")
         place = [row.key for row in shown.lines.rows].index("mark")
         await pilot.click(shown.lines, offset=(4, place))
-        await until(pilot, lambda: len(app._marks) == 1)
+        await wait_until(pilot, lambda: len(app._marks) == 1)
         await opened(app, pilot, "a")
         await pilot.click(offset=(0, 0))
-        await until(pilot, lambda: app.screen is app.home)
+        await wait_until(pilot, lambda: app.screen is app.home)
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_copy_sends_it_to_the_terminal(repo: Repo) -> None:
     other = repo.worktree("feat-api")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: len(names(app)) == 2)
-        await go(app, "feat-api")
+        await wait_until(pilot, lambda: len(listed_names(app)) == 2)
+        await select_worktree(app, "feat-api")
         for key, text in (("p", str(other.path)), ("b", "feat/api"), ("n", "feat-api"), ("c", f"cd -- {other.path}")):
             await opened(app, pilot, "y")
             await pilot.press(key)
-            await until(pilot, lambda: app.screen is app.home)
+            await wait_until(pilot, lambda: app.screen is app.home)
             assert app.clipboard == text
-        await until(pilot, lambda: "copied: cd --" in screen(app))
+        await wait_until(pilot, lambda: "copied: cd --" in screen_text(app))
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_what_would_run_when_it_is_pasted_is_not_copied() -> None:
@@ -164,16 +163,16 @@ def test_what_would_run_when_it_is_pasted_is_not_copied() -> None:
 
 def test_copy_is_osc_52(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: at(app) == "app")
+        await wait_until(pilot, lambda: selected_name(app) == "app")
         await opened(app, pilot, "y")
         written: list[str] = []
         monkeypatch.setattr(app._driver, "write", written.append)
         await pilot.press("n")
-        await until(pilot, lambda: any("\x1b]52;c;" in text for text in written))
+        await wait_until(pilot, lambda: any("\x1b]52;c;" in text for text in written))
         sent = next(text for text in written if "\x1b]52;" in text)
         assert base64.b64decode(sent.split(";")[2].rstrip("\a\x1b\\")) == b"app"
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_colours_are_shown_while_choosing_and_taken_back(repo: Repo) -> None:
@@ -181,11 +180,11 @@ def test_colours_are_shown_while_choosing_and_taken_back(repo: Repo) -> None:
         before = app.theme
         await opened(app, pilot, "T")
         await pilot.press("home", "down")
-        await until(pilot, lambda: app.theme == "imi-light")
+        await wait_until(pilot, lambda: app.theme == "imi-light")
         await pilot.press("escape")
-        await until(pilot, lambda: app.theme == before)
+        await wait_until(pilot, lambda: app.theme == before)
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_searching_ranks_names_before_letters() -> None:
@@ -202,11 +201,11 @@ def test_keys_do_nothing_behind_a_menu(repo: Repo) -> None:
     repo.worktree("feat-api")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: len(names(app)) == 2)
+        await wait_until(pilot, lambda: len(listed_names(app)) == 2)
         sort = app.worktrees.order
         await opened(app, pilot, "T")
         await pilot.press("s", "b", "D", "M", "5")
         await asyncio.sleep(0)
         assert app.worktrees.order == sort and not app._marks and len(app.screen_stack) == 2
 
-    played(repo, play)
+    run_dashboard(repo, play)

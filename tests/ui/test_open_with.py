@@ -18,8 +18,7 @@ from imi_monitor.ui.app import ImiApp
 from tests.helpers import Repo
 from tests.mux.multiplexer_kit import RunTmux, pane_folders, tmux_server
 from tests.ui import snapshot_builder
-from tests.ui.test_app import played, screen, until
-from tests.ui.test_home import go, names
+from tests.ui.pilot_kit import listed_names, run_dashboard, screen_text, select_worktree, wait_until
 
 
 @pytest.fixture
@@ -45,15 +44,15 @@ def test_enter_opens_the_selected_one_in_tmux(tmux: RunTmux, repo: Repo) -> None
     other = repo.worktree("feat-api")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: len(names(app)) == 2)
-        await go(app, "feat-api")
+        await wait_until(pilot, lambda: len(listed_names(app)) == 2)
+        await select_worktree(app, "feat-api")
         await pilot.press("enter")
-        await until(pilot, lambda: "feat-api: a new tmux window" in screen(app))
+        await wait_until(pilot, lambda: "feat-api: a new tmux window" in screen_text(app))
         assert str(other.path) in pane_folders(tmux)
         await pilot.press("enter")
-        await until(pilot, lambda: "already open" in screen(app))
+        await wait_until(pilot, lambda: "already open" in screen_text(app))
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_open_with_an_agent_in_tmux(tmux: RunTmux, repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,17 +67,17 @@ def test_open_with_an_agent_in_tmux(tmux: RunTmux, repo: Repo, tmp_path: Path, m
         monkeypatch.delenv(name, raising=False)
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: len(names(app)) == 2)
-        await go(app, "feat-api")
+        await wait_until(pilot, lambda: len(listed_names(app)) == 2)
+        await select_worktree(app, "feat-api")
         await pilot.press("O")
-        await until(pilot, lambda: "Open feat-api with" in screen(app) and "claude" in screen(app))
+        await wait_until(pilot, lambda: "Open feat-api with" in screen_text(app) and "claude" in screen_text(app))
         await pilot.press("e")  # it says why not, and stays
-        await until(pilot, lambda: "no editor is set" in screen(app) and len(app.screen_stack) == 2)
+        await wait_until(pilot, lambda: "no editor is set" in screen_text(app) and len(app.screen_stack) == 2)
         await pilot.press("c")
-        await until(pilot, lambda: (tmp_path / "ran").exists())
+        await wait_until(pilot, lambda: (tmp_path / "ran").exists())
         assert (tmp_path / "ran").read_text().strip() == str(other.path)
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_open_with_a_shell_is_here_without_a_multiplexer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,11 +94,11 @@ def test_open_with_a_shell_is_here_without_a_multiplexer(tmp_path: Path, monkeyp
 
 def test_without_a_terminal_of_its_own_it_says_so(repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: len(names(app)) == 1)
+        await wait_until(pilot, lambda: len(listed_names(app)) == 1)
         await pilot.press("enter")
-        await until(pilot, lambda: "cannot be opened from here" in screen(app))
+        await wait_until(pilot, lambda: "cannot be opened from here" in screen_text(app))
 
-    played(repo, play)
+    run_dashboard(repo, play)
 
 
 def test_a_git_screen_is_used_when_there_is_one(
@@ -108,18 +107,18 @@ def test_a_git_screen_is_used_when_there_is_one(
     command_conditions.git_screen.cache_clear()
 
     async def without(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: len(names(app)) == 1)
+        await wait_until(pilot, lambda: len(listed_names(app)) == 1)
         await pilot.press("g")
-        await until(pilot, lambda: "neither lazygit nor tig is installed" in screen(app))
+        await wait_until(pilot, lambda: "neither lazygit nor tig is installed" in screen_text(app))
 
     async def having(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: len(names(app)) == 1)
+        await wait_until(pilot, lambda: len(listed_names(app)) == 1)
         await pilot.press("g")
-        await until(pilot, lambda: (tmp_path / "ran").exists())
+        await wait_until(pilot, lambda: (tmp_path / "ran").exists())
         assert (tmp_path / "ran").read_text().strip() == str(repo.path)
 
     if shutil.which("lazygit") is None and shutil.which("tig") is None:
-        played(repo, without)
+        run_dashboard(repo, without)
     tool = tmp_path / "bin" / "lazygit"
     tool.parent.mkdir()
     tool.write_text(f"#!/bin/sh\npwd > {tmp_path}/ran.new; mv {tmp_path}/ran.new {tmp_path}/ran\n")
@@ -127,7 +126,7 @@ def test_a_git_screen_is_used_when_there_is_one(
     monkeypatch.setenv("PATH", f"{tool.parent}:{os.environ['PATH']}")
     tmux("set-environment", "-g", "PATH", os.environ["PATH"])
     command_conditions.git_screen.cache_clear()
-    played(repo, having)
+    run_dashboard(repo, having)
     command_conditions.git_screen.cache_clear()
 
 

@@ -33,7 +33,7 @@ from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.preferences import Preferences
 from imi_monitor.ui.snapshot_facts import SnapshotFacts
 from tests.ui import sample_agents, snapshot_builder
-from tests.ui.test_app import screen
+from tests.ui.pilot_kit import screen_text
 
 HOSTILE = [
     "[/nope]",
@@ -203,7 +203,7 @@ def test_hostile_text_is_harmless_in_every_panel(text: str, size: tuple[int, int
             "R",
         ):
             await pilot.press(keys)
-            shown = screen(app)
+            shown = screen_text(app)
             assert not any((ord(char) < 32 and char != "\n") or 0x7F <= ord(char) < 0xA0 for char in shown)
             assert not any(char in shown for char in "\u202e\u2066\udcff")
             assert all(cell_len(line) == size[0] for line in shown.split("\n")), (
@@ -411,7 +411,7 @@ def test_there_and_back_again_looks_as_before(monkeypatch: pytest.MonkeyPatch, p
         if paused:
             await pilot.press("p")
         await pilot.pause(0.2)
-        before = screen(app)
+        before = screen_text(app)
         for size in ((120, 40), (100, 30), (60, 20), (140, 15), (140, 40)):
             await pilot.resize_terminal(*size)
             await pilot.pause(0.2)
@@ -420,7 +420,7 @@ def test_there_and_back_again_looks_as_before(monkeypatch: pytest.MonkeyPatch, p
             for panel in app.panels:
                 if panel.display and panel.lines.size.width:
                     assert panel._drawn_of is not None and panel._drawn_of[1] == panel.room, (size, panel.number)
-        assert screen(app) == before
+        assert screen_text(app) == before
 
     fed(play, snapshot_builder.world(*(snapshot_builder.tree(f"feat-{n}", by="claude-1", changed=n) for n in range(9))))
 

@@ -12,8 +12,8 @@ from imi_monitor.model import attention
 from imi_monitor.ui import agent_cells, themes
 from imi_monitor.ui.app import ImiApp
 from tests.ui import sample_agents, sample_snapshots
+from tests.ui.pilot_kit import screen_text, wait_until
 from tests.ui.snapshot_kit import no_surroundings
-from tests.ui.test_app import screen, until
 
 PINK = Color.parse("#ff00aa")
 
@@ -53,8 +53,8 @@ def test_one_token_colours_an_asking_agent_everywhere(keys: tuple[str, ...]) -> 
         async with app.run_test(size=(140, 40)) as pilot:
             app.register_theme(pink)
             app.theme = "pink"
-            await until(pilot, lambda: "gemini" in screen(app))
+            await wait_until(pilot, lambda: "gemini" in screen_text(app))
             await pilot.press(*keys)
-            await until(pilot, lambda: "◆" in texts_in(app, PINK))
+            await wait_until(pilot, lambda: "◆" in texts_in(app, PINK))
 
     asyncio.run(play())

@@ -1,0 +1,96 @@
+"""Runs the dashboard in a test: on a real repository with a real engine, driven by keys."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from imi_monitor import engine, paths
+from imi_monitor.actions.context import Context
+from imi_monitor.ui.app import ImiApp
+from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel, group_of_row
+from imi_monitor.ui.preferences import Preferences
+from tests.helpers import Repo
+
+Play = Callable[[ImiApp, Pilot[Any]], Awaitable[None]]
+
+
+def run_dashboard(
+    repo: Repo, play: Play, size: tuple[int, int] = (140, 40), *, read_only: bool = False,
+    preferences: Preferences | None = None,
+) -> None:  # fmt: skip
+    database = paths.default_database()
+
+    async def main() -> None:
+        app = ImiApp(
+            lambda: engine.live(database, [str(repo.path / ".git")]),
+            lambda where: Context(database=database, repo=where or str(repo.path)),
+            read_only=read_only,
+            preferences=preferences,
+        )
+        async with app.run_test(size=size, notifications=True) as pilot:
+            await wait_until(pilot, lambda: app._snapshot is not None and app._snapshot.complete)
+            await play(app, pilot)
+
+    asyncio.run(main())
+
+
+async def wait_until(pilot: Pilot[Any], true: Callable[[], object], seconds: float = 15) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            while not true():
+                await pilot.pause(0.05)
+    except TimeoutError:
+        pytest.fail(f"did not happen; on the screen:\n{screen_text(pilot.app)}")
+
+
+def screen_text(app: Any) -> str:
+    """What a person sees, as text."""
+    lines = app.screen._compositor.render_strips()
+    return "\n".join("".join(segment.text for segment in strip) for strip in lines)
+
+
+def make_four_worktrees(repo: Repo) -> None:
+    """main, feat-api, feat-ui and fix-bug; the last has uncommitted work."""
+    for name in ("feat-api", "feat-ui", "fix-bug"):
+        repo.worktree(name)
+    (repo.path.parent / "fix-bug" / "README.md").write_text("changed\n")
+
+
+def listed_names(app: ImiApp) -> list[str]:
+    """What is listed, from top to bottom; headings with a colon."""
+    rows = app.worktrees.lines.rows
+    return [f"{group}:" if (group := group_of_row(row.key)) is not None else row.key.split("\0")[-1] for row in rows]
+
+
+async def wait_for_list(app: ImiApp, pilot: Pilot[Any], *wanted: str) -> None:
+    await wait_until(pilot, lambda: listed_names(app) == list(wanted))
+
+
+def selected_name(app: ImiApp) -> str | None:
+    return app.selected_tree.key.worktree if app.selected_tree else None
+
+
+async def select_worktree(app: ImiApp, name: str) -> None:
+    app.worktrees.lines.select(next(row.key for row in app.worktrees.lines.rows if row.key.endswith(f"\0{name}")))
+    await asyncio.sleep(0)
+
+
+def run_view(repo: Repo, key: str, play: Play, *, tree: str = "feat-x", size: tuple[int, int] = (140, 40)) -> None:
+    """Select the worktree, open the view, and play."""
+
+    async def opened(app: ImiApp, pilot: Pilot[Any]) -> None:
+        lines = app.query_one(WorktreesPanel).lines
+        await wait_until(pilot, lambda: any(row.key.endswith(tree) for row in lines.rows))
+        lines.select(next(row.key for row in lines.rows if row.key.endswith(tree)))
+        await wait_until(pilot, lambda: app._selected is not None and app._selected.worktree == tree)
+        await pilot.press(key)
+        await wait_until(pilot, lambda: len(app.screen_stack) == 2 and "reading…" not in screen_text(app))
+        await play(app, pilot)
+        app._paused = True  # the dashboard ends next: its clock must not find the screen half taken down
+
+    run_dashboard(repo, opened, size)
