@@ -3,7 +3,14 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: run test check soak snap bench dev wheel clean
+# What `make quick` runs: everything that is fast, and a sample of the rest.
+QUICK  := tests/model tests/store tests/fast tests/links tests/mux tests/sources/agents tests/test_config.py \
+          tests/test_house.py tests/test_language.py tests/test_docs.py \
+          tests/git/test_git_status.py tests/git/test_layout.py tests/git/test_worktree_list.py \
+          tests/actions/test_claim.py tests/actions/test_create.py tests/actions/test_undo.py \
+          tests/ui/test_commands.py tests/ui/test_filters.py tests/ui/test_row_list.py tests/ui/test_worktree_order.py
+
+.PHONY: run test quick check soak snap bench dev docs wheel clean
 
 run: $(VENV)/.ready        ## open the dashboard (ARGS="..." passes arguments to imi)
 	@$(BIN)/imi $(ARGS)
@@ -11,12 +18,15 @@ run: $(VENV)/.ready        ## open the dashboard (ARGS="..." passes arguments to
 test: $(VENV)/.ready       ## the test suite (ARGS="tests/store -k claim" narrows it)
 	@$(BIN)/python -m pytest $(ARGS)
 
+quick: $(VENV)/.ready      ## the fast tests, after each change: under a minute on two cores
+	@$(BIN)/python -m pytest $(QUICK) $(ARGS)
+
 soak: $(VENV)/.ready       ## the long form of the crash, race and fuzz tests
 	@$(BIN)/python -m pytest -m soak --timeout 3600 $(ARGS)
 
 check: $(VENV)/.ready      ## style, types and the layers of the house
-	@$(BIN)/ruff check imi_monitor tests bench
-	@$(BIN)/ruff format --check imi_monitor tests bench
+	@$(BIN)/ruff check imi_monitor tests bench docs
+	@$(BIN)/ruff format --check imi_monitor tests bench docs
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
 
@@ -26,9 +36,12 @@ snap: $(VENV)/.ready       ## accept changed pictures of the screens, after look
 bench: $(VENV)/.ready      ## measure against a floor taken in the same run
 	@$(BIN)/python -m bench $(ARGS)
 
+docs: $(VENV)/.ready       ## write the generated pages of docs/
+	@$(BIN)/python docs/generate.py
+
 dev: $(VENV)/.ready        ## format the code
-	@$(BIN)/ruff check --fix imi_monitor tests bench
-	@$(BIN)/ruff format imi_monitor tests bench
+	@$(BIN)/ruff check --fix imi_monitor tests bench docs
+	@$(BIN)/ruff format imi_monitor tests bench docs
 
 wheel: $(VENV)/.ready
 	@$(BIN)/python -m build --wheel
