@@ -113,11 +113,12 @@ class ImiApp(Doing):
         self._refresh_truecolor_filter(self.ansi_theme)
 
     def get_css_variables(self) -> dict[str, str]:
-        """None until a theme is on: Textual would first work out those of its own theme, for nothing."""
-        return super().get_css_variables() if self._is_dressed else {}
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        return themes.state_tokens(self.current_theme)
+        """The theme's variables and the tokens of states; empty until a theme is set, because Textual asks before that."""
+        if not self._is_dressed:
+            return {}
+        variables = super().get_css_variables()  # the dict that `theme_variables` is, too
+        variables.update(themes.state_tokens(variables))
+        return variables
 
     def _load_screen_css(self, screen: Screen[Any]) -> None:
         if not isinstance(screen, HomeScreen):

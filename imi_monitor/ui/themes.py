@@ -6,6 +6,7 @@ accent = at work, warning = asks or stale, error = collision or failure, success
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 from textual.theme import BUILTIN_THEMES, Theme
 
@@ -154,9 +155,9 @@ NAMES = {
 }
 
 
-def state_tokens(theme: Theme) -> dict[str, str]:
-    """The colour of each state's token in this theme."""
-    return {token: getattr(theme, colour) or theme.primary for token, colour in STATE_COLOURS.items()}
+def state_tokens(variables: Mapping[str, str]) -> dict[str, str]:
+    """The colour of each state's token, given a theme's variables; a token the theme sets itself is left out."""
+    return {token: variables[colour] for token, colour in STATE_COLOURS.items() if token not in variables}
 
 
 def default() -> str:

@@ -32,7 +32,7 @@ def texts_in(app: ImiApp, colour: Color) -> str:
 
 def test_every_theme_has_a_colour_for_every_state() -> None:
     for theme in themes.THEMES:
-        tokens = themes.state_tokens(theme)
+        tokens = themes.state_tokens(theme.to_color_system().generate())
         assert set(tokens) == set(themes.STATE_COLOURS)
         assert all(tokens.values())
 
