@@ -1,7 +1,7 @@
-"""A coding agent as it is seen from outside: what it does, since when, and how we know.
+"""A coding agent as observed from outside: its state, since when, and the evidence for it.
 
-Nothing here says how a program shows its state: that is for `sources/agents/`. A state without evidence is unknown,
-and evidence always names its source and its moment.
+How each program shows its state is known in `sources/agents/`. A state without evidence is unknown, and each piece of
+evidence names its source and its moment.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ UNKNOWN: Final = "unknown"
 
 STATES: Final = (PLANNING, RUNNING, WAITING, COMPLETED, FAILED, CANCELLED, DEAD, UNKNOWN)
 WORKING: Final = frozenset({PLANNING, RUNNING})
-RESTING: Final = frozenset({COMPLETED, FAILED, CANCELLED})  # a turn is over; the agent may be there still
+RESTING: Final = frozenset({COMPLETED, FAILED, CANCELLED})  # a turn is over; the agent may still run
 
-# Where a state was learnt, the best authority first. `registry` is an agent's own list of what lives (Claude's
-# sessions/<pid>.json); `socket` is its daemon's answer; `permission` is the one hook that fires when a dialog opens.
+# The sources of evidence, the most reliable first. `registry` is an agent's own list of its live sessions (Claude's
+# sessions/<pid>.json); `socket` is its daemon's answer; `permission` is the hook that fires when a dialog opens.
 SOURCES: Final = ("registry", "socket", "permission", "transcript", "hook", "title", "process")
 
 EXACT: Final = "exact"
@@ -38,11 +38,11 @@ GUESS: Final = "guess"
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool that an agent uses: `Edit src/api.ts`, `Bash pytest -q`."""
+    """One use of a tool by an agent: `Edit src/api.ts`, `Bash pytest -q`."""
 
     name: str
     target: str | None = None
-    id: str | None = None  # the agent's own name of this one call
+    id: str | None = None  # the agent program's own id of this call
 
     def __str__(self) -> str:
         return f"{self.name} {self.target}" if self.target else self.name
@@ -50,48 +50,48 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What one source says about an agent's state.
+    """One statement about an agent's state.
 
-    `standing`: a reading of what is so now (a live registry, a title), not something that happened; it holds until that
-    source is read again. `or_else`: states which this source cannot tell from the one it names.
+    `standing` evidence is a reading of the present (a live registry, a terminal title) and holds until that source is
+    read again; other evidence is an event. `or_else` are states that this source cannot distinguish from `state`.
     """
 
     source: str
     state: str
-    at: str  # since when it is so, as far as this source knows
+    at: str  # since when, as far as this source shows
     says: str  # one sentence for a person: what was read, and where
-    detail: str | None = None  # what it waits for; why it failed; which retry
+    detail: str | None = None  # what it waits for, why it failed, or which retry
     tool: ToolCall | None = None
     standing: bool = False
     or_else: frozenset[str] = frozenset()
-    read_at: str | None = field(default=None, compare=False)  # a standing one: when it was read; None: not asked
+    read_at: str | None = field(default=None, compare=False)  # when standing evidence was read; None: not recorded
 
 
 @dataclass(frozen=True, slots=True)
 class SessionFacts:
-    """What is known of a session beside its state. None is unknown, never zero."""
+    """What is known of a session besides its state. None is unknown, never zero."""
 
     version: str | None = None
     model: str | None = None
     title: str | None = None
     branch: str | None = None
     started_at: str | None = None
-    ended_at: str | None = None  # the agent itself said that the session is over
+    ended_at: str | None = None  # when the agent itself recorded the end of the session
     turn_at: str | None = None  # when the current or last turn began
-    prompt: str | None = None  # the last thing a person asked
-    last_message: str | None = None  # the last thing the agent said
-    tokens_in: int | None = None  # fresh input, each message counted once
+    prompt: str | None = None  # the last prompt of a person
+    last_message: str | None = None  # the agent's last message
+    tokens_in: int | None = None  # uncached input, each message counted once
     tokens_out: int | None = None
     tokens_cached: int | None = None
-    cost_usd: float | None = None  # only where the agent tells it
+    cost_usd: float | None = None  # only from programs that record it
     context_used: int | None = None  # tokens in the context window now
     context_size: int | None = None
-    files: tuple[str, ...] = ()  # which it wrote, the last ones last, absolute
-    subagents: int | None = None  # at work now
+    files: tuple[str, ...] = ()  # absolute paths of files it wrote, the newest last
+    subagents: int | None = None  # working now
     parent: str | None = None  # the session it was forked from or works for
     tmux: str | None = None  # %pane
     zellij: str | None = None  # session:pane
-    format_note: str | None = None  # what in its records we could not understand, with the version
+    format_note: str | None = None  # what in its records could not be parsed, with the program's version
 
 
 NOTHING_KNOWN: Final = SessionFacts()
@@ -99,16 +99,16 @@ NOTHING_KNOWN: Final = SessionFacts()
 
 @dataclass(frozen=True, slots=True)
 class AgentEvent:
-    """One thing that an agent did, for the record. `id` is unique within its session: told twice, it is kept once.
+    """One thing that an agent did. `id` is unique within its session, so an event reported twice is stored once.
 
     kind            text                tool          ok
     started         how it started
-    prompt          what was asked
-    message         what it said
+    prompt          the prompt
+    message         the message
     plan            the plan
-    tool_started                        which, what
-    tool_finished   what came of it     which         whether; None: cancelled
-    waits           what for            which
+    tool_started                        the call
+    tool_finished   the output          the call      success; None: cancelled
+    waits           what it waits for   the call
     answered        the answer
     failed          why
     cancelled
@@ -123,13 +123,13 @@ class AgentEvent:
     text: str | None = None
     tool: ToolCall | None = None
     ok: bool | None = None
-    files: tuple[str, ...] = ()  # it wrote, absolute
-    subagent: str | None = None  # which of its subagents did it
+    files: tuple[str, ...] = ()  # absolute paths of files it wrote
+    subagent: str | None = None  # the subagent that did it
 
 
 @dataclass(frozen=True, slots=True)
 class RejectedEvidence:
-    """Evidence that did not decide, and why not."""
+    """Evidence that was not used, and why."""
 
     evidence: Evidence
     why: str
@@ -137,7 +137,7 @@ class RejectedEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """The one state of an agent, what it rests on and what was set aside."""
+    """The state of an agent, with the evidence for it and the evidence that was rejected."""
 
     state: str
     since: str | None
@@ -152,11 +152,11 @@ class Truth:
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """One agent in the snapshot. `id` stays the same for as long as it is this session."""
+    """One agent in the snapshot. `id` stays the same for the whole session."""
 
     id: str  # cli:session, or cli:pid:number for a process without a session
     cli: str
-    name: str  # as it is shown: the claim's agent where it holds the worktree, else the program
+    name: str  # as shown: the owner of the claim if this agent holds it, else the program
     key: Key | None  # its worktree
     cwd: str | None
     session: str | None
@@ -164,12 +164,11 @@ class Agent:
     pid_started: str | None
     truth: Truth
     facts: SessionFacts = NOTHING_KNOWN
-    seen_at: str | None = None  # the newest sign of life
-    claim: str | None = None  # mine, other, none; None: its worktree is not known
+    seen_at: str | None = None  # the newest sign of activity
+    claim: str | None = None  # mine, other or none; None: its worktree is unknown
     claimed_by: str | None = None
-    suspended: bool = False  # its process is stopped (ctrl-z, SIGSTOP): its state is what it will be in when it goes on
-
-    looked_at: bool = False  # a person here has looked at it as it stands now
+    suspended: bool = False  # its process is stopped (ctrl-z, SIGSTOP); `state` is the one it continues in
+    looked_at: bool = False  # a person has looked at its present state in the dashboard
 
     @property
     def state(self) -> str:
@@ -177,5 +176,5 @@ class Agent:
 
     @property
     def intruder(self) -> bool:
-        """It works where another agent holds the claim."""
+        """True if it works in a worktree that another agent has claimed."""
         return self.claim == "other" and not self.truth.ended

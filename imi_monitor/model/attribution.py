@@ -1,4 +1,4 @@
-"""Who did it: a change or a commit belongs to whoever held the worktree's claim at that moment."""
+"""Attribution: a change or a commit belongs to the owner of the worktree's claim at that moment."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from imi_monitor.model.snapshot import Key
 
 
 class ClaimPeriod(Protocol):
-    """Somebody's time with a worktree; `until` None is still."""
+    """The time for which one owner held a worktree; `until` is None while the claim holds."""
 
     @property
     def key(self) -> Key: ...
@@ -27,7 +27,7 @@ H = TypeVar("H", bound=ClaimPeriod)
 
 
 def periods_by_worktree(grants: Iterable[H]) -> dict[Key, list[H]]:
-    """The grants of each worktree, oldest first."""
+    """Return the claim periods of each worktree, oldest first."""
     found: dict[Key, list[H]] = {}
     for grant in grants:
         found.setdefault(grant.key, []).append(grant)
@@ -37,9 +37,9 @@ def periods_by_worktree(grants: Iterable[H]) -> dict[Key, list[H]]:
 
 
 def holder_at(grants: Mapping[Key, Sequence[ClaimPeriod]], key: Key, moment: str, *, grain: float = 0.0) -> str | None:
-    """Who held the worktree then; None when nobody did, or when the moment cannot be read.
+    """Return the owner of the worktree at that moment; None when it was free or the moment cannot be parsed.
 
-    `grain` is how many seconds the moment was cut down by: git writes down whole seconds.
+    `grain` is the precision of the moment in seconds: git stores whole seconds.
     """
     at = times.parse(moment)
     if at is None:

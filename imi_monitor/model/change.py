@@ -1,7 +1,4 @@
-"""What changed on disk: one file, or many at once.
-
-How busy a worktree was, minute by minute, for the last half hour: what sparklines are drawn from.
-"""
+"""Changes of files in a worktree, and their number per minute for sparklines."""
 
 from __future__ import annotations
 
@@ -15,9 +12,10 @@ Kind = Literal["created", "modified", "deleted", "renamed"]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One line of the feed. With `count` above 1 it stands for that many files, and `path` is the folder they share.
+    """One changed file, or `count` files at once; `path` is then the folder they share.
 
-    `at` is a stored moment (UTC); `size` None is unknown or gone; `by` None means that nobody had claimed the worktree.
+    `at` is a stored moment (UTC). `size` is None when it is unknown or the file is gone; `by` is None when the worktree
+    was not claimed.
     """
 
     repo: str
@@ -29,14 +27,14 @@ class Change:
     by: str | None = None
     origin: str | None = None  # where a renamed file came from
     count: int = 1
-    guessed: bool = False  # found by looking again, not by an event: the moment is when it was noticed
+    guessed: bool = False  # found by a rescan, not by an event: `at` is when the rescan noticed it
 
 
 MINUTES = 30
 
 
 class Activity:
-    """Counts per minute. Quiet minutes take no place, so that a sleeping worktree never changes."""
+    """Counts of changes per minute. Minutes without changes are not stored, so a quiet worktree's data stays equal."""
 
     __slots__ = ("_minutes",)
 
@@ -51,11 +49,11 @@ class Activity:
             self._minutes.append((minute, count))
 
     def since(self, minute: int) -> tuple[tuple[int, int], ...]:
-        """(minute, changes) from `minute` on, oldest first."""
+        """Return (minute, changes) from `minute` on, oldest first."""
         return tuple(entry for entry in self._minutes if entry[0] >= minute)
 
 
 def changes_per_minute(activity: tuple[tuple[int, int], ...], now: int, minutes: int = MINUTES) -> list[int]:
-    """One number a minute, the running one last; for drawing."""
+    """Return one number for each of the last `minutes`, the current minute last."""
     counts = dict(activity)
     return [counts.get(minute, 0) for minute in range(now - minutes + 1, now + 1)]

@@ -1,4 +1,4 @@
-"""What `imi doctor` finds: one line a thing, with what to do about it."""
+"""One finding of `imi doctor`, with what to do about it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ State = Literal["ok", "warn", "fail"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """`fail` stops commands from working, `warn` costs something, `advice` is what to do."""
+    """A checked thing. `fail` stops commands from working, `warn` has a cost, `advice` says what to do."""
 
     name: str
     state: State

@@ -1,7 +1,4 @@
-"""Who gets into whose way: the files that two worktrees touch.
-
-Where a file is in conflict: the parts between git's markers, with a few lines around them.
-"""
+"""Collisions: files that two worktrees both changed, and the conflicts in a file that a trial merge has marked."""
 
 from __future__ import annotations
 
@@ -13,12 +10,12 @@ from imi_monitor.model.snapshot import Key
 
 Pair = tuple[Key, Key | None]  # None: the trunk
 
-# a file touched in more worktrees than this is everybody's (a lock file after an update): its pairs would be noise
+# A file changed in more worktrees than this (a lock file after an update) would only add noise: its pairs are left out.
 MOST_SHARERS = 40
 
 
 def find_overlaps(touched: Mapping[Key, frozenset[str]]) -> dict[Pair, tuple[str, ...]]:
-    """For each pair of worktrees of one repository that touch the same files: which files, sorted."""
+    """Return the sorted files that each pair of worktrees of one repository both changed."""
     sharers: dict[tuple[str, str], list[Key]] = {}
     for key in sorted(touched):
         for path in touched[key]:
@@ -34,7 +31,7 @@ def find_overlaps(touched: Mapping[Key, frozenset[str]]) -> dict[Pair, tuple[str
 def add_trunk_overlaps(
     pairs: Mapping[Pair, tuple[str, ...]], touched: Mapping[Key, frozenset[str]], trunk: Mapping[Key, frozenset[str]]
 ) -> dict[Pair, tuple[str, ...]]:
-    """`pairs` and, per worktree, the files that the trunk changed too since they parted."""
+    """Return `pairs` and, for each worktree, the files that the trunk also changed since their merge base."""
     found = dict(pairs)
     for key, files in trunk.items():
         common = files & touched.get(key, frozenset())
@@ -50,7 +47,7 @@ _MARKS = (("<<<<<<< ", OURS), ("||||||| ", BASE), (">>>>>>> ", SAME))
 
 @dataclass(frozen=True, slots=True)
 class ConflictLine:
-    """`side` says whose it is: ours, theirs, base, same (both have it), or cut (so many more are not shown)."""
+    """One line of a conflict. `side` is ours, theirs, base, same (in both) or cut (`text` says how much is left out)."""
 
     side: str
     text: str
@@ -58,14 +55,14 @@ class ConflictLine:
 
 @dataclass(frozen=True, slots=True)
 class ConflictHunk:
-    """One conflict; `at` is the line of the merged file it begins in, counted from 1."""
+    """One conflict; `at` is the number of its first line in the merged file, from 1."""
 
     at: int
     lines: tuple[ConflictLine, ...]
 
 
 def conflict_hunks(text: str, *, most_lines: int = 400) -> tuple[ConflictHunk, ...]:
-    """Every conflict in a merged file; what is beyond `most_lines` altogether is counted, not given."""
+    """Return the conflicts in a merged file. Beyond `most_lines` in all, the rest is only counted."""
     lines = text.removesuffix("\n").split("\n")
     found: list[ConflictHunk] = []
     room, index = most_lines, 0
@@ -89,7 +86,7 @@ def conflict_hunks(text: str, *, most_lines: int = 400) -> tuple[ConflictHunk, .
 
 
 def _end(lines: Sequence[str], start: int) -> int | None:
-    """The line that closes the conflict opened at `start`; None when nothing does, so that it was no marker."""
+    """Return the line that closes the conflict opened at `start`; None when the line at `start` is no marker."""
     return next((index for index in range(start + 1, len(lines)) if lines[index].startswith(">>>>>>> ")), None)
 
 

@@ -1,4 +1,4 @@
-"""Plain tables for people: columns that fit the terminal, cut instead of wrapped, and right for wide characters.
+"""Tables as plain text: columns are cut to fit the terminal, never wrapped.
 
 Widths are terminal cells, not characters: a CJK character or an emoji takes two, a combining mark none.
 """
@@ -16,7 +16,10 @@ _ELLIPSIS = "…"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column. A `least` of 0 is never narrowed; when room is short, those with a `rank` go, the highest first."""
+    """One column. `least` is the width it may be narrowed to (0: never narrowed).
+
+    When the table is too wide, columns with a `rank` are left out, the highest rank first.
+    """
 
     title: str
     right: bool = False
@@ -25,34 +28,37 @@ class Column:
 
 
 def cell_width(text: str) -> int:
-    """How many terminal cells the text takes."""
+    """Return the number of terminal cells the text takes."""
     if text.isascii():
         return len(text)
     return sum(_cells_of(char) for char in text)
 
 
 def clip(text: str, width: int) -> str:
-    """The text in at most `width` cells; what is cut is marked by an ellipsis."""
+    """Return the text in at most `width` cells, ending in an ellipsis when it is cut."""
     if cell_width(text) <= width:
         return text
-    kept, room = [], width - 1
+    kept, left = [], width - 1
     for char in text:
-        room -= _cells_of(char)
-        if room < 0:
+        left -= _cells_of(char)
+        if left < 0:
             break
         kept.append(char)
     return "".join(kept) + _ELLIPSIS if width > 0 else ""
 
 
 def pad(text: str, width: int, *, right: bool = False) -> str:
-    """The text in exactly `width` cells."""
+    """Return the text in exactly `width` cells."""
     shown = clip(text, width)
     space = " " * (width - cell_width(shown))
     return space + shown if right else shown + space
 
 
 def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int | None = None) -> list[str]:
-    """A head and the rows, in at most `width` cells (None: as wide as it gets). Columns without text are left out."""
+    """Return a head line and one line per row, in at most `width` cells (None: no limit).
+
+    Columns without text are left out.
+    """
     used = [index for index in range(len(columns)) if any(row[index] for row in rows)]
     wanted = {index: max(cell_width(columns[index].title), *(cell_width(row[index]) for row in rows)) for index in used}
     widths = wanted if width is None else _fit(columns, wanted, width)
@@ -61,7 +67,7 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int |
 
 
 def _fit(columns: Sequence[Column], wanted: dict[int, int], width: int) -> dict[int, int]:
-    """Leave columns out by rank, then narrow the widest that may be narrowed, until the line fits."""
+    """Leave out columns by rank, then narrow the widest ones that may be narrowed, until a line fits."""
     widths = dict(wanted)
     for index in sorted(widths, key=lambda index: -columns[index].rank):
         if columns[index].rank and _least_total(columns, widths) > width:

@@ -1,9 +1,7 @@
-"""Commits of a worktree's branch as they are listed: its own against the trunk first, then what it stands on.
+"""Entries of a commit log, and the graph of branches drawn beside them, one row for each commit.
 
-Branches of a history drawn beside its commits, one row each: which lines run past, where they part and join.
-
-Fed with commits and their parents in the order they are listed, newest first. A parent that is listed before its child (clocks
-lie) simply ends its line: nothing is ever drawn that is not in the history.
+The graph takes commits with their parents in the order of the log, newest first. A parent listed before its child (clocks can
+be wrong) ends its lane: the graph never draws a line that is not in the history.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True, slots=True)
 class CommitLogEntry:
-    """One commit. `own` is one that the trunk does not have; `by` is the agent that held the worktree's claim then."""
+    """One commit. `own` means that the trunk does not have it; `by` is the agent that owned the worktree then."""
 
     sha: str
     parents: tuple[str, ...]
@@ -35,7 +33,7 @@ class CommitLogEntry:
 
 @dataclass(frozen=True, slots=True)
 class CommitLogPage:
-    """A piece of the log. `more` says whether anything follows; `seen` is where: (own commits, older ones)."""
+    """A part of the log. `more`: commits follow; `seen`: how many (own, older) commits were returned so far."""
 
     entries: tuple[CommitLogEntry, ...]
     trunk: str | None
@@ -43,7 +41,7 @@ class CommitLogPage:
     seen: tuple[int, int]
 
 
-MOST_LANES = 8  # drawn beside each other; what is further right is only remembered
+MOST_LANES = 8  # lanes drawn side by side; the ones further right are tracked but not drawn
 COMMIT, MERGE, PAST, OVER = "●", "◉", "│", "─"
 _LEFT, _RIGHT, _UP, _DOWN = 1, 2, 4, 8
 _SHAPES = {
@@ -62,13 +60,13 @@ _SHAPES = {
 
 
 class CommitGraph:
-    """The lines that are open below the last row."""
+    """Draws rows one by one and keeps the lanes that are open below the last row."""
 
     def __init__(self) -> None:
         self._lanes: list[str | None] = []  # the commit each lane waits for
 
     def row(self, sha: str, parents: Sequence[str]) -> str:
-        """The picture beside this commit; two cells a lane."""
+        """Return the drawing beside this commit; two cells for each lane."""
         waiting = [index for index, wanted in enumerate(self._lanes) if wanted == sha]
         place = waiting[0] if waiting else self._free()
         above = {index for index, wanted in enumerate(self._lanes) if wanted is not None}
@@ -82,7 +80,7 @@ class CommitGraph:
         return _drawn(place, MERGE if len(parents) > 1 else COMMIT, above, below, ends)
 
     def _open(self, place: int, parents: Sequence[str]) -> list[int]:
-        """Let lanes wait for the parents; gives those that a merge line leads to."""
+        """Open lanes for the parents; returns the lanes that a merge line leads to."""
         if not parents:
             return []
         ends = []
@@ -104,7 +102,7 @@ class CommitGraph:
 
 
 def _drawn(place: int, sign: str, above: set[int], below: set[int], ends: list[int]) -> str:
-    """One row: the commit, the lanes that go past it, and level lines to the lanes that join or part here."""
+    """Return one row: the commit, the lanes that pass it, and horizontal lines to the lanes that join or part here."""
     left, right = min([place, *ends]), max([place, *ends])
     width = max([place, *above, *below, *ends], default=0) + 1
     cells = []
@@ -122,7 +120,7 @@ def _drawn(place: int, sign: str, above: set[int], below: set[int], ends: list[i
 def _shape(lane: int, left: int, right: int, above: bool, below: bool, end: bool) -> str:
     if not left <= lane <= right:
         return PAST if above or below else " "
-    if not end:  # a line that only goes past is crossed
+    if not end:  # a passing lane is crossed
         return "┼" if above and below else OVER
     sides = (_LEFT if lane > left else 0) | (_RIGHT if lane < right else 0)
     return _SHAPES.get(sides | (_UP if above else 0) | (_DOWN if below else 0), OVER)

@@ -1,7 +1,7 @@
-"""What differs: files, hunks and lines of a diff, as git told it and as much of it as anybody can look at.
+"""Diffs: their files, hunks and lines, within limits of size.
 
-Texts are as they came, bytes that are no UTF-8 as surrogates; whoever shows them makes them safe. What was not kept is
-counted, never silently left out.
+Texts are not yet safe to show, and hold bytes that are not UTF-8 as surrogates. Lines and files beyond a limit are
+counted, never left out silently.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ ADDED, REMOVED, CONTEXT, NOTE = "+", "-", " ", "\\"
 
 @dataclass(frozen=True, slots=True)
 class DiffLine:
-    """One line. `sign` is +, -, a space, or a backslash for git's own remark; `marks` are git's columns of a merge."""
+    """One line. `sign` is +, -, a space, or a backslash for a note of git; `marks` are git's columns of a merge diff."""
 
     sign: str
     text: str
     old: int | None = None
     new: int | None = None
     marks: str = ""
-    cut: bool = False  # the line is longer than what was kept
+    cut: bool = False  # the line is longer than `text`
 
 
 @dataclass(frozen=True, slots=True)
 class DiffHunk:
-    """A run of lines with what git says it is in (`section`)."""
+    """A run of lines; `section` is the function or heading that git names for it."""
 
     old: int
     new: int
@@ -44,7 +44,8 @@ class DiffHunk:
 class FileDiff:
     """One file. `state` is git's letter (A M D R C T U), or ? for an untracked file.
 
-    `added` and `removed` count all lines, kept or not; None is unknown. `cut` is how many lines were not kept.
+    `added` and `removed` count all lines, also those beyond the limit; None is unknown. `cut` is the number of lines
+    beyond the limit.
     """
 
     path: str
@@ -57,7 +58,7 @@ class FileDiff:
     added: int | None = 0
     removed: int | None = 0
     cut: int = 0
-    note: str | None = None  # why there is nothing to see, or more than can be seen
+    note: str | None = None  # why lines are missing
 
     @property
     def submodule(self) -> bool:
@@ -86,10 +87,10 @@ class FileDiff:
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """All files of one comparison. `unfinished` says why the end is missing; `omitted` files are known only by number."""
+    """All files of one comparison. `unfinished` says why the end is missing; `omitted` is the number of files left out."""
 
     files: tuple[FileDiff, ...] = ()
-    base: str | None = None  # what was compared with, for people
+    base: str | None = None  # the other side of the comparison, for people
     unfinished: str | None = None
     omitted: int = 0
 
@@ -102,7 +103,7 @@ class Diff:
         return sum(file.removed or 0 for file in self.files)
 
     def joined(self, more: Diff) -> Diff:
-        """This and what comes after it."""
+        """Return this diff followed by `more`."""
         return replace(
             self,
             files=self.files + more.files,
@@ -113,7 +114,7 @@ class Diff:
 
 @dataclass(frozen=True, slots=True)
 class DiffLimits:
-    """How much of a diff is kept: what is beyond is counted."""
+    """How much of a diff is kept; the rest is counted."""
 
     lines_of_file: int = 3000
     lines: int = 30_000

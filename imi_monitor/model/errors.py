@@ -1,6 +1,6 @@
-"""How things go wrong: every failure a person can meet is one of these, with one clear sentence.
+"""The exceptions that a person can meet, each with one sentence.
 
-The sentence says what went wrong, with which thing, and what to do. `code` is for scripts and never changes;
+The sentence says what failed, which thing, and what to do next. `code` is for scripts and never changes;
 `details` are more lines for people; `data` is for `--json`.
 """
 
@@ -28,7 +28,7 @@ class ImiError(Exception):
 
 
 class Refused(ImiError):
-    """The act is possible but must not happen as things are."""
+    """The action is possible but must not run in the present state."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Refused(ImiError):
 
 
 class UsageError(ImiError):
-    """The request itself makes no sense: exit status 2, and nothing was tried."""
+    """The request is invalid: exit status 2, and nothing was tried."""
 
     exit_status = 2
 
@@ -51,7 +51,7 @@ class UsageError(ImiError):
 
 
 class GitError(ImiError):
-    """git could not answer or refused; `stderr` holds its own words, already made safe to print."""
+    """git failed or refused; `stderr` holds its output, already safe to print."""
 
     def __init__(self, sentence: str, *, code: str = "git", stderr: str = "", returncode: int | None = None) -> None:
         super().__init__(sentence, code=code)
@@ -60,7 +60,7 @@ class GitError(ImiError):
 
 
 class RegistryError(ImiError):
-    """The registry cannot be used (corrupt, locked, read-only, too new); everything then counts as claimed."""
+    """The registry cannot be used (corrupt, locked, read-only, too new); every worktree then counts as claimed."""
 
     def __init__(self, sentence: str, *, code: str = "registry") -> None:
         super().__init__(sentence, code=code)

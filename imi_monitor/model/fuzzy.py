@@ -1,4 +1,4 @@
-"""How well a few typed letters match a name: exact, then the start, then a part, then its letters in order."""
+"""Fuzzy matching of typed letters with a name: equal, a prefix, a part, or its letters in order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Match(IntEnum):
 
 
 def match(query: str, text: str) -> Match | None:
-    """How `text` matches `query`, whatever the case; None when it does not. An empty query matches nothing."""
+    """Return how `text` matches `query`, ignoring case; None when it does not. An empty query matches nothing."""
     wanted, within = query.casefold(), text.casefold()
     if not wanted:
         return None

@@ -1,18 +1,17 @@
-"""The one choke point for text from outside: file names, branches, commit subjects, agent output, git's own words.
+"""Sanitises all text from outside: file names, branches, commit subjects, output of agents and of git.
 
-`safe` turns everything that could steer a terminal (controls, escapes, bidi marks, invisible characters, stray
-bytes) into visible `\\x1b`-like notation. Printable text goes through untouched and costs next to nothing, so the hot
-commands can call it without importing `re`.
+`safe` turns characters that could control a terminal (controls, escapes, bidi marks, invisible characters, stray
+bytes) into visible `\\x1b`-like notation. Printable text passes unchanged at little cost, and no `re` is imported.
 """
 
 from __future__ import annotations
 
-# Marks that `str.isprintable` lets through but that hide or pile up: variation selectors and combining characters.
+# Characters that `str.isprintable` accepts but that hide or pile up: variation selectors and combining characters.
 _COMBINING_LIMIT = 8
 
 
 def safe(text: str | bytes, limit: int = 512) -> str:
-    """`text` as it may be shown: one line, no control of any kind, at most `limit` characters."""
+    """Return `text` safe to show: one line without control characters, at most `limit` characters."""
     if isinstance(text, bytes):
         text = text.decode("utf-8", "surrogateescape")
     if len(text) > limit:
@@ -24,7 +23,7 @@ def safe(text: str | bytes, limit: int = 512) -> str:
 
 
 def safe_lines(text: str | bytes, limit: int = 512, most: int = 40) -> list[str]:
-    """Several lines made safe one by one; what is beyond `most` lines is counted, not shown."""
+    """Return the lines of `text`, each safe to show; lines beyond `most` are counted."""
     if isinstance(text, bytes):
         text = text.decode("utf-8", "surrogateescape")
     lines = [safe(line, limit) for line in text.splitlines() if line.strip()]
@@ -55,5 +54,5 @@ def _limit_combining(text: str) -> str:
 
 
 def count(number: int, one: str, many: str | None = None) -> str:
-    """`1 commit`, `3 commits`: numbers in sentences, with the right form."""
+    """Return a number with its noun: `1 commit`, `3 commits`."""
     return f"{number} {one}" if number == 1 else f"{number} {many or one + 's'}"

@@ -1,4 +1,4 @@
-"""Moments and ages: RFC 3339 in UTC with microseconds, as iMi writes them, and coarse ages for people."""
+"""Moments as they are stored (RFC 3339 in UTC with microseconds, as iMi writes them), and coarse ages for people."""
 
 from __future__ import annotations
 
@@ -7,53 +7,46 @@ import time
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from datetime import datetime
-    from typing import Any
 
 
-clock = time.time_ns  # the one clock of the wall, for tests to turn
+clock = time.time_ns  # the only source of the time of day, so that tests can replace it
 
 
 def now() -> datetime:
-    module = _datetime()
-    moment: datetime = module.datetime.fromtimestamp(clock() / 1e9, module.timezone.utc)
-    return moment
+    from datetime import UTC, datetime  # here and below not at the top: a claim stamps moments and needs none of it
+
+    return datetime.fromtimestamp(clock() / 1e9, UTC)
 
 
 def stamp(moment: datetime | None = None) -> str:
-    """A moment as it is stored: `2026-01-27T15:30:00.123456+00:00`."""
+    """Return a moment (default: now) as it is stored: `2026-01-27T15:30:00.123456+00:00`."""
     if moment is not None:
-        return moment.astimezone(_datetime().timezone.utc).isoformat(timespec="microseconds")
+        from datetime import UTC
+
+        return moment.astimezone(UTC).isoformat(timespec="microseconds")
     seconds, nanoseconds = divmod(clock(), 1_000_000_000)
     whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
     return f"{whole}.{nanoseconds // 1000:06d}+00:00"
 
 
-_loaded: list[Any] = []
-
-
-def _datetime() -> Any:
-    """`datetime`, when it is needed: a claim writes moments down, but never calculates with any, and saves 0.4 ms."""
-    if not _loaded:
-        try:  # the same classes, without the Python half that costs 1 ms more
-            _loaded.append(__import__("_datetime"))
-        except ImportError:  # an interpreter that has only that half
-            _loaded.append(__import__("datetime"))
-    return _loaded[0]
-
-
 def parse(text: str | None) -> datetime | None:
-    """A stored moment, 0 to 9 fraction digits, `Z` or an offset or nothing (UTC); unreadable text is unknown: None."""
+    """Parse a stored moment; None when it cannot be parsed.
+
+    It may have 0 to 9 fraction digits and `Z`, an offset or nothing (UTC).
+    """
     if not text:
         return None
+    from datetime import UTC, datetime
+
     try:
-        moment: datetime = _datetime().datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=_datetime().timezone.utc)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def age(seconds: float | None) -> str:
-    """Coarse on purpose: seconds below ten, then tens, then minutes, hours, days. Unknown is `?`."""
+    """Return a coarse age: seconds below ten, then tens of seconds, minutes, hours, days. Unknown is `?`."""
     if seconds is None:
         return "?"
     if seconds < 10:
@@ -68,12 +61,12 @@ def age(seconds: float | None) -> str:
 
 
 def seconds_until_age_changes(seconds: float) -> float:
-    """In how many seconds this age will be told otherwise."""
+    """Return the number of seconds until the displayed age changes."""
     step = next((step for below, step in ((10, 1), (60, 10), (3600, 60), (86400, 3600)) if seconds < below), 86400)
     return (max(0, int(seconds)) // step + 1) * step - seconds
 
 
 def age_of(text: str | None, at: datetime | None = None) -> str:
-    """The age of a stored moment, for people."""
+    """Return the displayed age of a stored moment."""
     moment = parse(text)
     return age(None if moment is None else ((at or now()) - moment).total_seconds())
