@@ -46,7 +46,7 @@ def _measure(context: Context, tree: Path) -> list[Row]:
         with _timed(times["second look"]):
             _git(tree, "--no-optional-locks", "status", "--porcelain", "--untracked-files=all")
         with _timed(times["remove"]):
-            safe_removal.remove_worktree(context, found, agent="bench", look=look)
+            safe_removal.remove_worktree(context, found, agent="bench", inspected=look)
         assert not tree.exists()
         entry = trash.list_kept(context.connection)[0]
         with _timed(times["undo"]):

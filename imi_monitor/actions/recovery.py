@@ -1,6 +1,7 @@
-"""What a crash left half done, finished or taken back before the next command does anything else.
+"""Recovery of interrupted operations, before a command does anything else.
 
-Each kind of act knows how to look at the disk; here is only who is asked, and that exactly one process does it.
+Each kind of operation has a module with `recover(context, operation)`, which completes or reverts it; exactly one process
+adopts an operation. This module is imported by every command, so it imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ from imi_monitor.model.errors import ImiError, RegistryError
 from imi_monitor.model.text import safe
 from imi_monitor.store import db, operations
 
-TYPE_CHECKING = False  # and nothing else heavy at the top: every command comes by here
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
 
-# kind of operation -> the module of this folder whose `recover(context, operation)` finishes it
+# kind of operation -> the module whose `recover` ends it
 MODULES = {
     "create": "imi_monitor.actions.creation.worktree_creation",
     "remove": "imi_monitor.actions.removal.safe_removal",
@@ -27,23 +28,23 @@ MODULES = {
 
 
 def recover(context: Context) -> list[str]:
-    """Settle every abandoned operation of this machine; a line about each that a person should know of.
+    """Complete or revert every abandoned operation of this machine; returns a line about each for the user.
 
-    Never raises for one that cannot be settled: it stays, and is tried again, but must not be in the way of other work.
+    An operation that fails stays recorded and is tried again by the next command; it never raises.
     """
     lines = [
-        line for operation in operations.list_unfinished(context.connection) if (line := _settle(context, operation))
+        line for operation in operations.list_unfinished(context.connection) if (line := _recover_one(context, operation))
     ]
     try:
         grace_period.record_running_time(context)
     except RegistryError:
-        return lines  # not to note it only lengthens a wait; the command itself will say what is wrong
+        return lines  # a missing record only lengthens the grace period; the command reports the registry's problem
     return lines
 
 
-def _settle(context: Context, operation: operations.Operation) -> str | None:
+def _recover_one(context: Context, operation: operations.Operation) -> str | None:
     if operation.kind not in MODULES or not operation.abandoned:
-        return None  # of a newer imi, or somebody is at it
+        return None  # of a newer imi, or its process is alive
     try:
         if not db.transact(context.connection, operations.adopt, operation):
             return None
@@ -51,15 +52,14 @@ def _settle(context: Context, operation: operations.Operation) -> str | None:
         line: str | None = module.recover(context, operation)
         return line
     except (ImiError, OSError) as error:
-        _leave(context, operation)
+        _abandon(context, operation)
         why = error.sentence if isinstance(error, ImiError) else error.strerror or "input or output failed"
-        act = f"{safe(operation.kind)} of {safe(operation.worktree_name)}"
-        return f"the interrupted {act} could not be settled yet: {why}"
+        return f"could not recover the interrupted {safe(operation.kind)} of {safe(operation.worktree_name)} yet: {why}"
 
 
-def _leave(context: Context, operation: operations.Operation) -> None:
-    """This process may live on for days: the next attempt shall not wait for its end."""
+def _abandon(context: Context, operation: operations.Operation) -> None:
+    """Give the operation up again: this process may live for days, and the next attempt must not wait for its end."""
     try:
         db.transact(context.connection, operations.abandon, operation.id)
     except RegistryError:
-        return  # then it waits for this process to end
+        return  # then the next attempt waits for this process to end

@@ -59,7 +59,7 @@ def test_one_that_cannot_be_settled_is_told_and_not_in_the_way(repo: Repo) -> No
         left_behind(context, "remove", {"name": "feat-x"})
         for _ in range(2):
             (line,) = recovery.recover(context)
-            assert line.startswith("the interrupted remove of feat-x could not be settled yet: the record of feat-x")
+            assert line.startswith("could not recover the interrupted remove of feat-x yet: the trash entry of feat-x")
         assert kinds(context) == ["remove"]
     repo.worktree("feat-y")
     remove(repo, "feat-y")
@@ -77,7 +77,7 @@ def test_a_repository_that_is_gone(repo: Repo, tmp_path: Path) -> None:
         left_behind(context, "remove", {**json.loads(data), "epoch": 1, "before": {}})
         repo.path.rename(tmp_path / "gone")
         (line,) = recovery.recover(context)
-    assert "is not there" in line
+    assert "does not exist" in line
 
 
 def test_one_after_the_other(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,7 +155,7 @@ def test_said_by_the_next_command(repo: Repo) -> None:
         with Context(str(repo.path)) as context:
             recovery.recover(context)
     done = imi("trash", "list", cwd=repo.path)
-    assert "finished removing feat-x, which had been interrupted: `imi undo" in done.err
+    assert "completed the interrupted removal of feat-x: `imi undo" in done.err
     assert "feat-x" in done.out
     act("undo", cwd=repo.path)
     assert (tree.path / "README.md").read_text() == "changed\n"

@@ -60,7 +60,7 @@ def test_never_inside_a_work_tree(repo: Repo, other_disk: Path) -> None:
     outer = other_disk / "feat-outer"
     repo.git("worktree", "add", "-q", "-b", "feat/outer", str(outer))
     repo.git("worktree", "add", "-q", "-b", "feat/inner", str(outer / "wt" / "feat-inner"))
-    with pytest.raises(Refused, match="lies on another file system"):
+    with pytest.raises(Refused, match="is on another file system"):
         remove(repo, "feat-inner")
     assert (outer / "wt" / "feat-inner" / "README.md").exists()
 
@@ -160,7 +160,7 @@ def test_not_even_a_deletion_under_way_goes_through(repo: Repo, monkeypatch: pyt
     aside = f"{Path(str(remove(repo, 'feat-x').data['trash_path'])).parent}.purging"
     real = host.mounts_inside
     monkeypatch.setattr(host, "mounts_inside", lambda path: [f"{path}/x"] if path == aside else real(path))
-    with pytest.raises(Refused, match="is mounted in what is to be deleted"):
+    with pytest.raises(Refused, match="is mounted inside the folder to delete"):
         act("trash purge", cwd=repo.path, which=["feat-x"], yes=True, wait=True)
     assert os.path.exists(f"{aside}/worktree/README.md")
 

@@ -150,7 +150,7 @@ def test_another_folder_in_its_place_at_the_move(
         try:
             real(source, target, inode)
         except Refused as refusal:  # seen before, nothing is moved at all
-            assert ("is not the folder it was" in refusal.sentence) == (when == "before the look")
+            assert ("is not the folder that was inspected" in refusal.sentence) == (when == "before the look")
             raise
 
     monkeypatch.setattr(trash_folder, "_rename_checked", move)

@@ -354,7 +354,7 @@ def test_a_claim_gone_silent_is_still_a_claim(repo: Repo) -> None:
     connection = db.connect(database_path(None))
     connection.execute("UPDATE claims SET heartbeat_uptime = heartbeat_uptime - 1e9, ttl_seconds = 60")
     connection.close()
-    with pytest.raises(Refused, match="claude-1 has claimed it, silent for long"):
+    with pytest.raises(Refused, match="claude-1 has claimed it, but has been silent for long"):
         remove(repo, "feat-x", force=True)
 
 

@@ -284,7 +284,7 @@ def test_the_imi_that_is_asked_inside(repo: Repo, monkeypatch: pytest.MonkeyPatc
     """Its environment would go into the trash under its feet, and `imi undo` with it."""
     tree = repo.worktree("feat-x")
     monkeypatch.setattr(sys, "prefix", str(tree.path / ".venv"))
-    with pytest.raises(Refused, match="holds imi itself"):
+    with pytest.raises(Refused, match="holds the running imi"):
         remove(repo, "feat-x", force=True, yes_really="feat-x")
 
 
@@ -311,7 +311,7 @@ def test_a_record_that_lies_elsewhere(repo: Repo, tmp_path: Path) -> None:
     admin.symlink_to(tmp_path / "elsewhere")
     (tmp_path / "elsewhere" / "commondir").write_text(f"{repo.path}/.git\n")
     before = tree_hash(tmp_path / "elsewhere")
-    with pytest.raises(Refused, match="is not where it belongs"):
+    with pytest.raises(Refused, match="is not below the repository"):
         remove(repo, "feat-x", force=True, yes_really="feat-x")
     assert tree_hash(tmp_path / "elsewhere") == before and tree.path.is_dir()
 
@@ -359,7 +359,7 @@ def test_a_name_of_another_repository(repo: Repo, tmp_path: Path) -> None:
     other.worktree("feat-z")
     remove(other, "feat-z")
     undo(other)
-    with pytest.raises(Refused, match="is in other, not in the repository you stand in"):
+    with pytest.raises(Refused, match="is in other, not in the current repository"):
         remove(repo, "feat-z")
     act("remove", cwd=repo.path, name="feat-z", repo="other")
 
@@ -368,5 +368,5 @@ def test_yes_really_must_name_it(repo: Repo) -> None:
     repo.worktree("feat-x")
     with pytest.raises(UsageError, match="whole name, feat-x"):
         remove(repo, "feat-x", force=True, yes_really="x")
-    with pytest.raises(UsageError, match="together with --force"):
+    with pytest.raises(UsageError, match="needs --force"):
         remove(repo, "feat-x", yes_really="feat-x")

@@ -173,7 +173,7 @@ def test_the_shell_that_asks_from_outside_but_stands_inside(repo: Repo) -> None:
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert outer.returncode == 1
-    assert "you stand in it" in outer.stderr
+    assert "your shell, or the program that started imi, is in it" in outer.stderr
 
 
 def test_presence_lock_of_another_program(cluster: Repo) -> None:
@@ -181,7 +181,7 @@ def test_presence_lock_of_another_program(cluster: Repo) -> None:
     locks = cluster.path.parent / ".iMi" / "presence"
     locks.mkdir()
     (locks / "feat-x.lock").write_text("yi-agent-7\n")
-    with pytest.raises(Refused, match="yi-agent-7 has claimed it, says its presence lock"):
+    with pytest.raises(Refused, match="yi-agent-7 has claimed it, according to its presence lock"):
         remove(cluster, "feat-x", force=True)
     remove(cluster, "feat-x", **force("feat-x"))
 
@@ -265,12 +265,12 @@ def test_too_many_to_look_at_is_no_yes(repo: Repo, monkeypatch: pytest.MonkeyPat
     tree = repo.worktree("feat-x")
     tree.write(".gitignore", "build/\ndata/\n")
     tree.commit("ignore")
-    monkeypatch.setattr(ignored_files.IgnoredFiles, "take", lambda found, _: setattr(found, "complete", False))
+    monkeypatch.setattr(ignored_files.IgnoredFiles, "reserve", lambda found, _: setattr(found, "complete", False))
     tree.write("build/x", "made again\n")
     assert reason(verdict(repo), "ignored-many").override == NOTE
     (tree.path / "data").mkdir()
     (tree.path / "data" / "results").symlink_to("/nowhere")  # worth nothing, but nobody has seen that
     assert reason(verdict(repo), "ignored-many").override == FORCE
-    with pytest.raises(Refused, match="more ignored files than can be looked at"):
+    with pytest.raises(Refused, match="more ignored files than can be checked"):
         remove(repo, "feat-x")
     remove(repo, "feat-x", force=True)

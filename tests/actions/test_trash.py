@@ -201,7 +201,7 @@ class TestWhatIsTaken:
         machine.runs(31)
         repo.path.rename(tmp_path / "unmounted")
         outcome = act("trash purge", cwd=tmp_path, yes=True)
-        assert outcome.data["purged"] == [] and "is not there: name it" in outcome.lines[-1]
+        assert outcome.data["purged"] == [] and "does not exist: name it" in outcome.lines[-1]
         (tmp_path / "unmounted").rename(repo.path)
         undo(repo, which)
 
@@ -213,7 +213,7 @@ class TestWhatIsTaken:
             for which in ([], ["feat-x"]):  # not even when it is named
                 outcome = purge(repo, *which, yes=True)
                 assert outcome.data["purged"] == []
-                assert "works in it" in outcome.lines[-1]
+                assert "runs in it" in outcome.lines[-1]
         assert folder.is_dir()
 
     def test_a_lock_of_the_user_protects_it_until_it_is_named(self, repo: Repo, machine: Machine) -> None:

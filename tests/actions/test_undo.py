@@ -106,7 +106,7 @@ def test_a_branch_whose_place_is_taken_leaves_it_detached(repo: Repo, tree: Repo
     repo.git("branch", "-q", "-D", "feat/x")
     repo.git("branch", "feat")
     outcome = undo(repo)
-    assert "cannot be had back" in outcome.warnings[0]
+    assert "cannot be restored" in outcome.warnings[0]
     assert branch_of(tree.path) == ""
     assert tree.git("status", "--porcelain") == ""
 
@@ -115,7 +115,7 @@ def test_refuses_when_something_is_in_its_place(repo: Repo, tree: Repo) -> None:
     remove(repo, "feat-x")
     tree.path.mkdir()
     (tree.path / "precious").write_text("x\n")
-    with pytest.raises(Refused, match="there is something at"):
+    with pytest.raises(Refused, match="feat-x exists: move"):
         undo(repo)
     assert (tree.path / "precious").read_text() == "x\n"
     shutil.rmtree(tree.path)
@@ -126,7 +126,7 @@ def test_refuses_when_something_is_in_its_place(repo: Repo, tree: Repo) -> None:
 def test_even_an_empty_folder_in_its_place_is_not_replaced(repo: Repo, tree: Repo) -> None:
     remove(repo, "feat-x")
     tree.path.mkdir()
-    with pytest.raises(Refused, match="there is something at"):
+    with pytest.raises(Refused, match="feat-x exists: move"):
         undo(repo)
 
 
@@ -137,7 +137,7 @@ def test_what_comes_into_its_place_in_the_last_moment_is_not_replaced(
     remove(repo, "feat-x")
     refuse = restore.refuse_restore
     monkeypatch.setattr(restore, "refuse_restore", lambda *_: tree.path.mkdir())
-    with pytest.raises(Refused, match="there is something at"):
+    with pytest.raises(Refused, match="feat-x exists: move"):
         undo(repo)
     assert list(tree.path.iterdir()) == []
     monkeypatch.setattr(restore, "refuse_restore", refuse)
@@ -188,12 +188,12 @@ def test_a_record_that_another_worktree_has_by_now_is_left_alone(repo: Repo, tre
     other.write("README.md", "staged\n")
     other.git("add", "-A")
     before = fingerprint(repo, other.path)
-    with pytest.raises(Refused, match="to another worktree meanwhile"):
+    with pytest.raises(Refused, match=r"has reused .* for another worktree"):
         undo(repo)
     assert Path(str(outcome.data["trash_path"]), "README.md").exists()
     with Context(str(repo.path)) as context:
         (entry,) = trash.list_kept(context.connection)
-        with pytest.raises(Refused, match="to another worktree meanwhile"):  # and neither does a recovery
+        with pytest.raises(Refused, match=r"has reused .* for another worktree"):  # and neither does a recovery
             trash_folder.move_to_trash(
                 trash_folder.TrashedWorktree.of(entry.data), context.git(layout.repository_at(f"{repo.path}/.git"))
             )
@@ -227,7 +227,7 @@ def test_somebody_emptied_the_trash(repo: Repo, tree: Repo) -> None:
 def test_a_new_worktree_of_the_name_is_not_pushed_aside(repo: Repo, tree: Repo) -> None:
     remove(repo, "feat-x")
     assert imi("feat", "x", cwd=repo.path).code == 0
-    with pytest.raises(Refused, match="there is another feat-x now"):
+    with pytest.raises(Refused, match="another worktree feat-x exists"):
         undo(repo)
 
 

@@ -1,7 +1,7 @@
-"""What becomes of the branch of a removed worktree. Nothing, unless it was asked for; and then only with a proof.
+"""Deleting the branch of a removed worktree: only on request, and only with a proof that it is merged.
 
-Decided before anything is touched, carried out when the worktree is gone, each by compare-and-swap: a branch that moved in
-between stays, and `imi undo` makes a deleted one again at the commit it had.
+Planned before anything changes and carried out after the worktree is in the trash, by compare-and-swap: a branch that moved
+in between stays. `imi undo` recreates a deleted branch at its old commit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BranchDeletion:
-    """What is to be deleted, and where each was seen; None: not asked for."""
+    """The branches to delete and their commits; None for those not requested."""
 
     branch: str | None = None
     sha: str | None = None
@@ -31,7 +31,7 @@ class BranchDeletion:
 
 @dataclass
 class BranchDeletionResult:
-    """What came of it."""
+    """What was deleted, and what failed."""
 
     local: bool = False
     remote: bool = False
@@ -39,90 +39,91 @@ class BranchDeletionResult:
     problems: list[str] = field(default_factory=list)
 
 
-def plan_branch_deletion(look: WorktreeInspection, *, delete: bool, remote: str | None) -> BranchDeletion:
+def plan_branch_deletion(inspected: WorktreeInspection, *, delete: bool, remote: str | None) -> BranchDeletion:
     """What may be deleted of what was asked for; Refused if any of it may not, so that nothing at all is done then."""
     if not delete and remote is None:
         return BranchDeletion()
-    status, git = look.status, look.git
+    status, git = inspected.status, inspected.git
     if status is None or git is None or status.branch is None or status.oid is None:
-        raise Refused(f"{safe(look.found.name)} is on no branch that could be deleted", code="no-branch")
-    _refuse_users(git, look, status.branch)
-    proof = _proof(look, git, status.oid, status.branch) if delete else None
-    named, sha = _remote_branch(look, git, status.branch, remote) if remote else (None, None)
+        raise Refused(f"{safe(inspected.found.name)} is on no branch, so there is none to delete", code="no-branch")
+    _refuse_users(git, inspected, status.branch)
+    proof = _proof(inspected, git, status.oid, status.branch) if delete else None
+    named, sha = _remote_branch(inspected, git, status.branch, remote) if remote else (None, None)
     return BranchDeletion(status.branch if delete else None, status.oid if delete else None, remote, named, sha, proof)
 
 
-def describe_branch_deletion(fate: BranchDeletion) -> list[str]:
+def describe_branch_deletion(deletion: BranchDeletion) -> list[str]:
     lines = []
-    if fate.branch:
-        lines.append(f"would delete branch {safe(fate.branch)}, which is merged ({fate.proof})")
-    if fate.remote:
-        lines.append(f"would delete {safe(fate.remote_branch or '')} on {safe(fate.remote)}")
+    if deletion.branch:
+        lines.append(f"would delete branch {safe(deletion.branch)}, which is merged ({deletion.proof})")
+    if deletion.remote:
+        lines.append(f"would delete {safe(deletion.remote_branch or '')} on {safe(deletion.remote)}")
     return lines
 
 
-def delete_branches(git: Git, fate: BranchDeletion) -> BranchDeletionResult:
-    """Delete what was decided on. A failure here is told, and undoes nothing: the worktree is in the trash."""
+def delete_branches(git: Git, deletion: BranchDeletion) -> BranchDeletionResult:
+    """Delete the branches. A failure is reported in the result; the worktree stays in the trash."""
     from imi_monitor.git import update_ref
 
-    done = BranchDeletionResult()
+    result = BranchDeletionResult()
     try:
-        if fate.branch and fate.sha:
-            update_ref.delete_branch(git, fate.branch, fate.sha)
-            done.local = True
-            done.lines.append(f"deleted branch {safe(fate.branch)} (it was {fate.sha[:10]}, merged: {fate.proof})")
-        if fate.remote and fate.remote_branch and fate.remote_sha:
-            update_ref.delete_remote_branch(git, fate.remote, fate.remote_branch, fate.remote_sha)
-            done.remote = True
-            done.lines.append(
-                f"deleted {safe(fate.remote_branch)} on {safe(fate.remote)} (it was {fate.remote_sha[:10]})"
+        if deletion.branch and deletion.sha:
+            update_ref.delete_branch(git, deletion.branch, deletion.sha)
+            result.local = True
+            result.lines.append(
+                f"deleted branch {safe(deletion.branch)} (it was {deletion.sha[:10]}, merged: {deletion.proof})"
+            )
+        if deletion.remote and deletion.remote_branch and deletion.remote_sha:
+            update_ref.delete_remote_branch(git, deletion.remote, deletion.remote_branch, deletion.remote_sha)
+            result.remote = True
+            result.lines.append(
+                f"deleted {safe(deletion.remote_branch)} on {safe(deletion.remote)} (it was {deletion.remote_sha[:10]})"
             )
     except ImiError as error:
-        done.problems.append(f"the worktree is in the trash, but {error.sentence}")
-    return done
+        result.problems.append(f"the worktree is in the trash, but {error.sentence}")
+    return result
 
 
-def _proof(look: WorktreeInspection, git: Git, sha: str, what: str) -> str:
-    """How the commit is known to be in the trunk; Refused when it is not."""
+def _proof(inspected: WorktreeInspection, git: Git, sha: str, what: str) -> str:
+    """How the commit is proven to be in the trunk; Refused without a proof."""
     from imi_monitor.git import merge_proof
 
-    base = look.trunk_ref
+    base = inspected.trunk_ref
     proof = merge_proof.merge_proof(git, sha, base) if base else None
     if proof is None:
-        seen = (base or "").removeprefix("refs/remotes/").removeprefix("refs/heads/")  # where it was looked for
-        trunk = safe(seen or look.trunk or "the trunk")
+        seen = (base or "").removeprefix("refs/remotes/").removeprefix("refs/heads/")
+        trunk = safe(seen or inspected.trunk or "the trunk")
         raise Refused(
             f"branch {safe(what)} is not proven to be merged into {trunk}, so it is not deleted, and nothing was done: "
-            "leave out --delete-branch and --delete-remote, and it is kept",
+            "leave out --delete-branch and --delete-remote to keep it",
             code="not-merged",
         )
     return proof
 
 
-def _refuse_users(git: Git, look: WorktreeInspection, branch: str) -> None:
+def _refuse_users(git: Git, inspected: WorktreeInspection, branch: str) -> None:
     from imi_monitor.git.worktree_list import worktrees_using_branch
 
-    others = [path for path in worktrees_using_branch(git, branch) if path != look.found.path]
+    others = [path for path in worktrees_using_branch(git, branch) if path != inspected.found.path]
     if others:
         raise Refused(
             f"branch {safe(branch)} is checked out in {safe(others[0])} too: nothing was done", code="checked-out"
         )
 
 
-def _remote_branch(look: WorktreeInspection, git: Git, branch: str, remote: str) -> tuple[str, str]:
-    """The branch's name on the remote and where it was at the last fetch, which is also what must be merged."""
+def _remote_branch(inspected: WorktreeInspection, git: Git, branch: str, remote: str) -> tuple[str, str]:
+    """The branch's name on the remote and its commit at the last fetch, which must be merged too."""
     from imi_monitor.git import refs
 
     upstream = refs.tracking(git)[branch].upstream or ""
     room = f"refs/remotes/{refs.check_remote_name(remote)}/"
     named = upstream.removeprefix(room) if upstream.startswith(room) else branch
-    if named == look.trunk:
+    if named == inspected.trunk:
         raise Refused(f"{safe(named)} is the trunk on {safe(remote)}: nothing was done", code="trunk")
     sha = refs.remote_branches(git, remote).get(named)
     if sha is None:
         raise Refused(
-            f"{safe(remote)} has no branch {safe(named)} as far as is known: fetch first; nothing was done",
-            code="no-branch",
+            f"{safe(remote)} has no fetched branch {safe(named)}: fetch first; nothing was done", code="no-branch"
         )
-    _proof(look, git, sha, f"{remote}/{named}")
+    _proof(inspected, git, sha, f"{remote}/{named}")
     return named, sha

@@ -1,8 +1,8 @@
-"""How long something has been in the trash, told so that no wrong clock can empty it.
+"""The age of trash entries, safe against a wrong clock.
 
-The wall clock can be a year off in either direction. So an entry counts as old only if two clocks agree: the wall clock, and
-the time this machine was seen running since (suspend included), which no setting of the clock can change. Where the machine
-was switched off, or imi was not called before it was, time is missing, and the entry is kept for longer: that is the safe side.
+An entry counts as old only if two clocks agree: the wall clock, which may be a year off, and the time this machine has been
+running since the removal (suspend included), which no clock setting changes. Time with the machine switched off is missing
+from the second one, so the entry is kept longer, which is the safe side.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
 
 DAY = 86400.0
-_STEP = 3600.0  # seconds of running time between two notes of it
+_STEP = 3600.0  # seconds of running time between two records of it
 
 
 def age_by_clock(entry: trash.TrashEntry) -> float | None:
-    """Seconds since it was removed by the wall clock; None when that cannot be: unreadable, or in the future."""
+    """Seconds since the removal by the wall clock; None if the date is unreadable or in the future."""
     moment = times.parse(entry.removed_at)
     seconds = None if moment is None else (times.now() - moment).total_seconds()
     return None if seconds is None or seconds < 0 else seconds
 
 
 def proven_age(entry: trash.TrashEntry) -> float:
-    """Seconds that this machine has provably been running since it was removed."""
+    """Seconds this machine has provably been running since the removal."""
     lived = _lived(entry)
     lived[_boot()] = _in_this_boot(entry)
     return sum(lived.values())
 
 
 def is_over(entry: trash.TrashEntry, days: float) -> bool:
-    """Whether it has certainly been in the trash for so many days."""
+    """True if the entry has been in the trash for this many days by both clocks."""
     clock = age_by_clock(entry)
     return clock is not None and clock >= days * DAY and proven_age(entry) >= days * DAY
 
 
 def record_running_time(context: Context) -> None:
-    """Write down how long this boot has lasted, for the entries that are in the trash; at most once an hour each."""
+    """Record how long this boot has lasted in each trash entry, at most once an hour."""
     due = [entry for entry in trash.list_kept(context.connection) if _grown(entry)]
     if due:
         db.transact(context.connection, _write, due)

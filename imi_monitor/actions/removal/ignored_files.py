@@ -1,7 +1,6 @@
-"""Ignored and untracked files that somebody may miss: secrets, databases, anything sizeable that no tool would make again,
-and whole repositories that git does not look into.
+"""Ignored files of possible value (secrets, databases, anything above 1 KB that no tool regenerates), nested repositories.
 
-Names decide, not contents: nothing is opened except the `.git` file of a nested repository.
+Names decide, not contents: no file is opened except the `.git` file of a nested repository.
 """
 
 from __future__ import annotations
@@ -18,15 +17,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_SMALL = 1024  # bytes; what is ignored, nameless and smaller is hardly anybody's work
-_MOST_ENTRIES = 300_000  # looked at in all; beyond that the answer is "not all was looked at"
+_SMALL = 1024  # bytes; a smaller ignored file without a telling name is not reported
+_MOST_ENTRIES = 300_000  # entries checked per worktree; beyond that `complete` is False
 
 
 def _any(*patterns: str) -> re.Pattern[str]:
     return re.compile("|".join(map(translate, patterns)))
 
 
-# Folders that a tool makes again from what is committed.
+# Folders that a tool regenerates from what is committed.
 _REGENERABLE = frozenset(
     (
         "node_modules",
@@ -117,7 +116,7 @@ _REGENERABLE_FILES = _any(
     "TAGS",
     "*.egg",
 )
-# Worth something however small they are.
+# Valuable at any size.
 _PRECIOUS = _any(
     ".env",
     ".env.*",
@@ -164,8 +163,11 @@ _BARE = frozenset(("HEAD", "objects", "refs"))
 
 @dataclass
 class IgnoredFiles:
-    """What was found, as paths relative to the worktree. `complete` is False when there was too much to look at all, and
-    `missed` tells that it was not only what tools make again."""
+    """Findings, as paths relative to the worktree.
+
+    `complete` is False if there were too many entries to check; `missed` is True if some of the unchecked ones are outside
+    regenerable folders.
+    """
 
     valuable: list[str] = field(default_factory=list)
     nested: list[str] = field(default_factory=list)
@@ -174,15 +176,15 @@ class IgnoredFiles:
     missed: bool = False
     _left: int = _MOST_ENTRIES
 
-    def take(self, number: int) -> bool:
-        """Whether there is still room to look at so many entries more."""
+    def reserve(self, number: int) -> bool:
+        """Count `number` entries against the limit; False if it is exceeded."""
         self._left -= number
         self.complete = self.complete and self._left >= 0
         return self._left >= 0
 
 
 def scan_ignored(root: str, ignored: Iterable[str], untracked: Iterable[str]) -> IgnoredFiles:
-    """Go through what git listed; a name that ends in a slash is a folder that git did not look into."""
+    """Check the names git listed; a name that ends in a slash is a folder git did not enter."""
     found = IgnoredFiles()
     for path in ignored:
         if path.endswith("/"):
@@ -190,25 +192,25 @@ def scan_ignored(root: str, ignored: Iterable[str], untracked: Iterable[str]) ->
         else:
             _judge(root, path, found)
     for path in untracked:
-        if path.endswith("/"):  # git lists every untracked file, so this can only be a nested repository
+        if path.endswith("/"):  # git lists every untracked file, so this is a nested repository
             _walk(root, path.rstrip("/"), found, regenerable=True, count=False)
     return found
 
 
 def _walk(root: str, start: str, found: IgnoredFiles, regenerable: bool, *, count: bool) -> None:
-    """Everything below one folder. Inside folders that a tool makes again only repositories are looked for."""
+    """Check everything below one folder; inside regenerable folders only search for repositories."""
     stack = [(start, regenerable)]
     while stack:
         folder, known = stack.pop()
         entries = _entries(os.path.join(root, folder))
         if entries is None:
-            found.valuable.append(folder + "/")  # what cannot be looked at counts
+            found.valuable.append(folder + "/")  # unreadable counts as valuable
             continue
         names = {entry.name for entry in entries}
         if ".git" in names or names >= _BARE:
             _repository(root, folder, found)
             continue
-        if not found.take(len(entries)):
+        if not found.reserve(len(entries)):
             found.missed = found.missed or (count and not all((known, *(each for _, each in stack))))
             return
         known = known or bool(names & {"CACHEDIR.TAG", "pyvenv.cfg"})
@@ -227,9 +229,9 @@ def _judge(root: str, path: str, found: IgnoredFiles) -> None:
     try:
         info = os.lstat(os.path.join(root, path))
     except OSError:
-        found.valuable.append(path)  # what cannot be looked at counts
+        found.valuable.append(path)  # unreadable counts as valuable
         return
-    # a link is no content: shared configuration is linked in, and what it points to stays where it is
+    # a link has no content of its own: shared files are linked, and their targets stay
     if not stat.S_ISREG(info.st_mode) or _REGENERABLE_FILES.match(name):
         return
     if info.st_size > _SMALL or (info.st_size and _PRECIOUS.match(name.lower())):
@@ -237,7 +239,7 @@ def _judge(root: str, path: str, found: IgnoredFiles) -> None:
 
 
 def _repository(root: str, folder: str, found: IgnoredFiles) -> None:
-    """A nested repository; worse if it is a worktree, whose repository would lose it without knowing."""
+    """Record a nested repository, or a worktree of another repository, which would lose it."""
     target = layout.gitfile(os.path.join(root, folder, ".git"))
     is_worktree = target is not None and os.path.basename(os.path.dirname(target)) == "worktrees"
     (found.foreign if is_worktree else found.nested).append(folder)

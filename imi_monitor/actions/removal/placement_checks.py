@@ -1,6 +1,6 @@
-"""What is never removed, whatever is asked: everything that is not exactly one linked worktree in the place git recorded.
+"""Checks that no option overrides: only a linked worktree, in the place git recorded, can be removed.
 
-Native reading only: before these questions are answered no git may run in the folder, for it may not be what it says.
+They read files without git: until they pass, git must not run in the folder, which may not be what it claims to be.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def placement_reasons(context: Context, found: Target) -> list[Reason]:
-    """Why this place must not be moved; the first is enough, for the later questions rest on the earlier ones."""
+    """The first reason why the folder must not be moved; later checks assume that the earlier ones passed."""
     return list(_reasons(context, found))[:1]
 
 
@@ -37,14 +37,14 @@ def _reasons(context: Context, found: Target) -> Iterator[Reason]:
         yield never("main-worktree", f"{shown} is the repository's main worktree")
         return
     if found.linked is None:
-        yield never("not-listed", f"git does not list {shown}, the registry alone does: `imi prune` forgets it")
+        yield never("not-listed", f"only the registry lists {shown}, git does not: run `imi prune` to forget it")
         return
     if not found.name.isprintable():
         yield never(
-            "odd-name", f"{shown} is no name that the registry can hold: rename the folder with `git worktree move`"
+            "odd-name", f"the registry cannot store the name {shown}: rename the folder with `git worktree move`"
         )
     if found.kind == "trunk" or os.path.basename(found.path) in names.RESERVED:
-        yield never("trunk", f"{shown} is the trunk, or a name kept for imi's own folders")
+        yield never("trunk", f"{shown} is the trunk, or a name reserved for imi's own folders")
     yield from _place(found, found.linked)
     yield from _contents(context, found)
 
@@ -55,31 +55,31 @@ def _place(found: Target, linked: layout.LinkedWorktree) -> Iterator[Reason]:
         os.path.realpath(found.repository.common_dir), "worktrees", os.path.basename(linked.admin_dir)
     )
     if os.path.realpath(linked.admin_dir) != recorded:
-        yield never("admin-elsewhere", f"git's record of {shown} is not where it belongs: {safe(linked.admin_dir)}")
+        yield never("admin-elsewhere", f"git's record of {shown} is not below the repository: {safe(linked.admin_dir)}")
     if not os.path.isdir(path):
-        yield never("missing", f"{shown} is not there: `imi repair` finds it if it was moved, `imi prune` forgets it")
+        yield never("missing", f"{shown} does not exist: run `imi repair` if it was moved, `imi prune` to forget it")
         return
     if os.path.realpath(path) != path:
         yield never(
             "symlinked",
-            f"{shown} is reached through a symbolic link and is really {safe(os.path.realpath(path))}: "
+            f"{shown} is a path through a symbolic link to {safe(os.path.realpath(path))}: "
             "run `imi repair` there first",
         )
     if not layout.points_back(linked.admin_dir, path):
         yield never(
             "tampered",
-            f"the .git file of {shown} does not belong to this worktree (tampered with, or a copy): look at it",
+            f"the .git file of {shown} does not belong to this worktree (tampered with, or a copy): check it",
         )
     mounted = host.mounts_inside(path)
     if path in mounted or os.lstat(path).st_dev != os.lstat(os.path.dirname(path)).st_dev:
         yield never("mount-point", f"{shown} is a mount point and cannot be moved: unmount it first")
     if mounted:
         where = safe(mounted[0])
-        yield never("mounted", f"{where} is mounted inside, and what it shows lies elsewhere: unmount it first")
+        yield never("mounted", f"{where} is mounted inside and its files belong elsewhere: unmount it first")
 
 
 def _contents(context: Context, found: Target) -> Iterator[Reason]:
-    """Things that must not go with it, because more than this worktree depends on them."""
+    """Refuse if the folder contains something that more than this worktree depends on."""
     repository = found.repository
     others = [item.path for item in layout.linked_worktrees(repository.common_dir) if item.admin_dir != found.admin_dir]
     kept = {
@@ -88,7 +88,7 @@ def _contents(context: Context, found: Target) -> Iterator[Reason]:
         "the repository itself": [repository.common_dir, *([repository.main_path] if repository.main_path else [])],
         "another worktree": others,
         "the registry": [context.database],
-        "imi itself, which runs from there": [os.path.dirname(__file__), sys.prefix],
+        "the running imi program": [os.path.dirname(__file__), sys.prefix],
     }
     for what, places in kept.items():
         inside = [place for place in places if _within(place, found.path)]

@@ -1,11 +1,9 @@
-"""Emptying the trash: the one act of imi after which something is gone. Listed first, asked for by name, and in two steps.
+"""Purging trash entries: the only action of imi that deletes data, in two steps.
 
-First the entry is made unreachable at once: its folder gets another name, git forgets the worktree, the row says purged; what
-only it knew of commits gets a ref and stays. Then its files are deleted in the background, which a crash only delays.
-
-The background half of a purge: `python -m imi_monitor.actions.removal.purge REGISTRY OPERATION…`.
-
-It only deletes what a purge has put aside, gives way to everybody else, and can die at any time: recovery starts it again.
+First the entry becomes unreachable: its folder is renamed, git's record of the worktree is removed, the row is marked as
+purged, and commits that only this worktree had get a ref. Then a background process at lowest priority deletes the files:
+`python -m imi_monitor.actions.removal.purge REGISTRY OPERATION…`. It deletes only renamed folders and may be killed at any
+time; recovery starts it again.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ _SUFFIX = ".purging"
 
 @dataclass(frozen=True, slots=True)
 class PurgeCandidate:
-    """An entry, and why it must stay although it is old enough or was named (None: it may go)."""
+    """An entry that is old enough or was named, and the reason why it must stay (None: it can be purged)."""
 
     entry: trash.TrashEntry
     why_not: str | None
@@ -50,7 +48,7 @@ class PurgeCandidate:
 
 @dataclass(frozen=True, slots=True)
 class PurgedEntry:
-    """An entry that cannot be brought back any more; `operation` is the deletion of its files."""
+    """A purged entry; `operation` stands until its files are deleted."""
 
     entry: trash.TrashEntry
     operation: str
@@ -60,35 +58,35 @@ class PurgedEntry:
 def purge_candidates(
     context: Context, entries: list[trash.TrashEntry], *, days: float, named: bool
 ) -> list[PurgeCandidate]:
-    """What a purge would take, and what it would leave though it was asked for. The same answer for dry run and act."""
+    """What a purge takes, and what it leaves although asked for; the same for a dry run and the purge itself."""
     due = entries if named else [entry for entry in entries if grace_period.is_over(entry, days)]
     return [PurgeCandidate(entry, _why_not(context, entry, named=named)) for entry in due]
 
 
 def purge_entry(context: Context, entry: trash.TrashEntry, *, agent: str) -> PurgedEntry:
-    """Make one entry unreachable; its files still have to be deleted, by `delete_in_background` or `delete_now`."""
-    packed = restore.trashed_worktree(context, entry)
-    operation = db.transact(context.connection, _begin, packed, agent)
+    """Make one entry unreachable. Its files are deleted afterwards by `delete_in_background` or `delete_now`."""
+    trashed = restore.trashed_worktree(context, entry)
+    operation = db.transact(context.connection, _begin, trashed, agent)
     try:
-        kept = _put_aside(context, packed)
-        sweep = db.transact(context.connection, _record_purged, packed, operation, agent, kept)
+        kept = _put_aside(context, trashed)
+        sweep = db.transact(context.connection, _record_purged, trashed, operation, agent, kept)
     except BaseException as error:
-        unchanged = os.path.lexists(packed.trash_dir)
+        unchanged = os.path.lexists(trashed.trash_dir)
         with suppress(ImiError):
             db.transact(context.connection, operations.finish if unchanged else operations.abandon, operation)
         if isinstance(error, OSError):
-            raise Refused(f"{safe(packed.name)} could not be purged: {error.strerror}", code="purge-failed") from error
+            raise Refused(f"{safe(trashed.name)} could not be purged: {error.strerror}", code="purge-failed") from error
         raise
     return PurgedEntry(entry, sweep, kept)
 
 
 def delete_in_background(context: Context, purged: list[str]) -> None:
-    """Delete the files of these operations in a process of its own that gives way to everybody else."""
+    """Delete the files of these operations in a separate process at lowest priority."""
     if not purged:
         return
     argv = [sys.executable, "-P", "-m", "imi_monitor.actions.removal.purge", context.database, *purged]
-    # It leaves a child behind and returns at once, so that nobody has to wait for it or to bury it.
-    with suppress(OSError, subprocess.SubprocessError):  # then the next command's recovery starts it
+    # the process forks and returns at once, so that it leaves no zombie
+    with suppress(OSError, subprocess.SubprocessError):  # the next command's recovery starts it again
         subprocess.run(
             argv,
             cwd="/",
@@ -107,89 +105,89 @@ def delete_now(connection: sqlite3.Connection, operation: operations.Operation) 
     if os.path.lexists(aside):
         _refuse_mounted(aside)
         delete_tree(aside)
-    trash_folder.drop_root_if_empty(os.path.dirname(aside))
+    trash_folder.remove_empty_root(os.path.dirname(aside))
     db.transact(connection, operations.finish, operation.id)
 
 
 def _refuse_mounted(folder: str) -> None:
-    """Deleting goes through a mount, into what somebody has elsewhere."""
+    """Refuse a folder with a mount inside: deleting would enter the mounted file system."""
     mounted = host.mounts_inside(folder)
     if mounted:
-        raise Refused(f"{safe(mounted[0])} is mounted in what is to be deleted: unmount it first", code="mounted")
+        raise Refused(f"{safe(mounted[0])} is mounted inside the folder to delete: unmount it first", code="mounted")
 
 
 def recover(context: Context, operation: operations.Operation) -> str | None:
-    """A purge whose process died: not begun, it is forgotten; begun, it is finished."""
+    """After a crash: complete a purge whose folder was renamed already, drop any other."""
     if operation.kind == SWEEP:
         delete_in_background(context, [operation.id])
-        return f"goes on deleting {safe(str(operation.data['name']))}, which was purged from the trash"
+        return f"continues to delete {safe(str(operation.data['name']))}, which was purged from the trash"
     entry = trash.get(context.connection, str(operation.data["id"]))
-    packed = restore.trashed_worktree(context, entry) if entry is not None and entry.kept else None
-    if packed is None or os.path.lexists(packed.trash_dir) or not os.path.lexists(packed.trash_dir + _SUFFIX):
+    trashed = restore.trashed_worktree(context, entry) if entry is not None and entry.kept else None
+    if trashed is None or os.path.lexists(trashed.trash_dir) or not os.path.lexists(trashed.trash_dir + _SUFFIX):
         db.transact(context.connection, operations.finish, operation.id)
-        return None if packed is None else f"{safe(packed.name)} is still in the trash: purging it had been interrupted"
-    kept = _put_aside(context, packed)
-    sweep = db.transact(context.connection, _record_purged, packed, operation.id, str(operation.data["by"]), kept)
+        return None if trashed is None else f"{safe(trashed.name)} is still in the trash: its purge was interrupted"
+    kept = _put_aside(context, trashed)
+    sweep = db.transact(context.connection, _record_purged, trashed, operation.id, str(operation.data["by"]), kept)
     delete_in_background(context, [sweep])
-    return f"finished purging {safe(packed.name)}, which had been interrupted"
+    return f"completed the interrupted purge of {safe(trashed.name)}"
 
 
 def _why_not(context: Context, entry: trash.TrashEntry, *, named: bool) -> str | None:
-    packed = restore.trashed_worktree(context, entry)
-    inside = host.processes_inside(packed.folder)
+    trashed = restore.trashed_worktree(context, entry)
+    inside = host.processes_inside(trashed.folder)
     if inside:
         pid, command = inside[0]
-        return f"{safe(command)} ({pid}) works in it"
-    mounted = host.mounts_inside(packed.trash_dir)
+        return f"{safe(command)} ({pid}) runs in it"
+    mounted = host.mounts_inside(trashed.trash_dir)
     if mounted:
-        return f"{safe(mounted[0])} is mounted in it, and would be emptied: unmount it first"
+        return f"{safe(mounted[0])} is mounted in it and would be emptied: unmount it first"
     with suppress(Refused):
         operations.refuse_if_busy(context.connection, entry.repo_name, entry.worktree_name)
-        return _protected(packed, named=named)
-    return "another act on it is under way"
+        return _protected(trashed, named=named)
+    return "another operation on it is in progress"
 
 
-def _protected(packed: TrashedWorktree, *, named: bool) -> str | None:
+def _protected(trashed: TrashedWorktree, *, named: bool) -> str | None:
     if named:
         return None
-    if packed.locked is not None:
-        return "it was locked by its user: name it to purge it all the same"
-    if not os.path.isdir(packed.common_dir):
-        return f"its repository {safe(packed.common_dir)} is not there: name it to purge it all the same"
+    if trashed.locked is not None:
+        return "it was locked by its user: name it to purge it anyway"
+    if not os.path.isdir(trashed.common_dir):
+        return f"its repository {safe(trashed.common_dir)} does not exist: name it to purge it anyway"
     return None
 
 
-def _begin(connection: sqlite3.Connection, packed: TrashedWorktree, agent: str) -> str:
-    entry = trash.get(connection, packed.id)
+def _begin(connection: sqlite3.Connection, trashed: TrashedWorktree, agent: str) -> str:
+    entry = trash.get(connection, trashed.id)
     if entry is None or not entry.kept:
-        raise Refused(f"{safe(packed.name)} was brought back or purged meanwhile", code="trash-gone")
-    operations.refuse_if_busy(connection, packed.repo_name, packed.name)
-    return operations.begin(connection, PURGE, packed.repo_name, packed.name, {"id": packed.id, "by": agent})
+        raise Refused(f"{safe(trashed.name)} was restored or purged meanwhile", code="trash-gone")
+    operations.refuse_if_busy(connection, trashed.repo_name, trashed.name)
+    return operations.begin(connection, PURGE, trashed.repo_name, trashed.name, {"id": trashed.id, "by": agent})
 
 
-def _put_aside(context: Context, packed: TrashedWorktree) -> tuple[str, ...]:
-    """Keep its commits, then let folder and git's records disappear; every step can be repeated."""
-    aside = packed.trash_dir + _SUFFIX
-    ours = os.path.isdir(packed.admin_dir) and packed.is_recorded
-    kept = _keep_commits(context, packed) if ours else ()
-    if os.path.lexists(packed.trash_dir):
-        os.rename(packed.trash_dir, aside)
+def _put_aside(context: Context, trashed: TrashedWorktree) -> tuple[str, ...]:
+    """Keep the commits, rename the folder, remove git's record; every step can be repeated."""
+    aside = trashed.trash_dir + _SUFFIX
+    ours = os.path.isdir(trashed.admin_dir) and trashed.is_recorded
+    kept = _keep_commits(context, trashed) if ours else ()
+    if os.path.lexists(trashed.trash_dir):
+        os.rename(trashed.trash_dir, aside)
         git_admin_dir.fsync_folder(os.path.dirname(aside))
     if ours:
-        _forget(packed.admin_dir, aside)
+        _forget(trashed.admin_dir, aside)
     return kept
 
 
-def _keep_commits(context: Context, packed: TrashedWorktree) -> tuple[str, ...]:
+def _keep_commits(context: Context, trashed: TrashedWorktree) -> tuple[str, ...]:
     from imi_monitor.git import update_ref
 
-    git = context.git(layout.repository_at(packed.common_dir)).at(packed.admin_dir, None)
-    _, now = layout.read_head(packed.admin_dir, packed.common_dir)
-    return tuple(update_ref.keep_commits(git, packed.id, [packed.sha, now]))
+    git = context.git(layout.repository_at(trashed.common_dir)).at(trashed.admin_dir, None)
+    _, now = layout.read_head(trashed.admin_dir, trashed.common_dir)
+    return tuple(update_ref.keep_commits(git, trashed.id, [trashed.sha, now]))
 
 
 def _forget(admin_dir: str, aside: str) -> None:
-    """What `git worktree remove` would do with the admin directory, in one step."""
+    """Remove git's admin directory of the worktree, with one rename if possible."""
     target = os.path.join(aside, "forgotten")
     try:
         os.makedirs(aside, mode=0o700, exist_ok=True)
@@ -200,20 +198,20 @@ def _forget(admin_dir: str, aside: str) -> None:
 
 
 def _record_purged(
-    connection: sqlite3.Connection, packed: TrashedWorktree, operation: str, agent: str, kept: tuple[str, ...]
+    connection: sqlite3.Connection, trashed: TrashedWorktree, operation: str, agent: str, kept: tuple[str, ...]
 ) -> str:
-    """From here on it cannot be brought back. Gives the operation that stands until its last file is deleted."""
-    if not operations.finish(connection, operation) or not trash.mark_purged(connection, packed.id):
-        raise RegistryError(f"somebody else brought {safe(packed.name)} back meanwhile", code="registry-changed")
-    about: dict[str, object] = {"path": packed.path, "trash_id": packed.id, "kept": list(kept)}
-    events.record(connection, "worktree.purged", packed.repo_name, packed.name, agent_id=agent, data=about)
-    # under the entry's id, not the worktree's name: a new worktree of that name must not have to wait for the deletion
-    data: dict[str, object] = {"name": packed.name, "aside": packed.trash_dir + _SUFFIX}
-    return operations.begin(connection, SWEEP, packed.repo_name, packed.id, data)
+    """Mark the entry as purged; returns the operation that stands until its last file is deleted."""
+    if not operations.finish(connection, operation) or not trash.mark_purged(connection, trashed.id):
+        raise RegistryError(f"another imi restored {safe(trashed.name)} meanwhile", code="registry-changed")
+    about: dict[str, object] = {"path": trashed.path, "trash_id": trashed.id, "kept": list(kept)}
+    events.record(connection, "worktree.purged", trashed.repo_name, trashed.name, agent_id=agent, data=about)
+    # recorded under the entry's id: a new worktree of the same name must not wait for the deletion
+    data: dict[str, object] = {"name": trashed.name, "aside": trashed.trash_dir + _SUFFIX}
+    return operations.begin(connection, SWEEP, trashed.repo_name, trashed.id, data)
 
 
 def delete_tree(path: str) -> None:
-    """Delete a folder and all below it, also where folders are read-only; links are deleted, never followed."""
+    """Delete a folder with everything below it, read-only folders included; links are deleted, never followed."""
     _open_up(path)
     for folder, names, _ in os.walk(path):
         for name in names:  # before the walk enters it
@@ -228,13 +226,11 @@ def _open_up(folder: str) -> None:
 
 
 def sweep(database: str, wanted: list[str], started: Callable[[], None]) -> None:
-    """Delete what these operations have put aside; `started` is called when they are ours."""
-    from imi_monitor.store import db, operations
-
+    """Delete the renamed folders of these operations; `started` is called after this process has adopted them."""
     connection = db.connect(database, create=False)
     try:
         named = [one for one in operations.list_unfinished(connection) if one.id in wanted and one.kind == SWEEP]
-        # whoever adopts it deletes it: a recovery may have started another sweeper meanwhile
+        # one process adopts each operation: a recovery may have started a second sweeper
         mine = [one for one in named if db.transact(connection, operations.adopt, one)]
         started()
         for operation in mine:
@@ -244,12 +240,12 @@ def sweep(database: str, wanted: list[str], started: Callable[[], None]) -> None
 
 
 def main(argv: list[str]) -> int:
-    """Returns when the child that does the work has made it its own, so that nobody takes it for abandoned."""
+    """Fork, and return when the child has adopted its operations, so that no recovery takes them for abandoned."""
     database, *wanted = argv
     ours, theirs = os.pipe()
     if os.fork():  # before anything is opened
         os.close(theirs)
-        os.read(ours, 1)  # ends when the child says so, or dies
+        os.read(ours, 1)  # returns when the child closes its end, or dies
         return 0
     os.close(ours)
     os.setsid()

@@ -1,10 +1,10 @@
-"""`imi remove` and `imi close`: after a verdict a worktree goes into the trash, whole; its branch stays unless asked."""
+"""`imi remove` and `imi close`: move a worktree into the trash after a verdict; the branch stays unless asked otherwise."""
 
 from __future__ import annotations
 
 import os
 
-from imi_monitor.actions import worktree_lookup as targets
+from imi_monitor.actions import worktree_lookup
 from imi_monitor.actions.action import Action, Argument, Option, Outcome, Preview
 from imi_monitor.actions.claims import ownership
 from imi_monitor.actions.removal import branch_deletion, inspection, safe_removal
@@ -35,46 +35,31 @@ _OPTIONS: tuple[Option, ...] = (
 
 
 class _RemovalAction(Action):
-    """What both verbs share: the look, the overrides, the move."""
+    """What `remove` and `close` share: inspection, overrides, the move."""
 
     arguments = _ARGUMENTS
     options: tuple[Option, ...] = _OPTIONS
     dangerous = True
     how = "removed"
 
-    def refuse(self, context: Context, request: Request) -> None:
-        found = find_unambiguous(context, request)
-        safe_removal.refuse_if_unsafe(
-            inspection.inspect_worktree(context, found, ownership.agent(context, request)), _overrides(request, found)
-        )
-
-    def consequences(self, context: Context, request: Request) -> list[str]:
-        found = find_unambiguous(context, request)
-        verdict = safe_removal.removal_verdict(context, found, agent=ownership.agent(context, request), deep=True)
-        return [
-            _would(found),
-            *safe_removal.reason_lines(verdict.reasons),
-            *([] if verdict.safe else [safe_removal.way_out(found.name, verdict)]),
-        ]
-
     def preview(self, context: Context, request: Request) -> Preview:
-        """One look for both: what stands against it, and what is only good to know."""
+        """Inspect once for both the refusal and the consequences."""
         try:
             found, agent = find_unambiguous(context, request), ownership.agent(context, request)
             overrides = _overrides(request, found)
-            seen = inspection.inspect_worktree(context, found, agent, deep=True)
-            fate = branch_deletion.plan_branch_deletion(
-                seen, delete=request.flag("delete-branch"), remote=request.text("delete-remote")
+            inspected = inspection.inspect_worktree(context, found, agent, deep=True)
+            deletion = branch_deletion.plan_branch_deletion(
+                inspected, delete=request.flag("delete-branch"), remote=request.text("delete-remote")
             )
         except ImiError as error:
             return Preview([], error)
-        verdict = seen.verdict
+        verdict = inspected.verdict
         standing = verdict.against(force=overrides.force, yes_really=overrides.yes_really)
         refusal = safe_removal.unsafe_refusal(found, verdict, standing) if standing else None
-        branch = seen.status.branch if seen.status else None
+        branch = inspected.status.branch if inspected.status else None
         kept = [f"its branch {safe(branch)} is kept"] if branch and not request.flag("delete-branch") else []
         notes = [] if standing else safe_removal.reason_lines([one for one in verdict.reasons if one not in standing])
-        return Preview([_would(found), *kept, *branch_deletion.describe_branch_deletion(fate), *notes], refusal)
+        return Preview([_would(found), *kept, *branch_deletion.describe_branch_deletion(deletion), *notes], refusal)
 
     def override(self, refusal: ImiError, name: str) -> dict[str, object] | None:
         found = (refusal.data or {}).get("reasons")
@@ -87,50 +72,50 @@ class _RemovalAction(Action):
         found = find_unambiguous(context, request)
         overrides = _overrides(request, found)
         agent = ownership.agent(context, request)
-        look = inspection.inspect_worktree(
+        inspected = inspection.inspect_worktree(
             context, found, agent, deep=request.flag("dry-run") or request.flag("delete-branch")
         )
-        safe_removal.refuse_if_unsafe(look, overrides)
-        fate = branch_deletion.plan_branch_deletion(
-            look, delete=request.flag("delete-branch"), remote=request.text("delete-remote")
+        safe_removal.refuse_if_unsafe(inspected, overrides)
+        deletion = branch_deletion.plan_branch_deletion(
+            inspected, delete=request.flag("delete-branch"), remote=request.text("delete-remote")
         )
         if request.flag("dry-run"):
             lines = [
                 _would(found),
-                *branch_deletion.describe_branch_deletion(fate),
-                *safe_removal.reason_lines(look.verdict.notes),
+                *branch_deletion.describe_branch_deletion(deletion),
+                *safe_removal.reason_lines(inspected.verdict.notes),
             ]
-            return Outcome(lines, {**_data(found, look), "dry_run": True})
+            return Outcome(lines, {**_data(found, inspected), "dry_run": True})
         removed = safe_removal.remove_worktree(
-            context, found, agent=agent, how=self.how, overrides=overrides, look=look
+            context, found, agent=agent, how=self.how, overrides=overrides, inspected=inspected
         )
-        return self._outcome(context, look, removed, fate)
+        return self._outcome(context, inspected, removed, deletion)
 
     def _outcome(
-        self, context: Context, look: WorktreeInspection, removed: RemovalResult, fate: BranchDeletion
+        self, context: Context, inspected: WorktreeInspection, removed: RemovalResult, deletion: BranchDeletion
     ) -> Outcome:
-        found = look.found
+        found = inspected.found
         git = context.git(found.repository)
-        done = branch_deletion.delete_branches(git, fate)
+        deleted = branch_deletion.delete_branches(git, deletion)
         message = f"{self.how} {safe(found.name)}"
         data: dict[str, object] = {
-            **_data(found, look),
+            **_data(found, inspected),
             "repo": removed.repo_name,
             "message": message,
             "trash_id": removed.trash_id,
             "trash_path": removed.trash_path,
-            "branch_deleted": done.local,
-            "remote_branch_deleted": done.remote,
+            "branch_deleted": deleted.local,
+            "remote_branch_deleted": deleted.remote,
             "trunk_path": found.repository.home,
         }
-        kept = f"branch {safe(removed.branch)} is kept" if removed.branch and not done.local else None
-        lines = [f"{message}: `imi undo {removed.trash_id}` brings it back", *([kept] if kept else []), *done.lines]
-        warnings = [*removed.notes, *done.problems]
+        kept = f"branch {safe(removed.branch)} is kept" if removed.branch and not deleted.local else None
+        lines = [f"{message}: `imi undo {removed.trash_id}` brings it back", *([kept] if kept else []), *deleted.lines]
+        warnings = [*removed.notes, *deleted.problems]
         path = found.repository.home if self._goes_home(context, found) else None
-        return Outcome(lines, data, path=path, warnings=warnings, exit_status=1 if done.problems else 0)
+        return Outcome(lines, data, path=path, warnings=warnings, exit_status=1 if deleted.problems else 0)
 
     def _goes_home(self, context: Context, found: Target) -> bool:
-        """Whether the caller's shell should go to the trunk: certainly if it stands in what is gone now."""
+        """True if the shell should change to the trunk: after `close`, or when its folder was removed."""
         return self.how == "closed" or f"{os.path.realpath(context.cwd)}/".startswith(f"{found.path}/")
 
 
@@ -157,13 +142,13 @@ class CloseAction(_RemovalAction):
 
 
 def find_unambiguous(context: Context, request: Request) -> Target:
-    """The one worktree meant by the name. A name that could mean two is refused here, though it may do for looking."""
+    """The worktree of this name; Refused if the name could mean a second one, which other actions accept."""
     name, repo = request.text("name") or "", request.text("repo")
-    found = targets.find_worktree(context, name, repo)
+    found = worktree_lookup.find_worktree(context, name, repo)
     _refuse_elsewhere(context, found, repo)
-    siblings = targets.list_worktrees(context, found.repository)
-    meant_by_it = names.candidates(name, targets.name_prefixes(context))
-    by_short_name = [one.name for one in siblings if one.name in meant_by_it]
+    siblings = worktree_lookup.list_worktrees(context, found.repository)
+    full_names = names.candidates(name, worktree_lookup.name_prefixes(context))
+    by_short_name = [one.name for one in siblings if one.name in full_names]
     if found.name != name and len(by_short_name) > 1:
         raise Refused(f"{safe(name)!r} may mean {_listed(by_short_name)}: give the whole name", code="ambiguous")
     base = os.path.basename(found.path)
@@ -176,14 +161,14 @@ def find_unambiguous(context: Context, request: Request) -> Target:
 
 
 def _refuse_elsewhere(context: Context, found: Target, repo: str | None) -> None:
-    """A name that is not found here may be found in another repository: good for going there, not for removing."""
+    """Refuse a worktree of another repository, which the lookup finds when the current one has none of this name."""
     if repo is not None or context.explicit_repo:
         return
     here = context.find_repository()
     if here is not None and here.common_dir != found.repository.common_dir:
         other = safe(found.repo_name or found.repository.home)
         raise Refused(
-            f"{safe(found.name)} is in {other}, not in the repository you stand in: say so with --repo {other}",
+            f"{safe(found.name)} is in {other}, not in the current repository: name it with --repo {other}",
             code="other-repository",
         )
 
@@ -193,7 +178,7 @@ def _overrides(request: Request, found: Target) -> Overrides:
     if repeated is not None and repeated != found.name:
         raise UsageError(f"--yes-really must repeat the worktree's whole name, {safe(found.name)}", code="bad-option")
     if repeated is not None and not request.flag("force"):
-        raise UsageError("--yes-really goes together with --force", code="bad-option")
+        raise UsageError("--yes-really needs --force", code="bad-option")
     return Overrides(force=request.flag("force"), yes_really=repeated is not None)
 
 
@@ -201,14 +186,14 @@ def _would(found: Target) -> str:
     return f"would move {safe(found.name)} ({safe(found.path)}) into the trash, from where `imi undo` brings it back"
 
 
-def _data(found: Target, look: WorktreeInspection) -> dict[str, object]:
+def _data(found: Target, inspected: WorktreeInspection) -> dict[str, object]:
     return {
         "worktree_name": found.name,
         "repo": found.repo_name,
         "worktree_path": found.path,
-        "branch": look.status.branch if look.status else None,
-        "commit": look.status.oid if look.status else None,
-        "reasons": [reason.data() for reason in look.verdict.reasons],
+        "branch": inspected.status.branch if inspected.status else None,
+        "commit": inspected.status.oid if inspected.status else None,
+        "reasons": [reason.data() for reason in inspected.verdict.reasons],
     }
 
 

@@ -1,8 +1,8 @@
-"""Bringing a worktree back from the trash to where it was: folder, git's records, branch, row.
+"""Restoring a worktree from the trash to its old place: folder, git's records, branch, row.
 
-The branch decides what its HEAD says. Where the branch is as it was, HEAD comes back byte for byte; where it is gone, it is
-made again at the commit it had; where it has moved on or is checked out elsewhere, HEAD stays detached at the old commit,
-for on the new one the files would look like a change that takes back everybody's work since.
+HEAD depends on the branch. If the branch still points at the old commit, HEAD is restored byte for byte; if it was deleted,
+it is recreated at that commit. If it has moved or is checked out elsewhere, HEAD stays detached at the old commit: on the
+new one, git would show the old files as a change that reverts all commits since.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ RESTORE = "restore"
 
 @dataclass(frozen=True, slots=True)
 class RestoreResult:
-    """A worktree that is back. `detached` says why it is not on its branch, if it is not."""
+    """What was restored. `detached` is the reason why HEAD is not on the branch, None if it is."""
 
     trash_id: str
     repo_name: str
@@ -43,153 +43,147 @@ class RestoreResult:
 
 
 def restore_worktree(context: Context, entry: trash.TrashEntry, *, agent: str) -> RestoreResult:
-    """Bring it back, or refuse and leave it in the trash."""
-    packed = trashed_worktree(context, entry)
-    refuse_restore(context, packed)
-    operation = db.transact(context.connection, _begin, packed, agent)
-    git = context.git(layout.repository_at(packed.common_dir))
+    """Restore the worktree, or refuse and leave it in the trash."""
+    trashed = trashed_worktree(context, entry)
+    refuse_restore(context, trashed)
+    operation = db.transact(context.connection, _begin, trashed, agent)
+    git = context.git(layout.repository_at(trashed.common_dir))
     try:
-        made, why, head = _prepare_branch(git, packed)
-        trash_folder.move_back(packed, git, head=head)
-        trash_folder.discard_entry(packed.trash_dir)
-        db.transact(context.connection, _record_restored, packed, operation, agent)
+        made, why, head = _prepare_branch(git, trashed)
+        trash_folder.move_back(trashed, git, head=head)
+        trash_folder.discard_entry(trashed.trash_dir)
+        db.transact(context.connection, _record_restored, trashed, operation, agent)
     except BaseException as error:
-        _after_failure(context, packed, operation)
+        _after_failure(context, trashed, operation)
         if isinstance(error, OSError):
-            raise _restore_failed(packed, error) from error
+            raise _restore_failed(trashed, error) from error
         raise
-    if not layout.points_back(packed.admin_dir, packed.path):
+    if not layout.points_back(trashed.admin_dir, trashed.path):
         raise Refused(
-            f"{safe(packed.path)} came back, but git does not know it: run `imi repair`", code="restore-broken"
+            f"{safe(trashed.path)} was restored, but git does not list it: run `imi repair`", code="restore-broken"
         )
-    branch = packed.branch if why is None else None
-    return RestoreResult(packed.id, packed.repo_name, packed.name, packed.path, branch, made, why)
+    branch = trashed.branch if why is None else None
+    return RestoreResult(trashed.id, trashed.repo_name, trashed.name, trashed.path, branch, made, why)
 
 
 def trashed_worktree(context: Context, entry: trash.TrashEntry) -> TrashedWorktree:
-    """What lies in the trash, where its repository is today."""
-    packed = TrashedWorktree.of(entry.data)
-    now = repositories.list_common_dirs(context.connection).get(packed.repo_name, packed.common_dir)
-    return packed if os.path.isdir(packed.common_dir) else packed.under(now)
+    """The worktree of a trash entry, with the paths its repository has now."""
+    trashed = TrashedWorktree.of(entry.data)
+    now = repositories.list_common_dirs(context.connection).get(trashed.repo_name, trashed.common_dir)
+    return trashed if os.path.isdir(trashed.common_dir) else trashed.under(now)
 
 
-def refuse_restore(context: Context, packed: TrashedWorktree) -> None:
-    """Raise if it cannot come back as things are."""
-    shown = safe(packed.name)
-    if not os.path.isdir(packed.common_dir):
+def refuse_restore(context: Context, trashed: TrashedWorktree) -> None:
+    """Raise if the worktree cannot be restored in the current state."""
+    shown = safe(trashed.name)
+    if not os.path.isdir(trashed.common_dir):
         raise Refused(
-            f"{shown} has no repository to come back to: {safe(packed.common_dir)} is gone", code="repository-gone"
+            f"{shown} cannot be restored: its repository {safe(trashed.common_dir)} does not exist",
+            code="repository-gone",
         )
-    if not packed.in_trash:
-        raise Refused(
-            f"{shown} is not in the trash any more: somebody deleted {safe(packed.folder)}", code="trash-gone"
-        )
-    if os.path.lexists(packed.path):
-        raise Refused(
-            f"there is something at {safe(packed.path)} now: move or remove it, then `imi undo {packed.id}`",
-            code="exists",
-        )
-    held = os.path.join(packed.admin_dir, "HEAD.lock")
+    if not trashed.in_trash:
+        raise Refused(f"{shown} is not in the trash any more: {safe(trashed.folder)} was deleted", code="trash-gone")
+    if os.path.lexists(trashed.path):
+        raise Refused(f"{safe(trashed.path)} exists: move or remove it, then `imi undo {trashed.id}`", code="exists")
+    held = os.path.join(trashed.admin_dir, "HEAD.lock")
     if os.path.lexists(held):
         raise Refused(f"{shown} stays in the trash: {lock_advice(held)}", code="git-busy")
-    row = worktrees.get(context.connection, packed.repo_name, packed.name)
+    row = worktrees.get(context.connection, trashed.repo_name, trashed.name)
     if row is not None and row.active and os.path.lexists(row.path):
         raise Refused(
-            f"there is another {shown} now, at {safe(row.path)}: rename or remove it, then `imi undo {packed.id}`",
+            f"another worktree {shown} exists at {safe(row.path)}: rename or remove it, then `imi undo {trashed.id}`",
             code="exists",
         )
 
 
 def recover(context: Context, operation: operations.Operation) -> str | None:
-    """A restoration whose process died: finished if the folder had left the trash, else it simply stays there."""
+    """After a crash: complete the restore if the folder has left the trash, else leave the worktree there."""
     entry = trash.get(context.connection, str(operation.data["id"]))
     if entry is None or not entry.kept:
         db.transact(context.connection, operations.finish, operation.id)
         return None
-    packed = trashed_worktree(context, entry)
-    admin_dir.remove_head_lock(packed.admin_dir, (f"{packed.sha}\n", packed.head), trash_folder.LOCK_PREFIX)
-    if packed.in_trash or not os.path.isdir(packed.path):
+    trashed = trashed_worktree(context, entry)
+    admin_dir.remove_head_lock(trashed.admin_dir, (f"{trashed.sha}\n", trashed.head), trash_folder.LOCK_PREFIX)
+    if trashed.in_trash or not os.path.isdir(trashed.path):
         db.transact(context.connection, operations.finish, operation.id)
-        return f"{safe(packed.name)} is still in the trash: bringing it back had been interrupted"
-    git = context.git(layout.repository_at(packed.common_dir))
-    _, why, head = _prepare_branch(git, packed)
-    trash_folder.move_back(packed, git, head=head)
-    trash_folder.discard_entry(packed.trash_dir)
-    db.transact(context.connection, _record_restored, packed, operation.id, str(operation.data["by"]))
+        return f"{safe(trashed.name)} is still in the trash: its restore was interrupted"
+    git = context.git(layout.repository_at(trashed.common_dir))
+    _, why, head = _prepare_branch(git, trashed)
+    trash_folder.move_back(trashed, git, head=head)
+    trash_folder.discard_entry(trashed.trash_dir)
+    db.transact(context.connection, _record_restored, trashed, operation.id, str(operation.data["by"]))
     on = f", with HEAD detached: {why}" if why else ""
-    return f"finished bringing back {safe(packed.name)}, which had been interrupted{on}"
+    return f"completed the interrupted restore of {safe(trashed.name)}{on}"
 
 
-def _begin(connection: sqlite3.Connection, packed: TrashedWorktree, agent: str) -> str:
-    entry = trash.get(connection, packed.id)
+def _begin(connection: sqlite3.Connection, trashed: TrashedWorktree, agent: str) -> str:
+    entry = trash.get(connection, trashed.id)
     if entry is None or not entry.kept:
-        raise Refused(f"{safe(packed.name)} was brought back or purged meanwhile", code="trash-gone")
-    operations.refuse_if_busy(connection, packed.repo_name, packed.name)
-    return operations.begin(connection, RESTORE, packed.repo_name, packed.name, {"id": packed.id, "by": agent})
+        raise Refused(f"{safe(trashed.name)} was restored or purged meanwhile", code="trash-gone")
+    operations.refuse_if_busy(connection, trashed.repo_name, trashed.name)
+    return operations.begin(connection, RESTORE, trashed.repo_name, trashed.name, {"id": trashed.id, "by": agent})
 
 
-def _prepare_branch(git: Git, packed: TrashedWorktree) -> tuple[bool, str | None, str]:
-    """(whether the branch was made again, why HEAD cannot be on it, what HEAD shall say)."""
+def _prepare_branch(git: Git, trashed: TrashedWorktree) -> tuple[bool, str | None, str]:
+    """Recreate a deleted branch: (branch was recreated, why HEAD cannot be on it, content for HEAD)."""
     from imi_monitor.git import update_ref
 
-    gone, why = branch_state(git, packed)
-    if gone and packed.branch is not None and packed.sha is not None:
+    gone, why = branch_state(git, trashed)
+    if gone and trashed.branch is not None and trashed.sha is not None:
         try:
-            update_ref.create_branch(git, packed.branch, packed.sha)
+            update_ref.create_branch(git, trashed.branch, trashed.sha)
         except ImiError as error:
-            gone, why = False, _cannot(packed.branch, error)
-    return gone, why, packed.head if why is None else f"{packed.sha}\n"
+            gone, why = False, _cannot(trashed.branch, error)
+    return gone, why, trashed.head if why is None else f"{trashed.sha}\n"
 
 
-def branch_state(git: Git, packed: TrashedWorktree) -> tuple[bool, str | None]:
-    """(whether the branch is gone and has to be made again, why HEAD cannot be on it)."""
+def branch_state(git: Git, trashed: TrashedWorktree) -> tuple[bool, str | None]:
+    """(branch was deleted and must be recreated, why HEAD cannot be on it)."""
     from imi_monitor.git import refs
     from imi_monitor.git.worktree_list import worktrees_using_branch
 
-    if packed.branch is None or packed.sha is None:
+    if trashed.branch is None or trashed.sha is None:
         return False, None
-    shown = safe(packed.branch)
+    shown = safe(trashed.branch)
     try:
-        now = refs.branch_sha(git, packed.branch)
+        now = refs.branch_sha(git, trashed.branch)
         if now is None:
             return True, None
         users = [
-            path for path in worktrees_using_branch(git, packed.branch) if path not in (packed.path, packed.folder)
+            path for path in worktrees_using_branch(git, trashed.branch) if path not in (trashed.path, trashed.folder)
         ]
     except ImiError as error:
-        return False, _cannot(packed.branch, error)
+        return False, _cannot(trashed.branch, error)
     if users:
         return False, f"branch {shown} is checked out in {safe(users[0])} now"
-    if now != packed.sha:
-        return False, f"branch {shown} has moved on from {packed.sha[:10]} to {now[:10]}"
+    if now != trashed.sha:
+        return False, f"branch {shown} has moved on from {trashed.sha[:10]} to {now[:10]}"
     return False, None
 
 
 def _cannot(branch: str, error: ImiError) -> str:
-    return f"branch {safe(branch)} cannot be had back ({error.sentence})"
+    return f"branch {safe(branch)} cannot be restored ({error.sentence})"
 
 
-def _record_restored(connection: sqlite3.Connection, packed: TrashedWorktree, operation: str, agent: str) -> None:
-    if not operations.finish(connection, operation) or not trash.mark_restored(connection, packed.id):
-        raise RegistryError(f"somebody else brought {safe(packed.name)} back meanwhile", code="registry-changed")
-    if worktrees.get(connection, packed.repo_name, packed.name) is not None:
-        worktrees.reopen(connection, packed.repo_name, packed.name, packed.path)
-    about: dict[str, object] = {"path": packed.path, "branch": packed.branch, "trash_id": packed.id}
-    events.record(connection, "worktree.restored", packed.repo_name, packed.name, agent_id=agent, data=about)
+def _record_restored(connection: sqlite3.Connection, trashed: TrashedWorktree, operation: str, agent: str) -> None:
+    if not operations.finish(connection, operation) or not trash.mark_restored(connection, trashed.id):
+        raise RegistryError(f"another imi restored {safe(trashed.name)} meanwhile", code="registry-changed")
+    if worktrees.get(connection, trashed.repo_name, trashed.name) is not None:
+        worktrees.reopen(connection, trashed.repo_name, trashed.name, trashed.path)
+    about: dict[str, object] = {"path": trashed.path, "branch": trashed.branch, "trash_id": trashed.id}
+    events.record(connection, "worktree.restored", trashed.repo_name, trashed.name, agent_id=agent, data=about)
 
 
-def _restore_failed(packed: TrashedWorktree, error: OSError) -> Refused:
-    if packed.in_trash:
-        sentence = f"{safe(packed.name)} could not be moved back ({error.strerror}): it is still in the trash"
+def _restore_failed(trashed: TrashedWorktree, error: OSError) -> Refused:
+    if trashed.in_trash:
+        sentence = f"{safe(trashed.name)} could not be moved back ({error.strerror}): it is still in the trash"
     else:
-        sentence = (
-            f"{safe(packed.name)} is back, but not all was done ({error.strerror}): the next imi command finishes it"
-        )
+        sentence = f"{safe(trashed.name)} is back, but the restore is incomplete ({error.strerror}): run any imi command"
     return Refused(sentence, code="move-failed")
 
 
-def _after_failure(context: Context, packed: TrashedWorktree, operation: str) -> None:
-    """Still in the trash: nothing happened. On its way out: the next command finishes it."""
-    act = operations.finish if packed.in_trash else operations.abandon
+def _after_failure(context: Context, trashed: TrashedWorktree, operation: str) -> None:
+    """End the intent if the worktree is still in the trash, else leave it for the next command's recovery."""
+    end = operations.finish if trashed.in_trash else operations.abandon
     with suppress(ImiError):
-        db.transact(context.connection, act, operation)
+        db.transact(context.connection, end, operation)

@@ -1,14 +1,13 @@
-"""A verdict in words: what stands against it, with names, and what would override it.
+"""Removing a worktree without losing work: verdict, intent, second check, move into the trash, commit.
 
-Taking a worktree out of its place without losing anything of it: the verdict, then the move into the trash.
+1. The verdict: every reason against the removal (`inspection`).
+2. One transaction reserves the claim, which fails if the worktree was granted to another owner since the inspection, and
+   records the intent with everything needed to undo it.
+3. The state is checked again, immediately before the move.
+4. The folder is renamed into the trash (`trash_folder`).
+5. One transaction closes the row and the claim, adds the trash entry, records the event and ends the intent.
 
-1. The verdict. 2. One transaction: the claim is reserved, which fails if it was granted anew, and the intent is written with
-all that is needed to undo it. 3. Another look, right before the move. 4. The move. 5. One transaction makes it true. Here is
-the first; the others are in removing.py.
-
-The crash-safe move of a removal: intent, one more look, move, and one transaction that makes it true.
-
-Whatever dies in between is finished or taken back by `recover`, by looking where the folder is.
+After a crash between 2 and 5 `recover` completes or reverts the removal, depending on where the folder is.
 """
 
 from __future__ import annotations
@@ -37,43 +36,17 @@ if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.removal.inspection import WorktreeInspection
     from imi_monitor.actions.worktree_lookup import Target
+    from imi_monitor.git.git_status import GitStatus
     from imi_monitor.git.runner import Git
-    from imi_monitor.model.verdict import Overrides
 
 
-def _headline(name: str, standing: Sequence[Reason]) -> str:
-    """One sentence for a refusal; a single reason is told in full."""
-    if len(standing) == 1:
-        return f"{safe(name)} is not safe to remove: {standing[0].sentence}{_affected(standing[0])}"
-    return f"{safe(name)} is not safe to remove, for {len(standing)} reasons"
-
-
-def reason_lines(reasons: Sequence[Reason]) -> list[str]:
-    return [f"{'note:' if reason.override == NOTE else '-'} {reason.sentence}{_affected(reason)}" for reason in reasons]
-
-
-def way_out(name: str, verdict: Verdict) -> str:
-    """How to go on. What is overridden still goes to the trash whole."""
-    if any(reason.override == NEVER for reason in verdict.reasons):
-        return "this cannot be overridden"
-    if verdict.strongest == FORCE:
-        return f"to move it to the trash all the same: imi remove {safe(name)} --force"
-    return f"to move it to the trash all the same: imi remove {safe(name)} --force --yes-really {safe(name)}"
-
-
-def _affected(reason: Reason) -> str:
-    if not reason.names:
-        return ""
-    more = f" and {reason.count - len(reason.names)} more" if reason.count > len(reason.names) else ""
-    return ": " + ", ".join(safe(name, 120) for name in reason.names) + more
-
-
+REMOVE = "remove"
 NO_OVERRIDES = Overrides()
 
 
 @dataclass(frozen=True, slots=True)
 class RemovalResult:
-    """A worktree that is in the trash now."""
+    """What was removed, where it is in the trash, and the warnings of its pre_remove commands."""
 
     trash_id: str
     repo_name: str
@@ -87,7 +60,7 @@ class RemovalResult:
 
 
 def removal_verdict(context: Context, found: Target, *, agent: str | None = None, deep: bool = False) -> Verdict:
-    """Everything that speaks against removing it; `agent` is whose claim does not count (default: the caller's)."""
+    """Every reason against removing the worktree. A claim of `agent` (default: the caller) is no reason."""
     return inspection.inspect_worktree(context, found, agent or context.agent(Request("", {})), deep=deep).verdict
 
 
@@ -98,30 +71,39 @@ def remove_worktree(
     agent: str,
     how: str = "removed",
     overrides: Overrides = NO_OVERRIDES,
-    look: WorktreeInspection | None = None,
+    inspected: WorktreeInspection | None = None,
 ) -> RemovalResult:
-    """Move the worktree into the trash, or refuse with all reasons and change nothing. `how` goes into its row.
+    """Move the worktree into the trash, or refuse with all reasons and change nothing.
 
-    `look` is what the caller has seen already, if it did; it is checked against the present once more before the move.
+    `how` is stored in the worktree's row. `inspected` is an inspection the caller has made; its findings are compared with
+    the current state immediately before the move.
     """
-    look = look or inspection.inspect_worktree(context, found, agent)
-    refuse_if_unsafe(look, overrides)
-    warnings, look = _run_pre_remove(context, look, agent, overrides)
+    inspected = inspected or inspection.inspect_worktree(context, found, agent)
+    refuse_if_unsafe(inspected, overrides)
+    warnings, inspected = _run_pre_remove(context, inspected, agent, overrides)
     repo_name = context.register(found.repository)
     try:
-        packed = _into_trash(context, look, repo_name, agent, how, overrides)
+        trashed = _into_trash(context, inspected, repo_name, agent, how, overrides)
     except OSError as error:
         raise _move_failed(found, error) from error
     return RemovalResult(
-        packed.id, repo_name, found.name, found.path, packed.folder, packed.branch, packed.sha, look.verdict, warnings
+        trashed.id,
+        repo_name,
+        found.name,
+        found.path,
+        trashed.folder,
+        trashed.branch,
+        trashed.sha,
+        inspected.verdict,
+        warnings,
     )
 
 
-def refuse_if_unsafe(look: WorktreeInspection, overrides: Overrides) -> None:
-    """Raise with every reason that still stands, and with what it would take."""
-    standing = look.verdict.against(force=overrides.force, yes_really=overrides.yes_really)
+def refuse_if_unsafe(inspected: WorktreeInspection, overrides: Overrides) -> None:
+    """Raise Refused with every reason that the overrides do not lift, and with the options that would lift them."""
+    standing = inspected.verdict.against(force=overrides.force, yes_really=overrides.yes_really)
     if standing:
-        raise unsafe_refusal(look.found, look.verdict, standing)
+        raise unsafe_refusal(inspected.found, inspected.verdict, standing)
 
 
 def unsafe_refusal(found: Target, verdict: Verdict, standing: tuple[Reason, ...]) -> Refused:
@@ -139,50 +121,50 @@ def unsafe_refusal(found: Target, verdict: Verdict, standing: tuple[Reason, ...]
 
 
 def _into_trash(
-    context: Context, look: WorktreeInspection, repo_name: str, agent: str, how: str, overrides: Overrides
+    context: Context, inspected: WorktreeInspection, repo_name: str, agent: str, how: str, overrides: Overrides
 ) -> TrashedWorktree:
-    for root in trash_folder.trash_roots(look.found):
-        packed = _describe(look, repo_name, root, agent, how, overrides)
+    for root in trash_folder.trash_roots(inspected.found):
+        trashed = _describe(inspected, repo_name, root, agent, how, overrides)
         try:
-            _carry_out(context, look, packed, overrides)
+            _carry_out(context, inspected, trashed, overrides)
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise
-            continue  # in spite of equal devices: a bind mount or an overlay; try beside it
-        return packed
-    raise trash_folder.other_file_system(look.found)
+            continue  # a bind mount or an overlay: equal device numbers, but no rename across; try the next root
+        return trashed
+    raise trash_folder.other_file_system(inspected.found)
 
 
 def _run_pre_remove(
-    context: Context, look: WorktreeInspection, agent: str, overrides: Overrides
+    context: Context, inspected: WorktreeInspection, agent: str, overrides: Overrides
 ) -> tuple[tuple[str, ...], WorktreeInspection]:
-    """The repository's own commands, if there are any; they may change something, so it is looked at anew."""
-    found = look.found
+    """Run the repository's pre_remove commands and inspect the worktree again, since they may have changed it."""
+    found = inspected.found
     if found.repo_name is None or not context.settings.commands(found.repo_name, "pre_remove"):
-        return (), look
-    if found.kind == "review":  # as after its creation: `make stop` there is whatever a stranger wrote
-        return ("its pre_remove commands were not run, because it is a pull request's",), look
+        return (), inspected
+    if found.kind == "review":  # the commands would run code of the pull request, as with post_create
+        return ("pre_remove commands were not run, because the worktree holds a pull request",), inspected
     from imi_monitor.actions import repository_commands
 
     report = repository_commands.run(context, found.repository, "pre_remove", found.path, found.name)
     if report is None:
-        return (), look
+        return (), inspected
     again = inspection.inspect_worktree(context, found, agent)
     refuse_if_unsafe(again, overrides)
     return tuple(report.warnings), again
 
 
 def _describe(
-    look: WorktreeInspection, repo_name: str, root: str, agent: str, how: str, overrides: Overrides
+    inspected: WorktreeInspection, repo_name: str, root: str, agent: str, how: str, overrides: Overrides
 ) -> TrashedWorktree:
-    found = look.found
+    found = inspected.found
     admin_dir = found.admin_dir or ""
     parked = git_admin_dir.read_admin_files(admin_dir)
     gitfile = layout.read_regular(os.path.join(found.path, ".git"), 1 << 16)
     if gitfile is None:
-        raise Refused(f"the .git file of {safe(found.name)} cannot be read: nothing was done", code="tampered")
+        raise Refused(f"the .git file of {safe(found.name)} cannot be read: nothing was removed", code="tampered")
     identity = os.urandom(5).hex()
-    lifted = look.verdict.codes() if overrides.force else []
+    lifted = inspected.verdict.codes() if overrides.force else []
     return TrashedWorktree(
         id=identity,
         repo_name=repo_name,
@@ -196,8 +178,8 @@ def _describe(
         head=parked.head,
         gitdir=parked.gitdir,
         locked=parked.locked,
-        branch=look.status.branch if look.status else found.branch,
-        sha=look.status.oid if look.status else (found.linked.head if found.linked else None),
+        branch=inspected.status.branch if inspected.status else found.branch,
+        sha=inspected.status.oid if inspected.status else (found.linked.head if found.linked else None),
         agent=agent,
         how=how,
         overridden=tuple(lifted),
@@ -213,130 +195,120 @@ def _move_failed(found: Target, error: OSError) -> Refused:
     )
 
 
-REMOVE = "remove"
-
-
-def _carry_out(context: Context, look: WorktreeInspection, packed: TrashedWorktree, overrides: Overrides) -> None:
-    before = look.claim or claims.current(context.connection, packed.repo_name, packed.name)
-    operation, epoch = db.transact(context.connection, _begin, packed, before)
-    git = context.git(look.found.repository)
+def _carry_out(context: Context, inspected: WorktreeInspection, trashed: TrashedWorktree, overrides: Overrides) -> None:
+    before = inspected.claim or claims.current(context.connection, trashed.repo_name, trashed.name)
+    operation, epoch = db.transact(context.connection, _begin, trashed, before)
+    git = context.git(inspected.found.repository)
     try:
-        trash_folder.prepare_entry(packed.trash_dir)
-        _refuse_if_changed(context, look, packed, epoch, overrides)
-        trash_folder.move_to_trash(packed, git)
-        db.transact(context.connection, _record_removed, packed, operation, epoch)
-        _mirror_presence(context, packed)
+        trash_folder.prepare_entry(trashed.trash_dir)
+        _refuse_if_changed(context, inspected, trashed, epoch, overrides)
+        trash_folder.move_to_trash(trashed, git)
+        db.transact(context.connection, _record_removed, trashed, operation, epoch)
+        _mirror_presence(context, trashed)
     except BaseException:
-        _roll_back(context, packed, operation, before, epoch, git)
+        _roll_back(context, trashed, operation, before, epoch, git)
         raise
 
 
-def _begin(connection: sqlite3.Connection, packed: TrashedWorktree, before: claims.Claim) -> tuple[str, int]:
-    """The intent: nothing of the disk was touched yet, and nobody else can have the worktree from now on."""
-    operations.refuse_if_busy(connection, packed.repo_name, packed.name)
-    epoch = claims.reserve(connection, packed.repo_name, packed.name, expect_epoch=before.epoch, by=REMOVE)
-    data: dict[str, object] = {**packed.data(), "epoch": epoch, "before": _claim_data(before)}
-    return operations.begin(connection, REMOVE, packed.repo_name, packed.name, data), epoch
+def _begin(connection: sqlite3.Connection, trashed: TrashedWorktree, before: claims.Claim) -> tuple[str, int]:
+    """Reserve the claim and record the intent, before anything on disk changes."""
+    operations.refuse_if_busy(connection, trashed.repo_name, trashed.name)
+    epoch = claims.reserve(connection, trashed.repo_name, trashed.name, expect_epoch=before.epoch, by=REMOVE)
+    data: dict[str, object] = {**trashed.data(), "epoch": epoch, "before": _claim_data(before)}
+    return operations.begin(connection, REMOVE, trashed.repo_name, trashed.name, data), epoch
 
 
 def _refuse_if_changed(
-    context: Context, look: WorktreeInspection, packed: TrashedWorktree, epoch: int, overrides: Overrides
+    context: Context, inspected: WorktreeInspection, trashed: TrashedWorktree, epoch: int, overrides: Overrides
 ) -> None:
-    """What may have changed between the verdict and now: the files, HEAD, who is inside, and even our own reservation."""
-    found = look.found
-    if look.status is not None and look.git is not None:
-        now = inspection.status_of(look.git, with_ignored=False)
-        then = look.status
-        same = (now.oid, now.branch, now.staged, now.unstaged, now.untracked, now.conflicted) == (
-            then.oid,
-            then.branch,
-            then.staged,
-            then.unstaged,
-            then.untracked,
-            then.conflicted,
-        )
-        if not same:
-            raise Refused(
-                f"{safe(found.name)} changed while it was being looked at: look again and repeat", code="changed"
-            )
-    if git_admin_dir.read_admin_files(packed.admin_dir) != packed.parked or not layout.points_back(
-        packed.admin_dir, packed.path
+    """Raise if files, HEAD, git's records, processes or the reservation changed since the inspection."""
+    found = inspected.found
+    if inspected.status is not None and inspected.git is not None:
+        now = inspection.status_of(inspected.git, with_ignored=False)
+        if _comparable(now) != _comparable(inspected.status):
+            raise Refused(f"{safe(found.name)} changed while it was being inspected: check and repeat", code="changed")
+    if git_admin_dir.read_admin_files(trashed.admin_dir) != trashed.parked or not layout.points_back(
+        trashed.admin_dir, trashed.path
     ):
-        raise Refused(f"git's record of {safe(found.name)} changed meanwhile: look again and repeat", code="changed")
+        raise Refused(f"git's record of {safe(found.name)} changed meanwhile: check and repeat", code="changed")
     inside, _ = inspection.live_processes(found)
     if inside and not overrides.yes_really:
         raise Refused(
-            f"{', '.join(inside[:5])} went into {safe(found.name)} meanwhile: nothing was moved", code="changed"
+            f"{', '.join(inside[:5])} started in {safe(found.name)} meanwhile: nothing was moved", code="changed"
         )
-    if not _still_ours(context, packed, epoch):
-        raise Refused(f"{safe(found.name)} was claimed meanwhile: look again and repeat", code="claim-changed")
+    if not _holds_reservation(context, trashed, epoch):
+        raise Refused(f"{safe(found.name)} was claimed meanwhile: check and repeat", code="claim-changed")
 
 
-def _still_ours(context: Context, packed: TrashedWorktree, epoch: int) -> bool:
-    return claims.current(context.connection, packed.repo_name, packed.name).epoch == epoch
+def _comparable(status: GitStatus) -> tuple[object, ...]:
+    return (status.oid, status.branch, status.staged, status.unstaged, status.untracked, status.conflicted)
 
 
-def _record_removed(connection: sqlite3.Connection, packed: TrashedWorktree, operation: str, epoch: int) -> None:
-    """The folder is in the trash: row, claim, trash, event and intent say so at once."""
+def _holds_reservation(context: Context, trashed: TrashedWorktree, epoch: int) -> bool:
+    return claims.current(context.connection, trashed.repo_name, trashed.name).epoch == epoch
+
+
+def _record_removed(connection: sqlite3.Connection, trashed: TrashedWorktree, operation: str, epoch: int) -> None:
+    """Close the row and the claim, add the trash entry and the event, end the intent: one transaction."""
     if not operations.finish(connection, operation):
-        raise RegistryError(f"somebody else finished removing {safe(packed.name)}", code="registry-changed")
-    row = worktrees.get(connection, packed.repo_name, packed.name)
-    if row is not None and row.active and os.path.realpath(row.path) == packed.path:
-        worktrees.close(connection, packed.repo_name, packed.name, packed.how)
-    claims.close(connection, packed.repo_name, packed.name, epoch=epoch, how="worktree_removed", by=packed.agent)
+        raise RegistryError(f"another imi finished removing {safe(trashed.name)}", code="registry-changed")
+    row = worktrees.get(connection, trashed.repo_name, trashed.name)
+    if row is not None and row.active and os.path.realpath(row.path) == trashed.path:
+        worktrees.close(connection, trashed.repo_name, trashed.name, trashed.how)
+    claims.close(connection, trashed.repo_name, trashed.name, epoch=epoch, how="worktree_removed", by=trashed.agent)
     trash.add(
         connection,
-        packed.id,
-        packed.repo_name,
-        packed.name,
-        path=packed.path,
-        trash_path=packed.folder,
-        by=packed.agent,
-        how=packed.how,
-        data=packed.data(),
+        trashed.id,
+        trashed.repo_name,
+        trashed.name,
+        path=trashed.path,
+        trash_path=trashed.folder,
+        by=trashed.agent,
+        how=trashed.how,
+        data=trashed.data(),
     )
     about: dict[str, object] = {
-        "path": packed.path,
-        "branch": packed.branch,
-        "commit": packed.sha,
-        "how": packed.how,
-        "trash_id": packed.id,
-        "overridden": list(packed.overridden),
+        "path": trashed.path,
+        "branch": trashed.branch,
+        "commit": trashed.sha,
+        "how": trashed.how,
+        "trash_id": trashed.id,
+        "overridden": list(trashed.overridden),
     }
     events.record(
-        connection, "worktree.removed", packed.repo_name, packed.name, agent_id=packed.agent, epoch=epoch, data=about
+        connection, "worktree.removed", trashed.repo_name, trashed.name, agent_id=trashed.agent, epoch=epoch, data=about
     )
 
 
 def _roll_back(
-    context: Context, packed: TrashedWorktree, operation: str, before: claims.Claim, epoch: int, git: Git
+    context: Context, trashed: TrashedWorktree, operation: str, before: claims.Claim, epoch: int, git: Git
 ) -> None:
-    """Something went wrong on the way: put everything back; where even that fails, the next command tries again."""
+    """Put everything back after a failure. If that fails too, the intent stays and the next command tries again."""
     try:
         if any(left.id == operation for left in operations.list_unfinished(context.connection)):
-            _put_back(context, packed, operation, before, epoch, git)
-        # else an interrupt came when all had been committed already
+            _put_back(context, trashed, operation, before, epoch, git)
+        # else the interrupt came after the last commit: the removal is complete
     except (ImiError, OSError):
-        with suppress(ImiError):  # a registry that cannot be written: then the end of this process says it
+        with suppress(ImiError):  # unwritable registry: the operation counts as abandoned when this process ends
             db.transact(context.connection, operations.abandon, operation)
 
 
 def _put_back(
-    context: Context, packed: TrashedWorktree, operation: str, before: claims.Claim, epoch: int, git: Git
+    context: Context, trashed: TrashedWorktree, operation: str, before: claims.Claim, epoch: int, git: Git
 ) -> None:
-    if packed.in_trash:
-        trash_folder.move_back(packed, git, head=packed.head)
-    elif os.path.isdir(packed.admin_dir):
-        trash_folder.restore_git_records(packed)
-    trash_folder.discard_entry(packed.trash_dir)
+    if trashed.in_trash:
+        trash_folder.move_back(trashed, git, head=trashed.head)
+    elif os.path.isdir(trashed.admin_dir):
+        trash_folder.restore_git_records(trashed)
+    trash_folder.discard_entry(trashed.trash_dir)
     db.transact(context.connection, _cancel_intent, operation, before, epoch)
-    _mirror_presence(context, packed)
+    _mirror_presence(context, trashed)
 
 
-def _mirror_presence(context: Context, packed: TrashedWorktree) -> None:
-    """Let the cluster's presence lock say what the registry says now. It is only a mirror: a failure decides nothing."""
-    lock = presence.presence_lock_path(layout.repository_at(packed.common_dir), packed.name)
-    presence.update_presence_lock(context.connection, lock, packed.repo_name, packed.name, context.database)
+def _mirror_presence(context: Context, trashed: TrashedWorktree) -> None:
+    """Update the cluster's presence lock from the registry. The lock is a copy, so a failure to write it is ignored."""
+    lock = presence.presence_lock_path(layout.repository_at(trashed.common_dir), trashed.name)
+    presence.update_presence_lock(context.connection, lock, trashed.repo_name, trashed.name, context.database)
 
 
 def _cancel_intent(connection: sqlite3.Connection, operation: str, before: claims.Claim, epoch: int) -> None:
@@ -346,31 +318,29 @@ def _cancel_intent(connection: sqlite3.Connection, operation: str, before: claim
 
 
 def recover(context: Context, operation: operations.Operation) -> str | None:
-    """A removal whose process died: finished if the folder had reached the trash, else taken back."""
-    packed = _read_trashed(context, operation)
-    git = context.git(layout.repository_at(packed.common_dir))
-    git_admin_dir.remove_head_lock(packed.admin_dir, (f"{packed.sha}\n", packed.head), trash_folder.LOCK_PREFIX)
+    """After a crash: complete the removal if the folder is in the trash and the claim still reserved, else revert it."""
+    trashed = _read_trashed(context, operation)
+    git = context.git(layout.repository_at(trashed.common_dir))
+    git_admin_dir.remove_head_lock(trashed.admin_dir, (f"{trashed.sha}\n", trashed.head), trash_folder.LOCK_PREFIX)
     epoch = _number(operation, "epoch")
-    if packed.in_trash and _still_ours(context, packed, epoch):
-        trash_folder.move_to_trash(packed, git)
-        db.transact(context.connection, _record_removed, packed, operation.id, epoch)
-        _mirror_presence(context, packed)
-        return (
-            f"finished removing {safe(packed.name)}, which had been interrupted: `imi undo {packed.id}` brings it back"
-        )
-    _put_back(context, packed, operation.id, _claim_before(operation), epoch, git)
-    return f"took back an interrupted removal: {safe(packed.name)} is where it was"
+    if trashed.in_trash and _holds_reservation(context, trashed, epoch):
+        trash_folder.move_to_trash(trashed, git)
+        db.transact(context.connection, _record_removed, trashed, operation.id, epoch)
+        _mirror_presence(context, trashed)
+        return f"completed the interrupted removal of {safe(trashed.name)}: `imi undo {trashed.id}` restores it"
+    _put_back(context, trashed, operation.id, _claim_before(operation), epoch, git)
+    return f"reverted an interrupted removal: {safe(trashed.name)} is in its old place"
 
 
 def _read_trashed(context: Context, operation: operations.Operation) -> TrashedWorktree:
-    """The parcel of an intent, where its repository is today."""
-    packed = TrashedWorktree.of(operation.data)
-    now = repositories.list_common_dirs(context.connection).get(packed.repo_name, packed.common_dir)
-    if not os.path.isdir(packed.common_dir) and os.path.isdir(now):
-        packed = packed.under(now)
-    if not os.path.isdir(packed.common_dir):
-        raise GitError(f"the repository {safe(packed.common_dir)} is not there", code="repository-gone")
-    return packed
+    """The worktree of an intent, with the paths its repository has now."""
+    trashed = TrashedWorktree.of(operation.data)
+    now = repositories.list_common_dirs(context.connection).get(trashed.repo_name, trashed.common_dir)
+    if not os.path.isdir(trashed.common_dir) and os.path.isdir(now):
+        trashed = trashed.under(now)
+    if not os.path.isdir(trashed.common_dir):
+        raise GitError(f"the repository {safe(trashed.common_dir)} does not exist", code="repository-gone")
+    return trashed
 
 
 def _claim_data(claim: claims.Claim) -> dict[str, object]:
@@ -400,3 +370,30 @@ def _claim_before(operation: operations.Operation) -> claims.Claim:
 
 def _number(operation: operations.Operation, name: str) -> int:
     return int(str(operation.data[name]))
+
+
+def _headline(name: str, standing: Sequence[Reason]) -> str:
+    """The sentence of a refusal; a single reason is included in full."""
+    if len(standing) == 1:
+        return f"{safe(name)} is not safe to remove: {standing[0].sentence}{_affected(standing[0])}"
+    return f"{safe(name)} is not safe to remove, for {len(standing)} reasons"
+
+
+def reason_lines(reasons: Sequence[Reason]) -> list[str]:
+    return [f"{'note:' if reason.override == NOTE else '-'} {reason.sentence}{_affected(reason)}" for reason in reasons]
+
+
+def way_out(name: str, verdict: Verdict) -> str:
+    """The command that removes the worktree in spite of the reasons, if any does."""
+    if any(reason.override == NEVER for reason in verdict.reasons):
+        return "this cannot be overridden"
+    if verdict.strongest == FORCE:
+        return f"to move it to the trash anyway: imi remove {safe(name)} --force"
+    return f"to move it to the trash anyway: imi remove {safe(name)} --force --yes-really {safe(name)}"
+
+
+def _affected(reason: Reason) -> str:
+    if not reason.names:
+        return ""
+    more = f" and {reason.count - len(reason.names)} more" if reason.count > len(reason.names) else ""
+    return ": " + ", ".join(safe(name, 120) for name in reason.names) + more

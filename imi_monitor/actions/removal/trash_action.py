@@ -42,15 +42,15 @@ class UndoAction(Action):
 
     def consequences(self, context: Context, request: Request) -> list[str]:
         entry = choose_entry(context, request.text("which"))
-        packed = restore.trashed_worktree(context, entry)
-        gone, why = restore.branch_state(context.git(layout.repository_at(packed.common_dir)), packed)
+        trashed = restore.trashed_worktree(context, entry)
+        gone, why = restore.branch_state(context.git(layout.repository_at(trashed.common_dir)), trashed)
         lines = [
             f"brings back {safe(entry.worktree_name)}, removed {times.age_of(entry.removed_at)} ago by {safe(entry.removed_by)}",
             f"folder  {safe(entry.path)}, with every file as it was",
         ]
-        if packed.branch is not None:
-            again = f", which was deleted and is made again at {(packed.sha or '')[:10]}" if gone else ""
-            lines.append(f"branch  {safe(packed.branch)}{again}" if why is None else f"HEAD is detached: {why}")
+        if trashed.branch is not None:
+            again = f", which was deleted and is made again at {(trashed.sha or '')[:10]}" if gone else ""
+            lines.append(f"branch  {safe(trashed.branch)}{again}" if why is None else f"HEAD is detached: {why}")
         return lines
 
     def run(self, context: Context, request: Request) -> Outcome:
@@ -272,19 +272,19 @@ def _nothing(context: Context) -> str:
 
 
 def _data(context: Context, entry: trash.TrashEntry, keep: int) -> dict[str, object]:
-    packed = restore.trashed_worktree(context, entry)
+    trashed = restore.trashed_worktree(context, entry)
     return {
         "id": entry.id,
         "worktree_name": entry.worktree_name,
         "repo": entry.repo_name,
         "worktree_path": entry.path,
-        "trash_path": packed.folder,
-        "branch": packed.branch,
-        "commit": packed.sha,
+        "trash_path": trashed.folder,
+        "branch": trashed.branch,
+        "commit": trashed.sha,
         "removed_at": entry.removed_at,
         "removed_by": entry.removed_by,
         "how": entry.how,
-        "restorable": packed.in_trash,
+        "restorable": trashed.in_trash,
         "purgeable": grace_period.is_over(entry, keep),
     }
 

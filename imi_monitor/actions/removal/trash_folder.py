@@ -1,11 +1,10 @@
-"""Where the trash is: on the worktree's own file system, so that removing and undoing is one rename, and private.
+"""The trash folder, and moving one worktree into it and back.
 
-First choice is inside the repository's git directory, where no work tree sees it; else a hidden folder beside the worktree.
+The trash is private (0700) and on the worktree's own file system, so that a removal and its undo are one rename each: inside
+the repository's git directory, where no work tree shows it, else in a hidden folder beside the worktree.
 
-One worktree on its way into the trash or back: all that is needed to move it, written down before anything moves.
-
-`take_away` and `bring_back` only touch the disk. Both look where the folder is and do what is left to do, so that they can
-be repeated after a crash, and `in_trash` is the one question that decides how far an interrupted act had come.
+`move_to_trash` and `move_back` change only the disk. Each checks where the folder is and does the remaining steps, so it can
+be repeated after a crash. `TrashedWorktree.in_trash` alone decides how far an interrupted move had come.
 """
 
 from __future__ import annotations
@@ -26,19 +25,19 @@ if TYPE_CHECKING:
     from imi_monitor.git.runner import Git
 
 
-BESIDE = ".imi-trash"
-GITFILE = "gitfile"  # of an entry that is being brought back
+_SIBLING_TRASH = ".imi-trash"
+GITFILE = "gitfile"  # temporary copy of the `.git` file, during a restore
 
 
 def trash_roots(found: Target) -> list[str]:
-    """The folders that can hold the trash for this worktree, best first; Refused when there is none."""
+    """Folders on the worktree's file system that can hold its trash, best first; Refused if there is none."""
     device = os.lstat(found.path).st_dev
     parent = os.path.dirname(found.path)
     places = []
     if os.stat(found.repository.common_dir).st_dev == device:
         places.append(os.path.join(found.repository.common_dir, "imi", "trash"))
     if os.stat(parent).st_dev == device and not _inside_work_tree(found, parent):
-        places.append(os.path.join(parent, BESIDE))
+        places.append(os.path.join(parent, _SIBLING_TRASH))
     if not places:
         raise other_file_system(found)
     return places
@@ -46,29 +45,29 @@ def trash_roots(found: Target) -> list[str]:
 
 def other_file_system(found: Target) -> Refused:
     return Refused(
-        f"{safe(found.name)} lies on another file system than its repository and cannot be moved into a trash without "
+        f"{safe(found.name)} is on another file system than its repository and cannot be moved into a trash without "
         f"copying: nothing was done; `git worktree move` it beside {safe(found.repository.home)} first",
         code="other-file-system",
     )
 
 
 def prepare_entry(trash_dir: str) -> None:
-    """Make the folder of one trash entry, readable by nobody else."""
+    """Create the folder of one trash entry, readable by its owner only."""
     root = os.path.dirname(trash_dir)
     for attempt in range(3):
         os.makedirs(root, mode=0o700, exist_ok=True)
         for folder in (root, os.path.dirname(root)) if os.path.basename(root) == "trash" else (root,):
-            _make_private(folder)
+            _require_private(folder)
         try:
             os.mkdir(trash_dir, 0o700)
             return
-        except FileNotFoundError:  # another removal found the root empty and took it away just now
+        except FileNotFoundError:  # another removal deleted the empty root in between
             if attempt == 2:
                 raise
 
 
 def discard_entry(trash_dir: str) -> None:
-    """Take an entry's folder away again once nothing of the worktree is in it."""
+    """Delete an entry's folder after the worktree has left it."""
     import shutil
 
     copy = os.path.join(trash_dir, "admin")
@@ -76,47 +75,51 @@ def discard_entry(trash_dir: str) -> None:
         shutil.rmtree(copy)
     with suppress(FileNotFoundError):
         os.unlink(os.path.join(trash_dir, GITFILE))
-    drop_if_empty(trash_dir)
-    drop_root_if_empty(os.path.dirname(trash_dir))
+    _remove_if_empty(trash_dir)
+    remove_empty_root(os.path.dirname(trash_dir))
 
 
-def drop_root_if_empty(root: str) -> None:
-    """The trash itself goes with its last entry, so that nothing of ours is left behind in a repository."""
-    drop_if_empty(root)
+def remove_empty_root(root: str) -> None:
+    """Delete the trash folder after its last entry, so that imi leaves nothing behind in a repository."""
+    _remove_if_empty(root)
     if os.path.basename(root) == "trash":
-        drop_if_empty(os.path.dirname(root))
+        _remove_if_empty(os.path.dirname(root))
 
 
-def drop_if_empty(folder: str) -> None:
-    with suppress(OSError):  # something else is in it, or it is gone already
+def _remove_if_empty(folder: str) -> None:
+    with suppress(OSError):  # not empty, or already deleted
         os.rmdir(folder)
 
 
-def _make_private(folder: str) -> None:
+def _require_private(folder: str) -> None:
     info = os.lstat(folder)
     if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid():
         raise Refused(
-            f"{safe(folder)} should be imi's own folder and is not: look at it yourself", code="trash-foreign"
+            f"{safe(folder)} is not a folder owned by you, so imi cannot use it as its trash: check what it is",
+            code="trash-foreign",
         )
     if stat.S_IMODE(info.st_mode) != 0o700:
         os.chmod(folder, 0o700)
 
 
 def _inside_work_tree(found: Target, folder: str) -> bool:
-    """Whether the folder lies in a work tree of the repository, where the trash would show up as untracked files."""
+    """True if the folder is in a work tree of the repository, where git would list the trash as untracked."""
     trees = [item.path for item in layout.linked_worktrees(found.repository.common_dir)]
     trees += [found.repository.main_path] if found.repository.main_path else []
     real = os.path.realpath(folder)
     return any(real == tree or real.startswith(tree + os.sep) for tree in map(os.path.realpath, trees))
 
 
-# `actions/worktree_lookup.py` knows worktrees in the trash by this beginning of their lock.
+# `roster.py` recognises worktrees in the trash by this start of their lock.
 LOCK_PREFIX = "imi trash "
 
 
 @dataclass(frozen=True, slots=True)
 class TrashedWorktree:
-    """Everything is text or a number, so that it can be kept as JSON in the intent and in the trash's row."""
+    """Everything needed to move one worktree into the trash and back, recorded before anything moves.
+
+    All fields are JSON values: they are stored in the intent and in the trash entry.
+    """
 
     id: str
     repo_name: str
@@ -126,12 +129,12 @@ class TrashedWorktree:
     path: str
     trash_dir: str
     inode: int
-    gitfile: str  # the bytes of the folder's own `.git` file
+    gitfile: str  # content of the worktree's `.git` file
     head: str
     gitdir: str
     locked: str | None
-    branch: str | None  # None: it was detached
-    sha: str | None  # None: it was unborn
+    branch: str | None  # None: detached HEAD
+    sha: str | None  # None: no commit yet
     agent: str
     how: str
     overridden: tuple[str, ...]
@@ -140,16 +143,17 @@ class TrashedWorktree:
 
     @property
     def folder(self) -> str:
-        """Where the worktree's folder lies in the trash."""
+        """The worktree's folder in the trash."""
         return os.path.join(self.trash_dir, "worktree")
 
     @property
     def copy(self) -> str:
+        """A copy of git's admin directory, in case `git worktree prune` deletes the original."""
         return os.path.join(self.trash_dir, "admin")
 
     @property
     def pointer(self) -> str:
-        """What the admin directory says while the folder lies in the trash."""
+        """Content of the admin directory's `gitdir` file while the folder is in the trash."""
         return os.path.join(self.folder, ".git") + "\n"
 
     @property
@@ -162,7 +166,7 @@ class TrashedWorktree:
 
     @property
     def detach_to(self) -> str | None:
-        """The commit that HEAD names while the branch is given free; None when there is nothing to free."""
+        """The commit HEAD is detached to, so that the branch can be checked out elsewhere; None if it was detached."""
         return self.sha if self.branch is not None else None
 
     @property
@@ -171,8 +175,7 @@ class TrashedWorktree:
 
     @property
     def is_recorded(self) -> bool:
-        """Whether the admin directory is still the one of this worktree: somebody may have taken it away by hand, and git
-        given its name to another worktree. One that is gone is no other's."""
+        """False if the admin directory was deleted and its name reused by another worktree. A missing one counts as ours."""
         where = git_admin_dir.read_pointer(self.admin_dir)
         if where is None or where.rstrip("\n").endswith(f"/{self.id}/worktree/.git"):
             return True
@@ -185,7 +188,7 @@ class TrashedWorktree:
         return {**asdict(self), "overridden": list(self.overridden)}
 
     def under(self, common_dir: str) -> TrashedWorktree:
-        """The same parcel after its repository was moved as a whole, with the trash inside it."""
+        """The same worktree with its paths below `common_dir`, after the whole repository was moved."""
         if common_dir == self.common_dir:
             return self
 
@@ -204,75 +207,75 @@ class TrashedWorktree:
 
     @classmethod
     def of(cls, data: dict[str, object]) -> TrashedWorktree:
-        """From what `data` gave, when it was read back from JSON."""
+        """Read what `data` returned back from JSON."""
         known = {field.name: data[field.name] for field in fields(cls) if field.name in data}
         if len(known) < len(fields(cls)):
             raise RegistryError(
-                f"the record of {safe(str(data.get('name')))} in the trash is not of this version of imi"
+                f"the trash entry of {safe(str(data.get('name')))} was written by another version of imi: use that version"
             )
         overridden = data["overridden"]
         known["overridden"] = tuple(map(str, overridden)) if isinstance(overridden, list) else ()
         return cls(**known)  # type: ignore[arg-type]
 
 
-def move_to_trash(parcel: TrashedWorktree, git: Git) -> None:
-    """Into the trash: lock, move, pointer, HEAD. In this order nothing can prune the worktree on the way."""
-    if parcel.in_trash:
-        _refuse_reused(parcel)
+def move_to_trash(trashed: TrashedWorktree, git: Git) -> None:
+    """Lock, rename, update git's pointer, detach HEAD. In this order `git worktree prune` never sees it unprotected."""
+    if trashed.in_trash:
+        _refuse_reused(trashed)
     else:
-        git_admin_dir.lock(parcel.admin_dir, parcel.lock_text)
-        git_admin_dir.copy_admin_dir(parcel.admin_dir, parcel.copy)
-        _rename_checked(parcel.path, parcel.folder, parcel.inode)
-    git_admin_dir.restore_admin_dir(parcel.admin_dir, parcel.copy)
-    git_admin_dir.lock(parcel.admin_dir, parcel.lock_text)
-    git_admin_dir.write_pointer(parcel.admin_dir, parcel.pointer)
-    git_admin_dir.detach_head(git.at(parcel.admin_dir, None), parcel.detach_to)
-    git_admin_dir.fsync_folder(parcel.admin_dir)
+        git_admin_dir.lock(trashed.admin_dir, trashed.lock_text)
+        git_admin_dir.copy_admin_dir(trashed.admin_dir, trashed.copy)
+        _rename_checked(trashed.path, trashed.folder, trashed.inode)
+    git_admin_dir.restore_admin_dir(trashed.admin_dir, trashed.copy)
+    git_admin_dir.lock(trashed.admin_dir, trashed.lock_text)
+    git_admin_dir.write_pointer(trashed.admin_dir, trashed.pointer)
+    git_admin_dir.detach_head(git.at(trashed.admin_dir, None), trashed.detach_to)
+    git_admin_dir.fsync_folder(trashed.admin_dir)
 
 
-def move_back(parcel: TrashedWorktree, git: Git, *, head: str) -> None:
-    """Out of the trash: the same steps backwards, so that the lock is the last to go. `head` is what HEAD shall say."""
-    _refuse_reused(parcel)
-    if parcel.in_trash:
-        os.makedirs(os.path.dirname(parcel.path), exist_ok=True)
-        if os.path.lexists(parcel.path):
-            raise Refused(f"there is something at {safe(parcel.path)} now: move it away first", code="exists")
-        _rename_checked(parcel.folder, parcel.path, os.lstat(parcel.folder).st_ino)
-    git_admin_dir.restore_admin_dir(parcel.admin_dir, parcel.copy)
-    if os.path.isdir(parcel.trash_dir):  # else a crash came when all this had been done
-        # not by a temporary file beside it: there every name may be somebody's
+def move_back(trashed: TrashedWorktree, git: Git, *, head: str) -> None:
+    """Undo `move_to_trash` in reverse order, the lock last. `head` becomes the content of HEAD."""
+    _refuse_reused(trashed)
+    if trashed.in_trash:
+        os.makedirs(os.path.dirname(trashed.path), exist_ok=True)
+        if os.path.lexists(trashed.path):
+            raise Refused(f"{safe(trashed.path)} exists: move it away first", code="exists")
+        _rename_checked(trashed.folder, trashed.path, os.lstat(trashed.folder).st_ino)
+    git_admin_dir.restore_admin_dir(trashed.admin_dir, trashed.copy)
+    if os.path.isdir(trashed.trash_dir):  # else these steps were complete before a crash
+        # the temporary file is in the trash: in the worktree its name could collide with a user's file
         git_admin_dir.write_file(
-            os.path.join(parcel.path, ".git"), parcel.gitfile, by=os.path.join(parcel.trash_dir, GITFILE)
+            os.path.join(trashed.path, ".git"), trashed.gitfile, by=os.path.join(trashed.trash_dir, GITFILE)
         )
-    git_admin_dir.write_pointer(parcel.admin_dir, parcel.gitdir)
-    git_admin_dir.restore_head(git.at(parcel.admin_dir, None), head, parcel.branch if head == parcel.head else None)
-    restore_git_records(parcel)
+    git_admin_dir.write_pointer(trashed.admin_dir, trashed.gitdir)
+    git_admin_dir.restore_head(git.at(trashed.admin_dir, None), head, trashed.branch if head == trashed.head else None)
+    restore_git_records(trashed)
 
 
-def restore_git_records(parcel: TrashedWorktree) -> None:
-    """The folder is in its place: let git's records say so again, as far as it was us who changed them."""
-    if git_admin_dir.read_pointer(parcel.admin_dir) == parcel.pointer:
-        git_admin_dir.write_pointer(parcel.admin_dir, parcel.gitdir)
-    git_admin_dir.remove_temporary_files(parcel.admin_dir)
-    git_admin_dir.unlock(parcel.admin_dir, parcel.parked, LOCK_PREFIX)
+def restore_git_records(trashed: TrashedWorktree) -> None:
+    """Point git's admin directory at the folder's old place again and take imi's lock off."""
+    if git_admin_dir.read_pointer(trashed.admin_dir) == trashed.pointer:
+        git_admin_dir.write_pointer(trashed.admin_dir, trashed.gitdir)
+    git_admin_dir.remove_temporary_files(trashed.admin_dir)
+    git_admin_dir.unlock(trashed.admin_dir, trashed.parked, LOCK_PREFIX)
 
 
-def _refuse_reused(parcel: TrashedWorktree) -> None:
-    if not parcel.is_recorded:
+def _refuse_reused(trashed: TrashedWorktree) -> None:
+    if not trashed.is_recorded:
         raise Refused(
-            f"git has given the record of {safe(parcel.name)}, {safe(parcel.admin_dir)}, to another worktree meanwhile: "
-            f"nothing was done; its files are in {safe(parcel.folder)}",
+            f"git has reused {safe(trashed.admin_dir)}, the record of {safe(trashed.name)}, for another worktree: nothing "
+            f"was done; the files are in {safe(trashed.folder)}",
             code="admin-reused",
         )
 
 
 def _rename_checked(source: str, target: str, inode: int) -> None:
-    """One rename, of exactly the folder that was looked at."""
+    """Rename exactly the folder with this inode; a folder exchanged in between is put back."""
     if os.lstat(source).st_ino != inode:
-        raise Refused(f"{safe(source)} is not the folder it was: nothing was moved", code="changed")
+        raise Refused(f"{safe(source)} is not the folder that was inspected: nothing was moved", code="changed")
     os.rename(source, target)
-    if os.lstat(target).st_ino != inode:  # exchanged between the look and the move
+    if os.lstat(target).st_ino != inode:  # exchanged between lstat and rename
         os.rename(target, source)
-        raise Refused(f"{safe(source)} was exchanged while it was being moved: it was put back", code="changed")
+        raise Refused(f"{safe(source)} was exchanged during the move: it was put back", code="changed")
     git_admin_dir.fsync_folder(os.path.dirname(source))
     git_admin_dir.fsync_folder(os.path.dirname(target))
