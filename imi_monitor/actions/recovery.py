@@ -33,7 +33,9 @@ def recover(context: Context) -> list[str]:
     An operation that fails stays recorded and is tried again by the next command; it never raises.
     """
     lines = [
-        line for operation in operations.list_unfinished(context.connection) if (line := _recover_one(context, operation))
+        line
+        for operation in operations.list_unfinished(context.connection)
+        if (line := _recover_one(context, operation))
     ]
     try:
         grace_period.record_running_time(context)

@@ -178,7 +178,9 @@ def _restore_failed(trashed: TrashedWorktree, error: OSError) -> Refused:
     if trashed.in_trash:
         sentence = f"{safe(trashed.name)} could not be moved back ({error.strerror}): it is still in the trash"
     else:
-        sentence = f"{safe(trashed.name)} is back, but the restore is incomplete ({error.strerror}): run any imi command"
+        sentence = (
+            f"{safe(trashed.name)} is back, but the restore is incomplete ({error.strerror}): run any imi command"
+        )
     return Refused(sentence, code="move-failed")
 
 
