@@ -82,8 +82,9 @@ def _registry(path: str) -> sqlite3.Connection:
     connection = db.connect(path)
 
     def fill(inner: sqlite3.Connection) -> None:
+        place = {"common_dir": path, "path": os.path.dirname(path)}
         repositories.register(
-            inner, _REPO, common_dir=path, path=os.path.dirname(path), remote_url="", default_branch="main"
+            inner, repositories.RepositoryRegistration(_REPO, **place, remote_url="", default_branch="main")
         )
         for number in range(_WORKTREES):
             worktrees.register(inner, _REPO, f"feat-{number}", branch="b", kind="feat", path=f"{path}-{number}")
@@ -174,8 +175,7 @@ def _worker(path: str, start: float, name: str) -> None:
     while time.monotonic() < end:
         worktree = f"feat-{dice.randrange(_WORKTREES)}"
         begun = time.perf_counter()
-        answer = claim_requests.refusal(connection, _REPO, worktree, wish)
-        answer = answer or claim_requests.commit_claim(connection, wish, claim_requests.claim, _REPO, worktree, wish)
+        answer = claim_requests.request_claim(connection, claim_requests.ClaimTarget(_REPO, worktree), wish)
         waits.append(time.perf_counter() - begun)
         if answer.granted:
             db.transact_unsynced(connection, claim_requests.release, _REPO, worktree, name, answer.claim.epoch)

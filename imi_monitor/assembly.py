@@ -62,7 +62,7 @@ class Assembly:
     def _look_at_agents(self, events: Shared, keeper: SessionRecorder, steward: AutoClaim | None) -> None:
         async def keep(seen: Sequence[SeenAgent]) -> str | None:
             if steward is not None:
-                steward.saw([one.agent for one in seen])
+                steward.update_agents([one.agent for one in seen])
             return await keeper.keep(seen)
 
         self._agents = AgentsSource(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from imi_monitor.actions.action import Request
     from imi_monitor.git.runner import Git
+    from imi_monitor.store.repositories import RepositoryRegistration
 
 
 def _nothing(_: str) -> None:
@@ -195,26 +196,29 @@ class Context:
 
         return repositories.find_name(self.connection, repository.common_dir, repository.main_path)
 
-    def register(self, repository: layout.Repository, connection: sqlite3.Connection | None = None) -> str:
-        """Register the repository if need be; inside a transaction pass its connection, else one is made."""
-        from imi_monitor.store import db, repositories
+    def registration(self, repository: layout.Repository) -> RepositoryRegistration:
+        """What the registry records about the repository."""
+        from imi_monitor.store import repositories
 
         branch = layout.read_head(repository.common_dir, repository.common_dir)[0] or "main"
         known = self.repo_name(repository)
         if known is not None:
             branch = next(r.default_branch for r in repositories.list_repositories(self.connection) if r.name == known)
+        return repositories.RepositoryRegistration(
+            layout.repository_name(repository),
+            common_dir=repository.common_dir,
+            path=repository.home,
+            remote_url=layout.remote_url(repository),
+            default_branch=branch,
+        )
 
-        def put(inner: sqlite3.Connection) -> str:
-            return repositories.register(
-                inner,
-                layout.repository_name(repository),
-                common_dir=repository.common_dir,
-                path=repository.home,
-                remote_url=layout.remote_url(repository),
-                default_branch=branch,
-            )
+    def register(self, repository: layout.Repository, connection: sqlite3.Connection | None = None) -> str:
+        """Register the repository if it is not; pass the connection inside a transaction, else this is one."""
+        from imi_monitor.store import db, repositories
 
-        return put(connection) if connection is not None else db.transact(self.connection, put)
+        if connection is not None:
+            return repositories.register(connection, self.registration(repository))
+        return db.transact(self.connection, repositories.register, self.registration(repository))
 
     def git(self, repository: layout.Repository, admin_dir: str | None = None, path: str | None = None) -> Git:
         """git on the repository, or on one of its worktrees, as far as it is trusted."""

@@ -16,7 +16,7 @@ from imi_monitor import host
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import ClaimState, Key, RegistryEvent, Waiter
 from imi_monitor.sources.source import ClaimPeriod, ReadingReceiver, RegistryReading
-from imi_monitor.store import claim_history, claim_queue, claims, events
+from imi_monitor.store import claim_history, claim_queue, claims, db, events
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def read_claims(connection: sqlite3.Connection) -> RegistryReading:
 def _version(connection: sqlite3.Connection) -> tuple[tuple[int, int], int]:
     """What moves when another process commits anything, or we ourselves an event, which the first number does not tell;
     and how much we ourselves have changed."""
-    return (claim_queue.change_counter(connection), events.last_seq(connection)), connection.total_changes
+    return (db.data_version(connection), events.last_seq(connection)), connection.total_changes
 
 
 def _states(connection: sqlite3.Connection) -> tuple[str, ...]:

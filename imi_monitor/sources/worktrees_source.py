@@ -16,7 +16,7 @@ from imi_monitor.git import layout, safety
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Key
 from imi_monitor.sources.source import ReadingReceiver, RosterEntry
-from imi_monitor.store import claim_queue, repositories
+from imi_monitor.store import db, repositories
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class WorktreesSource:
 
     async def _others_wrote(self) -> bool:
         try:
-            return await self._registry.read(claim_queue.change_counter) != self._written
+            return await self._registry.read(db.data_version) != self._written
         except ImiError:
             return True  # the reading of the roster says why
 
@@ -117,7 +117,7 @@ def _read_everything(
     """The roster, whether it is whole, whose folder stands, and what others had written to the registry by then; all in
     the registry's thread, as hundreds of files cost the loop tens of milliseconds while other threads are busy."""
     entries, whole = read_roster(connection, scope, database)
-    return entries, whole, {entry.path: _stands(entry) for entry in entries}, claim_queue.change_counter(connection)
+    return entries, whole, {entry.path: _stands(entry) for entry in entries}, db.data_version(connection)
 
 
 def _stands(entry: RosterEntry) -> bool:

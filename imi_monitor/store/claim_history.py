@@ -1,15 +1,11 @@
-"""What became of earlier claims: one row a grant, kept for ever. Read when somebody asks, or lost a claim.
+"""What remains of each claim: one grant in `claim_history`, and one attempt in `tasks` for each task it named.
 
-Tasks as they are begun and ended: one row for each that a claim named. Lean: agents claim and release all day.
-
-A task ends with its claim, or when the same claim goes on to another. Who had it and how the claim ended stands in the
-grant of that epoch; what came of it is told by whoever gives the claim back, or else found out by `task_reading`. All of
-these run inside the transaction that changes the claim.
+Rows are kept until `retention` removes them. Writers run inside the transaction that changes the claim. Lean.
 """
 
 from __future__ import annotations
 
-from imi_monitor.store import events
+from imi_monitor.store import db, events
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,12 +13,14 @@ if TYPE_CHECKING:
 
     from imi_monitor.store.claims import Claim
 
-
+OUTCOME_TOLD = "told"  # `outcome_from` of an outcome given with `imi release --outcome`
+REPORTABLE_OUTCOMES = ("completed", "failed", "cancelled")
 _COLUMNS = "repo_name, worktree_name, epoch, agent_id, task_id, host, claimed_at, released_at, ended, taken_by, reason"
+_GRANT = "repo_name = ? AND worktree_name = ? AND epoch = ?"
 
 
 class ClaimGrant:
-    """One grant; `released_at` None still stands. `taken_by` and `reason` say who ended it if it was not the owner."""
+    """One grant. `released_at` None: current. `taken_by` and `reason`: who ended it if not the owner, and why."""
 
     __slots__ = (
         "agent_id",
@@ -70,28 +68,43 @@ def last_grant(
 def list_grants(
     connection: sqlite3.Connection, repo_name: str | None = None, worktree_name: str | None = None, limit: int = 100
 ) -> list[ClaimGrant]:
-    """The last grants in order: of one worktree, one repository, or everywhere."""
-    asked = [(f"{column} = ?", value) for column, value in _given(repo_name, worktree_name)]
-    where = " WHERE " + " AND ".join(sql for sql, _ in asked) if asked else ""
+    """The last grants, oldest first: of one worktree, one repository, or all."""
+    where, values = db.where(repo_name=repo_name, worktree_name=worktree_name)
     rows = connection.execute(
-        f"SELECT {_COLUMNS} FROM claim_history{where} ORDER BY claimed_at DESC, epoch DESC LIMIT ?",
-        [*(value for _, value in asked), limit],
+        f"SELECT {_COLUMNS} FROM claim_history{where} ORDER BY claimed_at DESC, epoch DESC LIMIT ?", (*values, limit)
     )
     return [ClaimGrant(row) for row in rows][::-1]
 
 
-def _given(repo_name: str | None, worktree_name: str | None) -> list[tuple[str, str]]:
-    both = (("repo_name", repo_name), ("worktree_name", worktree_name))
-    return [(column, value) for column, value in both if value is not None]
+def add_grant(
+    connection: sqlite3.Connection, key: tuple[str, str], epoch: int, agent: str, task: str | None, host: str, at: str
+) -> None:
+    connection.execute(
+        "INSERT INTO claim_history (repo_name, worktree_name, epoch, agent_id, task_id, host, claimed_at)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (*key, epoch, agent, task, host, at),
+    )
 
 
-OUTCOME_TOLD = "told"  # where an outcome is from: somebody said so
-REPORTABLE_OUTCOMES = ("completed", "failed", "cancelled")
-_GRANT = "repo_name = ? AND worktree_name = ? AND epoch = ?"
+def end_grant(
+    connection: sqlite3.Connection,
+    key: tuple[str, str],
+    epoch: int,
+    at: str,
+    how: str,
+    *,
+    taken_by: str | None,
+    reason: str | None,
+) -> None:
+    connection.execute(
+        "UPDATE claim_history SET released_at = ?, ended = ?, taken_by = ?, reason = ?"
+        f" WHERE {_GRANT} AND released_at IS NULL",
+        (at, how, taken_by, reason, *key, epoch),
+    )
 
 
 def begin_attempt(connection: sqlite3.Connection, key: tuple[str, str], epoch: int, task: str, at: str) -> None:
-    """The claim is for this task from now on; one that it had before is over, one that it comes back to goes on."""
+    """Start an attempt at `task` and end the claim's earlier one; an attempt at the same task is reopened."""
     connection.execute(f"UPDATE tasks SET ended_at = ? WHERE {_GRANT} AND ended_at IS NULL", (at, *key, epoch))
     connection.execute(
         "INSERT INTO tasks (repo_name, worktree_name, epoch, task_id, started_at) VALUES (?, ?, ?, ?, ?)"
@@ -101,17 +114,16 @@ def begin_attempt(connection: sqlite3.Connection, key: tuple[str, str], epoch: i
 
 
 def record_outcome(connection: sqlite3.Connection, claim: Claim, outcome: str) -> None:
-    """What came of the task that this claim was for last."""
-    key = (claim.repo_name, claim.worktree_name)
+    """Store the outcome that the owner reports for the claim's last attempt."""
     connection.execute(
         f"UPDATE tasks SET outcome = ?, outcome_from = ? WHERE {_GRANT} AND ended_at IS NULL",
-        (outcome, OUTCOME_TOLD, *key, claim.epoch),
+        (outcome, OUTCOME_TOLD, *claim.key, claim.epoch),
     )
     data: dict[str, object] = {"task": claim.task_id, "outcome": outcome}
-    events.record(connection, "task.ended", *key, agent_id=claim.agent_id, epoch=claim.epoch, data=data)
+    events.record(connection, "task.ended", *claim.key, agent_id=claim.agent_id, epoch=claim.epoch, data=data)
 
 
 def move_attempts(connection: sqlite3.Connection, key: tuple[str, str], before: int, epoch: int) -> None:
-    """The claim of epoch `before` was put back under another one: its tasks go on as if nothing had been."""
+    """Continue the attempts of epoch `before` under `epoch`, after the claim was restored."""
     connection.execute(f"DELETE FROM tasks WHERE {_GRANT}", (*key, epoch))
     connection.execute(f"UPDATE tasks SET epoch = ? WHERE {_GRANT}", (epoch, *key, before))

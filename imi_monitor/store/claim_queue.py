@@ -1,13 +1,14 @@
-"""The line in front of a claimed worktree: first come, first served, and nobody waits behind the dead.
+"""The line of each claimed worktree: first come, first served.
 
-A waiter is a row with the process that waits and when it gives up. Whoever looks at the line skips those who cannot
-take their turn (dead, suspended, given up), and whoever writes to it strikes out those who never will.
+A waiter is a row with the waiting process and the time at which it gives up. Readers skip waiters that cannot claim now
+(dead, suspended, given up); writers delete those that never will, so that no waiter is held up by a dead one.
 """
 
 from __future__ import annotations
 
 from imi_monitor import host
 from imi_monitor.model import times
+from imi_monitor.store import db
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,9 +50,9 @@ class Waiter:
 
     @property
     def gone(self) -> bool:
-        """Will never take its turn: dead, or past the end of its wait.
+        """True if it will never claim: its process is dead or its time to wait is over.
 
-        The registry lives on this machine's disk, so a waiter of another boot is from before a restart.
+        The registry lies on this machine's disk, so a waiter of another boot is from before a restart.
         """
         if self.boot.partition("/")[0] != host.boot().partition("/")[0]:
             return True
@@ -59,7 +60,7 @@ class Waiter:
 
     @property
     def ready(self) -> bool:
-        """Could take its turn now: not gone, and not suspended (SIGSTOP, a debugger)."""
+        """True if it could claim now: not gone and not suspended (SIGSTOP, a debugger)."""
         if self.gone:
             return False
         return not (self._alive() and host.is_suspended(self.pid))
@@ -78,7 +79,7 @@ def join(
     task: str | None,
     seconds: float,
 ) -> int:
-    """Stand at the end of the line for at most `seconds`; gives the number that is the order."""
+    """Append a waiter that gives up after `seconds`; returns its number, which is the order of the line."""
     made = connection.execute(
         "INSERT INTO claim_queue (repo_name, worktree_name, agent_id, task_id, host, boot, pid, pid_started,"
         " enqueued_at, gives_up_uptime) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -99,25 +100,23 @@ def join(
 
 
 def leave(connection: sqlite3.Connection, seq: int) -> bool:
-    """False when somebody struck the waiter out already."""
+    """Delete the waiter; False when it was deleted before."""
     return connection.execute("DELETE FROM claim_queue WHERE seq = ?", (seq,)).rowcount == 1
 
 
 def list_waiters(
     connection: sqlite3.Connection, repo_name: str | None = None, worktree_name: str | None = None
 ) -> list[Waiter]:
-    """Everybody in line, in order, also those who are gone: of one worktree, one repository, or everywhere."""
-    where = [("repo_name = ?", repo_name), ("worktree_name = ?", worktree_name)]
-    asked = [(sql, value) for sql, value in where if value is not None]
-    sql = " WHERE " + " AND ".join(part for part, _ in asked) if asked else ""
-    rows = connection.execute(f"SELECT {_COLUMNS} FROM claim_queue{sql} ORDER BY seq", [value for _, value in asked])
+    """All waiters in order, those that are gone too: of one worktree, one repository, or all."""
+    where, values = db.where(repo_name=repo_name, worktree_name=worktree_name)
+    rows = connection.execute(f"SELECT {_COLUMNS} FROM claim_queue{where} ORDER BY seq", values)
     return [Waiter(row) for row in rows]
 
 
 def first_ready(
     connection: sqlite3.Connection, repo_name: str, worktree_name: str, before: int | None = None
 ) -> Waiter | None:
-    """Whose turn it is: the first who could take it, among those ahead of number `before` or among all."""
+    """The first waiter that could claim now, among those before number `before` or among all."""
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM claim_queue {_KEY} AND seq < ? ORDER BY seq",
         (repo_name, worktree_name, before if before is not None else 1 << 62),
@@ -126,7 +125,7 @@ def first_ready(
 
 
 def remove_gone(connection: sqlite3.Connection, repo_name: str, worktree_name: str) -> int:
-    """Take those who will never take their turn out of the line; how many that were."""
+    """Delete the waiters that will never claim; returns how many."""
     gone = [waiter.seq for waiter in list_waiters(connection, repo_name, worktree_name) if waiter.gone]
     return sum(leave(connection, seq) for seq in gone)
 
@@ -136,14 +135,9 @@ def is_waiting(connection: sqlite3.Connection, seq: int) -> bool:
 
 
 def position(connection: sqlite3.Connection, repo_name: str, worktree_name: str, seq: int) -> int:
-    """1 for the first in line; counts those ahead whose wait is not over, without asking who of them is dead."""
+    """1 for the first in line. Counts the waiters ahead whose time is not over, without checking their processes."""
     row = connection.execute(
         f"SELECT count(*) FROM claim_queue {_KEY} AND seq < ? AND gives_up_uptime > ?",
         (repo_name, worktree_name, seq, host.uptime()),
     ).fetchone()
     return int(row[0]) + 1
-
-
-def change_counter(connection: sqlite3.Connection) -> int:
-    """Moves when another process has committed something; asking costs microseconds."""
-    return int(connection.execute("PRAGMA data_version").fetchone()[0])

@@ -1,15 +1,18 @@
-"""Claiming, renewing and giving back, as whole decisions: each of these functions is one transaction.
+"""Claim, renew and release: each request is decided in one transaction.
 
-The order of the questions in `take` is the order of rights: the line first, then a free slot, then what the claimer
-asks for beyond that. Only `granting.seize` decides; everything read before it only chooses what is tried.
+Rights are checked in this order: the line, then a free worktree, then the rights the request names (owner, takeover,
+force). Only `claims.grant` decides; what is read before it only chooses what to try.
 """
 
 from __future__ import annotations
 
+import os
+
 from imi_monitor import host
 from imi_monitor.model import times
-from imi_monitor.model.errors import RegistryError
-from imi_monitor.store import agents, claim_history, claim_queue, claims, db
+from imi_monitor.model.errors import Refused, RegistryError
+from imi_monitor.model.text import safe
+from imi_monitor.store import agents, claim_history, claim_queue, claims, db, repositories, worktrees
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,44 +20,148 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Concatenate, ParamSpec
 
-    P = ParamSpec("P")
-
     from imi_monitor.store.claim_queue import Waiter
     from imi_monitor.store.claims import Claim, ClaimRequest
+    from imi_monitor.store.repositories import RepositoryRegistration
+
+    P = ParamSpec("P")
 
 _KEY = "WHERE repo_name = ? AND worktree_name = ?"
+_EVENT_KEYS = {"forced": "forced_from", "taken_over": "takeover_from", "after_death": "died_before"}
+
+
+class ClaimTarget:
+    """The worktree a claim is for. A worktree without a row is registered in the transaction that claims it."""
+
+    __slots__ = ("branch", "kind", "name", "path", "registration", "repo_name")
+
+    def __init__(
+        self,
+        repo_name: str | None,
+        name: str,
+        *,
+        path: str | None = None,
+        registration: RepositoryRegistration | None = None,
+        branch: str = "",
+        kind: str = "",
+    ) -> None:
+        self.repo_name = repo_name
+        self.name = name
+        self.path = path  # checked to exist; None: not checked
+        self.registration = registration  # None: repository and worktree have rows
+        self.branch = branch
+        self.kind = kind
 
 
 class ClaimAnswer:
-    """What came of asking. Granted: `how` is claimed, renewed, after_death, taken_over or forced. Refused: `how` is
-    held or queued; `ahead` is whose turn it is.
+    """The answer to a claim request.
+
+    Granted: `how` is claimed, renewed, after_death, taken_over or forced. Refused: `how` is held or queued; `ahead` is
+    the waiter whose turn it is and `seq` our number if we joined the line.
     """
 
-    __slots__ = ("ahead", "before", "claim", "how")
+    __slots__ = ("ahead", "before", "claim", "how", "seq")
 
     def __init__(self, how: str, claim: Claim, before: Claim | None = None, ahead: Waiter | None = None) -> None:
         self.how = how
         self.claim = claim
         self.before = before
         self.ahead = ahead
+        self.seq = 0
 
     @property
     def granted(self) -> bool:
         return self.how not in ("held", "queued")
 
 
-def claim(
-    connection: sqlite3.Connection, repo_name: str, worktree_name: str, wish: ClaimRequest, *, seq: int | None = None
+class ClaimPreview:
+    """The answer as far as reading tells: `grantable`; `free` for any agent; and the waiter `ahead` of us then."""
+
+    __slots__ = ("ahead", "claim", "free", "grantable")
+
+    def __init__(self, claim: Claim, grantable: bool, free: bool, ahead: Waiter | None) -> None:
+        self.claim = claim
+        self.grantable = grantable
+        self.free = free
+        self.ahead = ahead
+
+
+def request_claim(connection: sqlite3.Connection, target: ClaimTarget, request: ClaimRequest) -> ClaimAnswer:
+    """Claim the worktree if that is possible now; a grant is on disk when this returns.
+
+    A certain refusal is found by reading, without waiting for writers.
+    """
+    refused = refusal(connection, target, request)
+    return refused or _commit(connection, request, claim_target, target, request)
+
+
+def request_or_join(
+    connection: sqlite3.Connection, target: ClaimTarget, request: ClaimRequest, until: float
 ) -> ClaimAnswer:
-    """Claim the worktree if that is our right now; `seq` is our number if we stand in line."""
+    """Claim the worktree, or join its line in the same transaction, until the uptime `until`."""
+
+    def claim_or_join(inner: sqlite3.Connection) -> ClaimAnswer:
+        answer = claim_target(inner, target, request)
+        return answer if answer.granted else _join(inner, answer, request, until)
+
+    return _commit(connection, request, claim_or_join)
+
+
+def request_from_line(
+    connection: sqlite3.Connection, target: ClaimTarget, request: ClaimRequest, seq: int, until: float
+) -> ClaimAnswer:
+    """Claim as the waiter `seq`. After `until` this is the last attempt and leaves the line.
+
+    A waiter that another process deleted, because it took it for dead, joins the line again.
+    """
+    key = (target.repo_name or "", target.name)
+
+    def claim_in_turn(inner: sqlite3.Connection) -> ClaimAnswer:
+        refuse_missing(target)
+        answer = claim(inner, *key, request, seq=seq)
+        answer.seq = seq
+        if host.uptime() >= until:
+            claim_queue.leave(inner, seq)
+        elif not answer.granted and not claim_queue.is_waiting(inner, seq):
+            return _join(inner, answer, request, until)
+        return answer
+
+    return _commit(connection, request, claim_in_turn)
+
+
+def claim_target(connection: sqlite3.Connection, target: ClaimTarget, request: ClaimRequest) -> ClaimAnswer:
+    """Register the worktree if it has no row, and claim it. Call it inside a transaction."""
+    refuse_missing(target)
+    if target.registration is not None:
+        target.repo_name = repositories.register(connection, target.registration)
+        worktrees.register(
+            connection, target.repo_name, target.name, branch=target.branch, kind=target.kind, path=target.path or ""
+        )
+    return claim(connection, target.repo_name or "", target.name, request)
+
+
+def refuse_missing(target: ClaimTarget) -> None:
+    """Refused if the folder does not exist; checked under the registry's write lock, which a removal takes as well."""
+    if target.path is not None and not os.path.isdir(target.path):
+        raise Refused(
+            f"{safe(target.name)} cannot be claimed: its folder {safe(target.path)} does not exist"
+            " (`imi undo` brings back what was removed, `imi repair` finds what was moved)",
+            code="missing",
+        )
+
+
+def claim(
+    connection: sqlite3.Connection, repo_name: str, worktree_name: str, request: ClaimRequest, *, seq: int | None = None
+) -> ClaimAnswer:
+    """Claim a registered worktree inside a transaction; `seq` is our number if we wait in line."""
     key = (repo_name, worktree_name)
     ahead = claim_queue.first_ready(connection, *key, before=seq)
     how = None
-    if ahead is None and claims.grant(connection, *key, wish, about=_event_details(wish, None)) is not None:
+    if ahead is None and claims.grant(connection, *key, request, details=_event_details(request, None)) is not None:
         how, before = "claimed", None
     else:
         before = claims.current(connection, *key)
-        how = _claim_taken_slot(connection, wish, before, ahead)
+        how = _claim_with_rights(connection, request, before, ahead)
     if how is None:
         return ClaimAnswer("queued" if ahead else "held", before or claims.current(connection, *key), ahead=ahead)
     claim_queue.remove_gone(connection, *key)
@@ -63,157 +170,34 @@ def claim(
     return ClaimAnswer(how, claims.current(connection, *key), before)
 
 
-def commit_claim(
-    connection: sqlite3.Connection,
-    wish: ClaimRequest,
-    work: Callable[Concatenate[sqlite3.Connection, P], ClaimAnswer],
-    *args: P.args,
-    **kwargs: P.kwargs,
-) -> ClaimAnswer:
-    """Run `work`, which ends in `take`, as one transaction; a grant is on disk when this returns.
-
-    The disk is waited for when the lock is free again: of 32 who claim at once the last would wait for all of them. Who
-    sees the claim before it is on disk is only kept from claiming. Should the disk refuse it, it is given back; who may
-    take from another waits with the lock, as giving back would not give it to whom it was taken from.
-    """
-    if wish.force or wish.takeover:
-        return db.transact(connection, work, *args, **kwargs)
-    answer = db.transact_unsynced(connection, work, *args, **kwargs)
-    if answer.granted:
-        try:
-            db.sync_to_disk(connection)
-        except RegistryError:
-            _release_after_failed_sync(connection, answer)
-            raise
-    return answer
-
-
-def _release_after_failed_sync(connection: sqlite3.Connection, answer: ClaimAnswer) -> None:
-    claim = answer.claim
-    if answer.how == "renewed" or claim.agent_id is None:
-        return  # it was ours before
-    try:
-        db.transact_unsynced(connection, release, claim.repo_name, claim.worktree_name, claim.agent_id, claim.epoch)
-    except RegistryError:
-        return  # the disk is broken: the claim ends with its process then
-
-
-class ClaimPreview:
-    """What can be seen without writing: whether it is worth asking (`ours`), whether the slot is `free` for somebody,
-    and whose turn it is then (`ahead`)."""
-
-    __slots__ = ("ahead", "claim", "free", "ours")
-
-    def __init__(self, claim: Claim, ours: bool, free: bool, ahead: Waiter | None) -> None:
-        self.claim = claim
-        self.ours = ours
-        self.free = free
-        self.ahead = ahead
-
-
 def preview(
-    connection: sqlite3.Connection, repo_name: str, worktree_name: str, wish: ClaimRequest, seq: int | None = None
+    connection: sqlite3.Connection, repo_name: str, worktree_name: str, request: ClaimRequest, seq: int | None = None
 ) -> ClaimPreview:
-    """Whether `take` would grant it as things are, to the waiter number `seq` or to somebody who just came."""
+    """Whether `claim` would grant the request now, to the waiter `seq` or to a newcomer. Reads only."""
     claim = claims.current(connection, repo_name, worktree_name)
     state = claims.state(claim)
     if state == "free" or (state == "dead" and not claims.is_reservation(claim.agent_id)):
         ahead = claim_queue.first_ready(connection, repo_name, worktree_name, before=seq)
-        return ClaimPreview(claim, ahead is None or wish.force or claim.agent_id == wish.agent, True, ahead)
-    ours = claim.agent_id == wish.agent or wish.force or (state == "stale" and wish.takeover)
+        return ClaimPreview(claim, ahead is None or request.force or claim.agent_id == request.agent, True, ahead)
+    has_right = claim.agent_id == request.agent or request.force or (state == "stale" and request.takeover)
     lost_place = seq is not None and not claim_queue.is_waiting(connection, seq)
-    return ClaimPreview(claim, ours or lost_place, False, None)
+    return ClaimPreview(claim, has_right or lost_place, False, None)
 
 
-def refusal(
-    connection: sqlite3.Connection, repo_name: str, worktree_name: str, wish: ClaimRequest
-) -> ClaimAnswer | None:
-    """The answer of `take` if it is no for certain, without waiting for those who write; None: ask `take`."""
-    seen = preview(connection, repo_name, worktree_name, wish)
-    if seen.ours:
-        return None
-    return ClaimAnswer("queued" if seen.ahead else "held", seen.claim, ahead=seen.ahead)
-
-
-def _claim_taken_slot(
-    connection: sqlite3.Connection, wish: ClaimRequest, before: Claim, ahead: Waiter | None
-) -> str | None:
-    """The rights of somebody who finds the slot taken, or others in line: how it was granted, None if it was not.
-
-    A removal that died half-way is no dead agent: recovery gives its slot back to whoever had it before.
-    """
-    if before.agent_id == wish.agent and not before.foreign:
-        return "renewed" if _renew(connection, before, wish) else None
-    state = claims.state(before)
-    if state == "dead" and ahead is None and not claims.is_reservation(before.agent_id):
-        how, ended = "after_death", "died"
-    elif state == "stale" and wish.takeover:  # whoever waits could not have had it: nobody is passed by
-        how, ended = "taken_over", "taken_over"
-    elif wish.force:
-        how, ended = "forced", "forced"
-    else:
-        return None
-    about = _event_details(wish, how, before.agent_id, ahead)
-    seized = claims.grant(
-        connection, before.repo_name, before.worktree_name, wish, instead_of=before, ended=ended, about=about
-    )
-    return how if seized is not None else None
-
-
-def _event_details(
-    wish: ClaimRequest, how: str | None, before: str | None = None, ahead: Waiter | None = None
-) -> dict[str, object]:
-    """What the event of a grant says beyond who and when."""
-    keys = {"forced": "forced_from", "taken_over": "takeover_from", "after_death": "died_before"}
-    about: dict[str, object] = {}
-    if how is not None and before is not None:
-        about[keys[how]] = before
-    if wish.displaced is not None:
-        about["forced_from"] = wish.displaced
-    if ahead is not None and how == "forced":
-        about["passed_by"] = ahead.agent_id
-    if about and wish.reason is not None:
-        about["reason"] = wish.reason
-    return about
-
-
-def _renew(connection: sqlite3.Connection, claim: Claim, wish: ClaimRequest) -> bool:
-    """The owner claims again: same epoch, new sign of life, and what was said anew (task, ttl, process)."""
-    process = wish.process
-    watched = process.pid is None and host.is_alive(claim.host, claim.boot, claim.pid, claim.pid_started) is not False
-    pid, started = (claim.pid, claim.pid_started) if watched else (process.pid, process.started)
-    at = times.stamp()
-    changed = connection.execute(
-        "UPDATE claims SET task_id = ?, ttl_seconds = ?, heartbeat_at = ?, heartbeat_uptime = ?, host = ?, boot = ?,"
-        f" pid = ?, pid_started = ? {_KEY} AND agent_id = ? AND epoch = ?",
-        (
-            wish.task or claim.task_id,
-            claim.ttl_seconds if wish.ttl is None else wish.ttl,
-            at,
-            host.uptime(),
-            process.host,
-            process.boot,
-            pid,
-            started,
-            claim.repo_name,
-            claim.worktree_name,
-            claim.agent_id,
-            claim.epoch,
-        ),
-    ).rowcount
-    if changed == 1:
-        if wish.task is not None and wish.task != claim.task_id:
-            claim_history.begin_attempt(connection, (claim.repo_name, claim.worktree_name), claim.epoch, wish.task, at)
-        _update_owner_columns(connection, claim, process.host, at)
-    return changed == 1
+def refusal(connection: sqlite3.Connection, target: ClaimTarget, request: ClaimRequest) -> ClaimAnswer | None:
+    """The answer if it is certainly a refusal, found by reading; None: only `request_claim` can tell."""
+    if target.registration is not None:
+        return None  # a repository or worktree without a row has no claim
+    seen = preview(connection, target.repo_name or "", target.name, request)
+    return None if seen.grantable else ClaimAnswer("queued" if seen.ahead else "held", seen.claim, ahead=seen.ahead)
 
 
 def heartbeat(
     connection: sqlite3.Connection, repo_name: str, worktree_name: str, agent: str, epoch: int | None
 ) -> tuple[bool, Claim]:
-    """A sign of life of the owner; (whether it counted, the claim as it stands).
+    """Record a heartbeat of the owner; (whether it was accepted, the current claim).
 
-    It does not count for a claim that is proven dead: whoever still sends heartbeats then is not the agent.
+    A claim that is proven dead accepts none: a program that still sends them then is not the agent.
     """
     claim = claims.current(connection, repo_name, worktree_name)
     if claims.state(claim) == "dead":
@@ -241,16 +225,16 @@ def release(
     reason: str | None = None,
     outcome: str | None = None,
 ) -> tuple[bool, Claim]:
-    """Give the claim of this epoch back, or with `force` take it from whoever has it; (whether, the claim before).
+    """Release the claim of this epoch, or with `force` end any owner's; (whether it ended, the claim before).
 
-    `outcome` is what came of its task, by whoever gives it back.
+    `outcome` is what the owner reports for the claim's last attempt.
     """
     claim = claims.current(connection, repo_name, worktree_name)
     if claim.agent_id is None:
         return False, claim
     how = "released" if claim.agent_id == agent else "forced"
     holder = claim.agent_id if force else agent
-    freed = claims.free_slot(connection, claim, how, by=agent, reason=reason, holder=holder, epoch=epoch)
+    freed = claims.free(connection, claim, how, by=agent, reason=reason, holder=holder, epoch=epoch)
     if freed:
         claim_queue.remove_gone(connection, repo_name, worktree_name)
         if outcome is not None:
@@ -258,10 +242,121 @@ def release(
     return freed, claim
 
 
+def _commit(
+    connection: sqlite3.Connection,
+    request: ClaimRequest,
+    work: Callable[Concatenate[sqlite3.Connection, P], ClaimAnswer],
+    *args: P.args,
+    **kwargs: P.kwargs,
+) -> ClaimAnswer:
+    """Run `work`, which ends in `claim`, as one transaction; a grant is on disk when this returns.
+
+    The disk is waited for after the lock is free again: of 32 agents that claim at once the last would wait for all. An
+    agent that sees the claim before it is on disk is only refused. If the disk fails, the claim is released; a request
+    that may take a claim from its owner is synced under the lock, because a release would not restore that owner.
+    """
+    if request.force or request.takeover:
+        return db.transact(connection, work, *args, **kwargs)
+    answer = db.transact_unsynced(connection, work, *args, **kwargs)
+    if answer.granted:
+        try:
+            db.sync_to_disk(connection)
+        except RegistryError:
+            _release_unsynced(connection, answer)
+            raise
+    return answer
+
+
+def _release_unsynced(connection: sqlite3.Connection, answer: ClaimAnswer) -> None:
+    claim = answer.claim
+    if answer.how == "renewed" or claim.agent_id is None:
+        return  # the agent held it before
+    try:
+        db.transact_unsynced(connection, release, *claim.key, claim.agent_id, claim.epoch)
+    except RegistryError:
+        return  # the disk is broken: the claim ends with its process
+
+
+def _join(connection: sqlite3.Connection, answer: ClaimAnswer, request: ClaimRequest, until: float) -> ClaimAnswer:
+    """The refusal with our new number in the line."""
+    me, left = host.identify_process(os.getpid()), until - host.uptime()
+    answer.seq = claim_queue.join(connection, *answer.claim.key, request.agent, me, task=request.task, seconds=left)
+    return answer
+
+
+def _claim_with_rights(
+    connection: sqlite3.Connection, request: ClaimRequest, before: Claim, ahead: Waiter | None
+) -> str | None:
+    """Claim a worktree that is not free or has a line, by the rights of the request; how, or None if refused.
+
+    A dead operation of imi is no dead agent: recovery restores the claim that the operation replaced.
+    """
+    if before.agent_id == request.agent and not before.foreign:
+        return "renewed" if _renew(connection, before, request) else None
+    state = claims.state(before)
+    if state == "dead" and ahead is None and not claims.is_reservation(before.agent_id):
+        how, ended = "after_death", "died"
+    elif state == "stale" and request.takeover:  # no waiter is passed by: none of them could have claimed it
+        how, ended = "taken_over", "taken_over"
+    elif request.force:
+        how, ended = "forced", "forced"
+    else:
+        return None
+    details = _event_details(request, how, before.agent_id, ahead)
+    granted = claims.grant(connection, *before.key, request, replaces=before, ended=ended, details=details)
+    return how if granted is not None else None
+
+
+def _event_details(
+    request: ClaimRequest, how: str | None, before: str | None = None, ahead: Waiter | None = None
+) -> dict[str, object]:
+    """The data of a grant's event beyond owner and epoch."""
+    details: dict[str, object] = {}
+    if how is not None and before is not None:
+        details[_EVENT_KEYS[how]] = before
+    if request.displaced is not None:
+        details["forced_from"] = request.displaced
+    if ahead is not None and how == "forced":
+        details["passed_by"] = ahead.agent_id
+    if details and request.reason is not None:
+        details["reason"] = request.reason
+    return details
+
+
+def _renew(connection: sqlite3.Connection, claim: Claim, request: ClaimRequest) -> bool:
+    """Renew the owner's claim: same epoch, new heartbeat, and the task, ttl and process that the request names."""
+    process = request.process
+    watched = process.pid is None and host.is_alive(claim.host, claim.boot, claim.pid, claim.pid_started) is not False
+    pid, started = (claim.pid, claim.pid_started) if watched else (process.pid, process.started)
+    at = times.stamp()
+    changed = connection.execute(
+        "UPDATE claims SET task_id = ?, ttl_seconds = ?, heartbeat_at = ?, heartbeat_uptime = ?, host = ?, boot = ?,"
+        f" pid = ?, pid_started = ? {_KEY} AND agent_id = ? AND epoch = ?",
+        (
+            request.task or claim.task_id,
+            claim.ttl_seconds if request.ttl is None else request.ttl,
+            at,
+            host.uptime(),
+            process.host,
+            process.boot,
+            pid,
+            started,
+            *claim.key,
+            claim.agent_id,
+            claim.epoch,
+        ),
+    ).rowcount
+    if changed == 1:
+        if request.task is not None and request.task != claim.task_id:
+            claim_history.begin_attempt(connection, claim.key, claim.epoch, request.task, at)
+        _update_owner_columns(connection, claim, process.host, at)
+    return changed == 1
+
+
 def _update_owner_columns(connection: sqlite3.Connection, claim: Claim, host_name: str, at: str) -> None:
-    """Keep agent and iMi's columns true; iMi's own INSERT OR REPLACE may have wiped them meanwhile."""
+    """Keep the agent's row and iMi's columns true: iMi's INSERT OR REPLACE may have deleted their values."""
     agents.mark_seen(connection, claim.agent_id or "?", host_name, at, None)
     connection.execute(
         f"UPDATE worktrees SET agent_id = ?, claimed_at = ?, released_at = NULL {_KEY} AND agent_id IS NOT ?",
-        (claim.agent_id, claim.claimed_at, claim.repo_name, claim.worktree_name, claim.agent_id),
+        (claim.agent_id, claim.claimed_at, *claim.key, claim.agent_id),
     )

@@ -144,6 +144,17 @@ def read(
         raise registry_error(error, _path_of(connection)) from error
 
 
+def where(**columns: object) -> tuple[str, list[object]]:
+    """A WHERE clause that compares the columns whose value is not None, and the values."""
+    given = {name: value for name, value in columns.items() if value is not None}
+    return " WHERE " + " AND ".join(f"{name} = ?" for name in given) if given else "", list(given.values())
+
+
+def data_version(connection: sqlite3.Connection) -> int:
+    """A number that changes when another connection commits; it costs microseconds, so it can be polled."""
+    return int(connection.execute("PRAGMA data_version").fetchone()[0])
+
+
 def leave_open(connection: sqlite3.Connection) -> None:
     """The end of a process that is in a hurry: the kernel closes the registry with it, as after a kill.
 

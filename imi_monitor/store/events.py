@@ -153,8 +153,3 @@ def list_events(
 
 def last_seq(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()[0])
-
-
-def version(connection: sqlite3.Connection) -> int:
-    """Another number whenever another connection has committed anything: costs microseconds, so it can be polled."""
-    return int(connection.execute("PRAGMA data_version").fetchone()[0])

@@ -14,27 +14,6 @@ if TYPE_CHECKING:
     import sqlite3
 
 
-def trusted_fingerprint(connection: sqlite3.Connection, common_dir: str) -> str | None:
-    """What was trusted; None when the repository is not trusted on this machine."""
-    row = connection.execute(
-        "SELECT fingerprint FROM trust WHERE host = ? AND common_dir = ?", (host.hostname(), common_dir)
-    ).fetchone()
-    return None if row is None else str(row[0])
-
-
-def store_trust(connection: sqlite3.Connection, common_dir: str, fingerprint: str) -> None:
-    connection.execute(
-        "INSERT OR REPLACE INTO trust (host, common_dir, fingerprint, trusted_at) VALUES (?, ?, ?, ?)",
-        (host.hostname(), common_dir, fingerprint, times.stamp()),
-    )
-
-
-def revoke_trust(connection: sqlite3.Connection, common_dir: str) -> bool:
-    """False when it was not trusted."""
-    gone = connection.execute("DELETE FROM trust WHERE host = ? AND common_dir = ?", (host.hostname(), common_dir))
-    return gone.rowcount == 1
-
-
 class RepositoryRow:
     __slots__ = ("active", "default_branch", "name", "path", "remote_url")
 
@@ -44,6 +23,19 @@ class RepositoryRow:
         self.remote_url = remote_url
         self.default_branch = default_branch
         self.active = active
+
+
+class RepositoryRegistration:
+    """What `register` writes about a repository. `name` is used unless another repository has it."""
+
+    __slots__ = ("common_dir", "default_branch", "name", "path", "remote_url")
+
+    def __init__(self, name: str, *, common_dir: str, path: str, remote_url: str, default_branch: str) -> None:
+        self.name = name
+        self.common_dir = common_dir
+        self.path = path
+        self.remote_url = remote_url
+        self.default_branch = default_branch
 
 
 def list_repositories(connection: sqlite3.Connection) -> list[RepositoryRow]:
@@ -64,40 +56,66 @@ def find_name(connection: sqlite3.Connection, common_dir: str, main_path: str | 
     ).fetchone()
     if row is None and main_path is not None:
         for name, path in connection.execute("SELECT name, path FROM repositories WHERE active = 1"):
-            if os.path.realpath(str(path)) == main_path and not _placed(connection, str(name)):
+            if os.path.realpath(str(path)) == main_path and not _has_place(connection, str(name)):
                 return str(name)
     return None if row is None else str(row[0])
 
 
-def register(
-    connection: sqlite3.Connection, wanted: str, *, common_dir: str, path: str, remote_url: str, default_branch: str
-) -> str:
-    """Make sure the repository has a row and a place; gives its name, which is `wanted` unless another one has that.
+def register(connection: sqlite3.Connection, wanted: RepositoryRegistration) -> str:
+    """Write the repository's row and place if they are missing or outdated; returns its name.
 
     Two repositories of the same name get `name@parent` and so on: worktrees are keyed by the repository's name.
     """
-    known = find_name(connection, common_dir, path)
-    at = times.stamp()
-    name = known or _free_name(connection, wanted, path)
-    path = _as_known(connection, name, path)
+    name = find_name(connection, wanted.common_dir, wanted.path) or _unused_name(connection, wanted.name, wanted.path)
+    path, at = _spelling_in_row(connection, name, wanted.path), times.stamp()
     connection.execute(
         "INSERT INTO repositories (id, name, path, remote_url, default_branch, created_at, updated_at, active)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, 1) ON CONFLICT (name) DO UPDATE SET path = excluded.path,"
         " default_branch = excluded.default_branch, updated_at = excluded.updated_at, active = 1"
         " WHERE path <> excluded.path OR default_branch <> excluded.default_branch OR active <> 1",
-        (new_id(), name, path, _without_password(remote_url), default_branch, at, at),
+        (new_id(), name, path, _without_password(wanted.remote_url), wanted.default_branch, at, at),
     )
     connection.execute(
         "INSERT INTO places (repo_name, host, common_dir) VALUES (?, ?, ?)"
         " ON CONFLICT (repo_name) DO UPDATE SET host = excluded.host, common_dir = excluded.common_dir"
         " WHERE host <> excluded.host OR common_dir <> excluded.common_dir",
-        (name, host.hostname(), common_dir),
+        (name, host.hostname(), wanted.common_dir),
     )
     return name
 
 
-def _as_known(connection: sqlite3.Connection, name: str, path: str) -> str:
-    """The path as the row spells it, if that is the same place: iMi may have come through a link."""
+def move(connection: sqlite3.Connection, repo_name: str, *, path: str, common_dir: str) -> None:
+    """Record the repository's new place on this machine."""
+    connection.execute(
+        "UPDATE repositories SET path = ?, updated_at = ? WHERE name = ?", (path, times.stamp(), repo_name)
+    )
+    connection.execute("UPDATE places SET common_dir = ? WHERE repo_name = ?", (common_dir, repo_name))
+    events.record(connection, "repository.moved", repo_name, data={"path": path})
+
+
+def trusted_fingerprint(connection: sqlite3.Connection, common_dir: str) -> str | None:
+    """The fingerprint of the programs that were trusted; None when the repository is not trusted on this machine."""
+    row = connection.execute(
+        "SELECT fingerprint FROM trust WHERE host = ? AND common_dir = ?", (host.hostname(), common_dir)
+    ).fetchone()
+    return None if row is None else str(row[0])
+
+
+def store_trust(connection: sqlite3.Connection, common_dir: str, fingerprint: str) -> None:
+    connection.execute(
+        "INSERT OR REPLACE INTO trust (host, common_dir, fingerprint, trusted_at) VALUES (?, ?, ?, ?)",
+        (host.hostname(), common_dir, fingerprint, times.stamp()),
+    )
+
+
+def revoke_trust(connection: sqlite3.Connection, common_dir: str) -> bool:
+    """Delete the trust; False when the repository was not trusted."""
+    gone = connection.execute("DELETE FROM trust WHERE host = ? AND common_dir = ?", (host.hostname(), common_dir))
+    return gone.rowcount == 1
+
+
+def _spelling_in_row(connection: sqlite3.Connection, name: str, path: str) -> str:
+    """The path as the row spells it if both are the same folder: iMi may have used a symbolic link."""
     row = connection.execute("SELECT path FROM repositories WHERE name = ?", (name,)).fetchone()
     same = row is not None and os.path.realpath(str(row[0])) == os.path.realpath(path)
     return str(row[0]) if same else path
@@ -111,21 +129,12 @@ def _without_password(url: str) -> str:
     return redact(url)
 
 
-def _free_name(connection: sqlite3.Connection, wanted: str, path: str) -> str:
+def _unused_name(connection: sqlite3.Connection, wanted: str, path: str) -> str:
     taken = {str(row[0]) for row in connection.execute("SELECT name FROM repositories")}
     parent = os.path.basename(os.path.dirname(path)) or "root"
     candidates = [wanted, f"{wanted}@{parent}", *(f"{wanted}@{parent}-{n}" for n in range(2, len(taken) + 3))]
     return next(name for name in candidates if name not in taken)
 
 
-def _placed(connection: sqlite3.Connection, name: str) -> bool:
+def _has_place(connection: sqlite3.Connection, name: str) -> bool:
     return connection.execute("SELECT 1 FROM places WHERE repo_name = ?", (name,)).fetchone() is not None
-
-
-def move(connection: sqlite3.Connection, repo_name: str, *, path: str, common_dir: str) -> None:
-    """The repository itself lies somewhere else now, on the same machine."""
-    connection.execute(
-        "UPDATE repositories SET path = ?, updated_at = ? WHERE name = ?", (path, times.stamp(), repo_name)
-    )
-    connection.execute("UPDATE places SET common_dir = ? WHERE repo_name = ?", (common_dir, repo_name))
-    events.record(connection, "repository.moved", repo_name, data={"path": path})

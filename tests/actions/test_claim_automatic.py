@@ -66,7 +66,7 @@ def agent(tree: Repo, sleeper: Sleeper, session: str = "abcdef12-3456", **more: 
 
 
 def follow(*agents: Agent) -> list[str]:
-    return auto_claim.follow(config.database_path(None), agents)
+    return auto_claim.update_claims(config.database_path(None), agents)
 
 
 def held() -> dict[str, str | None]:

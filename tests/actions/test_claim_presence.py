@@ -85,7 +85,7 @@ def test_a_lock_that_does_not_say_who_counts_too(cluster: Repo, lock: Path, kind
     else:
         lock.write_text({"empty": "", "broken": "{not json", "no-owner": '{"agent_id": null}'}[kind])
     refused = imi("claim", "x", "--agent", "codex-1", cwd=cluster.path, timeout=20)
-    assert (refused.code, "somebody" in refused.err) == (1, True)
+    assert (refused.code, "does not name" in refused.err) == (1, True)
 
 
 def test_an_echo_of_this_registry_left_by_a_crash_decides_nothing(cluster: Repo, lock: Path) -> None:

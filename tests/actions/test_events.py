@@ -284,11 +284,11 @@ def test_many_at_once_arrive_in_order_and_once(registry: str) -> None:
                 put(registry, *["b.b"] * 400)
             return len(written)
 
-        original, events.version = events.version, version  # type: ignore[assignment]
+        original, db.data_version = db.data_version, version  # type: ignore[assignment]
         try:
             action.EventsAction().run(context, Request("events", {"follow": True}))
         finally:
-            events.version = original
+            db.data_version = original
     assert seen == list(range(1, 1202))
 
 

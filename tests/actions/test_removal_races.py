@@ -167,7 +167,7 @@ def test_taken_over_while_removing(  # C4: a remover that was stopped past a tak
         connection = db.connect(database_path(None))
         standing = claims.current(connection, "app", "feat-x")
         connection.close()
-        assert grant("claude-1", instead_of=standing, ended="forced") is not None
+        assert grant("claude-1", replaces=standing, ended="forced") is not None
 
     real = trash_folder.move_to_trash
 

@@ -22,8 +22,9 @@ def registry(path: Path, names: list[str]) -> sqlite3.Connection:
     connection = db.connect(str(path))
 
     def fill(inner: sqlite3.Connection) -> None:
+        place = {"common_dir": f"{path}.git", "path": str(path.parent)}
         repositories.register(
-            inner, REPO, common_dir=f"{path}.git", path=str(path.parent), remote_url="", default_branch="main"
+            inner, repositories.RepositoryRegistration(REPO, **place, remote_url="", default_branch="main")
         )
         for name in names:
             worktrees.register(inner, REPO, name, branch=name, kind="feat", path=str(path.parent / name))

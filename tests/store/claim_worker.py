@@ -40,8 +40,10 @@ def contend(database: str, witness: str, start: str, name: str, worktrees: str, 
     while len(waits) < int(grants):
         worktree = f"feat-{dice.randrange(int(worktrees))}"
         begun = time.perf_counter()
-        refused = claim_requests.refusal(connection, REPO, worktree, wish) if dice.random() < 0.9 else None
-        answer = refused or claim_requests.commit_claim(connection, wish, claim_requests.claim, REPO, worktree, wish)
+        if dice.random() < 0.9:
+            answer = claim_requests.request_claim(connection, claim_requests.ClaimTarget(REPO, worktree), wish)
+        else:  # without the look before that spares the write lock
+            answer = db.transact(connection, claim_requests.claim, REPO, worktree, wish)
         if not answer.granted:
             continue
         waits.append(time.perf_counter() - begun)

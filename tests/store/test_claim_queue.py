@@ -149,7 +149,7 @@ def test_what_a_waiter_sees_without_writing(
 
     def look(number: int) -> tuple[bool, bool]:
         seen = claim_requests.preview(connection, REPO, "feat-x", wish(f"w{number}"), seqs[number])
-        return seen.ours, seen.free
+        return seen.grantable, seen.free
 
     assert look(0) == (False, False)
     _free(connection, "holder", 1)

@@ -240,7 +240,7 @@ class TestReservations:
         connection.execute("UPDATE claims SET pid_started = '1'")
         assert claims.state(_current(connection)) == "dead"
         assert not take(connection, "feat-x", wish("b")).granted, "a had it, and shall have it again"
-        assert not claim_requests.preview(connection, REPO, "feat-x", wish("b")).ours
+        assert not claim_requests.preview(connection, REPO, "feat-x", wish("b")).grantable
         assert take(connection, "feat-x", wish("b", force=True, reason="it never ends")).how == "forced"
 
     def test_ending_frees_the_slot_for_good(self, connection: sqlite3.Connection) -> None:
@@ -292,8 +292,8 @@ def broken_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     yield refused
 
 
-def in_haste(connection: sqlite3.Connection, asked: ClaimRequest) -> claim_requests.ClaimAnswer:
-    return claim_requests.commit_claim(connection, asked, claim_requests.claim, REPO, "feat-x", asked)
+def request_claim(connection: sqlite3.Connection, asked: ClaimRequest) -> claim_requests.ClaimAnswer:
+    return claim_requests.request_claim(connection, claim_requests.ClaimTarget(REPO, "feat-x"), asked)
 
 
 def test_who_takes_from_another_is_on_disk_before_the_other_has_lost_it(
@@ -301,14 +301,14 @@ def test_who_takes_from_another_is_on_disk_before_the_other_has_lost_it(
 ) -> None:
     """Giving back what was taken would not give it to whom it was taken from: it is a whole transaction, or none."""
     take(connection, "feat-x", wish("claude-1"))
-    assert in_haste(connection, wish("claude-2", force=True)).how == "forced"
+    assert request_claim(connection, wish("claude-2", force=True)).how == "forced"
     assert connection.execute("PRAGMA synchronous").fetchone()[0] == 2
     assert not broken_disk
 
 
 def test_a_claim_that_the_disk_refuses_is_given_back(connection: sqlite3.Connection, broken_disk: list[int]) -> None:
     with pytest.raises(RegistryError, match="cannot be put on its disk"):
-        in_haste(connection, wish("claude-1"))
+        request_claim(connection, wish("claude-1"))
     assert broken_disk
     assert claims.state(_current(connection)) == "free"
     assert check_history(connection) == 1
@@ -319,11 +319,11 @@ def test_a_claim_renewed_stays_although_the_disk_refuses(
 ) -> None:
     take(connection, "feat-x", wish("claude-1"))
     with pytest.raises(RegistryError, match="cannot be put on its disk"):
-        in_haste(connection, wish("claude-1"))
+        request_claim(connection, wish("claude-1"))
     assert _current(connection).agent_id == "claude-1"
 
 
 def test_who_is_refused_does_not_wait_for_the_disk(connection: sqlite3.Connection, broken_disk: list[int]) -> None:
     take(connection, "feat-x", wish("claude-1"))
-    assert not in_haste(connection, wish("claude-2")).granted
+    assert not request_claim(connection, wish("claude-2")).granted
     assert not broken_disk

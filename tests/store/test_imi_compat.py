@@ -151,10 +151,14 @@ def test_its_repository_is_recognised_by_its_trunk_and_its_row_left_as_it_is(tmp
     imi_file.make(path, tmp_path / "link" / "coolcode" / "trunk-main")
     before = read(path)
     with closing(db.connect(str(path))) as connection:
-        name = db.transact(
-            connection, repositories.register, "trunk-main", common_dir=str(real / ".git"), path=str(real),
-            remote_url="https://me:hunter22@example.invalid/acme/coolcode.git", default_branch="main",
-        )  # fmt: skip
+        wanted = repositories.RepositoryRegistration(
+            "trunk-main",
+            common_dir=str(real / ".git"),
+            path=str(real),
+            remote_url="https://me:hunter22@example.invalid/acme/coolcode.git",
+            default_branch="main",
+        )
+        name = db.transact(connection, repositories.register, wanted)
         assert name == "coolcode"
         assert repositories.list_common_dirs(connection) == {"coolcode": str(real / ".git")}
     assert read(path) == before

@@ -56,9 +56,7 @@ def test_what_was_done_and_the_twin_does_the_same(repo: Repo, size: tuple[int, i
             await wait_until(pilot, lambda: len(app.screen_stack) == 1)
             await wait_until(pilot, lambda: any(one.claim for one in app._snapshot.worktrees) is held)  # type: ignore[union-attr] # noqa: B023
         await pilot.press("at")
-        await wait_until(
-            pilot, lambda: "3 commands" in screen_text(app) and "not claimed by anybody" in screen_text(app)
-        )
+        await wait_until(pilot, lambda: "3 commands" in screen_text(app) and "is not claimed" in screen_text(app))
         await pilot.press("home")
         await wait_until(pilot, lambda: "is claimed by" in screen_text(app))
         written: list[str] = []

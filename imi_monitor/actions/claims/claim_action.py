@@ -1,4 +1,4 @@
-"""`imi claim`: a worktree for one agent alone. The registry decides (store/claim_requests.py); here is what surrounds it."""
+"""`imi claim`: claim a worktree for one agent. `store/claim_requests.py` decides; this module prepares and reports."""
 
 from __future__ import annotations
 
@@ -9,44 +9,43 @@ from imi_monitor.actions.action import Action, Option, Outcome
 from imi_monitor.actions.claims import claim_options, ownership
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.text import safe
-from imi_monitor.store import claim_requests, claims, worktrees
+from imi_monitor.store import claim_requests, claims
 from imi_monitor.store.claims import ClaimRequest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import sqlite3
-
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.worktree_lookup import Target
-    from imi_monitor.store.claim_requests import ClaimAnswer
-    from imi_monitor.store.claims import Claim
+    from imi_monitor.store.claim_requests import ClaimAnswer, ClaimTarget
 
 
-_TAKEN = ("claimed", "queued", "presence-lock")  # what force answers
+_TAKEN = ("claimed", "queued", "presence-lock")  # refusals that --force overrides
 
 
 class ClaimAction(Action):
     words = ("claim",)
     label = "Claim"
-    help = "Claim a worktree for one agent alone."
+    help = "claim a worktree for one agent"
     more = (
-        "Whoever claims first has it; claiming again renews it. A claim ends by `imi release`, or when the process"
-        " given by --pid (or IMI_AGENT_PID) is proven dead and somebody asks for it. A claim that is silent for longer"
-        " than its --ttl is shown as stale and may be taken with --takeover. --force takes any claim; the old owner is"
-        " told why."
+        "The first agent that claims a worktree holds it; claiming again renews the claim. A claim ends by `imi release`,"
+        " or by the next claim after the process given by --pid (or IMI_AGENT_PID) is proven dead. A claim without a"
+        " heartbeat for longer than its --ttl is shown as stale and can be taken with --takeover. --force takes any claim;"
+        " the earlier owner sees the reason."
     )
     key = "c"
     arguments = (claim_options.NAME,)
     options = (
         claim_options.AGENT,
-        Option("wait", "stand in line for so long if it is taken", value="SECONDS", number=True),
-        Option("ttl", "shown as stale after so long without a heartbeat", value="SECONDS", number=True),
-        Option("task", "the task this is for", value="TASK"),
-        Option("pid", "the agent's process; when it is dead, the claim is free for the next", value="PID", number=True),
-        Option("takeover", "take it if its owner is stale", overrides=("stale",)),
-        Option("force", "take it from whoever has it (needs --reason)", overrides=_TAKEN),
-        Option("reason", "why, for the old owner and the log", value="TEXT", goes_with=("takeover", "force")),
+        Option("wait", "wait in line for at most this long if it is taken", value="SECONDS", number=True),
+        Option("ttl", "show the claim as stale after this long without a heartbeat", value="SECONDS", number=True),
+        Option("task", "the task this claim is for", value="TASK"),
+        Option("pid", "the agent's process; once it is dead, the next agent can claim", value="PID", number=True),
+        Option("takeover", "take a stale claim from its owner", overrides=("stale",)),
+        Option("force", "take the claim from any owner (needs --reason)", overrides=_TAKEN),
+        Option(
+            "reason", "the reason, for the earlier owner and the log", value="TEXT", goes_with=("takeover", "force")
+        ),
     )
     dialog_options = ("agent", "ttl", "task", "takeover", "force", "reason")
     hot = True
@@ -55,43 +54,44 @@ class ClaimAction(Action):
         reason = claim_options.short_text(request, "reason")
         claim_options.short_text(request, "task")
         if request.flag("force") and reason is None:
-            raise UsageError("--force needs --reason TEXT: the old owner is told why", code="no-reason")
+            raise UsageError("--force needs --reason TEXT: the earlier owner sees it", code="no-reason")
         if reason is not None and not (request.flag("force") or request.flag("takeover")):
-            raise UsageError("--reason goes with --force or --takeover, which take it from another", code="bad-option")
+            raise UsageError("--reason goes with --force or --takeover, which take a claim", code="bad-option")
 
     def consequences(self, context: Context, request: Request) -> list[str]:
         from imi_monitor.actions.claims import claim_consequences
 
-        wish, found = _wish(context, request), ownership.find(context, request)
-        wish.ttl = _ttl(context, request)
-        refuse_missing(found)
-        wish.displaced = _other_program(context, found, presence.presence_lock_path(found.repository, found.name), wish)
-        known = found.repo_name if found.row is not None else None
-        no = claim_requests.refusal(context.connection, known, found.name, wish) if known else None
-        if no is not None and not (claims.is_reservation(no.claim.agent_id) and claims.state(no.claim) == "dead"):
+        found, wanted = _prepare(context, request)
+        target = ownership.claim_target(context, found)
+        claim_requests.refuse_missing(target)
+        no = claim_requests.refusal(context.connection, target, wanted)
+        if no is not None and not claims.is_dead_reservation(no.claim):
             raise _refusal(found, no, None)
-        return claim_consequences.claiming(context, found, wish)
+        return claim_consequences.of_claim(context, found, wanted)
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
-        wish = _wish(context, request)
-        found = ownership.find(context, request)
-        wish.ttl = _ttl(context, request)
-        lock = presence.presence_lock_path(found.repository, found.name)
-        wish.displaced = _other_program(context, found, lock, wish)
-        answer = _ask(context, found, wish, request.number("wait") or 0.0)
+        found, wanted = _prepare(context, request)
+        seconds = request.number("wait")
+        target = ownership.claim_target(context, found)
+        answer = _request(context, target, wanted, seconds or 0.0)
+        if ownership.recover_reservation(context, answer.claim):
+            answer = _request(context, target, wanted, seconds or 0.0)
         if not answer.granted:
-            raise _refusal(found, answer, request.number("wait"))
-        claim = answer.claim
-        warning = presence.update_presence_lock(
-            context.connection, lock, claim.repo_name, claim.worktree_name, context.database
-        )
-        data = {**ownership.done_data(context, found, claim), "how": answer.how, "previous_agent": _previous(answer)}
-        return Outcome([_sentence(answer, wish)], data, warnings=[warning] if warning else [])
+            raise _refusal(found, answer, seconds)
+        lock = presence.presence_lock_path(found.repository, found.name)
+        warning = presence.update_presence_lock(context.connection, lock, *answer.claim.key, context.database)
+        data = {
+            **ownership.answer_data(context, found, answer.claim),
+            "how": answer.how,
+            "previous_agent": _previous(answer),
+        }
+        return Outcome([_sentence(answer, wanted)], data, warnings=[warning] if warning else [])
 
 
-def _wish(context: Context, request: Request) -> ClaimRequest:
-    return ClaimRequest(
+def _prepare(context: Context, request: Request) -> tuple[Target, ClaimRequest]:
+    """The worktree, and the request with all that the command line, the settings and a presence lock say."""
+    wanted = ClaimRequest(
         claim_options.agent(context, request),
         host.identify_process(_pid(request)),
         task=request.text("task"),
@@ -99,23 +99,25 @@ def _wish(context: Context, request: Request) -> ClaimRequest:
         force=request.flag("force"),
         reason=request.text("reason"),
     )
+    found = ownership.find(context, request)
+    wanted.ttl = _ttl(context, request)
+    wanted.displaced = _displaced_owner(context, found, wanted)
+    return found, wanted
 
 
 def _pid(request: Request) -> int | None:
-    """The process whose death ends the claim: `--pid`, else IMI_AGENT_PID. `imi` itself is nobody's agent."""
-    given, said = request.number("pid"), "--pid"
+    """The process whose death ends the claim: `--pid`, else IMI_AGENT_PID; None: no process is watched."""
+    given, source = request.number("pid"), "--pid"
     if given is None:
-        text, said = os.environ.get("IMI_AGENT_PID"), "IMI_AGENT_PID"
+        text, source = os.environ.get("IMI_AGENT_PID"), "IMI_AGENT_PID"
         if not text:
             return None
         given = float(text) if text.isdecimal() and text.isascii() and len(text) < 11 else 0.0
     pid = int(given)
     if pid != given or not 0 < pid < 1 << 31:
-        raise UsageError(f"{said} must be the number of a process", code="bad-pid")
+        raise UsageError(f"{source} must be the number of a process", code="bad-pid")
     if host.start_time(pid) is None:
-        raise Refused(
-            f"there is no living process {pid} ({said}) here: give the agent's own, or none", code="no-process"
-        )
+        raise Refused(f"no process {pid} ({source}) runs here: give the agent's own pid, or none", code="no-process")
     return pid
 
 
@@ -126,95 +128,57 @@ def _ttl(context: Context, request: Request) -> float | None:
     return given or None
 
 
-def _other_program(context: Context, found: Target, lock: str | None, wish: ClaimRequest) -> str | None:
-    """Whom only a presence lock names: he has it, unless it is we, or force goes past him (then his name)."""
+def _displaced_owner(context: Context, found: Target, wanted: ClaimRequest) -> str | None:
+    """The other owner that only a presence lock names, if --force ignores it. Refused without --force."""
+    lock = presence.presence_lock_path(found.repository, found.name)
     owner = presence.foreign_owner(lock, context.database)
-    if owner is None or owner.agent == wish.agent:
+    if owner is None or owner.agent == wanted.agent:
         return None
     if found.repo_name and claims.current(context.connection, found.repo_name, found.name).agent_id is not None:
-        return None  # the registry knows who has it; the lock will say so again
-    if wish.force:
+        return None  # the registry has an owner, and the lock is rewritten from it
+    if wanted.force:
         return owner.agent
-    who = "somebody (the file does not say who)" if owner.agent == presence.UNREADABLE else safe(owner.agent)
+    who = "an agent that the file does not name" if owner.agent == presence.UNREADABLE else safe(owner.agent)
     raise Refused(
-        f"{safe(found.name)} is claimed by {who}{ownership.since(owner.since)}, says the presence lock"
-        f" {safe(lock or '')} that another program wrote: let that program release it,"
+        f"{safe(found.name)} is claimed by {who}{ownership.since(owner.since)} according to the presence lock"
+        f" {safe(lock or '')} that another program wrote: release it with that program,"
         " or take it with --force --reason TEXT",
         code="presence-lock",
         data={"worktree_name": found.name, "agent_id": owner.agent, "state": "held", "claimed_at": owner.since},
     )
 
 
-def _ask(context: Context, found: Target, wish: ClaimRequest, seconds: float) -> ClaimAnswer:
-    """Take it now or, with time to wait, stand in line for it."""
-    answer = _ask_once(context, found, wish, seconds)
-    return _ask_once(context, found, wish, seconds) if settle(context, answer.claim) else answer
-
-
-def settle(context: Context, claim: Claim) -> bool:
-    """An act of imi itself that died half-way has the slot: finish it or take it back; False when that is not so."""
-    if not (claims.is_reservation(claim.agent_id) and claims.state(claim) == "dead"):
-        return False
-    from imi_monitor.actions import recovery
-
-    for line in recovery.recover(context):
-        context.progress(line)
-    return True
-
-
-def _ask_once(context: Context, found: Target, wish: ClaimRequest, seconds: float) -> ClaimAnswer:
+def _request(context: Context, target: ClaimTarget, wanted: ClaimRequest, seconds: float) -> ClaimAnswer:
+    """Claim now, or wait in line for `seconds`."""
     if seconds <= 0:
-        known = found.repo_name if found.row is not None else None
-        refused = claim_requests.refusal(context.connection, known, found.name, wish) if known else None
-        return refused or claim_requests.commit_claim(context.connection, wish, take_now, context, found, wish)
+        return claim_requests.request_claim(context.connection, target, wanted)
     from imi_monitor.actions.claims import claim_line
 
-    return claim_line.ask(context, found, wish, seconds)
-
-
-def take_now(connection: sqlite3.Connection, context: Context, found: Target, wish: ClaimRequest) -> ClaimAnswer:
-    """The claim itself, in one transaction; a worktree made by plain git gets its row in the same."""
-    refuse_missing(found)
-    if found.repo_name is None or found.row is None:
-        found.repo_name = context.register(found.repository, connection)
-        worktrees.register(
-            connection, found.repo_name, found.name, branch=found.branch or "", kind=found.kind, path=found.path
-        )
-    return claim_requests.claim(connection, found.repo_name, found.name, wish)
-
-
-def refuse_missing(found: Target) -> None:
-    """Looked at under the registry's write lock, so that a removal cannot come between the look and the grant."""
-    if found.missing:
-        raise Refused(
-            f"{safe(found.name)} cannot be claimed: its folder {safe(found.path)} does not exist"
-            " (`imi undo` brings back what was removed, `imi repair` finds what was moved)",
-            code="missing",
-        )
+    return claim_line.wait_for_claim(context, target, wanted, seconds)
 
 
 def _previous(answer: ClaimAnswer) -> str | None:
     return answer.before.agent_id if answer.before and answer.how != "renewed" else None
 
 
-def _sentence(answer: ClaimAnswer, wish: ClaimRequest) -> str:
-    claim, before = answer.claim, safe(_previous(answer) or wish.displaced or "")
-    yours = f"{safe(claim.worktree_name)} is claimed by {safe(wish.agent)} (epoch {claim.epoch})"
+def _sentence(answer: ClaimAnswer, wanted: ClaimRequest) -> str:
+    claim, before = answer.claim, safe(_previous(answer) or wanted.displaced or "")
+    claimed = f"{safe(claim.worktree_name)} is claimed by {safe(wanted.agent)} (epoch {claim.epoch})"
     if answer.how == "renewed":
-        return f"{safe(claim.worktree_name)} was yours already, {safe(wish.agent)} (epoch {claim.epoch}): renewed"
+        return f"{safe(claim.worktree_name)} was yours already, {safe(wanted.agent)} (epoch {claim.epoch}): renewed"
     if answer.how == "after_death":
-        return f"{yours}; {before} had it and is dead"
+        return f"{claimed}; {before} had it and is dead"
     if answer.how == "taken_over":
-        return f"{yours}, taken over from {before}, who was silent"
-    if wish.displaced is not None:
-        return f"{yours}, taken by force from {before}, whom only a presence lock named"
+        return f"{claimed}, taken over from {before}, whose claim was stale"
+    if wanted.displaced is not None:
+        return f"{claimed}, taken by force from {before}, named only by a presence lock"
     if before:
-        return f"{yours}, taken by force from {before}, who will be told"
-    return yours
+        return f"{claimed}, taken by force from {before}, who sees the reason"
+    return claimed
 
 
 def _refusal(found: Target, answer: ClaimAnswer, waited: float | None) -> Refused:
-    """Who has it or whose turn it is, and what the claimer can do."""
+    """The owner, or the agent whose turn it is, and what the caller can do."""
     claim = answer.claim
     force = "take it with --force --reason TEXT"
     data = ownership.claim_data(claim)
@@ -223,7 +187,7 @@ def _refusal(found: Target, answer: ClaimAnswer, waited: float | None) -> Refuse
         data["waiting"] = answer.ahead.agent_id
         return Refused(
             f"{patience}{safe(found.name)} is free, but {safe(answer.ahead.agent_id)} is first in line for it: "
-            f"stand in line with --wait SECONDS, or {force}",
+            f"wait in line with --wait SECONDS, or {force}",
             code="queued",
             data=data,
         )

@@ -1,4 +1,4 @@
-"""What claiming or releasing a worktree will mean, in sentences: for whoever has to decide. Not loaded by the acts."""
+"""The consequences of a claim and of a release, as sentences for a dialog. Not imported by the verbs themselves."""
 
 from __future__ import annotations
 
@@ -15,46 +15,45 @@ if TYPE_CHECKING:
     from imi_monitor.store.claims import Claim, ClaimRequest
 
 
-def claiming(context: Context, found: Target, wish: ClaimRequest) -> list[str]:
-    """How the claim would be granted, to whom, and what he finds there."""
+def of_claim(context: Context, found: Target, wanted: ClaimRequest) -> list[str]:
+    """How the claim would be granted, for how long, and what is uncommitted in the worktree."""
     claim = ownership.claim_of(context, found)
-    who = safe(wish.agent)
-    lines = [f"{safe(found.name)} is {who}'s from then on, and nobody else's", *_before(claim, wish)]
-    if wish.ttl:
-        lines.append(f"shown as stale after {times.age(wish.ttl)} without a heartbeat")
+    lines = [f"{safe(found.name)} belongs to {safe(wanted.agent)} alone from then on", *_earlier_claim(claim, wanted)]
+    if wanted.ttl:
+        lines.append(f"shown as stale after {times.age(wanted.ttl)} without a heartbeat")
     else:
-        lines.append("it stands until it is released: no ttl")
+        lines.append("it holds until it is released: no ttl")
     return [*lines, *_uncommitted(context, found)]
 
 
-def releasing(context: Context, found: Target, claim: Claim, who: str) -> list[str]:
-    """Who gives what back, and who gets it then."""
+def of_release(context: Context, found: Target, claim: Claim, agent: str) -> list[str]:
+    """Whose claim ends, who is next in line, and what is uncommitted in the worktree."""
     held = f", held for {times.age_of(claim.claimed_at)}" if claim.claimed_at else ""
-    lines = [f"{safe(found.name)} is free for anybody: {safe(claim.agent_id or '?')}'s claim ends{held}"]
-    if claim.agent_id != who:
-        lines.append(f"{safe(claim.agent_id or '?')} is told that {safe(who)} took it, and why")
+    lines = [f"{safe(found.name)} is free for any agent: {safe(claim.agent_id or '?')}'s claim ends{held}"]
+    if claim.agent_id != agent:
+        lines.append(f"{safe(claim.agent_id or '?')} sees that {safe(agent)} took it, and the reason")
     first = claim_queue.first_ready(context.connection, claim.repo_name, claim.worktree_name)
     if first is not None:
         lines.append(f"{safe(first.agent_id)} is next in line for it")
     return [*lines, *_uncommitted(context, found)]
 
 
-def _before(claim: Claim | None, wish: ClaimRequest) -> list[str]:
-    if wish.displaced is not None:
-        return [f"taken by force from {safe(wish.displaced)}, whom a presence lock names"]
+def _earlier_claim(claim: Claim | None, wanted: ClaimRequest) -> list[str]:
+    if wanted.displaced is not None:
+        return [f"taken by force from {safe(wanted.displaced)}, named by a presence lock"]
     if claim is None or claim.agent_id is None:
         return []
-    if claim.agent_id == wish.agent:
+    if claim.agent_id == wanted.agent:
         return [f"renews the claim held since {times.age_of(claim.claimed_at)} ago (epoch {claim.epoch})"]
     state = claims.state(claim)
     if state == "dead":
         return [f"{safe(claim.agent_id)} had it and is dead"]
-    way = "taken over from" if state == "stale" and wish.takeover else "taken by force from"
-    return [f"{way} {safe(claim.agent_id)}, who is told why"]
+    way = "taken over from" if state == "stale" and wanted.takeover else "taken by force from"
+    return [f"{way} {safe(claim.agent_id)}, who sees the reason"]
 
 
 def _uncommitted(context: Context, found: Target) -> list[str]:
-    """Whose unfinished work lies there matters to the next one."""
+    """The number of uncommitted files, which the next owner finds in the worktree."""
     from imi_monitor.git.git_status import read_status
 
     if found.admin_dir is None or found.missing:
@@ -62,5 +61,5 @@ def _uncommitted(context: Context, found: Target) -> list[str]:
     try:
         entries = len(read_status(context.git(found.repository, found.admin_dir, found.path)).entries)
     except GitError as error:
-        return [f"cannot tell what is uncommitted in it: {error.sentence}"]
+        return [f"uncommitted changes unknown: {error.sentence}"]
     return [f"{count(entries, 'uncommitted file')} in it"] if entries else ["nothing uncommitted in it"]

@@ -1,50 +1,47 @@
-"""Standing in line for a worktree (`imi claim --wait`): cheap while nothing happens, at once when it is our turn.
+"""Waiting in line for a worktree (`imi claim --wait`).
 
-A look at the registry's change counter costs microseconds, so it is asked every few milliseconds; only when it moved,
-and a few times a second in case somebody died without a word, the line itself is read. Signals only set a mark that the
-loop looks at: no wait ends in the middle of a grant.
+The registry's change counter is polled every few milliseconds, which costs microseconds. The line itself is read only
+when the counter changed, and a few times per second because a death changes nothing in the registry. A signal only sets
+a mark that the loop checks, so that it never interrupts a grant.
 """
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 
 from imi_monitor import host
-from imi_monitor.actions.claims.claim_action import refuse_missing, settle, take_now
+from imi_monitor.actions.claims import ownership
 from imi_monitor.model.errors import Refused, RegistryError
 from imi_monitor.model.text import safe
 from imi_monitor.store import claim_queue, claim_requests, db
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import sqlite3
     from types import FrameType
 
     from imi_monitor.actions.context import Context
-    from imi_monitor.actions.worktree_lookup import Target
-    from imi_monitor.store.claim_requests import ClaimAnswer
+    from imi_monitor.store.claim_requests import ClaimAnswer, ClaimTarget
     from imi_monitor.store.claims import ClaimRequest
 
 _POLL_SECONDS = 0.015
-_LOOK_SECONDS = 0.25  # how soon a death that no commit tells of is noticed
+_READ_SECONDS = 0.25  # the longest time until a death is noticed
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class _Stop:
-    """Remembers the signal that asked us to stop, instead of breaking off whatever is going on."""
+class _SignalMark:
+    """Records the signal that asks the process to stop, instead of interrupting the current work."""
 
     def __init__(self) -> None:
         self.signal = 0
         self._before: dict[int, object] = {}
 
-    def __enter__(self) -> _Stop:
+    def __enter__(self) -> _SignalMark:
         for number in _SIGNALS:
             try:
                 if signal.getsignal(number) is not signal.SIG_IGN:
-                    self._before[number] = signal.signal(number, self._note)
-            except ValueError:  # not in the main thread: whoever runs us there has `cancelled`
+                    self._before[number] = signal.signal(number, self._record)
+            except ValueError:  # not the main thread: the caller cancels with `context.cancelled`
                 break
         return self
 
@@ -52,113 +49,85 @@ class _Stop:
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
 
-    def _note(self, number: int, _: FrameType | None) -> None:
+    def _record(self, number: int, _: FrameType | None) -> None:
         self.signal = number
 
 
-class _Line:
-    """Our place in one line."""
-
-    def __init__(self, context: Context, found: Target, wish: ClaimRequest, seconds: float) -> None:
-        self.context = context
-        self.connection = context.connection
-        self.found = found
-        self.wish = wish
-        self.until = host.uptime() + seconds
-        self.key = ("", found.name)
-        self.seq = 0
-
-
-def ask(context: Context, found: Target, wish: ClaimRequest, seconds: float) -> ClaimAnswer:
-    """Take it, or stand in line in the same transaction and wait; leaves the line whichever way that ends."""
-    with _Stop() as stop:  # before we stand in line: a signal in between would leave us there
-        line = _Line(context, found, wish, seconds)
-        answer = claim_requests.commit_claim(line.connection, line.wish, _take_or_join, line)
+def wait_for_claim(context: Context, target: ClaimTarget, wanted: ClaimRequest, seconds: float) -> ClaimAnswer:
+    """Claim the worktree or wait in its line for `seconds`; leaves the line however this ends."""
+    with _SignalMark() as stop:  # before joining: a signal in between would leave the row behind
+        until = host.uptime() + seconds
+        answer = claim_requests.request_or_join(context.connection, target, wanted, until)
         if answer.granted:
             return answer
+        line = _Line(context, target, wanted, answer.seq, until)
         try:
-            return _wait(line, stop)
+            return line.wait(stop)
         except BaseException:
-            _leave(line)
+            line.leave()
             raise
 
 
-def _take_or_join(connection: sqlite3.Connection, line: _Line) -> ClaimAnswer:
-    answer = take_now(connection, line.context, line.found, line.wish)
-    line.key = (answer.claim.repo_name, answer.claim.worktree_name)
-    if not answer.granted:
-        line.seq = _join(connection, line)
-    return answer
+class _Line:
+    """Our place in the line of one worktree."""
 
+    def __init__(self, context: Context, target: ClaimTarget, wanted: ClaimRequest, seq: int, until: float) -> None:
+        self._context = context
+        self._connection = context.connection
+        self._target = target
+        self._wanted = wanted
+        self._seq = seq
+        self._until = until
+        self._key = (target.repo_name or "", target.name)
 
-def _wait(line: _Line, stop: _Stop) -> ClaimAnswer:
-    version, looked, hurry = -1, 0.0, True
-    while not stop.signal and not line.context.cancelled():
-        now = host.uptime()
-        if now >= line.until:
-            return claim_requests.commit_claim(line.connection, line.wish, _last_try, line)
-        seen = claim_queue.change_counter(line.connection)
-        if seen != version or hurry or now - looked >= _LOOK_SECONDS:
-            version, looked = seen, now
-            look = claim_requests.preview(line.connection, *line.key, line.wish, line.seq)
-            if look.ours:
-                answer = claim_requests.commit_claim(line.connection, line.wish, _try, line)
-                if answer.granted:
-                    return _given_back(line, answer, stop) if stop.signal else answer
-            settle(line.context, look.claim)
-            hurry = look.free  # somebody is about to take it, or to die before he does
-            _tell(line, look.claim.agent_id)
-        time.sleep(min(_POLL_SECONDS, max(0.0, line.until - host.uptime())))
-    raise _stopped(line, stop)
+    def wait(self, stop: _SignalMark) -> ClaimAnswer:
+        version, read_at, hurry = -1, 0.0, True
+        while not stop.signal and not self._context.cancelled():
+            now = host.uptime()
+            if now >= self._until:
+                return self._try()
+            counter = db.data_version(self._connection)
+            if counter != version or hurry or now - read_at >= _READ_SECONDS:
+                version, read_at = counter, now
+                seen = claim_requests.preview(self._connection, *self._key, self._wanted, self._seq)
+                if seen.grantable:
+                    answer = self._try()
+                    if answer.granted:
+                        return self._release(answer, stop) if stop.signal else answer
+                ownership.recover_reservation(self._context, seen.claim)
+                hurry = seen.free  # another waiter is about to claim, or dies before it does
+                self._show_progress(seen.claim.agent_id)
+            time.sleep(min(_POLL_SECONDS, max(0.0, self._until - host.uptime())))
+        raise self._stopped(stop)
 
+    def leave(self) -> None:
+        try:
+            db.transact(self._connection, claim_queue.leave, self._seq)
+        except RegistryError:
+            return  # the row names this process: once it is gone, all others skip the row
 
-def _try(connection: sqlite3.Connection, line: _Line) -> ClaimAnswer:
-    """Take it if it is our turn; back to the line if somebody struck us out, as one who was thought gone."""
-    refuse_missing(line.found)
-    answer = claim_requests.claim(connection, *line.key, line.wish, seq=line.seq)
-    if not answer.granted and not claim_queue.is_waiting(connection, line.seq):
-        line.seq = _join(connection, line)
-    return answer
+    def _try(self) -> ClaimAnswer:
+        answer = claim_requests.request_from_line(self._connection, self._target, self._wanted, self._seq, self._until)
+        self._seq = answer.seq
+        return answer
 
+    def _release(self, answer: ClaimAnswer, stop: _SignalMark) -> ClaimAnswer:
+        """Granted at the moment the caller gave up: release the claim, because no process uses it."""
+        claim = answer.claim
+        db.transact_unsynced(self._connection, claim_requests.release, *self._key, self._wanted.agent, claim.epoch)
+        raise self._stopped(stop)
 
-def _last_try(connection: sqlite3.Connection, line: _Line) -> ClaimAnswer:
-    refuse_missing(line.found)
-    answer = claim_requests.claim(connection, *line.key, line.wish, seq=line.seq)
-    claim_queue.leave(connection, line.seq)
-    return answer
+    def _stopped(self, stop: _SignalMark) -> BaseException:
+        if stop.signal == signal.SIGINT:
+            return KeyboardInterrupt()
+        if stop.signal:
+            return SystemExit(128 + stop.signal)
+        return Refused(f"gave up waiting for {safe(self._target.name)}", code="cancelled")
 
-
-def _join(connection: sqlite3.Connection, line: _Line) -> int:
-    left = line.until - host.uptime()
-    me = host.identify_process(os.getpid())
-    return claim_queue.join(connection, *line.key, line.wish.agent, me, task=line.wish.task, seconds=left)
-
-
-def _given_back(line: _Line, answer: ClaimAnswer, stop: _Stop) -> ClaimAnswer:
-    """Granted in the moment in which the caller gave up: nobody is there to use it."""
-    db.transact_unsynced(line.connection, claim_requests.release, *line.key, line.wish.agent, answer.claim.epoch)
-    raise _stopped(line, stop)
-
-
-def _leave(line: _Line) -> None:
-    try:
-        db.transact(line.connection, claim_queue.leave, line.seq)
-    except RegistryError:
-        return  # the row names this process: once it is gone, everybody skips it
-
-
-def _stopped(line: _Line, stop: _Stop) -> BaseException:
-    if stop.signal == signal.SIGINT:
-        return KeyboardInterrupt()
-    if stop.signal:
-        return SystemExit(128 + stop.signal)
-    return Refused(f"gave up waiting for {safe(line.found.name)}", code="cancelled")
-
-
-def _tell(line: _Line, holder: str | None) -> None:
-    place = claim_queue.position(line.connection, *line.key, line.seq)
-    who = f"held by {safe(holder)}" if holder else "free for who is first"
-    line.context.progress(f"{_ordinal(place)} in line for {safe(line.found.name)}, {who}")
+    def _show_progress(self, holder: str | None) -> None:
+        place = claim_queue.position(self._connection, *self._key, self._seq)
+        state = f"held by {safe(holder)}" if holder else "free for the first in line"
+        self._context.progress(f"{_ordinal(place)} in line for {safe(self._target.name)}, {state}")
 
 
 def _ordinal(number: int) -> str:

@@ -1,4 +1,4 @@
-"""What the claim verbs take: the words of their command lines, checked before anything is opened. Lean."""
+"""Arguments and options of the claim verbs, checked before the registry is opened. Lean."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ if TYPE_CHECKING:
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
 
-MOST_TEXT = 500
+MAX_TEXT = 500
 NAME = Argument("name", "the worktree, as `imi list` shows it")
-AGENT = Option("agent", "who acts; else IMI_AGENT_ID, else human:$USER", value="ID", aliases=("agent-id", "yi-id"))
-EPOCH = Option("epoch", "only if the claim still has this epoch", value="N", number=True)
+AGENT = Option(
+    "agent", "the acting agent; default: IMI_AGENT_ID, then human:$USER", value="ID", aliases=("agent-id", "yi-id")
+)
+EPOCH = Option("epoch", "refuse if the claim has another epoch", value="N", number=True)
 
 
 def agent(context: Context, request: Request) -> str:
-    """Who acts; the names that stand for imi's own acts are nobody's."""
-    who = context.agent(request)
-    if who.startswith(OURS):
-        raise UsageError(f"agent {safe(who)!r} is reserved for imi itself: choose another name", code="bad-agent")
-    return who
+    """The acting agent. Refuses the names that imi uses for its own operations."""
+    name = context.agent(request)
+    if name.startswith(OURS):
+        raise UsageError(f"agent {safe(name)!r} is reserved for imi itself: choose another name", code="bad-agent")
+    return name
 
 
 def epoch(request: Request) -> int | None:
@@ -34,12 +36,12 @@ def epoch(request: Request) -> int | None:
 
 
 def short_text(request: Request, option: str) -> str | None:
-    """The value of an option that is stored for ever and shown to others."""
+    """The value of a text option, which is stored for good and shown to others."""
     text = request.text(option)
     if text is None:
         return None
     if not text.strip():
-        raise UsageError(f"--{option} is empty: say something, or leave it out", code="bad-option")
-    if len(text) > MOST_TEXT:
-        raise UsageError(f"--{option} is {len(text)} characters long: at most {MOST_TEXT}", code="bad-option")
+        raise UsageError(f"--{option} is empty: give a text, or leave it out", code="bad-option")
+    if len(text) > MAX_TEXT:
+        raise UsageError(f"--{option} has {len(text)} characters: at most {MAX_TEXT}", code="bad-option")
     return text

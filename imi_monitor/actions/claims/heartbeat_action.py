@@ -1,4 +1,4 @@
-"""`imi heartbeat`: the owner says that it is still at work, so that its claim is not shown as stale."""
+"""`imi heartbeat`: the owner of a claim shows that it is active, so that the claim does not become stale."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ if TYPE_CHECKING:
 class HeartbeatAction(Action):
     words = ("heartbeat",)
     label = "Heartbeat"
-    help = "Say that you still work in a claimed worktree."
+    help = "send a heartbeat for a claimed worktree"
     more = (
-        "Only the owner's counts. If the claim was taken meanwhile, this says by whom and why and gives exit status 1:"
-        " stop working in the worktree then."
+        "Only the owner's heartbeat counts. If the claim was taken meanwhile, the answer says by whom and why, with exit"
+        " status 1: stop working in the worktree then."
     )
     arguments = (claim_options.NAME,)
     options = (claim_options.AGENT, claim_options.EPOCH)
     hot = True
 
     def run(self, context: Context, request: Request) -> Outcome:
-        who, number = claim_options.agent(context, request), claim_options.epoch(request)
+        agent, epoch = claim_options.agent(context, request), claim_options.epoch(request)
         found = ownership.find(context, request)
         if found.repo_name is None:
-            raise ownership.not_yours(context, found, None, who, number)
-        counted, claim = db.transact_unsynced(
-            context.connection, claim_requests.heartbeat, found.repo_name, found.name, who, number
+            raise ownership.not_yours(context, found, None, agent, epoch)
+        accepted, claim = db.transact_unsynced(
+            context.connection, claim_requests.heartbeat, found.repo_name, found.name, agent, epoch
         )
-        if not counted:
-            raise ownership.not_yours(context, found, claim, who, number)
+        if not accepted:
+            raise ownership.not_yours(context, found, claim, agent, epoch)
         ttl = f", stale after {times.age(claim.ttl_seconds)} of silence" if claim.ttl_seconds else ""
-        line = f"{safe(found.name)} is yours, {safe(who)} (epoch {claim.epoch}{ttl})"
-        return Outcome([line], ownership.done_data(context, found, claim))
+        line = f"{safe(found.name)} is yours, {safe(agent)} (epoch {claim.epoch}{ttl})"
+        return Outcome([line], ownership.answer_data(context, found, claim))
 
 
 ACTIONS = (HeartbeatAction(),)

@@ -1,6 +1,6 @@
-"""What the claim verbs share: finding the worktree without reading all of them, and saying who holds it and since when.
+"""Shared by the claim verbs: finding the worktree by one row instead of all, and sentences about its owner.
 
-Lean. The sentences are the product: they name the worktree, the owner, since when, and what to do.
+The sentences name the worktree, the owner, since when, and what to do next. Lean.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ import os
 
 from imi_monitor import host
 from imi_monitor.actions import worktree_lookup
-from imi_monitor.actions.claims.claim_options import agent
 from imi_monitor.git import layout
 from imi_monitor.model import times
 from imi_monitor.model.errors import GitError, Refused
 from imi_monitor.model.text import safe
 from imi_monitor.store import claims, worktrees
+from imi_monitor.store.claim_requests import ClaimTarget
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,17 +23,15 @@ if TYPE_CHECKING:
     from imi_monitor.actions.worktree_lookup import Target
     from imi_monitor.store.claims import Claim
 
-__all__ = ["agent", "claim_data", "claim_of", "death", "done_data", "find", "held_by", "not_yours", "since"]
-
 
 def find(context: Context, request: Request) -> Target:
-    """The worktree called NAME, as `target.find` gives it; one file tree is read instead of all if a row names it."""
+    """The worktree called NAME, as `find_worktree` returns it; reads only its own folder if a row has the name."""
     name = request.text("name") or ""
-    return _registered(context, name) or worktree_lookup.find_worktree(context, name)
+    return _find_by_row(context, name) or worktree_lookup.find_worktree(context, name)
 
 
-def _registered(context: Context, name: str) -> Target | None:
-    """The worktree whose row has exactly this name and whose place git confirms; None leaves it to the thorough way."""
+def _find_by_row(context: Context, name: str) -> Target | None:
+    """The worktree whose row has exactly this name and whose place git confirms; None: all worktrees must be read."""
     repository = context.find_repository() if name and "/" not in name else None
     repo_name = context.repo_name(repository) if repository else None
     row = worktrees.get(context.connection, repo_name, name) if repo_name else None
@@ -42,7 +40,7 @@ def _registered(context: Context, name: str) -> Target | None:
     if row.path == repository.main_path:
         return worktree_lookup.Target(repository, repo_name, name, row.path, None, row, True)
     if repository.main_path and os.path.basename(repository.main_path) == name:
-        return None  # the main worktree may mean the same name
+        return None  # the name may mean the main worktree
     try:
         place = context.place_at(row.path)
     except GitError:
@@ -56,76 +54,102 @@ def _registered(context: Context, name: str) -> Target | None:
     return worktree_lookup.Target(repository, repo_name, name, row.path, linked, row, False)
 
 
+def claim_target(context: Context, found: Target) -> ClaimTarget:
+    """The worktree for `claim_requests`, with what registers it if plain git made it."""
+    if found.repo_name is not None and found.row is not None:
+        return ClaimTarget(found.repo_name, found.name, path=found.path)
+    return ClaimTarget(
+        found.repo_name,
+        found.name,
+        path=found.path,
+        registration=context.registration(found.repository),
+        branch=found.branch or "",
+        kind=found.kind,
+    )
+
+
 def claim_of(context: Context, found: Target) -> Claim | None:
-    """The claim as it stands; None when the repository is not even registered, so that nobody ever claimed it."""
+    """The current claim; None when the repository is not registered."""
     return claims.current(context.connection, found.repo_name, found.name) if found.repo_name else None
 
 
+def recover_reservation(context: Context, claim: Claim) -> bool:
+    """Complete or revert a dead operation of imi that holds the worktree; False when none does."""
+    if not claims.is_dead_reservation(claim):
+        return False
+    from imi_monitor.actions import recovery
+
+    for line in recovery.recover(context):
+        context.progress(line)
+    return True
+
+
 def held_by(claim: Claim) -> str:
-    """`feat-x is held by claude-1 since 2026-11-18 14:02:11 UTC (5m ago), task T-7`, with what is wrong with it."""
-    who = f"{safe(claim.worktree_name)} is held by {safe(claim.agent_id or '?')}{since(claim.claimed_at)}"
+    """`feat-x is held by claude-1 since 2026-11-18 14:02:11 UTC (5m ago), task T-7`, and whether it is dead or stale."""
+    owner = f"{safe(claim.worktree_name)} is held by {safe(claim.agent_id or '?')}{since(claim.claimed_at)}"
     if claims.is_reservation(claim.agent_id):
-        who = f"{safe(claim.worktree_name)} is being worked on by imi itself ({safe(claim.agent_id or '')[4:]})"
+        owner = f"{safe(claim.worktree_name)} is in use by imi itself ({safe(claim.agent_id or '')[4:]})"
     task = f", task {safe(claim.task_id)}" if claim.task_id else ""
     state = claims.state(claim)
     if state == "dead":
-        return f"{who}{task}, but {death(claim)} (dead)"
+        return f"{owner}{task}, but {death(claim)} (dead)"
     if state == "stale":
         silent = times.age(claims.silent_seconds(claim))
-        return f"{who}{task}, silent for {silent} with a ttl of {times.age(claim.ttl_seconds)} (stale)"
-    return who + task
+        return f"{owner}{task}, silent for {silent} with a ttl of {times.age(claim.ttl_seconds)} (stale)"
+    return owner + task
 
 
 def since(moment: str | None) -> str:
-    """` since 2026-11-18 14:02:11 UTC (5m ago)`; nothing when it is not known."""
-    known = times.parse(moment)
-    if known is None:
+    """` since 2026-11-18 14:02:11 UTC (5m ago)`; empty when unknown."""
+    parsed = times.parse(moment)
+    if parsed is None:
         return ""
-    return f" since {known.strftime('%Y-%m-%d %H:%M:%S')} UTC ({times.age_of(moment)} ago)"
+    return f" since {parsed.strftime('%Y-%m-%d %H:%M:%S')} UTC ({times.age_of(moment)} ago)"
 
 
-def not_yours(context: Context, found: Target, claim: Claim | None, who: str, number: int | None) -> Refused:
-    """Why `who` cannot act on this claim: it was taken from him (by whom and why), it is another's, or nobody's."""
+def not_yours(context: Context, found: Target, claim: Claim | None, agent: str, epoch: int | None) -> Refused:
+    """The refusal for an agent that does not hold this claim: it was taken (by whom and why), is another's, or is free."""
     name = safe(found.name)
     data = claim_data(claim) if claim else None
     if claim is None or claim.agent_id is None:
-        told = _told(context, claim, who, number)
-        sentence = told or f"{name} is not claimed by anybody"
-        return Refused(f"{sentence}: `imi claim {name}` claims it", code="not-claimed", data=data)
-    if claim.agent_id == who:
-        return _yours_no_more(context, claim, who, number)
-    told = _told(context, claim, who, number)
-    sentence = f"{told}; {held_by(claim)}" if told else f"{held_by(claim)}, not by {safe(who)}"
-    return Refused(sentence + ": ask them, or wait with `imi claim --wait SECONDS`", code="not-owner", data=data)
+        lost = _loss(context, claim, agent, epoch)
+        return Refused(
+            f"{lost or f'{name} is not claimed'}: `imi claim {name}` claims it", code="not-claimed", data=data
+        )
+    if claim.agent_id == agent:
+        return _outdated(context, claim, agent, epoch)
+    lost = _loss(context, claim, agent, epoch)
+    sentence = f"{lost}; {held_by(claim)}" if lost else f"{held_by(claim)}, not by {safe(agent)}"
+    return Refused(sentence + ": ask the owner, or wait with `imi claim --wait SECONDS`", code="not-owner", data=data)
 
 
-def _yours_no_more(context: Context, claim: Claim, who: str, number: int | None) -> Refused:
-    """The agent has the claim, but not with this epoch, or its recorded process is gone."""
+def _outdated(context: Context, claim: Claim, agent: str, epoch: int | None) -> Refused:
+    """The refusal for an owner that names another epoch, or whose recorded process is gone."""
     name, data = safe(claim.worktree_name), claim_data(claim)
     if claims.state(claim) == "dead":
         return Refused(
-            f"your claim on {name} is free for anybody to take, because {death(claim)}: `imi claim {name}` renews it",
+            f"your claim on {name} can be taken by any agent, because {death(claim)}: `imi claim {name}` renews it",
             code="claim-dead",
             data=data,
         )
-    told = _told(context, claim, who, number) or f"epoch {number} of {name} is not yours"
-    return Refused(f"{told}; your claim of now has epoch {claim.epoch}: name that one", code="wrong-epoch", data=data)
+    lost = _loss(context, claim, agent, epoch) or f"epoch {epoch} of {name} is not yours"
+    return Refused(f"{lost}; your current claim has epoch {claim.epoch}: use that", code="wrong-epoch", data=data)
 
 
 def death(claim: Claim) -> str:
-    """How we know that the holder is dead."""
+    """The proof that the holder is dead."""
     if claim.boot and claim.boot.partition("/")[0] != host.boot().partition("/")[0]:
         return "this machine was restarted since"
     return f"its process {claim.pid} is gone"
 
 
-def _told(context: Context, claim: Claim | None, who: str, number: int | None) -> str | None:
-    """How an earlier claim of `who` ended, if it was not by giving it back himself."""
+def _loss(context: Context, claim: Claim | None, agent: str, epoch: int | None) -> str | None:
+    """How an earlier claim of `agent` ended, if the agent did not release it."""
     if claim is None:
         return None
     from imi_monitor.store import claim_history
 
-    lost = claim_history.last_grant(context.connection, claim.repo_name, claim.worktree_name, who, number)
+    lost = claim_history.last_grant(context.connection, *claim.key, agent, epoch)
     if lost is None or lost.released_at is None or lost.ended == "released":
         return None
     name, at = safe(claim.worktree_name), since(lost.released_at).replace(" since ", " at ")
@@ -139,7 +163,7 @@ def _told(context: Context, claim: Claim | None, who: str, number: int | None) -
 
 
 def claim_data(claim: Claim) -> dict[str, object]:
-    """A claim for `--json`; what is not known is null."""
+    """A claim for `--json`; null where unknown."""
     return {
         "repo_name": claim.repo_name,
         "worktree_name": claim.worktree_name,
@@ -156,8 +180,8 @@ def claim_data(claim: Claim) -> dict[str, object]:
     }
 
 
-def done_data(context: Context, found: Target, claim: Claim) -> dict[str, object]:
-    """What claim, heartbeat and release answer: iMi's names first, then ours."""
+def answer_data(context: Context, found: Target, claim: Claim) -> dict[str, object]:
+    """The JSON answer of claim, heartbeat and release: iMi's names first, then ours."""
     return {
         "worktree_id": claims.worktree_id(context.connection, claim.repo_name, claim.worktree_name),
         "worktree_name": found.name,

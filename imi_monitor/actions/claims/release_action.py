@@ -1,7 +1,7 @@
-"""`imi release`: give a claimed worktree back, when nothing uncommitted is left in it.
+"""`imi release`: release a claimed worktree, if it has no uncommitted changes.
 
-git takes as long to look at the tree as the registry's room takes to be loaded and opened. Where the name alone tells
-the place, both happen at once: here git is started, in `releasing` is what needs the registry.
+git needs as long for the tree as the registry's modules need to be imported and the file to be opened. Where the name
+alone gives the worktree's place, both run at the same time: this module starts git, `claim_release` uses the registry.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 class ReleaseAction(Action):
     words = ("release",)
     label = "Release"
-    help = "Give a claimed worktree back."
+    help = "release a claimed worktree"
     more = (
-        "Only the owner can, and only while the tree has nothing uncommitted (--dirty-ok: leave it as it is for the"
-        " next). --force skips that check; it also takes the claim from another owner, who is told why (--reason)."
-        " --outcome says what came of the task that it was claimed for (`imi tasks`); with `failed`, --reason says why."
+        "Only the owner can, and only while nothing is uncommitted in the tree (--dirty-ok leaves the changes for the next"
+        " owner). --force skips that check; it also ends the claim of another owner, who sees the --reason."
+        " --outcome reports the result of the claim's task (`imi tasks`); with `failed`, --reason says why."
     )
     key = "R"
     arguments = (claim_options.NAME,)
@@ -40,13 +40,17 @@ class ReleaseAction(Action):
         claim_options.AGENT,
         claim_options.EPOCH,
         Option(
-            "dirty-ok", "even with uncommitted changes, which stay as they are", overrides=("dirty", "dirty-unknown")
+            "dirty-ok",
+            "release despite uncommitted changes, which stay as they are",
+            overrides=("dirty", "dirty-unknown"),
         ),
         Option(
-            "force", "even with uncommitted changes; another's claim too (needs --reason)", overrides=("not-owner",)
+            "force",
+            "release despite uncommitted changes; another owner's claim too (needs --reason)",
+            overrides=("not-owner",),
         ),
-        Option("reason", "why, for the owner and the log", value="TEXT", goes_with=("force",)),
-        Option("outcome", f"what came of its task: {', '.join(REPORTABLE_OUTCOMES)}", value="OUTCOME"),
+        Option("reason", "the reason, for the owner and the log", value="TEXT", goes_with=("force",)),
+        Option("outcome", f"the result of the claim's task: {', '.join(REPORTABLE_OUTCOMES)}", value="OUTCOME"),
     )
     dialog_options = ("dirty-ok", "force", "reason")
     hot = True
@@ -58,42 +62,42 @@ class ReleaseAction(Action):
         outcome = request.text("outcome")
         if outcome is not None and outcome not in REPORTABLE_OUTCOMES:
             raise UsageError(
-                f"--outcome {safe(outcome, 60)!r} is none: use one of {', '.join(REPORTABLE_OUTCOMES)}",
+                f"--outcome {safe(outcome, 60)!r} is unknown: use one of {', '.join(REPORTABLE_OUTCOMES)}",
                 code="bad-option",
             )
 
     def consequences(self, context: Context, request: Request) -> list[str]:
         from imi_monitor.actions.claims import claim_consequences, claim_release
 
-        found, claim = claim_release.look(context, request)
+        found, claim = claim_release.find(context, request)
         claim = claim_release.refuse(context, request, found, claim, None)
-        return claim_consequences.releasing(context, found, claim, claim_options.agent(context, request))
+        return claim_consequences.of_release(context, found, claim, claim_options.agent(context, request))
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
         seen: list[tuple[Target, Claim | None, bool]] = []
 
-        def look() -> None:
+        def find() -> None:
             from imi_monitor.actions.claims import claim_release
 
-            target, held = claim_release.look(context, request)
+            target, held = claim_release.find(context, request)
             seen.append((target, held, context.trusted(target.repository)))
 
         unchecked = request.flag("dirty-ok") or request.flag("force")
-        place = None if unchecked else _guess(context, request)
-        dirty = _early(place, look) if place else None
+        place = None if unchecked else _guess_place(context, request)
+        dirty = _is_dirty_early(place, find) if place else None
         if not seen:
-            look()
+            find()
         found, claim, trusted = seen[0]
         if place is None or place.path != found.path or trusted:
-            dirty = None  # git looked elsewhere, or without the filters that it may use here
+            dirty = None  # git checked another folder, or without the filters that a trusted repository may use
         from imi_monitor.actions.claims import claim_release
 
         return claim_release.release(context, request, found, claim, dirty)
 
 
-def _guess(context: Context, request: Request) -> RepositoryLocation | None:
-    """Where the worktree most likely is, told by its name without the registry. Only the registry knows."""
+def _guess_place(context: Context, request: Request) -> RepositoryLocation | None:
+    """Where the worktree most likely is, by its name and without the registry, which alone is certain."""
     name = request.text("name") or ""
     repository = None if context.explicit_repo or not name or "/" in name else context.find_repository()
     if repository is None:
@@ -106,8 +110,8 @@ def _guess(context: Context, request: Request) -> RepositoryLocation | None:
     return None
 
 
-def _early(place: RepositoryLocation, meanwhile: Callable[[], None]) -> bool | None:
-    """Whether git calls the tree dirty, asked without trust; None when it cannot tell: it is asked again then."""
+def _is_dirty_early(place: RepositoryLocation, meanwhile: Callable[[], None]) -> bool | None:
+    """Whether git, run as for an untrusted repository, finds changes; None when git fails and must be run again."""
     from imi_monitor.git.dirty import is_dirty
     from imi_monitor.git.runner import Git
 

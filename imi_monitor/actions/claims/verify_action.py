@@ -1,4 +1,4 @@
-"""`imi verify-lock`: is this worktree mine? 0 yes, 1 no, 2 it cannot be told. Never yes by default."""
+"""`imi verify-lock`: is this worktree mine? Exit status 0 yes, 1 no, 2 unknown. Never yes by default."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class UnknownOwner(ImiError):
-    """Whose it is cannot be told; everything counts as claimed by somebody else then."""
+    """The owner is unknown; the worktree counts as claimed by another agent then."""
 
     exit_status = 2
 
@@ -25,11 +25,11 @@ class UnknownOwner(ImiError):
 class VerifyAction(Action):
     words = ("verify-lock", "check-lock")
     label = "Verify"
-    help = "Ask whether a worktree is yours: exit status 0 yes, 1 no, 2 unknown."
+    help = "check whether a worktree is yours: exit status 0 yes, 1 no, 2 unknown"
     more = (
-        "Yes only if the registry says that the claim is yours, with the epoch you name if you name one, and its"
-        " process is not proven dead. Free, another's and taken from you are 1. An unreadable registry, a damaged"
-        " repository or a worktree that nobody knows are 2."
+        "Yes only if the registry lists your claim, with the epoch you name if you name one, and its process is not proven"
+        " dead. A free worktree, another's claim and a claim taken from you give 1. An unreadable registry, a damaged"
+        " repository and an unknown worktree give 2."
     )
     arguments = (claim_options.NAME,)
     options = (claim_options.AGENT, claim_options.EPOCH)
@@ -37,31 +37,27 @@ class VerifyAction(Action):
     hot = True
 
     def run(self, context: Context, request: Request) -> Outcome:
-        who, number = claim_options.agent(context, request), claim_options.epoch(request)
+        agent, epoch = claim_options.agent(context, request), claim_options.epoch(request)
         try:
-            found, claim = _look(context, request)
+            found = ownership.find(context, request)
+            claim = ownership.claim_of(context, found)
         except (ImiError, OSError) as error:
             raise _unknown(error) from error
-        if claim is None or not _is_mine(claim, who, number):
-            raise _not_mine(context, found, claim, who, number)
-        line = f"{safe(found.name)} is yours, {safe(who)} (epoch {claim.epoch})"
-        return Outcome([line], {**ownership.done_data(context, found, claim), "mine": True})
+        if claim is None or not _is_mine(claim, agent, epoch):
+            raise _not_mine(context, found, claim, agent, epoch)
+        line = f"{safe(found.name)} is yours, {safe(agent)} (epoch {claim.epoch})"
+        return Outcome([line], {**ownership.answer_data(context, found, claim), "mine": True})
 
 
-def _look(context: Context, request: Request) -> tuple[Target, Claim | None]:
-    found = ownership.find(context, request)
-    return found, ownership.claim_of(context, found)
-
-
-def _is_mine(claim: Claim, who: str, number: int | None) -> bool:
-    if claim.agent_id != who or (number is not None and number != claim.epoch):
+def _is_mine(claim: Claim, agent: str, epoch: int | None) -> bool:
+    if claim.agent_id != agent or (epoch is not None and epoch != claim.epoch):
         return False
     return claims.state(claim) in ("held", "stale")
 
 
-def _not_mine(context: Context, found: Target, claim: Claim | None, who: str, number: int | None) -> Refused:
-    """As every other refusal, and with the state in the answer even if nobody ever claimed the worktree."""
-    refused = ownership.not_yours(context, found, claim, who, number)
+def _not_mine(context: Context, found: Target, claim: Claim | None, agent: str, epoch: int | None) -> Refused:
+    """The usual refusal, with the state in its data even if the worktree was never claimed."""
+    refused = ownership.not_yours(context, found, claim, agent, epoch)
     refused.data = {
         "worktree_name": found.name,
         "state": "free",
@@ -74,9 +70,9 @@ def _not_mine(context: Context, found: Target, claim: Claim | None, who: str, nu
 
 def _unknown(error: ImiError | OSError) -> UnknownOwner:
     if isinstance(error, OSError):
-        return UnknownOwner(f"cannot tell whose it is: {safe(str(error))}", code="unknown", data={"state": "unknown"})
+        return UnknownOwner(f"the owner is unknown: {safe(str(error))}", code="unknown", data={"state": "unknown"})
     data = {**(error.data or {}), "state": "unknown", "mine": None}
-    return UnknownOwner(f"cannot tell whose it is: {error.sentence}", code=error.code, details=error.details, data=data)
+    return UnknownOwner(f"the owner is unknown: {error.sentence}", code=error.code, details=error.details, data=data)
 
 
 ACTIONS = (VerifyAction(),)

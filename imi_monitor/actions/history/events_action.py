@@ -122,11 +122,13 @@ def _follow(context: Context, query: EventQuery, many: bool) -> None:
     """Print what happens until the reader goes away."""
     query.after = None
     while not context.cancelled():
-        seen = events.version(context.connection)  # before the look at the log: what comes in between is seen next time
+        seen = db.data_version(
+            context.connection
+        )  # before the look at the log: what comes in between is seen next time
         page = db.read(context.connection, query.read, _PAGE)
         _print(context, page, many)
         query.seq = page[-1].seq if page else query.seq
-        while len(page) < _PAGE and events.version(context.connection) == seen:
+        while len(page) < _PAGE and db.data_version(context.connection) == seen:
             if context.cancelled():
                 return
             time.sleep(_POLL_SECONDS)

@@ -13,7 +13,7 @@ from imi_monitor.model.agent import WAITING
 from imi_monitor.model.columns import Column, table
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.text import safe
-from imi_monitor.store import claim_history, db, events, session_events, sessions
+from imi_monitor.store import claim_history, db, session_events, sessions
 from imi_monitor.store.sessions import STATE_WORDS, SessionFilter, SessionRow
 
 TYPE_CHECKING = False
@@ -112,11 +112,11 @@ def _follow(context: Context, session: int) -> None:
     """Print what is learnt from now on, until the reader goes away."""
     behind = lines.cursor(context.connection, session)
     while not context.cancelled():
-        seen = events.version(context.connection)  # before the look: what comes in between is seen next time
+        seen = db.data_version(context.connection)  # before the look: what comes in between is seen next time
         for line in db.read(context.connection, lines.timeline, session, behind):
             _print(context, line)
         behind = lines.cursor(context.connection, session)
-        while events.version(context.connection) == seen:
+        while db.data_version(context.connection) == seen:
             if context.cancelled():
                 return
             time.sleep(_POLL_SECONDS)

@@ -6,7 +6,7 @@ import os
 
 from imi_monitor.actions import worktree_lookup
 from imi_monitor.actions.action import Action, Argument, Option, Outcome, Preview
-from imi_monitor.actions.claims import ownership
+from imi_monitor.actions.claims import claim_options
 from imi_monitor.actions.removal import branch_deletion, inspection, safe_removal
 from imi_monitor.model import names
 from imi_monitor.model.errors import ImiError, Refused, UsageError
@@ -45,7 +45,7 @@ class _RemovalAction(Action):
     def preview(self, context: Context, request: Request) -> Preview:
         """Inspect once for both the refusal and the consequences."""
         try:
-            found, agent = find_unambiguous(context, request), ownership.agent(context, request)
+            found, agent = find_unambiguous(context, request), claim_options.agent(context, request)
             overrides = _overrides(request, found)
             inspected = inspection.inspect_worktree(context, found, agent, deep=True)
             deletion = branch_deletion.plan_branch_deletion(
@@ -71,7 +71,7 @@ class _RemovalAction(Action):
     def run(self, context: Context, request: Request) -> Outcome:
         found = find_unambiguous(context, request)
         overrides = _overrides(request, found)
-        agent = ownership.agent(context, request)
+        agent = claim_options.agent(context, request)
         inspected = inspection.inspect_worktree(
             context, found, agent, deep=request.flag("dry-run") or request.flag("delete-branch")
         )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from imi_monitor.actions import worktree_lookup
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
-from imi_monitor.actions.claims import ownership
+from imi_monitor.actions.claims import claim_options
 from imi_monitor.actions.removal import grace_period, purge, restore
 from imi_monitor.git import layout
 from imi_monitor.model import names, times
@@ -55,7 +55,7 @@ class UndoAction(Action):
 
     def run(self, context: Context, request: Request) -> Outcome:
         entry = choose_entry(context, request.text("which"))
-        return restore_outcome(restore.restore_worktree(context, entry, agent=ownership.agent(context, request)))
+        return restore_outcome(restore.restore_worktree(context, entry, agent=claim_options.agent(context, request)))
 
 
 def choose_entry(context: Context, which: str | None) -> trash.TrashEntry:
@@ -155,7 +155,7 @@ class TrashRestoreAction(Action):
 
     def run(self, context: Context, request: Request) -> Outcome:
         entry = choose_entry(context, request.text("which"))
-        return restore_outcome(restore.restore_worktree(context, entry, agent=ownership.agent(context, request)))
+        return restore_outcome(restore.restore_worktree(context, entry, agent=claim_options.agent(context, request)))
 
 
 class TrashPurgeAction(Action):
@@ -191,7 +191,7 @@ class TrashPurgeAction(Action):
 
 
 def _purge(context: Context, request: Request, asked: list[PurgeCandidate]) -> Outcome:
-    agent = ownership.agent(context, request)
+    agent = claim_options.agent(context, request)
     purged: list[PurgedEntry] = []
     problems: list[str] = []
     for one in asked:
