@@ -148,11 +148,11 @@ from imi_monitor.store.claims import ClaimRequest
 database, path, agent = sys.argv[1:]
 connection = db.connect(database)
 for _ in range(60):
-    answer = db.transact(connection, claim_requests.claim, "app", "feat-x", ClaimRequest(agent, host.process(None)))
+    answer = db.transact(connection, claim_requests.claim, "app", "feat-x", ClaimRequest(agent, host.identify_process(None)))
     if answer.granted:
-        presence.mirror(connection, path, "app", "feat-x", database)
+        presence.update_presence_lock(connection, path, "app", "feat-x", database)
         db.transact(connection, claim_requests.release, "app", "feat-x", agent, answer.claim.epoch)
-    presence.mirror(connection, path, "app", "feat-x", database)
+    presence.update_presence_lock(connection, path, "app", "feat-x", database)
 """
 
 
