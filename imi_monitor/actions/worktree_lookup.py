@@ -1,4 +1,4 @@
-"""Which worktree a person means by a name. Never by base name alone when two share it: that deletes the wrong one."""
+"""Looking up a worktree by the name a user gives. A folder name that two worktrees share is ambiguous, never a guess."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
     from imi_monitor.git.runner import Git
 
-__all__ = ["Target", "find_worktree", "git_in", "known_repositories", "list_worktrees", "name_prefixes"]
+__all__ = ["Target", "find_worktree", "git_in", "known_repositories", "list_worktrees", "name_prefixes", "trunk_branch"]
 
 
 def list_worktrees(context: Context, repository: layout.Repository) -> list[Target]:
-    """Every worktree of the repository: git's, and active rows whose worktree git no longer has."""
+    """Every worktree of the repository: those git lists, and active rows whose worktree git no longer lists."""
     return roster.list_worktrees(context.connection, repository, context.repo_name(repository))
 
 
 def name_prefixes(context: Context) -> list[str]:
-    """What a short name may leave out: the prefixes of the built-in types, then those of the user's own."""
-    from imi_monitor.store import worktree_types  # only now: whoever gives a whole name does not pay for it
+    """Prefixes that a short name may leave out: those of the built-in types, then of the user's types."""
+    from imi_monitor.store import worktree_types  # imported here: a full name does not need it
 
     own = worktree_types.own_prefixes(context.connection)
     return [*KNOWN_PREFIXES, *(prefix for prefix in own if prefix not in KNOWN_PREFIXES)]
 
 
 def find_worktree(context: Context, name: str, repo: str | None = None) -> Target:
-    """The worktree called `name` (`user-auth` finds `feat-user-auth`), in the repository meant, else in all known ones."""
+    """The worktree `name` (`user-auth` finds `feat-user-auth`) in the current or given repository, else in any known one."""
     if not name or "/" in name or name in (".", ".."):
         raise UsageError(
-            f"{safe(name)!r} is no worktree's name: give one as `imi list` shows it, without a path", code="bad-name"
+            f"{safe(name)!r} is not a worktree name: give one as `imi list` shows it, without a path", code="bad-name"
         )
     repository = context.repository(repo) if repo is not None else context.find_repository()
     if repository is not None:
@@ -56,13 +56,22 @@ def find_worktree(context: Context, name: str, repo: str | None = None) -> Targe
 
 
 def git_in(context: Context, found: Target) -> Git:
-    """git in this worktree, trusted as its repository is; but never in one of a pull request, where a trusted relative
-    hook or filter would be a stranger's file."""
+    """git in this worktree, with the repository's trust. A review worktree is never trusted: a relative hook or filter path
+    would run a file of the pull request."""
     if found.kind != "review":
         return context.git(found.repository, found.admin_dir, found.path)
     from imi_monitor.git.runner import Git
 
     return Git(found.repository.common_dir, found.admin_dir, found.path)
+
+
+def trunk_branch(context: Context, git: Git, remote: str | None = None) -> str:
+    """The repository's trunk: as configured, else as the remote (default: the configured one) names it."""
+    from imi_monitor.git import refs
+
+    settings = context.settings
+    configured = settings.text("git_settings.default_branch") or None
+    return refs.default_branch(git, remote or settings.text("git_settings.remote_name"), configured)
 
 
 def known_repositories(context: Context) -> list[layout.Repository]:
@@ -73,7 +82,7 @@ def known_repositories(context: Context) -> list[layout.Repository]:
 def _pick(context: Context, among: list[Target], name: str) -> Target | None:
     by_name = {target.name: target for target in reversed(among)}
     if name in by_name:
-        return by_name[name]  # nothing more is asked: agents give whole names
+        return by_name[name]  # the common case: agents give full names
     found = (by_name.get(candidate) for candidate in names.candidates(name, name_prefixes(context)))
     return next(filter(None, found), None)
 
@@ -83,6 +92,6 @@ def _none(context: Context, name: str, searched: list[layout.Repository]) -> Ref
 
     all_names = [target.name for repository in searched for target in list_worktrees(context, repository)]
     near = get_close_matches(name, all_names, 3)
-    hint = f"did you mean {', '.join(map(safe, near))}?" if near else "`imi list` shows what there is"
+    hint = f"did you mean {', '.join(map(safe, near))}?" if near else "`imi list` shows all worktrees"
     where = safe(layout.repository_name(searched[0])) if len(searched) == 1 else f"{len(searched)} known repositories"
     return Refused(f"no worktree {safe(name)!r} in {where}: {hint}", code="no-worktree")

@@ -104,7 +104,7 @@ def test_undoing(repo: Repo, tree: Repo) -> None:
     assert refusal_kinds(preview(repo, "undo").refusal) == {"trash-empty"}
     imi("remove", "feat-api", "--delete-branch", "--force", cwd=repo.path)
     back = told(preview(repo, "undo"))
-    assert "feat-api" in back and str(tree.path) in back and "made again" in back
+    assert "feat-api" in back and str(tree.path) in back and "recreated" in back
     tree.path.mkdir()
     assert refusal_kinds(preview(repo, "undo").refusal) == {"exists"}
     tree.path.rmdir()

@@ -221,7 +221,7 @@ def test_somebody_emptied_the_trash(repo: Repo, tree: Repo) -> None:
     listed = act("trash list", cwd=repo.path)
     assert listed.data["entries"][0]["restorable"] is False  # type: ignore[index]
     assert str(outcome.data["trash_id"]) in listed.lines[0]
-    assert "cannot come back" in listed.lines[0]
+    assert "cannot be restored" in listed.lines[0]
 
 
 def test_a_new_worktree_of_the_name_is_not_pushed_aside(repo: Repo, tree: Repo) -> None:
@@ -242,7 +242,7 @@ class TestWhich:
     def test_without_a_word_the_last(self, repo: Repo) -> None:
         assert undo(repo).data["worktree_name"] == "feat-b"
         assert undo(repo).data["worktree_name"] == "feat-a"
-        with pytest.raises(Refused, match="nothing is in the trash"):
+        with pytest.raises(Refused, match="the trash is empty"):
             undo(repo)
 
     @pytest.mark.parametrize("how", ["id", "beginning", "name", "short name"])
@@ -252,7 +252,7 @@ class TestWhich:
 
     def test_twice(self, repo: Repo) -> None:
         undo(repo, self.ids[0])
-        with pytest.raises(Refused, match="was brought back already"):
+        with pytest.raises(Refused, match="was already restored"):
             undo(repo, self.ids[0])
 
     def test_unknown(self, repo: Repo) -> None:

@@ -190,7 +190,7 @@ def test_removing_wants_the_name_and_undo_says_what_comes_back(repo: Repo) -> No
         await wait_until(pilot, lambda: app.screen is not dialog and not tree.path.exists())
         assert "--force" in command_log.of(app).entries()[-1].command
         await pilot.press("U")
-        await wait_until(pilot, lambda: "brings back feat-api" in screen_text(app) and "feat/api" in screen_text(app))
+        await wait_until(pilot, lambda: "restores feat-api" in screen_text(app) and "feat/api" in screen_text(app))
         await pilot.press("enter")
         await wait_until(pilot, lambda: tree.path.exists())
 

@@ -14,7 +14,7 @@ from functools import partial
 
 from imi_monitor import host
 from imi_monitor.actions.removal import ignored_files, placement_checks
-from imi_monitor.actions.worktree_lookup import git_in
+from imi_monitor.actions.worktree_lookup import git_in, trunk_branch
 from imi_monitor.git import admin_dir as git_admin_dir
 from imi_monitor.git import lock_files
 from imi_monitor.model.errors import GitError, ImiError
@@ -221,7 +221,7 @@ def _check_branch(context: Context, inspected: WorktreeInspection, status: GitSt
     """Check which commits exist only in this worktree."""
     assert inspected.git is not None
     git = inspected.git
-    inspected.trunk = inspected.query("which branch is the trunk", lambda: _trunk(context, git))
+    inspected.trunk = inspected.query("which branch is the trunk", lambda: trunk_branch(context, git))
     if status.branch is not None and status.branch == inspected.trunk:
         inspected.reasons.append(
             placement_checks.never("trunk", f"{safe(status.branch)} is the repository's default branch")
@@ -234,14 +234,6 @@ def _check_branch(context: Context, inspected: WorktreeInspection, status: GitSt
     else:
         _check_commits(context, inspected, status.branch, status.oid, deep=deep)
     _check_stash(inspected, git, status)
-
-
-def _trunk(context: Context, git: Git) -> str:
-    from imi_monitor.git import refs
-
-    settings = context.settings
-    configured = settings.text("git_settings.default_branch") or None
-    return refs.default_branch(git, settings.text("git_settings.remote_name"), configured)
 
 
 def _check_detached(inspected: WorktreeInspection, git: Git, oid: str) -> None:

@@ -1,7 +1,7 @@
-"""`imi prune`: what is over. Missing worktrees are forgotten, merged and clean ones go into the trash, orphans are named.
+"""`imi prune`: forget missing worktrees, move merged and clean ones into the trash, report orphaned folders.
 
-A dry run changes nothing at all. Nothing is deleted: git's records of a forgotten worktree are put aside, its commits keep a
-ref, and a folder that git does not list is only told about, because nobody knows what is in it.
+Nothing is deleted: git's record of a forgotten worktree is moved aside, its commits get a ref, and a folder that git does
+not list is only reported, because its content is unknown.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
 from imi_monitor import presence
-from imi_monitor.actions import worktree_lookup as targets
+from imi_monitor.actions import worktree_lookup
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.actions.removal import safe_removal
 from imi_monitor.git import layout
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PruneFinding:
-    """One worktree that is over. `keep` says why it is left all the same; None: it goes."""
+    """One worktree to prune, with the reason. `keep` says why it is left anyway; None: it is pruned."""
 
     kind: str  # missing, merged, orphaned
     name: str
@@ -46,22 +46,22 @@ class PruneAction(Action):
     label = "Prune"
     help = "forget missing worktrees, put merged and clean ones into the trash, name orphaned folders"
     key = "P"
-    more = """Each with its reason. --dry-run changes nothing at all. Branches stay. Merged means proven: by ancestry, by
-    content, or by the same changes (squash, rebase); a branch without any commit of its own is not merged but new."""
+    more = """Branches stay. Merged means proven: by ancestry, by content, or by the same changes (squash, rebase); a branch
+    without a commit of its own counts as new."""
     arguments = (Argument("repo", "the repository", optional=True),)
     options = (
-        Option("dry-run", "only list what would go, and why"),
+        Option("dry-run", "only list what would be pruned, and why"),
         Option("agent", "who you are: your own claims do not protect", value="ID", aliases=("agent-id", "yi-id")),
     )
     dangerous = True
 
     def consequences(self, context: Context, request: Request) -> list[str]:
-        """The dry run, reason by reason; ends early when nobody looks any more."""
+        """The lines of a dry run; stops early when the preview is cancelled."""
         found = []
         for _, finding in _findings(context, context.repository(request.text("repo")), context.agent(request)):
             found.append(finding)
             if context.cancelled():
-                return ["not everything was looked at"]
+                return ["not every worktree was checked"]
         return _outcome(found, [], dry_run=True).lines
 
     def run(self, context: Context, request: Request) -> Outcome:
@@ -73,11 +73,11 @@ class PruneAction(Action):
             if finding.keep is None and found is not None and not dry_run:
                 try:
                     finding = _carry_out(context, found, finding, agent)
-                except ImiError as error:  # somebody came in between: that one stays, the others go on
+                except ImiError as error:  # the worktree changed in between: it stays, the others are pruned
                     finding = PruneFinding(finding.kind, finding.name, finding.path, finding.reason, error.sentence)
             done.append(finding)
             if context.cancelled():
-                warnings.append("interrupted: the rest was not looked at")
+                warnings.append("interrupted: the rest was not checked")
                 break
         return _outcome(done, warnings, dry_run=dry_run)
 
@@ -86,14 +86,14 @@ def _findings(
     context: Context, repository: layout.Repository, agent: str
 ) -> Iterator[tuple[Target | None, PruneFinding]]:
     git = context.git(repository)
-    for found in targets.list_worktrees(context, repository):
-        context.progress(f"looking at {found.name}")
+    for found in worktree_lookup.list_worktrees(context, repository):
+        context.progress(f"checking {found.name}")
         finding = None if found.is_main else _missing(context, git, found, agent) or _merged(context, git, found, agent)
         if finding is not None:
             yield found, finding
     for path in _orphans(repository):
-        reason = "its .git file names a worktree that git has forgotten"
-        keep = "nobody knows what is in it: look, then move it away yourself, or `imi repair` it"
+        reason = "its .git file names a worktree that git does not list"
+        keep = "its content is unknown: check it, then move it away, or run `imi repair`"
         yield None, PruneFinding("orphaned", os.path.basename(path), path, reason, keep)
 
 
@@ -110,7 +110,7 @@ def _missing(context: Context, git: Git, found: Target, agent: str) -> PruneFind
     if linked.locked is not None:
         keep = f"it is locked ({safe(linked.locked) or 'no reason given'})"
     elif keep is None and not os.path.isdir(os.path.dirname(found.path)):
-        keep = "the folder it was in is gone too: its disk may not be mounted"
+        keep = "its parent folder is gone too: the disk may not be mounted"
     elif keep is None:
         keep = _staged(git.at(linked.admin_dir, None))
     return PruneFinding("missing", found.name, found.path, "its folder is gone", keep)
@@ -126,7 +126,7 @@ def _claimed(context: Context, found: Target, agent: str) -> str | None:
 
 
 def _staged(git: Git) -> str | None:
-    """Whether the lost worktree's index holds something that no commit has."""
+    """Why the missing worktree's index may hold content that no commit has; None if it does not."""
     try:
         same = git.run("diff-index", "--cached", "--quiet", "HEAD", "--", ok=(0, 1)).returncode == 0
     except GitError as error:
@@ -140,9 +140,8 @@ def _merged(context: Context, git: Git, found: Target, agent: str) -> PruneFindi
     linked = found.linked
     if linked is None or linked.branch is None or linked.head is None or found.missing:
         return None
-    settings = context.settings
-    remote = settings.text("git_settings.remote_name")
-    trunk = refs.default_branch(git, remote, settings.text("git_settings.default_branch") or None)
+    remote = context.settings.text("git_settings.remote_name")
+    trunk = worktree_lookup.trunk_branch(context, git)
     if linked.branch == trunk:
         return None
     for base in (refs.trunk_ref(git, remote, trunk), f"refs/heads/{trunk}"):
@@ -154,20 +153,20 @@ def _merged(context: Context, git: Git, found: Target, agent: str) -> PruneFindi
 
 
 _WORDS = {
-    "ancestor": "its commits are there",
-    "same tree": "its content is there",
-    "patch-id": "the same changes are there, commit by commit",
-    "squash": "its changes are there as one commit",
+    "ancestor": "its commits are in it",
+    "same tree": "its content is in it",
+    "patch-id": "the same changes are in it, commit by commit",
+    "squash": "its changes are in it as one commit",
 }
 
 
 def _has_history(common_dir: str, branch: str) -> bool:
-    """Whether anything happened on the branch since it was made: a new one has one line in its log."""
+    """True if the branch was changed after its creation: a new one has a single reflog line."""
     try:
         with open(os.path.join(common_dir, "logs", "refs", "heads", branch), "rb") as file:
             return sum(1 for _ in file) > 1
     except OSError:
-        return False  # no log: nobody can tell a finished branch from a new one
+        return False  # without a reflog a finished branch looks like a new one
 
 
 def _unsafe(context: Context, found: Target, agent: str) -> str | None:
@@ -179,7 +178,7 @@ def _unsafe(context: Context, found: Target, agent: str) -> str | None:
 
 
 def _orphans(repository: layout.Repository) -> list[str]:
-    """Folders beside the worktrees that say they are worktrees of this repository, which git denies."""
+    """Folders beside the worktrees whose `.git` file names a worktree of this repository that git does not list."""
     linked = layout.linked_worktrees(repository.common_dir)
     parents = {os.path.dirname(item.path) for item in linked} | {os.path.dirname(repository.home)}
     known = {os.path.realpath(item.path) for item in linked}
@@ -220,7 +219,7 @@ def _carry_out(context: Context, found: Target, finding: PruneFinding, agent: st
 
 
 def _put_aside(context: Context, found: Target, linked: layout.LinkedWorktree) -> None:
-    """git's records of a worktree that is gone: its commits keep a ref, the records themselves are kept beside the trash."""
+    """Keep the commits of a missing worktree by a ref, and move git's record of it beside the trash."""
     from imi_monitor.git import update_ref
 
     git = context.git(found.repository).at(linked.admin_dir, None)
@@ -250,7 +249,7 @@ def _outcome(findings: list[PruneFinding], warnings: list[str], *, dry_run: bool
     if not findings:
         lines = ["nothing to prune: no worktree is missing, merged or orphaned"]
     if any(finding.kind == "merged" for finding in gone) and not dry_run:
-        lines.append("`imi undo` brings the last one back, `imi trash list` shows all")
+        lines.append("`imi undo` restores the last one, `imi trash list` shows all")
     data: dict[str, object] = {
         "dry_run": dry_run,
         "pruned": [asdict(finding) for finding in gone],

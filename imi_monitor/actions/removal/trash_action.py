@@ -1,7 +1,4 @@
-"""`imi undo`: the worktree that was removed last, or the one named, comes back as it was.
-
-`imi trash list|restore|purge`: what was removed and can be brought back, and the only way to let go of it for good.
-"""
+"""`imi undo` and `imi trash list|restore|purge`: restore removed worktrees, list them, delete them for good."""
 
 from __future__ import annotations
 
@@ -23,43 +20,44 @@ if TYPE_CHECKING:
     from imi_monitor.actions.removal.restore import RestoreResult
 
 
-WHICH = Argument("which", "its id in `imi trash list`, or its name; without it the one removed last", optional=True)
-AGENT = Option("agent", "who you are", value="ID", aliases=("agent-id", "yi-id"))
+_AGENT = Option("agent", "who you are", value="ID", aliases=("agent-id", "yi-id"))
 
 
 class UndoAction(Action):
     words = ("undo",)
     label = "Undo"
     help = "bring back the worktree that was removed last, with everything in it"
-    more = """Without an argument: the last one of the repository you stand in, or of all when you stand in none.
-    The branch is made again if it was deleted; if it has moved on or is checked out elsewhere, HEAD stays detached."""
+    more = """Without an argument: the last one of the current repository, or of all repositories outside of one.
+    A deleted branch is recreated; if the branch has moved or is checked out elsewhere, HEAD stays detached."""
     key = "U"
-    arguments = (WHICH,)
-    options = (AGENT,)
+    arguments = (
+        Argument("which", "id or name from `imi trash list` (default: the last removed worktree)", optional=True),
+    )
+    options = (_AGENT,)
 
     def refuse(self, context: Context, request: Request) -> None:
-        restore.refuse_restore(context, restore.trashed_worktree(context, choose_entry(context, request.text("which"))))
+        restore.refuse_restore(context, restore.trashed_worktree(context, _find_entry(context, request.text("which"))))
 
     def consequences(self, context: Context, request: Request) -> list[str]:
-        entry = choose_entry(context, request.text("which"))
+        entry = _find_entry(context, request.text("which"))
         trashed = restore.trashed_worktree(context, entry)
         gone, why = restore.branch_state(context.git(layout.repository_at(trashed.common_dir)), trashed)
         lines = [
-            f"brings back {safe(entry.worktree_name)}, removed {times.age_of(entry.removed_at)} ago by {safe(entry.removed_by)}",
-            f"folder  {safe(entry.path)}, with every file as it was",
+            f"restores {safe(entry.worktree_name)}, removed {times.age_of(entry.removed_at)} ago by {safe(entry.removed_by)}",
+            f"folder  {safe(entry.path)}, with every file unchanged",
         ]
         if trashed.branch is not None:
-            again = f", which was deleted and is made again at {(trashed.sha or '')[:10]}" if gone else ""
+            again = f", which was deleted and is recreated at {(trashed.sha or '')[:10]}" if gone else ""
             lines.append(f"branch  {safe(trashed.branch)}{again}" if why is None else f"HEAD is detached: {why}")
         return lines
 
     def run(self, context: Context, request: Request) -> Outcome:
-        entry = choose_entry(context, request.text("which"))
-        return restore_outcome(restore.restore_worktree(context, entry, agent=claim_options.agent(context, request)))
+        entry = _find_entry(context, request.text("which"))
+        return _restore_outcome(restore.restore_worktree(context, entry, agent=claim_options.agent(context, request)))
 
 
-def choose_entry(context: Context, which: str | None) -> trash.TrashEntry:
-    """The entry meant: by id, by the beginning of an id, by name (the last of that name), or simply the last."""
+def _find_entry(context: Context, which: str | None) -> trash.TrashEntry:
+    """The entry with this id, start of an id, or name (the last removed of that name); without `which` the last removed."""
     repo_name = _repo_name(context)
     here = trash.list_kept(context.connection, repo_name) if repo_name else trash.list_kept(context.connection)
     everywhere = trash.list_kept(context.connection)
@@ -80,13 +78,13 @@ def choose_entry(context: Context, which: str | None) -> trash.TrashEntry:
     raise _unknown(context, which, everywhere)
 
 
-def restore_outcome(back: RestoreResult) -> Outcome:
-    lines = [f"brought back {safe(back.worktree_name)}"]
+def _restore_outcome(back: RestoreResult) -> Outcome:
+    lines = [f"restored {safe(back.worktree_name)}"]
     if back.branch_made_again:
-        lines.append(f"made branch {safe(back.branch or '')} again")
+        lines.append(f"recreated branch {safe(back.branch or '')}")
     warnings = []
     if back.detached:
-        warnings.append(f"{back.detached}: HEAD is detached at the commit it had; `git switch` when you are ready")
+        warnings.append(f"{back.detached}: HEAD is detached at its old commit; run `git switch` to get on a branch")
     data: dict[str, object] = {
         "message": lines[0],
         "worktree_name": back.worktree_name,
@@ -114,7 +112,7 @@ def _only_repository(named: list[trash.TrashEntry], which: str) -> trash.TrashEn
 
 def _nothing_to_undo(everywhere: list[trash.TrashEntry]) -> Refused:
     if not everywhere:
-        return Refused("nothing is in the trash, so there is nothing to bring back", code="trash-empty")
+        return Refused("the trash is empty: there is nothing to restore", code="trash-empty")
     last = everywhere[0]
     return Refused(
         f"nothing was removed from this repository; the last one elsewhere is {safe(last.worktree_name)} of "
@@ -126,9 +124,9 @@ def _nothing_to_undo(everywhere: list[trash.TrashEntry]) -> Refused:
 def _unknown(context: Context, which: str, everywhere: list[trash.TrashEntry]) -> Refused:
     entry = trash.get(context.connection, which)
     if entry is not None and entry.restored_at:
-        return Refused(f"{safe(entry.worktree_name)} was brought back already", code="restored")
+        return Refused(f"{safe(entry.worktree_name)} was already restored", code="restored")
     if entry is not None and entry.purged_at:
-        return Refused(f"{safe(entry.worktree_name)} was purged from the trash and is gone", code="purged")
+        return Refused(f"{safe(entry.worktree_name)} was purged and cannot be restored", code="purged")
     known = ", ".join(f"{entry.id} {safe(entry.worktree_name)}" for entry in everywhere[:5]) or "nothing"
     return Refused(f"no {safe(which)!r} in the trash; it holds {known}", code="not-in-trash")
 
@@ -136,55 +134,55 @@ def _unknown(context: Context, which: str, everywhere: list[trash.TrashEntry]) -
 class TrashListAction(Action):
     words = ("trash list",)
     label = "Trash"
-    help = "the worktrees that were removed and can be brought back, the last one first"
+    help = "list removed worktrees that can be restored, newest first"
     changes = False
 
     def run(self, context: Context, request: Request) -> Outcome:
         entries = _entries(context)
         keep = context.settings.number("trash.keep_days")
-        lines = [_line(context, entry) for entry in entries] or ["the trash is empty"]
+        lines = [_describe_entry(context, entry) for entry in entries] or ["the trash is empty"]
         return Outcome(lines, {"entries": [_data(context, entry, keep) for entry in entries], "keep_days": keep})
 
 
 class TrashRestoreAction(Action):
     words = ("trash restore",)
     label = "Restore"
-    help = "bring a worktree back from the trash; the same as `imi undo`"
-    arguments = (Argument("which", "its id in `imi trash list`, or its name"),)
-    options = (AGENT,)
+    help = "restore a worktree from the trash, like `imi undo`"
+    arguments = (Argument("which", "id or name from `imi trash list`"),)
+    options = (_AGENT,)
 
     def run(self, context: Context, request: Request) -> Outcome:
-        entry = choose_entry(context, request.text("which"))
-        return restore_outcome(restore.restore_worktree(context, entry, agent=claim_options.agent(context, request)))
+        entry = _find_entry(context, request.text("which"))
+        return _restore_outcome(restore.restore_worktree(context, entry, agent=claim_options.agent(context, request)))
 
 
 class TrashPurgeAction(Action):
     words = ("trash purge",)
     label = "Empty the trash"
     help = "delete removed worktrees for good: without --yes it only lists them"
-    more = """Takes what has been in the trash for longer than trash.keep_days, by the clock and by the time this machine was
-    running; name entries, or say --all, for others. Commits that only a purged worktree had stay, under refs/imi/kept/.
-    The files are deleted in the background."""
-    arguments = (Argument("which", "ids or names; without any, what is old enough", rest=True),)
+    more = """Without names: everything older than trash.keep_days, by the clock and by the time this machine was running.
+    --all or names select others. Commits that only a purged worktree had are kept under refs/imi/kept/. The files are
+    deleted in the background."""
+    arguments = (Argument("which", "ids or names (default: what is older than trash.keep_days)", rest=True),)
     options = (
-        Option("older-than", "only what is older than this; not less than trash.keep_days", value="DAYS", number=True),
-        Option("all", "everything in the trash, however young"),
+        Option("older-than", "only entries older than this; at least trash.keep_days", value="DAYS", number=True),
+        Option("all", "everything in the trash, of any age"),
         Option("yes", "really delete"),
         Option("dry-run", "only list, as without --yes", aliases=("n",)),
-        Option("wait", "come back only when the files are deleted"),
-        AGENT,
+        Option("wait", "wait until the files are deleted"),
+        _AGENT,
     )
     dangerous = True
 
     def consequences(self, context: Context, request: Request) -> list[str]:
-        return [_candidate_line(one) for one in _asked(context, request)] or ["nothing is old enough"]
+        return [_describe_candidate(one) for one in _candidates(context, request)] or ["no entry is old enough"]
 
     def run(self, context: Context, request: Request) -> Outcome:
-        asked = _asked(context, request)
+        asked = _candidates(context, request)
         going = [one.entry for one in asked if one.why_not is None]
         if request.flag("yes") and not request.flag("dry-run"):
             return _purge(context, request, asked)
-        lines = [_candidate_line(one) for one in asked] or [_nothing(context)]
+        lines = [_describe_candidate(one) for one in asked] or [_nothing(context)]
         if going:
             lines.append(f"nothing was deleted yet: add --yes to delete {count(len(going), 'worktree')} for good")
         return Outcome(lines, {"purged": [], "would_purge": [entry.id for entry in going], "kept": _kept(asked)})
@@ -204,7 +202,7 @@ def _purge(context: Context, request: Request, asked: list[PurgeCandidate]) -> O
             problems.append(error.sentence)
     _delete(context, purged, wait=request.flag("wait"))
     lines = [f"purged {_name(done.entry)}{_kept_refs(done)}" for done in purged] or [_nothing(context)]
-    lines += [_candidate_line(one) for one in asked if one.why_not is not None]
+    lines += [_describe_candidate(one) for one in asked if one.why_not is not None]
     data: dict[str, object] = {"purged": [done.entry.id for done in purged], "would_purge": [], "kept": _kept(asked)}
     return Outcome(lines, data, warnings=problems, exit_status=1 if problems else 0)
 
@@ -219,7 +217,7 @@ def _delete(context: Context, purged: list[PurgedEntry], *, wait: bool) -> None:
             purge.delete_now(context.connection, operation)
 
 
-def _asked(context: Context, request: Request) -> list[PurgeCandidate]:
+def _candidates(context: Context, request: Request) -> list[PurgeCandidate]:
     keep = float(context.settings.number("trash.keep_days"))
     days = request.number("older-than")
     if days is not None and days < keep:
@@ -229,26 +227,26 @@ def _asked(context: Context, request: Request) -> list[PurgeCandidate]:
         )
     given = request.rest("which")
     if given:
-        chosen = {entry.id: entry for entry in (choose_entry(context, which) for which in given)}
+        chosen = {entry.id: entry for entry in (_find_entry(context, which) for which in given)}
         return purge.purge_candidates(context, list(chosen.values()), days=0, named=True)
     entries = _entries(context)
     return purge.purge_candidates(context, entries, days=keep if days is None else days, named=request.flag("all"))
 
 
 def _entries(context: Context) -> list[trash.TrashEntry]:
-    """Of the repository named with --repo, else of all."""
+    """Kept entries of the repository named with --repo, else of all repositories."""
     repo_name = context.repo_name(context.repository()) if context.explicit_repo else None
     return trash.list_kept(context.connection, repo_name)
 
 
-def _line(context: Context, entry: trash.TrashEntry) -> str:
+def _describe_entry(context: Context, entry: trash.TrashEntry) -> str:
     clock = grace_period.age_by_clock(entry)
-    age = times.age(clock) if clock is not None else "? (its date is in the future)"
-    gone = "" if restore.trashed_worktree(context, entry).in_trash else "  DELETED by somebody: it cannot come back"
+    age = times.age(clock) if clock is not None else "? (date in the future)"
+    gone = "" if restore.trashed_worktree(context, entry).in_trash else "  DELETED on disk: cannot be restored"
     return f"{entry.id}  {age:>4}  {_name(entry)}  {entry.how} by {safe(entry.removed_by)}{gone}"
 
 
-def _candidate_line(one: PurgeCandidate) -> str:
+def _describe_candidate(one: PurgeCandidate) -> str:
     if one.why_not is not None:
         return f"stays: {one.entry.id}  {_name(one.entry)}: {one.why_not}"
     return f"{one.entry.id}  {times.age(grace_period.age_by_clock(one.entry)):>4}  {_name(one.entry)}"
@@ -259,7 +257,7 @@ def _name(entry: trash.TrashEntry) -> str:
 
 
 def _kept_refs(done: PurgedEntry) -> str:
-    return f"; commits that only it had are kept as {', '.join(done.kept_refs)}" if done.kept_refs else ""
+    return f"; its own commits are kept as {', '.join(done.kept_refs)}" if done.kept_refs else ""
 
 
 def _kept(asked: list[PurgeCandidate]) -> list[dict[str, object]]:
@@ -268,7 +266,7 @@ def _kept(asked: list[PurgeCandidate]) -> list[dict[str, object]]:
 
 def _nothing(context: Context) -> str:
     keep = context.settings.number("trash.keep_days")
-    return f"nothing has been in the trash for {count(keep, 'day')} for certain; name entries, or use --all, for others"
+    return f"no entry is provably older than {count(keep, 'day')}; name entries or use --all to purge others"
 
 
 def _data(context: Context, entry: trash.TrashEntry, keep: int) -> dict[str, object]:
