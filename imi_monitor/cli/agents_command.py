@@ -7,7 +7,7 @@ from imi_monitor.actions.context import Context
 from imi_monitor.actions.history import describe_action
 from imi_monitor.cli import output
 from imi_monitor.cli.front_end import common_dirs_of
-from imi_monitor.model import agent_text, times
+from imi_monitor.model import agent_text, snapshot_json, times
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
@@ -28,11 +28,11 @@ def show(parsed: ParsedCommandLine) -> int:
         found = _meant(agents, parsed.request.text("name") or "")
         said = described.get(found.name, NOT_DESCRIBED)
         lines = [*agent_text.explain(found, times.now()), *_said(said)]
-        outcome = Outcome(lines, {"agent": {**agent_text.data(found), **said.data()}})
+        outcome = Outcome(lines, {"agent": {**snapshot_json.agent_data(found), **said.data()}})
     else:
         known = {name: beside(said) for name, said in described.items()}
         lines = agent_text.table(agents, times.now(), known) or [_NOBODY]
-        rows = [{**agent_text.data(one), **described.get(one.name, NOT_DESCRIBED).data()} for one in agents]
+        rows = [{**snapshot_json.agent_data(one), **described.get(one.name, NOT_DESCRIBED).data()} for one in agents]
         outcome = Outcome(lines, {"agents": rows, "count": len(agents)})
     outcome.warnings.extend(safe(text, 300) for text in broken)
     output.outcome(outcome, as_json=parsed.flag("json"))

@@ -1,4 +1,4 @@
-"""Agents beside the claims: who is called what, and who works where another holds the claim."""
+"""Names agents after the claims of their worktrees, and finds agents that work under another owner's claim."""
 
 from __future__ import annotations
 
@@ -14,65 +14,65 @@ if TYPE_CHECKING:
 
 
 class AgentNames:
-    """Names agents again and again: only when somebody came, went, moved or ended is it thought about who is called what,
-    and who is the same as before is not made anew."""
+    """Caches agent names; recomputes them only when agents or claims change. Unchanged agents stay the same objects."""
 
     def __init__(self) -> None:
         self._agents: Sequence[Agent] = ()
         self._claims: Mapping[Key, ClaimState] = {}
-        self._made: tuple[Agent, ...] = ()
-        self._known: dict[object, tuple[Agent, Agent]] = {}  # each as it was seen, and the same with its name
+        self._named: tuple[Agent, ...] = ()
+        self._pairs: dict[object, tuple[Agent, Agent]] = {}  # each agent as it was given, and with its name
 
     def of(self, agents: Sequence[Agent], claims: Mapping[Key, ClaimState]) -> tuple[Agent, ...]:
-        same = claims == self._claims
-        if same and agents is self._agents:
-            return self._made
-        if same and list(map(_decides, agents)) == list(map(_decides, self._agents)):
+        """Return the agents with their names."""
+        same_claims = claims == self._claims
+        if same_claims and agents is self._agents:
+            return self._named
+        if same_claims and list(map(_naming_fields, agents)) == list(map(_naming_fields, self._agents)):
             for agent in agents:
-                seen, made = self._known[_who(agent)]
-                if seen is not agent:
-                    self._known[_who(agent)] = agent, _called(agent, made.name, made.claim, made.claimed_by)
+                given, named = self._pairs[_identity(agent)]
+                if given is not agent:
+                    self._pairs[_identity(agent)] = agent, _with_name(agent, named.name, named.claim, named.claimed_by)
         else:
-            self._think_anew(agents, claims)
+            self._name_all(agents, claims)
         self._agents, self._claims = agents, claims
-        self._made = tuple([made for _, made in self._known.values()])
-        return self._made
+        self._named = tuple([named for _, named in self._pairs.values()])
+        return self._named
 
-    def _think_anew(self, agents: Sequence[Agent], claims: Mapping[Key, ClaimState]) -> None:
-        before, seen = self._known, {_who(agent): agent for agent in agents}
-        self._known = {}
-        for made in name_agents(agents, claims):
-            who = _who(made)
-            known = before.get(who)
-            same = known is not None and known[0] is seen[who] and known[1] == made
-            self._known[who] = known if known is not None and same else (seen[who], made)
+    def _name_all(self, agents: Sequence[Agent], claims: Mapping[Key, ClaimState]) -> None:
+        before, given = self._pairs, {_identity(agent): agent for agent in agents}
+        self._pairs = {}
+        for named in name_agents(agents, claims):
+            identity = _identity(named)
+            known = before.get(identity)
+            unchanged = known is not None and known[0] is given[identity] and known[1] == named
+            self._pairs[identity] = known if known is not None and unchanged else (given[identity], named)
 
 
-_who = attrgetter("id", "session")  # a session may be called like a process without one
+_identity = attrgetter("id", "session")  # a session may have the same id as a process without a session
 
-# All of an agent that decides what it is called, and what others are.
-_decides = attrgetter("id", "cli", "key", "pid", "truth.ended", "facts.started_at")
+# The fields of an agent that decide its name and those of others.
+_naming_fields = attrgetter("id", "cli", "key", "pid", "truth.ended", "facts.started_at")
 
 
 def name_agents(agents: Iterable[Agent], claims: Mapping[Key, ClaimState]) -> tuple[Agent, ...]:
-    """Each agent with its name and how it stands to the claim of its worktree; a claim has one agent at most.
+    """Return the agents with their names and their relation to the claim of their worktree; a claim has one agent at most.
 
-    The claim's own process is its agent, else the oldest living one of the kind that the claimer's name tells. Work
-    under a person's claim is that person's own doing.
+    The agent of a claim is the claim's own process, or else the oldest living agent whose program is part of the owner's
+    name. An agent that works under a person's claim belongs to that person.
     """
     ordered = sorted(agents, key=lambda one: (one.truth.ended, one.facts.started_at or "~", one.id))
     holders = _holders(ordered, claims)
-    taken: dict[str, int] = {}
-    made = []
+    counts: dict[str, int] = {}
+    named = []
     for agent in ordered:
         claim = claims.get(agent.key) if agent.key is not None else None
         mine = claim is not None and holders.get(claim.key) == agent.id
-        name = claim.agent if claim is not None and mine else _numbered(agent.cli, taken)
-        made.append(_called(agent, name, _standing(agent, claim, mine), claim.agent if claim else None))
-    return tuple(made)
+        name = claim.agent if claim is not None and mine else _numbered(agent.cli, counts)
+        named.append(_with_name(agent, name, _claim_relation(agent, claim, mine), claim.agent if claim else None))
+    return tuple(named)
 
 
-def _called(agent: Agent, name: str, claim: str | None, claimed_by: str | None) -> Agent:
+def _with_name(agent: Agent, name: str, claim: str | None, claimed_by: str | None) -> Agent:
     return replace(agent, name=name, claim=claim, claimed_by=claimed_by)
 
 
@@ -89,7 +89,7 @@ def _holders(agents: list[Agent], claims: Mapping[Key, ClaimState]) -> dict[Key,
     return found
 
 
-def _standing(agent: Agent, claim: ClaimState | None, mine: bool) -> str | None:
+def _claim_relation(agent: Agent, claim: ClaimState | None, mine: bool) -> str | None:
     if agent.key is None:
         return None
     if claim is None:
@@ -97,6 +97,6 @@ def _standing(agent: Agent, claim: ClaimState | None, mine: bool) -> str | None:
     return "mine" if mine or claim.agent.startswith("human") or claim.state == "dead" else "other"
 
 
-def _numbered(cli: str, taken: dict[str, int]) -> str:
-    taken[cli] = taken.get(cli, 0) + 1
-    return cli if taken[cli] == 1 else f"{cli} {taken[cli]}"
+def _numbered(cli: str, counts: dict[str, int]) -> str:
+    counts[cli] = counts.get(cli, 0) + 1
+    return cli if counts[cli] == 1 else f"{cli} {counts[cli]}"

@@ -1,12 +1,11 @@
-"""An agent in words: one line of it, the reasons behind it, and all of it as data for scripts.
+"""Describes an agent in words: its state, the evidence for it, and its facts.
 
-The same words stand on the dashboard, in `imi agents` and in notifications, so that one thing has one name.
+The dashboard, `imi agents` and alerts share these words.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from datetime import datetime
 
 from imi_monitor.model import attention, columns, times
@@ -38,22 +37,24 @@ WORDS = {
     CANCELLED: "stopped",
     COMPLETED: "done",
 }
-_SURE = {LIKELY: "likely", GUESS: "a guess"}
+_CONFIDENCE = {LIKELY: "likely", GUESS: "a guess"}
 
 
 def describe_activity(agent: Agent, limit: int = 120) -> str:
-    """What it does, without since when: `asks: permission prompt (Bash pytest)`, `Edit src/api.ts`, `done`; while its
-    process is stopped that is what it will go on with: `suspended: Edit src/api.ts`."""
-    told = _doing(agent, limit)
-    return f"{SUSPENDED}: {told}" if agent.suspended else told
+    """Return what the agent does: `asks: permission prompt (Bash pytest)`, `Edit src/api.ts`, `done`.
+
+    A suspended agent has what it continues with: `suspended: Edit src/api.ts`.
+    """
+    activity = _activity(agent, limit)
+    return f"{SUSPENDED}: {activity}" if agent.suspended else activity
 
 
 def state_age(agent: Agent, now: datetime) -> str:
-    """For how long; empty while it is suspended, as nobody told since when."""
+    """Return the age of the state; empty for a suspended agent, whose stop has no recorded time."""
     return "" if agent.suspended else times.age_of(agent.truth.since, now)
 
 
-def _doing(agent: Agent, limit: int) -> str:
+def _activity(agent: Agent, limit: int) -> str:
     truth = agent.truth
     word = WORDS.get(agent.state, agent.state)
     tool = safe(str(truth.tool), limit) if truth.tool else ""
@@ -67,8 +68,11 @@ def _doing(agent: Agent, limit: int) -> str:
 
 
 def waits_for(truth: Truth, *, tool_first: bool = False) -> str:
-    """`permission prompt (Bash pytest)`, or with what it is about in front, for a short line: `Bash pytest · permission prompt`;
-    empty when nobody told. Many sources say `permission for Bash pytest`: that tells of the tool already."""
+    """Return what an agent waits for: `permission prompt (Bash pytest)`; empty when unknown.
+
+    `tool_first` is for short lines: `Bash pytest · permission prompt`. A detail such as `permission for Bash pytest`
+    names the tool already.
+    """
     tool, detail = str(truth.tool) if truth.tool else "", truth.detail or ""
     if not tool or not detail:
         return detail or tool
@@ -82,7 +86,7 @@ def worktree_label(agent: Agent) -> str:
 
 
 def format_tokens(number: int | None) -> str:
-    """`61k`, `1.2M`; unknown is `?`."""
+    """Return a short number of tokens: `61k`, `1.2M`; unknown is `?`."""
     if number is None:
         return "?"
     if number < 1000:
@@ -93,14 +97,12 @@ def format_tokens(number: int | None) -> str:
 
 
 def table(agents: Iterable[Agent], now: datetime, beside: Mapping[str, str] | None = None) -> list[str]:
-    """One line an agent, in columns; `beside` is what stands behind some names."""
-    rows = [_columns(one, now, (beside or {}).get(one.name, "")) for one in attention.by_attention(agents)]
-    widths = [max(columns.cell_width(row[index]) for row in rows) for index in range(len(rows[0]))] if rows else []
-    padded = ([columns.pad(text, width) for text, width in zip(row, widths, strict=True)] for row in rows)
-    return ["  ".join(row).rstrip() for row in padded]
+    """Return one line for each agent, in columns; `beside` maps agent names to a text shown after the name."""
+    rows = [_table_row(one, now, (beside or {}).get(one.name, "")) for one in attention.by_attention(agents)]
+    return columns.table([columns.Column("")] * len(rows[0]), rows) if rows else []
 
 
-def _columns(one: Agent, now: datetime, beside: str) -> tuple[str, ...]:
+def _table_row(one: Agent, now: datetime, beside: str) -> tuple[str, ...]:
     used = attention.total_tokens(one)
     return (
         f"{safe(one.name, 30)} {beside}".rstrip(),
@@ -114,35 +116,35 @@ def _columns(one: Agent, now: datetime, beside: str) -> tuple[str, ...]:
 
 
 def describe_source(agent: Agent) -> str:
-    """Where the state was learnt, and how sure that is."""
-    told = agent.truth.source or "nobody says"
-    sure = _SURE.get(agent.truth.confidence)
-    return f"{told} ({sure})" if sure and agent.truth.source else told
+    """Return the source of the state and its confidence: `transcript (likely)`."""
+    source = agent.truth.source
+    confidence = _CONFIDENCE.get(agent.truth.confidence)
+    return f"{source} ({confidence})" if source and confidence else source or "no source"
 
 
 def explain(agent: Agent, now: datetime) -> list[str]:
-    """Why it is shown as it is: what decided, what was set aside and why, and everything else that is known."""
+    """Return the lines of `imi agents NAME`: the state, the evidence that decided, the rejected evidence, all facts."""
     truth = agent.truth
     lines = [
         f"{safe(agent.name, 60)} in {worktree_label(agent)}: {describe_activity(agent)}, since {times.age_of(truth.since, now)}",
         *(
-            ["its process is suspended (ctrl-z, SIGSTOP): nothing goes on until it is continued"]
+            ["its process is suspended (ctrl-z, SIGSTOP): it does nothing until it is continued"]
             if agent.suspended
             else []
         ),
-        f"learnt from: {describe_source(agent)}",
+        f"source: {describe_source(agent)}",
         "",
-        "this decided:" if truth.used else "nothing tells what it does",
-        *(f"  {_witness(one, now)}" for one in truth.used),
+        "evidence that decided:" if truth.used else "no evidence of what it does",
+        *(f"  {_evidence_line(one, now)}" for one in truth.used),
     ]
     if truth.rejected:
-        lines += ["", "this was set aside:"]
+        lines += ["", "rejected evidence:"]
         for one in truth.rejected:
-            lines += [f"  {_witness(one.evidence, now)}", f"      because {safe(one.why, 200)}"]
-    return [*lines, "", "known beside it:", *(f"  {name}: {value}" for name, value in list_facts(agent, now))]
+            lines += [f"  {_evidence_line(one.evidence, now)}", f"      because {safe(one.why, 200)}"]
+    return [*lines, "", "facts:", *(f"  {name}: {value}" for name, value in list_facts(agent, now))]
 
 
-def _witness(one: Evidence, now: datetime) -> str:
+def _evidence_line(one: Evidence, now: datetime) -> str:
     tool = f", {safe(str(one.tool), 80)}" if one.tool else ""
     maybe = f" (or {', '.join(WORDS.get(state, state) for state in sorted(one.or_else))})" if one.or_else else ""
     kind = "now" if one.standing else f"{times.age_of(one.at, now)} ago"
@@ -150,7 +152,7 @@ def _witness(one: Evidence, now: datetime) -> str:
 
 
 def list_facts(agent: Agent, now: datetime) -> Sequence[tuple[str, str]]:
-    """(name, value) of every fact that is known, for people."""
+    """Return (name, value) of every known fact, for people."""
     facts = agent.facts
     window = f" of {format_tokens(facts.context_size)}" if facts.context_size else ""
     pairs = (
@@ -161,12 +163,12 @@ def list_facts(agent: Agent, now: datetime) -> Sequence[tuple[str, str]]:
         ("model", facts.model),
         ("title", facts.title),
         ("branch", facts.branch),
-        ("began", _ago(facts.started_at, now)),
-        ("turn began", _ago(facts.turn_at, now)),
+        ("started", _ago(facts.started_at, now)),
+        ("turn started", _ago(facts.turn_at, now)),
         ("ended", _ago(facts.ended_at, now)),
-        ("heard of", _ago(agent.seen_at, now)),
-        ("asked for", facts.prompt),
-        ("said last", facts.last_message),
+        ("last seen", _ago(agent.seen_at, now)),
+        ("prompt", facts.prompt),
+        ("last message", facts.last_message),
         ("tokens", _tokens(agent)),
         ("context", f"{format_tokens(facts.context_used)}{window}" if facts.context_used is not None else None),
         ("cost", f"${facts.cost_usd:.2f}" if facts.cost_usd is not None else None),
@@ -187,40 +189,4 @@ def _ago(at: str | None, now: datetime) -> str | None:
 def _tokens(agent: Agent) -> str | None:
     facts = agent.facts
     parts = (("read", facts.tokens_in), ("written", facts.tokens_out), ("from cache", facts.tokens_cached))
-    told = [f"{format_tokens(number)} {word}" for word, number in parts if number is not None]
-    return ", ".join(told) or None
-
-
-def data(agent: Agent) -> dict[str, object]:
-    """All of it, flat where scripts look first; unknown is null."""
-    truth = agent.truth
-    return {
-        "id": agent.id,
-        "cli": agent.cli,
-        "name": agent.name,
-        "host": agent.key.host if agent.key else None,
-        "repo": agent.key.repo if agent.key else None,
-        "worktree": agent.key.worktree if agent.key else None,
-        "state": agent.state,
-        "suspended": agent.suspended,
-        "since": truth.since,
-        "detail": truth.detail,
-        "tool": asdict(truth.tool) if truth.tool else None,
-        "source": truth.source,
-        "confidence": truth.confidence,
-        "seen_at": agent.seen_at,
-        "ended": truth.ended,
-        "group": attention.group(agent),
-        "session": agent.session,
-        "pid": agent.pid,
-        "cwd": agent.cwd,
-        "claim": agent.claim,
-        "claimed_by": agent.claimed_by,
-        "facts": {**asdict(agent.facts), "files": list(agent.facts.files)},
-        "used": [_evidence(one) for one in truth.used],
-        "rejected": [{**_evidence(one.evidence), "why": one.why} for one in truth.rejected],
-    }
-
-
-def _evidence(one: Evidence) -> dict[str, object]:
-    return {**asdict(one), "or_else": sorted(one.or_else)}
+    return ", ".join(f"{format_tokens(number)} {word}" for word, number in parts if number is not None) or None

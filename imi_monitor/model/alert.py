@@ -1,7 +1,7 @@
-"""What between two snapshots is worth calling somebody back for: an agent asks, is done, failed or died, one works where
-another holds the claim, a claim is lost, work collides.
+"""Alerts: differences between two snapshots that a person should see at once.
 
-Told by the two pictures themselves and by the registry's events; nothing here knows how it is told.
+An agent asks, has finished, failed or died, or works under another owner's claim; a claim is lost; two worktrees conflict.
+They are found in the two snapshots and in the registry's events. How an alert is shown is decided in `ui/notices.py`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ KINDS = ("asking", "intruder", "failed", "dead", "finished", "claim_lost", "coll
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One thing that happened. Two that are equal are the same thing."""
+    """One alert. Equal alerts are about the same thing."""
 
     kind: str
     about: tuple[str, ...]
@@ -28,8 +28,10 @@ class Alert:
 
 
 def find_alerts(before: Snapshot | None, after: Snapshot) -> list[Alert]:
-    """What is new in `after`. Nothing is news in a first picture, nor in one that is still being put together, nor of a
-    source that had not spoken: what it tells first is long past."""
+    """Return the alerts for what is new in `after`.
+
+    A first or incomplete snapshot gives none, nor does a source that had no reading before: its first reading is old news.
+    """
     if before is None or not before.complete:
         return []
     found = [*_by_agents(before, after), *_by_events(before, after), *_died(before, after), *_collided(before, after)]
@@ -40,36 +42,35 @@ def find_alerts(before: Snapshot | None, after: Snapshot) -> list[Alert]:
 
 
 def _by_agents(before: Snapshot, after: Snapshot) -> list[Alert]:
-    """What agents came to, as far as it is more than a guess; most urgent first."""
+    """Return the alerts about agents, the most urgent first. A guessed state gives none."""
     if before.agents is after.agents or not before.has_read("agents"):
         return []
     known = {agent.id: agent for agent in before.agents}
-    found = [news for agent in after.agents for news in _of_agent(known.get(agent.id), agent, after)]
-    return sorted(found, key=lambda news: KINDS.index(news.kind))
+    found = [alert for agent in after.agents for alert in _of_agent(known.get(agent.id), agent, after)]
+    return sorted(found, key=lambda alert: KINDS.index(alert.kind))
 
 
 def _of_agent(then: Agent | None, now: Agent, after: Snapshot) -> list[Alert]:
-    known = (
-        then if then is not None and attention.has_ended(now) else now
-    )  # who has left holds no claim, which gave its name
-    who, where = safe(known.name, 60), safe(now.key.worktree, 60) if now.key else "an unknown place"
+    # an ended agent holds no claim any more and has lost the name it had from it
+    named = then if then is not None and attention.has_ended(now) else now
+    who, where = safe(named.name, 60), safe(now.key.worktree, 60) if now.key else "an unknown worktree"
     about = (now.id, now.truth.since or "")
     found = []
     if _intrudes(now) and not (then is not None and _intrudes(then)):
         holder = safe(now.claimed_by or "another", 60)
         found.append(Alert("intruder", about, f"{who} works in {where}, which {holder} has claimed"))
-    kind = _came_to(then, now, after)
+    kind = _state_alert(then, now, after)
     words = {
         "asking": f"asks in {where}{_detail(now)}",
         "failed": f"failed in {where}{_detail(now)}",
-        "dead": f"died at work in {where}",
+        "dead": f"died while working in {where}",
         "finished": f"is done in {where}",
     }
     return [*found, Alert(kind, about, f"{who} {words[kind]}")] if kind else found
 
 
-def _came_to(then: Agent | None, now: Agent, after: Snapshot) -> str | None:
-    """The kind of news that its state is; one that just began to be seen is only news when it asks."""
+def _state_alert(then: Agent | None, now: Agent, after: Snapshot) -> str | None:
+    """Return the kind of alert for its new state, if any; an agent that was not seen before alerts only when it asks."""
     stands = attention.standing(now)
     if now.truth.confidence == GUESS or (then is not None and attention.standing(then) == stands):
         return None
@@ -93,7 +94,7 @@ def _intrudes(agent: Agent) -> bool:
 
 
 def _holder_died(agent: Agent, snapshot: Snapshot) -> bool:
-    """Whether it took its claim with it, which is told as the loss of that."""
+    """Return whether the agent is the claim's own process: then the lost claim is the alert."""
     tree = snapshot.worktree(agent.key) if agent.key is not None else None
     return tree is not None and tree.claim is not None and agent.pid is not None and tree.claim.pid == agent.pid
 
@@ -105,13 +106,13 @@ def _by_events(before: Snapshot, after: Snapshot) -> list[Alert]:
     if not before.has_read("registry"):
         return []
     last = before.events[-1].seq if before.events else 0
-    told = (_of_event(event, seen=after.sees_agents) for event in after.events if event.seq > last)
-    return [news for news in told if news is not None]
+    alerts = (_of_event(event, seen=after.sees_agents) for event in after.events if event.seq > last)
+    return [alert for alert in alerts if alert is not None]
 
 
 def _of_event(event: RegistryEvent, *, seen: bool) -> Alert | None:
-    """`seen`: agents are seen here by themselves, so that what the registry writes down of them is told already."""
-    data, who = _data(event), safe(event.agent or "somebody", 60)
+    """Return the alert for one event. `seen`: agents are observed here, so their session events would alert twice."""
+    data, who = _data(event), safe(event.agent or "an unnamed agent", 60)
     where = safe(event.worktree or event.repo or "", 60)
     about = (event.repo or "", event.worktree or "", str(event.seq))
     if event.type == "worktree.released" and data.get("by"):
@@ -134,7 +135,7 @@ def _data(event: RegistryEvent) -> dict[str, Any]:
 
 
 def _died(before: Snapshot, after: Snapshot) -> list[Alert]:
-    """Holders that were alive, and are proven dead now."""
+    """Return an alert for each claim whose process was alive and is proven dead now."""
     alive = {tree.key: tree.claim for tree in before.worktrees if tree.claim and tree.claim.state != "dead"}
     return [
         Alert(
@@ -151,7 +152,7 @@ def _died(before: Snapshot, after: Snapshot) -> list[Alert]:
 
 
 def _collided(before: Snapshot, after: Snapshot) -> list[Alert]:
-    """Pairs of worktrees that a trial merge found in conflict, and that it did not before."""
+    """Return an alert for each pair of worktrees that conflicts now and did not before."""
     known = {_pair(one) for one in before.collisions if one.conflicts}
     return [
         Alert(

@@ -1,7 +1,7 @@
-"""How an agent stands, in one word, and who needs a person first.
+"""The standing of an agent: its state as a person should read it, and the order in which agents need a person.
 
-A state alone does not tell it: a failed agent that has ended is over, one that works where another holds the claim is an
-intruder whatever it does. Lists, counts, groups and the order of everything that shows agents come from here.
+A state is not enough: an agent that works under another owner's claim is an intruder whatever its state. All lists, counts,
+groups and orders of agents derive from the standing.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ ASKS: Final = "asks"
 INTRUDES: Final = "intrudes"
 FAILS: Final = "failed"
 DIED: Final = "dead"
-SUSPENDED: Final = "suspended"  # its process is stopped: nothing goes on until a person continues it
+SUSPENDED: Final = "suspended"  # its process is stopped until a person continues it
 WORKS: Final = "works"
 UNCLEAR: Final = "unknown"
-IDLE: Final = "idle"  # it is there, and its turn is over
+IDLE: Final = "idle"  # it runs, and its turn is over
 ENDED: Final = "ended"
 
 STANDINGS: Final = (ASKS, INTRUDES, FAILS, DIED, SUSPENDED, WORKS, UNCLEAR, IDLE, ENDED)
-"""In the order in which they want a person."""
+"""All standings, the one that needs a person most first."""
 
 GROUPS: Final = ("Needs you", "Working", "Unknown", "Idle", "Done", "Dead")
 _GROUP_OF: Final = {
@@ -39,12 +39,15 @@ _GROUP_OF: Final = {
 
 
 def has_ended(agent: Agent) -> bool:
-    """Its process is gone, or it said itself that the session is over."""
+    """Return whether its process is gone or it recorded the end of its session."""
     return agent.truth.ended or agent.facts.ended_at is not None
 
 
 def standing(agent: Agent) -> str:
-    """One of STANDINGS. What nobody can tell is unclear, never idle; who broke and is over has ended, once it was looked at."""
+    """Return one of STANDINGS. Without evidence it is UNCLEAR, never IDLE.
+
+    A failed or dead agent whose process is gone counts as ended once a person has looked at it.
+    """
     if agent.state in (DEAD, FAILED) and not (agent.looked_at and has_ended(agent)):
         return DIED if agent.state == DEAD else FAILS
     if has_ended(agent):
@@ -61,15 +64,15 @@ def standing(agent: Agent) -> str:
 
 
 def group(agent: Agent) -> str:
-    """Where it stands in the lead's view."""
+    """Return its group in the lead's view."""
     return "Done" if has_ended(agent) and standing(agent) == FAILS else _GROUP_OF[standing(agent)]
 
 
 def rank(agent: Agent) -> tuple[int, str, str, str]:
-    """Sorts agents: who needs a person first, of those that wait the most patient; all others by name, so that rows stay."""
+    """Return the sort key: by standing, agents that ask by how long they wait, others by name so that rows stay in place."""
     at = STANDINGS.index(standing(agent))
-    patience = (agent.truth.since or "~") if at == 0 else ""
-    return at, patience, agent.name, agent.id
+    waiting_since = (agent.truth.since or "~") if at == 0 else ""
+    return at, waiting_since, agent.name, agent.id
 
 
 def by_attention(agents: Iterable[Agent]) -> tuple[Agent, ...]:
@@ -81,12 +84,12 @@ def needs_attention(agent: Agent) -> bool:
 
 
 def relevant_agents(agents: Sequence[Agent]) -> tuple[Agent, ...]:
-    """Those of one worktree that still matter there, who needs a person first: without those whose place another has taken."""
-    left = [one for one in agents if not (has_ended(one) and any(_came_after(other, one) for other in agents))]
+    """Return the agents of one worktree without ended ones that another agent has replaced, by attention."""
+    left = [one for one in agents if not (has_ended(one) and any(_replaces(other, one) for other in agents))]
     return by_attention(left)
 
 
-def _came_after(other: Agent, gone: Agent) -> bool:
+def _replaces(other: Agent, gone: Agent) -> bool:
     if other is gone:
         return False
     began, left = other.facts.started_at, gone.truth.since or gone.facts.ended_at
@@ -96,12 +99,12 @@ def _came_after(other: Agent, gone: Agent) -> bool:
 
 
 def total_tokens(agent: Agent) -> int | None:
-    """What went in afresh and what came out; None when neither was told."""
-    told = [number for number in (agent.facts.tokens_in, agent.facts.tokens_out) if number is not None]
-    return sum(told) if told else None
+    """Return its uncached input and output tokens; None when both are unknown."""
+    known = [number for number in (agent.facts.tokens_in, agent.facts.tokens_out) if number is not None]
+    return sum(known) if known else None
 
 
 def context_fill(agent: Agent) -> float | None:
-    """How full its context window is, 0 to 1; None when that is not known."""
+    """Return the used part of its context window, 0 to 1; None when it is unknown."""
     used, size = agent.facts.context_used, agent.facts.context_size
     return None if used is None or not size or size < 0 else min(1.0, max(0.0, used / size))

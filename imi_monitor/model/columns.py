@@ -55,7 +55,7 @@ def pad(text: str, width: int, *, right: bool = False) -> str:
 
 
 def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int | None = None) -> list[str]:
-    """Return a head line and one line per row, in at most `width` cells (None: no limit).
+    """Return a head line (unless no column has a title) and one line per row, in at most `width` cells (None: no limit).
 
     Columns without text are left out.
     """
@@ -63,7 +63,8 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int |
     wanted = {index: max(cell_width(columns[index].title), *(cell_width(row[index]) for row in rows)) for index in used}
     widths = wanted if width is None else _fit(columns, wanted, width)
     head = [column.title for column in columns]
-    return [_line(columns, texts, widths, width) for texts in (head, *rows)] if used else []
+    lines = [head, *rows] if any(head) else rows
+    return [_line(columns, texts, widths, width) for texts in lines] if used else []
 
 
 def _fit(columns: Sequence[Column], wanted: dict[int, int], width: int) -> dict[int, int]:

@@ -1,7 +1,4 @@
-"""A diff as plain lines for the terminal, made safe, and its summary; for `imi diff`.
-
-Which words of a changed line are the changed ones: found cheaply, for the few lines that are on the screen.
-"""
+"""A diff as lines of text that are safe to show, for `imi diff` and the diff view; the changed words within a line."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ _TAB = 8
 
 
 def display_code(text: str, limit: int = _WIDE, *, tab: int = _TAB) -> str:
-    """A line of a file as it may be shown: tabs as spaces, a carriage return at its end visible, nothing that steers."""
+    """Return a line of a file safe to show: tabs as spaces, a carriage return at its end visible."""
     text = text.expandtabs(tab)
     if text.endswith("\r"):
         text = text[:-1] + "␍"
@@ -26,35 +23,35 @@ def display_code(text: str, limit: int = _WIDE, *, tab: int = _TAB) -> str:
 
 
 def diff_lines(diff: Diff, whole: str) -> list[str]:
-    """Everything kept of it; where something is left out, `whole` is the command that shows it."""
-    found = [text for file in diff.files for text in _file(file, whole)]
-    return found + _ends(diff)
+    """Return all kept lines; where some are left out, a line gives `whole`, the command that shows them."""
+    found = [text for file in diff.files for text in _file_lines(file, whole)]
+    return found + _omissions(diff)
 
 
 def diff_summary(diff: Diff) -> list[str]:
-    """One line a file, and their sum."""
+    """Return one line for each file, and a line with the total."""
     found = [f"{file.state} {line_counts(file):>14}  {file_title(file)}" for file in diff.files]
     if found:
         total = f"{count(len(diff.files) + diff.omitted, 'file')}, +{diff.added:,} −{diff.removed:,}"
         found.append(total)
-    return found + _ends(diff)
+    return found + _omissions(diff)
 
 
 def file_title(file: FileDiff) -> str:
-    """`new.py (was old.py)`."""
+    """Return the file's name: `new.py (was old.py)`."""
     name = safe(file.path, 1000)
     return f"{name} (was {safe(file.origin, 1000)})" if file.origin else name
 
 
 def line_counts(file: FileDiff) -> str:
-    """`+12 −3`; nothing for what has no lines."""
+    """Return the changed lines: `+12 −3`; empty for a file without lines."""
     if file.added is None or file.removed is None:
         return "binary" if file.binary else ""
     return f"+{file.added:,} −{file.removed:,}" if file.added or file.removed else ""
 
 
 def file_remarks(file: FileDiff) -> list[str]:
-    """What there is to say besides its lines."""
+    """Return what else changed: its state, mode or kind."""
     found = [WORDS[file.state]] if file.state in WORDS else []
     if file.state in "A?" and file.added == 0 and not file.cut:
         found.append("empty")
@@ -70,19 +67,19 @@ def file_remarks(file: FileDiff) -> list[str]:
 
 
 def cut_line(file: FileDiff, whole: str) -> str:
-    """`… 12,345 more lines: imi diff feat-x --file src/api.py`."""
+    """Return `… 12,345 more lines: imi diff feat-x --file src/api.py`."""
     return f"… {file.cut:,} more {'line' if file.cut == 1 else 'lines'}: {whole} {shell_quoted(file.path)}"
 
 
 def shell_quoted(path: str) -> str:
-    """A path as a person can give it to the shell; one with odd characters is only shown."""
+    """Return a path quoted for a shell; unsafe characters are shown escaped, so such a path cannot be pasted."""
     plain = path.isascii() and path.replace("/", "").replace(".", "").replace("-", "").replace("_", "").isalnum()
     return path if plain and not path.startswith("-") else "'" + safe(path, 1000).replace("'", "'\\''") + "'"
 
 
-def _file(file: FileDiff, whole: str) -> Iterator[str]:
-    told = ", ".join(dict.fromkeys(part for part in (*file_remarks(file), line_counts(file)) if part))
-    yield f"── {file_title(file)}" + (f"  {told}" if told else "")
+def _file_lines(file: FileDiff, whole: str) -> Iterator[str]:
+    remarks = ", ".join(dict.fromkeys(part for part in (*file_remarks(file), line_counts(file)) if part))
+    yield f"── {file_title(file)}" + (f"  {remarks}" if remarks else "")
     for hunk in file.hunks:
         if hunk.old or file.state not in "?A":
             yield f"@@ −{hunk.old} +{hunk.new} @@ {display_code(hunk.section, 200)}".rstrip()
@@ -100,20 +97,20 @@ def _line(line: DiffLine) -> str:
     return f"{number or '':>6} {sign}{display_code(line.text)}{'…' if line.cut else ''}"
 
 
-def _ends(diff: Diff) -> list[str]:
+def _omissions(diff: Diff) -> list[str]:
     found = [f"… and {count(diff.omitted, 'more file')}"] if diff.omitted else []
     return [*found, f"… {diff.unfinished}"] if diff.unfinished else found
 
 
 _WORDS = re.compile(r"\w+|\s+|.", re.DOTALL)
 _MOST_WORDS = 120
-_ALIKE = 0.5  # below that the lines are different ones, and marking everything marks nothing
+_ALIKE = 0.5  # the common part below which two lines are not compared: marking everything marks nothing
 
 Spans = tuple[tuple[int, int], ...]
 
 
 def changed_words(old: str, new: str) -> tuple[Spans, Spans]:
-    """The (start, end) of what is only in the old and only in the new line; nothing when they have little in common."""
+    """Return the spans that are only in the old and only in the new line; none when they have little in common."""
     left, right = _WORDS.findall(old[:1000]), _WORDS.findall(new[:1000])
     if old == new or not left or not right or max(len(left), len(right)) > _MOST_WORDS:
         return (), ()

@@ -1,21 +1,21 @@
-"""Names: worktrees (`feat-x`), branches (`feat/x`), agents, and what is wrong with a bad one.
+"""Rules for the names of worktrees (`feat-x`), branches (`feat/x`) and agents.
 
-Pure text rules, no `re`: the hot commands use them. Every `*_problem` gives None for a good name, else the end of a
-sentence that starts with the name.
+The hot commands use them, so they need no `re`. Every `*_problem` returns None for a valid name, else the end of a sentence
+that starts with the name.
 """
 
 from __future__ import annotations
 
-MOST_NAME = 100  # with a prefix and a template around it, still a legal file name everywhere
+MOST_NAME = 100  # with a prefix and a template around it, still a valid file name everywhere
 MOST_BRANCH_BYTES = 200
 RESERVED = ("sync", ".iMi", ".git", "trunk", "HEAD")
-OURS = "imi:"  # agents of this kind are acts of imi itself, such as a removal under way
+OURS = "imi:"  # prefix of owners that are imi itself, such as a removal under way
 REVIEW_PREFIXES = ("review-", "pr-review-", "pr-")
 _FORBIDDEN = frozenset(" ~^:?*[\\")
 
 
 def name_problem(name: str) -> str | None:
-    """What is wrong with the NAME part of a new worktree."""
+    """Return what is wrong with the NAME part of a new worktree."""
     if not name:
         return "is empty: give it a name such as user-auth"
     if len(name) > MOST_NAME:
@@ -23,24 +23,24 @@ def name_problem(name: str) -> str | None:
     if name.startswith("-"):
         return "starts with a dash, which commands would read as an option"
     if "/" in name or "\\" in name:
-        return "holds a separator: use dashes, as in user-auth"
+        return "contains a separator: use dashes, as in user-auth"
     if name in RESERVED:
         return "is reserved"
     if not name.isascii():
-        return "holds characters outside ASCII, which other file systems spell differently: use a-z, 0-9, - _ ."
+        return "contains characters outside ASCII, which file systems encode differently: use a-z, 0-9, - _ ."
     if not all(char.isalnum() or char in "-_.+" for char in name):
-        return "holds a space or a sign: use a-z, 0-9, - _ ."
+        return "contains a space or a sign: use a-z, 0-9, - _ ."
     if name.startswith(".") or name.endswith(".") or ".." in name or name.endswith(".lock"):
         return "is refused by git as part of a branch name (dots, .lock)"
     return None
 
 
 def branch_problem(branch: str) -> str | None:
-    """What is wrong with a branch name; stricter than git, because names travel into commands and terminals."""
+    """Return what is wrong with a branch name. Stricter than git, because names reach commands and terminals."""
     if not branch or branch in ("HEAD", "@"):
-        return "is no branch name"
+        return "is not a branch name"
     if not branch.isprintable() or any(char in _FORBIDDEN for char in branch):
-        return "holds a space, a control character or a sign that git refuses"
+        return "contains a space, a control character or a sign that git refuses"
     if len(branch.encode()) > MOST_BRANCH_BYTES:
         return f"is longer than {MOST_BRANCH_BYTES} bytes"
     if branch.startswith("-"):
@@ -55,59 +55,59 @@ def branch_problem(branch: str) -> str | None:
 
 
 def is_commit_id(text: str) -> bool:
-    """Whether this is a full object id (SHA-1 or SHA-256), the only kind that cannot mean anything else."""
+    """Return whether this is a full object id (SHA-1 or SHA-256), which cannot be read as a name."""
     return len(text) in (40, 64) and all(char in "0123456789abcdef" for char in text)
 
 
 def agent_problem(agent: str) -> str | None:
-    """What is wrong with an agent's id: it is shown everywhere and stored for ever."""
+    """Return what is wrong with an agent's id, which is shown everywhere and stored permanently."""
     if not agent.strip():
         return "is empty: name the agent with --agent, or set IMI_AGENT_ID"
     if len(agent) > 200:
         return f"is {len(agent)} characters long: at most 200"
     if not agent.isprintable():
-        return "holds control or invisible characters"
+        return "contains control or invisible characters"
     return None
 
 
 def label_problem(text: str, most: int = 40) -> str | None:
-    """What is wrong with a role or a team: one short line that is shown in tables."""
+    """Return what is wrong with a role or a team: it must be one short line for tables."""
     if not text.isprintable():
-        return "holds control or invisible characters"
+        return "contains control or invisible characters"
     return f"is {len(text)} characters long: at most {most}" if len(text) > most else None
 
 
 def emoji_problem(text: str) -> str | None:
-    """What is wrong with an agent's sign: every terminal has to agree how wide it is."""
+    """Return what is wrong with an agent's emoji: all terminals must agree on its width."""
     from imi_monitor.model.columns import cell_width
 
     if "\u200d" in text:
-        return "is put together of several, whose width no two terminals agree about: use a single one"
+        return "is a sequence of several emoji, whose width differs between terminals: use a single one"
     if not text.isprintable() or text.isspace():
-        return "holds control or invisible characters"
+        return "contains control or invisible characters"
     wide = cell_width(text)
     return None if 0 < wide <= 2 and len(text) <= 4 else f"is {wide} columns wide: at most two, as one emoji is"
 
 
 def plain_emoji(text: str) -> str:
-    """Without the mark that asks for colours, as some terminals make it wider for that and some do not."""
+    """Return the emoji without its variation selector, which makes it wider in some terminals."""
     return text.replace("\ufe0f", "")
 
 
 def directory_name(prefix: str, name: str) -> str:
-    """`feat-` and `user-auth` -> `feat-user-auth`; a name that already has the prefix keeps it once."""
+    """Return prefix and name: `feat-user-auth`; a name that already has the prefix stays as it is."""
     return name if name.startswith(prefix) else prefix + name
 
 
 def branch_name(prefix: str, name: str, style: str) -> str:
-    """`feat/user-auth`, or `feat-user-auth` in dash style."""
+    """Return the branch name: `feat/user-auth`, or `feat-user-auth` in dash style."""
     separator_prefix = prefix.replace("/", "-") if style == "dash" else prefix
     bare = name.removeprefix(prefix.replace("/", "-"))
     return separator_prefix + bare
 
 
 def pull_request_of(directory: str) -> int | None:
-    """The number in `review-123`, `pr-123` or `pr-review-123`; None for any other name."""
+    """Return the number in `review-123`, `pr-123` or `pr-review-123`; None for any other name."""
     for prefix in REVIEW_PREFIXES:
         number = directory.removeprefix(prefix)
         if number != directory and number.isdecimal() and number.isascii():
@@ -116,5 +116,5 @@ def pull_request_of(directory: str) -> int | None:
 
 
 def candidates(name: str, prefixes: list[str]) -> list[str]:
-    """The directory names a person may mean by `name`, best first: the name itself, then with each known prefix."""
+    """Return the directory names that `name` may stand for: itself, then with each known prefix."""
     return [name, *(prefix + name for prefix in prefixes if not name.startswith(prefix))]

@@ -1,4 +1,4 @@
-"""Pull requests (GitHub, Gitea) and merge requests (GitLab): how people name one, and what is known of it."""
+"""Pull requests (GitHub, Gitea) and merge requests (GitLab): parses what a person types, and holds what is known."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from imi_monitor.model.text import safe
 PULL, MERGE = "pull", "merge-requests"
 _MOST_NUMBER = 1_000_000_000
 _MOST_OWNER = 100
-# what stands before the number in a page's address, and whether it is a pull or a merge request
+# the word before the number in a page's address -> the kind
 _PAGES = {"pull": PULL, "pulls": PULL, "merge_requests": MERGE}
 
 
 @dataclass(frozen=True, slots=True)
 class PullRequestMention:
-    """What a person asked for: a number (of one kind, if they said which), or a branch of somebody's fork.
+    """What a person typed: a number (with its kind, if given) or a branch of a fork (`owner:branch`).
 
-    `project` is where it is, if that was said.
+    `project` is the project of a page's address.
     """
 
     number: int | None = None
@@ -31,7 +31,7 @@ class PullRequestMention:
 
     @property
     def refs(self) -> tuple[str, ...]:
-        """The refs of the remote that may hold it, best first."""
+        """The remote refs that may hold it, the likeliest first."""
         kinds = (PULL, MERGE) if self.kind is None else (self.kind,)
         return tuple(f"refs/{kind}/{self.number}/head" for kind in kinds)
 
@@ -53,14 +53,14 @@ class PullRequestMention:
 
 @dataclass(frozen=True, slots=True)
 class PullRequest:
-    """What somebody who knows said about it. None is what they did not say."""
+    """What a forge reports about it. None is unknown."""
 
     number: int | None
     title: str | None = None
     author: str | None = None
     base: str | None = None
-    head: str | None = None  # its branch, where it lives; None also when no local branch could be called so
-    fork: tuple[str, str] | None = None  # (owner, name) of the repository its branch lives in, if that is another one
+    head: str | None = None  # its branch; None also when no local branch may have that name
+    fork: tuple[str, str] | None = None  # (owner, name) of its branch's repository, if that is another one
     is_fork: bool | None = None
     can_modify: bool | None = None
     url: str | None = None
@@ -68,7 +68,7 @@ class PullRequest:
 
 
 def parse(text: str) -> PullRequestMention:
-    """`123`, `#123`, `!7`, the address of its page, or `owner:branch`; UsageError says what it may be."""
+    """Parse `123`, `#123`, `!7`, the address of a page, or `owner:branch`; UsageError otherwise."""
     word = text.strip()
     if "://" in word:
         return _from_url(word)
@@ -85,7 +85,7 @@ def parse(text: str) -> PullRequestMention:
 
 
 def is_account_name(text: str) -> bool:
-    """Whether this can be an account's or repository's name: it goes into addresses and to `gh`."""
+    """Return whether this may be the name of an account or repository; it becomes part of addresses and `gh` calls."""
     plain = text.isascii() and all(char.isalnum() or char in "-_." for char in text)
     return plain and 0 < len(text) <= _MOST_OWNER and text[0] not in "-." and ".." not in text
 
@@ -108,12 +108,12 @@ def _from_url(url: str) -> PullRequestMention:
 def _number(digits: str, shown: str) -> int:
     number = int(digits) if len(digits) < 20 else 0
     if not 0 < number <= _MOST_NUMBER:
-        raise UsageError(f"{safe(shown, 80)} is no pull request's number", code="bad-pr")
+        raise UsageError(f"{safe(shown, 80)} is not the number of a pull request", code="bad-pr")
     return number
 
 
 def _unclear(text: str) -> UsageError:
     return UsageError(
-        f"{safe(text, 120)!r} names no pull request: give 123, #123, the address of its page, or owner:branch",
+        f"{safe(text, 120)!r} is not a pull request: give 123, #123, the address of its page, or owner:branch",
         code="bad-pr",
     )

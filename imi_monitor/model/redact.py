@@ -1,7 +1,7 @@
-"""Takes secrets out of text: passwords in URLs, tokens by their known shape, authorization headers.
+"""Redacts secrets in text: passwords in URLs, tokens of known formats, authorization headers.
 
-git repeats the URL it could not reach, and error texts end up on screens, in logs and in events. Too much is taken out
-rather than too little. `re` is imported only when there is something to redact: the hot commands never come here.
+git repeats a URL that it cannot reach, and error texts reach screens, logs and events. A doubtful match is redacted. `re` is
+imported only when a text may hold a secret; the hot commands never get that far.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 _MASK = "***"
 _patterns: dict[int, re.Pattern[str]] = {}
 
-# A word's start; an escape sequence for a colour may stand directly before it.
+# The start of a word; an escape sequence for a colour may precede it.
 _START = r"(?:\b|(?<=\dm))"
 
-# How a secret is called where it is set.
+# The names under which a secret is set.
 _NAMES = r"(?:token|secret|passw(?:or)?d|passphrase|api[_-]?key|access[_-]?key|private[_-]?key|credentials?)"
 _CALLED = (
     "token",
@@ -29,12 +29,11 @@ _CALLED = (
 )
 _PREFIXES = ("ghp", "gho", "ghu", "ghs", "ghr", "github_pat", "glpat", "glptt", "sk", "npm", "pypi", "dckr_pat")
 
-# (what the text must hold for the rule to be worth trying, folded; the rule; what stands for what it finds). The first
-# costs next to nothing, and most texts hold none of them. Repetitions are bounded, so that no text can make the search
-# quadratic.
+# (case-folded words of which the text must hold one, the pattern, its replacement). The words are a cheap test that most
+# texts fail. Repetitions in the patterns are bounded, so that no text makes the search quadratic.
 _RULES: tuple[tuple[tuple[str, ...], str, str], ...] = (
-    # Over http everything before the host goes, as a token may stand in the user's place; else only the password. Up to
-    # the last @ of the word, as a password may hold / and @; but `host:8080/a@b` has none.
+    # In an http URL everything before the host is redacted, because the user may be a token; in others only the password.
+    # It ends at the last @ of the word, because a password may hold / and @; `host:8080/a@b` has no password.
     (
         ("@",),
         r"(?i)(https?://)(?:[^\s/:'\"]{0,256}:(?!\d{1,5}(?:/|$))[^\s'\"]{0,1024}|[^\s/'\"]{1,1024})@",
@@ -54,7 +53,7 @@ _RULES: tuple[tuple[tuple[str, ...], str, str], ...] = (
     ),
     (("bearer",), rf"(?i){_START}(bearer\s{{1,8}})[A-Za-z0-9._~+/=\-]{{12,2048}}", rf"\1{_MASK}"),
     (_CALLED, r"(?i)((?:token|secret|password|passwd|api[_-]?key|signature)=)[^&\s'\"]{1,2048}", rf"\1{_MASK}"),
-    # What agents hand to their tools: JSON, YAML, settings with spaces around the sign, options, whole keys.
+    # Input of agents' tools: JSON, YAML, settings with spaces around the sign, options, whole keys.
     (_CALLED, rf"(?i)({_NAMES}\\?['\"]\s{{0,8}}:\s{{0,8}}\\?['\"])[^'\"\\]{{1,2048}}", rf"\1{_MASK}"),
     (_CALLED, rf"(?i)({_NAMES}(?:\s{{0,4}}=\s{{0,4}}|\s{{0,4}}:\s{{1,4}})['\"]?)[^\s'\",;&]{{1,2048}}", rf"\1{_MASK}"),
     (
@@ -74,7 +73,7 @@ _RULES: tuple[tuple[tuple[str, ...], str, str], ...] = (
 
 
 def redact(text: str) -> str:
-    """`text` with every secret we recognise replaced by ***."""
+    """Return `text` with every recognised secret replaced by ***."""
     folded = text.casefold()
     for number, (signs, rule, mask) in enumerate(_RULES):
         for sign in signs:
@@ -93,7 +92,7 @@ def _pattern(number: int, rule: str) -> re.Pattern[str]:
 
 
 def printable_lines(output: bytes) -> list[str]:
-    """What a program said on stderr, as lines that may be shown and kept: no secrets, no controls."""
+    """Return a program's output as lines that are safe to show and store: no secrets, no control characters."""
     from imi_monitor.model.text import safe_lines
 
     return safe_lines(redact(output.decode("utf-8", "surrogateescape")))

@@ -1,4 +1,4 @@
-"""Which project a remote's address stands for, however it is spelled: https, ssh, `git@host:`, or a path on disk."""
+"""Parses the address of a git remote in all its forms: https, ssh, `git@host:`, or a path on disk."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from urllib.parse import SplitResult, urlsplit
 
 @dataclass(frozen=True, slots=True)
 class RemoteAddress:
-    """`host` is empty for a path on this machine; `project` is `owner/name`, with all the groups before it."""
+    """The project at an address: `project` is `owner/name` with all groups before it; `host` is empty for a local path."""
 
     host: str
     project: str
@@ -17,15 +17,15 @@ class RemoteAddress:
     def owner(self) -> str:
         return self.project.rpartition("/")[0].rpartition("/")[2]
 
-    def same(self, other: RemoteAddress) -> bool:
-        """Whether both mean one project. Forges fold the case of names, disks need not."""
+    def is_same_project(self, other: RemoteAddress) -> bool:
+        """Return whether both are the same project. Forges ignore the case of names, file systems may not."""
         if self.host.lower() != other.host.lower():
             return False
         return self.project == other.project or (bool(self.host) and self.project.lower() == other.project.lower())
 
 
 def parse_address(url: str) -> RemoteAddress | None:
-    """What an address stands for; None when it names nothing one could compare. Ports and user names do not count."""
+    """Parse an address; None when it has no project to compare. Ports and user names are ignored."""
     if "://" in url:
         parts = split_url(url)
         host = parts.hostname if parts is not None and parts.scheme != "file" else ""
@@ -37,7 +37,7 @@ def parse_address(url: str) -> RemoteAddress | None:
 
 
 def with_project(url: str, owner: str, name: str | None = None) -> str | None:
-    """The same address with another owner (and name): where a fork lies. None when the address has no owner."""
+    """Return the address of a fork: the same address with another owner (and name). None when it has no owner."""
     prefix, path = _cut(url)
     trimmed = path.rstrip("/")
     folder, slash, last = trimmed.rpartition("/")
@@ -49,17 +49,17 @@ def with_project(url: str, owner: str, name: str | None = None) -> str | None:
 
 
 def split_url(url: str) -> SplitResult | None:
-    """`urlsplit` for text from outside, which may be no URL at all."""
+    """Return `urlsplit` of a text from outside; None when it is no URL."""
     try:
         parts = urlsplit(url)
-        _ = parts.port  # only here is a bad port found
+        _ = parts.port  # a bad port raises only here
     except ValueError:
         return None
     return parts
 
 
 def _cut(url: str) -> tuple[str, str]:
-    """Everything before the path, and the path."""
+    """Return the part before the path, and the path."""
     scheme, mark, rest = url.partition("://")
     if mark:
         authority, slash, path = rest.partition("/")

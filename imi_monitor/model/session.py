@@ -1,16 +1,14 @@
-"""The life of a session as it is kept, and the one place that says which step may follow which.
+"""The status of a stored session: its allowed transitions, and how much time it spent in each.
 
 A session is one conversation with an agent program, under that program's own id. It has turns: each goes planning ->
-running <-> waiting_for_input -> completed, failed or cancelled, and such an end is final for its turn. The session's
-status is that of its newest turn; what begins after an end is a new turn, in the same session, for as long as the session
-itself has not ended (`ended_at`). One that is taken up again (`--resume`) lives on.
+running <-> waiting_for_input -> completed, failed or cancelled, and such an end is final for the turn. The session's status is
+that of its newest turn. A new turn may follow in the same session until the session has ended (`ended_at`); a resumed session
+(`--resume`) continues.
 
-Two things are said beside the status and never put in its place: `interrupted` (its process died in the middle of a
-turn) and `unknown` (nothing tells what it does any more). The status then is what was so last.
+`interrupted` (the process died during a turn) and `unknown` (no evidence any more) are stored beside the status, not in its
+place; the status is then the last known one.
 
-How a session's time went: at work, waiting for a person, idle. Added up from what it said and when.
-
-Only time about which something was said counts. What nobody knows is None, never zero.
+Only time with a known status is counted. Unknown is None, never zero.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ STATUSES: Final = (PLANNING, RUNNING, WAITING, COMPLETED, FAILED, CANCELLED)
 INTERRUPTED: Final = "interrupted"
 SHOWN: Final = (*STATUSES, INTERRUPTED, UNKNOWN)
 
-# Within a turn. Plan mode may be entered again in the middle of one: that leads back to planning.
+# Transitions within a turn. Plan mode may be entered again during a turn, which leads back to planning.
 _NEXT: Final = {
     PLANNING: frozenset({RUNNING, WAITING, FAILED, CANCELLED}),
     RUNNING: frozenset({PLANNING, WAITING, COMPLETED, FAILED, CANCELLED}),
@@ -47,9 +45,9 @@ _NEXT: Final = {
     FAILED: frozenset[str](),
     CANCELLED: frozenset[str](),
 }
-_FIRST: Final = frozenset({PLANNING, RUNNING})  # how a turn begins
+_FIRST: Final = frozenset({PLANNING, RUNNING})  # the first status of a turn
 
-# How the registry's entry of an agent mirrors its newest session.
+# The status of the registry's agent entry for each status of its newest session.
 _ENTRY: Final = {
     PLANNING: "active",
     RUNNING: "active",
@@ -61,7 +59,7 @@ _ENTRY: Final = {
     UNKNOWN: "active",
 }
 
-# What a recorded act says about the status from then on; acts that are not here say nothing about it.
+# The status that follows from an event of a session; other events do not change it.
 _IMPLIED: Final = {
     "prompt": RUNNING,
     "tool_started": RUNNING,
@@ -75,20 +73,19 @@ _IMPLIED: Final = {
 
 
 def is_allowed(before: str, after: str) -> bool:
-    """Whether `after` may follow `before` directly: within a turn, or as the beginning of the next one."""
+    """Return whether `after` may directly follow `before`, within a turn or as the start of the next one."""
     return after in _NEXT[before] or (before in RESTING and after in _FIRST)
 
 
 def is_correction(before: str, after: str) -> bool:
-    """Another end of the same turn: a better witness came later. No step, but the same step told right."""
+    """Return whether `after` corrects the end of the same turn: better evidence came later."""
     return before in RESTING and after in RESTING and before != after
 
 
 def steps(before: str, after: str) -> tuple[str, ...]:
-    """What a session goes through from `before` to `after`, each an allowed step; the last is `after`.
+    """Return the statuses from `before` to `after`, each an allowed transition, the last one `after`; none if both are equal.
 
-    Who looks once a second misses some: one that waited and is done must have gone on working in between. Nothing when
-    nothing changed.
+    Polling once a second misses some: a session that waited and is completed must have been running in between.
     """
     if before == after:
         return ()
@@ -99,17 +96,17 @@ def steps(before: str, after: str) -> tuple[str, ...]:
 
 
 def displayed_status(status: str, lost: str | None) -> str:
-    """The one word for a person."""
+    """Return the status to show."""
     return lost or status
 
 
 def lost_state(state: str) -> str | None:
-    """What an agent's state says beside the status."""
+    """Return INTERRUPTED or UNKNOWN if the agent's state is one of those, else None."""
     return INTERRUPTED if state == DEAD else UNKNOWN if state == UNKNOWN else None
 
 
 def agent_entry_status(status: str, lost: str | None) -> str:
-    """active, paused, completed or error, as the registry's list of agents has it."""
+    """Return the status of the registry's agent entry: active, paused, completed or error."""
     return _ENTRY[displayed_status(status, lost)]
 
 
@@ -118,13 +115,13 @@ def implied_status(kind: str) -> str | None:
 
 
 def time_category(status: str) -> str:
-    """Whose time passes in this status: the agent's (working), a person's who is asked (waiting), nobody's (idle)."""
+    """Return how the time in this status counts: working, waiting (for a person) or idle."""
     return "working" if status in WORKING else "waiting" if status == WAITING else "idle"
 
 
 @dataclass(frozen=True, slots=True)
 class SessionTime:
-    """Seconds of one session, or of many together, and how its turns ended."""
+    """Seconds of one or more sessions by category, and how their turns ended."""
 
     working: float | None = None
     waiting: float | None = None
@@ -145,12 +142,12 @@ class SessionTime:
 
 
 def add_known(left: float | None, right: float | None) -> float | None:
-    """What is known of both together."""
+    """Return the sum; an unknown part counts as nothing, and two unknown parts are unknown."""
     return right if left is None else left if right is None else left + right
 
 
 def measure_session_time(told: Iterable[tuple[str, str]], begin: datetime, end: datetime) -> SessionTime:
-    """Between two moments, from (moment, status) in their order; the last status holds to the end."""
+    """Return the session's time between two moments, from (moment, status) in order; the last status holds to `end`."""
     marks = [(at, status) for text, status in told if (at := times.parse(text)) is not None]
     if not marks:
         return SessionTime()
@@ -162,12 +159,12 @@ def measure_session_time(told: Iterable[tuple[str, str]], begin: datetime, end: 
 
 
 def _ends(marks: list[tuple[datetime, str]], begin: datetime, end: datetime) -> tuple[int, int, int]:
-    """How many turns ended well, badly, by a person's hand. One end is often told twice, by two witnesses."""
+    """Return how many turns completed, failed and were cancelled. Two sources often report the same end."""
     found = dict.fromkeys((COMPLETED, FAILED, CANCELLED), 0)
     before = None
     for at, status in marks:
         if status in found and status != before and begin <= at <= end:
-            if before in found:  # the same end, told right
+            if before in found:  # a correction of the same end
                 found[before] -= 1
             found[status] += 1
         before = status

@@ -1,7 +1,7 @@
-"""What is kept of what an agent did: made from what was seen, without secrets, without anything that steers a terminal.
+"""Converts an observed session into the rows that are stored: redacted, without control characters, cut to size.
 
-Nothing raw goes further than this. Secrets are taken out before a text is cut, so that no half of one is left; what is
-hashed is the whole text without its secrets, so that a hash gives no guess at them a yes.
+No raw text passes this module. Secrets are redacted before a text is cut, so that no part of one remains. A hash covers the
+whole redacted text, so that it cannot confirm a guess at a secret.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MOST_READ = 1 << 16
 _LONGEST_ID = 120
 _LONGEST_PATH = 1000
 
-# S3.5: which kind of stream event an act is; all others are of the log.
+# S3.5: the stream type of each kind of event; all others are of type log.
 _TYPES = {
     "plan": "plan_update",
     "tool_started": "tool_started",
@@ -34,9 +34,7 @@ _TYPES = {
     "waits": "status_change",
     "answered": "status_change",
 }
-Measure = Callable[
-    [str, str | None], int | None
-]  # a file and its worktree -> how large it is, as far as that can be told
+Measure = Callable[[str, str | None], int | None]  # (file, its worktree) -> its size, None if unknown
 _NOTES = (".md", ".markdown", ".rst", ".txt", ".org", ".adoc")
 _LOGS = (".log", ".out", ".err", ".jsonl", ".ndjson")
 _ATTACHMENTS = (".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp", ".pdf", ".zip", ".gz", ".tar", ".mp4", ".mp3", ".wav")
@@ -45,7 +43,7 @@ _OTHERS = (".lock", ".bin", ".db", ".sqlite", ".pyc", ".so")
 
 @dataclass(frozen=True, slots=True)
 class StreamEntry:
-    """One line of a session's stream."""
+    """One entry of a session's stream."""
 
     id: str
     type: str
@@ -59,7 +57,7 @@ class StreamEntry:
 
 @dataclass(frozen=True, slots=True)
 class ToolCallRecord:
-    """What is known of one call of a tool by one act; both acts together make the row."""
+    """What one event reports of a tool call. The events of its start and its end together make the row."""
 
     id: str
     name: str
@@ -74,7 +72,7 @@ class ToolCallRecord:
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """A file that the session wrote; `path` as it is shown, inside its worktree without the folder in front."""
+    """A file that the session wrote; `path` is relative to its worktree if it is inside."""
 
     path: str
     kind: str
@@ -85,7 +83,7 @@ class WrittenFile:
 
 @dataclass(frozen=True, slots=True)
 class SessionState:
-    """A session as it is seen at one moment. None is not known, and takes nothing away from what is kept."""
+    """A session at one moment. None is unknown and leaves a stored value unchanged."""
 
     id: str
     host: str
@@ -94,7 +92,7 @@ class SessionState:
     since: str
     detail: str | None  # of this state: what it waits for, why it failed
     ended: bool
-    gone: bool  # nobody said so, but its process is no more
+    gone: bool  # its process is gone without a recorded end
     ended_at: str | None
     seen_at: str
     repo_name: str | None
@@ -109,28 +107,28 @@ class SessionState:
 
 @dataclass(frozen=True, slots=True)
 class SessionRecord:
-    """Everything new of one session, ready to be kept."""
+    """Everything new of one session, ready to be stored."""
 
     session: SessionState
     told: tuple[StreamEntry, ...] = ()
     calls: tuple[ToolCallRecord, ...] = ()
     files: tuple[WrittenFile, ...] = ()
-    only_acts: bool = False  # of the session itself nothing is new, where it is kept already
+    only_acts: bool = False  # the session's own row is unchanged if it exists
 
 
 def stored_text(text: str | None, most: int = MOST_BYTES) -> str | None:
-    """The text as it is kept: no secrets, no controls but line ends, at most so many bytes."""
+    """Return the text as it is stored: redacted, no control characters but line ends, at most `most` bytes."""
     return None if text is None else _cut(clean(text), most)
 
 
 def clean(text: str) -> str:
-    """Without secrets and controls, but whole."""
+    """Return the whole text, redacted and without control characters."""
     lines = redact(text[:_MOST_READ]).replace("\r\n", "\n").split("\n")
     return "\n".join(safe(line, _MOST_READ) for line in lines).strip()
 
 
 def stored_input(text: str | None) -> tuple[str | None, str | None]:
-    """What a tool was given, as it is kept, and what tells it from another: a hash of all of it, but of no secret."""
+    """Return a tool's input as it is stored, and a hash of the whole redacted input."""
     if text is None:
         return None, None
     whole = clean(text)
@@ -138,7 +136,7 @@ def stored_input(text: str | None) -> tuple[str | None, str | None]:
 
 
 def stored_id(text: str) -> str:
-    """An id from outside as a key: a short plain one stays as it is, any other becomes its hash."""
+    """Return an id from outside as a key: a short plain one unchanged, any other as its hash."""
     plain = len(text) <= _LONGEST_ID and text.isascii() and text.isprintable()
     return text if plain else sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -148,19 +146,19 @@ def session_id(agent: Agent) -> str:
 
 
 @lru_cache(maxsize=512)
-def _kept_again(text: str) -> str | None:
-    """`kept_text` of what is the same most of the time: a folder, a model, what was asked."""
+def _stored_again(text: str) -> str | None:
+    """Return `stored_text` of a text that rarely changes: a folder, a model, a prompt."""
     return stored_text(text)
 
 
 def stored_moment(at: str | None, now: datetime) -> str:
-    """A moment from outside in our spelling; one that cannot be read, or lies in the future, is now."""
+    """Return a moment from outside as it is stored; one that cannot be parsed or lies in the future becomes now."""
     known = times.parse(at)
     return times.stamp(known if known is not None and known <= now + timedelta(seconds=1) else now)
 
 
 def session_state(agent: Agent, host: str, boot: str, now: datetime) -> SessionState:
-    """The agent as it stands, cleaned."""
+    """Return the agent's present state with all texts cleaned."""
     facts, truth = agent.facts, agent.truth
     over = truth.ended or facts.ended_at is not None
     texts = {
@@ -199,7 +197,7 @@ def session_state(agent: Agent, host: str, boot: str, now: datetime) -> SessionS
         pid=_pid(agent.pid),
         pid_started=agent.pid_started,
         boot=boot if agent.pid is not None else None,
-        texts={**{name: text and _kept_again(text) for name, text in texts.items()}, "started_at": started},
+        texts={**{name: text and _stored_again(text) for name, text in texts.items()}, "started_at": started},
         numbers={name: _number(value) for name, value in numbers.items()},
         metadata={name: safe(value) for name, value in about.items() if value is not None},
     )
@@ -213,23 +211,23 @@ def session_record(
     measured: Measure,
     only_acts: bool = False,
 ) -> SessionRecord:
-    """Everything new of a session: the lines of its stream, its calls and its files."""
-    told: list[StreamEntry] = []
+    """Return what is new of a session: stream entries, tool calls and files."""
+    entries: list[StreamEntry] = []
     calls: list[ToolCallRecord] = []
     files: dict[str, WrittenFile] = {}
     for one in news:
-        told.append(_told(one, now))
+        entries.append(_stream_entry(one, now))
         if one.kind in ("tool_started", "tool_finished"):
             calls.append(_call(one, now))
         if one.files:
             wrote = [_written(path, root, one, now, measured) for path in one.files]
             files.update((each.path, each) for each in wrote)
-            told.append(_diff(one, [each.path for each in wrote], now))
-    return SessionRecord(session, tuple(told), tuple(calls), tuple(files.values()), only_acts)
+            entries.append(_diff_entry(one, [each.path for each in wrote], now))
+    return SessionRecord(session, tuple(entries), tuple(calls), tuple(files.values()), only_acts)
 
 
 def event_ids(news: Sequence[AgentEvent]) -> list[str]:
-    """Under which ids these are kept."""
+    """Return the ids under which these events are stored."""
     return [_event_id(one) for one in news]
 
 
@@ -241,14 +239,14 @@ def _written(path: str, root: str | None, one: AgentEvent, now: datetime, measur
 
 
 def relative_path(path: str, root: str | None) -> str:
-    """The path inside the session's folder, else the whole one."""
+    """Return the path relative to the session's folder if it is inside, else the whole path."""
     inside = root is not None and path.startswith(root.rstrip("/") + "/")
     shown = path[len((root or "").rstrip("/")) + 1 :] if inside else path
     return safe(redact(shown), _LONGEST_PATH)
 
 
 def file_kind(path: str) -> str:
-    """code, note, log, attachment or other (S3.3), by the end of its name."""
+    """Return code, note, log, attachment or other (S3.3), from the file name's ending."""
     name = os.path.basename(path).lower()
     for kind, ends in (("note", _NOTES), ("log", _LOGS), ("attachment", _ATTACHMENTS), ("other", _OTHERS)):
         if name.endswith(ends):
@@ -256,7 +254,7 @@ def file_kind(path: str) -> str:
     return "code" if "." in name.strip(".") or name in ("makefile", "dockerfile") else "other"
 
 
-def _told(one: AgentEvent, now: datetime) -> StreamEntry:
+def _stream_entry(one: AgentEvent, now: datetime) -> StreamEntry:
     call = _call_id(one) if one.tool is not None else None
     in_call = one.kind in ("tool_started", "tool_finished")
     data: dict[str, object] = {}
@@ -276,7 +274,7 @@ def _told(one: AgentEvent, now: datetime) -> StreamEntry:
     )
 
 
-def _diff(one: AgentEvent, files: list[str], now: datetime) -> StreamEntry:
+def _diff_entry(one: AgentEvent, files: list[str], now: datetime) -> StreamEntry:
     shown = [*files[:20], *([f"… and {len(files) - 20} more"] if len(files) > 20 else [])]
     call = _call_id(one) if one.tool is not None else None
     return StreamEntry(
@@ -317,7 +315,7 @@ def _pid(pid: int | None) -> int | None:
 
 
 def _number(value: float | None) -> float | None:
-    """A number that SQLite and JSON can hold; readers pass on what they found."""
+    """Return the number if SQLite and JSON can hold it: agents' files may hold anything."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return value if 0 <= value < 1 << 62 else None

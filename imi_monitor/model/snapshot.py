@@ -1,6 +1,6 @@
-"""The whole picture at one moment: frozen, made by the engine, read by panels, `imi status` and `imi watch`.
+"""The snapshot: the frozen state of everything at one moment, made by the engine for panels, `imi status` and `imi watch`.
 
-A part that could not be read keeps its last good data, and `health` says since when and why. Nothing in here is an age:
+A part that cannot be read keeps its last good data; `health` says since when and why. A snapshot holds moments, never ages:
 ages are computed when they are drawn.
 """
 
@@ -13,7 +13,7 @@ from imi_monitor.model.change import Change
 
 @dataclass(frozen=True, slots=True, order=True)
 class Key:
-    """What a worktree is called everywhere: never its place in a list, never its path alone."""
+    """Identifies a worktree everywhere, instead of its position in a list or its path."""
 
     host: str
     repo: str
@@ -22,7 +22,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """One file that git says something about. `index` and `tree` are git's letters, `.` for unchanged."""
+    """One file of `git status`. `index` and `tree` are git's letters, `.` for unchanged."""
 
     path: str
     index: str
@@ -34,18 +34,18 @@ class FileState:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One commit, as it is listed."""
+    """One commit."""
 
     sha: str
     subject: str
     author: str
     at: str
-    by: str | None = None  # the agent that held the claim when it was made
+    by: str | None = None  # the owner of the claim when it was made
 
 
 @dataclass(frozen=True, slots=True)
 class GitState:
-    """What git says about one worktree, and when it said so. None is unknown, never zero."""
+    """The git state of one worktree, and when it was read. None is unknown, never zero."""
 
     read_at: str
     branch: str | None
@@ -66,7 +66,7 @@ class GitState:
     last_commit: Commit | None
     added: int | None
     removed: int | None
-    partial: bool = False  # only the paths that changed were asked; a full reading follows when it is quiet
+    partial: bool = False  # only the changed paths were read; a full reading follows when the worktree is quiet
 
     @property
     def uncommitted(self) -> int:
@@ -75,7 +75,7 @@ class GitState:
 
 @dataclass(frozen=True, slots=True)
 class ClaimState:
-    """Who holds a worktree. `state` is held, stale or dead (`free` is no claim at all)."""
+    """The claim of a worktree. `state` is held, stale or dead (without a claim it is free)."""
 
     key: Key
     agent: str
@@ -85,12 +85,12 @@ class ClaimState:
     heartbeat_at: str | None
     task: str | None
     pid: int | None
-    process: str | None = None  # the holder's process as the system names it, None when unknown
+    process: str | None = None  # the name of the holder's process, None when unknown
 
 
 @dataclass(frozen=True, slots=True)
 class Waiter:
-    """One who stands in line for a worktree."""
+    """One entry of the line for a claimed worktree."""
 
     key: Key
     agent: str
@@ -100,7 +100,7 @@ class Waiter:
 
 @dataclass(frozen=True, slots=True)
 class RegistryEvent:
-    """One entry of the registry's log."""
+    """One event of the registry."""
 
     seq: int
     type: str
@@ -122,7 +122,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Worktree:
-    """One worktree: what is certain at once (git's admin files, the registry), and what git said when it was asked."""
+    """One worktree: what git's admin files and the registry say, and its git state."""
 
     key: Key
     path: str
@@ -133,14 +133,13 @@ class Worktree:
     locked: str | None
     pr: int | None
     claim: ClaimState | None
-    git: GitState | None  # None: not asked yet, or never answered
+    git: GitState | None  # None: not read yet, or never readable
     failure: Failure | None  # why `git` is missing or old
-    watched: str  # live, polling, starting, off: how its files are followed
+    watched: str  # how its files are followed: live, polling, starting or off
     watched_why: str | None
     last_change: Change | None = None
-    activity: tuple[
-        tuple[int, int], ...
-    ] = ()  # (minute since the epoch, changes in it), oldest first; quiet ones left out
+    # (minute since the epoch, changes in it), oldest first; minutes without changes are left out
+    activity: tuple[tuple[int, int], ...] = ()
 
     @property
     def owner(self) -> str:
@@ -149,7 +148,7 @@ class Worktree:
 
 @dataclass(frozen=True, slots=True)
 class Collision:
-    """Files that are touched in two worktrees. `conflicts` None: whether a merge conflicts is not known (yet)."""
+    """Files that two worktrees both changed. `conflicts` is None while a merge was not tried."""
 
     left: Key
     right: Key | None  # None: the trunk
@@ -158,22 +157,23 @@ class Collision:
     checked_at: str | None = None
 
 
-NOT_LOOKED_FOR = "agents are not looked for: monitoring_settings.track_agent_activity is off"  # a note in its health
+# the note of the agents source when it is switched off
+NOT_LOOKED_FOR = "agents are not observed: monitoring_settings.track_agent_activity is off"
 
 
 @dataclass(frozen=True, slots=True)
 class SourceHealth:
-    """How one source is doing. `failure` None is well."""
+    """The health of one source; `failure` is None while it works."""
 
     source: str
     read_at: str | None
     failure: Failure | None
-    note: str | None = None  # something to say that is no failure, such as "polling 12 worktrees"
+    note: str | None = None  # information that is no failure, such as "polling 12 worktrees"
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything at once. Two snapshots that differ only in `seq` and `taken_at` are never published."""
+    """Everything at one moment. The engine publishes no snapshot that differs only in `seq` and `taken_at`."""
 
     seq: int
     taken_at: str
@@ -185,21 +185,21 @@ class Snapshot:
     collisions: tuple[Collision, ...] = ()
     agents: tuple[Agent, ...] = ()
     health: tuple[SourceHealth, ...] = ()
-    complete: bool = False  # every worktree was asked at least once
+    complete: bool = False  # every worktree was read at least once
     repositories: tuple[str, ...] = field(default=())
 
     def worktree(self, key: Key) -> Worktree | None:
         return next((worktree for worktree in self.worktrees if worktree.key == key), None)
 
     def has_read(self, source: str) -> bool:
-        """Whether that source has spoken at all; before, that there is nothing of it means nothing."""
+        """Return whether that source has reported at all; before its first reading, absent data means nothing."""
         return any(health.source == source and health.read_at for health in self.health)
 
     @property
     def sees_agents(self) -> bool:
-        """Whether agents are looked at; a person may not want that."""
+        """Whether the agents source is on."""
         return any(one.source == "agents" and one.read_at and one.note != NOT_LOOKED_FOR for one in self.health)
 
     def agents_in(self, key: Key) -> tuple[Agent, ...]:
-        """Who works there, or did and is still shown."""
+        """Return the agents of a worktree, also ended ones that are still shown."""
         return tuple(agent for agent in self.agents if agent.key == key)

@@ -1,18 +1,19 @@
-"""Snapshots as JSON: what `imi watch` streams. Versioned; unknown is null, never 0 and never left out."""
+"""Snapshots as JSON for `imi watch`, with a version; unknown values are null, never 0 and never left out."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from imi_monitor.model import agent_text
+from imi_monitor.model import attention
+from imi_monitor.model.agent import Agent, Evidence
 from imi_monitor.model.snapshot import Collision, Key, Snapshot, Worktree
 
 SCHEMA = 1
 
 
 def snapshot_data(snapshot: Snapshot) -> dict[str, object]:
-    """The whole picture as one object."""
+    """Return the whole snapshot as one object."""
     return {
         "schema": SCHEMA,
         "type": "snapshot",
@@ -28,13 +29,13 @@ def snapshot_data(snapshot: Snapshot) -> dict[str, object]:
         "changes": [asdict(change) for change in snapshot.changes],
         "events": [asdict(event) for event in snapshot.events],
         "collisions": [collision_data(one) for one in snapshot.collisions],
-        "agents": [agent_text.data(one) for one in snapshot.agents],
+        "agents": [agent_data(one) for one in snapshot.agents],
         "health": [asdict(one) for one in snapshot.health],
     }
 
 
 def change_data(before: Snapshot, now: Snapshot) -> Iterator[dict[str, object]]:
-    """What is different, one object each."""
+    """Yield one object for each difference between two snapshots."""
     head: dict[str, object] = {"schema": SCHEMA, "seq": now.seq, "at": now.taken_at}
     old = {one.key: one for one in before.worktrees}
     for one in now.worktrees:
@@ -58,7 +59,7 @@ def change_data(before: Snapshot, now: Snapshot) -> Iterator[dict[str, object]]:
     known = {one.id: one for one in before.agents}
     for agent in now.agents:
         if known.pop(agent.id, None) != agent:
-            yield {**head, "type": "agent", "agent": agent_text.data(agent)}
+            yield {**head, "type": "agent", "agent": agent_data(agent)}
     for ident in known:
         yield {**head, "type": "agent_gone", "id": ident}
     if now.health != before.health:
@@ -68,7 +69,7 @@ def change_data(before: Snapshot, now: Snapshot) -> Iterator[dict[str, object]]:
 
 
 def worktree_data(one: Worktree) -> dict[str, object]:
-    """One worktree, flat where scripts look first."""
+    """Return one worktree; its key and owner are fields of the object itself."""
     fields = asdict(one)
     fields.pop("key")
     claim = fields.pop("claim")
@@ -90,3 +91,38 @@ def collision_data(one: Collision) -> dict[str, object]:
 
 def _named(key: Key) -> dict[str, object]:
     return {"host": key.host, "repo": key.repo, "worktree": key.worktree}
+
+
+def agent_data(agent: Agent) -> dict[str, object]:
+    """Return one agent; its key and state are fields of the object itself."""
+    truth = agent.truth
+    return {
+        "id": agent.id,
+        "cli": agent.cli,
+        "name": agent.name,
+        "host": agent.key.host if agent.key else None,
+        "repo": agent.key.repo if agent.key else None,
+        "worktree": agent.key.worktree if agent.key else None,
+        "state": agent.state,
+        "suspended": agent.suspended,
+        "since": truth.since,
+        "detail": truth.detail,
+        "tool": asdict(truth.tool) if truth.tool else None,
+        "source": truth.source,
+        "confidence": truth.confidence,
+        "seen_at": agent.seen_at,
+        "ended": truth.ended,
+        "group": attention.group(agent),
+        "session": agent.session,
+        "pid": agent.pid,
+        "cwd": agent.cwd,
+        "claim": agent.claim,
+        "claimed_by": agent.claimed_by,
+        "facts": {**asdict(agent.facts), "files": list(agent.facts.files)},
+        "used": [_evidence_data(one) for one in truth.used],
+        "rejected": [{**_evidence_data(one.evidence), "why": one.why} for one in truth.rejected],
+    }
+
+
+def _evidence_data(one: Evidence) -> dict[str, object]:
+    return {**asdict(one), "or_else": sorted(one.or_else)}

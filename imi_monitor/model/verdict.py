@@ -1,17 +1,16 @@
-"""May this worktree go? The reasons against it, each with a count, some names, and what it takes to override it.
+"""The verdict whether a worktree may be removed: the reasons against it, each with a count, names and its override.
 
-Moving into the trash loses nothing, so a reason does not mean "would be lost now" but "somebody may still want this here";
-after the grace it would be gone. What survives anyway (a branch that is kept) is a note, not a reason: a verdict that
-refuses every day is a verdict that people learn to override.
+Removal moves a worktree into the trash, so a reason means "may still be needed here", not "would be lost now". What survives
+a removal anyway (a branch that is kept) is a note, not a reason: people override a verdict that always refuses.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-NOTE = "none"  # told, but nothing to override
+NOTE = "none"  # information only
 FORCE = "force"  # --force
-YES_REALLY = "yes-really"  # --force --yes-really NAME: it is about somebody else, or nobody knows
+YES_REALLY = "yes-really"  # --force --yes-really NAME: it concerns another owner, or the facts are unknown
 NEVER = "never"
 
 SHOWN_NAMES = 5
@@ -19,7 +18,7 @@ SHOWN_NAMES = 5
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One thing that speaks against removing. `names` are the first few of `count`; both from outside, not yet safe."""
+    """One reason against removal. `names` are the first few of `count`; they are not yet safe to show."""
 
     code: str
     sentence: str
@@ -39,7 +38,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Everything found, in the order of asking."""
+    """All reasons and notes, in the order of the checks."""
 
     reasons: tuple[Reason, ...] = ()
 
@@ -56,13 +55,13 @@ class Verdict:
         return tuple(reason for reason in self.reasons if reason.override == NOTE)
 
     def against(self, *, force: bool = False, yes_really: bool = False) -> tuple[Reason, ...]:
-        """The refusals that still stand with these overrides; `yes_really` counts only beside `force`."""
+        """Return the reasons that these overrides do not lift; `yes_really` counts only together with `force`."""
         lifted = {NOTE, *([FORCE] if force else []), *([YES_REALLY] if force and yes_really else [])}
         return tuple(reason for reason in self.reasons if reason.override not in lifted)
 
     @property
     def strongest(self) -> str:
-        """What it takes to override all of it: none, force, yes-really or never."""
+        """The override that lifts all reasons: none, force, yes-really or never."""
         ladder = (NOTE, FORCE, YES_REALLY, NEVER)
         return ladder[max((ladder.index(reason.override) for reason in self.reasons), default=0)]
 
@@ -72,7 +71,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """What the person typed besides the name. `yes_really` counts only together with `force`."""
+    """The overrides of a request. `yes_really` counts only together with `force`."""
 
     force: bool = False
     yes_really: bool = False

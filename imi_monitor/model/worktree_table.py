@@ -1,13 +1,11 @@
-"""What is known of one worktree: what the registry and git's own files tell at once, and what `git status` tells.
+"""The status of worktrees as `imi list` and `imi status` print it: a table, or a few lines each in a narrow terminal.
 
-Unknown is None, never 0: a worktree nobody could ask is not clean, and one without an upstream is not level with it.
-
-Readings as people read them: a table where there is room, two or three lines a worktree where there is not.
+Unknown is None, never 0: a worktree whose status cannot be read is not clean, and one without an upstream is not up to date.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
@@ -16,12 +14,12 @@ from imi_monitor.model.columns import Column
 from imi_monitor.model.snapshot import Collision, Snapshot, Worktree
 from imi_monitor.model.text import count, safe
 
-NOBODY = "human"  # who works where nobody claimed
+UNCLAIMED_OWNER = "human"  # the owner shown for a worktree without a claim
 
 
 @dataclass(frozen=True, slots=True)
 class ListedWorktree:
-    """What costs no git process. `claim_state` is free, held, stale or dead; `locked` and `prunable` say why."""
+    """What is known without a git process. `claim_state` is free, held, stale or dead; `locked`, `prunable` are reasons."""
 
     worktree_name: str
     repo: str
@@ -38,14 +36,14 @@ class ListedWorktree:
 
     @property
     def owner(self) -> str:
-        """The owner as people read it; work that nobody claimed is a human's."""
+        """The owner as shown, with the claim's state unless it is held."""
         if self.agent_id is None:
-            return NOBODY
+            return UNCLAIMED_OWNER
         return self.agent_id if self.claim_state == "held" else f"{self.agent_id} ({self.claim_state})"
 
     @property
     def states(self) -> list[str]:
-        """What is out of the ordinary about it, in words."""
+        """Whether it is missing or locked, and why."""
         found = [f"missing: {self.prunable or 'its folder is gone'}"] if self.missing else []
         if self.locked is not None:
             found.append(f"locked: {self.locked}" if self.locked else "locked")
@@ -57,7 +55,7 @@ class ListedWorktree:
 
 @dataclass(frozen=True, slots=True)
 class WorktreeStatus:
-    """A worktree's state at one moment. With `error` set, everything git would have told is None."""
+    """A worktree's state at one moment. With `error` set, all fields that come from git are None."""
 
     known: ListedWorktree
     head: str | None = None
@@ -71,7 +69,7 @@ class WorktreeStatus:
     unstaged: int | None = None
     untracked: int | None = None
     conflicted: int | None = None
-    uncommitted: int | None = None  # files, however many of the four states each is in
+    uncommitted: int | None = None  # files, each counted once whichever of the four states it is in
     operation: str | None = None
     last_commit_at: str | None = None
     last_change_at: str | None = None
@@ -79,13 +77,13 @@ class WorktreeStatus:
     error: str | None = None
 
     def data(self) -> dict[str, object]:
-        """Flat, as scripts want it."""
+        """Return all fields in one flat mapping."""
         fields = asdict(self)
         fields.pop("known")
         return {**self.known.data(), **fields}
 
 
-WIDE = 80  # below this many columns a table would be a row of ellipses
+WIDE = 80  # in a narrower terminal most cells of the table would be cut
 UNKNOWN = "?"
 NONE = "–"
 
@@ -117,7 +115,7 @@ _LIST = (
 
 
 def status_table(readings: Sequence[WorktreeStatus], width: int | None, now: datetime) -> list[str]:
-    """The readings within `width` cells; None is as wide as it gets, for pipes."""
+    """Return the lines of `imi status` within `width` cells; None (a pipe) is without limit."""
     if width is not None and width < WIDE:
         return [columns.clip(line, width) for reading in readings for line in _stacked(reading, now)]
     several = len({reading.known.repo for reading in readings}) > 1
@@ -125,12 +123,12 @@ def status_table(readings: Sequence[WorktreeStatus], width: int | None, now: dat
 
 
 def statuses_of(snapshot: Snapshot) -> list[WorktreeStatus]:
-    """The engine's picture in the shape the tables are drawn from."""
-    return [_of(worktree) for worktree in snapshot.worktrees]
+    """Return the status of every worktree of a snapshot."""
+    return [_status_of(worktree) for worktree in snapshot.worktrees]
 
 
 def snapshot_notes(snapshot: Snapshot) -> list[str]:
-    """What stands below the table: who gets into whose way, and what could not be read."""
+    """Return the lines below the table: collisions, and what could not be read."""
     lines = [_collision(one) for one in snapshot.collisions if one.right is not None or one.conflicts]
     for health in snapshot.health:
         if health.failure is not None:
@@ -148,7 +146,7 @@ def _collision(one: Collision) -> str:
     return f"⚡ {safe(one.left.worktree)} {what} {other}: {', '.join(safe(path) for path in files[:3])}{more}"
 
 
-def _of(worktree: Worktree) -> WorktreeStatus:
+def _status_of(worktree: Worktree) -> WorktreeStatus:
     claim, git, change = worktree.claim, worktree.git, worktree.last_change
     known = ListedWorktree(
         worktree_name=worktree.key.worktree,
@@ -164,7 +162,7 @@ def _of(worktree: Worktree) -> WorktreeStatus:
         locked=worktree.locked,
     )
     if git is None:
-        return WorktreeStatus(known, error=worktree.failure.why if worktree.failure else "not asked yet")
+        return WorktreeStatus(known, error=worktree.failure.why if worktree.failure else "not read yet")
     return WorktreeStatus(
         known,
         head=git.head,
@@ -188,7 +186,7 @@ def _of(worktree: Worktree) -> WorktreeStatus:
 
 
 def list_table(worktrees: Sequence[ListedWorktree], width: int | None) -> list[str]:
-    """The worktrees without asking git for their status."""
+    """Return the lines of `imi list`."""
     several = len({known.repo for known in worktrees}) > 1
     return columns.table(_LIST, [_list_row(known, several) for known in worktrees], width)
 
@@ -249,7 +247,7 @@ def _arrows(ahead: int | None, behind: int | None) -> str:
 
 
 def _number(number: int | None) -> str:
-    """Empty space rather than a zero; what is not known says so."""
+    """Return the number; empty for 0, `?` for unknown."""
     return UNKNOWN if number is None else str(number) if number else ""
 
 
@@ -265,22 +263,20 @@ def _notes(reading: WorktreeStatus) -> list[str]:
 
 
 def _stacked(reading: WorktreeStatus, now: datetime) -> list[str]:
-    """`feat-api (claude-1)` and below it what matters, one thing a line."""
+    """Return `feat-api (claude-1)` and below it one line for each thing to know."""
     lines = [f"{safe(reading.known.worktree_name)} ({safe(reading.known.owner)})"]
     lines.extend(f"  ✗ {safe(state)}" for state in reading.known.states)
     if reading.error is not None:
         return lines if reading.known.missing else [*lines, f"  ? {safe(reading.error)}"]
-    told = [text for tell in (_distance_lines, _uncommitted_lines) for text in tell(reading)]
-    if not told:
-        told = ["✓ clean"]
-    lines.extend(f"  {text}" for text in told)
+    state = [*_distance_lines(reading), *_uncommitted_lines(reading)] or ["✓ clean"]
+    lines.extend(f"  {text}" for text in state)
     if reading.last_change_path is not None:
         lines.append(f"  • {safe(reading.last_change_path)} ({times.age_of(reading.last_change_at, now)} ago)")
     return lines
 
 
 def _distance_lines(reading: WorktreeStatus) -> list[str]:
-    """Against the upstream; a branch that has none yet is compared with the trunk."""
+    """Return the distance to the upstream, or to the trunk for a branch without upstream."""
     ahead, behind, of = reading.ahead, reading.behind, ""
     if reading.upstream is None and reading.trunk is not None:
         ahead, behind, of = reading.trunk_ahead, reading.trunk_behind, f" of {safe(reading.trunk)}"
@@ -290,19 +286,16 @@ def _distance_lines(reading: WorktreeStatus) -> list[str]:
         return [
             f"? upstream {safe(reading.upstream)} is gone" if reading.upstream else "? distance to the trunk unknown"
         ]
-    told: list[tuple[int, Callable[[int], str]]] = [
-        (ahead, lambda number: f"✓ {count(number, 'commit')} ahead{of}"),
-        (behind, lambda number: f"↓ {count(number, 'commit')} behind{of.replace(' of', '', 1)}"),
-    ]
-    return [tell(number) for number, tell in told if number]
+    lines = [f"✓ {count(ahead, 'commit')} ahead{of}"] if ahead else []
+    return [*lines, f"↓ {count(behind, 'commit')} behind{of.replace(' of', '', 1)}"] if behind else lines
 
 
 def _uncommitted_lines(reading: WorktreeStatus) -> list[str]:
-    told = [f"… {reading.operation} in progress"] if reading.operation else []
+    lines = [f"… {reading.operation} in progress"] if reading.operation else []
     if reading.conflicted:
-        told.append(f"✗ {count(reading.conflicted, 'conflict')}")
+        lines.append(f"✗ {count(reading.conflicted, 'conflict')}")
     if reading.uncommitted is None:
-        told.append("? uncommitted files unknown")
+        lines.append("? uncommitted files unknown")
     elif reading.uncommitted:
-        told.append(f"⚠ {reading.uncommitted} uncommitted")
-    return told
+        lines.append(f"⚠ {reading.uncommitted} uncommitted")
+    return lines

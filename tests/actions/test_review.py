@@ -546,7 +546,7 @@ def test_no_remote_and_no_repository(repo: Repo, tmp_path: Path) -> None:
     ran = imi("review", "1", cwd=tmp_path / "home")
     assert ran.code == 1 and "not inside a git repository" in ran.err
     ran = imi("review", "nonsense", cwd=repo.path)
-    assert ran.code == 2 and "names no pull request" in ran.err
+    assert ran.code == 2 and "is not a pull request" in ran.err
 
 
 @pytest.mark.parametrize("url", ["ext::sh -c 'touch canary'", "-oProxyCommand=touch", "http://h/acme/app.git"])

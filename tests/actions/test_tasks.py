@@ -210,11 +210,11 @@ def test_an_agent_is_described(registry: sqlite3.Connection, repo: Repo) -> None
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("--emoji", "\x1b[31m"), "holds control or invisible characters"),
-        (("--emoji", "👩‍💻"), "put together of several"),
+        (("--emoji", "\x1b[31m"), "contains control or invisible characters"),
+        (("--emoji", "👩‍💻"), "a sequence of several emoji"),
         (("--emoji", "🦊🦊"), "is 4 columns wide: at most two"),
-        (("--role", "a\nb"), "holds control or invisible characters"),
-        (("--role", "x\u202ey"), "holds control or invisible characters"),
+        (("--role", "a\nb"), "contains control or invisible characters"),
+        (("--role", "x\u202ey"), "contains control or invisible characters"),
         (("--team", "x" * 41), "is 41 characters long: at most 40"),
     ],
 )

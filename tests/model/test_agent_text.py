@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from imi_monitor.model import agent_text, attention, times
+from imi_monitor.model import agent_text, attention, snapshot_json, times
 from imi_monitor.model.agent import Agent, Evidence, RejectedEvidence, SessionFacts, ToolCall, Truth
 from imi_monitor.model.snapshot import Key
 
@@ -92,4 +92,4 @@ def test_hostile_text_is_harmless_and_data_is_json() -> None:
     )
     for line in [*agent_text.table([one], NOW), *agent_text.explain(one, NOW)]:
         assert line.isprintable() or not line
-    assert json.loads(json.dumps(agent_text.data(one)))["state"] == "waiting_for_input"
+    assert json.loads(json.dumps(snapshot_json.agent_data(one)))["state"] == "waiting_for_input"

@@ -53,7 +53,7 @@ FREE = made.UNCLAIMED
         (WORKS, now(WORKS, states.UNKNOWN), []),
         (WORKS, now(WORKS, states.FAILED, detail="limit"), [("failed", "claude-1 failed in feat-api: limit")]),
         (now(WORKS, states.COMPLETED), now(WORKS, states.FAILED), []),
-        (FREE, now(FREE, states.DEAD, ended=True), [("dead", "claude died at work in review-123")]),
+        (FREE, now(FREE, states.DEAD, ended=True), [("dead", "claude died while working in review-123")]),
         (now(FREE, states.COMPLETED), now(FREE, states.DEAD, ended=True), []),
         (None, now(FREE, states.DEAD, ended=True), []),
         (None, now(FREE, states.FAILED), []),

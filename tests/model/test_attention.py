@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from imi_monitor.model import agent as states
-from imi_monitor.model import agent_text, attention
+from imi_monitor.model import agent_text, attention, snapshot_json
 from imi_monitor.model.agent import Agent, SessionFacts
 from imi_monitor.ui import agent_cells
 from tests.ui import sample_agents as made
@@ -112,7 +112,9 @@ def test_who_is_suspended_is_said_to_be_and_keeps_what_needs_a_person(agent: Age
         row = agent_cells.activity(stopped, short=short).plain
         assert "suspended" in (row if short else f"{agent_cells.state_word(stopped)} {row}")
         assert "suspended" not in agent_cells.activity(agent, short=short).plain
-    assert agent_text.data(stopped)["suspended"] is True and agent_text.data(agent)["suspended"] is False
+    assert (
+        snapshot_json.agent_data(stopped)["suspended"] is True and snapshot_json.agent_data(agent)["suspended"] is False
+    )
 
 
 @pytest.mark.parametrize(

@@ -88,13 +88,13 @@ def test_directories_and_refs() -> None:
 )  # fmt: skip
 def test_one_project_in_many_spellings(url: str) -> None:
     found = parse_address(url)
-    assert found is not None and found.same(GITHUB)
+    assert found is not None and found.is_same_project(GITHUB)
 
 
 def test_other_projects_are_others() -> None:
     for url in ("https://github.com/acme/other", "https://gitlab.com/acme/app", "/srv/acme/app.git"):
         found = parse_address(url)
-        assert found is not None and not found.same(GITHUB)
+        assert found is not None and not found.is_same_project(GITHUB)
 
 
 @pytest.mark.parametrize(

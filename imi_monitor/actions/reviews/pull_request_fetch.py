@@ -151,7 +151,7 @@ def _candidates(context: Context, remotes: dict[str, str], mention: PullRequestM
 def _matching(remotes: dict[str, str], mention: PullRequestMention) -> str | None:
     for name, url in remotes.items():
         where = remote_address.parse_address(url)
-        if where is not None and mention.project is not None and where.same(mention.project):
+        if where is not None and mention.project is not None and where.is_same_project(mention.project):
             return name
     return None
 

@@ -125,7 +125,7 @@ def test_a_day_of_work(tmp_path: Path) -> None:
         await claude.does("prompt again", "retry")
         await course.sees(RUNNING, shown="retrying 1/10")
         await claude.does("esc_while_retrying")
-        await course.sees(CANCELLED, shown="stopped without a word")
+        await course.sees(CANCELLED, shown="stopped without a record")
         await claude.does("prompt again", "fail API Error: 529 overloaded")
         await course.sees(FAILED, shown="529")
         await claude.does("exit")

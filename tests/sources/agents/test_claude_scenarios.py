@@ -106,7 +106,7 @@ SCENARIOS: dict[str, Scenario] = {
     "esc while it retries": (
         Step(lambda c: c.prompt("x"), RUNNING),
         Step(lambda c: c.retry(1), RUNNING),
-        Step(lambda c: c.esc_while_retrying(), CANCELLED, "stopped without a word", quiet=2.0),
+        Step(lambda c: c.esc_while_retrying(), CANCELLED, "stopped without a record", quiet=2.0),
         Step(lambda c: c.prompt("once more"), RUNNING),
     ),
     "a command in the background": (

@@ -31,7 +31,7 @@ ID = "0a1b2c3d-0000-7000-8000-000000000001"
 # Where the state changes: the number of the record, and what is so from it on. `?` marks what the file cannot tell apart.
 REPLAYS: dict[str, list[tuple[int, str, str | None, str | None]]] = {
     "terminal.jsonl": [
-        (0, "unknown", "nothing tells what it does", None),
+        (0, "unknown", "no evidence of what it does", None),
         (1, "running", None, None),
         (10, "running?", "may wait for approval: The tests need the network.", "Bash npm test"),
         (12, "running", None, None),
@@ -51,7 +51,7 @@ REPLAYS: dict[str, list[tuple[int, str, str | None, str | None]]] = {
         (69, "completed", "the plan is ready", None),
     ],
     "exec.jsonl": [
-        (0, "unknown", "nothing tells what it does", None),
+        (0, "unknown", "no evidence of what it does", None),
         (1, "running", None, None),
         (10, "running", None, "Edit src/hello.py"),
         (12, "running", None, None),
@@ -64,7 +64,7 @@ REPLAYS: dict[str, list[tuple[int, str, str | None, str | None]]] = {
         (34, "completed", None, None),
     ],
     "events_0.46.jsonl": [
-        (0, "unknown", "nothing tells what it does", None),
+        (0, "unknown", "no evidence of what it does", None),
         (4, "running", None, None),
         (8, "running?", "may wait for approval: isort writes outside", "Bash isort src"),
         (10, "running", None, None),
@@ -73,7 +73,7 @@ REPLAYS: dict[str, list[tuple[int, str, str | None, str | None]]] = {
         (16, "cancelled", None, None),
     ],
     "turns_0.98.jsonl": [
-        (0, "unknown", "nothing tells what it does", None),
+        (0, "unknown", "no evidence of what it does", None),
         (1, "running", None, None),
         (4, "running?", None, "Bash pytest -q"),
         (5, "running", None, None),
@@ -85,7 +85,7 @@ REPLAYS: dict[str, list[tuple[int, str, str | None, str | None]]] = {
         (15, "failed", "usage_limit_exceeded: You have hit your usage limit.", None),
     ],
     "bare_2025.jsonl": [
-        (0, "unknown", "nothing tells what it does", None),
+        (0, "unknown", "no evidence of what it does", None),
         (3, "running", None, None),
         (5, "running?", None, "Bash ls -1"),
         (6, "running", None, None),

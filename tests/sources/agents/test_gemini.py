@@ -29,7 +29,7 @@ from tests.sources.agents.fakes import gemini as fake
 
 FIXTURES = Path(__file__).parent / "fixtures" / "gemini"
 ID = "7c6b5a49-0000-4000-8000-000000000001"
-NOTHING = "nothing tells what it does"
+NOTHING = "no evidence of what it does"
 OPEN = "answered, or a tool is running or asked for"
 
 # Where the state changes: the number of the line, and what is so from it on. `?` marks what the file cannot tell apart.
