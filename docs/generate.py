@@ -1,6 +1,7 @@
-"""Writes every generated page of docs/ (`make docs`). `tests/test_docs.py` checks that they are current.
+"""Writes every generated file (`make docs`). `tests/test_docs.py` and `tests/test_generated.py` check that they are current.
 
-A page is one entry of PAGES: its file, and the function that gives its new text from its present one.
+A page of docs/ is one entry of PAGES: its file, and the function that gives its new text from its present one. The other
+generated files are those of generate_commands.FILES.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ def main() -> None:
     for name, new in PAGES.items():
         page = FOLDER / name
         page.write_text(new(page.read_text() if page.exists() else ""))
+    for name, made in _sibling("generate_commands").FILES.items():
+        (FOLDER.parent / name).write_text(made(), encoding="utf-8")
 
 
 if __name__ == "__main__":

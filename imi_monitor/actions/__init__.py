@@ -1,67 +1,69 @@
-"""What can be done: one file each, used by keys, palette and command line alike.
+"""Actions: what a user can do, one module each, shared by keys, palette, menus and the command line.
 
-MODULES is the registry: a module of this folder and the verbs it serves. Nothing is imported until its verb is asked
-for, because `imi claim` must not pay for `imi review`.
+MODULES is the registry. A new action takes its module and one line here; `make docs` then writes the command table, in
+which verbs, keys and help are looked up without importing any action: `imi claim` must not load `imi review`.
 """
 
 from __future__ import annotations
+
+from imi_monitor import command_table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.action import Action
 
-MODULES: dict[str, tuple[str, ...]] = {
-    "imi_monitor.actions.creation.create_action": ("feat", "fix", "aiops", "devops", "add"),
-    "imi_monitor.actions.reviews.review_action": ("review", "pr"),
-    "imi_monitor.actions.status.go_action": ("go", "trunk"),
-    "imi_monitor.actions.status.status_action": ("list", "ls", "status"),
-    "imi_monitor.actions.status.diff_action": ("diff",),
-    "imi_monitor.actions.status.log_action": ("log",),
-    "imi_monitor.actions.claims.claim_action": ("claim",),
-    "imi_monitor.actions.claims.heartbeat_action": ("heartbeat",),
-    "imi_monitor.actions.claims.verify_action": ("verify-lock", "check-lock"),
-    "imi_monitor.actions.claims.release_action": ("release",),
-    "imi_monitor.actions.claims.claims_action": ("claims", "queue"),
-    "imi_monitor.actions.removal.remove_action": ("remove", "rm", "close", "cancel"),
-    "imi_monitor.actions.removal.trash_action": ("undo", "trash list", "trash restore", "trash purge"),
-    "imi_monitor.actions.status.collisions_action": ("collisions",),
-    "imi_monitor.actions.worktree.merge_action": ("merge",),
-    "imi_monitor.actions.worktree.rename_action": ("rename", "mv"),
-    "imi_monitor.actions.removal.prune_action": ("prune", "cleanup"),
-    "imi_monitor.actions.worktree.repair_action": ("repair",),
-    "imi_monitor.actions.sync.sync_action": ("sync",),
-    "imi_monitor.actions.setup.trust_action": ("trust",),
-    "imi_monitor.actions.setup.types_action": ("types list", "types add", "types remove"),
-    "imi_monitor.actions.history.events_action": ("events",),
-    "imi_monitor.actions.history.sessions_action": ("sessions", "session show"),
-    "imi_monitor.actions.history.stats_action": ("stats",),
-    "imi_monitor.actions.history.tasks_action": ("tasks",),
-    "imi_monitor.actions.history.describe_action": ("agents describe",),
-    "imi_monitor.actions.setup.doctor_action": ("doctor",),
-    "imi_monitor.actions.setup.config_action": ("paths", "config"),
-    "imi_monitor.cli.shell_command": ("shell-init", "completion"),
-    "imi_monitor.actions.hooks.hooks_action": ("hooks install", "hooks status", "hooks", "hooks uninstall"),
-}
+MODULES = (
+    "imi_monitor.actions.creation.create_action",
+    "imi_monitor.actions.reviews.review_action",
+    "imi_monitor.actions.status.go_action",
+    "imi_monitor.actions.worktree.rename_action",
+    "imi_monitor.actions.sync.sync_action",
+    "imi_monitor.actions.setup.types_action",
+    "imi_monitor.actions.status.status_action",
+    "imi_monitor.actions.status.diff_action",
+    "imi_monitor.actions.status.log_action",
+    "imi_monitor.actions.status.collisions_action",
+    "imi_monitor.actions.history.events_action",
+    "imi_monitor.actions.claims.claim_action",
+    "imi_monitor.actions.claims.heartbeat_action",
+    "imi_monitor.actions.claims.verify_action",
+    "imi_monitor.actions.claims.release_action",
+    "imi_monitor.actions.claims.claims_action",
+    "imi_monitor.actions.worktree.merge_action",
+    "imi_monitor.actions.removal.remove_action",
+    "imi_monitor.actions.removal.trash_action",
+    "imi_monitor.actions.removal.prune_action",
+    "imi_monitor.actions.worktree.repair_action",
+    "imi_monitor.actions.history.sessions_action",
+    "imi_monitor.actions.history.tasks_action",
+    "imi_monitor.actions.history.stats_action",
+    "imi_monitor.actions.history.describe_action",
+    "imi_monitor.actions.hooks.hooks_action",
+    "imi_monitor.actions.setup.trust_action",
+    "imi_monitor.actions.setup.doctor_action",
+    "imi_monitor.actions.setup.config_action",
+)
+"""The modules of the actions, in the order of the help pages. Each ends with `ACTIONS`, a tuple of its actions."""
 
 
 def find(verb: str) -> Action | None:
-    """The action behind a verb; None when there is none."""
-    for module, verbs in MODULES.items():
-        if verb in verbs:
-            return next(action for action in _load(module) if verb in action.words)
-    return None
+    """The action that has this verb, or None. Front-end verbs (`watch`, `demo`) count as actions here."""
+    module = command_table.VERBS.get(verb)
+    return next(action for action in load(module) if verb in action.words) if module is not None else None
 
 
 def verbs() -> list[str]:
-    return [verb for names in MODULES.values() for verb in names]
+    """Every verb and alias, in the order of the help pages."""
+    return list(command_table.VERBS)
 
 
 def all_actions() -> list[Action]:
-    """Every action, in the order of the registry: for help, palette and completion."""
-    return [action for module in MODULES for action in _load(module)]
+    """Every action and front-end verb, in the order of the help pages."""
+    return [action for module in dict.fromkeys(command_table.VERBS.values()) for action in load(module)]
 
 
-def _load(module: str) -> tuple[Action, ...]:
+def load(module: str) -> tuple[Action, ...]:
+    """The actions that a module declares."""
     loaded = __import__(module, fromlist=["ACTIONS"])
     actions: tuple[Action, ...] = loaded.ACTIONS
     return actions

@@ -1,6 +1,6 @@
-"""What an action is: one thing a person can do. Its command, key, help, confirmation and refusals all follow from it.
+"""The base of all actions: how an action declares its verbs, key, help, arguments and conditions, and what it returns.
 
-Lean on purpose: claiming and releasing go through here a hundred times a minute.
+Lean on purpose: `imi claim` and `imi release` import this module on every call.
 """
 
 from __future__ import annotations
@@ -13,9 +13,12 @@ if TYPE_CHECKING:
 
 FLAG = ""
 
+GROUPS = ("Worktrees", "Status", "Claims", "Merge and remove", "Agents", "Setup")
+"""The headings of actions in the help pages and in the dashboard's help, in their order."""
+
 
 class Argument:
-    """A positional word. `rest` takes all that follow."""
+    """A positional word. `rest` takes all words that follow."""
 
     __slots__ = ("help", "name", "optional", "rest")
 
@@ -27,7 +30,7 @@ class Argument:
 
 
 class Option:
-    """`--name VALUE`, or a flag when `value` is empty. `number` values must be numbers that are not negative."""
+    """`--name VALUE`, or a flag when `value` is empty. `number`: the value must be a number that is not negative."""
 
     __slots__ = ("aliases", "goes_with", "help", "name", "number", "optional_value", "overrides", "value")
 
@@ -50,26 +53,31 @@ class Option:
         self.number = number
         self.optional_value = optional_value
         self.overrides = (
-            overrides  # the `kinds` of refusals it is an answer to: a dialog offers it only after one of these
+            overrides  # kinds of refusals (`refusal_kinds`); a dialog offers the option only after one of them
         )
-        self.goes_with = goes_with  # options that it says more about: a dialog offers it only beside one of these
+        self.goes_with = goes_with  # other options; a dialog offers this one only beside one of them
+
+    @property
+    def spellings(self) -> list[str]:
+        """`--quiet`, `-q`: the name and its aliases as they are typed."""
+        return [("-" if len(name) == 1 else "--") + name for name in (self.name, *self.aliases)]
 
 
-# Options that stand before any verb, and that every verb takes.
 GLOBAL_OPTIONS = (
-    Option("json", "one JSON object on stdout and nothing else"),
-    Option("db", "the registry file to use", value="FILE"),
-    Option("repo", "the repository to act on: a path, or a name from the registry", value="REPO", aliases=("C",)),
-    Option("help", "what this command does and takes", aliases=("h",)),
-    Option("version", "the version"),
-    Option("read-only", "a dashboard that cannot change anything"),
-    Option("ascii", "a dashboard without Unicode"),
-    Option("quiet", "no progress on stderr", aliases=("q",)),
+    Option("json", "print one JSON object on stdout and nothing else"),
+    Option("db", "use this registry file", value="FILE"),
+    Option("repo", "act on this repository: a path, or a name from the registry", value="REPO", aliases=("C",)),
+    Option("help", "show what a command does and takes", aliases=("h",)),
+    Option("version", "show the version"),
+    Option("read-only", "open a dashboard that cannot change anything"),
+    Option("ascii", "open a dashboard without Unicode"),
+    Option("quiet", "show no progress on stderr", aliases=("q",)),
 )
+"""Options that stand before or after any verb."""
 
 
 class Request:
-    """What was asked: the verb it was asked by, and the values of arguments and options."""
+    """The verb that was typed and the values of its arguments and options."""
 
     __slots__ = ("values", "verb")
 
@@ -98,7 +106,7 @@ class Request:
 
 
 class Outcome:
-    """What came of it. `lines` are for people, `data` for scripts; `path` is where a shell should go."""
+    """What an action returns: `lines` for people, `data` for scripts, `path` for the shell function to change into."""
 
     __slots__ = ("data", "exit_status", "lines", "path", "warnings")
 
@@ -118,16 +126,8 @@ class Outcome:
         self.exit_status = exit_status
 
 
-def refusal_kinds(refusal: ImiError | None) -> set[str]:
-    """What a refusal is about: its code, and the state of the claim that stands in the way, if one does."""
-    if refusal is None:
-        return set()
-    state = (refusal.data or {}).get("state")
-    return {refusal.code, state} if isinstance(state, str) else {refusal.code}
-
-
 class Preview:
-    """What would happen, and what stands against it if anything does."""
+    """What an action would do, and the refusal that prevents it, if any."""
 
     __slots__ = ("lines", "refusal")
 
@@ -136,39 +136,55 @@ class Preview:
         self.refusal = refusal
 
 
-class Action:
-    """Base of all actions. Subclasses set the texts and write `run`; `refuse` and `consequences` where they apply.
+def refusal_kinds(refusal: ImiError | None) -> set[str]:
+    """The code of a refusal, and the state of the claim that causes it, if a claim does."""
+    if refusal is None:
+        return set()
+    state = (refusal.data or {}).get("state")
+    return {refusal.code, state} if isinstance(state, str) else {refusal.code}
 
-    `refuse` raises when the act must not happen as things are; `consequences` says what it will do, for a dialog or a
-    dry run, and raises what `run` would find in the way as far as that can be told before; `run` checks all of it itself,
-    so no front end can forget it.
+
+class Action:
+    """One thing a user can do. Subclasses set the class attributes and `run`; `refuse` and `consequences` where they apply.
+
+    The attributes are the action's only declaration: `make docs` copies them into the command table, from which the
+    dashboard's keys and menus, the help pages and the shell completion are made.
     """
 
-    words: tuple[str, ...] = ()  # the verbs; the first is its name, the others are aliases
+    words: tuple[str, ...] = ()  # the verbs: the name, then aliases
+    group = ""  # its heading, one of GROUPS
     label = ""
-    help = ""  # one sentence
-    more = ""  # what a person wants to know beyond it
-    key = ""
-    dialog_options: tuple[str, ...] = ()  # options that a dialog offers beside the required arguments
-    makes_new = False  # its first argument names something new, so that the selected worktree is no answer to it
-    opens_worktree = False  # where it leads is what the person wants to see next
+    help = ""  # imperative, lower case, no full stop
+    more = ""  # what the help page says beyond it
+    key = ""  # its key on the dashboard; without one it is not in the dashboard's menus
+    key_bar = 0  # rank in the dashboard's key bar, the highest first; 0: not in the bar
+    requires: tuple[str, ...] = ()  # names of ui.command_conditions that must hold for the selected worktree
     arguments: tuple[Argument, ...] = ()
     options: tuple[Option, ...] = ()
-    dangerous = False  # asks before it acts, in the dashboard
+    dialog_options: tuple[str, ...] = ()  # options that a dialog offers beside the required arguments
+    makes_new = False  # its first argument names something new, so a dialog does not fill in the selected worktree
+    opens_worktree = False  # the dashboard opens the resulting path in a new pane
+    dangerous = False  # the dashboard asks for confirmation
     changes = True  # refused under --read-only
-    recovers = True  # what a crash left half done is settled first; not by what must work without a registry
-    hot = False  # called by agents all day: no recovery, no ballast, nothing heavy imported
-    streams = False  # prints as it goes; `--json` is one object a line then
+    recovers = True  # the command line runs crash recovery first; False for what must work without a registry
+    hot = False  # agents call it often: no recovery, no upkeep, lean imports
+    streams = False  # prints while it runs; with --json one object per line
+    front_end = False  # has `show` instead of `run` (cli.front_end.FrontEndVerb)
+
+    @property
+    def needs_worktree(self) -> bool:
+        """Whether it acts on an existing worktree, so that the dashboard's selection can be its first argument."""
+        return bool(self.arguments) and self.arguments[0].name == "name" and not self.makes_new
 
     def refuse(self, context: Context, request: Request) -> None:
-        """Raise Refused or UsageError if this must not be done; say why in one sentence."""
+        """Raise Refused or UsageError when the action must not run; the error says why in one sentence."""
 
     def consequences(self, context: Context, request: Request) -> list[str]:
-        """What will happen, line by line, for somebody who has to decide."""
+        """What the action will do, line by line, for a dialog or a dry run. Raises what `run` would, as far as it is known."""
         return [self.help]
 
     def preview(self, context: Context, request: Request) -> Preview:
-        """Both in one look, for whoever wants to see what stands against it beside what it would do."""
+        """The consequences, or the refusal."""
         try:
             self.refuse(context, request)
             return Preview(self.consequences(context, request))
@@ -176,12 +192,13 @@ class Action:
             return Preview([], error)
 
     def choices(self, context: Context, name: str) -> list[str]:
-        """The values that an argument can have, when they are few and known."""
+        """The possible values of an argument, when they are few and known."""
         return []
 
     def override(self, refusal: ImiError, name: str) -> dict[str, object] | None:
-        """The values that would go past this refusal after `name` was typed; None when nothing does, or no typing is asked."""
+        """The values that pass this refusal once the user has typed `name`; None when typing does not help."""
         return None
 
     def run(self, context: Context, request: Request) -> Outcome:
+        """Check everything that `refuse` checks, then act."""
         raise NotImplementedError

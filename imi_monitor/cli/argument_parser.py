@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+from imi_monitor import actions
 from imi_monitor.actions.action import GLOBAL_OPTIONS, Option, Request
-from imi_monitor.cli import fronts
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.text import safe
 
@@ -37,7 +37,7 @@ def parse(argv: list[str]) -> ParsedCommandLine:
     global_values: dict[str, object] = {}
     rest = _take_globals(argv, global_values)
     verb, words = _verb(rest)
-    action = fronts.find(verb) if verb else None
+    action = actions.find(verb) if verb else None
     if action is None:
         return ParsedCommandLine(None, Request("", {}), global_values, words)
     values: dict[str, object] = {}
@@ -56,7 +56,7 @@ def _take_globals(argv: list[str], into: dict[str, object]) -> list[str]:
 
 
 def _verb(words: list[str]) -> tuple[str, list[str]]:
-    known = fronts.verbs()
+    known = actions.verbs()
     if len(words) > 1 and f"{words[0]} {words[1]}" in known:
         return f"{words[0]} {words[1]}", words[2:]
     if words and words[0] in known:

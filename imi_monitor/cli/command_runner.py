@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from imi_monitor.actions.context import Context
-from imi_monitor.cli import argument_parser, fronts, output
+from imi_monitor.cli import argument_parser, output
 from imi_monitor.model.errors import ImiError, UsageError
 
 TYPE_CHECKING = False
@@ -51,13 +51,18 @@ def _run(words: list[str]) -> int:
         from imi_monitor.cli import help_pages as pages
 
         return pages.show_action(parsed.action, parsed.request.verb)
-    front = fronts.front_of(parsed.request.verb, parsed.request)
-    if front is not None:
-        return fronts.show(front, parsed)
-    return _act(parsed, parsed.action)
+    if parsed.action.front_end:
+        from imi_monitor.cli import front_end
+
+        return front_end.show(parsed.action, parsed)
+    if parsed.request.verb == "status" and parsed.request.flag("watch"):
+        from imi_monitor.cli import snapshot_stream
+
+        return snapshot_stream.run(parsed)
+    return _run_action(parsed, parsed.action)
 
 
-def _act(parsed: argument_parser.ParsedCommandLine, action: Action) -> int:
+def _run_action(parsed: argument_parser.ParsedCommandLine, action: Action) -> int:
     as_json = parsed.flag("json")
     quiet = as_json or parsed.flag("quiet")
 

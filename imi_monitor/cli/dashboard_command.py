@@ -1,60 +1,88 @@
-"""Plain `imi [REPO…]`: the dashboard of the repositories given, else of the one around, else of all that are known.
-
-`imi monitor [REPO…]`: the dashboard by its name, for scripts and layouts of Zellij and tmux.
-"""
+"""Plain `imi [REPO…]` and `imi monitor [REPO…]`: the dashboard, or the status as text where there is no terminal."""
 
 from __future__ import annotations
 
 import sys
 
-from imi_monitor.actions.context import Context
-from imi_monitor.cli import output
-from imi_monitor.model.errors import Refused
-from imi_monitor.store import repositories
+from imi_monitor.cli.front_end import REPOSITORIES, FrontEndVerb
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.action import Outcome
+    from imi_monitor.actions.context import Context
     from imi_monitor.cli.argument_parser import ParsedCommandLine
 
 
 _WELCOME = """\
-imi shows and steers git worktrees in which several coding agents work: whose each one is, what changed, what to review.
+imi shows the git worktrees that your coding agents work in: who owns each one, what changed, what to review.
 
 There is nothing to show yet: you are not inside a git repository, and none is registered. First steps, inside one:
 
-  imi feat NAME      a new worktree on a new branch
-  imi review 123     a pull request in a worktree of its own
-  imi status         all worktrees at a glance
+  imi feat NAME      make a worktree on a new branch
+  imi review 123     open a pull request in its own worktree
+  imi status         show all worktrees
 
-imi help lists everything; imi doctor checks that all is in place."""
+imi help lists all commands; imi doctor checks the installation."""
+
+
+class MonitorVerb(FrontEndVerb):
+    words = ("monitor",)
+    group = "Status"
+    label = "Dashboard"
+    help = "open the dashboard: worktrees, claims, git and changes, live (the same as plain `imi`)"
+    more = """
+    Without REPO: the repository around you, or all registered ones. It needs a terminal; in a pipe use `imi watch`,
+    or `imi status` for the state at one moment.
+    """
+    arguments = (REPOSITORIES,)
+
+    def show(self, parsed: ParsedCommandLine) -> int:
+        from imi_monitor.cli import output
+        from imi_monitor.model.errors import Refused
+
+        if not _interactive(parsed):
+            raise Refused(
+                "the dashboard needs a terminal: `imi status` prints the state once, `imi watch` streams JSON",
+                code="no-terminal",
+            )
+        status = run_dashboard(parsed, parsed.request.rest("repo"))
+        if status is not None:
+            return status
+        for text in _WELCOME.splitlines():
+            output.line(text)
+        return 0
+
+
+ACTIONS = (MonitorVerb(),)
 
 
 def show_default(parsed: ParsedCommandLine) -> int:
-    """The dashboard on a terminal; in a pipe, or with nothing to show, what there is as text. Gives the exit status."""
-    if not parsed.flag("json") and sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty():
-        status = dashboard(parsed, parsed.words)
+    """Plain `imi`: the dashboard on a terminal, else the status as text. Returns the exit status."""
+    if _interactive(parsed):
+        status = run_dashboard(parsed, parsed.words)
         if status is not None:
             return status
-    return _print(parsed)
+    return _print_status(parsed)
 
 
-def dashboard(parsed: ParsedCommandLine, named: list[str]) -> int | None:
-    """None when there is nothing yet that a dashboard could show."""
+def run_dashboard(parsed: ParsedCommandLine, named: list[str]) -> int | None:
+    """The dashboard's exit status; None when there is no repository to show yet."""
+    from imi_monitor.actions.context import Context
+    from imi_monitor.cli import crash_log
+    from imi_monitor.store import repositories
+
     with Context(database=parsed.option("db"), repo=parsed.option("repo")) as context:
         if named:
-            meant = [context.named_repository(word) for word in named]
-            common_dirs: list[str] | None = list(dict.fromkeys(repository.common_dir for repository in meant))
+            found = [context.named_repository(word) for word in named]
+            common_dirs: list[str] | None = list(dict.fromkeys(repository.common_dir for repository in found))
         else:
             here = context.find_repository()
             common_dirs = None if here is None else [here.common_dir]
         if common_dirs is None and not repositories.list_common_dirs(context.connection):
             return None
         database, settings = context.database, context.settings
-    from imi_monitor.cli import crash_log
 
-    # by name: the front ends do not know each other, one only starts the other
-    ui = __import__("imi_monitor.ui.dashboard", fromlist=["run"])
+    ui = __import__("imi_monitor.ui.dashboard", fromlist=["run"])  # by name: cli and ui do not import each other
     status: int = ui.run(
         database,
         common_dirs,
@@ -66,51 +94,36 @@ def dashboard(parsed: ParsedCommandLine, named: list[str]) -> int | None:
     return status
 
 
-def welcome() -> int:
-    """What to do first."""
-    for text in _WELCOME.splitlines():
-        output.line(text)
-    return 0
+def _interactive(parsed: ParsedCommandLine) -> bool:
+    return not parsed.flag("json") and sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()
 
 
-def _print(parsed: ParsedCommandLine) -> int:
+def _print_status(parsed: ParsedCommandLine) -> int:
+    from imi_monitor.actions.context import Context
+    from imi_monitor.cli import output
+
     as_json = parsed.flag("json")
-    quiet = as_json or parsed.flag("quiet")
-    context = Context(
-        database=parsed.option("db"),
-        repo=parsed.option("repo"),
-        progress=(lambda _: None) if quiet else output.progress,
-    )
-    with context:
-        outcome = _outcome(context, parsed.words)
+    progress = None if as_json or parsed.flag("quiet") else output.progress
+    with Context(database=parsed.option("db"), repo=parsed.option("repo"), progress=progress) as context:
+        outcome = _status(context, parsed.words)
     output.end_progress()
     output.outcome(outcome, as_json=as_json)
     return outcome.exit_status
 
 
-def _outcome(context: Context, named: list[str]) -> Outcome:
+def _status(context: Context, named: list[str]) -> Outcome:
     from imi_monitor.actions.action import Outcome
     from imi_monitor.actions.status import status_action
+    from imi_monitor.model.errors import Refused
 
     if named:
-        meant = [context.named_repository(word) for word in named]
-        unique = list({repository.common_dir: repository for repository in meant}.values())
+        found = [context.named_repository(word) for word in named]
+        unique = list({repository.common_dir: repository for repository in found}.values())
         return status_action.status(context, unique)
     try:
-        found, warnings = status_action.selected_repositories(context, None, everything=False)
+        selected, warnings = status_action.selected_repositories(context, None, everything=False)
     except Refused as error:
         if error.code != "no-repository" or context.explicit_repo:
             raise
         return Outcome(_WELCOME.splitlines(), {"worktrees": [], "count": 0, "failed": 0})
-    return status_action.status(context, found, warnings=warnings)
-
-
-def show(parsed: ParsedCommandLine) -> int:
-    """Until the person quits."""
-    if parsed.flag("json") or not (sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):
-        raise Refused(
-            "the dashboard needs a terminal: `imi status` prints one picture, `imi watch` streams JSON",
-            code="no-terminal",
-        )
-    status = dashboard(parsed, parsed.request.rest("repo"))
-    return welcome() if status is None else status
+    return status_action.status(context, selected, warnings=warnings)

@@ -1,14 +1,36 @@
-"""Which repositories a front end shows: those named, else the one around us, else all that are registered."""
+"""Front-end verbs: they show the engine's snapshots or handle the terminal, instead of returning an outcome."""
 
 from __future__ import annotations
+
+from imi_monitor.actions.action import Action, Argument
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
+    from imi_monitor.cli.argument_parser import ParsedCommandLine
+
+REPOSITORIES = Argument("repo", "repositories: paths, or names from the registry", rest=True)
+
+
+class FrontEndVerb(Action):
+    """Declared like an action, and listed in `cli.MODULES`. Its module imports heavy modules inside `show` only."""
+
+    changes = False
+    front_end = True
+
+    def show(self, parsed: ParsedCommandLine) -> int:
+        """Run until it is finished; return the exit status."""
+        raise NotImplementedError
+
+
+def show(verb: Action, parsed: ParsedCommandLine) -> int:
+    """Run a front-end verb; return the exit status."""
+    assert isinstance(verb, FrontEndVerb)
+    return verb.show(parsed)
 
 
 def common_dirs_of(context: Context, names: list[str]) -> list[str] | None:
-    """Their git directories; None: every repository of the registry."""
+    """The git directories of the named repositories, else of the one around the caller; None: of all registered ones."""
     if names:
         return list(dict.fromkeys(context.repository(name).common_dir for name in names))
     found = context.find_repository()

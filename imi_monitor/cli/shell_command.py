@@ -22,6 +22,7 @@ NAMES = "names"  # not a shell: what the completion asks while a person types
 
 
 class _ShellAction(Action):
+    group = "Setup"
     changes = False
     recovers = False
     hot = True  # it runs whenever a terminal is opened or the tab key is pressed

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from imi_monitor import actions
 from imi_monitor.actions.action import GLOBAL_OPTIONS, Option
-from imi_monitor.actions.fronts import FRONTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ def verbs() -> list[CompletedVerb]:
     """All verbs in the order of the registry of actions, then the front ends."""
     return [
         CompletedVerb(word, _quotable(action.help), action.options, _kind(word, action))
-        for action in (*actions.all_actions(), *FRONTS)
+        for action in actions.all_actions()
         for word in action.words
     ]
 

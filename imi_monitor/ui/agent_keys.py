@@ -70,7 +70,7 @@ class AgentKeys(Home):
     def weight(self, command: Command) -> int:
         """How early it stands in the key bar: while somebody waits, the way there comes first."""
         waits = command.word == "next" and self._facts is not None and self._facts.standings[attention.ASKS]
-        return 100 if waits else command.weight
+        return 100 if waits else command.key_bar
 
     def _nothing_wants(self) -> str:
         hidden = (

@@ -98,7 +98,7 @@ class ImiApp(Doing):
                     f"do('{command.word}')",
                     description=command.label,
                     show=shown,
-                    key_display=command.key_shown,
+                    key_display=command.key_label,
                 )
 
     def _dress(self, theme: str) -> None:
@@ -291,13 +291,13 @@ class ImiApp(Doing):
     def _draw_keys(self) -> None:
         hints = [
             KeyHint(
-                "enter" if self._plain.enabled and one.key == "enter" else one.key_shown,
+                "enter" if self._plain.enabled and one.key == "enter" else one.key_label,
                 one.label.split(" ")[0].rstrip("…"),
                 f"app.do('{one.word}')",
                 not self.why_not(one),
             )
             for one in sorted(self.commands, key=lambda one: (one.word == "help", -self.weight(one)))
-            if one.weight and one.key
+            if one.key_bar and one.key
         ]
         self.home.query_one(KeyBar).show(hints, self.size.width)
 

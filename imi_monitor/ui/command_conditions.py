@@ -1,6 +1,7 @@
-"""Why something cannot be done with the selected worktree now, as far as the picture tells.
+"""The conditions that commands declare in `requires`, checked against the snapshot.
 
-Only hints: they dim a key and say a sentence. Whether an act may happen is for its action to decide, which looks for itself.
+They dim a command and give the sentence that says why. Whether an action really runs is decided by the action itself, on
+the disk and in the registry.
 """
 
 from __future__ import annotations
@@ -14,62 +15,66 @@ from imi_monitor.model.text import safe
 from imi_monitor.ui.commands import Command
 from imi_monitor.ui.snapshot_facts import SnapshotFacts
 
-Rule = Callable[[SnapshotFacts, Worktree], str]
+Condition = Callable[[SnapshotFacts, Worktree], str]
+"""The reason why the condition does not hold for a worktree; empty when it holds."""
 
 
-def _gone(facts: SnapshotFacts, tree: Worktree) -> str:
-    return f"the folder of {safe(tree.key.worktree)} is gone: U brings back what was removed" if tree.missing else ""
+def _folder(_facts: SnapshotFacts, tree: Worktree) -> str:
+    return f"the folder of {_name(tree)} is gone: U restores a removed worktree" if tree.missing else ""
 
 
-def _unclaimed(facts: SnapshotFacts, tree: Worktree) -> str:
-    return "" if tree.claim else f"nobody has claimed {safe(tree.key.worktree)}"
+def _claim(_facts: SnapshotFacts, tree: Worktree) -> str:
+    return "" if tree.claim else f"{_name(tree)} is not claimed"
 
 
-def _main(facts: SnapshotFacts, tree: Worktree) -> str:
-    return f"{safe(tree.key.worktree)} is the repository itself, it cannot be removed" if tree.is_main else ""
+def _linked(_facts: SnapshotFacts, tree: Worktree) -> str:
+    return f"{_name(tree)} is the repository's main worktree, which cannot be removed" if tree.is_main else ""
 
 
-def _no_pr(facts: SnapshotFacts, tree: Worktree) -> str:
-    return "" if tree.pr is not None else f"no pull request is known for {safe(tree.key.worktree)}: v reviews one"
+def _pull_request(_facts: SnapshotFacts, tree: Worktree) -> str:
+    return "" if tree.pr is not None else f"{_name(tree)} has no known pull request: v reviews one"
 
 
-def _no_lazygit(facts: SnapshotFacts, tree: Worktree) -> str:
-    return _gone(facts, tree) or ("" if git_screen() else "neither lazygit nor tig is installed")
+def _git_screen(_facts: SnapshotFacts, _tree: Worktree) -> str:
+    return "" if git_screen() else "neither lazygit nor tig is installed"
 
 
-def _no_agent(facts: SnapshotFacts, tree: Worktree) -> str:
-    return "" if facts.agents_in(tree) else f"no agent is seen in {safe(tree.key.worktree)}"
+def _agent(facts: SnapshotFacts, tree: Worktree) -> str:
+    return "" if facts.agents_in(tree) else f"no agent works in {_name(tree)}"
 
 
-RULES: dict[str, Rule] = {
-    "claim": _gone,
-    "release": _unclaimed,
-    "remove": _main,
-    "open": _gone,
-    "open_with": _gone,
-    "lazygit": _no_lazygit,
-    "pr": _no_pr,
-    "shell": _gone,
-    "peek": _no_agent,
-    "explain": _no_agent,
+CONDITIONS: dict[str, Condition] = {
+    "folder": _folder,
+    "claim": _claim,
+    "linked": _linked,
+    "pull-request": _pull_request,
+    "git-screen": _git_screen,
+    "agent": _agent,
 }
 
-OF_AGENT = ("peek", "explain")  # about an agent, which need not be one of the selected worktree
+
+def about_agent(command: Command) -> bool:
+    """Whether the command acts on an agent, which can be another one than the selected worktree's."""
+    return "agent" in command.requires
 
 
 @lru_cache(1)
 def git_screen() -> str:
-    """The git screen that is installed, if any; looked for once."""
+    """The installed git screen, lazygit or tig; empty when there is none. Looked up once."""
     return next((name for name in ("lazygit", "tig") if shutil.which(name)), "")
 
 
-def why_not(command: Command, facts: SnapshotFacts | None, tree: Worktree | None, marked: int = 0) -> str:
-    """One sentence, or empty when nothing speaks against it."""
+def reason_against(command: Command, facts: SnapshotFacts | None, tree: Worktree | None, marked: int = 0) -> str:
+    """Why the command cannot run for the selected worktree, in one sentence; empty when it can."""
     if facts is None:
-        return "" if not command.about_one else "nothing is known yet"
-    if not command.about_one or (marked and command.kind == "act"):
+        return "" if not command.needs_worktree else "no worktree has been read yet"
+    if not command.needs_worktree or (marked and command.kind == "action"):
         return ""
     if tree is None:
         return "select a worktree first"
-    rule = RULES.get(command.word)
-    return rule(facts, tree) if rule else ""
+    reasons = (CONDITIONS[name](facts, tree) for name in command.requires)
+    return next((reason for reason in reasons if reason), "")
+
+
+def _name(tree: Worktree) -> str:
+    return safe(tree.key.worktree)

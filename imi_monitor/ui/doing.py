@@ -1,4 +1,4 @@
-"""What each own key of the dashboard does: `do_<word>` for every word of `commands.OWN`. Acts and views have their own rooms.
+"""What each own key of the dashboard does: `do_<word>` for every word of `commands.DASHBOARD_FUNCTIONS`.
 
 What only a key needs is loaded when it is pressed: the first paint does not wait for it.
 """
@@ -41,9 +41,9 @@ class Doing(AgentKeys):
         return next((command for command in self.commands if command.word == word), None)
 
     def why_not(self, command: Command) -> str:
-        if command.word in command_conditions.OF_AGENT and self.meant_agent is not None:
+        if command_conditions.about_agent(command) and self.meant_agent is not None:
             return ""
-        return command_conditions.why_not(command, self._facts, self.selected_tree, len(self._marks))
+        return command_conditions.reason_against(command, self._facts, self.selected_tree, len(self._marks))
 
     def action_do(self, word: str) -> None:
         """Do it, or say why it cannot be done now."""
@@ -53,7 +53,7 @@ class Doing(AgentKeys):
         why = self.why_not(command)
         if why:
             self.say(why, bad=True)
-        elif command.kind == "act":
+        elif command.kind == "action":
             self.action_act(word)
         elif command.kind == "view":
             self.action_view(word)
@@ -69,9 +69,9 @@ class Doing(AgentKeys):
     # -- acts and views ---------------------------------------------------------------------------------------------
 
     def action_view(self, word: str) -> None:
-        from imi_monitor.ui.views import VIEWS
+        from imi_monitor.ui.views import view_class
 
-        view = next(view for view in VIEWS if view.word == word)
+        view = view_class(word)
         agent = self.meant_agent
         if view.needs_worktree and self._selected is None and agent is None:
             self.say("select a worktree first", bad=True)

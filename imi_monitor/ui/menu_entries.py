@@ -25,7 +25,7 @@ from imi_monitor.ui.dialogs.menu import Menu, MenuEntry
 from imi_monitor.ui.filters import STATES
 
 ReasonAgainst = Callable[[Command], str]
-_MOVING = (
+NAVIGATION = (
     ("j k ↑ ↓", "Move", "in the panel that has the focus; page up and down, home and end too"),
     ("1-5 tab", "Panels", "where there is no room for all, the number shows its panel"),
     ("h l ← →", "Fold", "and unfold the group under the cursor"),
@@ -42,8 +42,8 @@ def palette_menu(commands: Sequence[Command], why: ReasonAgainst) -> Menu:
 
 def keys_menu(commands: Sequence[Command], why: ReasonAgainst) -> Menu:
     """The help: what every key does, by what it is about."""
-    entries = [MenuEntry("", "Moving")]
-    entries += [MenuEntry("", label, text, key) for key, label, text in _MOVING]
+    entries = [MenuEntry("", "Navigation")]
+    entries += [MenuEntry("", label, text, key) for key, label, text in NAVIGATION]
     for group in dict.fromkeys(command.group for command in commands):
         entries.append(MenuEntry("", group))
         entries += [_entry(command, why) for command in commands if command.group == group and command.key]
@@ -54,7 +54,7 @@ def keys_menu(commands: Sequence[Command], why: ReasonAgainst) -> Menu:
 
 def row_menu(title: str, commands: Sequence[Command], why: ReasonAgainst) -> Menu:
     """What can be done with one worktree."""
-    entries = [_entry(command, why) for command in commands if command.about_one and command.word != "menu"]
+    entries = [_entry(command, why) for command in commands if command.needs_worktree and command.word != "menu"]
     return Menu(title, entries, search=False)
 
 
@@ -64,13 +64,7 @@ def theme_menu(now: str, peek: Callable[[str], None]) -> Menu:
 
 
 def _entry(command: Command, why: ReasonAgainst) -> MenuEntry:
-    return MenuEntry(command.word, command.label, _phrase(command.help), command.key_shown, why(command))
-
-
-def _phrase(sentence: str) -> str:
-    """Actions write sentences or phrases; beside each other they read better alike."""
-    text = sentence.rstrip(".")
-    return text[:1].lower() + text[1:] if text[1:2].islower() or text[1:2] == " " else text
+    return MenuEntry(command.word, command.label, command.help, command.key_label, why(command))
 
 
 _HARMFUL = "holds control characters: copy the command, which has them quoted"

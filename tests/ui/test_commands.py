@@ -1,16 +1,13 @@
-"""The table of keys: complete, without clashes, and remapped by a person's settings."""
+"""The dashboard's commands: complete, without clashes, and with the keys of the user's settings."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from imi_monitor import actions, config
+from imi_monitor import config
 from imi_monitor.model.errors import UsageError
-from imi_monitor.ui import commands, preferences
+from imi_monitor.ui import command_conditions, commands, preferences
 from imi_monitor.ui.app import ImiApp
-from imi_monitor.ui.views import VIEWS
 from tests.helpers import Repo, imi
 
 
@@ -18,68 +15,57 @@ def by_word(**options: object) -> dict[str, commands.Command]:
     return {one.word: one for one in commands.table(**options)}  # type: ignore[arg-type]
 
 
-def test_the_table_says_of_acts_what_they_say_themselves() -> None:
-    """A new act with a key needs a line in `commands.ACTS`: the one that this prints."""
-    own = [
-        commands.Command(
-            one.words[0].replace(" ", "-"), one.key, one.label, one.help, "Acting", "act", changes=one.changes,
-            about_one=commands.takes_worktree(one),
-        )
-        for one in actions.all_actions()
-        if one.key
-    ]  # fmt: skip
-    assert [replace(one, weight=0) for one in commands.ACTS] == own
+def test_every_dashboard_function_has_a_handler() -> None:
+    for function in commands.DASHBOARD_FUNCTIONS:
+        assert callable(getattr(ImiApp, f"do_{function.word}")), function.word
 
 
-def test_the_table_says_of_views_what_they_say_themselves() -> None:
-    own = [
-        commands.Command(
-            one.word, one.key_shown, one.label, one.help, "Views", "view", about_one=one.needs_worktree, everywhere=True
-        )
-        for one in VIEWS
-    ]
-    assert [replace(one, weight=0) for one in commands.VIEWS] == own
+def test_every_command_is_described_and_its_conditions_exist() -> None:
+    for command in commands.table():
+        assert command.label and command.group and command.help, command.word
+        assert command.help[0].islower() and not command.help.endswith("."), command.help
+        assert set(command.requires) <= command_conditions.CONDITIONS.keys(), command.word
 
 
-def test_what_has_a_key_can_be_done() -> None:
-    table = by_word()
-    for own in commands.OWN:
-        assert callable(getattr(ImiApp, f"do_{own.word}")), own.word
-    assert all(one.help and one.label for one in table.values())
-
-
-def test_no_two_want_the_same_key() -> None:
+def test_no_two_commands_have_the_same_default_key() -> None:
     keys = [one.key for one in commands.table() if one.key]
-    assert len(keys) == len(set(keys))
+    assert len(keys) == len(set(keys)) and not commands.NAVIGATION_KEYS & set(keys)
 
 
-def test_read_only_has_nothing_that_changes() -> None:
+def test_a_read_only_dashboard_has_no_command_that_changes_something() -> None:
     assert {"claim", "release", "remove", "add", "review", "undo"} <= by_word().keys()
     assert not {"claim", "release", "remove", "add", "review", "undo"} & by_word(read_only=True).keys()
 
 
-def test_other_keys() -> None:
+def test_the_keymap_gives_other_keys() -> None:
     table = by_word(keymap={"remove": "X", "filter": "?", "help": "f1"})
     assert (table["remove"].key, table["filter"].key, table["help"].key) == ("X", "question_mark", "f1")
-    assert table["filter"].key_shown == "?"
+    assert table["filter"].key_label == "?"
 
 
 @pytest.mark.parametrize(
     ("keymap", "words"),
     [
-        ({"remove": "c"}, ["'c'", "claim", "remove"]),
-        ({"sort": "j"}, ["'j'", "moving about"]),
+        ({"sort": "j"}, ["'j'", "sort", "navigation"]),
         ({"remov": "X"}, ["'remov'", "remove"]),
         ({"remove": "/", "filter": "X", "sort": "X"}, ["'X'", "filter", "sort"]),
     ],
 )
-def test_a_keymap_that_makes_no_sense_is_refused_in_a_sentence(keymap: dict[str, str], words: list[str]) -> None:
+def test_a_keymap_that_contradicts_itself_is_refused_in_a_sentence(keymap: dict[str, str], words: list[str]) -> None:
     with pytest.raises(UsageError) as caught:
         commands.table(keymap)
     assert all(word in caught.value.sentence for word in words), caught.value.sentence
 
 
-def test_two_may_exchange_their_keys() -> None:
+def test_a_key_of_the_keymap_wins_over_a_default() -> None:
+    table = by_word(keymap={"remove": "c"})
+    assert (table["remove"].key, table["claim"].key, table["claim"].displaced_by) == ("c", "", "remove")
+    text = commands.displaced_keys_text(table.values())
+    assert "Claim" in text and "remove" in text
+    assert commands.displaced_keys_text(commands.table()) == ""
+
+
+def test_two_commands_can_exchange_their_keys() -> None:
     table = by_word(keymap={"claim": "R", "release": "c"})
     assert (table["claim"].key, table["release"].key) == ("R", "c")
 
@@ -108,7 +94,7 @@ def test_preferences_from_the_config_file() -> None:
         ('[ui]\ncolour = "x"', "ui.colour"),
         ("[ui]\nkeymap = 3", "ui.keymap"),
         ("[ui.keymap]\nremove = 3", "ui.keymap"),
-        ('[ui.keymap]\nremove = "c"', "claim"),
+        ('[ui.keymap]\nremove = "j"', "navigation"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused_by_name(text: str, word: str) -> None:

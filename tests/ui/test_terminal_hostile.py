@@ -15,8 +15,8 @@ import pytest
 from textual.pilot import Pilot
 
 from imi_monitor import actions
+from imi_monitor.command_table import VIEWS
 from imi_monitor.ui.app import ImiApp
-from imi_monitor.ui.views import VIEWS
 from tests.helpers import Repo, imi
 from tests.ui import sample_agents, sample_snapshots
 from tests.ui.payloads import PAYLOADS, bad_characters, leaked
@@ -92,7 +92,7 @@ def test_every_screen_shows_it_harmless(payload: str, size: tuple[int, int], mon
 def screens() -> list[tuple[str, tuple[str, ...]]]:
     """Every panel, view and dialog, and how to get there."""
     found = [(f"panel {number}", (number, "down", "z")) for number in "12345"]
-    found += [(f"view {view.word}", (view.key_shown, "down", "enter")) for view in VIEWS]
+    found += [(f"view {view['word']}", (view["key"], "down", "enter")) for view in VIEWS]
     found += [(f"dialog {action.words[0]}", (action.key,)) for action in actions.all_actions() if action.key]
     found += [
         ("peek", ("1", "space", "right")),
@@ -162,7 +162,7 @@ def hostile_through(repo: Repo, size: tuple[int, int]) -> None:
     with Terminal(argv, cwd=repo.path, size=size) as terminal:
         terminal.until(b"feat-x")
         terminal.until(lambda: "?2048" in terminal.modes_left())
-        for keys in (*"12345", *(f"{view.key_shown}jjG" for view in VIEWS), "dt", "L\r", *"DcRiNaYPZy?"):
+        for keys in (*"12345", *(f"{view['key']}jjG" for view in VIEWS), "dt", "L\r", *"DcRiNaYPZy?"):
             seen = len(terminal.output)
             for key in keys:
                 terminal.send(key.encode())

@@ -25,6 +25,7 @@ _TAKEN = ("claimed", "queued", "presence-lock")  # refusals that --force overrid
 
 class ClaimAction(Action):
     words = ("claim",)
+    group = "Claims"
     label = "Claim"
     help = "claim a worktree for one agent"
     more = (
@@ -34,6 +35,8 @@ class ClaimAction(Action):
         " the earlier owner sees the reason."
     )
     key = "c"
+    key_bar = 90
+    requires = ("folder",)
     arguments = (claim_options.NAME,)
     options = (
         claim_options.AGENT,

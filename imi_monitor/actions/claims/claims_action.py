@@ -28,6 +28,7 @@ ENDINGS = {
 
 class ClaimsAction(Action):
     words = ("claims",)
+    group = "Claims"
     label = "Claims"
     help = "Who has which worktree now; with --history, who had it."
     more = "All repositories of the registry are shown, or the one named with --repo."
@@ -49,6 +50,7 @@ class ClaimsAction(Action):
 
 class QueueAction(Action):
     words = ("queue",)
+    group = "Claims"
     label = "Queue"
     help = "Who waits for a worktree, in order."
     arguments = (Argument("name", "the worktree; all if left out", optional=True),)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 class HeartbeatAction(Action):
     words = ("heartbeat",)
+    group = "Claims"
     label = "Heartbeat"
     help = "send a heartbeat for a claimed worktree"
     more = (

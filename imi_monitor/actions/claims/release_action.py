@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 class ReleaseAction(Action):
     words = ("release",)
+    group = "Claims"
     label = "Release"
     help = "release a claimed worktree"
     more = (
@@ -35,6 +36,8 @@ class ReleaseAction(Action):
         " --outcome reports the result of the claim's task (`imi tasks`); with `failed`, --reason says why."
     )
     key = "R"
+    key_bar = 85
+    requires = ("claim",)
     arguments = (claim_options.NAME,)
     options = (
         claim_options.AGENT,

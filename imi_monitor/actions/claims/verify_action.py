@@ -24,6 +24,7 @@ class UnknownOwner(ImiError):
 
 class VerifyAction(Action):
     words = ("verify-lock", "check-lock")
+    group = "Claims"
     label = "Verify"
     help = "check whether a worktree is yours: exit status 0 yes, 1 no, 2 unknown"
     more = (

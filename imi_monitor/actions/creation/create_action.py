@@ -41,6 +41,7 @@ _OVERTAKEN = ("checked-out", "path-exists", "branch-exists", "half-made")
 
 
 class _CreateAction(Action):
+    group = "Worktrees"
     label = "New worktree"
     more = _MORE
     options = _OPTIONS
@@ -99,6 +100,7 @@ class AddAction(_CreateAction):
     words = ("add",)
     help = "Make a worktree of any type, or go to it."
     key = "n"
+    key_bar = 75
     arguments = (Argument("type", "feat, fix, … (`imi types list`)"), _NAME, _REPO)
 
 

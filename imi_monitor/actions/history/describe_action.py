@@ -19,6 +19,7 @@ _PROBLEMS = {"emoji": names.emoji_problem, "role": names.label_problem, "team": 
 
 class DescribeAction(Action):
     words = ("agents describe",)
+    group = "Agents"
     label = "Describe an agent"
     help = "give an agent an emoji, a role and a team, or see which it has"
     more = """The name is the one it claims with; it is known from its first claim or session on. An empty value ("") takes

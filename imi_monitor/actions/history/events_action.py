@@ -56,6 +56,7 @@ class EventQuery:
 
 class EventsAction(Action):
     words = ("events",)
+    group = "Status"
     label = "Events"
     help = "the log: who claimed, made, removed or synced what, and when"
     more = """

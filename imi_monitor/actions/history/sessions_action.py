@@ -46,6 +46,7 @@ _COLUMNS = (
 
 class SessionsAction(Action):
     words = ("sessions",)
+    group = "Agents"
     label = "Sessions"
     help = "what agents did: their sessions, the last one first"
     more = f"""Of all repositories, or the one named with --repo. States: {", ".join(STATE_WORDS)}. How long they are kept is the
@@ -75,6 +76,7 @@ class SessionsAction(Action):
 
 class SessionShowAction(Action):
     words = ("session show",)
+    group = "Agents"
     label = "Session"
     help = "what one session did: prompts, tools with their time, files, questions"
     more = """ID is what `imi sessions` shows; its beginning is enough. `--json` prints one object a line: the session, then what

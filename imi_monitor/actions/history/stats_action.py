@@ -80,6 +80,7 @@ class StatsGroup:
 
 class StatsAction(Action):
     words = ("stats",)
+    group = "Agents"
     label = "Statistics"
     help = "per agent and worktree: tasks, sessions, time, failures, tokens, files, commits"
     more = """The last 7 days if --since is not given. Tasks are those of `imi tasks`. Waiting is for a person; idle is

@@ -46,6 +46,7 @@ _COLUMNS = (
 
 class TasksAction(Action):
     words = ("tasks",)
+    group = "Agents"
     label = "Tasks"
     help = "what agents worked on: one line for each task of `imi claim --task`, the last one first"
     more = f"""Outcomes: {", ".join(model.OUTCOMES)}. It is what `imi release --outcome` said, else how the turn ended in

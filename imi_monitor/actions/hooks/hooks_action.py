@@ -20,6 +20,7 @@ _DRY = Option("dry-run", "only show what would change in which file")
 
 
 class _HooksAction(Action):
+    group = "Agents"
     makes_new = True  # its argument is no worktree
     recovers = False  # it needs no registry
 

@@ -43,6 +43,7 @@ class PruneFinding:
 
 class PruneAction(Action):
     words = ("prune", "cleanup")
+    group = "Merge and remove"
     label = "Prune"
     help = "forget missing worktrees, put merged and clean ones into the trash, name orphaned folders"
     key = "P"

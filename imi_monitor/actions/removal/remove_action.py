@@ -121,11 +121,14 @@ class _RemovalAction(Action):
 
 class RemoveAction(_RemovalAction):
     words = ("remove", "rm")
+    group = "Merge and remove"
     label = "Remove"
     help = "move a worktree into the trash, after looking whether anything would be missed"
     more = """Everything goes into the trash as it is, ignored files and half-done merges too; `imi undo` brings it back.
     The branch stays unless --delete-branch is given and it is proven to be merged."""
     key = "D"
+    key_bar = 80
+    requires = ("linked",)
     dialog_options = ("delete-branch",)
     options: tuple[Option, ...] = (
         *_OPTIONS,
@@ -136,6 +139,7 @@ class RemoveAction(_RemovalAction):
 
 class CloseAction(_RemovalAction):
     words = ("close", "cancel")
+    group = "Merge and remove"
     label = "Close"
     help = "end the work on a worktree: move it into the trash, keep its branch, go to the trunk"
     how = "closed"

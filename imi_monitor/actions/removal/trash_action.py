@@ -25,15 +25,22 @@ _AGENT = Option("agent", "who you are", value="ID", aliases=("agent-id", "yi-id"
 
 class UndoAction(Action):
     words = ("undo",)
+    group = "Merge and remove"
     label = "Undo"
     help = "bring back the worktree that was removed last, with everything in it"
     more = """Without an argument: the last one of the current repository, or of all repositories outside of one.
     A deleted branch is recreated; if the branch has moved or is checked out elsewhere, HEAD stays detached."""
     key = "U"
+<<<<<<< HEAD
     arguments = (
         Argument("which", "id or name from `imi trash list` (default: the last removed worktree)", optional=True),
     )
     options = (_AGENT,)
+=======
+    key_bar = 30
+    arguments = (WHICH,)
+    options = (AGENT,)
+>>>>>>> 02d212f (One command table: actions, front-end verbs and views are declared once; keys, help, menus and docs derive from it)
 
     def refuse(self, context: Context, request: Request) -> None:
         restore.refuse_restore(context, restore.trashed_worktree(context, _find_entry(context, request.text("which"))))
@@ -133,6 +140,7 @@ def _unknown(context: Context, which: str, everywhere: list[trash.TrashEntry]) -
 
 class TrashListAction(Action):
     words = ("trash list",)
+    group = "Merge and remove"
     label = "Trash"
     help = "list removed worktrees that can be restored, newest first"
     changes = False
@@ -146,6 +154,7 @@ class TrashListAction(Action):
 
 class TrashRestoreAction(Action):
     words = ("trash restore",)
+    group = "Merge and remove"
     label = "Restore"
     help = "restore a worktree from the trash, like `imi undo`"
     arguments = (Argument("which", "id or name from `imi trash list`"),)
@@ -158,6 +167,7 @@ class TrashRestoreAction(Action):
 
 class TrashPurgeAction(Action):
     words = ("trash purge",)
+    group = "Merge and remove"
     label = "Empty the trash"
     help = "delete removed worktrees for good: without --yes it only lists them"
     more = """Without names: everything older than trash.keep_days, by the clock and by the time this machine was running.

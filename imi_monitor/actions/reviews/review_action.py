@@ -28,6 +28,7 @@ _WAIT_SECONDS = 600.0
 
 class ReviewAction(Action):
     words = ("review", "pr")
+    group = "Worktrees"
     label = "Review a pull request"
     help = "Put a pull request into a worktree of its own, or bring that up to date."
     more = """
@@ -36,6 +37,7 @@ class ReviewAction(Action):
     The worktree is called review-123. Once it exists it is only ever moved forward, never over your own work.
     """
     key = "v"
+    key_bar = 70
     makes_new = True
     opens_worktree = True
     arguments = (

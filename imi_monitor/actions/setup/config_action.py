@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 class ConfigAction(Action):
     words = ("config",)
+    group = "Setup"
     label = "Settings"
     help = "show every setting, its value and where it came from"
     more = "Later wins: default, ~/.config/iMi/config.toml, the cluster's .iMi/config.toml, environment, --db."
@@ -48,6 +49,7 @@ class ConfigAction(Action):
 
 class PathsAction(Action):
     words = ("paths",)
+    group = "Setup"
     label = "Paths"
     help = "show where the registry, the configuration and the logs are"
     changes = False

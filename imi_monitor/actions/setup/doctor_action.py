@@ -35,6 +35,7 @@ _SHELLS = {
 
 class DoctorAction(Action):
     words = ("doctor",)
+    group = "Setup"
     label = "Doctor"
     help = "check git, the registry, the shell and optional servers, and say what to do"
     more = "Exit status 1 when something fails that imi cannot work without."

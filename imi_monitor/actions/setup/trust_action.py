@@ -27,6 +27,7 @@ LOST = "lost"  # trusted once, but the programs are others now
 
 class TrustAction(Action):
     words = ("trust",)
+    group = "Setup"
     label = "Trust"
     help = "let a repository's own programs run: hooks, filters, post-create commands"
     more = """

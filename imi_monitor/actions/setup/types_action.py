@@ -20,6 +20,7 @@ _TAKEN_PREFIXES = ("trunk-", "review-", "pr-", "sync")
 
 class ListTypesAction(Action):
     words = ("types list",)
+    group = "Worktrees"
     label = "Types"
     help = "The types of worktrees and the prefixes of their branches and directories."
     changes = False
@@ -34,6 +35,7 @@ class ListTypesAction(Action):
 
 class AddTypeAction(Action):
     words = ("types add",)
+    group = "Worktrees"
     label = "Add a type"
     help = "Make a type of worktrees, for `imi add NAME …`."
     makes_new = True
@@ -76,6 +78,7 @@ class AddTypeAction(Action):
 
 class RemoveTypeAction(Action):
     words = ("types remove",)
+    group = "Worktrees"
     label = "Remove a type"
     help = "Forget a type that nobody uses any more; the built-in ones stay."
     makes_new = True  # its name is a type's, not a worktree's

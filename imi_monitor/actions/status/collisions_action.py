@@ -45,6 +45,7 @@ class Participant:
 
 class CollisionsAction(Action):
     words = ("collisions",)
+    group = "Status"
     label = "Collisions"
     help = "Which worktrees touch the same files, and whether merging them would conflict."
     more = """

@@ -25,6 +25,7 @@ _KINDS: tuple[Kind, ...] = ("staged", "unstaged", "trunk")
 
 class DiffAction(Action):
     words = ("diff",)
+    group = "Status"
     label = "Diff"
     help = "show what a worktree changed and has not committed, or what it would bring to the trunk"
     more = """

@@ -113,6 +113,7 @@ def _is_trunk(one: Target) -> bool:
 
 class GoAction(Action):
     words = ("go",)
+    group = "Worktrees"
     label = "Go to a worktree"
     help = "print the path of the worktree that a few letters of its name, branch or repository mean"
     more = """
@@ -156,6 +157,7 @@ class GoAction(Action):
 
 class TrunkAction(Action):
     words = ("trunk",)
+    group = "Worktrees"
     label = "Go to the trunk"
     help = "print the path of the trunk, the worktree that everything is merged into"
     arguments = (Argument("repo", "a repository: a path, or a name from the registry", optional=True),)

@@ -42,6 +42,7 @@ class _HeldPeriod:
 
 class LogAction(Action):
     words = ("log",)
+    group = "Status"
     label = "Log"
     help = "the commits of a worktree's branch: its own against the trunk first, then older ones"
     more = """

@@ -58,6 +58,7 @@ def selected_repositories(context: Context, named: str | None, everything: bool)
 
 class ListAction(Action):
     words = ("list", "ls")
+    group = "Status"
     label = "List worktrees"
     help = "list the worktrees, at once: name, type, owner, branch, state and path"
     more = (
@@ -78,6 +79,7 @@ class ListAction(Action):
 
 class StatusAction(Action):
     words = ("status",)
+    group = "Status"
     label = "Status of all worktrees"
     help = "show every worktree's owner, branch, distance to its upstream, changed files and last change"
     more = """

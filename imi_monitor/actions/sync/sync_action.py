@@ -36,6 +36,7 @@ _SHOWN_WORKTREES = 5
 
 class SyncAction(Action):
     words = ("sync",)
+    group = "Worktrees"
     label = "Sync"
     help = "link the shared files of sync/ into every worktree, and take away links whose file is gone"
     more = """

@@ -47,6 +47,7 @@ class MergePlan:
 
 class MergeAction(Action):
     words = ("merge",)
+    group = "Merge and remove"
     label = "Merge"
     help = "merge a worktree's branch into its base, after showing whether it conflicts"
     key = "i"

@@ -37,6 +37,7 @@ class RenamePlan:
 
 class RenameAction(Action):
     words = ("rename", "mv")
+    group = "Worktrees"
     label = "Rename"
     help = "give a worktree another name: its folder and, if it follows the naming, its branch"
     key = "N"

@@ -40,6 +40,7 @@ class RepairFinding:
 
 class RepairAction(Action):
     words = ("repair",)
+    group = "Merge and remove"
     label = "Repair"
     help = "find worktrees and repositories that were moved, and mend what points at them"
     key = "Z"

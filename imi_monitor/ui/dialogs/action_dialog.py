@@ -27,7 +27,6 @@ from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import command_log
 from imi_monitor.ui.background_query import BackgroundQuery, ShouldStop, is_alive, run_query
-from imi_monitor.ui.commands import takes_worktree
 from imi_monitor.ui.dialogs import dialog_text
 from imi_monitor.ui.dialogs.action_run import ActionRun, ActionTarget, OpenContext, TargetResult
 from imi_monitor.ui.dialogs.form import Form, TextField, fields
@@ -360,7 +359,7 @@ def _combined_outcome(done: list[TargetResult]) -> Outcome:
 def dialog_for(action: Action, trees: Sequence[Worktree], at: Callable[[Worktree | None], OpenContext]) -> ActionDialog:
     """The dialog about all of them."""
     first = trees[0] if trees else None
-    if not takes_worktree(action):
+    if not action.needs_worktree:
         return ActionDialog(action, {}, at(first))
     if len(trees) == 1 and first is not None:
         return ActionDialog(action, {"name": first.key.worktree}, at(first))

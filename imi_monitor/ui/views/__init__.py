@@ -1,33 +1,37 @@
-"""Views: whole screens about one thing (a diff, the collisions, the queue). One file each, listed in VIEWS.
+"""Views: full screens about one thing (a diff, the collisions, the queue), one module each.
 
-The list gives them their key, their palette entry and their line in the help.
+MODULES is the registry. A new view takes its module and one line here; `make docs` then writes the command table, from
+which its key, its palette entry and its line in the help are made without importing it.
 """
 
 from __future__ import annotations
 
-from imi_monitor.ui.views.agents_view import AgentsView
-from imi_monitor.ui.views.claim_history_view import ClaimHistoryView
-from imi_monitor.ui.views.collisions_view import CollisionsView
-from imi_monitor.ui.views.command_log_view import CommandLogView
-from imi_monitor.ui.views.diff_view import DiffView
-from imi_monitor.ui.views.events_view import EventsView
-from imi_monitor.ui.views.explain_view import ExplainView
-from imi_monitor.ui.views.files_view import FilesView
-from imi_monitor.ui.views.log_view import LogView
-from imi_monitor.ui.views.queue_view import QueueView
+from imi_monitor import command_table
 from imi_monitor.ui.views.view import Surroundings, View
 
-__all__ = ["VIEWS", "Surroundings", "View"]
+__all__ = ["MODULES", "Surroundings", "View", "load", "view_class"]
 
-VIEWS: tuple[type[View], ...] = (
-    AgentsView,
-    ExplainView,
-    DiffView,
-    FilesView,
-    LogView,
-    CollisionsView,
-    ClaimHistoryView,
-    QueueView,
-    EventsView,
-    CommandLogView,
+MODULES = (
+    "imi_monitor.ui.views.agents_view",
+    "imi_monitor.ui.views.explain_view",
+    "imi_monitor.ui.views.diff_view",
+    "imi_monitor.ui.views.files_view",
+    "imi_monitor.ui.views.log_view",
+    "imi_monitor.ui.views.collisions_view",
+    "imi_monitor.ui.views.claim_history_view",
+    "imi_monitor.ui.views.queue_view",
+    "imi_monitor.ui.views.events_view",
+    "imi_monitor.ui.views.command_log_view",
 )
+"""The modules of the views, in the order of the help. Each ends with `VIEW`, its class."""
+
+
+def view_class(word: str) -> type[View]:
+    """The view with this word; KeyError when there is none."""
+    return load(next(row["module"] for row in command_table.VIEWS if row["word"] == word))
+
+
+def load(module: str) -> type[View]:
+    """The view that a module declares."""
+    view: type[View] = __import__(module, fromlist=["VIEW"]).VIEW
+    return view

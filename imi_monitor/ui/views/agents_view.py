@@ -35,7 +35,8 @@ _STYLES = {"Needs you": "bold $agent-asks", "Working": "bold $agent-works", "Dea
 
 class AgentsView(FilteredView, SingleAgentView):
     word = "agents"
-    key_shown = "A"
+    opening_key = "A"
+    key_bar = 45
     label = "Agents"
     help = "the lead's view: every agent by who needs you, works, is idle, done or dead"
     BINDINGS = [
@@ -191,3 +192,6 @@ def _sum(found: Sequence[Agent]) -> str:
         told.append(f"{agent_cells.token_count(sum(tokens))} tokens")
     costs = [agent.facts.cost_usd for agent in found if agent.facts.cost_usd is not None]
     return " · ".join([*told, *([f"${sum(costs):.2f}"] if costs else [])])
+
+
+VIEW = AgentsView

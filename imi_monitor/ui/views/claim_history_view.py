@@ -25,7 +25,7 @@ _BAD = ("forced", "taken_over", "died")  # ends that the owner did not choose
 
 class ClaimHistoryView(View):
     word = "history"
-    key_shown = "H"
+    opening_key = "H"
     label = "Claim history"
     help = "who held the selected worktree, for how long, and how it ended"
     needs_worktree = True
@@ -113,3 +113,6 @@ def _ending(one: dict[str, Any]) -> Content:
     by = f" by {safe(one['taken_by'], 40)}" if one["taken_by"] and one["taken_by"] != one["agent_id"] else ""
     why = f": {safe(one['reason'], 120)}" if one["reason"] else ""
     return Content.styled(f"{safe(ENDINGS.get(ended, ended), 40)}{by}{why}", "$warning" if ended in _BAD else "")
+
+
+VIEW = ClaimHistoryView

@@ -38,7 +38,7 @@ _SIDES = {
 
 class CollisionsView(View):
     word = "collisions"
-    key_shown = "x"
+    opening_key = "x"
     label = "Collisions"
     help = "which worktrees touch the same files, and in which lines they conflict"
 
@@ -191,3 +191,6 @@ def _row(key: str, text: str, style: str) -> ListRow:
 
 def _id(key: Key | None) -> str:
     return "" if key is None else f"{key.host}\0{key.repo}\0{key.worktree}"
+
+
+VIEW = CollisionsView

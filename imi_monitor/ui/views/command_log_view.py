@@ -31,7 +31,7 @@ _SIGNS = {
 
 class CommandLogView(View):
     word = "commands"
-    key_shown = "at"  # what the terminal library calls @
+    opening_key = "at"  # what the terminal library calls @
     label = "Command log"
     help = "everything this dashboard did, as command lines"
     BINDINGS = [Binding("y", "copy", "Copy the command")]
@@ -110,3 +110,6 @@ def command_line(one: CommandLogEntry, width: int) -> Content:
         Content(f"  {safe(one.short, 1000)}"),
     ]
     return Content("").join(parts).truncate(width)
+
+
+VIEW = CommandLogView

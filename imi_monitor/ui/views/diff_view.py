@@ -51,7 +51,8 @@ class ShownCommit:
 
 class DiffView(SheetView[Diff]):
     word = "diff"
-    key_shown = "d"
+    opening_key = "d"
+    key_bar = 35
     label = "Diff"
     help = "what the selected worktree changed, staged, unstaged or against the trunk"
 
@@ -240,3 +241,6 @@ class DiffView(SheetView[Diff]):
         line = self._rows.line_at(self.sheet.cursor)
         path = self._rows.diff.files[self._rows.file_at(self.sheet.cursor)].path
         editor.edit(self.app, tree.path, path, line.new or line.old if line else None)
+
+
+VIEW = DiffView

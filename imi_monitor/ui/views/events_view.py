@@ -41,7 +41,7 @@ class EventsPage:
 
 class EventsView(FilteredView):
     word = "events"
-    key_shown = "t"
+    opening_key = "t"
     label = "Events"
     help = "the log of everything that happened, with a filter"
     BINDINGS = [FILTER, Binding("f", "only_this", "Only the selected")]
@@ -191,3 +191,6 @@ def _fits(event: Event, word: str) -> bool:
 
 def _holds(text: str, word: str) -> bool:
     return word in text if word != word.lower() else word in text.lower()
+
+
+VIEW = EventsView

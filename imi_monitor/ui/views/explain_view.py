@@ -30,7 +30,8 @@ _SHOWN_OTHERWISE = ("context", "files", "claim")
 
 class ExplainView(SingleAgentView):
     word = "explain"
-    key_shown = "E"
+    opening_key = "E"
+    requires = ("agent",)
     label = "Explain"
     help = "how imi knows what the agent does: evidence used and set aside, tokens, files"
     needs_worktree = True
@@ -214,3 +215,6 @@ def _wrapped(text: str, width: int, indent: int, style: str = "") -> Iterator[Co
         room //= 2
     for line in textwrap.wrap(text, room, break_on_hyphens=False) or [""]:
         yield Content(" " * indent).append(Content.styled(line, style))
+
+
+VIEW = ExplainView

@@ -32,7 +32,7 @@ _WIDE = 76  # cells from which there are columns for who and for the others
 
 class FilesView(ItemsView[FileDetails, FileRow]):
     word = "files"
-    key_shown = "f"
+    opening_key = "f"
     label = "Files"
     help = "the files the selected worktree changed: lines, age, who, and who else touches them"
 
@@ -147,3 +147,6 @@ def _style(row: FileRow) -> str:
 
 def _right(content: Content, width: int) -> Content:
     return content.pad_left(max(0, width - content.cell_length))
+
+
+VIEW = FilesView

@@ -51,7 +51,7 @@ class LogRow(NamedTuple):
 
 class LogView(ItemsView[LoadedCommits, LogRow]):
     word = "log"
-    key_shown = "L"
+    opening_key = "L"
     label = "Log"
     help = "the commits of the selected worktree's branch, its own first, then those of the trunk"
 
@@ -170,3 +170,6 @@ def _names(entry: CommitLogEntry, room: int) -> str:
             break
         shown += columns.clip(label, max(8, room))
     return shown
+
+
+VIEW = LogView

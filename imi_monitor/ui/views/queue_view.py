@@ -23,7 +23,7 @@ NARROW = 80
 
 class QueueView(View):
     word = "queue"
-    key_shown = "Q"
+    opening_key = "Q"
     label = "Queue"
     help = "everybody who waits for a worktree, and who has it"
 
@@ -116,3 +116,6 @@ def _holder(one: dict[str, Any], now: datetime) -> Content:
     if one["held_by"] is None:
         return Content.styled("it is free: any moment now", "$success")
     return Content(f"{safe(one['held_by'], 24)} has it for {times.age_of(one['held_since'], now)}")
+
+
+VIEW = QueueView

@@ -31,10 +31,13 @@ Surroundings = Callable[[str | None], Context]
 class View(Screen[None]):
     """Subclasses set the class attributes, give the widgets of `body`, and draw in `show`."""
 
-    word = ""  # its name for the palette and in code
-    key_shown = ""  # the key that opens it from anywhere
+    word = ""  # its name in the command table and in `[ui.keymap]`
+    group = "Views"
+    opening_key = ""  # the key that opens it from anywhere
+    key_bar = 0  # as in Action
     label = ""
-    help = ""  # one sentence
+    help = ""  # lower case, no full stop
+    requires: tuple[str, ...] = ()  # as in Action
     needs_worktree = False
     agent_id: str | None = None  # the agent that it is about, or that is chosen in it
 
