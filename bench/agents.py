@@ -47,7 +47,7 @@ def run() -> Iterator[Row]:
 
 async def _measure(world: AgentWorld) -> list[Row]:
     rows = []
-    async with engine.live(str(world.base / "iMi.db"), [world.common_dir]) as live:
+    async with engine.open_engine(str(world.base / "iMi.db"), [world.common_dir]) as live:
         started = time.perf_counter()
         await _until(live, lambda s: sum(one.state == "running" for one in s.agents) >= len(world.sessions))
         rows.append(Row(f"{SESSIONS} live sessions of {MEGABYTES} MB: all states", time.perf_counter() - started, "s"))
@@ -76,7 +76,7 @@ async def _measure(world: AgentWorld) -> list[Row]:
 
 
 async def _first_look(world: AgentWorld) -> list[Row]:
-    async with engine.live(str(world.base / "iMi.db"), [world.common_dir]) as live:
+    async with engine.open_engine(str(world.base / "iMi.db"), [world.common_dir]) as live:
         started = time.perf_counter()
         await _until(live, lambda s: any(one.state == "running" for one in s.agents))
         taken = time.perf_counter() - started

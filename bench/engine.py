@@ -44,7 +44,7 @@ async def _measure(world: World, base: str, back_end: str, bare: float) -> list[
     database = os.path.join(base, f"{back_end}.db")
     started = time.perf_counter()
     stall = _Stall()
-    async with engine.live(database, [world.common_dir]) as live:
+    async with engine.open_engine(database, [world.common_dir]) as live:
         watch = asyncio.create_task(stall.run())
         async for snapshot in live.snapshots():
             if snapshot.complete:

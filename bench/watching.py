@@ -37,7 +37,7 @@ def run() -> Iterator[Row]:
 @asynccontextmanager
 async def _live(base: str, world: World) -> AsyncIterator[engine.Engine]:
     """An engine that has read and follows everything."""
-    async with engine.live(os.path.join(base, "registry.db"), [world.common_dir]) as live:
+    async with engine.open_engine(os.path.join(base, "registry.db"), [world.common_dir]) as live:
         async for snapshot in live.snapshots():
             if snapshot.complete and all(tree.watched in ("live", "polling") for tree in snapshot.worktrees):
                 break

@@ -24,7 +24,8 @@ from imi_monitor.model import names
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.text import safe
-from imi_monitor.sources.source import ReadingReceiver
+from imi_monitor.sources.hints import AgentsRead, Hint
+from imi_monitor.sources.source import ReadingReceiver, Source
 from imi_monitor.sources.timers import PollTimer
 from imi_monitor.store import automatic_claims, claims, db, repositories
 from imi_monitor.store.automatic_claims import AutomaticClaim
@@ -41,8 +42,8 @@ _RETRY_SECONDS = 10.0  # a worktree that was taken may be free by now
 _SESSION_CHARS = 8
 
 
-class AutoClaim:
-    """Updates the automatic claims when agents come, go, move or end; `update_agents` receives each reading."""
+class AutoClaim(Source):
+    """Updates the automatic claims when agents come, go, move or end."""
 
     name = "claims.auto"
 
@@ -52,26 +53,28 @@ class AutoClaim:
         self._states: object = None
         self._timer = PollTimer(_RETRY_SECONDS)
 
-    def update_agents(self, agents: Sequence[Agent]) -> None:
-        self._agents = agents
-        states = tuple((one.id, one.key, one.pid, one.truth.ended, one.facts.ended_at) for one in agents)
+    def handle_hint(self, hint: Hint) -> None:
+        if not isinstance(hint, AgentsRead):
+            return
+        self._agents = hint.agents
+        states = tuple((one.id, one.key, one.pid, one.truth.ended, one.facts.ended_at) for one in hint.agents)
         if states != self._states:
             self._states = states
-            self._timer.poke()
+            self._timer.wake()
 
-    async def run(self, board: ReadingReceiver) -> None:
+    async def run(self, receiver: ReadingReceiver) -> None:
         while True:
-            await self._timer.next()
+            await self._timer.wait()
             if self._states is None:
                 continue  # before the first reading it is unknown which agents run
             try:
                 await asyncio.to_thread(update_claims, self._database, self._agents)
             except (ImiError, OSError) as error:
                 self._timer.failed()
-                board.fail(self.name, "claiming for agents", str(error))
+                receiver.set_failure(self.name, "claiming for agents", str(error))
             else:
-                self._timer.worked()
-                board.well(self.name)
+                self._timer.succeeded()
+                receiver.set_healthy(self.name)
 
 
 def update_claims(database: str, agents: Sequence[Agent]) -> list[str]:

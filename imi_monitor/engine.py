@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 
@@ -21,8 +21,8 @@ from imi_monitor.model.agent_names import AgentNames
 from imi_monitor.model.attribution import holder_at, periods_by_worktree
 from imi_monitor.model.change import MINUTES, Activity, Change
 from imi_monitor.model.snapshot import (
+    NOT_LOOKED_FOR,
     ClaimState,
-    Collision,
     Failure,
     GitState,
     Key,
@@ -32,10 +32,11 @@ from imi_monitor.model.snapshot import (
     Waiter,
     Worktree,
 )
+from imi_monitor.sources.hints import GitStateRead, Hint, RefreshRequested, RosterRead
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.sources.source import ClaimPeriod, RegistryReading, RosterEntry, Source
+    from imi_monitor.sources.source import HolderPeriod, RegistryReading, RosterEntry, Source
 
 PER_SECOND = 10  # snapshots at most
 AT_ONCE = 2  # of them without any pause, so that a single change is never kept waiting
@@ -49,27 +50,16 @@ MOST_EVENTS = 500
 class Engine:
     """Use as `async with Engine(sources) as engine: async for snapshot in engine.snapshots(): …`."""
 
-    def __init__(
-        self,
-        sources: Sequence[Source],
-        *,
-        on_roster: Callable[[tuple[RosterEntry, ...]], None] | None = None,
-        on_git: Callable[[Key, GitState], None] | None = None,
-        on_refresh: Callable[[], None] | None = None,
-        first: Snapshot | None = None,
-    ) -> None:
-        self._sources = tuple(sources)
-        self._on_roster = on_roster
-        self._on_git = on_git
-        self._on_refresh = on_refresh
+    def __init__(self, sources: Sequence[Source], *, first: Snapshot | None = None) -> None:
+        self.sources = tuple(sources)
         self._entries: dict[Key, RosterEntry] = {}
         self._worktrees: dict[Key, Worktree] = {}
         self._claims: dict[Key, ClaimState] = {}
-        self._grants: dict[Key, list[ClaimPeriod]] = {}
+        self._grants: dict[Key, list[HolderPeriod]] = {}
         self._changes: deque[Change] = deque(maxlen=MOST_CHANGES)
         self._events: deque[RegistryEvent] = deque(maxlen=MOST_EVENTS)
         self._activity: dict[Key, Activity] = {}
-        self._collisions: tuple[Collision, ...] = ()
+        self._fields: dict[str, object] = {}  # of the snapshot, as sources set them
         self._agents: tuple[Agent, ...] = ()
         self._names = AgentNames()
         self._looked_at: set[tuple[str, str | None]] = set()  # who, since when it stood so
@@ -89,7 +79,7 @@ class Engine:
 
     async def __aenter__(self) -> Engine:
         group = await self._stack.enter_async_context(asyncio.TaskGroup())
-        tasks = [group.create_task(source.run(self), name=source.name) for source in self._sources]
+        tasks = [group.create_task(source.run(self), name=source.name) for source in self.sources]
         tasks.append(group.create_task(self._publish(), name="publish"))
         self._stack.callback(lambda: [task.cancel() for task in tasks])
         return self
@@ -99,7 +89,7 @@ class Engine:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The last published picture."""
+        """The last published reading."""
         return self._snapshot
 
     async def snapshots(self) -> AsyncIterator[Snapshot]:
@@ -113,9 +103,8 @@ class Engine:
             yield current
 
     def refresh(self) -> None:
-        """Somebody wants to be sure: look at everything again now, whether or not anything seems to have changed."""
-        if self._on_refresh is not None:
-            self._on_refresh()
+        """Read everything again now, whether or not anything seems to have changed."""
+        self.send_hint(RefreshRequested())
 
     def looked_at(self, agent: Agent) -> None:
         """A person has looked at this agent as it stands: until it stands otherwise nobody is needed for that any more."""
@@ -124,17 +113,25 @@ class Engine:
         self._urgent.set()
         self._changed.set()
 
-    # -- what sources say -------------------------------------------------------------------------------------------
+    # -- readings ---------------------------------------------------------------------------------------------------
 
-    def roster(self, entries: tuple[RosterEntry, ...]) -> None:
+    def send_hint(self, hint: Hint) -> None:
+        for source in self.sources:
+            source.handle_hint(hint)
+
+    def update(self, **fields: object) -> None:
+        if any(self._fields.get(name) != value for name, value in fields.items()):
+            self._fields.update(fields)
+            self._changed.set()
+
+    def set_roster(self, entries: tuple[RosterEntry, ...]) -> None:
         self._entries = {entry.key: entry for entry in entries}
         self._worktrees = {entry.key: self._listed(entry) for entry in entries}
-        if self._on_roster is not None:
-            self._on_roster(entries)
+        self.send_hint(RosterRead(entries))
         self._urgent.set()
         self._changed.set()
 
-    def git(self, key: Key, state: GitState) -> None:
+    def set_git_state(self, key: Key, state: GitState) -> None:
         if state.last_commit is not None:
             by = holder_at(self._grants, key, state.last_commit.at, grain=1.0)
             state = replace(state, last_commit=replace(state.last_commit, by=by))
@@ -144,16 +141,15 @@ class Engine:
             self._worktrees[key] = replace(known, git=state)
             state = known.git if known.failure is None else state
         self._update(key, git=state, failure=None, branch=state.branch)
-        if self._on_git is not None:
-            self._on_git(key, state)
+        self.send_hint(GitStateRead(key, state))
 
-    def git_failed(self, key: Key, why: str) -> None:
+    def set_git_failure(self, key: Key, why: str) -> None:
         known = self._worktrees.get(key)
         if known is not None:
             since = known.failure.since if known.failure and known.failure.why == why else times.stamp()
             self._update(key, failure=Failure("git status", why, since))
 
-    def changes(self, changes: Sequence[Change]) -> None:
+    def add_changes(self, changes: Sequence[Change]) -> None:
         """New lines of the feed, oldest first; who did it is filled in here, where the claims are known."""
         for change in changes:
             key = Key(host.hostname(), change.repo, change.worktree)
@@ -167,17 +163,17 @@ class Engine:
         self._urgent.set()
         self._changed.set()
 
-    def watched(self, key: Key, how: str, why: str | None) -> None:
-        self._update(key, watched=how, watched_why=why)
+    def set_watch_mode(self, key: Key, mode: str, why: str | None) -> None:
+        self._update(key, watched=mode, watched_why=why)
 
-    def registry(self, picture: RegistryReading) -> None:
-        claims = {claim.key: claim for claim in picture.claims}
-        if (picture.waiting, claims) != (self._waiting, self._claims):
+    def set_registry(self, reading: RegistryReading) -> None:
+        claims = {claim.key: claim for claim in reading.claims}
+        if (reading.waiting, claims) != (self._waiting, self._claims):
             self._urgent.set()  # a line of the log alone goes with the next
-        self._waiting = picture.waiting
-        self._grants = periods_by_worktree(picture.grants)
+        self._waiting = reading.waiting
+        self._grants = periods_by_worktree(reading.grants)
         self._claims = claims
-        self._events.extend(picture.events)
+        self._events.extend(reading.events)
         for key, entry in self._entries.items():
             worktree, claim = self._worktrees[key], entry.claim(self._claims)
             if worktree.claim != claim:
@@ -185,12 +181,7 @@ class Engine:
                 self._waited_for.set()
         self._changed.set()
 
-    def collisions(self, found: tuple[Collision, ...]) -> None:
-        if found != self._collisions:
-            self._collisions = found
-            self._changed.set()
-
-    def agents(self, seen: tuple[Agent, ...]) -> None:
+    def set_agents(self, seen: tuple[Agent, ...]) -> None:
         if seen != self._agents:
             if _other_state(self._agents, seen):
                 self._waited_for.set()
@@ -198,13 +189,13 @@ class Engine:
             self._urgent.set()
             self._changed.set()
 
-    def well(self, source: str, note: str | None = None) -> None:
+    def set_healthy(self, source: str, note: str | None = None) -> None:
         before = self._health.get(source)
         if before is None or before.failure is not None or before.note != note:
             self._health[source] = SourceHealth(source, times.stamp(), None, note)
             self._changed.set()
 
-    def fail(self, source: str, what: str, why: str) -> None:
+    def set_failure(self, source: str, what: str, why: str) -> None:
         before = self._health.get(source)
         if before is not None and before.failure is not None and before.failure.why == why:
             return
@@ -250,7 +241,7 @@ class Engine:
 
     async def _publish(self) -> None:
         """What a person waits for (a file, a claim, a worktree) goes out at once; the rest goes with it, or soon after."""
-        allowance, last = Allowance(), -CALM
+        allowance, last = SnapshotRateLimit(), -CALM
         while True:
             await self._changed.wait()
             if not self._urgent.is_set():
@@ -270,7 +261,7 @@ class Engine:
                 async with self._published:
                     self._published.notify_all()
 
-    async def _turn_of(self, allowance: Allowance) -> None:
+    async def _turn_of(self, allowance: SnapshotRateLimit) -> None:
         """Until the next snapshot may go out. What somebody waits for (who asks, who holds what) has a share of its own."""
         if not self._waited_for.is_set():
             with suppress(TimeoutError):
@@ -291,16 +282,16 @@ class Engine:
             waiting=self._waiting,
             changes=tuple(self._changes),
             events=tuple(self._events),
-            collisions=self._collisions,
             agents=self._named_agents(),
             health=tuple(self._health[name] for name in sorted(self._health)),
             complete="worktrees" in self._health
             and all(tree.missing or tree.git is not None or tree.failure is not None for tree in worktrees),
             repositories=self._repositories[1],
+            **self._fields,  # type: ignore[arg-type]
         )
 
 
-class Allowance:
+class SnapshotRateLimit:
     """At most PER_SECOND in any second. There are two shares of it: one for what somebody waits for, and the usual one, so
     that a crowd of small news holds up nobody who asks, and is itself told evenly.
 
@@ -309,7 +300,7 @@ class Allowance:
     """
 
     def __init__(self) -> None:
-        self._usual, self._waited_for = _Share(_A_SECOND), _Share(_WAITED_FOR)
+        self._usual, self._waited_for = _TokenBucket(_A_SECOND), _TokenBucket(_WAITED_FOR)
         self._sent: deque[float] = deque(maxlen=PER_SECOND)
 
     def wait(self, now: float, *, waited_for: bool = False) -> float:
@@ -326,7 +317,7 @@ class Allowance:
         of.spend(now)
 
 
-class _Share:
+class _TokenBucket:
     """So many a second, and AT_ONCE of them that are saved up."""
 
     def __init__(self, a_second: float) -> None:
@@ -356,26 +347,30 @@ def _same(left: Snapshot, right: Snapshot) -> bool:
 
 
 @asynccontextmanager
-async def live(
+async def open_engine(
     database: str,
     common_dirs: Sequence[str] | None = None,
     *,
     settings: Settings | None = None,
     first: Snapshot | None = None,
 ) -> AsyncIterator[Engine]:
-    """The engine on the real world: these repositories, or all that the registry knows."""
-    from imi_monitor.assembly import Assembly
+    """Run an engine on these repositories, or on all that the registry has."""
+    from imi_monitor.source_list import SourceContext, make_sources
     from imi_monitor.sources.agents.session_recorder import SessionRecorder
+    from imi_monitor.sources.files.tiered_watcher import choose_watcher
+    from imi_monitor.sources.worktrees_source import RepositoryScope
     from imi_monitor.store import async_registry
 
     settings = settings or Settings()
-    async with (
-        async_registry.open_registry(database) as registry,
-        SessionRecorder(registry, settings.number("sessions.keep_days")) as keeper,
-    ):
-        parts = Assembly(registry, keeper, database, common_dirs, settings)
-        made = Engine(
-            parts.sources, on_roster=parts.follow, on_git=parts.collisions.saw, on_refresh=parts.look_again, first=first
-        )
-        async with made as engine:
-            yield engine
+    scope = RepositoryScope(None if common_dirs is None else tuple(common_dirs))
+    async with AsyncExitStack() as stack:
+        registry = await stack.enter_async_context(async_registry.open_registry(database))
+        recorder = await stack.enter_async_context(SessionRecorder(registry, settings.number("sessions.keep_days")))
+        watcher = choose_watcher()
+        await watcher.start()
+        stack.push_async_callback(watcher.close)
+        context = SourceContext(registry, database, scope, settings, watcher, recorder)
+        engine = await stack.enter_async_context(Engine(make_sources(context), first=first))
+        if not context.tracks_agents:
+            engine.set_healthy("agents", NOT_LOOKED_FOR)
+        yield engine

@@ -34,7 +34,7 @@ def back_end(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 @asynccontextmanager
 async def live(repo: Repo | None) -> AsyncIterator[Engine]:
     dirs = None if repo is None else [str(repo.path / ".git")]
-    async with engine.live(paths.default_database(), dirs) as made:
+    async with engine.open_engine(paths.default_database(), dirs) as made:
         await until(made, lambda s: s.complete and all(w.watched == "live" or w.missing for w in s.worktrees))
         yield made
 
@@ -193,7 +193,7 @@ def test_an_edit_of_the_shared_configuration_is_seen(cluster: Repo, back_end: st
 
 @given(st.lists(st.floats(0, 0.5), min_size=1, max_size=80))
 def test_never_more_than_ten_snapshots_in_a_second(pauses: list[float]) -> None:
-    made, now = engine.Allowance(), time.monotonic() + 10
+    made, now = engine.SnapshotRateLimit(), time.monotonic() + 10
     sent: list[float] = []
     for pause in pauses:
         now += pause
@@ -205,7 +205,7 @@ def test_never_more_than_ten_snapshots_in_a_second(pauses: list[float]) -> None:
 
 
 def test_a_change_right_behind_another_snapshot_does_not_wait() -> None:
-    made, now = engine.Allowance(), time.monotonic() + 10
+    made, now = engine.SnapshotRateLimit(), time.monotonic() + 10
     for moment in range(20):  # a change and the reading of git behind it, three times a second
         for behind in (0.0, 0.05):
             assert made.wait(now + moment * 0.35 + behind) == 0
@@ -213,7 +213,7 @@ def test_a_change_right_behind_another_snapshot_does_not_wait() -> None:
 
 
 def test_who_asks_is_told_at_once_in_a_crowd_of_small_news() -> None:
-    made, now = engine.Allowance(), time.monotonic() + 10
+    made, now = engine.SnapshotRateLimit(), time.monotonic() + 10
     for asks in range(5):
         for _ in range(3):
             now += made.wait(now)
@@ -486,14 +486,14 @@ def test_a_record_that_becomes_whole_while_the_list_is_read(repo: Repo, monkeypa
     admin = repo.path / ".git/worktrees/feat-late"
     pointer = (admin / "gitdir").read_bytes()
     (admin / "gitdir").write_bytes(b"")
-    listed = worktrees_source.roster.roster
+    listed = worktrees_source.roster.list_worktrees
 
     def list_and_fill(*args: object) -> object:
         found = listed(*args)  # type: ignore[arg-type]
         (admin / "gitdir").write_bytes(pointer)
         return found
 
-    monkeypatch.setattr(worktrees_source.roster, "roster", list_and_fill)
+    monkeypatch.setattr(worktrees_source.roster, "list_worktrees", list_and_fill)
     connection = db.connect(paths.default_database())
     try:
         scope = worktrees_source.RepositoryScope((str(repo.path / ".git"),))

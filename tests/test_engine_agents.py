@@ -78,7 +78,7 @@ def snapshot_then(snapshot: Snapshot, **before: bool) -> Snapshot:
 
 
 def live(repo: Repo, settings: config.Settings | None = None) -> object:
-    return engine.live(paths.default_database(), [str(repo.path / ".git")], settings=settings)
+    return engine.open_engine(paths.default_database(), [str(repo.path / ".git")], settings=settings)
 
 
 def test_a_life_is_seen_and_kept(repo: Repo, home: Path) -> None:  # S2.14, S2.21, S3.1-S3.8

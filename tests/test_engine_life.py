@@ -23,8 +23,10 @@ from imi_monitor.engine import Engine
 from imi_monitor.model import times
 from imi_monitor.model.change import Change
 from imi_monitor.model.snapshot import GitState, Key, Snapshot
-from imi_monitor.sources.git_status_source import GitStatusSource
-from imi_monitor.sources.source import ReadingReceiver, RegistryReading, RosterEntry
+from imi_monitor.sources import changes_source
+from imi_monitor.sources.changes_source import ChangesSource
+from imi_monitor.sources.hints import AllStatusesRead, Hint
+from imi_monitor.sources.source import ReadingReceiver, RegistryReading, RosterEntry, Source
 from tests.helpers import Repo, fill, git
 
 WITHIN = 2.0
@@ -190,7 +192,7 @@ async def agree(made: Engine, repo: Repo, what: str, within: float) -> float:
 async def live_on(repo: Repo, seed: int, *, steps: int, seconds: float, within: float) -> list[float]:
     life = Life(repo, seed)
     times_taken = []
-    async with engine.live(paths.default_database(), [str(repo.path / ".git")]) as made:
+    async with engine.open_engine(paths.default_database(), [str(repo.path / ".git")]) as made:
         end = time.monotonic() + seconds
         for _ in range(steps):
             what = await asyncio.to_thread(life.step)
@@ -225,7 +227,7 @@ def test_a_repository_deleted_and_made_again(repo: Repo) -> None:
     common = str(repo.path / ".git")
 
     async def play() -> None:
-        async with engine.live(paths.default_database(), [common]) as made:
+        async with engine.open_engine(paths.default_database(), [common]) as made:
             await agree(made, repo, "the start", 15)
             await asyncio.to_thread(shutil.rmtree, repo.path)
             while made.snapshot.worktrees and not all(tree.missing for tree in made.snapshot.worktrees):
@@ -237,32 +239,34 @@ def test_a_repository_deleted_and_made_again(repo: Repo) -> None:
     asyncio.run(asyncio.wait_for(play(), 60))
 
 
-def test_what_happens_between_the_first_picture_and_following_is_seen(
+def test_changes_between_the_first_statuses_and_the_watches_are_seen(
     repo: Repo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With watchfiles the one comes before the other."""
+    """watchfiles, which has a slow start, is started after the first git statuses."""
     monkeypatch.setenv("IMI_WATCHER", "watchfiles")
+    monkeypatch.setattr(changes_source, "_LONGEST_DELAY", 60.0)
     feat = repo.worktree("feat-a")
-    first = GitStatusSource.all_asked
+    held_back: list[Callable[[], None]] = []
+    handle_hint = ChangesSource.handle_hint
+
+    def hold_back(self: ChangesSource, hint: Hint) -> None:
+        if isinstance(hint, AllStatusesRead):
+            held_back.append(lambda: handle_hint(self, hint))
+        else:
+            handle_hint(self, hint)
 
     async def play() -> None:
-        release = asyncio.Event()
-
-        async def later(self: GitStatusSource, at_most: float) -> None:
-            await first(self, at_most)
-            await release.wait()
-
-        monkeypatch.setattr(GitStatusSource, "all_asked", later)
-        async with engine.live(paths.default_database(), [str(repo.path / ".git")]) as made:
+        monkeypatch.setattr(ChangesSource, "handle_hint", hold_back)
+        async with engine.open_engine(paths.default_database(), [str(repo.path / ".git")]) as made:
             await agree(made, repo, "the start", 15)
             assert all(tree.watched == "starting" for tree in made.snapshot.worktrees)
             feat.write("src/api.py", "x = 1\n")
             feat.git("switch", "-q", "-c", "other")
             repo.write("new/file", "x")
-            release.set()
-            await agree(made, repo, "what nobody followed", 15)
+            held_back[0]()
+            await agree(made, repo, "changes before the watches", 15)
             feat.write("later", "x")
-            await agree(made, repo, "what is followed", 15)
+            await agree(made, repo, "changes after the watches", 15)
 
     asyncio.run(asyncio.wait_for(play(), 60))
 
@@ -277,7 +281,7 @@ def test_a_disk_that_fills_up(tmp_path: Path) -> None:
         repo = Repo.create(small / "app")
 
         async def play() -> None:
-            async with engine.live(paths.default_database(), [str(repo.path / ".git")]) as made:
+            async with engine.open_engine(paths.default_database(), [str(repo.path / ".git")]) as made:
                 await agree(made, repo, "the start", 15)
                 fill(small / "filler")
                 await agree(made, repo, "the disk was full", 15)
@@ -298,7 +302,7 @@ def test_at_rest_git_is_not_asked(repo: Repo, monkeypatch: pytest.MonkeyPatch) -
         repo.worktree(name)
 
     async def play() -> None:
-        async with engine.live(paths.default_database(), [str(repo.path / ".git")]) as made:
+        async with engine.open_engine(paths.default_database(), [str(repo.path / ".git")]) as made:
             await agree(made, repo, "the start", 15)
             await asyncio.sleep(3)  # what follows the start: each worktree once more, after its watches stood
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -311,7 +315,7 @@ def test_at_rest_git_is_not_asked(repo: Repo, monkeypatch: pytest.MonkeyPatch) -
     asyncio.run(play())
 
 
-class Ticks:
+class Ticks(Source):
     """A source that makes a day go by: changes, git states, claims and failures, as fast as the loop takes them."""
 
     name = "ticks"
@@ -320,9 +324,9 @@ class Ticks:
         self._number = number
         self.done = asyncio.Event()
 
-    async def run(self, board: ReadingReceiver) -> None:
+    async def run(self, receiver: ReadingReceiver) -> None:
         keys = [Key(host.hostname(), "app", f"feat-{n}") for n in range(40)]
-        board.roster(
+        receiver.set_roster(
             tuple(
                 RosterEntry(k, f"/x/{k.worktree}", "/a", "/c", "feat", "b", None, False, False, None, None, False)
                 for k in keys
@@ -330,12 +334,12 @@ class Ticks:
         )
         for tick in range(self._number):
             key = keys[tick % len(keys)]
-            board.changes([Change("app", key.worktree, "modified", f"src/f{tick % 997}.py", times.stamp())])
-            board.git(key, _state(tick))
+            receiver.add_changes([Change("app", key.worktree, "modified", f"src/f{tick % 997}.py", times.stamp())])
+            receiver.set_git_state(key, _state(tick))
             if tick % 50 == 0:
-                board.registry(RegistryReading((), (), (), ()))
+                receiver.set_registry(RegistryReading((), (), (), ()))
             if tick % 97 == 0:
-                board.fail("other", "something", f"reason {tick % 3}")
+                receiver.set_failure("other", "something", f"reason {tick % 3}")
             if tick % 100 == 0:
                 await asyncio.sleep(0)
         self.done.set()

@@ -52,7 +52,7 @@ async def _run(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, signalled.set)
-    async with engine.live(database, common_dirs, settings=settings) as live:
+    async with engine.open_engine(database, common_dirs, settings=settings) as live:
         showing = asyncio.create_task(show(live))
         ends = [asyncio.create_task(signalled.wait()), asyncio.create_task(_reader_gone())]
         await asyncio.wait([showing, *ends], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

@@ -30,7 +30,9 @@ def _made(plain: type) -> type:
     made: Any = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True)(plain)
     fields = dataclasses.fields(made)
     made.__init__ = _init(made, fields)
-    made.__eq__, made.__hash__ = _comparing(made, attrgetter(*(one.name for one in fields if one.compare)))
+    made.__eq__, made.__hash__ = _comparing(
+        made, attrgetter(*([one.name for one in fields if one.compare] or ["__class__"]))
+    )
     made.__repr__, made.__setattr__, made.__delattr__ = _repr, _refuse, _refuse
     made.__getstate__, made.__setstate__ = _getstate, _setstate
     return made  # type: ignore[no-any-return]
@@ -54,7 +56,7 @@ def _init(made: type, fields: tuple[dataclasses.Field[Any], ...]) -> Any:
     assert all(one.default_factory is dataclasses.MISSING and one.init and not one.kw_only for one in fields), made
     scope["set"] = object.__setattr__
     names = [f"{one.name}=_{one.name}" if f"_{one.name}" in scope else one.name for one in fields]
-    body = "".join(f"\n set(self,{one.name!r},{one.name})" for one in fields)
+    body = "".join(f"\n set(self,{one.name!r},{one.name})" for one in fields) or " pass"
     exec(f"def __init__(self,{','.join(names)}):{body}", scope)
     return scope["__init__"]
 

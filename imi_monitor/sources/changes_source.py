@@ -1,7 +1,7 @@
-"""File changes: follows every worktree, every repository's git files and the registry's folder through one back end,
-turns raw events into changes, and tells the other sources where it is worth looking again.
+"""File changes: watches every worktree, every repository's git files and the registry's folder.
 
-An event is a hint, a look is the truth: whatever may have been missed is passed on as "everything may have changed".
+Events of worktrees become changes; all events become hints for the other sources. What may have been missed becomes a
+hint that everything there may have changed.
 """
 
 from __future__ import annotations
@@ -9,313 +9,360 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 
 from imi_monitor.git import layout
 from imi_monitor.model import times
 from imi_monitor.model.errors import ImiError
-from imi_monitor.model.snapshot import Key
 from imi_monitor.sources.files.change_coalescer import GRACE, ChangeCoalescer
-from imi_monitor.sources.files.ignore_rules import IgnoreRules
-from imi_monitor.sources.files.watcher import FileEvent, FileWatcher, WatchRoot
-from imi_monitor.sources.source import ReadingReceiver, RosterEntry
+from imi_monitor.sources.files.ignore_rules import IgnoreRules, global_ignore_file
+from imi_monitor.sources.files.watcher import FileEvent, FileWatcher, WatchRoot, WatchSink
+from imi_monitor.sources.hints import (
+    AllStatusesRead,
+    FilesChanged,
+    GitDirChanged,
+    GitDirsUncertain,
+    Hint,
+    RefsChanged,
+    RegistryWritten,
+    RosterRead,
+    WorktreeListChanged,
+)
+from imi_monitor.sources.source import ReadingReceiver, RosterEntry, Source
 
-# what lies in a git directory and changes all the time without meaning anything to us
+# files of a git directory that are written all the time and mean nothing here
 _NOISE = (".lock", "COMMIT_EDITMSG", "FETCH_HEAD", "gc.pid", "ORIG_HEAD~")
 _REFS = ("heads", "remotes", "tags")
 _REGISTRY = "registry"
+_LONGEST_DELAY = 5.0  # seconds that a watcher with a slow start waits for the first git statuses
 
 
-class Listeners:
-    """Whom to tell. The engine fills these in; sources do not know each other."""
-
-    def __init__(
-        self,
-        *,
-        touched: Callable[[Key, frozenset[str] | None], None],
-        git_dir: Callable[[str], None],
-        refs: Callable[[str], None],
-        glance: Callable[[str | None], None],
-        roster: Callable[[], None],
-        registry: Callable[[], None],
-    ) -> None:
-        self.touched = touched
-        self.git_dir = git_dir
-        self.refs = refs
-        self.glance = glance
-        self.roster = roster
-        self.registry = registry
-
-
-class ChangesSource:
-    """The sink of the back end."""
+class ChangesSource(Source):
+    """Keeps the watch roots in line with the roster."""
 
     name = "files"
 
-    def __init__(
-        self,
-        events: FileWatcher,
-        listeners: Listeners,
-        database: str,
-        excludes: str | None = None,
-        first: Callable[[], Awaitable[None]] | None = None,
-    ) -> None:
-        """`first` is waited for before worktrees are followed: what happens meanwhile is looked at when that begins."""
-        self._events = events
-        self._tell = listeners
+    def __init__(self, watcher: FileWatcher, database: str) -> None:
+        self._watcher = watcher
         self._database = database
-        self._excludes = excludes
-        self._first = first
-        self._board: ReadingReceiver | None = None
-        self._entries: dict[str, RosterEntry] = {}  # root name -> worktree
-        self._repositories: dict[str, tuple[str, ...]] = {}  # common dir -> admin dirs
-        self._settles: dict[str, ChangeCoalescer] = {}
-        self._ignores: dict[str, IgnoreRules] = {}
-        self._modes: dict[str, str] = {}
-        self._anew: set[str] = set()  # roots of which a folder is gone or another one
-        self._flush: asyncio.TimerHandle | None = None
-        self._wanted: asyncio.Queue[tuple[RosterEntry, ...]] = asyncio.Queue()
+        self._ignore_file = global_ignore_file()
+        self._worktrees: dict[str, WorktreeSink] = {}  # by root name
+        self._shared_folders: dict[str, SharedFolderSink] = {}  # by root name
+        self._admin_dirs: dict[str, tuple[str, ...]] = {}  # by repository
+        self._replaced: set[str] = set()  # roots with a folder that is gone or replaced
+        self._flush_timer: asyncio.TimerHandle | None = None
+        self._rosters: asyncio.Queue[tuple[RosterEntry, ...]] = asyncio.Queue()
+        self._statuses_read = asyncio.Event()
 
-    def follow(self, entries: tuple[RosterEntry, ...]) -> None:
-        """The roster changed; called by the engine."""
-        self._wanted.put_nowait(entries)
+    def handle_hint(self, hint: Hint) -> None:
+        match hint:
+            case RosterRead(entries):
+                self._rosters.put_nowait(entries)
+            case AllStatusesRead():
+                self._statuses_read.set()
 
-    async def run(self, board: ReadingReceiver) -> None:
-        self._board = board
-        await self._events.start(self)
+    async def run(self, receiver: ReadingReceiver) -> None:
+        self.receiver = receiver
         try:
-            await self._follow_registry()
-            board.well(self.name)
+            await self._watch_registry()
+            receiver.set_healthy(self.name)
+            entries = await self._rosters.get()
+            if self._watcher.slow_start:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_LONGEST_DELAY):
+                        await self._statuses_read.wait()
             while True:
-                entries = await self._wanted.get()
-                if self._first is not None:
-                    await self._first()
-                    self._first = None
-                while not self._wanted.empty():
-                    entries = self._wanted.get_nowait()
-                await self._follow(entries)
+                while not self._rosters.empty():
+                    entries = self._rosters.get_nowait()
+                await self._watch(entries)
+                entries = await self._rosters.get()
         except OSError as error:
-            board.fail(self.name, "following files", str(error))
-            await asyncio.Event().wait()  # the other sources go on by their slow sweeps
+            receiver.set_failure(self.name, "following files", str(error))
+            await asyncio.Event().wait()  # the other sources continue with their slow sweeps
         finally:
-            await self._events.close()
+            if self._flush_timer is not None:
+                self._flush_timer.cancel()
 
-    async def _follow(self, entries: tuple[RosterEntry, ...]) -> None:
+    # -- roots ------------------------------------------------------------------------------------------------------
+
+    async def _watch(self, entries: tuple[RosterEntry, ...]) -> None:
         wanted = {_root_name(entry): entry for entry in entries if not entry.missing and entry.admin_dir}
-        anew, self._anew = self._anew, set()
-        for name in [name for name in self._entries if name not in wanted or _moved(self._entries[name], wanted[name])]:
-            self._drop(name)
-        if _REGISTRY in anew:
-            await self._follow_registry()
-        await self._follow_git(entries, anew)
-        others = tuple(entry.path for entry in entries)
+        replaced, self._replaced = self._replaced, set()
+        for name, sink in list(self._worktrees.items()):
+            if name not in wanted or sink.stands_elsewhere(wanted[name]):
+                self._watcher.remove(name)
+                del self._worktrees[name]
+        if _REGISTRY in replaced:
+            await self._watch_registry()
+        await self._watch_repositories(entries, replaced)
+        paths = tuple(entry.path for entry in entries)
         for name, entry in wanted.items():
-            if name not in self._entries or name in anew:
-                await self._follow_one(name, entry, others)
+            if name not in self._worktrees or name in replaced:
+                await self._watch_worktree(name, entry, paths)
 
-    async def _follow_one(self, name: str, entry: RosterEntry, others: Sequence[str]) -> None:
-        ignore = IgnoreRules(entry.path, entry.admin_dir, entry.common_dir, self._excludes)
-        self._entries[name], self._ignores[name] = entry, ignore
-        if name not in self._settles:  # followed anew, it goes on with what waits there
-            self._settles[name] = ChangeCoalescer(
-                entry.path,
-                entry.key.repo,
-                entry.key.worktree,
-                lambda path: self._ignores[name].ignores(path, is_dir=False),
-                lambda path: self._ignores[name].tracks(path, is_dir=False),
-            )
-        foreign = frozenset(path for path in others if path.startswith(entry.path + os.sep))
+    async def _watch_worktree(self, name: str, entry: RosterEntry, all_paths: Sequence[str]) -> None:
+        rules = IgnoreRules(entry.path, entry.admin_dir, entry.common_dir, self._ignore_file)
+        sink = self._worktrees.get(name)
+        if sink is None:
+            sink = self._worktrees[name] = WorktreeSink(self, name, entry, rules)
+        else:  # its changes that wait are kept
+            sink.rules = rules
+        inner = frozenset(path for path in all_paths if path.startswith(entry.path + os.sep))
 
         def descend(path: str) -> bool:
-            if path in foreign or os.path.basename(path) == ".git":
+            if path in inner or os.path.basename(path) == ".git":
                 return False
-            return not ignore.prunes(path[len(entry.path) + 1 :])
+            return not rules.prunes(path[len(entry.path) + 1 :])
 
-        await self._events.add(WatchRoot(name, (entry.path,), deep=True, descend=descend))
+        await self._watcher.add(WatchRoot(name, (entry.path,), sink, deep=True, descend=descend))
 
-    def _drop(self, name: str) -> None:
-        self._events.remove(name)
-        for table in (self._entries, self._settles, self._ignores, self._modes):
-            table.pop(name, None)
+    async def _watch_registry(self) -> None:
+        sink = RegistrySink(self, _REGISTRY, os.path.basename(self._database))
+        await self._watcher.add(WatchRoot(_REGISTRY, (os.path.dirname(self._database),), sink))
 
-    async def _follow_registry(self) -> None:
-        await self._events.add(WatchRoot(_REGISTRY, (os.path.dirname(self._database),)))
-
-    async def _follow_git(self, entries: tuple[RosterEntry, ...], anew: set[str]) -> None:
+    async def _watch_repositories(self, entries: tuple[RosterEntry, ...], replaced: set[str]) -> None:
         found: dict[str, list[str]] = {}
         for entry in entries:
-            admins = found.setdefault(entry.common_dir, [])
+            admin_dirs = found.setdefault(entry.common_dir, [])
             if entry.admin_dir and entry.admin_dir != entry.common_dir:
-                admins.append(entry.admin_dir)
-        for common in [common for common in self._repositories if common not in found]:
-            self._forget_repository(common)
-        for common, admins in found.items():
-            new = common not in self._repositories
-            if new or f"refs {common}" in anew:
-                await self._follow_refs(common)
-            if new or f"sync {common}" in anew:
-                await self._follow_shared(common, next(e.key.repo for e in entries if e.common_dir == common))
-            if self._repositories.get(common) != tuple(admins) or f"git {common}" in anew:
-                self._repositories[common] = tuple(admins)
-                folders = (common, os.path.join(common, "worktrees"), os.path.join(common, "info"), *admins)
-                await self._events.add(WatchRoot(f"git {common}", folders))
+                admin_dirs.append(entry.admin_dir)
+        for common in [common for common in self._admin_dirs if common not in found]:
+            self._unwatch_repository(common)
+        for common, admin_dirs in found.items():
+            new = common not in self._admin_dirs
+            if new or f"refs {common}" in replaced:
+                await self._watch_refs(common)
+            if new or f"sync {common}" in replaced:
+                await self._watch_shared_folder(common, next(e.key.repo for e in entries if e.common_dir == common))
+            if self._admin_dirs.get(common) != tuple(admin_dirs) or f"git {common}" in replaced:
+                self._admin_dirs[common] = tuple(admin_dirs)
+                folders = (common, os.path.join(common, "worktrees"), os.path.join(common, "info"), *admin_dirs)
+                name = f"git {common}"
+                await self._watcher.add(WatchRoot(name, folders, GitDirSink(self, name, common)))
 
-    async def _follow_refs(self, common: str) -> None:
-        refs = os.path.join(common, "refs")
+    def _unwatch_repository(self, common: str) -> None:
+        del self._admin_dirs[common]
+        for name in (f"git {common}", f"refs {common}"):
+            self._watcher.remove(name)
+        if self._shared_folders.pop(f"sync {common}", None) is not None:
+            self._watcher.remove(f"sync {common}")
+
+    async def _watch_refs(self, common: str) -> None:
+        refs, name = os.path.join(common, "refs"), f"refs {common}"
 
         def descend(path: str) -> bool:
             return path[len(refs) + 1 :].partition(os.sep)[0] in _REFS
 
-        await self._events.add(WatchRoot(f"refs {common}", (refs,), deep=True, descend=descend))
+        await self._watcher.add(WatchRoot(name, (refs,), RefsSink(self, name, common), deep=True, descend=descend))
 
-    async def _follow_shared(self, common: str, repo: str) -> None:
-        """The cluster's `sync/`: what is edited there changes in every worktree at once, through its links."""
+    async def _watch_shared_folder(self, common: str, repo: str) -> None:
+        """Watch the cluster's `sync/`: a change there is a change in every worktree, through its links."""
         folder = await asyncio.to_thread(_shared_folder, common)
         if folder is not None:
             name = f"sync {common}"
-            self._settles[name] = ChangeCoalescer(folder, repo, "sync", lambda _path: False, lambda _path: False)
-            await self._events.add(WatchRoot(name, (folder,), deep=True))
+            sink = self._shared_folders[name] = SharedFolderSink(self, name, folder, repo)
+            await self._watcher.add(WatchRoot(name, (folder,), sink, deep=True))
 
-    # -- the sink ---------------------------------------------------------------------------------------------------
+    # -- for the sinks ----------------------------------------------------------------------------------------------
 
-    def touched(self, root: str, batch: Sequence[FileEvent]) -> None:
-        if root in self._entries:
-            self._worktree_touched(root, batch)
-        elif root.startswith("git "):
-            self._git_touched(root[4:], batch)
-        elif root.startswith("sync "):
-            self._settle(root, batch)
-        elif root.startswith("refs "):
-            if any(not event.path.endswith(".lock") for event in batch):
-                self._tell.refs(root[5:])
-        elif any(os.path.basename(event.path).startswith(os.path.basename(self._database)) for event in batch):
-            self._tell.registry()
+    def watch_again(self, root: str) -> None:
+        """Watch the root anew, if the next roster still has it."""
+        self._replaced.add(root)
+        self.receiver.send_hint(WorktreeListChanged())
 
-    def lost(self, root: str | None, why: str) -> None:
-        """Everything there is looked at again."""
-        for name in [root] if root is not None else list(self._entries):
-            entry = self._entries.get(name)
-            if entry is not None:
-                self._ignores[name].forget()
-                self._tell.touched(entry.key, None)
-        if root is None or root not in self._entries:
-            self._tell.registry()
-            for common in self._repositories:
-                self._tell.refs(common)
-        self._tell.roster()
+    def forget_ignore_rules(self, common: str) -> None:
+        """`info/exclude` changed: read the ignore rules of the repository's worktrees again."""
+        for sink in self._worktrees.values():
+            if sink.entry.common_dir == common:
+                sink.forget_ignore_rules()
 
-    def doubt(self) -> None:
-        self._tell.glance(None)
-
-    def gone(self, root: str, folder: str) -> None:
-        """What else the root names goes on being followed; it is followed anew if the roster still has it."""
-        self._anew.add(root)
-        self._tell.roster()
-
-    def _forget_repository(self, common: str) -> None:
-        del self._repositories[common]
-        self._events.remove(f"git {common}")
-        self._events.remove(f"refs {common}")
-        if self._settles.pop(f"sync {common}", None) is not None:
-            self._events.remove(f"sync {common}")
-
-    def mode(self, root: str, how: str, why: str | None) -> None:
-        assert self._board is not None
-        if how == "live":
-            self._began(root)
-        entry = self._entries.get(root)
-        if entry is not None:
-            self._modes[root] = how
-            self._board.watched(entry.key, how, why)
-            polled = sum(how == "polling" for how in self._modes.values())
-            self._board.well(
-                self.name, f"polling {polled} of {len(self._entries)} worktrees: {why}" if polled else None
-            )
-
-    def _began(self, root: str) -> None:
-        """What happened there before it was followed is in no event."""
-        kind, _, common = root.partition(" ")
-        if root in self._entries:
-            self._tell.touched(self._entries[root].key, None)
-        elif kind == "git":
-            self._tell.glance(common)
-            self._tell.roster()
-        elif kind == "refs":
-            self._tell.refs(common)
-        elif root == _REGISTRY:
-            self._tell.registry()
-
-    # -- what an event means ----------------------------------------------------------------------------------------
-
-    def _worktree_touched(self, root: str, batch: Sequence[FileEvent]) -> None:
-        entry, ignore = self._entries[root], self._ignores[root]
-        if any(os.path.basename(event.path) == ".gitignore" for event in batch):
-            ignore.forget()
-        self._settle(root, batch)
-        paths = {os.path.relpath(event.path, entry.path) for event in batch if not event.is_dir}
-        moved = any(event.is_dir and event.kind in ("moved_from", "moved_to", "deleted") for event in batch)
-        wanted = {path for path in paths if not ignore.ignores(path, is_dir=False)}
-        if moved or ".git" in paths or ".gitignore" in {os.path.basename(path) for path in paths}:
-            self._tell.touched(entry.key, None)
-        elif wanted:
-            self._tell.touched(entry.key, frozenset(wanted))
-
-    def _settle(self, root: str, batch: Sequence[FileEvent]) -> None:
-        assert self._board is not None
-        changes = self._settles[root].take(batch, time.monotonic(), times.stamp())
+    def coalesce(self, coalescer: ChangeCoalescer, batch: Sequence[FileEvent]) -> None:
+        """Report the changes that the events complete; the others follow when their wait is over."""
+        changes = coalescer.add(batch, time.monotonic(), times.stamp())
         if changes:
-            self._board.changes(changes)
-        self._arm()
+            self.receiver.add_changes(changes)
+        self._schedule_flush()
 
-    def _git_touched(self, common: str, batch: Sequence[FileEvent]) -> None:
-        folders = set()
+    def report_polling(self) -> None:
+        polled = [sink for sink in self._worktrees.values() if sink.mode == "polling"]
+        note = (
+            f"polling {len(polled)} of {len(self._worktrees)} worktrees: {polled[-1].mode_reason}" if polled else None
+        )
+        self.receiver.set_healthy(self.name, note)
+
+    def _coalescers(self) -> list[ChangeCoalescer]:
+        shared = [sink.coalescer for sink in self._shared_folders.values()]
+        return [*(sink.coalescer for sink in self._worktrees.values()), *shared]
+
+    def _schedule_flush(self) -> None:
+        if self._flush_timer is None:
+            due = [coalescer.waiting_since for coalescer in self._coalescers()]
+            first = min((moment for moment in due if moment is not None), default=None)
+            if first is not None:
+                pause = max(0.001, first + GRACE - time.monotonic())
+                self._flush_timer = asyncio.get_running_loop().call_later(pause, self._flush)
+
+    def _flush(self) -> None:
+        self._flush_timer = None
+        now, at = time.monotonic(), times.stamp()
+        for coalescer in self._coalescers():
+            changes = coalescer.flush(now, at) if coalescer.waiting_since is not None else []
+            if changes:
+                self.receiver.add_changes(changes)
+        self._schedule_flush()
+
+
+class _RootSink(WatchSink):
+    """Has the root watched anew when one of its folders is replaced."""
+
+    def __init__(self, source: ChangesSource, root: str) -> None:
+        self._source = source
+        self._root = root
+
+    def _send(self, *hints: Hint) -> None:
+        for hint in hints:
+            self._source.receiver.send_hint(hint)
+
+    def gone(self, folder: str) -> None:
+        self._source.watch_again(self._root)
+
+
+class WorktreeSink(_RootSink):
+    """The files of one worktree."""
+
+    def __init__(self, source: ChangesSource, root: str, entry: RosterEntry, rules: IgnoreRules) -> None:
+        super().__init__(source, root)
+        self.entry = entry
+        self.rules = rules
+        self.mode = "starting"
+        self.mode_reason: str | None = None
+        self.coalescer = ChangeCoalescer(
+            entry.path,
+            entry.key.repo,
+            entry.key.worktree,
+            lambda path: self.rules.ignores(path, is_dir=False),
+            lambda path: self.rules.tracks(path, is_dir=False),
+        )
+
+    def stands_elsewhere(self, entry: RosterEntry) -> bool:
+        return (self.entry.path, self.entry.admin_dir) != (entry.path, entry.admin_dir)
+
+    def forget_ignore_rules(self) -> None:
+        self.rules.forget()
+        self._send(FilesChanged(self.entry.key, None))
+
+    def events(self, batch: Sequence[FileEvent]) -> None:
+        names = {os.path.basename(event.path) for event in batch}
+        if ".gitignore" in names:
+            self.rules.forget()
+        self._source.coalesce(self.coalescer, batch)
+        paths = {os.path.relpath(event.path, self.entry.path) for event in batch if not event.is_dir}
+        folder_moved = any(event.is_dir and event.kind in ("moved_from", "moved_to", "deleted") for event in batch)
+        if folder_moved or ".git" in paths or ".gitignore" in names:
+            self._send(FilesChanged(self.entry.key, None))
+        elif wanted := frozenset(path for path in paths if not self.rules.ignores(path, is_dir=False)):
+            self._send(FilesChanged(self.entry.key, wanted))
+
+    def lost(self, why: str) -> None:
+        self.rules.forget()
+        self._send(FilesChanged(self.entry.key, None), WorktreeListChanged())
+
+    def mode_changed(self, mode: str, why: str | None) -> None:
+        if mode == "live":
+            self._send(FilesChanged(self.entry.key, None))
+        self.mode, self.mode_reason = mode, why
+        self._source.receiver.set_watch_mode(self.entry.key, mode, why)
+        self._source.report_polling()
+
+
+class SharedFolderSink(_RootSink):
+    """The files of a cluster's `sync/`."""
+
+    def __init__(self, source: ChangesSource, root: str, folder: str, repo: str) -> None:
+        super().__init__(source, root)
+        self.coalescer = ChangeCoalescer(folder, repo, "sync", lambda _path: False, lambda _path: False)
+
+    def events(self, batch: Sequence[FileEvent]) -> None:
+        self._source.coalesce(self.coalescer, batch)
+
+
+class GitDirSink(_RootSink):
+    """The git directory of a repository and those of its worktrees, without subfolders."""
+
+    def __init__(self, source: ChangesSource, root: str, common: str) -> None:
+        super().__init__(source, root)
+        self._common = common
+
+    def events(self, batch: Sequence[FileEvent]) -> None:
+        common, changed_dirs = self._common, set()
         for event in batch:
             folder, name = os.path.split(event.path)
             if name.endswith(_NOISE):
                 continue
             if folder == os.path.join(common, "worktrees") or (folder == common and name == "worktrees"):
-                self._tell.roster()
+                self._send(WorktreeListChanged())
             elif folder == os.path.join(common, "info"):
-                self._forget(common)
+                self._source.forget_ignore_rules(common)
             elif folder == common and name in ("packed-refs", "config"):
-                self._tell.refs(common)
+                self._send(RefsChanged(common))
             else:
                 if name in ("HEAD", "gitdir", "locked"):
-                    self._tell.roster()
-                folders.add(folder)
-        for folder in folders:
-            self._tell.git_dir(folder)
+                    self._send(WorktreeListChanged())
+                changed_dirs.add(folder)
+        self._send(*map(GitDirChanged, changed_dirs))
 
-    def _forget(self, common: str) -> None:
-        for name, entry in self._entries.items():
-            if entry.common_dir == common:
-                self._ignores[name].forget()
-                self._tell.touched(entry.key, None)
+    def lost(self, why: str) -> None:
+        self._send(GitDirsUncertain(self._common), RefsChanged(self._common), WorktreeListChanged())
 
-    # -- what waits -------------------------------------------------------------------------------------------------
+    def uncertain(self) -> None:
+        self._send(GitDirsUncertain(self._common))
 
-    def _arm(self) -> None:
-        """One timer for all waiting rooms."""
-        if self._flush is None:
-            due = [settle.due for settle in self._settles.values()]
-            first = min((moment for moment in due if moment is not None), default=None)
-            if first is not None:
-                pause = max(0.001, first + GRACE - time.monotonic())
-                self._flush = asyncio.get_running_loop().call_later(pause, self._flush_now)
+    def mode_changed(self, mode: str, why: str | None) -> None:
+        if mode == "live":
+            self._send(GitDirsUncertain(self._common), WorktreeListChanged())
 
-    def _flush_now(self) -> None:
-        assert self._board is not None
-        self._flush = None
-        now, at = time.monotonic(), times.stamp()
-        for settle in self._settles.values():
-            changes = settle.flush(now, at) if settle.due is not None else []
-            if changes:
-                self._board.changes(changes)
-        self._arm()
+
+class RefsSink(_RootSink):
+    """The branches and tags of a repository."""
+
+    def __init__(self, source: ChangesSource, root: str, common: str) -> None:
+        super().__init__(source, root)
+        self._common = common
+
+    def events(self, batch: Sequence[FileEvent]) -> None:
+        if any(not event.path.endswith(".lock") for event in batch):
+            self._send(RefsChanged(self._common))
+
+    def lost(self, why: str) -> None:
+        self._send(RefsChanged(self._common))
+
+    def mode_changed(self, mode: str, why: str | None) -> None:
+        if mode == "live":
+            self._send(RefsChanged(self._common))
+
+
+class RegistrySink(_RootSink):
+    """The folder of the registry."""
+
+    def __init__(self, source: ChangesSource, root: str, database: str) -> None:
+        super().__init__(source, root)
+        self._database = database
+
+    def events(self, batch: Sequence[FileEvent]) -> None:
+        if any(os.path.basename(event.path).startswith(self._database) for event in batch):
+            self._send(RegistryWritten())
+
+    def lost(self, why: str) -> None:
+        self._send(RegistryWritten())
+
+    def mode_changed(self, mode: str, why: str | None) -> None:
+        if mode == "live":
+            self._send(RegistryWritten())
 
 
 def _shared_folder(common_dir: str) -> str | None:
-    """Where a cluster keeps what its worktrees share; None when there is no such folder."""
+    """Return the cluster's `sync/`, or None if there is none."""
     try:
         cluster = layout.repository_at(common_dir).cluster
     except ImiError:
@@ -326,7 +373,3 @@ def _shared_folder(common_dir: str) -> str | None:
 
 def _root_name(entry: RosterEntry) -> str:
     return f"worktree {entry.key.repo} {entry.key.worktree}"
-
-
-def _moved(before: RosterEntry, now: RosterEntry) -> bool:
-    return (before.path, before.admin_dir) != (now.path, now.admin_dir)

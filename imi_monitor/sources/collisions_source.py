@@ -19,7 +19,8 @@ from imi_monitor.model import times
 from imi_monitor.model.collision import Pair, add_trunk_overlaps, find_overlaps
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Collision, GitState, Key
-from imi_monitor.sources.source import ReadingReceiver, RosterEntry
+from imi_monitor.sources.hints import FilesChanged, GitStateRead, Hint, RosterRead
+from imi_monitor.sources.source import ReadingReceiver, RosterEntry, Source
 
 _CALM = 0.5  # seconds without news before anything is computed
 _LONGEST_CALM = 10.0
@@ -38,8 +39,8 @@ class _Known:
     generation: int  # how often something was written there: the same files may hold something else
 
 
-class CollisionsSource:
-    """`saw` is told by the engine whenever a worktree's git state is new."""
+class CollisionsSource(Source):
+    """Recomputes the collisions after every new git state."""
 
     name = "collisions"
 
@@ -55,18 +56,22 @@ class CollisionsSource:
         self._stopping = False
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="trial")
 
-    def follow(self, entries: tuple[RosterEntry, ...]) -> None:
+    def handle_hint(self, hint: Hint) -> None:
+        match hint:
+            case RosterRead(entries):
+                self._set_roster(entries)
+            case GitStateRead(key, state):
+                self._set_state(key, state)
+            case FilesChanged(key, _):  # the next git state may look the same although the contents differ
+                self._written[key] = self._written.get(key, 0) + 1
+
+    def _set_roster(self, entries: tuple[RosterEntry, ...]) -> None:
         self._entries = {entry.key: entry for entry in entries if not entry.missing and entry.admin_dir}
         for key in [key for key in self._known if key not in self._entries]:
             del self._known[key]
             self._news.set()
 
-    def touched(self, key: Key, _paths: frozenset[str] | None) -> None:
-        """Something was written there; the state that follows may look the same and still be another."""
-        self._written[key] = self._written.get(key, 0) + 1
-
-    def saw(self, key: Key, state: GitState) -> None:
-        """A worktree's state is new; only what can collide counts."""
+    def _set_state(self, key: Key, state: GitState) -> None:
         edits = tuple(file.path for file in state.files)
         marks = tuple((file.path, file.index, file.tree) for file in state.files)
         known = _Known(state.head, state.trunk, edits, marks, self._written.get(key, 0))
@@ -74,7 +79,7 @@ class CollisionsSource:
             self._known[key] = known
             self._news.set()
 
-    async def run(self, board: ReadingReceiver) -> None:
+    async def run(self, receiver: ReadingReceiver) -> None:
         try:
             pause = _CALM
             while True:
@@ -83,27 +88,27 @@ class CollisionsSource:
                 self._news.clear()
                 started = time.monotonic()
                 try:
-                    await self._turn(board)
+                    await self._turn(receiver)
                 except (ImiError, OSError) as error:
-                    board.fail(self.name, "collisions", str(error))
+                    receiver.set_failure(self.name, "collisions", str(error))
                 pause = min(_LONGEST_CALM, max(_CALM, (time.monotonic() - started) / _SHARE))
         finally:
             self._stopping = True
             self._pool.shutdown(wait=False, cancel_futures=True)
 
-    async def _turn(self, board: ReadingReceiver) -> None:
+    async def _turn(self, receiver: ReadingReceiver) -> None:
         loop = asyncio.get_running_loop()
         known, entries = dict(self._known), dict(self._entries)
         touched, trunk_side = await loop.run_in_executor(self._pool, self._touched, known, entries)
         pairs = add_trunk_overlaps(find_overlaps(touched), touched, trunk_side)
-        board.collisions(self._collisions(pairs, known))
+        receiver.update(collisions=self._collisions(pairs, known))
         for pair, _ in pairs.items():
             if self._news.is_set():
                 return  # something changed meanwhile: start over rather than finish what is old
             if self._is_new(pair, known):
-                await self._try(board, pair, known, entries)
-                board.collisions(self._collisions(pairs, known))
-        board.well(self.name)
+                await self._try(receiver, pair, known, entries)
+                receiver.update(collisions=self._collisions(pairs, known))
+        receiver.set_healthy(self.name)
 
     def _collisions(self, pairs: Mapping[Pair, tuple[str, ...]], known: Mapping[Key, _Known]) -> tuple[Collision, ...]:
         found = []
@@ -117,7 +122,7 @@ class CollisionsSource:
         return self._verdicts.get(pair, (None,))[0] != _mark(pair, known)
 
     async def _try(
-        self, board: ReadingReceiver, pair: Pair, known: Mapping[Key, _Known], entries: Mapping[Key, RosterEntry]
+        self, receiver: ReadingReceiver, pair: Pair, known: Mapping[Key, _Known], entries: Mapping[Key, RosterEntry]
     ) -> None:
         loop = asyncio.get_running_loop()
         mark = _mark(pair, known)
@@ -127,7 +132,7 @@ class CollisionsSource:
             )
         except (ImiError, OSError) as error:
             conflicts = None  # shown as unknown, and tried again when something changes
-            board.fail(self.name, f"a trial merge of {pair[0].worktree}", str(error))
+            receiver.set_failure(self.name, f"a trial merge of {pair[0].worktree}", str(error))
         self._verdicts[pair] = (mark, conflicts, times.stamp())
         if len(self._verdicts) > _MOST_REMEMBERED:
             self._verdicts = {pair: verdict for pair, verdict in self._verdicts.items() if pair[0] in self._known}

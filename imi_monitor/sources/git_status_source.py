@@ -12,8 +12,7 @@ import os
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from imi_monitor.git import refs, spawn, worktree_state
 from imi_monitor.git.refs import trunk_ref
@@ -21,7 +20,17 @@ from imi_monitor.git.runner import Git
 from imi_monitor.git.worktree_state import TrunkPosition
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import GitState, Key
-from imi_monitor.sources.source import ReadingReceiver, RosterEntry
+from imi_monitor.sources.hints import (
+    AllStatusesRead,
+    FilesChanged,
+    GitDirChanged,
+    GitDirsUncertain,
+    Hint,
+    RefreshRequested,
+    RefsChanged,
+    RosterRead,
+)
+from imi_monitor.sources.source import ReadingReceiver, RosterEntry, Source
 from imi_monitor.sources.timers import sleep_aligned
 
 _SHORTEST = 0.5  # seconds between two questions about one worktree
@@ -58,29 +67,45 @@ class TrunkSettings:
     configured: str | None = None
 
 
-@dataclass
-class GitStatusSource:
-    """`touched`, `git_dir` and `refs_changed` are told by whoever watches files."""
+class GitStatusSource(Source):
+    """Runs git status where hints say that something changed."""
 
-    settings: TrunkSettings = field(default_factory=TrunkSettings)
-    name: str = "status"
-    asked: int = 0  # worktrees asked so far: for tests and benchmarks
+    name = "status"
 
-    def __post_init__(self) -> None:
+    def __init__(self, settings: TrunkSettings | None = None) -> None:
+        self.reads = 0  # how many statuses were read, for tests and benchmarks
+        self._settings = settings or TrunkSettings()
         self._trees: dict[Key, _Tree] = {}
         self._trunks: dict[str, TrunkPosition] = {}
         self._refs_timers: dict[str, asyncio.TimerHandle] = {}
-        self._board: ReadingReceiver | None = None
+        self._receiver: ReadingReceiver | None = None
         self._queue: asyncio.Queue[Key] = asyncio.Queue()
         self._unasked: set[Key] = set()  # no answer about them yet, good or bad
-        self._all_asked = asyncio.Event()
         self._stopping = False
         self._pool = ThreadPoolExecutor(max_workers=os.cpu_count() or 2, thread_name_prefix="git")
 
-    # -- told by others ---------------------------------------------------------------------------------------------
+    # -- hints ------------------------------------------------------------------------------------------------------
 
-    def follow(self, entries: tuple[RosterEntry, ...]) -> None:
-        """The roster: new worktrees are asked at once, those that left are forgotten."""
+    def handle_hint(self, hint: Hint) -> None:
+        match hint:
+            case RosterRead(entries):
+                self._set_roster(entries)
+            case FilesChanged(key, paths):
+                self._mark_changed(key, paths)
+            case GitDirChanged(admin_dir):
+                for key, tree in self._trees.items():
+                    if tree.entry.admin_dir == admin_dir:
+                        self._mark_changed(key, None)
+            case GitDirsUncertain(common_dir):
+                self._compare_stamps([tree for tree in self._trees.values() if tree.entry.common_dir == common_dir])
+            case RefsChanged(common_dir):
+                self._schedule_refs(common_dir)
+            case RefreshRequested():
+                for key, tree in self._trees.items():
+                    self._mark_changed(key, None)
+                    self._schedule_refs(tree.entry.common_dir)
+
+    def _set_roster(self, entries: tuple[RosterEntry, ...]) -> None:
         current = {entry.key: entry for entry in entries if not entry.missing and entry.admin_dir}
         for key in [key for key in self._trees if key not in current]:
             self._cancel(self._trees.pop(key))
@@ -101,23 +126,19 @@ class GitStatusSource:
                 )
                 tree.entry = entry
                 if moved:
-                    self.touched(key, None)
-
-    async def all_asked(self, at_most: float) -> None:
-        """Wait until each worktree was asked once, but no longer than so many seconds."""
-        if self._unasked:
-            self._all_asked.clear()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(at_most):
-                    await self._all_asked.wait()
+                    self._mark_changed(key, None)
+        self._report_all_read()
 
     def _answered(self, key: Key) -> None:
-        self._unasked.discard(key)
-        if not self._unasked:
-            self._all_asked.set()
+        if key in self._unasked:
+            self._unasked.remove(key)
+            self._report_all_read()
 
-    def touched(self, key: Key, paths: frozenset[str] | None) -> None:
-        """Files changed there; None: nobody knows which."""
+    def _report_all_read(self) -> None:
+        if not self._unasked and self._receiver is not None:
+            self._receiver.send_hint(AllStatusesRead())
+
+    def _mark_changed(self, key: Key, paths: frozenset[str] | None) -> None:
         tree = self._trees.get(key)
         if tree is None:
             return
@@ -128,37 +149,22 @@ class GitStatusSource:
         tree.wanted = True
         self._schedule(tree, _SETTLE)
 
-    def look_again(self) -> None:
-        """Ask git about every worktree once more, and about the trunks."""
-        for key, tree in self._trees.items():
-            self.touched(key, None)
-            self.refs_changed(tree.entry.common_dir)
-
-    def git_dir(self, folder: str) -> None:
-        """Something changed in the git directory of one worktree."""
-        for key, tree in self._trees.items():
-            if tree.entry.admin_dir == folder:
-                self.touched(key, None)
-
-    def glance(self, common_dir: str | None = None) -> None:
-        """Look when git last wrote its index and HEAD, for what no event told; this costs next to nothing."""
-        self._glance([tree for tree in self._trees.values() if common_dir in (None, tree.entry.common_dir)])
-
-    def _glance(self, trees: Sequence[_Tree]) -> None:
+    def _compare_stamps(self, trees: Sequence[_Tree]) -> None:
+        """Notice that git wrote an index or HEAD without an event; this costs next to nothing."""
         for tree in trees:
             if not tree.wanted and _marks(tree.entry.admin_dir) != tree.marks:
-                self.touched(tree.entry.key, None)
+                self._mark_changed(tree.entry.key, None)
 
-    def refs_changed(self, common_dir: str) -> None:
-        """Branches moved: distances change, of everybody."""
-        if common_dir not in self._refs_timers and self._board is not None:
+    def _schedule_refs(self, common_dir: str) -> None:
+        """Branches moved: the distances of all worktrees may change."""
+        if common_dir not in self._refs_timers and self._receiver is not None:
             loop = asyncio.get_running_loop()
             self._refs_timers[common_dir] = loop.call_later(0.1, self._look_at_refs, common_dir)
 
     # -- asking -----------------------------------------------------------------------------------------------------
 
-    async def run(self, board: ReadingReceiver) -> None:
-        self._board = board
+    async def run(self, receiver: ReadingReceiver) -> None:
+        self._receiver = receiver
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(os.cpu_count() or 2):
@@ -176,7 +182,7 @@ class GitStatusSource:
                 await self._ask(tree)
 
     async def _ask(self, tree: _Tree) -> None:
-        assert self._board is not None
+        assert self._receiver is not None
         paths = self._paths_of(tree)
         tree.running, tree.wanted, tree.paths = True, False, set()
         tree.marks = _marks(tree.entry.admin_dir)
@@ -187,13 +193,13 @@ class GitStatusSource:
             tree.failures += 1
             sentence = error.sentence if isinstance(error, ImiError) else str(error)
             if self._trees.get(key) is tree:
-                self._board.git_failed(key, sentence)
+                self._receiver.set_git_failure(key, sentence)
         else:
             tree.state, tree.failures = state, 0
             if self._trees.get(key) is tree:
-                self._board.git(key, state)
+                self._receiver.set_git_state(key, state)
         finally:
-            self.asked += 1
+            self.reads += 1
             self._answered(key)
             tree.running = False
             tree.asked_at = time.monotonic()
@@ -224,7 +230,7 @@ class GitStatusSource:
 
     def _schedule(self, tree: _Tree, pause: float) -> None:
         """Ask after `pause`, but not before this worktree's share of time is over."""
-        if tree.running or self._board is None:
+        if tree.running or self._receiver is None:
             return
         rest = tree.asked_at + max(_SHORTEST, tree.cost / _SHARE) - time.monotonic() if tree.asked_at else 0.0
         delay = max(pause, rest)
@@ -243,13 +249,13 @@ class GitStatusSource:
             await sleep_aligned(_SWEEP_SHORTEST)
             idle = [tree for tree in self._trees.values() if not tree.running and not tree.wanted]
             first = turn * _GLANCED_AT % max(1, len(idle))
-            self._glance(idle[first : first + _GLANCED_AT])
+            self._compare_stamps(idle[first : first + _GLANCED_AT])
             if idle and time.monotonic() >= next_at:
                 oldest = min(idle, key=lambda tree: tree.asked_at)
                 oldest.wanted, oldest.paths = True, None
                 await self._ask(oldest)
                 if oldest.entry.is_main:  # once a lap: where the trunk stands, should nobody have told
-                    self.refs_changed(oldest.entry.common_dir)
+                    self._schedule_refs(oldest.entry.common_dir)
                 next_at = time.monotonic() + oldest.cost / _SWEEP_SHARE
 
     # -- in a thread of the pool ------------------------------------------------------------------------------------
@@ -271,8 +277,8 @@ class GitStatusSource:
 
     def _find_trunk(self, common_dir: str, git: Git) -> TrunkPosition:
         main = git.at(common_dir, None)
-        name = refs.default_branch(main, self.settings.remote, self.settings.configured)
-        ref = trunk_ref(main, self.settings.remote, name)
+        name = refs.default_branch(main, self._settings.remote, self._settings.configured)
+        ref = trunk_ref(main, self._settings.remote, name)
         found = TrunkPosition(ref, refs.resolve(main, ref) if ref else None)
         self._trunks[common_dir] = found
         return found
@@ -286,7 +292,7 @@ class GitStatusSource:
 
     async def _reread_refs(self, common_dir: str) -> None:
         """One process tells every branch's distance to its upstream; only what moved is asked further."""
-        assert self._board is not None
+        assert self._receiver is not None
         trees = [tree for tree in self._trees.values() if tree.entry.common_dir == common_dir]
         if not trees:
             return
@@ -297,9 +303,9 @@ class GitStatusSource:
             known = await loop.run_in_executor(self._pool, refs.tracking, git)
             trunk = await loop.run_in_executor(self._pool, self._find_trunk, common_dir, git)
         except (ImiError, OSError) as error:
-            self._board.fail(self.name, "branches", str(error))
+            self._receiver.set_failure(self.name, "branches", str(error))
             return
-        self._board.well(self.name)
+        self._receiver.set_healthy(self.name)
         for tree in trees:
             branch = known.get(tree.entry.branch or "")
             state = tree.state
@@ -307,25 +313,25 @@ class GitStatusSource:
                 continue
             told = replace(state, ahead=branch.ahead, behind=branch.behind) if branch is not None else state
             if branch is not None and branch.sha != state.head:
-                self.touched(tree.entry.key, None)
+                self._mark_changed(tree.entry.key, None)
             elif before is not None and before != trunk:
                 await self._measure(tree, told, trunk)
             elif told != state:
                 tree.state = told
-                self._board.git(tree.entry.key, told)
+                self._receiver.set_git_state(tree.entry.key, told)
 
     async def _measure(self, tree: _Tree, told: GitState, trunk: TrunkPosition) -> None:
         """How far it is from the trunk now; whoever is asked for everything meanwhile is asked once more."""
-        assert self._board is not None
+        assert self._receiver is not None
         loop, state = asyncio.get_running_loop(), tree.state
         measured = await loop.run_in_executor(
             self._pool, worktree_state.update_trunk_distance, self._git(tree.entry), trunk, told
         )
         if tree.running or tree.state is not state:
-            self.touched(tree.entry.key, None)
+            self._mark_changed(tree.entry.key, None)
         elif self._trees.get(tree.entry.key) is tree:
             tree.state = measured
-            self._board.git(tree.entry.key, measured)
+            self._receiver.set_git_state(tree.entry.key, measured)
 
 
 def _marks(admin_dir: str) -> tuple[int, ...]:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from imi_monitor import host
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import ClaimState, Key, RegistryEvent, Waiter
-from imi_monitor.sources.source import ClaimPeriod, ReadingReceiver, RegistryReading
+from imi_monitor.sources.hints import Hint, RefreshRequested, RegistryChanged, RegistryWritten
+from imi_monitor.sources.source import HolderPeriod, ReadingReceiver, RegistryReading, Source
 from imi_monitor.store import claim_history, claim_queue, claims, db, events
 
 TYPE_CHECKING = False
@@ -31,33 +32,32 @@ _MOST_EVENTS = 500
 _MOST_GRANTS = 2000
 
 
-class RegistrySource:
-    """Follows the registry; `look` is called by whoever watches its folder."""
+class RegistrySource(Source):
+    """Reads the registry when its files were written, and at a slow tick."""
 
     name = "registry"
 
-    def __init__(self, registry: AsyncRegistry, database: str, news: Callable[[], None] = lambda: None) -> None:
-        """`news` is called whenever something is new there."""
-        from imi_monitor.sources.timers import PollTimer  # not for those who only read: it brings asyncio along
+    def __init__(self, registry: AsyncRegistry, database: str) -> None:
+        from imi_monitor.sources.timers import PollTimer  # imports asyncio, which `read_registry` does not need
 
         self._registry = registry
-        self._news = news
         self._files = (database, f"{database}-wal")
         self._marks: tuple[object, ...] | None = None  # when they were written, before the registry was asked
         self._asked_at = 0.0
-        self._pace = PollTimer(_TICK)
+        self._timer = PollTimer(_TICK)
         self._version: tuple[int, int] | None = None
         self._own = 0  # changes that we ourselves had made when it was asked
         self._seq: int | None = None
         self._states: tuple[str, ...] = ()
 
-    def look(self) -> None:
-        self._pace.poke()
+    def handle_hint(self, hint: Hint) -> None:
+        if isinstance(hint, RegistryWritten | RefreshRequested):
+            self._timer.wake()
 
-    async def run(self, board: ReadingReceiver) -> None:
+    async def run(self, receiver: ReadingReceiver) -> None:
         while True:
-            await self._turn(board)
-            await self._pace.next(self._may_differ)
+            await self._turn(receiver)
+            await self._timer.wait(self._may_differ)
 
     def _may_differ(self) -> bool:
         """Whether anything may have been committed, or a holder may have died, since the registry was asked."""
@@ -65,7 +65,7 @@ class RegistrySource:
             return True
         return _marks(self._files) != self._marks
 
-    async def _turn(self, board: ReadingReceiver) -> None:
+    async def _turn(self, receiver: ReadingReceiver) -> None:
         self._marks, self._asked_at = _marks(self._files), time.monotonic()
         try:
             version, own = await self._registry.read(_version)
@@ -76,23 +76,23 @@ class RegistrySource:
             picture = await self._registry.read(read_registry, self._seq)
         except ImiError as error:
             self._marks = None
-            self._pace.failed()
-            board.fail(self.name, "the registry", error.sentence)
+            self._timer.failed()
+            receiver.set_failure(self.name, "the registry", error.sentence)
             return
-        self._pace.worked()
+        self._timer.succeeded()
         self._version = version
         self._seq = max([self._seq or 0, *(line.seq for line in picture.events)])
         self._states = tuple(claim.state for claim in picture.claims)
-        self._news()
-        board.registry(picture)
-        board.well(self.name)
+        receiver.send_hint(RegistryChanged())
+        receiver.set_registry(picture)
+        receiver.set_healthy(self.name)
 
     def _wait_for_more(self, ours: bool) -> None:
         """Nothing is new. A commit is written, which is what watchers tell, and can be seen some milliseconds later."""
         if not ours and _written_within(self._files, _COMES_WITHIN):
-            self._pace.soon(_COMING)
+            self._timer.retry_soon(_COMING)
         else:
-            self._pace.worked()
+            self._timer.succeeded()
 
     async def _somebody_died(self) -> bool:
         """Whether a holder's state changed without a write: a process ended, or was silent past its ttl."""
@@ -186,8 +186,8 @@ def _waiting(connection: sqlite3.Connection) -> list[Waiter]:
     return found
 
 
-def _grant(grant: claim_history.ClaimGrant) -> ClaimPeriod:
-    return ClaimPeriod(_key(grant.repo_name, grant.worktree_name), grant.agent_id, grant.claimed_at, grant.released_at)
+def _grant(grant: claim_history.ClaimGrant) -> HolderPeriod:
+    return HolderPeriod(_key(grant.repo_name, grant.worktree_name), grant.agent_id, grant.claimed_at, grant.released_at)
 
 
 def _key(repo: str, worktree: str) -> Key:

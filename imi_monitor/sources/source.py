@@ -1,7 +1,7 @@
-"""What a source is, and the board it writes on.
+"""What a source is, what it reads, and the receiver it reports its readings to.
 
-A source looks at one part of the outside world at its own pace and says what it found. It never raises and never
-blocks: what it could not read is a failure on the board, and the last good reading stays.
+A source observes one part of the outside world at its own pace. It never raises and never blocks: what it could not
+read is reported as a failure, and the last good reading stays.
 """
 
 from __future__ import annotations
@@ -12,12 +12,16 @@ from typing import Protocol
 from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.change import Change
-from imi_monitor.model.snapshot import ClaimState, Collision, GitState, Key, RegistryEvent, Waiter, Worktree
+from imi_monitor.model.snapshot import ClaimState, GitState, Key, RegistryEvent, Waiter, Worktree
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from imi_monitor.sources.hints import Hint
 
 
 @dataclass(frozen=True, slots=True)
 class RosterEntry:
-    """One worktree on the roster: where it is, and what costs no question to git."""
+    """One worktree of the roster: what git's own files and the registry say, without running git."""
 
     key: Key
     path: str
@@ -31,11 +35,11 @@ class RosterEntry:
     locked: str | None
     pr: int | None
     trusted: bool
-    held_by: str | None = None  # whom only a presence lock names: a program that does not use our registry
+    held_by: str | None = None  # named only by a presence lock: a program that does not use the registry
     held_since: str | None = None
 
     def claim(self, claims: Mapping[Key, ClaimState]) -> ClaimState | None:
-        """The registry's claim; else that of another program, which only its presence lock tells."""
+        """Return the registry's claim, else the claim of another program that only its presence lock shows."""
         claim = claims.get(self.key)
         if claim is not None or self.held_by is None:
             return claim
@@ -52,7 +56,7 @@ class RosterEntry:
         )
 
     def worktree(self, claims: Mapping[Key, ClaimState]) -> Worktree:
-        """What is known of it before git was asked."""
+        """Return the worktree as it is known before its git status is read."""
         return Worktree(
             key=self.key,
             path=self.path,
@@ -71,8 +75,8 @@ class RosterEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimPeriod:
-    """Who held a worktree, from when until when; `until` None is still."""
+class HolderPeriod:
+    """One agent held a worktree from `since` until `until`; None: it still does."""
 
     key: Key
     agent: str
@@ -82,41 +86,53 @@ class ClaimPeriod:
 
 @dataclass(frozen=True, slots=True)
 class RegistryReading:
-    """What the registry says at one moment. `events` are only those that are new since the last picture."""
+    """The registry at one moment; `events` are only those that are new since the last reading."""
 
     claims: tuple[ClaimState, ...]
     waiting: tuple[Waiter, ...]
-    grants: tuple[ClaimPeriod, ...]
+    grants: tuple[HolderPeriod, ...]
     events: tuple[RegistryEvent, ...]
 
 
 class ReadingReceiver(Protocol):
-    """What the engine gives every source. All of it is called on the loop, is cheap and never raises."""
+    """Receives the readings of all sources; the engine is one.
 
-    def roster(self, entries: tuple[RosterEntry, ...]) -> None: ...
+    All methods are called on the event loop, are cheap and never raise.
+    """
 
-    def git(self, key: Key, state: GitState) -> None: ...
+    def update(self, **fields: object) -> None:
+        """Set these fields of the snapshot: for a reading that is shown as it is."""
 
-    def git_failed(self, key: Key, why: str) -> None: ...
+    def set_roster(self, entries: tuple[RosterEntry, ...]) -> None: ...
 
-    def changes(self, changes: Sequence[Change]) -> None: ...
+    def set_git_state(self, key: Key, state: GitState) -> None: ...
 
-    def watched(self, key: Key, how: str, why: str | None) -> None: ...
+    def set_git_failure(self, key: Key, why: str) -> None: ...
 
-    def registry(self, picture: RegistryReading) -> None: ...
+    def add_changes(self, changes: Sequence[Change]) -> None: ...
 
-    def collisions(self, found: tuple[Collision, ...]) -> None: ...
+    def set_watch_mode(self, key: Key, mode: str, why: str | None) -> None: ...
 
-    def agents(self, seen: tuple[Agent, ...]) -> None: ...
+    def set_registry(self, reading: RegistryReading) -> None: ...
 
-    def well(self, source: str, note: str | None = None) -> None: ...
+    def set_agents(self, agents: tuple[Agent, ...]) -> None: ...
 
-    def fail(self, source: str, what: str, why: str) -> None: ...
+    def set_healthy(self, source: str, note: str | None = None) -> None: ...
+
+    def set_failure(self, source: str, what: str, why: str) -> None: ...
+
+    def send_hint(self, hint: Hint) -> None:
+        """Pass the hint on to every source."""
 
 
-class Source(Protocol):
-    """One part of the outside world. `run` goes on until it is cancelled."""
+class Source:
+    """Observes one part of the outside world."""
 
     name: str
 
-    async def run(self, board: ReadingReceiver) -> None: ...
+    async def run(self, receiver: ReadingReceiver) -> None:
+        """Report readings until cancelled."""
+        raise NotImplementedError
+
+    def handle_hint(self, hint: Hint) -> None:
+        """React to what another source found. Called on the event loop; must be cheap."""

@@ -1,9 +1,4 @@
-"""When to look again: at once when asked, else after a while; after failures later and later, up to a limit.
-
-Waking up is what idling costs, whatever is done then: so all who wait for seconds wake at the same moments.
-
-Notices that we were stopped (SIGSTOP, suspend) or stuck for so long that events may have been dropped meanwhile.
-"""
+"""Timers that wake up rarely: waking up is what idling costs, so pauses of seconds end at the same moments for all."""
 
 from __future__ import annotations
 
@@ -16,61 +11,63 @@ from imi_monitor import host
 
 
 def aligned_deadline(now: float, pause: float) -> float:
-    """When a pause that begins now is over: at the last whole second of the loop's clock in it, if it is that long."""
+    """Return when a pause ends: at the last whole second of the loop's clock in it, if it is a second or longer."""
     return float(math.floor(now + pause)) if pause >= 1.0 else now + pause
 
 
 async def sleep_aligned(pause: float) -> None:
-    """Sleep so long, or a little less."""
+    """Sleep for `pause` seconds, or a little less."""
     now = asyncio.get_running_loop().time()
     await asyncio.sleep(aligned_deadline(now, pause) - now)
 
 
 class PollTimer:
-    """`await pace.next()` returns when it is time. `poke` makes it time now; `failed` and `worked` stretch the pause."""
+    """Decides when a source reads again: when it is woken, else after a pause that grows with each failure."""
 
-    def __init__(self, every: float, *, longest: float = 60.0) -> None:
-        self._every = every
+    def __init__(self, interval: float, *, longest: float = 60.0) -> None:
+        self._interval = interval
         self._longest = longest
-        self._pause = every
-        self._asked = False
+        self._pause = interval
+        self._woken = False
         self._waiting: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
-    def poke(self) -> None:
-        self._asked = True
-        self._wake()
+    def wake(self) -> None:
+        """End the present pause, or the next one if there is none."""
+        self._woken = True
+        self._end_wait()
 
-    def soon(self, pause: float) -> None:
-        """What was seen is not settled yet: look again after `pause`, then after twice that, up to the usual time."""
-        self._pause = min(self._every, max(pause, self._pause * 2 if self._pause < self._every else pause))
+    def retry_soon(self, pause: float) -> None:
+        """Use this pause next, then twice as long each time, up to the interval."""
+        shorter = self._pause < self._interval
+        self._pause = min(self._interval, max(pause, self._pause * 2 if shorter else pause))
 
-    def rest(self, pause: float) -> None:
-        """There is nothing to look after: the next turn may come so much later, unless somebody asks."""
-        self._pause = max(self._every, pause)
+    def slow_down(self, pause: float) -> None:
+        """Use a pause longer than the interval."""
+        self._pause = max(self._interval, pause)
 
-    def worked(self) -> None:
-        self._pause = self._every
+    def succeeded(self) -> None:
+        self._pause = self._interval
 
     def failed(self) -> None:
-        # jitter, so that many that failed together do not come back together
+        # jitter, so that sources that failed together do not retry together
         self._pause = min(self._longest, self._pause * 2) * random.uniform(0.8, 1.2)
 
-    async def next(self, news: Callable[[], object] | None = None) -> bool:
-        """Wait for the next turn; True when somebody asked for it, False when the pause was over.
+    async def wait(self, is_due: Callable[[], object] | None = None) -> bool:
+        """Wait for the end of the pause; True if `wake` ended it.
 
-        `news` is asked when it is over, and has to be cheap: while there are none, another pause follows.
+        `is_due` is called at the end of each pause and has to be cheap: if it returns False, another pause follows.
         """
-        if not self._asked:
-            await self._wait(news)
-        asked, self._asked = self._asked, False
-        return asked
+        if not self._woken:
+            await self._sleep(is_due)
+        woken, self._woken = self._woken, False
+        return woken
 
-    async def _wait(self, news: Callable[[], object] | None) -> None:
-        # a bare future: `wait_for` forgets a cancellation which comes together with what it waited for, and a timeout
-        # is a cancellation each time it is over
+    async def _sleep(self, is_due: Callable[[], object] | None) -> None:
+        # a future instead of `asyncio.wait_for` or `asyncio.timeout`: the one loses a cancellation that comes together
+        # with the result, the other cancels the task at each end of a pause
         self._waiting = asyncio.get_running_loop().create_future()
-        self._arm(news)
+        self._start_pause(is_due)
         try:
             await self._waiting
         finally:
@@ -78,59 +75,60 @@ class PollTimer:
                 self._timer.cancel()
             self._waiting = None
 
-    def _arm(self, news: Callable[[], object] | None) -> None:
+    def _start_pause(self, is_due: Callable[[], object] | None) -> None:
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_at(aligned_deadline(loop.time(), self._pause), self._over, news)
+        self._timer = loop.call_at(aligned_deadline(loop.time(), self._pause), self._end_pause, is_due)
 
-    def _over(self, news: Callable[[], object] | None) -> None:
-        """Nobody is woken for nothing."""
-        if news is None:
-            self._wake()
-        else:
-            self._arm(news)
-            if news():
-                self._wake()
+    def _end_pause(self, is_due: Callable[[], object] | None) -> None:
+        if is_due is None:
+            self._end_wait()
+            return
+        self._start_pause(is_due)
+        if is_due():
+            self._end_wait()
 
-    def _wake(self) -> None:
+    def _end_wait(self) -> None:
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)
 
 
-_EVERY = 5.0
-_LATE = 3.0
+_STALL_INTERVAL = 5.0
+_STALL_TOLERANCE = 3.0
 
 
 class StallDetector:
-    """A slow tick on the clock that counts sleep; coming late by seconds means that we did not run."""
+    """Notices that the process was stopped (SIGSTOP, suspend) for so long that file events may have been dropped.
 
-    def __init__(self) -> None:
+    A slow tick on the clock that also counts suspended time: seconds of delay mean that the process did not run.
+    """
+
+    def __init__(self, clock: Callable[[], float] = host.uptime, interval: float = _STALL_INTERVAL) -> None:
+        self._clock = clock
+        self._interval = interval
         self._handle: asyncio.TimerHandle | None = None
         self._expected = 0.0
-        self._tell: Callable[[str], None] | None = None
+        self._report: Callable[[str], None] | None = None
 
-    def start(self, tell: Callable[[str], None]) -> None:
-        self._tell = tell
-        self._next()
+    def start(self, report: Callable[[str], None]) -> None:
+        self._report = report
+        self._start_interval()
 
     def stop(self) -> None:
         if self._handle is not None:
             self._handle.cancel()
 
-    def alive(self) -> None:
-        """Called on every event: notice the gap before the events behind it are told."""
-        self._look()
+    def check(self) -> None:
+        """Report a stall now; called before events are delivered, so that the loss is reported first."""
+        late = self._clock() - self._expected
+        if late > _STALL_TOLERANCE and self._report is not None:
+            self._expected = self._clock() + self._interval
+            self._report(f"we did not run for {late:.0f} s")
 
-    def _next(self) -> None:
-        self._expected = host.uptime() + _EVERY
+    def _start_interval(self) -> None:
+        self._expected = self._clock() + self._interval
         loop = asyncio.get_running_loop()
-        self._handle = loop.call_at(aligned_deadline(loop.time(), _EVERY), self._tick)
+        self._handle = loop.call_at(aligned_deadline(loop.time(), self._interval), self._tick)
 
     def _tick(self) -> None:
-        self._look()
-        self._next()
-
-    def _look(self) -> None:
-        late = host.uptime() - self._expected
-        if late > _LATE and self._tell is not None:
-            self._expected = host.uptime() + _EVERY
-            self._tell(f"we did not run for {late:.0f} s")
+        self.check()
+        self._start_interval()

@@ -15,7 +15,8 @@ from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.git import layout, safety
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Key
-from imi_monitor.sources.source import ReadingReceiver, RosterEntry
+from imi_monitor.sources.hints import Hint, RefreshRequested, RegistryChanged, WorktreeListChanged
+from imi_monitor.sources.source import ReadingReceiver, RosterEntry, Source
 from imi_monitor.store import db, repositories
 
 TYPE_CHECKING = False
@@ -35,18 +36,18 @@ class RepositoryScope:
     common_dirs: tuple[str, ...] | None = None
 
 
-class WorktreesSource:
+class WorktreesSource(Source):
     """Reads the roster in the registry's thread, where the rows are; the files are small and few."""
 
     name = "worktrees"
 
     def __init__(self, registry: AsyncRegistry, scope: RepositoryScope, database: str) -> None:
-        from imi_monitor.sources.timers import PollTimer  # not for those who only read: it brings asyncio along
+        from imi_monitor.sources.timers import PollTimer  # imports asyncio, which `read_roster` does not need
 
         self._registry = registry
         self._database = database
         self._scope = scope
-        self._pace = PollTimer(_GLANCE)
+        self._timer = PollTimer(_GLANCE)
         self._seen: tuple[RosterEntry, ...] = ()
         self._whole = True
         self._sure = True  # whether something of git's changed, or is not known yet
@@ -56,21 +57,23 @@ class WorktreesSource:
         self._turn = 0
         self._homes: set[str] = set(scope.common_dirs or ())  # every repository ever seen: it may come back
 
-    def look(self) -> None:
-        """Something happened that may have changed the roster: look now."""
+    def handle_hint(self, hint: Hint) -> None:
+        match hint:
+            case WorktreeListChanged() | RefreshRequested():
+                self._read_again()
+            case RegistryChanged():  # read only if another process wrote: own writes are records of sessions
+                self._timer.wake()
+
+    def _read_again(self) -> None:
         self._sure = True
-        self._pace.poke()
+        self._timer.wake()
 
-    def registry_changed(self) -> None:
-        """Somebody wrote to the registry: look now, unless that was only what we keep of sessions ourselves."""
-        self._pace.poke()
-
-    async def run(self, board: ReadingReceiver) -> None:
+    async def run(self, receiver: ReadingReceiver) -> None:
         asked = False
         while True:
             if not asked or self._may_differ() or await self._others_wrote():
-                await self._read(board)
-            asked = await self._pace.next(self._may_differ)
+                await self._read(receiver)
+            asked = await self._timer.wait(self._may_differ)
 
     def _may_differ(self) -> bool:
         return self._sure or not self._whole or self._differs()
@@ -81,27 +84,27 @@ class WorktreesSource:
         except ImiError:
             return True  # the reading of the roster says why
 
-    async def _read(self, board: ReadingReceiver) -> None:
+    async def _read(self, receiver: ReadingReceiver) -> None:
         before, self._sure = _lists(self._homes), False
         try:
             seen = await self._registry.read(_read_everything, self._scope, self._database)
             entries, self._whole, self._stands, self._written = seen
         except (ImiError, OSError) as error:
             self._sure = True
-            self._pace.failed()
-            board.fail(self.name, "the list of worktrees", str(error))
+            self._timer.failed()
+            receiver.set_failure(self.name, "the list of worktrees", str(error))
             return
         self._homes.update(entry.common_dir for entry in entries)
         self._seen = entries
         self._lists = _lists(self._homes)
         if self._whole:
-            self._pace.worked()
+            self._timer.succeeded()
         else:
-            self._pace.soon(_UNFINISHED)
+            self._timer.retry_soon(_UNFINISHED)
         if _lists(self._homes) != before:
-            self.look()  # something came while we read, or a repository is new: what we have may be half of it
-        board.roster(entries)
-        board.well(self.name)
+            self._read_again()  # something came while we read, or a repository is new: what we have may be half of it
+        receiver.set_roster(entries)
+        receiver.set_healthy(self.name)
 
     def _differs(self) -> bool:
         """Whether git's lists have changed, or a folder came or went; of the folders only some are looked at each time."""

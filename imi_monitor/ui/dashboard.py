@@ -47,7 +47,7 @@ def run(
     def live() -> AbstractAsyncContextManager[Engine]:
         from imi_monitor import engine
 
-        return engine.live(database, common_dirs, settings=settings, first=first)
+        return engine.open_engine(database, common_dirs, settings=settings, first=first)
 
     def surroundings(repo: str | None) -> Context:
         from imi_monitor.actions.context import Context

@@ -22,11 +22,11 @@ class World:
         self.told: list[str] = []
 
     def see(self, kind: FileEventKind, name: str, cookie: int = 0) -> None:
-        self._tell(self.settle.take([FileEvent(str(self.root / name), kind, False, cookie)], self.now, "t"))
+        self._tell(self.settle.add([FileEvent(str(self.root / name), kind, False, cookie)], self.now, "t"))
 
     def burst(self, events: list[tuple[FileEventKind, str]]) -> None:
         batch = [FileEvent(str(self.root / name), kind) for kind, name in events]
-        self._tell(self.settle.take(batch, self.now, "t"))
+        self._tell(self.settle.add(batch, self.now, "t"))
 
     def wait(self, seconds: float = GRACE) -> None:
         self.now += seconds
@@ -151,4 +151,4 @@ def test_nothing_is_remembered_for_ever(world: World) -> None:
     for number in range(20_000):
         world.see("modified", f"f{number}")
     assert len(world.settle._told) <= 5000
-    assert world.settle.due is None
+    assert world.settle.waiting_since is None

@@ -1,85 +1,59 @@
-"""A worktree in which git wrote although no event told of it is asked again; the others are left alone."""
+"""When git status is run: after a hint, for each worktree once at the start, and never without a reason."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 
-from imi_monitor.model.snapshot import GitState, Key
 from imi_monitor.sources.git_status_source import GitStatusSource
+from imi_monitor.sources.hints import AllStatusesRead, GitDirsUncertain, RosterRead
 from tests.helpers import Repo
-from tests.sources.test_changes_source import entry, until
+from tests.sources.source_kit import RecordingReceiver, roster_entry, running, until
 
 
-class Board:
-    """As much of one as this source speaks to."""
-
-    def __init__(self) -> None:
-        self.told: list[str] = []
-
-    def git(self, key: Key, state: GitState) -> None:
-        self.told.append(key.worktree)
-
-    def well(self, source: str, note: str | None = None) -> None:
-        pass
-
-
-def test_a_glance_finds_where_git_wrote(repo: Repo) -> None:
-    feat = repo.worktree("feat")
-    home = repo.path.parent
-    entries = (entry(home, repo.path.name, is_main=True), entry(home, "feat"))
+def test_a_written_index_without_an_event_is_found_by_its_stamp(repo: Repo) -> None:
+    repo.worktree("feat")
+    entries = (roster_entry(repo.path.parent, repo.path.name, is_main=True), roster_entry(repo.path.parent, "feat"))
     index = os.path.join(entries[1].admin_dir, "index")
-    assert os.path.exists(index), feat
 
     async def main() -> None:
-        source, board = GitStatusSource(), Board()
-        running = asyncio.ensure_future(source.run(board))  # type: ignore[arg-type]
-        try:
+        source, receiver = GitStatusSource(), RecordingReceiver()
+        async with running(source, receiver):
             await asyncio.sleep(0)
-            source.follow(entries)
-            await until(lambda: len(board.told) == 2)
-            source.glance(entries[0].common_dir)
+            source.handle_hint(RosterRead(entries))
+            await until(lambda: len(receiver.git) == 2)
+            source.handle_hint(GitDirsUncertain(entries[0].common_dir))
             await asyncio.sleep(1.0)
-            assert len(board.told) == 2, "nothing was written"
+            assert len(receiver.git) == 2, "nothing was written"
             os.utime(index)
-            source.glance("/another/.git")
+            source.handle_hint(GitDirsUncertain("/another/.git"))
             await asyncio.sleep(1.0)
-            assert len(board.told) == 2, "another repository was meant"
-            source.glance(entries[0].common_dir)
-            await until(lambda: len(board.told) == 3)
-            assert board.told[2] == "feat"
-        finally:
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
+            assert len(receiver.git) == 2, "the hint is about another repository"
+            source.handle_hint(GitDirsUncertain(entries[0].common_dir))
+            await until(lambda: len(receiver.git) == 3)
+            assert receiver.git[2] == "feat"
 
     asyncio.run(main())
 
 
-def test_the_first_round_is_over_when_each_was_asked_whatever_came_of_it(repo: Repo) -> None:
+def test_the_first_statuses_are_complete_when_each_was_read_or_failed(repo: Repo) -> None:
     repo.worktree("feat")
     home = repo.path.parent
-    broken = entry(home, "broken")  # an empty folder: git refuses
-    entries = (entry(home, repo.path.name, is_main=True), entry(home, "feat"), broken)
-
-    class Failing(Board):
-        def git_failed(self, key: Key, why: str) -> None:
-            self.told.append(f"{key.worktree} failed")
+    broken = roster_entry(home, "broken")  # an empty folder: git refuses
+    entries = (roster_entry(home, repo.path.name, is_main=True), roster_entry(home, "feat"), broken)
 
     async def main() -> None:
-        source, board = GitStatusSource(), Failing()
-        await source.all_asked(60.0)  # nobody is there to wait for
-        source.follow(entries)
-        await source.all_asked(0.01)
-        assert not board.told, "it is not waited for any longer than that"
-        running = asyncio.ensure_future(source.run(board))  # type: ignore[arg-type]
-        try:
-            await source.all_asked(60.0)
-            assert sorted(board.told) == ["app", "broken failed", "feat"]
-            source.follow((*entries, gone := entry(home, "gone")))
-            source.follow(entries)
-            assert gone.key not in source._unasked
-        finally:
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
+        source, receiver = GitStatusSource(), RecordingReceiver()
+        async with running(source, receiver):
+            await asyncio.sleep(0)
+            source.handle_hint(RosterRead(()))
+            assert receiver.hints == [AllStatusesRead()], "there is nothing to wait for"
+            source.handle_hint(RosterRead(entries))
+            assert len(receiver.hints) == 1
+            await until(lambda: len(receiver.hints) == 2)
+            assert sorted(receiver.git) == ["app", "broken failed", "feat"]
+            source.handle_hint(RosterRead((*entries, roster_entry(home, "gone"))))
+            source.handle_hint(RosterRead(entries))
+            await until(lambda: len(receiver.hints) > 2)  # a worktree that left the roster is not waited for
 
     asyncio.run(asyncio.wait_for(main(), 50))

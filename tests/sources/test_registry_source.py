@@ -1,51 +1,39 @@
-"""The registry is asked when it was written, by whomever, also where no watcher tells; and hardly ever when it was not."""
+"""The registry is read when any process wrote it, also without a file event, and hardly ever otherwise."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import closing
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from imi_monitor.sources import registry_source as module
+from imi_monitor.sources.hints import RegistryChanged, RegistryWritten
 from imi_monitor.sources.registry_source import RegistrySource
-from imi_monitor.sources.source import RegistryReading
 from imi_monitor.store import async_registry, db, events
 from imi_monitor.store.async_registry import AsyncRegistry
-from tests.sources.test_changes_source import until
+from tests.sources.source_kit import RecordingReceiver, running, until
 
 
-class Board:
-    """As much of one as this source speaks to."""
-
-    def __init__(self) -> None:
-        self.events: list[str] = []
-
-    def registry(self, picture: RegistryReading) -> None:
-        self.events += [line.type for line in picture.events]
-
-    def well(self, source: str, note: str | None = None) -> None:
-        pass
-
-
-class Counted:
-    """A registry that counts how often it is asked."""
+class CountingRegistry:
+    """Counts how often the registry is read."""
 
     def __init__(self, registry: AsyncRegistry) -> None:
         self._registry = registry
-        self.asked = 0
+        self.reads = 0
 
     async def read(self, work: object, *args: object) -> object:
-        self.asked += 1
+        self.reads += 1
         return await self._registry.read(work, *args)  # type: ignore[arg-type]
 
 
 def write(path: str, name: str) -> None:
-    """As another program does it."""
+    """Write as another program does."""
     with closing(db.connect(path)) as connection:
         db.transact(connection, events.append_row, name)
 
@@ -57,19 +45,19 @@ def path(tmp_path: Path) -> str:
     return made
 
 
-def followed(path: str, work: Callable[[Counted, Board, RegistrySource], object]) -> None:
+def run(path: str, work: Callable[[CountingRegistry, RecordingReceiver, RegistrySource], Awaitable[None]]) -> None:
     async def main() -> None:
         async with async_registry.open_registry(path) as opened:
-            registry, board = Counted(opened), Board()
-            source = RegistrySource(registry, path, lambda: board.events.append("news"))  # type: ignore[arg-type]
-            running = asyncio.ensure_future(source.run(board))  # type: ignore[arg-type]
-            try:
-                await work(registry, board, source)  # type: ignore[misc]
-            finally:
-                running.cancel()
-                await asyncio.gather(running, return_exceptions=True)
+            registry, receiver = CountingRegistry(opened), RecordingReceiver()
+            source = RegistrySource(cast(AsyncRegistry, registry), path)
+            async with running(source, receiver):
+                await work(registry, receiver, source)
 
     asyncio.run(main())
+
+
+def event_types(receiver: RecordingReceiver) -> list[str]:
+    return [event.type for reading in receiver.registry for event in reading.events]
 
 
 @pytest.fixture
@@ -79,45 +67,48 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_UNSETTLED", 0.1)
 
 
-def test_what_nobody_announced_is_found(path: str, often: None) -> None:
-    async def work(_: Counted, board: Board, __: RegistrySource) -> None:
+def test_writes_without_a_file_event_are_found(path: str, often: None) -> None:
+    async def work(_: CountingRegistry, receiver: RecordingReceiver, __: RegistrySource) -> None:
         for number in range(30):
             await asyncio.to_thread(write, path, f"event.{number}")
-            await until(lambda: board.events and board.events[-1] == f"event.{number}")  # noqa: B023
-        assert board.events == ["news", *(each for number in range(30) for each in ("news", f"event.{number}"))]
+            await until(lambda: event_types(receiver)[-1:] == [f"event.{number}"])  # noqa: B023
+        assert event_types(receiver) == [f"event.{number}" for number in range(30)]
+        assert receiver.hints == [RegistryChanged()] * 31
 
-    followed(path, work)
+    run(path, work)
 
 
-def test_who_was_not_written_to_is_not_asked(path: str, often: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def work(registry: Counted, board: Board, _: RegistrySource) -> None:
+def test_a_registry_that_was_not_written_is_not_read(path: str, often: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work(registry: CountingRegistry, receiver: RecordingReceiver, _: RegistrySource) -> None:
         await asyncio.to_thread(write, path, "event")
-        await until(lambda: "event" in board.events)
+        await until(lambda: "event" in event_types(receiver))
         await asyncio.sleep(0.3)  # until its files are so old that another commit would give them a new mark
-        asked = registry.asked
+        reads = registry.reads
         await asyncio.sleep(0.3)
-        assert registry.asked == asked
+        assert registry.reads == reads
         monkeypatch.setattr(module, "_SURE", 0.0)
-        await until(lambda: registry.asked > asked)
+        await until(lambda: registry.reads > reads)
 
-    followed(path, work)
+    run(path, work)
 
 
-def test_a_commit_that_is_told_before_it_can_be_seen_is_looked_for(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its pages are written, which is what a watcher tells; then the disk is waited for, and only then it counts."""
+def test_a_commit_that_becomes_visible_after_its_file_event_is_found(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pages are written, which causes the event; only after the disk has synced them the commit is visible."""
     monkeypatch.setattr(module, "_TICK", 3600.0)
     monkeypatch.setattr(module, "_COMES_WITHIN", 3600.0)
 
-    async def work(registry: Counted, board: Board, source: RegistrySource) -> None:
-        await until(lambda: registry.asked >= 2)
+    async def work(registry: CountingRegistry, receiver: RecordingReceiver, source: RegistrySource) -> None:
+        await until(lambda: registry.reads >= 2)
         os.utime(path)
-        source.look()
-        asked = registry.asked
-        await until(lambda: registry.asked > asked)
+        source.handle_hint(RegistryWritten())
+        reads = registry.reads
+        await until(lambda: registry.reads > reads)
         await asyncio.to_thread(write, path, "late")
-        await until(lambda: board.events == ["news", "news", "late"])
+        await until(lambda: event_types(receiver) == ["late"])
 
-    followed(path, work)
+    run(path, work)
 
 
 def test_a_mark_that_the_next_commit_may_leave_as_it_is_is_none(tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ from imi_monitor.sources.timers import PollTimer, aligned_deadline
 
 def test_asked_or_over() -> None:
     async def play() -> list[bool]:
-        pace = PollTimer(0.01)
-        first = await pace.next()
-        pace.poke()
-        return [first, await pace.next()]
+        timer = PollTimer(0.01)
+        first = await timer.wait()
+        timer.wake()
+        return [first, await timer.wait()]
 
     assert asyncio.run(play()) == [False, True]
 
@@ -21,10 +21,10 @@ def test_an_end_that_comes_together_with_news_is_not_forgotten() -> None:
     """It was once: quitting right after a change of the registry then waited for ever."""
 
     async def play() -> bool:
-        pace = PollTimer(60)
-        waiting = asyncio.ensure_future(pace.next())
+        timer = PollTimer(60)
+        waiting = asyncio.ensure_future(timer.wait())
         await asyncio.sleep(0.01)
-        pace.poke()
+        timer.wake()
         waiting.cancel()
         await asyncio.wait([waiting])
         return waiting.cancelled()
@@ -34,29 +34,29 @@ def test_an_end_that_comes_together_with_news_is_not_forgotten() -> None:
 
 def test_who_has_nothing_to_do_rests_until_somebody_asks() -> None:
     async def play() -> tuple[bool, bool]:
-        pace = PollTimer(0.01)
-        pace.rest(60)
-        asyncio.get_running_loop().call_later(0.02, pace.poke)
-        asked = await pace.next()
-        pace.worked()
-        return asked, await pace.next()
+        timer = PollTimer(0.01)
+        timer.slow_down(60)
+        asyncio.get_running_loop().call_later(0.02, timer.wake)
+        asked = await timer.wait()
+        timer.succeeded()
+        return asked, await timer.wait()
 
     assert asyncio.run(asyncio.wait_for(play(), 30)) == (True, False)
 
 
 def test_who_asks_what_is_new_is_not_woken_for_nothing() -> None:
     async def play() -> tuple[bool, int, bool]:
-        pace, asked = PollTimer(0.001), 0
+        timer, asked = PollTimer(0.001), 0
 
         def news() -> bool:
             nonlocal asked
             asked += 1
             return asked == 3
 
-        told = await pace.next(news)
+        told = await timer.wait(news)
         times = asked
-        asyncio.get_running_loop().call_later(0.01, pace.poke)
-        return told, times, await pace.next(lambda: False)
+        asyncio.get_running_loop().call_later(0.01, timer.wake)
+        return told, times, await timer.wait(lambda: False)
 
     assert asyncio.run(asyncio.wait_for(play(), 30)) == (False, 3, True)
 

@@ -102,7 +102,7 @@ async def _lived(world: DemoWorld, clock: _Clock) -> Snapshot:
     """The script, with the real engine looking: each step is seen before the next one."""
     lives = world.lives()
     steps = [life.steps() for life in lives]
-    async with engine.live(world.database, [f"{world.trunk}/.git"]) as live:
+    async with engine.open_engine(world.database, [f"{world.trunk}/.git"]) as live:
         await _until(lambda: live.snapshot.complete and all(t.watched == "live" for t in live.snapshot.worktrees))
         for left, turn in zip(reversed(range(len(_TURNS))), map(int, _TURNS), strict=True):
             clock.ago(2 + 1.6 * left**2)

@@ -27,7 +27,7 @@ def run_dashboard(
 
     async def main() -> None:
         app = ImiApp(
-            lambda: engine.live(database, [str(repo.path / ".git")]),
+            lambda: engine.open_engine(database, [str(repo.path / ".git")]),
             lambda where: Context(database=database, repo=where or str(repo.path)),
             read_only=read_only,
             preferences=preferences,

@@ -67,7 +67,7 @@ class FakeEngine:
 
 
 def live(*snapshots: Snapshot) -> Callable[[], AbstractAsyncContextManager[Engine]]:
-    """What ImiApp takes instead of `engine.live`."""
+    """What ImiApp takes instead of `engine.open_engine`."""
     return live_from(FakeEngine(*snapshots))
 
 

@@ -206,7 +206,7 @@ def test_a_glance_is_what_the_engine_begins_with(repo: Repo) -> None:
     assert all(tree.git is None for tree in first.worktrees), "git was not asked"
 
     async def main() -> None:
-        async with engine.live(paths.default_database(), [str(repo.path / ".git")], first=first) as live:
+        async with engine.open_engine(paths.default_database(), [str(repo.path / ".git")], first=first) as live:
             async for snapshot in live.snapshots():
                 assert {tree.key for tree in snapshot.worktrees} == {tree.key for tree in first.worktrees}
                 assert [tree.claim for tree in snapshot.worktrees] == [tree.claim for tree in first.worktrees]
@@ -224,7 +224,7 @@ def test_what_is_gone_since_the_glance_goes(repo: Repo) -> None:
 
     async def main() -> None:
         begun = replace(first, worktrees=(*first.worktrees, ghost))
-        async with engine.live(paths.default_database(), [str(repo.path / ".git")], first=begun) as live:
+        async with engine.open_engine(paths.default_database(), [str(repo.path / ".git")], first=begun) as live:
             async for snapshot in live.snapshots():
                 if snapshot.health and "feat-ghost" not in {tree.key.worktree for tree in snapshot.worktrees}:
                     return

@@ -255,10 +255,10 @@ def test_interval_keys_and_refresh(repo: Repo) -> None:
         await wait_until(pilot, lambda: "every 0.5s" in screen_text(app).splitlines()[0])
         await pilot.press("plus")
         assert "every" not in screen_text(app).splitlines()[1] and app._interval == 0.2
-        status = next(source for source in app._engine._sources if isinstance(source, GitStatusSource))  # type: ignore[union-attr]
-        asked = status.asked
+        status = next(source for source in app._engine.sources if isinstance(source, GitStatusSource))  # type: ignore[union-attr]
+        asked = status.reads
         await pilot.press("r")
-        await wait_until(pilot, lambda: status.asked > asked)
+        await wait_until(pilot, lambda: status.reads > asked)
 
     run_dashboard(repo, play)
 

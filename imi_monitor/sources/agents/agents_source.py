@@ -25,8 +25,9 @@ from imi_monitor.model.truth import reports_rest
 from imi_monitor.sources.agents.agent_poll import TICK, AgentPoll, PollResult
 from imi_monitor.sources.agents.agent_reader import AgentReader, ScanProcesses, Sighting
 from imi_monitor.sources.agents.sighting_merge import SeenAgent, as_agent, says_the_same
-from imi_monitor.sources.files.watcher import FileEvent, FileWatcher, WatchRoot
-from imi_monitor.sources.source import ReadingReceiver, RosterEntry
+from imi_monitor.sources.files.watcher import FileEvent, FileWatcher, WatchRoot, WatchSink
+from imi_monitor.sources.hints import AgentsRead, Hint, RefreshRequested, RosterRead
+from imi_monitor.sources.source import ReadingReceiver, RosterEntry, Source
 from imi_monitor.sources.timers import PollTimer
 
 _GATHER = 0.01  # seconds to wait for what comes together: a record is written in several pieces
@@ -41,8 +42,8 @@ _SHARE = 0.1  # of the time goes into what lies further back in long records: it
 Keep = Callable[[Sequence[SeenAgent]], Awaitable[str | None]]
 
 
-class AgentsSource:
-    """`follow` says which worktrees matter; `keep` is given what happened, for the record."""
+class AgentsSource(Source):
+    """`keep` is given what happened, for the record."""
 
     name = "agents"
 
@@ -53,16 +54,13 @@ class AgentsSource:
         scan: Callable[[], ScanProcesses],
         keep: Keep | None = None,
         env: Mapping[str, str] | None = None,
-        stirred: Callable[[], object] = object,
     ) -> None:
-        """What `stirred` gives is the same as long as no file moved in any folder that is followed, by whomever."""
         self._events = events
         self._make = lambda: AgentPoll(list(readers()), scan(), os.environ if env is None else env)
         self._looks: AgentPoll | None = None
         self._keep = keep
-        self._stirred = stirred
         self._calm: object = None  # what it gave at the last look, if nobody was there
-        self._pace = PollTimer(TICK)
+        self._timer = PollTimer(TICK)
         self._gathering: asyncio.TimerHandle | None = None
         self._touched: set[str] | None = None  # None: anything may have changed
         self._roots: dict[str, Key] = {}  # as the roster has them
@@ -76,6 +74,13 @@ class AgentsSource:
             [],
         )  # of one look, and of those after it in which nothing moved
 
+    def handle_hint(self, hint: Hint) -> None:
+        match hint:
+            case RosterRead(entries):
+                self.follow(entries)
+            case RefreshRequested():
+                self.look_again()
+
     def follow(self, entries: Sequence[RosterEntry]) -> None:
         before, self._unresolved = self._roots, True
         self._roots = {entry.path: entry.key for entry in entries if not entry.missing}
@@ -87,10 +92,9 @@ class AgentsSource:
 
     def _look_at_all(self) -> None:
         self._touched = None
-        self._pace.poke()
+        self._timer.wake()
 
-    async def run(self, board: ReadingReceiver) -> None:
-        await self._events.start(self)
+    async def run(self, receiver: ReadingReceiver) -> None:
         worker = WorkerThread("agents")
         try:
             self._looks = await worker.run(self._make)  # which imports them: the first paint comes before
@@ -99,45 +103,47 @@ class AgentsSource:
                 if time.monotonic() - whole_at > _WHOLE:
                     whole_at, self._touched = time.monotonic(), None
                 started = time.monotonic()
-                await self._turn(board, self._looks, worker)
+                await self._turn(receiver, self._looks, worker)
                 if self._looks.unread:
                     pause = min(TICK, (time.monotonic() - started) / _SHARE)
-                    asyncio.get_running_loop().call_later(pause, self._pace.poke)
-                await self._pace.next()
+                    asyncio.get_running_loop().call_later(pause, self._timer.wake)
+                await self._timer.wait()
         finally:
             worker.close()
             if self._gathering is not None:
                 self._gathering.cancel()
-            await self._events.close()
 
-    async def _turn(self, board: ReadingReceiver, looks: AgentPoll, worker: WorkerThread) -> None:
+    async def _turn(self, receiver: ReadingReceiver, looks: AgentPoll, worker: WorkerThread) -> None:
         await self._resolve()
         touched, self._touched = self._touched, set()
         places = self._places
         if not places:
-            board.agents(())
+            receiver.set_agents(())
             return
         wanted = None if touched is None else frozenset(touched)
-        stirred = self._stirred()
+        stirred = self._events.activity
         look = await worker.run(looks.look, wanted, tuple(places), calm=stirred == self._calm)
         seen = self._seen(look, places)
         self._calm = None if seen or look.broken else stirred
         if seen:
-            self._pace.worked()
+            self._timer.succeeded()
         else:
-            self._pace.rest(_NOBODY)  # nobody is there who could end: it is enough to notice who comes
-        board.agents(tuple([one.agent for one in seen]))
+            self._timer.slow_down(_NOBODY)  # nobody is there who could end: it is enough to notice who comes
+        receiver.set_agents(tuple([one.agent for one in seen]))
         if look.broken:
-            board.fail(self.name, "agents", "; ".join(look.broken))
+            receiver.set_failure(self.name, "agents", "; ".join(look.broken))
         else:
-            board.well(self.name, "; ".join(f"{name}: {why}" for name, why in sorted(self._told.items())) or None)
+            receiver.set_healthy(
+                self.name, "; ".join(f"{name}: {why}" for name, why in sorted(self._told.items())) or None
+            )
         await self._follow_folders(look.folders)
+        receiver.send_hint(AgentsRead([one.agent for one in seen]))
         if self._keep is not None:
             why = await self._keep(seen)
             if why is None:
-                board.well("sessions")
+                receiver.set_healthy("sessions")
             else:
-                board.fail("sessions", "the record of what agents do", why)
+                receiver.set_failure("sessions", "the record of what agents do", why)
 
     async def _resolve(self) -> None:
         """In a thread: hundreds of paths cost the loop tens of milliseconds while other threads are busy."""
@@ -170,11 +176,11 @@ class AgentsSource:
             known = self._followed.get(name)
             if known is not wanted and known != wanted:
                 self._followed[name] = wanted
-                await self._events.add(WatchRoot(name=name, folders=tuple(sorted(wanted))))
+                await self._events.add(WatchRoot(f"agents {name}", tuple(sorted(wanted)), ReaderSink(self, name)))
 
     # -- what the file events say -------------------------------------------------------------------------------------
 
-    def touched(self, root: str, batch: Sequence[FileEvent]) -> None:
+    def events(self, batch: Sequence[FileEvent]) -> None:
         if self._touched is not None:
             self._touched.update([one.path for one in batch])
         if self._gathering is None:
@@ -182,25 +188,39 @@ class AgentsSource:
 
     def _gathered(self) -> None:
         self._gathering = None
-        self._pace.poke()
+        self._timer.wake()
 
-    def lost(self, root: str | None, why: str) -> None:
+    def folder_gone(self, name: str) -> None:
+        self._followed.pop(name, None)
         self._look_at_all()
 
-    def doubt(self) -> None:
-        """It is looked every second anyway."""
-
-    def gone(self, root: str, folder: str) -> None:
-        self._followed.pop(root, None)
-        self._look_at_all()
-
-    def mode(self, root: str, how: str, why: str | None) -> None:
-        if how == "live":
+    def mode_changed(self, name: str, mode: str, why: str | None) -> None:
+        if mode == "live":
             self._look_at_all()  # what changed between the look and the watch is seen now
-        if how == "polling" and why:
-            self._told[root] = f"polled, {why}"
+        if mode == "polling" and why:
+            self._told[name] = f"polled, {why}"
         else:
-            self._told.pop(root, None)
+            self._told.pop(name, None)
+
+
+class ReaderSink(WatchSink):
+    """Receives the events of the folders that one reader wants to watch."""
+
+    def __init__(self, source: AgentsSource, name: str) -> None:
+        self._source = source
+        self._name = name
+
+    def events(self, batch: Sequence[FileEvent]) -> None:
+        self._source.events(batch)
+
+    def lost(self, why: str) -> None:
+        self._source.look_again()
+
+    def gone(self, folder: str) -> None:
+        self._source.folder_gone(self._name)
+
+    def mode_changed(self, mode: str, why: str | None) -> None:
+        self._source.mode_changed(self._name, mode, why)
 
 
 def _real(roots: Mapping[str, Key]) -> dict[str, Key]:

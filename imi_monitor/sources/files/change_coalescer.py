@@ -44,7 +44,7 @@ class ChangeCoalescer:
     _moved: dict[int, str] = field(default_factory=dict)
     _told: dict[str, tuple[float, Kind]] = field(default_factory=dict)
 
-    def take(self, batch: Sequence[FileEvent], now: float, at: str) -> list[Change]:
+    def add(self, batch: Sequence[FileEvent], now: float, at: str) -> list[Change]:
         """Put events in; gives the changes that need not wait."""
         ready = []
         for event in batch:
@@ -59,7 +59,7 @@ class ChangeCoalescer:
         return self._bundle(ready, at)
 
     @property
-    def due(self) -> float | None:
+    def waiting_since(self) -> float | None:
         """When `flush` has something to do; None when nothing waits."""
         first = next(iter(self._waiting.values()), None)  # the oldest: they stand in the order they came
         return None if first is None else first.since

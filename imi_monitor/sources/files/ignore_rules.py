@@ -262,10 +262,8 @@ class IgnoreRules:
             self._tracked, self._tracked_mark = b"", None
 
 
-def global_ignore_file(configured: str | None) -> str | None:
-    """The user's own ignore file: the configured one, else git's default place."""
-    if configured:
-        return os.path.expanduser(configured)
+def global_ignore_file() -> str:
+    """Return the place where git looks for the user's own ignore file."""
     home = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
     return os.path.join(home, "git", "ignore")
 

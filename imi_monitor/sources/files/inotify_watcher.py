@@ -1,7 +1,7 @@
-"""File events by raw inotify (Linux): one queue for everything, folders added and dropped at will, losses visible.
+"""Watching by raw inotify (Linux): one queue for all roots, folders added and removed at any time, losses reported.
 
-The mask leaves out opening and reading, so that an agent's `grep -r` over followed trees costs nobody anything. A new
-folder is followed first and listed then, so nothing that appears in it meanwhile is missed.
+The mask leaves out opening and reading, so that an agent's `grep -r` over watched trees causes no events. A new folder
+is watched first and listed then, so nothing that appears in it meanwhile is missed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,14 @@ import errno
 from collections import deque
 from collections.abc import Iterator
 
-from imi_monitor.sources.files.watcher import FileEvent, FileEventKind, WatchRoot, WatchSink, list_folder, walk_folders
+from imi_monitor.sources.files.watcher import (
+    FileEvent,
+    FileEventKind,
+    FileWatcher,
+    WatchRoot,
+    list_folder,
+    walk_folders,
+)
 from imi_monitor.sources.timers import StallDetector
 
 _MODIFY, _CLOSE_WRITE, _MOVED_FROM, _MOVED_TO = 0x2, 0x8, 0x40, 0x80
@@ -40,34 +47,33 @@ _KINDS: tuple[tuple[int, FileEventKind], ...] = (
     (_MOVED_FROM, "moved_from"),
     (_MOVED_TO, "moved_to"),
 )
-_SLICE = 200  # folders added before the loop gets its turn again
-_MOST_AT_ONCE = 20_000  # events of one turn that are still looked at one by one
+_SLICE = 200  # folders added before the event loop runs again
+_MOST_AT_ONCE = 20_000  # events of one read that are delivered; the rest only removes watches
 
 
-class InotifyWatcher:
+class InotifyWatcher(FileWatcher):
     """One inotify instance for all roots."""
 
     name = "inotify"
 
-    def __init__(self) -> None:
+    def __init__(self, stall: StallDetector | None = None) -> None:
         from inotify_simple import INotify
 
         self._queue = INotify(nonblocking=True)
-        self._sink: WatchSink | None = None
         self._roots: dict[str, WatchRoot] = {}
-        self._owners: dict[int, tuple[str, str]] = {}  # watch -> (root, folder)
+        self._folders: dict[int, tuple[str, str]] = {}  # watch -> (root, folder)
         self._watches: dict[str, dict[str, int]] = {}  # root -> folder -> watch
-        self._stall = StallDetector()
-        self._full: str | None = None
+        self._stall = stall or StallDetector()
+        self._limit_reached: str | None = None
 
     @property
     def watches(self) -> int:
-        return len(self._owners)
+        """How many folders are watched."""
+        return len(self._folders)
 
-    async def start(self, sink: WatchSink) -> None:
-        self._sink = sink
+    async def start(self) -> None:
         asyncio.get_running_loop().add_reader(self._queue.fileno(), self._read)
-        self._stall.start(lambda why: sink.lost(None, why))
+        self._stall.start(lambda why: self._report_loss(self._roots.values(), why))
 
     async def close(self) -> None:
         self._stall.stop()
@@ -75,102 +81,97 @@ class InotifyWatcher:
         self._queue.close()
 
     async def add(self, root: WatchRoot) -> None:
-        """Follow all its folders, a slice at a time, so that the loop never waits for more than some milliseconds.
+        """Watch all folders of the root, a slice at a time, so that the event loop is never blocked for long.
 
-        One that is followed already goes on being followed meanwhile: the kernel gives a folder the same watch again.
+        Folders that are watched already stay watched meanwhile: the kernel gives a folder the same watch again.
         """
-        assert self._sink is not None
         self._roots[root.name] = root
         watches = self._watches.setdefault(root.name, {})
         before, wanted = dict(watches), set()
         for done, folder in enumerate(walk_folders(root), 1):
             if self._roots.get(root.name) is not root:
-                return  # dropped, or told anew, while we were adding
+                return  # removed or replaced meanwhile
             if not self._watch(root.name, folder):
                 break
             wanted.add(folder)
             if done % _SLICE == 0:
                 await asyncio.sleep(0)
         for folder in [folder for folder in before if folder not in wanted and watches.get(folder) == before[folder]]:
-            self._let_go(watches.pop(folder))
-        missing = not any(folder in watches for folder in root.folders)
-        self._say(root.name, missing)
+            self._unwatch(watches.pop(folder))
+        self._report_mode(root, missing=not any(folder in watches for folder in root.folders))
 
     def remove(self, name: str) -> None:
         self._roots.pop(name, None)
         for watch in self._watches.pop(name, {}).values():
-            self._let_go(watch)
+            self._unwatch(watch)
 
-    def _say(self, name: str, missing: bool) -> None:
-        assert self._sink is not None
-        if self._full is not None:
-            self._sink.mode(name, "polling", self._full)
+    def _report_mode(self, root: WatchRoot, *, missing: bool = False) -> None:
+        if self._limit_reached is not None:
+            root.sink.mode_changed("polling", self._limit_reached)
         elif missing:
-            self._sink.mode(name, "off", "its folder is gone")
+            root.sink.mode_changed("off", "its folder is gone")
         else:
-            self._sink.mode(name, "live", None)
+            root.sink.mode_changed("live", None)
 
     def _watch(self, name: str, folder: str) -> bool:
-        """Follow one folder; False when the kernel's limit is reached, which is said once and never hidden."""
+        """Watch one folder; False if the kernel's limit is reached."""
         try:
             watch = self._queue.add_watch(folder, _MASK)
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EMFILE, errno.ENOMEM):
-                self._full = "the kernel's limit of watches is reached (fs.inotify.max_user_watches)"
+                self._limit_reached = "the kernel's limit of watches is reached (fs.inotify.max_user_watches)"
                 return False
-            return True  # gone meanwhile, or not ours to read: there is nothing to follow
-        self._full = None
-        self._owners[watch] = (name, folder)
+            return True  # removed meanwhile, or not readable: nothing to watch
+        self._limit_reached = None
+        self._folders[watch] = (name, folder)
         self._watches[name][folder] = watch
         return True
 
-    def _let_go(self, watch: int) -> None:
-        if self._owners.pop(watch, None) is not None:
-            self._drop(watch)
+    def _unwatch(self, watch: int) -> None:
+        if self._folders.pop(watch, None) is not None:
+            self._remove_watch(watch)
 
-    def _drop(self, watch: int) -> None:
+    def _remove_watch(self, watch: int) -> None:
         try:
             self._queue.rm_watch(watch)
         except OSError:
-            return  # the kernel dropped it before us
+            return  # the kernel removed it already
 
     def _read(self) -> None:
-        assert self._sink is not None
-        self._stall.alive()
+        self._stall.check()
         batches: dict[str, list[FileEvent]] = {}
         seen = 0
         for event in self._queue.read(timeout=0):
             seen += 1
             if event.mask & _Q_OVERFLOW:
-                self._sink.lost(None, "more happened than the kernel keeps")
+                self._report_loss(self._roots.values(), "more happened than the kernel keeps")
                 continue
-            owner = self._owners.get(event.wd)
-            if owner is None:
+            place = self._folders.get(event.wd)
+            if place is None:
                 continue
             if event.mask & (_GONE | _IGNORED):
-                self._gone(event.wd, event.mask, owner, batches)
+                self._folder_gone(event.wd, event.mask, *place)
             elif seen <= _MOST_AT_ONCE:
-                self._event(owner, event.mask, event.cookie, event.name, batches)
+                self._convert(*place, event.mask, event.cookie, event.name, batches.setdefault(place[0], []))
         for name, batch in batches.items():
-            self._sink.touched(name, batch)
+            root = self._roots.get(name)
+            if root is not None and batch:
+                self._deliver(root, batch)
 
-    def _event(
-        self, owner: tuple[str, str], mask: int, cookie: int, name: str, batches: dict[str, list[FileEvent]]
-    ) -> None:
-        root, folder = owner
-        path = f"{folder}/{name}"
+    def _convert(self, name: str, folder: str, mask: int, cookie: int, file: str, batch: list[FileEvent]) -> None:
+        """Append the events that one inotify event stands for."""
+        path = f"{folder}/{file}"
         is_dir = bool(mask & _ISDIR)
-        batch = batches.setdefault(root, [])
         for bit, kind in _KINDS:
             if mask & bit:
                 batch.append(FileEvent(path, kind, is_dir, cookie))
         if is_dir and mask & (_CREATE | _MOVED_TO):
-            batch.extend(self._enter(root, path))
+            batch.extend(self._watch_new_folder(name, path))
         elif is_dir and mask & _MOVED_FROM:
-            self._leave(root, path)
+            self._unwatch_below(name, path)
 
-    def _enter(self, name: str, folder: str) -> Iterator[FileEvent]:
-        """A folder appeared: follow it and what is below, and tell what is in it already."""
+    def _watch_new_folder(self, name: str, folder: str) -> Iterator[FileEvent]:
+        """Watch a folder that appeared and those below, and yield an event for everything that is in them already."""
         root = self._roots.get(name)
         if root is None or not root.deep:
             return
@@ -184,25 +185,22 @@ class InotifyWatcher:
                 yield FileEvent(entry.path, "created", is_dir)
                 if is_dir:
                     pending.append(entry.path)
-        if self._full is not None:
-            self._say(name, False)
+        if self._limit_reached is not None:
+            self._report_mode(root)
 
-    def _leave(self, name: str, folder: str) -> None:
-        """A folder was renamed: its watches would go on telling the old path. What it is now called is entered anew."""
+    def _unwatch_below(self, name: str, folder: str) -> None:
+        """A folder was renamed: its watches would report the old path. It is watched anew under its new name."""
         watches = self._watches.get(name, {})
         for path in [path for path in watches if path == folder or path.startswith(folder + "/")]:
-            self._let_go(watches.pop(path))
+            self._unwatch(watches.pop(path))
 
-    def _gone(self, watch: int, mask: int, owner: tuple[str, str], batches: dict[str, list[FileEvent]]) -> None:
-        assert self._sink is not None
-        name, folder = owner
-        root = self._roots.get(name)
-        if mask & (_IGNORED | _GONE):
-            self._owners.pop(watch, None)
-            watches = self._watches.get(name, {})
-            if watches.get(folder) == watch:
-                del watches[folder]
+    def _folder_gone(self, watch: int, mask: int, name: str, folder: str) -> None:
+        self._folders.pop(watch, None)
+        watches = self._watches.get(name, {})
+        if watches.get(folder) == watch:
+            del watches[folder]
         if mask & _MOVE_SELF:
-            self._drop(watch)
-        if root is not None and folder in root.folders and mask & (_GONE | _IGNORED):
-            self._sink.gone(name, folder)
+            self._remove_watch(watch)
+        root = self._roots.get(name)
+        if root is not None and folder in root.folders:
+            root.sink.gone(folder)

@@ -1,9 +1,7 @@
-"""Who gets the kernel's attention when there is not enough for all: the worktrees that are busy. The rest is polled.
+"""Live watching as far as the kernel's watches reach, polling for the rest; and the choice of the watcher.
 
-The kernel's watches are limited for the user as a whole. We take half of them at most, count what a root needs before it
-is added, and hand the least recently active roots to the poller; one that becomes active changes places.
-
-Which back end follows files here: raw inotify on Linux, watchfiles elsewhere, polling where nothing else works.
+The kernel limits the watches of a user. At most half of them are used: the watches a root needs are counted before it
+is added, and the roots without recent activity are polled. A polled root that becomes active is watched live again.
 """
 
 from __future__ import annotations
@@ -11,35 +9,36 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 
 from imi_monitor.model.errors import UsageError
 from imi_monitor.sources.files.polling_watcher import PollingWatcher
-from imi_monitor.sources.files.watcher import FileEvent, FileWatcher, WatchRoot, WatchSink, plan_watches
+from imi_monitor.sources.files.watcher import FileEvent, FileWatcher, WatchPlan, WatchRoot, WatchSink, plan_watches
 
-OUR_SHARE = 0.5
+SHARE_OF_WATCHES = 0.5
 _FALLBACK_LIMIT = 8192
+_VARIABLE = "IMI_WATCHER"
+_CHOICES = ("auto", "inotify", "watchfiles", "polling")
 
 
-class TieredWatcher:
-    """A back end made of two: live as far as the watches reach, polling behind."""
+class TieredWatcher(FileWatcher):
+    """Distributes roots between a live watcher and a poller."""
 
     def __init__(self, live: FileWatcher, polling: PollingWatcher | None = None, *, limit: int | None = None) -> None:
         self.name = live.name
+        self.slow_start = live.slow_start
         self._live = live
         self._polling = polling or PollingWatcher()
-        self._limit = int((limit or kernel_limit()) * OUR_SHARE)
-        self._needs: dict[str, int] = {}  # root -> watches, oldest activity first; only live ones
+        self._limit = int((limit or kernel_limit()) * SHARE_OF_WATCHES)
+        self._watches: dict[str, int] = {}  # live root -> number of watches, least recent activity first
         self._polled: dict[str, WatchRoot] = {}
         self._roots: dict[str, WatchRoot] = {}
-        self._sink: WatchSink | None = None
         self._moves: set[asyncio.Task[None]] = set()
 
-    async def start(self, sink: WatchSink) -> None:
-        self._sink = sink
-        await self._live.start(self)
-        await self._polling.start(self)
+    async def start(self) -> None:
+        await self._live.start()
+        await self._polling.start()
 
     async def close(self) -> None:
         for task in self._moves:
@@ -49,62 +48,43 @@ class TieredWatcher:
         await self._polling.close()
 
     async def add(self, root: WatchRoot) -> None:
-        """Follow it; one that is followed already is never unfollowed in between."""
         self._roots[root.name] = root
-        found = await asyncio.to_thread(plan_watches, root, self._limit)
+        plan = await asyncio.to_thread(plan_watches, root, self._limit)
         if self._roots.get(root.name) is not root:
-            return
-        taken = sum(need for name, need in self._needs.items() if name != root.name)
-        if found is not None and found.folders <= self._limit - taken:
-            self._needs[root.name] = found.folders
-            await self._live.add(replace(root, plan=found))
+            return  # removed or replaced meanwhile
+        used = sum(watches for name, watches in self._watches.items() if name != root.name)
+        if plan is not None and plan.folders <= self._limit - used:
+            await self._watch_live(root, plan)
             if self._polled.pop(root.name, None) is not None:
                 self._polling.remove(root.name)
         else:
             await self._poll(root)
-            if self._needs.pop(root.name, None) is not None:
+            if self._watches.pop(root.name, None) is not None:
                 self._live.remove(root.name)
 
     def remove(self, name: str) -> None:
         self._roots.pop(name, None)
-        if self._needs.pop(name, None) is not None:
+        if self._watches.pop(name, None) is not None:
             self._live.remove(name)
         if self._polled.pop(name, None) is not None:
             self._polling.remove(name)
 
-    def touched(self, root: str, batch: Sequence[FileEvent]) -> None:
-        assert self._sink is not None
-        self._active(root)
-        self._sink.touched(root, batch)
-
-    def lost(self, root: str | None, why: str) -> None:
-        assert self._sink is not None
-        self._sink.lost(root, why)
-
-    def doubt(self) -> None:
-        assert self._sink is not None
-        self._sink.doubt()
-
-    def gone(self, root: str, folder: str) -> None:
-        assert self._sink is not None
-        self._sink.gone(root, folder)
-
-    def mode(self, root: str, how: str, why: str | None) -> None:
-        assert self._sink is not None
-        if how == "polling" and root in self._needs:  # the limit came earlier than we had counted
-            self._task(self._demote(root))
-        else:
-            self._sink.mode(root, how, why)
-
-    def _active(self, name: str) -> None:
-        """The root is busy: it is the last to lose its place, and if it has none it gets one."""
-        if name in self._needs:
-            self._needs[name] = self._needs.pop(name)
+    def note_activity(self, name: str) -> None:
+        """Make the root the last to lose its live watches; a polled root gets them now."""
+        if name in self._watches:
+            self._watches[name] = self._watches.pop(name)
         elif name in self._polled:
-            self._task(self._promote(name))
+            self._move(self._promote(name))
 
-    def _task(self, work: object) -> None:
-        task = asyncio.ensure_future(work)  # type: ignore[call-overload]
+    def accept_mode(self, name: str, mode: str) -> bool:
+        """False if the root is moved to the poller instead: the kernel's limit was reached earlier than counted."""
+        if mode == "polling" and name in self._watches:
+            self._move(self._demote(name))
+            return False
+        return True
+
+    def _move(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.ensure_future(work)
         self._moves.add(task)
         task.add_done_callback(self._moves.discard)
 
@@ -112,34 +92,63 @@ class TieredWatcher:
         root = self._polled.get(name)
         if root is None:
             return
-        found = await asyncio.to_thread(plan_watches, root, self._limit)
-        if found is None or found.folders > self._limit or self._polled.get(name) is not root:
+        plan = await asyncio.to_thread(plan_watches, root, self._limit)
+        if plan is None or plan.folders > self._limit or self._polled.get(name) is not root:
             return
-        while found.folders > self._limit - sum(self._needs.values()):
-            await self._demote(next(iter(self._needs)))
+        while plan.folders > self._limit - sum(self._watches.values()):
+            await self._demote(next(iter(self._watches)))
         if self._polled.pop(name, None) is None:
             return
         self._polling.remove(name)
-        self._needs[name] = found.folders
-        await self._live.add(replace(root, plan=found))
+        await self._watch_live(root, plan)
 
     async def _demote(self, name: str) -> None:
-        if self._needs.pop(name, None) is None:
+        if self._watches.pop(name, None) is None:
             return
         self._live.remove(name)
         root = self._roots.get(name)
         if root is not None:
             await self._poll(root)
 
+    async def _watch_live(self, root: WatchRoot, plan: WatchPlan) -> None:
+        self._watches[root.name] = plan.folders
+        await self._live.add(replace(root, plan=plan, sink=_TierSink(self, root)))
+
     async def _poll(self, root: WatchRoot) -> None:
-        assert self._sink is not None
         self._polled[root.name] = root
-        await self._polling.add(root)
-        self._sink.mode(root.name, "polling", "there are more folders than the kernel lets us watch")
+        await self._polling.add(replace(root, sink=_TierSink(self, root)))
+        root.sink.mode_changed("polling", "there are more folders than the kernel lets us watch")
+
+
+class _TierSink(WatchSink):
+    """Passes everything on to the root's own sink, and tells the tiers which roots are active."""
+
+    def __init__(self, tiers: TieredWatcher, root: WatchRoot) -> None:
+        self._tiers = tiers
+        self._root = root
+
+    def events(self, batch: Sequence[FileEvent]) -> None:
+        self._tiers.note_activity(self._root.name)
+        self._tiers.activity += 1
+        self._root.sink.events(batch)
+
+    def lost(self, why: str) -> None:
+        self._tiers.activity += 1
+        self._root.sink.lost(why)
+
+    def uncertain(self) -> None:
+        self._root.sink.uncertain()
+
+    def gone(self, folder: str) -> None:
+        self._root.sink.gone(folder)
+
+    def mode_changed(self, mode: str, why: str | None) -> None:
+        if self._tiers.accept_mode(self._root.name, mode):
+            self._root.sink.mode_changed(mode, why)
 
 
 def kernel_limit() -> int:
-    """How many watches one user may have."""
+    """Return how many watches one user may have."""
     try:
         with open("/proc/sys/fs/inotify/max_user_watches", "rb") as file:
             return int(file.read())
@@ -147,20 +156,11 @@ def kernel_limit() -> int:
         return _FALLBACK_LIMIT
 
 
-VARIABLE = "IMI_WATCHER"
-CHOICES = ("auto", "inotify", "watchfiles", "polling")
-
-
-def starts_slowly(events: FileWatcher) -> bool:
-    """Whether to begin following takes so much of the machine that a first picture had better come before."""
-    return events.name == "watchfiles"
-
-
 def choose_watcher(wanted: str | None = None) -> FileWatcher:
-    """The back end asked for by name or by the environment, else the best there is."""
-    name = wanted or os.environ.get(VARIABLE) or "auto"
-    if name not in CHOICES:
-        raise UsageError(f"{VARIABLE} must be one of {', '.join(CHOICES)}, not {name!r}", code="bad-setting")
+    """Return the watcher named by `wanted` or IMI_WATCHER, else the best one: inotify on Linux, watchfiles elsewhere."""
+    name = wanted or os.environ.get(_VARIABLE) or "auto"
+    if name not in _CHOICES:
+        raise UsageError(f"{_VARIABLE} must be one of {', '.join(_CHOICES)}, not {name!r}", code="bad-setting")
     if name == "auto":
         name = "inotify" if sys.platform.startswith("linux") else "watchfiles"
     if name == "polling":
@@ -173,5 +173,5 @@ def choose_watcher(wanted: str | None = None) -> FileWatcher:
 
     try:
         return TieredWatcher(InotifyWatcher())
-    except OSError:  # no instance left for this user: looking again and again still works
+    except OSError:  # this user has no inotify instance left; polling needs none
         return PollingWatcher()

@@ -1,22 +1,19 @@
-"""What every way of following files looks like: folders in, raw events out, and an honest word when something was missed.
-
-The folders of a root, without those that need not be followed; links are never entered.
-"""
+"""What all file watchers have in common: watch roots with their sinks, raw events, and the walk over a root's folders."""
 
 from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 FileEventKind = Literal["created", "modified", "deleted", "moved_from", "moved_to"]
 
 
 @dataclass(frozen=True, slots=True)
 class FileEvent:
-    """One raw event. `path` is absolute; two halves of a rename share a `cookie` where the system tells."""
+    """One raw event. `path` is absolute; the two halves of a rename share a `cookie` if the system provides one."""
 
     path: str
     kind: FileEventKind
@@ -26,64 +23,84 @@ class FileEvent:
 
 @dataclass(frozen=True, slots=True)
 class WatchPlan:
-    """The folders of a root: those that may be followed with everything below them, as nothing there is pruned, and
-    those that are followed alone; `folders` is how many there are in all, below the first too."""
+    """Which folders of a root need a watch of their own."""
 
-    deep: list[str]
-    flat: list[str]
-    folders: int
+    deep: list[str]  # nothing below is pruned: one recursive watch is enough
+    flat: list[str]  # watched without their subfolders
+    folders: int  # all of them, including those below the deep ones
+
+
+class WatchSink:
+    """Receives what happens below a watch root. All methods are called on the event loop; by default they do nothing."""
+
+    def events(self, batch: Sequence[FileEvent]) -> None: ...
+
+    def lost(self, why: str) -> None:
+        """Events are missing: what is there now has to be read again."""
+
+    def uncertain(self) -> None:
+        """An event may be missing, which is rare: worth a cheap check."""
+
+    def gone(self, folder: str) -> None:
+        """One of the root's folders was removed or replaced; the others are still watched."""
+
+    def mode_changed(self, mode: str, why: str | None) -> None:
+        """`starting`, `live`, `polling` or `off`, and why it is not live.
+
+        `live` is reported after every addition; what happened before it is in no event.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class WatchRoot:
-    """Something to follow. `descend` says whether to look into a folder below (given its absolute path); with
-    `deep` False only the folders named are followed, each for itself."""
+    """Folders to watch together, and the sink that receives their events."""
 
-    name: str  # what it is known by; unique
+    name: str  # unique
     folders: tuple[str, ...]
-    deep: bool = False
-    descend: Callable[[str], bool] = lambda _path: True
-    plan: WatchPlan | None = None  # where somebody has walked over it already
+    sink: WatchSink
+    deep: bool = False  # False: only these folders, without their subfolders
+    descend: Callable[[str], bool] = lambda _path: (
+        True
+    )  # whether to watch this folder (absolute path) below a deep root
+    plan: WatchPlan | None = None  # set if the root has been walked already
 
 
-class WatchSink(Protocol):
-    """Who is told. All of it is called on the loop."""
-
-    def touched(self, root: str, batch: Sequence[FileEvent]) -> None: ...
-
-    def lost(self, root: str | None, why: str) -> None:
-        """Events are missing (None: anywhere): what is there now has to be looked at."""
-
-    def doubt(self) -> None:
-        """An event may be missing, though hardly ever is: what costs next to nothing is worth a look."""
-
-    def gone(self, root: str, folder: str) -> None:
-        """One of the folders that a root names is not there, or is another one now; the others are followed still."""
-
-    def mode(self, root: str, how: str, why: str | None) -> None:
-        """`live`, `polling`, `starting`, or `off`, and why it is not live. `live` is said of every addition, when it
-        is true: whatever happened before is in no event."""
-
-
-class FileWatcher(Protocol):
-    """A back end."""
+class FileWatcher:
+    """Watches files by one technique."""
 
     name: str
+    slow_start = False  # True: adding roots uses so much of the machine that other readings should come first
+    activity = 0  # grows with every batch of events and every loss; unchanged means that no watched file changed
 
-    async def start(self, sink: WatchSink) -> None: ...
+    async def start(self) -> None: ...
 
     async def close(self) -> None: ...
 
     async def add(self, root: WatchRoot) -> None:
-        """Follow it; what could not be followed is said through `mode`, never raised. A root that is added again under
-        its name has changed: what it had before is followed without a gap."""
+        """Watch a root. A root of the same name is replaced without missing an event.
 
-    def remove(self, name: str) -> None: ...
+        Never raises for a folder that cannot be watched: the sink gets the mode.
+        """
+        raise NotImplementedError
+
+    def remove(self, name: str) -> None:
+        raise NotImplementedError
+
+    def _deliver(self, root: WatchRoot, batch: Sequence[FileEvent]) -> None:
+        self.activity += 1
+        root.sink.events(batch)
+
+    def _report_loss(self, roots: Iterable[WatchRoot], why: str) -> None:
+        self.activity += 1
+        for root in list(roots):
+            root.sink.lost(why)
 
 
 def walk_folders(root: WatchRoot) -> Iterator[str]:
-    """The root's own folders and, if it is deep, those below. A folder is listed only after it was given out, so that
-    a caller who follows it first misses nothing."""
+    """Yield the root's folders and, if it is deep, those below; symbolic links are never entered.
+
+    A folder is listed only after it was yielded: a caller that watches it first misses nothing.
+    """
     pending = deque(root.folders)
     while pending:
         folder = pending.popleft()
@@ -97,31 +114,32 @@ def walk_folders(root: WatchRoot) -> Iterator[str]:
 
 
 def plan_watches(root: WatchRoot, most: int) -> WatchPlan | None:
-    """How the root is best followed, by one walk over it; None where it has more folders than `most`."""
+    """Walk over the root once and return how to watch it; None if it has more folders than `most`."""
     if not root.deep:
         return WatchPlan([], [folder for folder in root.folders if os.path.isdir(folder)], len(root.folders))
-    found = [(folder, -1) for folder in root.folders]  # each folder and the place of the one above it
-    pruned = bytearray(len(found))  # whether something below is not to be followed
-    for place, (folder, _above) in enumerate(found):  # grows while it is gone through
+    found = [(folder, -1) for folder in root.folders]  # each folder and the index of its parent
+    pruned = bytearray(len(found))  # 1: a folder below is not watched
+    for index, (folder, _parent) in enumerate(found):  # grows during the loop
         if len(found) > most:
             return None
         for entry in list_folder(folder):
             if not entry.is_dir(follow_symlinks=False):
                 continue
             if root.descend(entry.path):
-                found.append((entry.path, place))
+                found.append((entry.path, index))
                 pruned.append(0)
             else:
-                pruned[place] = 1
-    for place in range(len(found) - 1, -1, -1):
-        if pruned[place] and found[place][1] >= 0:
-            pruned[found[place][1]] = 1
-    deep = [folder for place, (folder, above) in enumerate(found) if not pruned[place] and (above < 0 or pruned[above])]
-    return WatchPlan(deep, [folder for place, (folder, _above) in enumerate(found) if pruned[place]], len(found))
+                pruned[index] = 1
+    for index in range(len(found) - 1, -1, -1):
+        if pruned[index] and found[index][1] >= 0:
+            pruned[found[index][1]] = 1
+    deep = [folder for index, (folder, up) in enumerate(found) if not pruned[index] and (up < 0 or pruned[up])]
+    flat = [folder for index, (folder, _up) in enumerate(found) if pruned[index]]
+    return WatchPlan(deep, flat, len(found))
 
 
 def list_folder(folder: str) -> list[os.DirEntry[str]]:
-    """What is in a folder; nothing when it is gone or closed to us."""
+    """Return the entries of a folder; none if it is gone or unreadable."""
     try:
         with os.scandir(folder) as entries:
             return list(entries)

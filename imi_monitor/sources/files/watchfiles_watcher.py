@@ -1,8 +1,8 @@
-"""File events by watchfiles: the base that works everywhere, in a process of its own (see `watchfiles_child`).
+"""Watching by watchfiles, which works on every system; the library runs in a child process (`watchfiles_process`).
 
-What watchfiles loses silently is guarded: new folders are listed when they appear and once more a moment later, a full
-queue, a stop and a broken watcher each mean "look again". It does not pair the halves of a rename; those show as deleted
-and created.
+watchfiles loses some events without a trace. New folders are therefore listed when they appear and twice more soon
+after, and a full queue, a pause of the machine and a broken watcher are reported as losses. The two halves of a rename
+are not paired: they appear as a deletion and a creation.
 """
 
 from __future__ import annotations
@@ -13,52 +13,64 @@ import marshal
 import os
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from dataclasses import replace
 from typing import Any
 
-from imi_monitor.sources.files.watcher import FileEvent, FileEventKind, WatchRoot, WatchSink, list_folder, plan_watches
+from imi_monitor.sources.files.watcher import (
+    FileEvent,
+    FileEventKind,
+    FileWatcher,
+    WatchRoot,
+    list_folder,
+    plan_watches,
+)
 from imi_monitor.sources.timers import StallDetector
 
-_GATHER = 0.05  # seconds in which folders to add are collected: each addition builds watchers anew
-_MOST_GATHERED = 1.0  # seconds that this goes on for while roots are added one after the other
-_DOUBT = 0.5  # seconds after an event until it is doubted that it was the only one
-_MERGE = 2.0  # seconds of quiet after which the watchers are merged
-_AGAIN = (0.05, 0.5)  # when a new folder is listed once more
-_RESTART = (0.2, 1.0, 5.0, 30.0)
-# "added" may also be a save by rename, so nobody knows whether the file existed: as a move without its other half
+_BATCH_ADDITIONS = 0.05  # seconds in which added folders are collected: each addition builds watchers anew
+_LONGEST_BATCH = 1.0  # seconds, if roots keep being added
+_UNCERTAIN_AFTER = 0.5  # seconds after an event until an event next to it may have been lost
+_MERGE_AFTER = 2.0  # seconds without additions until the watchers are merged
+_LIST_AGAIN = (0.05, 0.5)  # seconds after which a new folder is listed once more
+_RESTART_PAUSES = (0.2, 1.0, 5.0, 30.0)
+# "added" is also sent for a save by rename: like a move without its other half, it does not say whether the file existed
 _KINDS: dict[int, FileEventKind] = {1: "moved_to", 2: "modified", 3: "deleted"}
+_ADDED, _DELETED = 1, 3
+
+Folders = tuple[list[str], list[str]]  # (watched with everything below, watched without subfolders)
 
 
-class WatchfilesWatcher:
-    """The parent's side."""
+class WatchfilesWatcher(FileWatcher):
+    """Sends folders to the child process and turns its answers into events."""
 
     name = "watchfiles"
+    slow_start = True
 
-    def __init__(self) -> None:
-        self._sink: WatchSink | None = None
+    def __init__(self, *, batch_pause: float = _BATCH_ADDITIONS, longest_batch: float = _LONGEST_BATCH) -> None:
+        self._batch_pause = batch_pause
+        self._longest_batch = longest_batch
         self._roots: dict[str, WatchRoot] = {}
-        self._plans: dict[str, tuple[list[str], list[str]]] = {}
+        self._folders: dict[str, Folders] = {}  # root -> the folders it is watched by
         self._process: asyncio.subprocess.Process | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._pending: dict[str, tuple[list[str], list[str]]] = {}
-        self._more: dict[str, tuple[list[str], list[str]]] = {}  # folders that appeared in roots already followed
-        self._number = 0  # of the additions sent
-        self._latest: dict[str, int] = {}  # root -> the one that follows it as it is wanted now
-        self._gather: asyncio.TimerHandle | None = None
-        self._gathers_until = 0.0
-        self._grown = False  # whether another root was added while it gathers
-        self._merge: asyncio.TimerHandle | None = None
-        self._doubt: asyncio.TimerHandle | None = None
+        self._pending: dict[str, Folders] = {}  # roots to add
+        self._extensions: dict[str, Folders] = {}  # folders that appeared in watched roots
+        self._additions_sent = 0
+        self._latest_addition: dict[str, int] = {}  # root -> number of the addition with its present folders
+        self._batch_timer: asyncio.TimerHandle | None = None
+        self._batch_deadline = 0.0
+        self._batch_grew = False
+        self._merge_timer: asyncio.TimerHandle | None = None
+        self._uncertain_timer: asyncio.TimerHandle | None = None
         self._stall = StallDetector()
 
-    async def start(self, sink: WatchSink) -> None:
-        self._sink = sink
-        self._stall.start(lambda why: sink.lost(None, why))
+    async def start(self) -> None:
+        self._stall.start(lambda why: self._report_loss(self._roots.values(), why))
         self._spawn(self._supervise())
 
     async def close(self) -> None:
         self._stall.stop()
-        for timer in (self._gather, self._merge, self._doubt):
+        for timer in (self._batch_timer, self._merge_timer, self._uncertain_timer):
             if timer is not None:
                 timer.cancel()
         for task in list(self._tasks):
@@ -70,66 +82,68 @@ class WatchfilesWatcher:
             await self._process.wait()
 
     async def add(self, root: WatchRoot) -> None:
-        assert self._sink is not None
         self._roots[root.name] = root
-        self._latest.pop(root.name, None)
-        self._sink.mode(root.name, "starting", None)
+        self._latest_addition.pop(root.name, None)
+        root.sink.mode_changed("starting", None)
         folders = await asyncio.to_thread(_split, root)
         if self._roots.get(root.name) is root:
-            self._plans[root.name] = self._pending[root.name] = folders
-            self._grown = self._gather is not None
-            self._begin_to_gather()
+            self._folders[root.name] = self._pending[root.name] = folders
+            self._batch_grew = self._batch_timer is not None
+            self._start_batch()
 
     def remove(self, name: str) -> None:
         self._roots.pop(name, None)
         self._pending.pop(name, None)
-        self._latest.pop(name, None)
-        if self._plans.pop(name, None) is not None:
+        self._latest_addition.pop(name, None)
+        if self._folders.pop(name, None) is not None:
             self._send(("drop", name))
 
-    def _begin_to_gather(self) -> None:
-        if self._gather is None:
+    # -- to the child -----------------------------------------------------------------------------------------------
+
+    def _start_batch(self) -> None:
+        if self._batch_timer is None:
             loop = asyncio.get_running_loop()
-            self._gathers_until = loop.time() + _MOST_GATHERED
-            self._gather = loop.call_later(_GATHER, self._send_pending)
+            self._batch_deadline = loop.time() + self._longest_batch
+            self._batch_timer = loop.call_later(self._batch_pause, self._send_batch)
 
-    def _send_pending(self) -> None:
+    def _send_batch(self) -> None:
         loop = asyncio.get_running_loop()
-        if self._grown and loop.time() < self._gathers_until:
-            self._grown = False
-            self._gather = loop.call_later(_GATHER, self._send_pending)
+        if self._batch_grew and loop.time() < self._batch_deadline:
+            self._batch_grew = False
+            self._batch_timer = loop.call_later(self._batch_pause, self._send_batch)
             return
-        self._gather = None
+        self._batch_timer = None
         if self._pending:
-            self._send_add(self._pending)
-        for name, (deep, flat) in self._more.items():
-            if name in self._plans and name not in self._pending:
+            self._send_additions(self._pending)
+        for name, (deep, flat) in self._extensions.items():
+            if name in self._folders and name not in self._pending:
                 self._send(("extend", name, deep, flat))
-        self._pending, self._more = {}, {}
-        if self._merge is not None:
-            self._merge.cancel()
-        # many small watchers cost more at rest than two large ones: build those once nothing more is added
-        self._merge = loop.call_later(_MERGE, self._send, ("merge",))
+        self._pending, self._extensions = {}, {}
+        if self._merge_timer is not None:
+            self._merge_timer.cancel()
+        # many small watchers cost more at rest than two large ones, which are slow to build
+        self._merge_timer = loop.call_later(_MERGE_AFTER, self._send, ("merge",))
 
-    def _send_add(self, plans: dict[str, tuple[list[str], list[str]]]) -> None:
-        self._number += 1
-        self._latest.update(dict.fromkeys(plans, self._number))
-        self._send(("add", plans, self._number))
+    def _send_additions(self, additions: dict[str, Folders]) -> None:
+        self._additions_sent += 1
+        self._latest_addition.update(dict.fromkeys(additions, self._additions_sent))
+        self._send(("add", additions, self._additions_sent))
 
     def _send(self, message: tuple[Any, ...]) -> None:
         if self._process is not None and self._process.stdin is not None and not self._process.stdin.is_closing():
             data = marshal.dumps(message)
             self._process.stdin.write(struct.pack("<I", len(data)) + data)
 
-    def _spawn(self, work: object) -> None:
-        task: asyncio.Task[None] = asyncio.ensure_future(work)  # type: ignore[call-overload]
+    # -- the child process ------------------------------------------------------------------------------------------
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _supervise(self) -> None:
-        """Keep one child alive; what happened while there was none has to be looked at."""
-        assert self._sink is not None
-        turn = 0
+        """Keep one child process alive; each restart is reported as a loss."""
+        starts = 0
         while True:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -141,18 +155,18 @@ class WatchfilesWatcher:
                 start_new_session=True,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
             )
-            if self._plans:
-                self._send_add(self._plans)
+            if self._folders:
+                self._send_additions(self._folders)
                 self._pending = {}
-            await self._listen(self._process)
+            await self._receive(self._process)
             await self._process.wait()
-            for name in self._roots:
-                self._sink.mode(name, "starting", "the watcher ended and is started again")
-            await asyncio.sleep(_RESTART[min(turn, len(_RESTART) - 1)])
-            turn += 1
-            self._sink.lost(None, "the watcher was away")
+            for root in list(self._roots.values()):
+                root.sink.mode_changed("starting", "the watcher ended and is started again")
+            await asyncio.sleep(_RESTART_PAUSES[min(starts, len(_RESTART_PAUSES) - 1)])
+            starts += 1
+            self._report_loss(self._roots.values(), "the watcher was away")
 
-    async def _listen(self, process: asyncio.subprocess.Process) -> None:
+    async def _receive(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None
         while True:
             try:
@@ -160,95 +174,96 @@ class WatchfilesWatcher:
                 data = await process.stdout.readexactly(struct.unpack("<I", head)[0])
             except asyncio.IncompleteReadError:
                 return
-            self._hear(marshal.loads(data))
+            self._handle_message(marshal.loads(data))
 
-    def _hear(self, message: tuple[Any, ...]) -> None:
-        assert self._sink is not None
+    def _handle_message(self, message: tuple[Any, ...]) -> None:
         verb = message[0]
         if verb == "events":
-            self._stall.alive()
-            self._events(message[1])
+            self._stall.check()
+            self._convert(message[1])
         elif verb == "ready":
             for name in message[1]:
-                if self._latest.get(name) == message[2]:  # else it was wanted otherwise meanwhile
-                    self._sink.mode(name, "live", None)
-            self._spawn(self._catch_up(message[1]))
+                if self._latest_addition.get(name) == message[2]:  # else the root was replaced meanwhile
+                    self._roots[name].sink.mode_changed("live", None)
+            self._spawn(self._find_missed_folders(message[1]))
         elif verb == "full":
-            for name in list(self._roots):
-                self._sink.mode(name, "polling", f"the kernel's limit is reached: {message[1]}")
+            for root in list(self._roots.values()):
+                root.sink.mode_changed("polling", f"the kernel's limit is reached: {message[1]}")
         elif verb == "broken":
-            self._sink.lost(None, f"the watcher broke: {message[1]}")
+            self._report_loss(self._roots.values(), f"the watcher broke: {message[1]}")
             self._send(("rebuild",))
         else:
-            self._sink.lost(None, message[1])
+            self._report_loss(self._roots.values(), message[1])
 
-    def _events(self, found: Sequence[tuple[int, str]]) -> None:
-        assert self._sink is not None
+    def _convert(self, found: Sequence[tuple[int, str]]) -> None:
         batches: dict[str, list[FileEvent]] = {}
         for number, path in found:
-            name = self._owner(path)
-            if name is None:
+            root = self._root_of(path)
+            if root is None:
                 continue
-            is_dir = number == 1 and os.path.isdir(path) and not os.path.islink(path)
-            batches.setdefault(name, []).append(FileEvent(path, _KINDS[number], is_dir))
+            is_dir = number == _ADDED and os.path.isdir(path) and not os.path.islink(path)
+            batches.setdefault(root.name, []).append(FileEvent(path, _KINDS[number], is_dir))
             if is_dir:
-                self._entered(name, path)
-            if number == 3 and path in self._roots[name].folders:
-                self._sink.gone(name, path)
+                self._watch_new_folder(root, path)
+            if number == _DELETED and path in root.folders:
+                root.sink.gone(path)
         for name, batch in batches.items():
-            self._sink.touched(name, batch)
-        if self._doubt is None:
-            self._doubt = asyncio.get_running_loop().call_later(_DOUBT, self._doubts)
+            if name in self._roots:
+                self._deliver(self._roots[name], batch)
+        if self._uncertain_timer is None:
+            self._uncertain_timer = asyncio.get_running_loop().call_later(_UNCERTAIN_AFTER, self._report_uncertain)
 
-    def _doubts(self) -> None:
-        """watchfiles hands out what it has seen and clears it in two steps: what comes in between is lost."""
-        assert self._sink is not None
-        self._doubt = None
-        self._sink.doubt()
+    def _report_uncertain(self) -> None:
+        """watchfiles hands out its events and clears them in two steps: an event in between is lost."""
+        self._uncertain_timer = None
+        for root in list(self._roots.values()):
+            root.sink.uncertain()
 
-    def _owner(self, path: str) -> str | None:
-        """The root that a path belongs to: the one whose folder is the nearest above it."""
+    def _root_of(self, path: str) -> WatchRoot | None:
+        """Return the root whose folder is nearest above the path."""
         best, length = None, -1
-        for name, root in self._roots.items():
+        for root in self._roots.values():
             for folder in root.folders:
                 inside = path == folder or path.startswith(folder + "/")
                 near = root.deep or os.path.dirname(path) == folder or path == folder
                 if inside and near and len(folder) > length:
-                    best, length = name, len(folder)
+                    best, length = root, len(folder)
         return best
 
-    async def _catch_up(self, names: Sequence[str]) -> None:
-        """What appeared between the walk over a root and the moment from which it is followed, where nobody else looks:
-        below the folders that are followed with all in them, watchfiles finds it by itself."""
-        for name in names:
-            root, followed = self._roots.get(name), self._plans.get(name)
-            if root is None or followed is None or not root.deep or not followed[1]:
-                continue
-            for folder in await asyncio.to_thread(_missed, root, *followed):
-                if self._roots.get(name) is root:
-                    self._entered(name, folder)
+    # -- new folders ------------------------------------------------------------------------------------------------
 
-    def _entered(self, name: str, folder: str) -> None:
-        """A folder appeared: follow it if it is to be followed, and tell what is in it already."""
-        root = self._roots[name]
+    async def _find_missed_folders(self, names: Sequence[str]) -> None:
+        """Find folders that appeared between the walk over a root and its first watch.
+
+        Only below folders that are watched without subfolders: watchfiles finds the others itself.
+        """
+        for name in names:
+            root, folders = self._roots.get(name), self._folders.get(name)
+            if root is None or folders is None or not root.deep or not folders[1]:
+                continue
+            for folder in await asyncio.to_thread(_unwatched_folders, root, *folders):
+                if self._roots.get(name) is root:
+                    self._watch_new_folder(root, folder)
+
+    def _watch_new_folder(self, root: WatchRoot, folder: str) -> None:
+        """Watch a folder that appeared, and deliver events for what is in it already."""
         if not root.deep or not root.descend(folder):
             return
-        followed = self._plans.get(name)
-        if followed is not None and os.path.dirname(folder) in followed[1]:
-            # its parent is followed alone; below the others watchfiles follows new folders by itself
-            deep, flat = _split(WatchRoot(name, (folder,), True, root.descend))
-            self._plans[name] = (followed[0] + deep, followed[1] + flat)
-            before = self._more.get(name, ([], []))
-            self._more[name] = (before[0] + deep, before[1] + flat)
-            self._begin_to_gather()
+        folders = self._folders.get(root.name)
+        if folders is not None and os.path.dirname(folder) in folders[1]:
+            deep, flat = _split(replace(root, folders=(folder,), plan=None))
+            self._folders[root.name] = (folders[0] + deep, folders[1] + flat)
+            before = self._extensions.get(root.name, ([], []))
+            self._extensions[root.name] = (before[0] + deep, before[1] + flat)
+            self._start_batch()
         loop = asyncio.get_running_loop()
-        loop.call_soon(self._list, name, folder)
-        for pause in _AGAIN:
-            loop.call_later(pause, self._list, name, folder)
+        loop.call_soon(self._list_new_folder, root.name, folder)
+        for pause in _LIST_AGAIN:
+            loop.call_later(pause, self._list_new_folder, root.name, folder)
 
-    def _list(self, name: str, folder: str) -> None:
+    def _list_new_folder(self, name: str, folder: str) -> None:
         root = self._roots.get(name)
-        if root is None or self._sink is None:
+        if root is None:
             return
         batch = []
         pending = [folder]
@@ -260,17 +275,15 @@ class WatchfilesWatcher:
                 else:
                     batch.append(FileEvent(entry.path, "moved_to"))
         if batch:
-            self._sink.touched(name, batch)
+            self._deliver(root, batch)
 
 
-def _split(root: WatchRoot) -> tuple[list[str], list[str]]:
-    """(folders to follow with everything below, folders to follow alone)."""
-    found = root.plan or plan_watches(root, sys.maxsize)
-    return (found.deep, found.flat) if found is not None else ([], [])
+def _split(root: WatchRoot) -> Folders:
+    plan = root.plan or plan_watches(root, sys.maxsize)
+    return (plan.deep, plan.flat) if plan is not None else ([], [])
 
 
-def _missed(root: WatchRoot, deep: list[str], flat: list[str]) -> list[str]:
-    """Folders that should be followed and are not."""
+def _unwatched_folders(root: WatchRoot, deep: list[str], flat: list[str]) -> list[str]:
     known = {*deep, *flat}
     inside = [entry for folder in flat for entry in list_folder(folder) if entry.path not in known]
     return [entry.path for entry in inside if entry.is_dir(follow_symlinks=False) and root.descend(entry.path)]

@@ -16,6 +16,7 @@ from imi_monitor.sources.agents.agent_reader import AgentProcess, ReadContext, S
 from imi_monitor.sources.agents.agents_source import AgentsSource
 from imi_monitor.sources.files.inotify_watcher import InotifyWatcher
 from tests.sources.agents.test_agents_source import Notes, entry
+from tests.sources.source_kit import running
 
 
 class Reader:
@@ -43,7 +44,8 @@ class Scene:
     def __init__(self) -> None:
         self.reader, self.notes = Reader(), Notes()
         self.processes: list[AgentProcess] = []
-        self.scans = self.stirred = 0
+        self.watcher = InotifyWatcher()
+        self.scans = 0
 
     def scan(self) -> Sequence[AgentProcess]:
         self.scans += 1
@@ -65,17 +67,11 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[
     def run(work: Callable[[Scene], object]) -> None:
         async def main() -> None:
             scene = Scene()
-            source = AgentsSource(
-                InotifyWatcher(), lambda: [scene.reader], lambda: scene.scan, None, {}, stirred=lambda: scene.stirred
-            )
+            source = AgentsSource(scene.watcher, lambda: [scene.reader], lambda: scene.scan, None, {})
             source.follow((entry(tmp_path / "feat"),))
-            running = asyncio.create_task(source.run(scene.notes))  # type: ignore[arg-type]
-            try:
+            async with running(source, scene.notes, scene.watcher):
                 await scene.some_looks()
                 await work(scene)  # type: ignore[misc]
-            finally:
-                running.cancel()
-                await asyncio.gather(running, return_exceptions=True)
 
         asyncio.run(main())
 
@@ -88,8 +84,8 @@ def test_nobody_is_asked_where_nothing_moves(play: Callable[[Callable[[Scene], o
         await scene.some_looks()
         assert scene.reader.asked == asked
         scene.reader.sessions.append("s1")  # a file that is not the reader's to follow told of it
-        scene.stirred += 1
-        await scene.notes.until(lambda: scene.notes.seen)
+        scene.watcher.activity += 1
+        await scene.notes.until(lambda: scene.notes.agents)
         asked = scene.reader.asked
         await scene.some_looks()
         assert scene.reader.asked > asked, "whoever is there is looked after"
@@ -101,9 +97,9 @@ def test_who_is_started_is_asked_about(play: Callable[[Callable[[Scene], object]
     async def work(scene: Scene) -> None:
         scene.reader.sessions.append("s1")
         await scene.some_looks()
-        assert not scene.notes.seen
+        assert not scene.notes.agents
         scene.processes.append(AgentProcess("fake", os.getpid(), "1", str(tmp_path), ("fake",), 0.0))
-        await scene.notes.until(lambda: scene.notes.seen)
+        await scene.notes.until(lambda: scene.notes.agents)
 
     play(work)
 
@@ -111,7 +107,7 @@ def test_who_is_started_is_asked_about(play: Callable[[Callable[[Scene], object]
 def test_one_that_broke_is_asked_until_it_is_whole(play: Callable[[Callable[[Scene], object]], None]) -> None:
     async def work(scene: Scene) -> None:
         scene.reader.broken = True
-        scene.stirred += 1
+        scene.watcher.activity += 1
         await scene.notes.until(lambda: scene.notes.troubles)
         scene.reader.broken = False
         await scene.notes.until(lambda: not scene.notes.troubles)

@@ -13,36 +13,23 @@ import pytest
 
 from imi_monitor import host
 from imi_monitor.model import times
-from imi_monitor.model.agent import Agent, AgentEvent, Evidence
+from imi_monitor.model.agent import AgentEvent, Evidence
 from imi_monitor.model.snapshot import Key
 from imi_monitor.sources.agents.agent_reader import AgentProcess, ReadContext, Sighting
 from imi_monitor.sources.agents.agents_source import AgentsSource
 from imi_monitor.sources.agents.sighting_merge import SeenAgent
 from imi_monitor.sources.files.tiered_watcher import choose_watcher
 from imi_monitor.sources.source import RosterEntry
+from tests.sources.source_kit import RecordingReceiver, running, until
 
 
-class Notes:
-    """A board that keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.seen: tuple[Agent, ...] = ()
-        self.tellings = 0
-        self.troubles: list[str] = []
-
-    def agents(self, seen: tuple[Agent, ...]) -> None:
-        self.seen, self.tellings = seen, self.tellings + 1
-
-    def well(self, source: str, note: str | None = None) -> None:
-        self.troubles.clear()
-
-    def fail(self, source: str, what: str, why: str) -> None:
-        self.troubles.append(why)
+class Notes(RecordingReceiver):
+    @property
+    def troubles(self) -> list[str]:
+        return list(self.failures.values())
 
     async def until(self, true: Callable[[], object]) -> None:
-        async with asyncio.timeout(10):
-            while not true():
-                await asyncio.sleep(0.01)
+        await until(true)
 
 
 class OneFile:
@@ -94,14 +81,11 @@ def play(
 ) -> Notes:
     async def main() -> Notes:
         notes = Notes()
-        source = AgentsSource(choose_watcher(), lambda: readers, lambda: lambda: processes, keep, {})  # type: ignore[arg-type,return-value]
+        watcher = choose_watcher()
+        source = AgentsSource(watcher, lambda: readers, lambda: lambda: processes, keep, {})  # type: ignore[arg-type,return-value]
         source.follow((entry(tmp_path / "feat-a"), entry(tmp_path / "feat-a" / "inner"), entry(tmp_path / "feat-b")))
-        running = asyncio.create_task(source.run(notes))  # type: ignore[arg-type]
-        try:
+        async with running(source, notes, watcher):
             await work(source, notes)  # type: ignore[misc]
-        finally:
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
         return notes
 
     for name in ("feat-a/inner/deep", "feat-b", "records"):
@@ -124,15 +108,15 @@ def test_a_record_is_seen_when_it_is_written_and_where_it_belongs(tmp_path: Path
         kept.extend(seen)
 
     async def work(_: AgentsSource, notes: Notes) -> None:
-        await notes.until(lambda: notes.seen)
-        (one,) = notes.seen
+        await notes.until(lambda: notes.agents)
+        (one,) = notes.agents
         assert (one.id, one.key, one.state) == ("fake:s1", Key("h", "app", "inner"), "running")
         await notes.until(lambda: len(reader.looks) >= 3)
         link = tmp_path / "link"
         link.symlink_to(tmp_path / "feat-b")
         records.write_text(f"s1 {link} completed\n")
-        await notes.until(lambda: notes.seen[0].state == "completed")
-        assert notes.seen[0].key == Key("h", "app", "feat-b"), "it moved, and by another name of the folder"
+        await notes.until(lambda: notes.agents[0].state == "completed")
+        assert notes.agents[0].key == Key("h", "app", "feat-b"), "it moved, and by another name of the folder"
         assert any(touched and str(records) in touched for touched in reader.looks)
 
     play(tmp_path, [reader], work, keep=keep)
@@ -145,7 +129,7 @@ def test_one_that_breaks_is_said_and_does_not_blind_us(tmp_path: Path, records: 
     records.write_text(f"s1 {tmp_path}/feat-b running\n")
 
     async def work(_: AgentsSource, notes: Notes) -> None:
-        await notes.until(lambda: notes.seen and notes.troubles)
+        await notes.until(lambda: notes.agents and notes.troubles)
         assert "broken cannot be read: KeyError: 'a format of tomorrow'" in notes.troubles[-1]
 
     play(tmp_path, [Broken(), OneFile(records)], work)
@@ -164,12 +148,12 @@ def test_what_was_said_last_stays_while_its_reader_is_broken(tmp_path: Path, rec
     records.write_text(f"s1 {tmp_path}/feat-b running\n")
 
     async def work(_: AgentsSource, notes: Notes) -> None:
-        await notes.until(lambda: notes.seen)
+        await notes.until(lambda: notes.agents)
         records.write_text("torn")
         await notes.until(lambda: notes.troubles)
-        assert [one.id for one in notes.seen] == ["fake:s1"]
+        assert [one.id for one in notes.agents] == ["fake:s1"]
         records.write_text(f"s1 {tmp_path}/feat-b completed\n")
-        await notes.until(lambda: not notes.troubles and notes.seen[0].state == "completed")
+        await notes.until(lambda: not notes.troubles and notes.agents[0].state == "completed")
 
     play(tmp_path, [Fickle(records)], work)
 
@@ -185,7 +169,7 @@ def test_processes_that_cannot_be_listed_are_said_and_the_records_still_tell(tmp
             raise ValueError("/proc is another thing here")
 
     async def work(_: AgentsSource, notes: Notes) -> None:
-        await notes.until(lambda: notes.seen and notes.troubles)
+        await notes.until(lambda: notes.agents and notes.troubles)
         assert "processes cannot be read: ValueError" in notes.troubles[-1]
 
     play(tmp_path, [OneFile(records)], work, Unlisted())
@@ -205,10 +189,10 @@ def test_a_process_that_ends_is_dead_within_moments_though_no_file_tells(tmp_pat
             return [Sighting("fake", "s", str(tmp_path / "feat-a"), child.pid, started, evidence=evidence)]
 
     async def work(_: AgentsSource, notes: Notes) -> None:
-        await notes.until(lambda: notes.seen and notes.seen[0].state == "running")
+        await notes.until(lambda: notes.agents and notes.agents[0].state == "running")
         child.kill()
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # a zombie is dead too
-        await notes.until(lambda: notes.seen[0].state == "dead")
+        await notes.until(lambda: notes.agents[0].state == "dead")
 
     try:
         play(tmp_path, [Processes()], work, [process])
@@ -231,12 +215,12 @@ def test_a_process_that_is_stopped_is_suspended_until_it_is_continued(tmp_path: 
             return [Sighting("fake", "s", str(tmp_path / "feat-a"), child.pid, started, True, evidence=evidence)]
 
     async def work(_: AgentsSource, notes: Notes) -> None:
-        await notes.until(lambda: notes.seen and not notes.seen[0].suspended)
+        await notes.until(lambda: notes.agents and not notes.agents[0].suspended)
         child.send_signal(signal.SIGSTOP)
-        await notes.until(lambda: notes.seen[0].suspended)
-        assert (notes.seen[0].state, notes.seen[0].truth.ended) == ("running", False)
+        await notes.until(lambda: notes.agents[0].suspended)
+        assert (notes.agents[0].state, notes.agents[0].truth.ended) == ("running", False)
         child.send_signal(signal.SIGCONT)
-        await notes.until(lambda: not notes.seen[0].suspended)
+        await notes.until(lambda: not notes.agents[0].suspended)
 
     at = times.stamp()
     process = AgentProcess("fake", child.pid, started, str(tmp_path / "feat-a"), ("sleep",), 0.0)
@@ -251,8 +235,8 @@ def test_no_worktree_no_agents(tmp_path: Path, records: Path) -> None:
     records.write_text(f"s1 {tmp_path}/feat-b running\n")
 
     async def work(source: AgentsSource, notes: Notes) -> None:
-        await notes.until(lambda: notes.seen)
+        await notes.until(lambda: notes.agents)
         source.follow(())
-        await notes.until(lambda: not notes.seen)
+        await notes.until(lambda: not notes.agents)
 
     play(tmp_path, [OneFile(records)], work)

@@ -20,6 +20,7 @@ from imi_monitor.sources.files.tiered_watcher import choose_watcher
 from tests.sources.agents.fake_processes import running
 from tests.sources.agents.fakes import claude as fake
 from tests.sources.agents.test_agents_source import Notes, entry
+from tests.sources.source_kit import running as running_source
 
 
 class Course:
@@ -44,14 +45,16 @@ class Course:
 
     async def sees(self, *states: str, shown: str = "") -> list[Agent]:
         def so() -> bool:
-            told = [f"{one.truth.tool} {one.truth.detail}" for one in self.notes.seen]
-            return sorted(one.state for one in self.notes.seen) == sorted(states) and any(shown in one for one in told)
+            told = [f"{one.truth.tool} {one.truth.detail}" for one in self.notes.agents]
+            return sorted(one.state for one in self.notes.agents) == sorted(states) and any(
+                shown in one for one in told
+            )
 
         try:
             await self.notes.until(so)
         except TimeoutError:
-            raise AssertionError((states, shown, self.notes.seen, self.notes.troubles)) from None
-        return list(self.notes.seen)
+            raise AssertionError((states, shown, self.notes.agents, self.notes.troubles)) from None
+        return list(self.notes.agents)
 
 
 class Program:
@@ -84,14 +87,11 @@ def play(folder: Path, work: Callable[[Course], Coroutine[Any, Any, None]]) -> C
             for one in seen:
                 course.kept += [happened.kind for happened in one.news]
 
-        source = AgentsSource(choose_watcher(), agents.all_readers, agents.process_scanner, keep, {})
+        watcher = choose_watcher()
+        source = AgentsSource(watcher, agents.all_readers, agents.process_scanner, keep, {})
         source.follow((entry(course.worktree),))
-        followed = asyncio.create_task(source.run(course.notes))  # type: ignore[arg-type]
-        try:
+        async with running_source(source, course.notes, watcher):
             await work(course)
-        finally:
-            followed.cancel()
-            await asyncio.gather(followed, return_exceptions=True)
         assert course.notes.troubles == []
 
     with ExitStack() as programs:
@@ -129,7 +129,7 @@ def test_a_day_of_work(tmp_path: Path) -> None:
         await claude.does("prompt again", "fail API Error: 529 overloaded")
         await course.sees(FAILED, shown="529")
         await claude.does("exit")
-        await course.notes.until(lambda: course.notes.seen[0].truth.ended)
+        await course.notes.until(lambda: course.notes.agents[0].truth.ended)
         (agent,) = await course.sees(FAILED)
 
     course = play(tmp_path, work)
@@ -144,8 +144,8 @@ def test_killed_suspended_and_resumed(tmp_path: Path) -> None:
         await claude.does("start", "prompt sleep", "tool Bash sleep 100")
         (agent,) = await course.sees(RUNNING, shown="Bash sleep 100")
         os.kill(claude.process.pid, signal.SIGSTOP)
-        before = course.notes.tellings
-        await course.notes.until(lambda: course.notes.tellings > before + 1)
+        before = course.notes.agent_reports
+        await course.notes.until(lambda: course.notes.agent_reports > before + 1)
         await course.sees(RUNNING, shown="Bash sleep 100")
         os.kill(claude.process.pid, signal.SIGCONT)
         await claude.does("crash")

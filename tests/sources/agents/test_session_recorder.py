@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from imi_monitor.sources.agents.sighting_merge import SeenAgent
 from imi_monitor.sources.source import RosterEntry
 from imi_monitor.store import async_registry, db
 from tests.helpers import ROOT
+from tests.sources.source_kit import FakeWatcher, RecordingReceiver, running
 from tests.store import session_kit
 from tests.store.session_kit import act, agent, row, stream
 
@@ -254,7 +255,6 @@ def test_the_agents_source_hands_over_and_tells_what_cannot_be_kept(
 ) -> None:
     tree = tmp_path / "feat-x"
     tree.mkdir()
-    told: dict[str, Any] = {}
 
     class Reader:
         cli = "claude"
@@ -266,40 +266,25 @@ def test_the_agents_source_hands_over_and_tells_what_cannot_be_kept(
             news = (act("prompt", "p1", 1, "hello"),)
             return [Sighting("claude", "s1", str(tree), evidence=(), news=news)]
 
-    class Events:
-        async def start(self, listener: Any) -> None: ...
-        async def add(self, root: Any) -> None: ...
-        async def close(self) -> None: ...
-
-    class Board:
-        def agents(self, seen: Any) -> None: ...
-
-        def well(self, source: str, note: str | None = None) -> None:
-            told[source] = None
-
-        def fail(self, source: str, what: str, why: str) -> None:
-            told[source] = why
+    receiver = RecordingReceiver()
 
     async def play() -> None:
         async with keeping(path, monkeypatch) as (keeper, registry):
-            source = AgentsSource(Events(), lambda: [Reader()], lambda: tuple, keeper.keep, env={})  # type: ignore[arg-type,list-item]
+            source = AgentsSource(FakeWatcher(), lambda: [Reader()], lambda: tuple, keeper.keep, env={})  # type: ignore[arg-type,list-item]
             entry = RosterEntry(
                 Key("h", "app", "feat-x"), str(tree), "", "", "feat", None, None, False, False, None, None, False
             )
             source.follow([entry])
             registry.broken = True
-            running = asyncio.create_task(source.run(Board()))  # type: ignore[arg-type]
-            while not told.get("sessions") and not running.done():
-                source.look_again()
-                await asyncio.sleep(0.01)
-            assert told["sessions"] == "the registry is held by another program" and told["agents"] is None
-            registry.broken = False
-            while told["sessions"] and not running.done():
-                source.look_again()
-                await asyncio.sleep(0.01)
-            running.cancel()
-            with suppress(asyncio.CancelledError):
-                await running
+            async with running(source, receiver) as task:
+                while "sessions" not in receiver.failures and not task.done():
+                    source.look_again()
+                    await asyncio.sleep(0.01)
+                assert receiver.failures == {"sessions": "the registry is held by another program"}
+                registry.broken = False
+                while receiver.failures and not task.done():
+                    source.look_again()
+                    await asyncio.sleep(0.01)
 
     asyncio.run(play())
     with closing(db.connect(str(path))) as connection:
