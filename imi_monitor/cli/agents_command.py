@@ -2,23 +2,8 @@
 
 from __future__ import annotations
 
-<<<<<<< HEAD
-from imi_monitor.actions.action import Outcome
-from imi_monitor.actions.context import Context
-from imi_monitor.actions.history import describe_action
-from imi_monitor.cli import output
-from imi_monitor.cli.front_end import common_dirs_of
-from imi_monitor.model import agent_text, snapshot_json, times
-from imi_monitor.model.agent import Agent
-from imi_monitor.model.errors import Refused
-from imi_monitor.model.text import safe
-from imi_monitor.store import agents as store
-from imi_monitor.store import db
-from imi_monitor.store.agents import NOT_DESCRIBED, AgentDescription
-=======
 from imi_monitor.actions.action import Argument, Outcome
 from imi_monitor.cli.front_end import REPOSITORIES, FrontEndVerb
->>>>>>> 02d212f (One command table: actions, front-end verbs and views are declared once; keys, help, menus and docs derive from it)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,23 +12,6 @@ if TYPE_CHECKING:
     from imi_monitor.store.agents import AgentDescription
 
 
-<<<<<<< HEAD
-def show(parsed: ParsedCommandLine) -> int:
-    agents, described, broken = _look(parsed)
-    if parsed.request.verb == "agents explain":
-        found = _meant(agents, parsed.request.text("name") or "")
-        said = described.get(found.name, NOT_DESCRIBED)
-        lines = [*agent_text.explain(found, times.now()), *_said(said)]
-        outcome = Outcome(lines, {"agent": {**snapshot_json.agent_data(found), **said.data()}})
-    else:
-        known = {name: beside(said) for name, said in described.items()}
-        lines = agent_text.table(agents, times.now(), known) or [_NOBODY]
-        rows = [{**snapshot_json.agent_data(one), **described.get(one.name, NOT_DESCRIBED).data()} for one in agents]
-        outcome = Outcome(lines, {"agents": rows, "count": len(agents)})
-    outcome.warnings.extend(safe(text, 300) for text in broken)
-    output.outcome(outcome, as_json=parsed.flag("json"))
-    return 0
-=======
 class AgentsVerb(FrontEndVerb):
     words = ("agents",)
     group = "Agents"
@@ -56,15 +24,14 @@ class AgentsVerb(FrontEndVerb):
     arguments = (REPOSITORIES,)
 
     def show(self, parsed: ParsedCommandLine) -> int:
-        from imi_monitor.model import agent_text, times
+        from imi_monitor.model import agent_text, snapshot_json, times
         from imi_monitor.store.agents import NOT_DESCRIBED
 
         agents, descriptions, warnings = _read_agents(parsed)
         labels = {name: description_label(one) for name, one in descriptions.items()}
         lines = agent_text.table(agents, times.now(), labels) or ["no agent was found in these worktrees"]
-        rows = [{**agent_text.data(one), **descriptions.get(one.name, NOT_DESCRIBED).data()} for one in agents]
+        rows = [{**snapshot_json.agent_data(one), **descriptions.get(one.name, NOT_DESCRIBED).data()} for one in agents]
         return _print(parsed, Outcome(lines, {"agents": rows, "count": len(agents)}, warnings=warnings))
->>>>>>> 02d212f (One command table: actions, front-end verbs and views are declared once; keys, help, menus and docs derive from it)
 
 
 class ExplainAgentVerb(FrontEndVerb):
@@ -76,7 +43,7 @@ class ExplainAgentVerb(FrontEndVerb):
 
     def show(self, parsed: ParsedCommandLine) -> int:
         from imi_monitor.actions.history import describe_action
-        from imi_monitor.model import agent_text, times
+        from imi_monitor.model import agent_text, snapshot_json, times
         from imi_monitor.store.agents import NOT_DESCRIBED
 
         agents, descriptions, warnings = _read_agents(parsed)
@@ -84,7 +51,7 @@ class ExplainAgentVerb(FrontEndVerb):
         description = descriptions.get(agent.name, NOT_DESCRIBED)
         sentence = describe_action.sentence(description)
         lines = agent_text.explain(agent, times.now()) + ([f"  described as: {sentence}"] if sentence else [])
-        data: dict[str, object] = {"agent": {**agent_text.data(agent), **description.data()}}
+        data: dict[str, object] = {"agent": {**snapshot_json.agent_data(agent), **description.data()}}
         return _print(parsed, Outcome(lines, data, warnings=warnings))
 
 

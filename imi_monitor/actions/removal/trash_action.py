@@ -31,16 +31,11 @@ class UndoAction(Action):
     more = """Without an argument: the last one of the current repository, or of all repositories outside of one.
     A deleted branch is recreated; if the branch has moved or is checked out elsewhere, HEAD stays detached."""
     key = "U"
-<<<<<<< HEAD
+    key_bar = 30
     arguments = (
         Argument("which", "id or name from `imi trash list` (default: the last removed worktree)", optional=True),
     )
     options = (_AGENT,)
-=======
-    key_bar = 30
-    arguments = (WHICH,)
-    options = (AGENT,)
->>>>>>> 02d212f (One command table: actions, front-end verbs and views are declared once; keys, help, menus and docs derive from it)
 
     def refuse(self, context: Context, request: Request) -> None:
         restore.refuse_restore(context, restore.trashed_worktree(context, _find_entry(context, request.text("which"))))
