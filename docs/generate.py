@@ -35,8 +35,7 @@ def main() -> None:
     for name, new in PAGES.items():
         page = FOLDER / name
         page.write_text(new(page.read_text() if page.exists() else ""))
-    for name, made in _sibling("generate_commands").FILES.items():
-        (FOLDER.parent / name).write_text(made(), encoding="utf-8")
+    _sibling("generate_commands").write()
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ docs/keys.md from the dashboard's commands; docs/configuration.md from the setti
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -15,6 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from imi_monitor import actions, cli, config  # noqa: E402
+from imi_monitor import command_table as table  # noqa: E402
 from imi_monitor.actions.action import GLOBAL_OPTIONS, GROUPS, Action  # noqa: E402
 from imi_monitor.cli import help_pages  # noqa: E402
 from imi_monitor.ui import commands, menu_entries, views  # noqa: E402
@@ -154,3 +156,10 @@ FILES: dict[str, Callable[[], str]] = {
     "docs/keys.md": keys_page,
     "docs/configuration.md": configuration_page,
 }
+
+
+def write() -> None:
+    """Write all files. The command table comes first, because the page of the keys is made from it."""
+    for name, made in FILES.items():
+        (ROOT / name).write_text(made(), encoding="utf-8")
+        importlib.reload(table)

@@ -332,7 +332,7 @@ def test_a_peek_at_what_is_not_kept_shows_what_is_seen_and_at_nobody_says_so(tmp
         feed.publish(replace(sample_snapshots.busy(), seq=5))
         await wait_until(pilot, lambda: "nobody is seen here any more" in screen_text(app))
         await pilot.press("escape", "space")
-        await wait_until(pilot, lambda: "no agent is seen in feat-api" in said(app) and len(app.screen_stack) == 1)
+        await wait_until(pilot, lambda: "no agent works in feat-api" in said(app) and len(app.screen_stack) == 1)
 
     played(play, made.at_work(), database)
 
@@ -501,7 +501,7 @@ def test_before_the_first_look_nobody_is_missed() -> None:
         await pilot.press("A")
         await wait_until(pilot, lambda: "looking for agents…" in screen_text(app))
         feed.publish(replace(made.with_agents(sample_snapshots.busy()), seq=3))
-        await wait_until(pilot, lambda: "no agent is seen" in screen_text(app))
+        await wait_until(pilot, lambda: "no agent works in" in screen_text(app))
 
     played(play, unread)
 

@@ -236,9 +236,9 @@ def test_what_cannot_be_done_says_why(repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await wait_until(pilot, lambda: len(listed_names(app)) == 2)
         await pilot.press("R")
-        await wait_until(pilot, lambda: "nobody has claimed feat-api" in screen_text(app))
+        await wait_until(pilot, lambda: "feat-api is not claimed" in screen_text(app))
         await pilot.press("o")
-        await wait_until(pilot, lambda: "no pull request is known for feat-api" in screen_text(app))
+        await wait_until(pilot, lambda: "feat-api has no known pull request" in screen_text(app))
         await select_worktree(app, "app")
         await pilot.press("D")
         await wait_until(pilot, lambda: "cannot be removed" in screen_text(app))

@@ -63,10 +63,10 @@ def test_what_cannot_be_done_is_dimmed_and_says_why_when_it_is_chosen(repo: Repo
         await wait_until(pilot, lambda: len(listed_names(app)) == 2)
         shown = await opened(app, pilot, "colon", *"releas")
         line = next(row.lines[0] for row in shown.lines.rows if row.key == "release")
-        assert "nobody has claimed feat-api" in line.plain
+        assert "feat-api is not claimed" in line.plain
         assert any("disabled" in str(span.style) for span in line.spans)
         await pilot.press("enter")
-        await wait_until(pilot, lambda: "▌ nobody has claimed feat-api" in screen_text(app))
+        await wait_until(pilot, lambda: "▌ feat-api is not claimed" in screen_text(app))
         assert isinstance(app.screen, Menu), "it stays, so that another can be chosen"
 
     run_dashboard(repo, play)

@@ -99,6 +99,6 @@ def test_a_dimmed_key_says_why_when_it_is_clicked(repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await wait_until(pilot, lambda: len(listed_names(app)) == 2)
         await pilot.click(offset=place(app, "R Release"))
-        await wait_until(pilot, lambda: "nobody has claimed feat-api" in screen_text(app))
+        await wait_until(pilot, lambda: "feat-api is not claimed" in screen_text(app))
 
     run_dashboard(repo, play)
