@@ -147,7 +147,7 @@ def _events(repo: Repo) -> list[dict[str, object]]:
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
-        (["--pid", "999999999"], 1, "no living process 999999999"),
+        (["--pid", "999999999"], 1, "no process 999999999"),
         (["--pid", "0"], 2, "number of a process"),
         (["--pid", "1.5"], 2, "number of a process"),
         (["--pid", "x"], 2, "--pid must be a number"),
