@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
-import gc
-import os
 import sys
+
+from imi_monitor.fast import quick_exit
 
 __all__ = ["main"]
 
-_GARBAGE = 50_000  # objects between two looks for it: nothing that is loaded at the start is any
-
 
 def main() -> int:
-    """Run one command line and leave, at once if nobody has anything left to do.
+    """Run one command line. Its output is flushed and the registry closed before the process ends."""
+    from imi_monitor.cli import command_runner
 
-    Taking the interpreter down piece by piece costs an agent 2 ms on every claim. Nobody needs it who has not loaded
-    what can leave threads behind or act at the end; everything is flushed and the registry closed by then.
-    """
-    gc.set_threshold(_GARBAGE)  # before anything is loaded: 0.4 ms of an `imi claim`
-    from imi_monitor.cli import command_runner as command
-
-    status = command.main()
-    if not {"atexit", "threading"} & sys.modules.keys():
-        _flush()
-        os._exit(status)
-    return status
-
-
-def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (OSError, ValueError):  # `command.main` has told it, as far as there is somebody to tell
-            continue
+    return quick_exit.leave(command_runner.main())
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import os
 import stat
 
 from imi_monitor import paths
+from imi_monitor.fast import toml_scan
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.text import safe
 
@@ -178,27 +179,10 @@ def database_path(flag: str | None) -> str:
     if from_environment:
         return os.path.abspath(os.path.expanduser(from_environment))
     content = _content(paths.config_file())
-    configured = _plain_database(content)
+    configured = toml_scan.top_level_text(content, "IMI_DATABASE_PATH")
     if configured is None:
         configured = load().text("IMI_DATABASE_PATH")
     return os.path.abspath(os.path.expanduser(configured)) if configured else paths.default_database()
-
-
-def _plain_database(content: bytes) -> str | None:
-    """IMI_DATABASE_PATH where no TOML parser is needed to see it, which costs more than a claim; None: it is needed."""
-    name = b"IMI_DATABASE_PATH"
-    if name not in content:
-        return ""
-    before, _, after = content.partition(name)
-    value, line_start = after.partition(b"\n")[0].strip(), before[before.rfind(b"\n") + 1 :]
-    plain = not line_start and b"[" not in before and b'"""' not in before and b"'''" not in before
-    if not plain or name in after or value[:1] != b"=":
-        return None
-    text = value[1:].strip()
-    quote, inner = text[:1], text[1:-1]
-    if len(text) < 2 or quote not in (b'"', b"'") or text[-1:] != quote or quote in inner or b"\\" in inner:
-        return None
-    return os.fsdecode(inner)
 
 
 def _content(path: str) -> bytes:

@@ -1,20 +1,20 @@
-"""JSON out, without the price of importing `json`: the hot commands write events and envelopes too.
+"""JSON output without `json`: saves 6 ms of `imi claim`, which writes events and its answer.
 
-Everything is ASCII-escaped, so that no text from outside can reach a terminal raw through `--json`.
+Everything is ASCII-escaped, so that no text from outside reaches a terminal raw through `--json`.
 """
 
 from __future__ import annotations
 
 
 def _quote(text: str) -> str:
-    """Plain text needs no encoder, and nearly all of what we write is plain."""
+    """Plain text, which is nearly all that is written, needs no encoder."""
     if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
     return _escaped(text)
 
 
 def _escaped(text: str) -> str:
-    try:  # the C encoder the standard library itself uses; `json.encoder` would pull in `re`
+    try:  # the C encoder of the standard library; `json.encoder` imports `re`
         from _json import encode_basestring_ascii as encode
     except ImportError:  # an interpreter without the accelerator
         from json.encoder import py_encode_basestring_ascii as encode
@@ -38,7 +38,7 @@ def _encode(value: object, indent: int, newline: str) -> str:
     if isinstance(value, int):
         return int.__repr__(value)
     if isinstance(value, float):
-        # NaN and the infinities are not JSON: a value that is no number is unknown
+        # JSON has no NaN and no infinity
         return float.__repr__(value) if value - value == 0 else "null"
     inner = newline + " " * indent
     comma = "," + inner if indent else ", "

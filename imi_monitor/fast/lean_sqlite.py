@@ -1,9 +1,8 @@
-"""SQLite for a process that lives for ten milliseconds.
+"""The `sqlite3` module without its Python half: saves 2.3 ms of `imi claim`, which its budget needs.
 
-`import sqlite3` takes 3.5 ms, a quarter of an `imi claim`, nearly all of it for things that are not used here: date
-adapters, abstract classes, and `functools` with its named tuples, which the C half asks for one thing only, its
-statement cache. So the C half is loaded alone, with that one thing, and `functools` stays as it was. Where that cannot
-be done, or where `sqlite3` has been loaded anyway, it is the ordinary module; the classes are the same ones.
+The Python half defines date adapters and imports abstract classes and `functools`, from which the C half needs only the
+cache of statements. So the C half is loaded alone with a stand-in for `functools`, which is removed again. Where that
+fails, or `sqlite3` is loaded already, this is the ordinary module; the classes are the same.
 """
 
 from __future__ import annotations

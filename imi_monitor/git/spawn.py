@@ -14,14 +14,20 @@ import time
 from _thread import _local
 from io import BytesIO
 
+from imi_monitor.fast.lean_signal import (
+    SIG_BLOCK,
+    SIG_SETMASK,
+    SIGINT,
+    SIGKILL,
+    SIGPIPE,
+    SIGTERM,
+    SIGXFSZ,
+    pthread_sigmask,
+)
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-try:  # what `signal` is made of: that one brings enum and would cost the hot commands 2.7 ms
-    from _signal import SIG_BLOCK, SIG_SETMASK, SIGINT, SIGKILL, SIGPIPE, SIGTERM, SIGXFSZ, pthread_sigmask  # type: ignore[import-not-found]
-except ImportError:  # another Python than CPython
-    from signal import SIG_BLOCK, SIG_SETMASK, SIGINT, SIGKILL, SIGPIPE, SIGTERM, SIGXFSZ, pthread_sigmask
 
 _CHUNK = 65536
 _STDERR_KEPT = 65536
