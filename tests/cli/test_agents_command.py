@@ -38,8 +38,8 @@ def test_why(codex: Repo, repo: Repo) -> None:
     assert "process, now: unknown" in told.out
 
 
-def test_nobody_is_said_so(repo: Repo) -> None:
-    assert "no agent works" in imi("agents", cwd=repo.path).out
+def test_without_agents_the_list_says_so(repo: Repo) -> None:
+    assert "no agent was found" in imi("agents", cwd=repo.path).out
     refused = imi("agents", "explain", "bob", cwd=repo.path)
     assert (refused.code, refused.out) == (1, "")
     assert refused.err == "imi: no agent is called 'bob': none is to be seen\n"

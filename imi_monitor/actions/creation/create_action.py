@@ -92,13 +92,13 @@ class _CreateAction(Action):
 
 class FeatAction(_CreateAction):
     words = ("feat", "fix", "aiops", "devops")
-    help = "Make a worktree for a feature (fix, aiops, devops likewise), or go to it."
+    help = "make a worktree for a feature (or a fix, aiops, devops), or go to it"
     arguments = (_NAME, _REPO)
 
 
 class AddAction(_CreateAction):
     words = ("add",)
-    help = "Make a worktree of any type, or go to it."
+    help = "make a worktree of any type, or go to it"
     key = "n"
     key_bar = 75
     arguments = (Argument("type", "feat, fix, … (`imi types list`)"), _NAME, _REPO)

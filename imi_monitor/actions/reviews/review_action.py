@@ -30,7 +30,7 @@ class ReviewAction(Action):
     words = ("review", "pr")
     group = "Worktrees"
     label = "Review a pull request"
-    help = "Put a pull request into a worktree of its own, or bring that up to date."
+    help = "make a worktree for a pull request, or update it"
     more = """
     Give 123, #123, the address of its page (GitHub, also enterprise, Gitea, GitLab), or owner:branch. With `gh` logged in
     you are told title and author, and suggestions can be pushed back to forks; without it plain git fetches it.
