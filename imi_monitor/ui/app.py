@@ -1,378 +1,433 @@
-"""The dashboard: one pane that shows every worktree live and acts on the selected one.
+"""The dashboard's composition root: the engine's snapshots go to the home screen and the views, keys go to the commands.
 
-It never computes a fact and never edits one: snapshots come from the engine, acts go through actions, and the screen changes
-when the sources say that the world did. Here they meet: the engine, the panels, the keys. What a key does is in `doing`.
+It computes no fact and changes none: snapshots come from the engine, actions change the world, and the screen follows when
+the sources report the change.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
-from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from textual import events, on, work
-from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.content import Content
+from textual.driver import Driver
 from textual.filter import LineFilter
 from textual.screen import Screen
-from textual.widgets import Input, Static
+from textual.timer import Timer
 
-from imi_monitor import paths
+from imi_monitor import actions, paths
 from imi_monitor.actions.action import Request
-from imi_monitor.model import times
+from imi_monitor.model.agent import Agent
 from imi_monitor.model.errors import ImiError
-from imi_monitor.model.snapshot import Snapshot
+from imi_monitor.model.snapshot import Snapshot, Worktree
 from imi_monitor.model.text import safe
-from imi_monitor.ui import commands, glyphs, header, saved_layout, themes
-from imi_monitor.ui.doing import Doing
-from imi_monitor.ui.home_screen import Body, HomeScreen
-from imi_monitor.ui.panels import PANELS, Panel, in_grid_order
-from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel, row_key
+from imi_monitor.ui import command_conditions, commands, glyphs, themes
+from imi_monitor.ui.commands import Command
+from imi_monitor.ui.handlers.agent_commands import AgentCommands
+from imi_monitor.ui.handlers.display_commands import DisplayCommands
+from imi_monitor.ui.handlers.list_commands import ListCommands
+from imi_monitor.ui.handlers.worktree_commands import WorktreeCommands
+from imi_monitor.ui.header import HeaderBadges
+from imi_monitor.ui.home_screen import HomeScreen
+from imi_monitor.ui.panels.worktrees_panel import group_of_row
 from imi_monitor.ui.preferences import Preferences
-from imi_monitor.ui.snapshot_facts import SnapshotFacts
-from imi_monitor.ui.widgets.key_bar import ClickableLine, KeyBar, KeyHint
+from imi_monitor.ui.saved_layout import LayoutFile, SavedLayout
+from imi_monitor.ui.textual_internals import CrashSafeApp, TerminalDriver
+from imi_monitor.ui.widgets.key_bar import KeyHint
 from imi_monitor.ui.widgets.row_list import RowList
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from imi_monitor.actions.action import Action, Outcome
     from imi_monitor.actions.context import Context
     from imi_monitor.engine import Engine
+    from imi_monitor.ui.crash_marker import CrashMarker
+    from imi_monitor.ui.notifications import Notifier
+    from imi_monitor.ui.views import View
 
-    Live = Callable[[], AbstractAsyncContextManager[Engine]]
-
-LEAST = (40, 12)
-STYLES = ("app.tcss", "panels.tcss")  # of the home screen; the others are read with the first screen on top of it
+EXIT_TIMEOUT = 1.5  # seconds that threads may take to end; what they do survives a kill
+_HOME_STYLES = ("app.tcss", "panels.tcss")
 
 
-class ImiApp(Doing):
-    """Composition root: engine in, panels and keys out."""
+class ImiApp(CrashSafeApp):
+    """`connect` runs the engine; `open_context` gives actions a registry and repository; `first` is known before the engine runs.
+
+    The attributes below are set by `shutdown.run_app`, which shows the app to a person.
+    """
 
     TITLE = "imi"
-    CSS_PATH = [os.path.join(paths.styles_dir(), name) for name in STYLES]
+    CSS_PATH = [os.path.join(paths.styles_dir(), name) for name in _HOME_STYLES]
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (80, "-middle"), (120, "-wide")]
-    ENABLE_COMMAND_PALETTE = False  # ours is made from the same table as the help
+    ENABLE_COMMAND_PALETTE = False  # the palette is made from the command table
     BINDINGS = [
-        *(Binding(f"{panel.number}", f"panel({panel.number})", show=False) for panel in PANELS),
-        Binding("tab", "next_panel(1)", show=False, priority=True),
-        Binding("shift+tab", "next_panel(-1)", show=False, priority=True),
         Binding("ctrl+p", "do('palette')", show=False, priority=True),
-        Binding("escape", "out", show=False),
-        Binding("h,left", "fold(True)", show=False),
-        Binding("l,right", "fold(False)", show=False),
+        Binding("ctrl+c", "quit", "Quit", show=False),
+        Binding("ctrl+z", "suspend_process", "To the shell", show=False),
     ]
 
-    _is_dressed = False
+    force_exit: Callable[[int], object] | None = None  # ends the process if the app does not within EXIT_TIMEOUT
+    crash_marker: CrashMarker | None = None
+    on_first_paint: Callable[[], object] | None = None
+    farewell = ""  # escape sequence written when the terminal is given back, to the shell or for good
 
     def __init__(
         self,
-        live: Live,
-        surroundings: Callable[[str | None], Context],
+        connect: Callable[[], AbstractAsyncContextManager[Engine]],
+        open_context: Callable[[str | None], Context],
         *,
         read_only: bool = False,
         preferences: Preferences | None = None,
         first: Snapshot | None = None,
     ) -> None:
-        super().__init__(commands.table(preferences.keymap if preferences else None, read_only=read_only))
-        self._live = live
-        self._snapshot = first  # known before the engine runs
-        self._surroundings = surroundings
+        super().__init__()
+        self.preferences = preferences or Preferences()
+        self.commands = commands.table(self.preferences.keymap, read_only=read_only)
+        self.open_context = open_context
+        self.engine: Engine | None = None
+        self.interval = self.preferences.interval
+        self.home = HomeScreen(self._hints, self._badges, self.layout_changed, first)
+        self.agent_commands = AgentCommands(self)
+        self.worktree_commands = WorktreeCommands(self)
+        self._handlers = (self.agent_commands, self.worktree_commands, ListCommands(self), DisplayCommands(self))
+        self.layout_file = LayoutFile(self, self.preferences.state_file, self._layout)
+        self._connect = connect
         self._read_only = read_only
-        self._preferences = preferences or Preferences()
-        others = self._preferences.keymap or {}
-        self._keymap = {one.word: one.key for one in self.commands if one.key and one.word in others}
-        self._interval = self._preferences.interval
-        self._plain = glyphs.AsciiFilter(enabled=self._preferences.ascii_only)
-        self._dress(self._preferences.theme or themes.default())
+        self._timer: Timer | None = None
+        self._drawn_at = 0.0  # when a snapshot was drawn last
+        self._ascii = glyphs.AsciiFilter(enabled=self.preferences.ascii_only)
+        self.late_styles = sorted(Path(paths.styles_dir()).glob("*.tcss"))
+        for theme in themes.THEMES:
+            self.register_theme(theme)
+        self.apply_initial_theme(self._configured_theme)
+        self._bind_commands()
+
+    def _bind_commands(self) -> None:
+        keymap = self.preferences.keymap or {}
+        self._keymap = {one.word: one.key for one in self.commands if one.key and one.word in keymap}
         for command in self.commands:
-            if command.key and command.key != "enter":  # enter is the list's own: it says which row was meant
-                shown = command.word in ("help", "quit")
+            if command.key and command.key != "enter":  # enter is bound by the list, which knows the row
                 self.bind(
                     command.key,
                     f"do('{command.word}')",
                     description=command.label,
-                    show=shown,
+                    show=command.word in ("help", "quit"),
                     key_display=command.key_label,
                 )
 
-    def _dress(self, theme: str) -> None:
-        """Put a theme on before anything is styled; as a change of theme it would parse and apply all styles twice."""
-        for one in themes.THEMES:
-            self.register_theme(one)
-        self._is_dressed = True
-        self.set_reactive(App.theme, theme)
-        self.stylesheet.set_variables(self.get_css_variables())
-        dark = self.current_theme.dark
-        self.update_classes({f"-theme-{theme}": True, "-dark-mode": dark, "-light-mode": not dark}, update=False)
-        self._refresh_truecolor_filter(self.ansi_theme)
+    def get_driver_class(self) -> type[Driver]:
+        return TerminalDriver
 
-    def get_css_variables(self) -> dict[str, str]:
-        """The theme's variables and the tokens of states; empty until a theme is set, because Textual asks before that."""
-        if not self._is_dressed:
-            return {}
-        variables = super().get_css_variables()  # the dict that `theme_variables` is, too
-        variables.update(themes.state_tokens(variables))
-        return variables
-
-    def _load_screen_css(self, screen: Screen[Any]) -> None:
-        if not isinstance(screen, HomeScreen):
-            screen.css_path += sorted(Path(paths.styles_dir()).glob("*.tcss"))
-        super()._load_screen_css(screen)
-
-    def compose(self) -> ComposeResult:
-        yield ClickableLine(id="header")
-        yield ClickableLine(id="trouble")
-        with Body(id="body"):
-            yield from in_grid_order(self._panels, few=False)
-        yield KeyBar()
+    def get_default_screen(self) -> Screen[None]:
+        self.home.set_initial_width(self.size.width)
+        return self.home
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         filters = super().get_line_filters()
-        return [*filters, self._plain] if self._plain.enabled else filters
+        return [*filters, self._ascii] if self._ascii.enabled else filters
+
+    # -- start and end ----------------------------------------------------------------------------------------------
 
     def on_mount(self) -> None:
-        self._recall()
-        self.worktrees.lines.focus()
-        self._timer = self.set_interval(self._interval, self._beat)
+        if self.preferences.state_file:
+            self._restore(self.layout_file.load())
+        self.home.panel_layout.apply()
+        self.set_refresh_interval(self.interval)
+        if self.crash_marker is not None:
+            self.run_worker(self._report_last_crash(self.crash_marker), exit_on_error=False)
+
+    async def _report_last_crash(self, marker: CrashMarker) -> None:
+        for sentence in await asyncio.to_thread(marker.ended_badly):
+            self.notify(sentence, title="Last time", severity="warning", timeout=20, markup=False)
 
     def on_ready(self, _event: events.Ready) -> None:
-        """Laid out for the first time: with what is known already, this is the first picture."""
-        if self._snapshot is None:
-            self._header()
-        self._draw()
-        self.home.release()
-        self.call_after_refresh(self._begin)
+        self.home.start()
+        self.call_after_refresh(self._after_first_paint)
 
-    def _begin(self) -> None:
-        self._follow()
-        if self.painted is not None:
-            self.painted()
+    def _after_first_paint(self) -> None:
+        self._follow_engine()
+        if self.on_first_paint is not None:
+            self.on_first_paint()
 
-    # -- the engine -------------------------------------------------------------------------------------------------
+    def before_exit(self, status: int) -> None:
+        if self.force_exit is not None:
+            timer = threading.Timer(EXIT_TIMEOUT, self.force_exit, (status,))
+            timer.daemon = True
+            timer.start()
+            self.force_exit = None
+
+    def exit(self, *args: Any, **options: Any) -> None:
+        self.layout_file.flush()
+        super().exit(*args, **options)
+
+    # -- snapshots --------------------------------------------------------------------------------------------------
 
     @work(exit_on_error=False)
-    async def _follow(self) -> None:
-        """Show what the engine publishes, until the end; what goes wrong is said and not fatal."""
+    async def _follow_engine(self) -> None:
+        """Show every snapshot until the end; an error of the engine is shown and does not end the dashboard."""
+        self._find_agent_name()
         try:
-            self._learn_who()  # beside it: the first worktrees do not wait for a name
-            async with self._live() as engine:
-                self._engine = engine
+            async with self._connect() as engine:
+                self.engine = engine
                 async for snapshot in engine.snapshots():
-                    self.notices.saw(snapshot)
-                    self._snapshot = snapshot
-                    if not self._paused:
-                        self._draw()
-                        self._news_at = time.monotonic()
-        except Exception as error:  # noqa: BLE001  whatever happened out there, the pane must stay and say it
+                    self.notifier.update(snapshot)
+                    self.home.snapshot = snapshot
+                    if self.home.paused_at is None:
+                        self._draw_views()
+                        self._drawn_at = time.monotonic()
+        except Exception as error:  # noqa: BLE001  the dashboard stays open with what it has
             sentence = getattr(error, "sentence", f"{type(error).__name__}: {error}")
-            self._say_trouble(Content.styled(f" ? {safe(sentence, 300)}", "$error"))
+            self.home.show_trouble(Content.styled(f" ? {safe(sentence, 300)}", "$error"))
 
     @work(exit_on_error=False)
-    async def _learn_who(self) -> None:
-        self._me = await asyncio.to_thread(self._ask_who)
-        self._facts = None  # which worktrees are mine follows from it
-        self._draw()
+    async def _find_agent_name(self) -> None:
+        self.home.agent = await asyncio.to_thread(self._read_agent_name)
+        self.draw()
 
-    def _ask_who(self) -> str:
-        """For whom this dashboard claims; nobody, when that cannot be told."""
+    def _read_agent_name(self) -> str:
+        """Return the name this dashboard claims under; empty if it cannot be found out."""
         try:
-            with self._surroundings(None) as context:
+            with self.open_context(None) as context:
                 return context.agent(Request("claim", {}))
         except ImiError:
             return ""
 
-    def _stands(self) -> bool:
-        """Whether all parts of the home screen are there: at the end they are taken down one by one, while ticks go on."""
-        there = {child.id for child in self.home.children}
-        return {"header", "trouble", "body"} <= there and self.worktrees.is_attached
+    @cached_property
+    def notifier(self) -> Notifier:
+        from imi_monitor.ui.notifications import Notifier  # after the first paint
 
-    def _draw(self) -> None:
-        """Show what is known, on every screen that is open. While paused, the world is the one of that moment."""
-        snapshot = self._shown if self._paused and self._shown else self._snapshot
-        if snapshot is None or not self._stands():
-            return  # nothing is known yet, or the screen is being taken down
-        now = self._held_at if self._paused and self._held_at else times.now()
-        if self._facts is None or self._facts.snapshot is not snapshot:
-            self._facts = SnapshotFacts(snapshot, now, self._me)
-        else:
-            self._facts = self._facts.at(now)
-        self._shown = snapshot
-        self._marks = (
-            frozenset(key for key in self._marks if snapshot.worktree(key) is not None) if self._marks else self._marks
-        )
-        if self._selected is None or snapshot.worktree(self._selected) is None:
-            self._selected = self._under_cursor(snapshot)
-        self._header()
-        self._draw_panels(snapshot, now)
-        self._draw_keys()
-        if len(self.screen_stack) > 1:
-            self._draw_views(snapshot, now)
+        return Notifier(self)
 
-    def _is_due(self) -> bool:
-        """Whether something reads otherwise by now though nothing happened; views on top are asked each time."""
-        now, shown = times.now(), (panel.until for panel in self.panels if panel.display)
-        return len(self.screen_stack) > 1 or not self._headed_at <= now < min((self._head_lasts, *shown))
+    def on_app_focus(self) -> None:
+        self.notifier.clear()
 
-    def _draw_views(self, snapshot: Snapshot, now: datetime) -> None:
+    def draw(self) -> None:
+        """Draw the home screen and all open views."""
+        self.home.draw()
+        self._draw_views()
+
+    def _draw_views(self) -> None:
+        if len(self.screen_stack) == 1 or self.home.shown is None:
+            return
         from imi_monitor.ui.views import View
 
         for screen in self.screen_stack:
             if isinstance(screen, View):
-                screen.take(snapshot, now)
+                screen.take(self.home.shown, self.home.shown_at)
 
-    def _draw_panels(self, snapshot: Snapshot, now: datetime) -> None:
-        if self._too_small():
+    def set_refresh_interval(self, seconds: float) -> None:
+        """Redraw ages and order every so many seconds."""
+        self.interval = seconds
+        self.stop_clock()
+        self._timer = self.set_interval(seconds, self.clock_ticked)
+        self.home.draw()
+
+    def stop_clock(self) -> None:
+        if self._timer is not None:
+            self._timer.stop()
+
+    def clock_ticked(self) -> None:
+        if time.monotonic() - self._drawn_at > 0.9 * self.interval:  # else a snapshot has just redrawn everything
+            self.tick()
+
+    def tick(self) -> None:
+        """Redraw if an age or the clock reads differently now."""
+        if self.home.snapshot is None or self.home.paused_at is not None:
             return
-        worktrees = self.worktrees
-        worktrees.facts, worktrees.marks = self._facts, self._marks
-        worktrees.show(snapshot, self._selected, now)
-        self._selected = self._selected or self._under_cursor(snapshot)
-        self._go_where_wanted(worktrees)
-        self._fill_grid()
-        for panel in self.panels:
-            if panel is not worktrees:
-                panel.show(snapshot, self._selected, now)
+        if len(self.screen_stack) > 1 or self.home.is_outdated():
+            self.draw()
 
-    def _go_where_wanted(self, worktrees: WorktreesPanel) -> None:
-        if self._wanted_name is not None:
-            named = (row_key(tree) for tree in worktrees.listed if tree.key.worktree == self._wanted_name)
-            self._wanted_row = next(named, self._wanted_row)
-        if self._wanted_row is not None and any(row.key == self._wanted_row for row in worktrees.lines.rows):
-            worktrees.lines.select(self._wanted_row)
-            self._wanted_row = self._wanted_name = None
+    # -- commands ---------------------------------------------------------------------------------------------------
 
-    def _too_small(self) -> bool:
-        """Below what can be read it says what it needs, instead of showing halves."""
-        width, height = self.size
-        small = width < LEAST[0] or height < LEAST[1]
-        if small != self.home.has_class("-small"):
-            self.home.set_class(small, "-small")
-        if small:
-            self._say_small(Content(f"imi needs {LEAST[0]}×{LEAST[1]}\nthis is {width}×{height}"))
-        return small
+    def command(self, word: str) -> Command | None:
+        return next((command for command in self.commands if command.word == word), None)
 
-    def _say_small(self, wanted: Content) -> None:
-        for said in self.home.query("#small").results(Static):
-            said.update(wanted)
-            return
-        self.home.mount(Static(wanted, id="small"), before="#keybar")
+    @property
+    def commands_here(self) -> list[Command]:
+        return [command for command in self.commands if self._applies_here(command)]
 
-    def _header(self) -> None:
-        width = self.size.width
-        badges = header.HeaderBadges(
-            paused=self._paused,
-            read_only=self._read_only,
-            interval=self._interval,
-            marked=len(self._marks),
-            plain_interval=self._preferences.interval,
+    def _applies_here(self, command: Command) -> bool:
+        """Commands of the home screen do not run behind a view, and none runs behind a dialog."""
+        return self.screen is self.home or (command.everywhere and not self.screen.is_modal)
+
+    def why_not(self, command: Command) -> str:
+        """Return why the command cannot be carried out now; empty if it can."""
+        if command_conditions.about_agent(command) and self.agent_commands.chosen is not None:
+            return ""
+        return command_conditions.reason_against(
+            command, self.home.facts, self.home.selected_tree, len(self.home.marks)
         )
-        self._headed_at = times.now()
-        line = header.line(self._facts, badges, width, self._headed_at)
-        self._head_lasts = header.lasts_until(self._facts, self._headed_at)
-        if not line.is_same(self._head_shown):
-            self._head_shown = line
-            self.home.query_one("#header", Static).update(line, layout=False)
-        if self._facts is not None:
-            self._say_trouble(header.trouble_line(self._facts, width))
 
-    def _say_trouble(self, line: Content) -> None:
-        if not line.is_same(self._trouble_shown):
-            self._trouble_shown = line
-            trouble = self.home.query_one("#trouble", Static)
-            trouble.display = bool(line.plain)
-            trouble.update(line)
+    def action_do(self, word: str) -> None:
+        """Carry out a command, from a key, a click, the palette or the help; or say why it cannot be done now."""
+        command = self.command(word)
+        if command is None or not self._applies_here(command):
+            return
+        why = self.why_not(command)
+        if why:
+            self.say(why, bad=True)
+        elif command.kind == "action":
+            self._open_action(word)
+        elif command.kind == "view":
+            self.action_view(word)
+        else:
+            self._handler(word)()
 
-    def _draw_keys(self) -> None:
-        hints = [
-            KeyHint(
-                "enter" if self._plain.enabled and one.key == "enter" else one.key_label,
-                one.label.split(" ")[0].rstrip("…"),
-                f"app.do('{one.word}')",
-                not self.why_not(one),
-            )
-            for one in sorted(self.commands, key=lambda one: (one.word == "help", -self.weight(one)))
-            if one.key_bar and one.key
-        ]
-        self.home.query_one(KeyBar).show(hints, self.size.width)
+    def _handler(self, word: str) -> Callable[[], None]:
+        """Return the method `do_<word>` of the one handler that has it."""
+        handler: Callable[[], None] = next(
+            getattr(one, f"do_{word}") for one in self._handlers if hasattr(one, f"do_{word}")
+        )
+        return handler
 
-    @on(RowList.Moved)
-    @on(events.DescendantFocus)
-    def _about_another(self) -> None:
-        """What the keys are about may be somebody else now."""
-        if self._facts is not None and self.screen is self.home and self._stands():
-            self._draw_keys()
+    def run_chosen(self, word: str | None) -> None:
+        """Carry out what was chosen from the palette, the help or the menu of a row."""
+        if word is None:
+            return
+        if word.startswith("is:"):
+            self.home.action_narrow(word)
+        else:
+            self.call_after_refresh(self.action_do, word)
 
-    def on_resize(self) -> None:
-        self.call_after_refresh(self._relaid)
+    def say(self, text: str, *, bad: bool = False) -> None:
+        self.notify(text, severity="warning" if bad else "information", markup=False)
 
-    def _relaid(self) -> None:
-        self._lay_out()
-        self._draw()
-
-    @on(Panel.OtherRoom)
-    def _has_other_room(self) -> None:
-        self._draw()
-
-    # -- what is remembered -------------------------------------------------------------------------------------------
-
-    def _recall(self) -> None:
-        if self._preferences.state_file:
-            self._restore(saved_layout.load(self._preferences.state_file))
-        self._lay_out()
-
-    def _remember(self) -> None:
-        """Write down how things are, in a while and in a thread: keys come in bursts."""
-        if self._preferences.state_file:
-            self._pending = self._pending or self.set_timer(0.5, self._write_down)
-
-    @work(exit_on_error=False)
-    async def _write_down(self) -> None:
-        self._pending = None
+    @work(exit_on_error=False, group="say")
+    async def run_and_say(self, job: Callable[[], str]) -> None:
+        """Run something slow in a thread and show the sentence it returns."""
         try:
-            await asyncio.to_thread(saved_layout.save, self._preferences.state_file, self._state())
-        except OSError as error:
-            if not self._complained:
-                self._complained = True
-                self.notify(f"how you left the dashboard cannot be remembered: {error.strerror}", markup=False)
+            self.say(await asyncio.to_thread(job))
+        except ImiError as error:
+            self.say(error.sentence, bad=True)
 
-    def _state(self) -> saved_layout.SavedLayout:
-        panel = self.worktrees
-        theme = "" if self.theme == (self._preferences.theme or themes.default()) else self.theme
-        interval = 0.0 if self._interval == self._preferences.interval else self._interval
-        return saved_layout.SavedLayout(
-            sort=panel.order.sort,
-            backwards=panel.order.backwards,
-            group=panel.order.group,
-            folded=tuple(sorted(panel.folded)),
-            filter=panel.filter.text,
-            theme=theme,
-            detail=self._detail,
-            only=self._only,
-            interval=interval,
+    def _hints(self) -> list[KeyHint]:
+        """Return the key bar's entries, most important first; `next` leads while an agent asks, `help` is last."""
+
+        def weight(command: Command) -> int:
+            return 100 if command.word == "next" and self.agent_commands.any_asks else command.key_bar
+
+        shown = [command for command in self.commands if command.key_bar and command.key]
+        return [
+            KeyHint(
+                "enter" if self._ascii.enabled and command.key == "enter" else command.key_label,
+                command.label.split(" ")[0].rstrip("…"),
+                f"app.do('{command.word}')",
+                not self.why_not(command),
+            )
+            for command in sorted(shown, key=lambda one: (one.word == "help", -weight(one)))
+        ]
+
+    @on(RowList.Chosen)
+    def _row_chosen(self, message: RowList.Chosen) -> None:
+        if message.lines is self.home.worktrees.lines:
+            self.worktree_commands.choose_row(message.key)
+        elif message.lines is self.home.agents_panel.lines:
+            self.agent_commands.choose_row(message.key)
+
+    @on(RowList.Menu)
+    def _menu_requested(self, message: RowList.Menu) -> None:
+        if message.lines is self.home.worktrees.lines and group_of_row(message.key) is None:
+            self.call_after_refresh(self.action_do, "menu")
+
+    # -- views and actions ------------------------------------------------------------------------------------------
+
+    def action_view(self, word: str) -> None:
+        """Open a view; its own key within itself does nothing."""
+        from imi_monitor.ui.views import view_class
+
+        view = view_class(word)
+        agent = self.agent_commands.chosen
+        if view.needs_worktree and self.home.selected is None and agent is None:
+            self.say("select a worktree first", bad=True)
+        elif type(self.screen) is not view:
+            self.open_view(view(self.home.selected, self.open_context), agent)
+
+    def open_view(self, view: View, agent: Agent | None) -> None:
+        """Show a view about an agent or the selected worktree."""
+        view.agent_id = agent.id if agent is not None else None
+        self.push_screen(view, lambda _: self.agent_commands.view_closed(view))
+        self.call_after_refresh(self.draw)
+
+    def action_go_to_chosen(self) -> None:
+        self.agent_commands.go_to_chosen()
+
+    def action_peek_at_chosen(self) -> None:
+        self.agent_commands.do_peek()
+
+    def _open_action(self, word: str) -> None:
+        from imi_monitor.ui.dialogs.action_dialog import dialog_for
+
+        action = actions.find(word.replace("-", " ")) or actions.find(word)
+        if action is not None:
+            dialog = dialog_for(action, self.home.targets, self._context_of)
+            self.push_screen(dialog, lambda outcome: self._action_done(action, outcome))
+
+    def _context_of(self, tree: Worktree | None) -> Callable[[], Context]:
+        """Return how to open a context in the worktree's repository, where its name is unique.
+
+        If its folder has been removed meanwhile, another worktree of the same repository serves as well.
+        """
+        trees = self.home.shown.worktrees if self.home.shown is not None else ()
+        same = [other for other in trees if tree is not None and other.key.repo == tree.key.repo and not other.missing]
+        same.sort(key=lambda other: (other is not tree, not other.is_main))
+        paths = [other.path for other in same]
+
+        def open_context() -> Context:
+            return self.open_context(next((path for path in paths if os.path.isdir(path)), next(iter(paths), None)))
+
+        return open_context
+
+    def _action_done(self, action: Action, outcome: Outcome | None) -> None:
+        if outcome is None:
+            return
+        from imi_monitor.mux import multiplexer
+
+        lines = [*outcome.lines, *(f"warning: {text}" for text in outcome.warnings)]
+        self.notify("\n".join(safe(line, 200) for line in lines[:5]) or "done", markup=False)
+        self.home.marks = frozenset()
+        name, path = outcome.data.get("worktree_name"), outcome.path
+        new = name if isinstance(name, str) and path is not None else None
+        self.home.select_name(new)
+        around = multiplexer.current()
+        if action.opens_worktree and around and new is not None and path is not None:
+            # only beside the dashboard: without a multiplexer a shell would replace it
+            self.run_and_say(lambda: multiplexer.open_worktree(around, path, new))
+
+    # -- saved layout -----------------------------------------------------------------------------------------------
+
+    @property
+    def _configured_theme(self) -> str:
+        return self.preferences.theme or themes.default()
+
+    def layout_changed(self) -> None:
+        self.layout_file.schedule()
+
+    def _layout(self) -> SavedLayout:
+        return self.home.layout_to_save(
+            theme="" if self.theme == self._configured_theme else self.theme,
+            interval=0.0 if self.interval == self.preferences.interval else self.interval,
         )
 
-    @on(Input.Changed, "#filter")
-    def _filtered(self, event: Input.Changed) -> None:
-        self._set_filter(event.value)
+    def _restore(self, saved: SavedLayout) -> None:
+        if saved.theme in self.available_themes:
+            self.theme = saved.theme
+        if 0.2 <= saved.interval <= 60:
+            self.interval = saved.interval
+        self.home.restore(saved)
 
-    @on(Input.Submitted, "#filter")
-    def _filter_done(self) -> None:
-        self.filter_box.set_class(bool(self.filter_box.value), "-open")
-        self.worktrees.lines.focus()
-
-    def exit(self, *args: Any, **options: Any) -> None:
-        """Leave with everything written down that was not yet."""
-        if self._pending is not None and self._preferences.state_file:
-            self._pending.stop()
-            self._pending = None
-            try:
-                saved_layout.save(self._preferences.state_file, replace(self._state()))
-            except OSError:
-                self.log("the state could not be written")
-        super().exit(*args, **options)
+    def _badges(self) -> HeaderBadges:
+        return HeaderBadges(
+            paused=self.home.paused_at is not None,
+            read_only=self._read_only,
+            interval=self.interval,
+            marked=len(self.home.marks),
+            plain_interval=self.preferences.interval,
+        )

@@ -15,15 +15,11 @@ from textual.widget import Widget
 
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.text import safe
+from imi_monitor.ui.textual_internals import is_alive
 
 T = TypeVar("T")
 ShouldStop = Callable[[], bool]
 Query = Callable[[ShouldStop], T]
-
-
-def is_alive(widget: Widget) -> bool:
-    """Whether it still can be drawn into, and is not just taken down piece by piece."""
-    return widget.is_attached and not widget._pruning
 
 
 class BackgroundQuery(Generic[T]):

@@ -55,7 +55,7 @@ def run(
         return Context(database=database, repo=repo)
 
     app = ImiApp(live, surroundings, read_only=read_only, preferences=chosen, first=first)
-    app.painted = _collect_again
+    app.on_first_paint = _collect_again
     return run_app(app, recorded)
 
 

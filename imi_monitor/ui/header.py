@@ -137,7 +137,7 @@ def _badge(text: str, style: str, action: str) -> Content:
 
 def _clickable(text: str, style: str, filter_: str) -> Content:
     shown = Content.styled(text, style) if style else Content(text)
-    return shown.stylize(Style.from_meta({"@click": f"app.narrow('{filter_}')"})) if filter_ else shown
+    return shown.stylize(Style.from_meta({"@click": f"screen.narrow('{filter_}')"})) if filter_ else shown
 
 
 def troubles(facts: SnapshotFacts) -> list[tuple[str, str, str]]:

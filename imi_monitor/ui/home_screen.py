@@ -1,346 +1,391 @@
-"""The home screen's state: what is shown, selected, marked and filtered, and how the panels lie at this width.
+"""The home screen: header, numbered panels and key bar, drawn from one snapshot.
 
->= 120 columns: five panels. 80-119: the list and one detail, with tabs. Under 80: the list, or one panel instead of it.
+It holds what the drawing depends on: the snapshot, the selected and marked worktrees, the filter, the layout of the panels.
+It acts on nothing; the commands are in `handlers`.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, cast
+from typing import ClassVar
 
 from textual import events, on
-from textual.actions import SkipAction
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.content import Content
-from textual.geometry import Size
-from textual.screen import Screen
-from textual.timer import Timer
-from textual.widgets import Input
+from textual.reactive import reactive
+from textual.widgets import Input, Static
 
+from imi_monitor.model import times
 from imi_monitor.model.snapshot import Key, Snapshot, Worktree
-from imi_monitor.ui.commands import Command
-from imi_monitor.ui.compositor import ChangedCellsCompositor
+from imi_monitor.ui import header
 from imi_monitor.ui.filters import WorktreeFilter
-from imi_monitor.ui.guarded import GuardedApp
-from imi_monitor.ui.panels import DETAIL_NUMBERS, PANELS, Panel
+from imi_monitor.ui.panel_layout import PanelLayout, width_class
+from imi_monitor.ui.panels import DETAIL_NUMBERS, PANELS, Panel, in_grid_order
 from imi_monitor.ui.panels.agents_panel import AgentsPanel
 from imi_monitor.ui.panels.changes_panel import ChangesPanel
 from imi_monitor.ui.panels.events_panel import EventsPanel
-from imi_monitor.ui.panels.panel import FOREVER, LIST
+from imi_monitor.ui.panels.panel import FOREVER
 from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel, group_of_row, row_key
 from imi_monitor.ui.saved_layout import SavedLayout
 from imi_monitor.ui.snapshot_facts import SnapshotFacts
+from imi_monitor.ui.textual_internals import FastScreen
+from imi_monitor.ui.widgets.key_bar import ClickableLine, KeyBar, KeyHint
 from imi_monitor.ui.widgets.row_list import RowList
 from imi_monitor.ui.worktree_order import GROUPS, SORTS, WorktreeOrder
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from imi_monitor.actions.context import Context
-    from imi_monitor.engine import Engine
+SMALLEST = (40, 12)  # columns and lines; below that the screen says so instead of showing parts
+_FILTER_HINT = "text, !not, @agent, type:feat, is:dirty · ⏎ keeps it, esc clears it"
 
 
-PAINTS = 200  # a second, at most
-
-
-class HomeScreen(Screen[None]):
-    """Shows nothing until it is told to: how much there is room for is known only once all is laid out, and what is drawn
-    then would be painted a second time."""
-
-    AUTO_FOCUS = (
-        ""  # the first that can have it would be the filter, which then took the keys typed before all is there
-    )
-    BLANK = True  # the panels cover all of it: what is behind them need not be drawn line by line
-    _held = True
-    _drawn = False
-    _pace: Timer | None = None
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._compositor = ChangedCellsCompositor()
-
-    @property
-    def _update_timer(self) -> Timer:
-        """Paints what has changed, at most so often. Textual's own leaves up to 17 ms between a key or a file and the paint."""
-        if self._pace is None:
-            self._pace = self.set_interval(1 / PAINTS, self._on_timer_update, name="home_update", pause=True)
-        return self._pace
-
-    def release(self) -> None:
-        """All is drawn: paint it as soon as the panels have said so, without waiting for the regular moments to paint."""
-        self._drawn = True
-        for lines in self.query(RowList):
-            lines._refresh_scrollbars()  # what is longer than its panel gets one before all is laid out again, not after
-
-    async def _on_idle(self, event: events.Idle) -> None:
-        if self._held and self._drawn:
-            self._held = False
-            # the one paints everything, the other would do so once more
-            self._layout_required, self._repaint_required = True, False
-            self._on_timer_update()
-
-    def _refresh_layout(self, size: Size | None = None, scroll: bool = False) -> None:
-        """Once, before anything is drawn, is enough: so often as something is mounted, it would be for nothing."""
-        if not self._held or self._drawn or not self.app._dom_ready:
-            super()._refresh_layout(size, scroll)
-
-    def _compositor_refresh(self) -> None:
-        if not self._held:
-            super()._compositor_refresh()
-
-    def _on_screen_resume(self, event: events.ScreenResume) -> None:
-        if self._held:  # what was styled a moment ago need not be styled again; what else is to do, the base class does
-            event.refresh_styles = False
-
-
-class Body(Container):
-    """What holds the panels, and is covered by them."""
+class PanelGrid(Container):
+    """The grid of panels, which cover all of it."""
 
     BLANK = True
 
 
-class Home(GuardedApp):
-    """What the keys change and the drawing reads."""
+class HomeScreen(FastScreen):
+    """`snapshot` is the newest one; setting it draws it, unless the screen is paused."""
 
-    def __init__(self, table: Sequence[Command]) -> None:
-        super().__init__()
-        self.commands = tuple(table)
-        self._panels = [panel() for panel in PANELS]
-        self._surroundings: Callable[[str | None], Context]
-        self._engine: Engine | None = None
-        self._snapshot: Snapshot | None = None  # the newest there is
-        self._shown: Snapshot | None = None  # the one on the screen: while paused an older one
-        self._facts: SnapshotFacts | None = None
-        self._me = ""
-        self._paused = False
-        self._held_at: datetime | None = None
-        self._selected: Key | None = None
-        self._marks: frozenset[Key] = frozenset()
-        self._wanted_row: str | None = None  # a row to select as soon as it is there
-        self._wanted_name: str | None = None  # or the row of the worktree that is called so
-        self._detail = DETAIL_NUMBERS[0]
-        self._zoomed: int | None = None
-        self._only = False
-        self._interval = 1.0
-        self._timer: Timer | None = None
-        self._news_at = 0.0  # when a snapshot was drawn
+    AUTO_FOCUS = ""  # else the filter would take the keys typed before the first paint
+    BLANK = True  # the panels cover the background
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(Binding(f"{panel.number}", f"panel({panel.number})", show=False) for panel in PANELS),
+        Binding("tab", "next_panel(1)", show=False, priority=True),
+        Binding("shift+tab", "next_panel(-1)", show=False, priority=True),
+        Binding("escape", "out", show=False),
+        Binding("h,left", "fold(True)", show=False),
+        Binding("l,right", "fold(False)", show=False),
+    ]
+
+    snapshot: reactive[Snapshot | None] = reactive(None, init=False, always_update=True, repaint=False)
+
+    def __init__(
+        self,
+        hints: Callable[[], Sequence[KeyHint]],
+        badges: Callable[[], header.HeaderBadges],
+        layout_changed: Callable[[], None],
+        first: Snapshot | None = None,
+    ) -> None:
+        super().__init__(id="_default")
+        self.panels = tuple(panel() for panel in PANELS)
+        self.panel_layout = PanelLayout(self, self.panels)
+        self.shown: Snapshot | None = None  # the one on the screen; older than `snapshot` while paused
+        self.shown_at = FOREVER
+        self.facts: SnapshotFacts | None = None
+        self.agent = ""  # whose worktrees `is:mine` finds
+        self.paused_at: datetime | None = None
+        self.selected: Key | None = None
+        self.marks: frozenset[Key] = frozenset()
+        self.only_selected = False  # changes and events of the selected worktree only
+        self.set_reactive(HomeScreen.snapshot, first)
+        self._hints = hints
+        self._badges = badges
+        self._layout_changed = layout_changed
+        self._row_to_select: str | None = None  # selected as soon as it is listed
+        self._name_to_select: str | None = None
         self._filter_box: Input | None = None
-        self._pending: Timer | None = None
-        self._complained = False
-        self._head_shown = Content("")
-        self._headed_at = self._head_lasts = FOREVER  # between these moments the top line reads the same
+        self._header_since = self._header_until = FOREVER  # the header reads the same between these moments
+        self._header_shown = Content("")
         self._trouble_shown = Content("")
 
-    def get_default_screen(self) -> Screen[None]:
-        return HomeScreen(id="_default", classes=f"-{self.width_class}")  # else all styles change once it is laid out
+    def compose(self) -> ComposeResult:
+        yield ClickableLine(id="header")
+        yield ClickableLine(id="trouble")
+        with PanelGrid(id="body"):
+            yield from in_grid_order(self.panels, few=False)
+        yield KeyBar()
 
-    def _draw(self) -> None:
-        raise NotImplementedError
+    def on_mount(self) -> None:
+        self.worktrees.lines.focus()
 
-    def _beat(self) -> None:
-        """Once in each interval: ages move on, unless a snapshot has just moved them."""
-        if time.monotonic() - self._news_at > 0.9 * self._interval:
-            self._tick()
+    def start(self) -> None:
+        """Draw what is known and allow the first paint."""
+        if self.snapshot is None:
+            self._draw_header()
+        self.draw()
+        self.release(*self.query(RowList))
 
-    def _tick(self) -> None:
-        """An age goes on, or the clock: before the first of them does, there is nothing to draw."""
-        if self._snapshot is not None and not self._paused and self._is_due():
-            self._draw()
-
-    def _is_due(self) -> bool:
-        raise NotImplementedError
-
-    def _remember(self) -> None:
-        raise NotImplementedError
-
-    @property
-    def home(self) -> HomeScreen:
-        """The screen with the panels, whatever lies on top of it."""
-        return cast("HomeScreen", self.screen_stack[0])
-
-    @property
-    def panels(self) -> list[Panel]:
-        """Those that are there: all of them, until they are taken down at the end."""
-        return [panel for panel in self._panels if panel.is_attached]
+    # -- its parts --------------------------------------------------------------------------------------------------
 
     def panel(self, number: int) -> Panel:
-        return next(panel for panel in self._panels if panel.number == number)
+        return next(panel for panel in self.panels if panel.number == number)
 
     @property
     def worktrees(self) -> WorktreesPanel:
-        return next(panel for panel in self._panels if isinstance(panel, WorktreesPanel))
+        return next(panel for panel in self.panels if isinstance(panel, WorktreesPanel))
 
     @property
     def agents_panel(self) -> AgentsPanel:
-        return next(panel for panel in self._panels if isinstance(panel, AgentsPanel))
+        return next(panel for panel in self.panels if isinstance(panel, AgentsPanel))
 
     @property
-    def selected_tree(self) -> Worktree | None:
-        """The selected worktree, as it is on the screen."""
-        return self._shown.worktree(self._selected) if self._shown and self._selected else None
+    def focused_panel(self) -> Panel:
+        """The panel with the focus; the list if none has it."""
+        return next((panel for panel in self.panels if panel.has_focus_within), self.worktrees)
 
     @property
-    def targets(self) -> list[Worktree]:
-        """What an act is about: all that are marked, hidden ones too, else the selected one."""
-        if self._marks and self._shown is not None:
-            return [tree for tree in self._shown.worktrees if tree.key in self._marks]
-        return [self.selected_tree] if self.selected_tree is not None else []
+    def is_complete(self) -> bool:
+        """Whether all parts are mounted: at exit they are removed one by one while the clock still ticks."""
+        return {"header", "trouble", "body"} <= {child.id for child in self.children} and self.worktrees.is_attached
 
-    # -- layout -----------------------------------------------------------------------------------------------------
+    # -- drawing ----------------------------------------------------------------------------------------------------
 
-    @property
-    def width_class(self) -> str:
-        width = self.size.width
-        return "wide" if width >= 120 else "middle" if width >= 80 else "narrow"
+    def watch_snapshot(self) -> None:
+        if self.paused_at is None:
+            self.draw()
+
+    def draw(self) -> None:
+        """Draw header, panels and key bar; while paused, as of the moment of the pause."""
+        snapshot = self.shown if self.paused_at and self.shown else self.snapshot
+        if snapshot is None or not self.is_complete:
+            return
+        now = self.paused_at or times.now()
+        if self.facts is None or self.facts.snapshot is not snapshot or self.facts.me != self.agent:
+            self.facts = SnapshotFacts(snapshot, now, self.agent)
+        else:
+            self.facts = self.facts.at(now)
+        self.shown, self.shown_at = snapshot, now
+        if self.marks:
+            self.marks = frozenset(key for key in self.marks if snapshot.worktree(key) is not None)
+        if self.selected is None or snapshot.worktree(self.selected) is None:
+            self.selected = self._key_under_cursor(snapshot)
+        self._draw_header()
+        self._draw_panels(snapshot, now)
+        self.draw_keys()
+
+    def draw_keys(self) -> None:
+        self.query_one(KeyBar).show(self._hints(), self.size.width)
+
+    def is_outdated(self) -> bool:
+        """Whether an age or the clock on the screen would read differently now."""
+        ends = [self._header_until, *(panel.until for panel in self.panels if panel.display)]
+        return not self._header_since <= times.now() < min(ends)
+
+    def _draw_panels(self, snapshot: Snapshot, now: datetime) -> None:
+        if self._is_too_small():
+            return
+        worktrees = self.worktrees
+        worktrees.facts, worktrees.marks = self.facts, self.marks
+        worktrees.show(snapshot, self.selected, now)
+        self.selected = self.selected or self._key_under_cursor(snapshot)
+        self._select_wanted_row()
+        self.panel_layout.arrange(len(snapshot.worktrees))
+        for panel in self.panels:
+            if panel is not worktrees:
+                panel.show(snapshot, self.selected, now)
+
+    def _is_too_small(self) -> bool:
+        width, height = self.app.size
+        small = width < SMALLEST[0] or height < SMALLEST[1]
+        if small != self.has_class("-small"):
+            self.set_class(small, "-small")
+        if small:
+            self._show_size_needed(Content(f"imi needs {SMALLEST[0]}×{SMALLEST[1]}\nthis is {width}×{height}"))
+        return small
+
+    def _show_size_needed(self, text: Content) -> None:
+        for message in self.query("#small").results(Static):
+            message.update(text)
+            return
+        self.mount(Static(text, id="small"), before="#keybar")
+
+    def _draw_header(self) -> None:
+        width = self.app.size.width
+        self._header_since = times.now()
+        self._header_until = header.lasts_until(self.facts, self._header_since)
+        line = header.line(self.facts, self._badges(), width, self._header_since)
+        if not line.is_same(self._header_shown):
+            self._header_shown = line
+            self.query_one("#header", Static).update(line, layout=False)
+        if self.facts is not None:
+            self.show_trouble(header.trouble_line(self.facts, width))
+
+    def show_trouble(self, line: Content) -> None:
+        """Show a line below the header; an empty one hides it."""
+        if not line.is_same(self._trouble_shown):
+            self._trouble_shown = line
+            trouble = self.query_one("#trouble", Static)
+            trouble.display = bool(line.plain)
+            trouble.update(line)
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._lay_out)
 
     def _lay_out(self) -> None:
-        """Show the panels there is room for; the others do no work."""
-        width = self.width_class
-        if self._zoomed is not None:
-            shown = {self._zoomed}
-        elif width == "wide":
-            shown = {panel.number for panel in self.panels}
-        else:
-            shown = {panel.number for panel in self.panels if panel.slot == LIST}
-            shown |= {self._detail} if width == "middle" else set()
-        tabs = tuple((number, self.panel(number).name_shown) for number in DETAIL_NUMBERS)
-        for panel in self.panels:
-            panel.display = panel.number in shown
-            panel.tabs = tabs if width == "middle" and panel.number in DETAIL_NUMBERS and self._zoomed is None else ()
-        self.home.set_class(self._zoomed is not None, "-zoomed")
-        self._fill_grid()
+        self.panel_layout.apply()
+        self.draw()
 
-    def _fill_grid(self) -> None:
-        """Order the panels in the grid, which is filled row by row: few worktrees leave room below the list."""
-        few = self._shown is not None and len(self._shown.worktrees) + 5 < self.size.height // 2
-        if few != self.home.has_class("-few"):
-            self.home.set_class(few, "-few")
-            places = {panel.id: panel.rank_in_grid(few=few) for panel in self.panels}
-            self.home.query_one("#body").sort_children(key=lambda child: places.get(child.id, 0))
-
-    def action_panel(self, number: int) -> None:
-        """Go to a panel: where it cannot be seen beside the list, it takes the place of one that can."""
-        if self.screen is not self.home:
-            return
-        if number in DETAIL_NUMBERS:
-            self._detail = number
-        if self._zoomed is not None or self.width_class == "narrow":
-            self._zoomed = number if number in DETAIL_NUMBERS or self._zoomed not in (None, *DETAIL_NUMBERS) else None
-        self._lay_out()
-        self._draw()
-        self.call_after_refresh(self._enter, number)
-        self._remember()
-
-    def _enter(self, number: int) -> None:
-        """Only what is laid out can have the focus, and only then it is known how much it can show."""
-        self.panel(number).lines.focus()
-        self._draw()
-
-    def action_next_panel(self, step: int) -> None:
-        if self.screen is not self.home:
-            raise SkipAction  # in a dialog or a view the key is theirs
-        here = next((panel.number for panel in self.panels if panel.has_focus_within), 1)
-        self.action_panel((here - 1 + step) % len(self.panels) + 1)
-
-    def do_zoom(self) -> None:
-        focused = next((panel.number for panel in self.panels if panel.has_focus_within), 1)
-        self._zoomed = None if self._zoomed is not None else focused
-        self._lay_out()
-        self.call_after_refresh(self._draw)
-
-    def action_out(self) -> None:
-        """One step out: the zoom, then the filter, then the marks, then back to the list."""
-        box = self._filter_box
-        if self._zoomed is not None:
-            self._zoomed = None
-            self._lay_out()
-            self.call_after_refresh(self._draw)
-        elif box is not None and (box.has_class("-open") or box.value):
-            box.remove_class("-open")
-            box.value = ""
-        elif self._marks:
-            self._marks = frozenset()
-            self._draw()
-        self.worktrees.lines.focus()
+    @on(Panel.OtherRoom)
+    def _panel_resized(self) -> None:
+        self.draw()
 
     # -- selection --------------------------------------------------------------------------------------------------
 
-    def _under_cursor(self, snapshot: Snapshot) -> Key | None:
-        at = self.worktrees.lines.cursor
-        return next((tree.key for tree in snapshot.worktrees if row_key(tree) == at), None)
+    @property
+    def selected_tree(self) -> Worktree | None:
+        return self.shown.worktree(self.selected) if self.shown and self.selected else None
+
+    @property
+    def targets(self) -> list[Worktree]:
+        """The worktrees an action is about: the marked ones, also those not listed, else the selected one."""
+        if self.marks and self.shown is not None:
+            return [tree for tree in self.shown.worktrees if tree.key in self.marks]
+        return [self.selected_tree] if self.selected_tree is not None else []
 
     def select(self, key: Key) -> None:
-        """Put the cursor on a worktree, now or as soon as it is listed."""
-        self._wanted_row = f"{key.host}\0{key.repo}\0{key.worktree}"
-        self._draw()
+        """Move the cursor to a worktree, now or as soon as it is listed."""
+        self.select_row(f"{key.host}\0{key.repo}\0{key.worktree}")
+
+    def select_name(self, name: str | None) -> None:
+        """Move the cursor to the worktree of that name as soon as it is listed."""
+        self._name_to_select = name
+        self.draw()
+
+    def select_row(self, row: str) -> None:
+        self._row_to_select = row
+        self.draw()
+
+    def _key_under_cursor(self, snapshot: Snapshot) -> Key | None:
+        row = self.worktrees.lines.cursor
+        return next((tree.key for tree in snapshot.worktrees if row_key(tree) == row), None)
+
+    def _select_wanted_row(self) -> None:
+        worktrees = self.worktrees
+        if self._name_to_select is not None:
+            named = (row_key(tree) for tree in worktrees.listed if tree.key.worktree == self._name_to_select)
+            self._row_to_select = next(named, self._row_to_select)
+        if self._row_to_select is not None and any(row.key == self._row_to_select for row in worktrees.lines.rows):
+            worktrees.lines.select(self._row_to_select)
+            self._row_to_select = self._name_to_select = None
 
     @on(RowList.Moved)
-    def _moved(self, message: RowList.Moved) -> None:
-        if self._shown is not None and message.lines is self.worktrees.lines:
-            under = self._under_cursor(self._shown)
-            if under != self._selected:
-                self._selected = under  # none on a heading: nothing is acted on that is not under the cursor
-                self._aim()
-                self._draw()
+    def _cursor_moved(self, message: RowList.Moved) -> None:
+        if self.shown is not None and message.lines is self.worktrees.lines:
+            selected = self._key_under_cursor(self.shown)
+            if selected != self.selected:
+                self.selected = (
+                    selected  # None on a heading: no command acts on a worktree that is not under the cursor
+                )
+                self.restrict_feeds()
+                self.draw()
 
-    def _aim(self) -> None:
-        """The feeds show the selected worktree only, if that is wanted."""
-        only = self._selected if self._only else None
-        self.home.query_one(ChangesPanel).only = self.home.query_one(EventsPanel).only = only
+    @on(RowList.Moved)
+    @on(events.DescendantFocus)
+    def _subject_changed(self) -> None:
+        """The available keys depend on the row and the panel."""
+        if self.facts is not None and self.is_current and self.is_complete:
+            self.draw_keys()
+
+    def restrict_feeds(self) -> None:
+        """Let changes and events show the selected worktree only, if that is switched on."""
+        only = self.selected if self.only_selected else None
+        self.query_one(ChangesPanel).only = self.query_one(EventsPanel).only = only
+
+    # -- panels and filter ------------------------------------------------------------------------------------------
+
+    def action_panel(self, number: int) -> None:
+        """Focus a panel, visible or not."""
+        self.panel_layout.show(number)
+        self.draw()
+        self.call_after_refresh(self._focus_panel, number)
+        self._layout_changed()
+
+    def _focus_panel(self, number: int) -> None:
+        """Only a widget that is laid out can have the focus, and its size decides what is drawn."""
+        self.panel(number).lines.focus()
+        self.draw()
+
+    def action_next_panel(self, step: int) -> None:
+        self.action_panel((self.focused_panel.number - 1 + step) % len(self.panels) + 1)
+
+    def action_out(self) -> None:
+        """One step out: the zoom, then the filter, then the marks, then back to the list."""
+        if self.panel_layout.zoomed is not None:
+            self.panel_layout.zoom(None)
+            self.call_after_refresh(self.draw)
+        elif self._filter_box is not None and (self._filter_box.has_class("-open") or self._filter_box.value):
+            self._filter_box.remove_class("-open")
+            self._filter_box.value = ""
+        elif self.marks:
+            self.marks = frozenset()
+            self.draw()
+        self.worktrees.lines.focus()
 
     def action_fold(self, fold: bool) -> None:
         """Fold or unfold the group of the row under the cursor."""
-        panel = self.worktrees
-        if panel.order.group == "none" or self.screen is not self.home:
+        worktrees, tree = self.worktrees, self.selected_tree
+        if worktrees.order.group == "none":
             return
-        heading = group_of_row(panel.lines.cursor)
-        tree = self.selected_tree
-        group = heading if heading is not None else GROUPS[panel.order.group][1](tree) if tree is not None else None
+        group = group_of_row(worktrees.lines.cursor)
+        if group is None and tree is not None:
+            group = GROUPS[worktrees.order.group][1](tree)
         if group is not None:
-            self._fold(panel.folded | {group} if fold else panel.folded - {group}, group)
+            self.fold(worktrees.folded | {group} if fold else worktrees.folded - {group}, group)
 
-    def _fold(self, folded: frozenset[str], at: str | None = None) -> None:
+    def fold(self, folded: frozenset[str], selected: str | None = None) -> None:
+        """Fold exactly these groups; the cursor goes to the heading of `selected`."""
         self.worktrees.folded = folded
-        if at is not None:
-            self._wanted_row = f"group\0{at}"
-        self._draw()
-        self._remember()
+        if selected is not None:
+            self._row_to_select = f"group\0{selected}"
+        self.draw()
+        self._layout_changed()
 
-    # -- filter and order -------------------------------------------------------------------------------------------
+    def action_narrow(self, text: str) -> None:
+        """Filter by this text; clear the filter if it is set already."""
+        box = self.filter_box
+        box.value = "" if box.value == text else text
+        box.set_class(bool(box.value), "-open")
+        self.worktrees.lines.focus()
 
     @property
     def filter_box(self) -> Input:
-        """Where a filter is typed. Made when it is wanted: until then its styles need not be read at every start."""
+        """The field a filter is typed into; mounted when it is first needed, which keeps its styles out of the start."""
         if self._filter_box is None:
-            hint = "text, !not, @agent, type:feat, is:dirty · ⏎ keeps it, esc clears it"
-            self._filter_box = Input(placeholder=hint, id="filter", compact=True)
-            self.home.mount(self._filter_box, before="#body")
+            self._filter_box = Input(placeholder=_FILTER_HINT, id="filter", compact=True)
+            self.mount(self._filter_box, before="#body")
         return self._filter_box
 
-    def _set_filter(self, text: str) -> None:
-        self.worktrees.filter = WorktreeFilter(text)
-        self._draw()
-        self._remember()
+    @on(Input.Changed, "#filter")
+    def _filter_typed(self, event: Input.Changed) -> None:
+        self.worktrees.filter = WorktreeFilter(event.value)
+        self.draw()
+        self._layout_changed()
 
-    def _set_order(self, order: WorktreeOrder) -> None:
-        self.worktrees.order = order
-        self._draw()
-        self._remember()
+    @on(Input.Submitted, "#filter")
+    def _filter_entered(self) -> None:
+        self.filter_box.set_class(bool(self.filter_box.value), "-open")
+        self.worktrees.lines.focus()
 
-    def _restore(self, known: SavedLayout) -> None:
-        """As the person left it; what is not known any more is as if new."""
-        sort = known.sort if known.sort in SORTS else "attention"
-        group = known.group if known.group in GROUPS else "none"
-        panel = self.worktrees
-        panel.order = WorktreeOrder(sort, known.backwards, group)
-        panel.folded = frozenset(known.folded)
-        self._detail = known.detail if known.detail in DETAIL_NUMBERS else DETAIL_NUMBERS[0]
-        self._only = known.only
-        if known.theme in self.available_themes:
-            self.theme = known.theme
-        if 0.2 <= known.interval <= 60:
-            self._interval = known.interval
-        if known.filter:
-            self.filter_box.value = known.filter
+    def set_initial_width(self, width: int) -> None:
+        """Set the class of the width before the first layout, which else changes all styles."""
+        self.add_class(f"-{width_class(width)}")
+
+    # -- saved layout -----------------------------------------------------------------------------------------------
+
+    def layout_to_save(self, *, theme: str, interval: float) -> SavedLayout:
+        return SavedLayout(
+            sort=self.worktrees.order.sort,
+            backwards=self.worktrees.order.backwards,
+            group=self.worktrees.order.group,
+            folded=tuple(sorted(self.worktrees.folded)),
+            filter=self.worktrees.filter.text,
+            theme=theme,
+            detail=self.panel_layout.detail,
+            only=self.only_selected,
+            interval=interval,
+        )
+
+    def restore(self, saved: SavedLayout) -> None:
+        """Apply a saved layout; values that no longer exist become the defaults."""
+        sort = saved.sort if saved.sort in SORTS else "attention"
+        group = saved.group if saved.group in GROUPS else "none"
+        self.worktrees.order = WorktreeOrder(sort, saved.backwards, group)
+        self.worktrees.folded = frozenset(saved.folded)
+        self.panel_layout.detail = saved.detail if saved.detail in DETAIL_NUMBERS else DETAIL_NUMBERS[0]
+        self.only_selected = saved.only
+        if saved.filter:
+            self.filter_box.value = saved.filter
             self.filter_box.add_class("-open")

@@ -12,11 +12,12 @@ from imi_monitor import config
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.model.text import safe
+from imi_monitor.ui.textual_internals import write_to_terminal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.model.alert import Alert
-    from imi_monitor.ui.guarded import GuardedApp
+    from imi_monitor.ui.app import ImiApp
 
 PAUSE = 10.0  # seconds between two calls: what comes meanwhile goes with the next one
 _MOST = 200
@@ -27,7 +28,7 @@ _OSC777 = ("foot", "rxvt", "urxvt")
 class Notifier:
     """Fed with every snapshot; calls when the app is not in focus."""
 
-    def __init__(self, app: GuardedApp) -> None:
+    def __init__(self, app: ImiApp) -> None:
         self._app = app
         self._before: Snapshot | None = None
         self._waiting: list[Alert] = []
@@ -35,7 +36,7 @@ class Notifier:
         self._calling = False
         self._titled = False
 
-    def saw(self, snapshot: Snapshot) -> None:
+    def update(self, snapshot: Snapshot) -> None:
         before, self._before = self._before, snapshot
         if before is None or before is snapshot:
             return
@@ -48,13 +49,13 @@ class Notifier:
                 self._calling = True
                 self._app.run_worker(self._call(), exit_on_error=False)
 
-    def seen(self) -> None:
+    def clear(self) -> None:
         """The person is back: the title is theirs again."""
         self._waiting.clear()
         if self._titled:
             self._titled = False
             self._app.farewell = ""
-            self._write(_TITLE_BACK)
+            write_to_terminal(self._app, _TITLE_BACK)
 
     async def _call(self) -> None:
         try:
@@ -76,17 +77,12 @@ class Notifier:
     def _tell(self, wanted: list[Alert], settings: config.Settings) -> None:
         text = summary(wanted)
         if settings.flag("notify.bell"):
-            self._write("\a")
+            write_to_terminal(self._app, "\a")
         if settings.text("notify.desktop") != "off":
-            self._write(desktop_sequence(text, settings.text("notify.desktop"), os.environ))
+            write_to_terminal(self._app, desktop_sequence(text, settings.text("notify.desktop"), os.environ))
         if settings.flag("notify.title") and not self._app.app_focus:
-            self._write(("" if self._titled else _TITLE_KEPT) + f"\x1b]2;imi: {text}\x1b\\")
+            write_to_terminal(self._app, ("" if self._titled else _TITLE_KEPT) + f"\x1b]2;imi: {text}\x1b\\")
             self._titled, self._app.farewell = True, _TITLE_BACK
-
-    def _write(self, sequence: str) -> None:
-        driver = self._app._driver
-        if driver is not None and not self._app.is_headless:
-            driver.write(sequence)
 
 
 def _settings() -> config.Settings:

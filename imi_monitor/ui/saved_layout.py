@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import tempfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, fields, replace
 from typing import Any
+
+from textual.app import App
+from textual.timer import Timer
 
 from imi_monitor import paths
 from imi_monitor.fast.frozen_dataclass import dataclass
@@ -81,3 +85,43 @@ def save(path: str, what: SavedLayout) -> None:
     except BaseException:
         os.unlink(beside)
         raise
+
+
+class LayoutFile:
+    """Saves the layout half a second after a change, in a thread; only the first failure is reported."""
+
+    def __init__(self, app: App[Any], path: str, current: Callable[[], SavedLayout]) -> None:
+        self._app = app
+        self._path = path  # empty: nothing is saved
+        self._current = current
+        self._timer: Timer | None = None
+        self._failed = False
+
+    def load(self) -> SavedLayout:
+        return load(self._path)
+
+    def schedule(self) -> None:
+        if self._path and self._timer is None:
+            self._timer = self._app.set_timer(0.5, self._start_saving)
+
+    def flush(self) -> None:
+        """Save what is scheduled at once."""
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+            try:
+                save(self._path, self._current())
+            except OSError:
+                self._app.log("the layout could not be saved")
+
+    def _start_saving(self) -> None:
+        self._timer = None
+        self._app.run_worker(self._save(), exit_on_error=False)
+
+    async def _save(self) -> None:
+        try:
+            await asyncio.to_thread(save, self._path, self._current())
+        except OSError as error:
+            if not self._failed:
+                self._failed = True
+                self._app.notify(f"how you left the dashboard cannot be remembered: {error.strerror}", markup=False)

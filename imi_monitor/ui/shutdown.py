@@ -1,10 +1,7 @@
-"""From the first byte to the last: a terminal that is left as it was found, an end that comes, an error told in one sentence.
+"""Runs the app so that the terminal is left as it was found, the process ends in time, and an error is one sentence.
 
-Who restores the terminal when nothing of ours can: after SIGKILL, a crash of the interpreter, `os._exit`.
-
-A small shell in a session of its own holds one end of a pipe and the terminal. The kernel closes our end however we die; a
-word before that tells it that all is in order. Line settings are only touched while they still are those of the dead
-program (keys that send signals are off): by then the person's shell may have made its own.
+Three layers restore the terminal: the app itself; `_Shutdown.force_exit`, when a thread or a stalled terminal keeps the app
+from ending; `TerminalGuard`, a small shell, when the process is killed.
 """
 
 from __future__ import annotations
@@ -12,114 +9,127 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.text import safe
 from imi_monitor.terminal import LEAVE, Kept
+from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.crash_marker import CrashMarker
-from imi_monitor.ui.guarded import GuardedApp
-from imi_monitor.ui.terminal_driver import handle_signals
+from imi_monitor.ui.textual_internals import exit_from_signal
 
 RecordError = Callable[[BaseException], ImiError]
 
 
-def run_app(app: GuardedApp, recorded: RecordError) -> int:
-    """Show an app, and end it as the terminal deserves, however it ends."""
-    terminal, note = Kept(), CrashMarker()
+def run_app(app: ImiApp, record_error: RecordError) -> int:
+    """Run the app and return its exit status; raise the ImiError that describes a crash."""
+    terminal, marker = Kept(), CrashMarker()
     guard = TerminalGuard(terminal)
-    ending = _Shutdown(app, terminal, guard, note, recorded)
-    app.note, app.last_resort, app.recorded = note, ending.at_once, recorded
-    _silence_stderr(recorded)
-    note.begin()
-    handle_signals(app, app.hurry)
+    shutdown = _Shutdown(app, terminal, guard, marker, record_error)
+    app.crash_marker, app.force_exit, app.record_error = marker, shutdown.force_exit, record_error
+    _log_stray_errors(record_error)
+    marker.begin()
+    _handle_signals(app)
     try:
-        guard.post()
+        guard.start()
         app.run()
-    except Exception as error:  # noqa: BLE001  what Textual itself lets through is a crash like any other
+    except Exception as error:  # noqa: BLE001  what Textual lets through is a crash like any other
         app.crash = app.crash or error
-    except BaseException:  # a signal before the app could take it
-        note.end()
+    except BaseException:  # a signal before the app handled signals
+        marker.end()
         raise
     finally:
         terminal.restore(leave=app.crash is not None)
-        guard.relieve()
-    sentence = ending.note_it()
+        guard.stop()
+    sentence = shutdown.record()
     if sentence is not None:
         raise sentence
     return app.return_code or 0
 
 
 class _Shutdown:
-    """The last acts, done once: by the main thread, or by the watchdog when that one is stuck."""
+    """Records the end once: from the main thread, or from the timer thread when the main thread is stuck."""
 
     def __init__(
-        self, app: GuardedApp, terminal: Kept, guard: TerminalGuard, note: CrashMarker, recorded: RecordError
+        self, app: ImiApp, terminal: Kept, guard: TerminalGuard, marker: CrashMarker, record_error: RecordError
     ) -> None:
         self._app = app
         self._terminal = terminal
         self._guard = guard
-        self._note = note
-        self._recorded = recorded
+        self._marker = marker
+        self._record_error = record_error
         self._lock = threading.Lock()
-        self._noted = False
+        self._recorded = False
         self._sentence: ImiError | None = None
 
-    def note_it(self) -> ImiError | None:
-        """The error that ended the app, recorded; None: it ended in order."""
+    def record(self) -> ImiError | None:
+        """Return the error that ended the app, written to the log; None if it ended in order."""
         with self._lock:
-            if not self._noted:
-                self._noted = True
-                self._settle()
+            if not self._recorded:
+                self._recorded = True
+                if self._app.crash is None:
+                    self._marker.end()
+                else:
+                    self._sentence = self._record_error(self._app.crash)
+                    self._marker.crashed(self._sentence.sentence)
             return self._sentence
 
-    def _settle(self) -> None:
-        if self._app.crash is None:
-            self._note.end()
-            return
-        self._sentence = self._recorded(self._app.crash)
-        self._note.crashed(self._sentence.sentence)
-
-    def at_once(self, status: int) -> None:
-        """End the process now: something does not come to its end (a thread, a terminal that takes no more)."""
-        told = self._noted
-        self._terminal.restore(leave=not told)
-        self._guard.relieve()
-        sentence = self.note_it()
-        if sentence is not None and not told:
+    def force_exit(self, status: int) -> None:
+        """End the process now: a thread does not finish, or the terminal accepts no more output."""
+        reported = self._recorded
+        self._terminal.restore(leave=not reported)
+        self._guard.stop()
+        sentence = self.record()
+        if sentence is not None and not reported:
             os.write(2, f"imi: {safe(sentence.sentence, 1000)}\n".encode())
         os._exit(status)
 
 
-def _silence_stderr(recorded: RecordError) -> None:
-    """What threads and the garbage collector have to complain about goes to the log, never over the screen."""
-    logging.getLogger("asyncio").addHandler(_RecordHandler(recorded))
+def _handle_signals(app: ImiApp) -> None:
+    """End the app on SIGTERM, SIGHUP and SIGINT as a command would."""
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        app.before_exit(128 + number)
+        if not exit_from_signal(app, number):
+            raise SystemExit(128 + number)  # not running yet, or no longer
+
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, handle)
+
+
+def _log_stray_errors(record_error: RecordError) -> None:
+    """Write errors of threads and of the garbage collector to the log, never over the screen."""
+    logging.getLogger("asyncio").addHandler(_LogHandler(record_error))
     logging.getLogger("asyncio").propagate = False
-    threading.excepthook = lambda raised: _record(recorded, raised.exc_value)
-    sys.unraisablehook = lambda raised: _record(recorded, raised.exc_value)
+    threading.excepthook = lambda raised: _log(record_error, raised.exc_value)
+    sys.unraisablehook = lambda raised: _log(record_error, raised.exc_value)
 
 
-def _record(recorded: RecordError, error: Any) -> None:
+def _log(record_error: RecordError, error: Any) -> None:
     if isinstance(error, BaseException) and not isinstance(error, SystemExit):
-        recorded(error)
+        record_error(error)
 
 
-class _RecordHandler(logging.Handler):
-    def __init__(self, recorded: RecordError) -> None:
+class _LogHandler(logging.Handler):
+    def __init__(self, record_error: RecordError) -> None:
         super().__init__(logging.ERROR)
-        self._recorded = recorded
+        self._record_error = record_error
 
     def emit(self, record: logging.LogRecord) -> None:
-        _record(self._recorded, record.exc_info[1] if record.exc_info else None)
+        _log(self._record_error, record.exc_info[1] if record.exc_info else None)
 
 
-AFTER = 0.3  # seconds: the first picture does not wait for it
+# -- after SIGKILL ------------------------------------------------------------------------------------------------------
+
+GUARD_DELAY = 0.3  # seconds, so that starting the shell does not delay the first paint
 _IN_ORDER = b"in order\n"
-_SCRIPT = """
+_GUARD_SCRIPT = """
 trap '' HUP INT TERM QUIT TSTP TTOU TTIN
 read -r word && exit
 exec <&1
@@ -129,42 +139,47 @@ printf %b "$1"
 
 
 class TerminalGuard:
-    """`post` it when the terminal is taken over, `relieve` it when that was given back."""
+    """Restores the terminal after SIGKILL, a crash of the interpreter or `os._exit`.
+
+    A small shell in a session of its own holds the terminal and one end of a pipe. The kernel closes the other end however
+    the process dies; a word written before that means that all is in order. The line settings are only changed while they
+    are still those of the dashboard (keys that send signals are off): the user's shell may have set its own meanwhile.
+    """
 
     def __init__(self, kept: Kept) -> None:
         self._kept = kept
-        self._timer = threading.Timer(AFTER, self._start)
+        self._timer = threading.Timer(GUARD_DELAY, self._start_shell)
         self._timer.daemon = True
         self._lock = threading.Lock()
-        self._over = False
-        self._posted: subprocess.Popen[bytes] | None = None
+        self._stopped = False
+        self._shell: subprocess.Popen[bytes] | None = None
 
-    def post(self) -> None:
+    def start(self) -> None:
         if self._kept.fd is not None and self._kept.attributes is not None:
             self._timer.start()
 
-    def relieve(self) -> None:
+    def stop(self) -> None:
         self._timer.cancel()
         with self._lock:
-            self._over = True
-            posted, self._posted = self._posted, None
-        if posted is not None and posted.stdin is not None:
+            self._stopped = True
+            shell, self._shell = self._shell, None
+        if shell is not None and shell.stdin is not None:
             with contextlib.suppress(OSError):
-                posted.stdin.write(_IN_ORDER)
-                posted.stdin.close()
+                shell.stdin.write(_IN_ORDER)
+                shell.stdin.close()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                posted.wait(1)
+                shell.wait(1)
 
-    def _start(self) -> None:
-        """Without it we run all the same: the terminal can then be reset by hand."""
+    def _start_shell(self) -> None:
+        """Start the shell; if that fails the dashboard runs without it, and `imi reset-terminal` does its work."""
         kept = self._kept
         with self._lock, contextlib.suppress(OSError):
-            if self._over or kept.fd is None or kept.attributes is None:
+            if self._stopped or kept.fd is None or kept.attributes is None:
                 return
             screen = os.open(os.ttyname(kept.fd), os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
             try:
-                self._posted = subprocess.Popen(
-                    ["sh", "-c", _SCRIPT, _for_stty(kept.attributes), LEAVE.replace("\x1b", "\\0033")],
+                self._shell = subprocess.Popen(
+                    ["sh", "-c", _GUARD_SCRIPT, _stty_arguments(kept.attributes), LEAVE.replace("\x1b", "\\0033")],
                     stdin=subprocess.PIPE,
                     stdout=screen,
                     stderr=subprocess.DEVNULL,
@@ -176,8 +191,8 @@ class TerminalGuard:
                 os.close(screen)
 
 
-def _for_stty(attributes: list[Any]) -> str:
-    """As `stty -g` writes it, where that is the same everywhere; else what suits anybody."""
+def _stty_arguments(attributes: list[Any]) -> str:
+    """Return what `stty -g` prints on Linux; elsewhere, where the format differs, `sane`."""
     if not sys.platform.startswith("linux"):
         return "sane"
     iflag, oflag, cflag, lflag, _, _, characters = attributes

@@ -33,7 +33,7 @@ def run_dashboard(
             preferences=preferences,
         )
         async with app.run_test(size=size, notifications=True) as pilot:
-            await wait_until(pilot, lambda: app._snapshot is not None and app._snapshot.complete)
+            await wait_until(pilot, lambda: app.home.snapshot is not None and app.home.snapshot.complete)
             await play(app, pilot)
 
     asyncio.run(main())
@@ -54,6 +54,18 @@ def screen_text(app: Any) -> str:
     return "\n".join("".join(segment.text for segment in strip) for strip in lines)
 
 
+def record_terminal_writes(app: ImiApp) -> list[str]:
+    """The list to which everything is added that the app writes to its terminal from now on."""
+    written: list[str] = []
+    app._driver.write = written.append  # type: ignore[union-attr, method-assign, assignment]
+    return written
+
+
+def toasts(app: ImiApp) -> list[str]:
+    """The messages that are shown at the edge of the screen."""
+    return [str(one.message) for one in app._notifications]
+
+
 def make_four_worktrees(repo: Repo) -> None:
     """main, feat-api, feat-ui and fix-bug; the last has uncommitted work."""
     for name in ("feat-api", "feat-ui", "fix-bug"):
@@ -63,7 +75,7 @@ def make_four_worktrees(repo: Repo) -> None:
 
 def listed_names(app: ImiApp) -> list[str]:
     """What is listed, from top to bottom; headings with a colon."""
-    rows = app.worktrees.lines.rows
+    rows = app.home.worktrees.lines.rows
     return [f"{group}:" if (group := group_of_row(row.key)) is not None else row.key.split("\0")[-1] for row in rows]
 
 
@@ -72,11 +84,13 @@ async def wait_for_list(app: ImiApp, pilot: Pilot[Any], *wanted: str) -> None:
 
 
 def selected_name(app: ImiApp) -> str | None:
-    return app.selected_tree.key.worktree if app.selected_tree else None
+    return app.home.selected_tree.key.worktree if app.home.selected_tree else None
 
 
 async def select_worktree(app: ImiApp, name: str) -> None:
-    app.worktrees.lines.select(next(row.key for row in app.worktrees.lines.rows if row.key.endswith(f"\0{name}")))
+    app.home.worktrees.lines.select(
+        next(row.key for row in app.home.worktrees.lines.rows if row.key.endswith(f"\0{name}"))
+    )
     await asyncio.sleep(0)
 
 
@@ -87,10 +101,10 @@ def run_view(repo: Repo, key: str, play: Play, *, tree: str = "feat-x", size: tu
         lines = app.query_one(WorktreesPanel).lines
         await wait_until(pilot, lambda: any(row.key.endswith(tree) for row in lines.rows))
         lines.select(next(row.key for row in lines.rows if row.key.endswith(tree)))
-        await wait_until(pilot, lambda: app._selected is not None and app._selected.worktree == tree)
+        await wait_until(pilot, lambda: app.home.selected is not None and app.home.selected.worktree == tree)
         await pilot.press(key)
         await wait_until(pilot, lambda: len(app.screen_stack) == 2 and "reading…" not in screen_text(app))
         await play(app, pilot)
-        app._paused = True  # the dashboard ends next: its clock must not find the screen half taken down
+        app.stop_clock()  # the app exits next
 
     run_dashboard(repo, opened, size)

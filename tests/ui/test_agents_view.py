@@ -32,7 +32,7 @@ from tests.helpers import ROOT
 from tests.ui import sample_agents as made
 from tests.ui import sample_snapshots
 from tests.ui.payloads import PAYLOADS, bad_characters
-from tests.ui.pilot_kit import screen_text, wait_until
+from tests.ui.pilot_kit import screen_text, toasts, wait_until
 from tests.ui.snapshot_kit import stand_still
 
 Play = Callable[[ImiApp, Pilot[Any], sample_snapshots.FakeEngine], Awaitable[None]]
@@ -57,18 +57,18 @@ def played(
         )
         app.animation_level = "none"
         async with app.run_test(size=size, notifications=True) as pilot:
-            await wait_until(pilot, lambda: app._shown is world)
+            await wait_until(pilot, lambda: app.home.shown is world)
             await play(app, pilot, feed)
 
     asyncio.run(main())
 
 
 def selected(app: ImiApp) -> str:
-    return app._selected.worktree if app._selected else ""
+    return app.home.selected.worktree if app.home.selected else ""
 
 
 def said(app: ImiApp) -> list[str]:
-    return [str(one.message) for one in app._notifications]
+    return toasts(app)
 
 
 def head(app: ImiApp) -> str:
@@ -80,11 +80,11 @@ def head(app: ImiApp) -> str:
 
 def test_who_needs_you_is_on_top_in_both_lists() -> None:
     async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
-        names = [tree.key.worktree for tree in app.worktrees.listed]
+        names = [tree.key.worktree for tree in app.home.worktrees.listed]
         assert names[:3] == ["review-123", "feat-ui", "devops-ci"], "who waits longest, then who waits, then who failed"
-        shown = [agent_of_row(row.key) for row in app.panel(3).lines.rows]
+        shown = [agent_of_row(row.key) for row in app.home.panel(3).lines.rows]
         assert shown[:4] == ["codex:asks", made.ASKS.id, made.INTRUDER.id, made.FAILED.id]
-        assert None in shown[len(app._shown.agents) :], "who stands in line comes last"  # type: ignore[union-attr]
+        assert None in shown[len(app.home.shown.agents) :], "who stands in line comes last"  # type: ignore[union-attr]
         for words in ("2 asking", "1 intruder", "1 failed", "3 working"):
             assert words in head(app)
 
@@ -111,7 +111,7 @@ def test_a_claim_without_an_agent_is_shown_below_and_one_with_an_agent_is_not_sh
     world = made.with_agents(sample_snapshots.busy(), made.EDITS)
 
     async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
-        rows = [row.lines[0].plain for row in app.panel(3).lines.rows]
+        rows = [row.lines[0].plain for row in app.home.panel(3).lines.rows]
         assert [row.split()[1] for row in rows[:3]] == ["claude-1", "codex-1", "gemini-2"]
         assert "holds" in rows[1] and "works" in rows[0] and "waits for feat-api, first in line" in rows[3]
 
@@ -179,11 +179,11 @@ def test_a_tick_that_changes_nothing_makes_no_row_anew(monkeypatch: pytest.Monke
         await wait_until(pilot, lambda: "gemini-2" in screen_text(app) and drawn)
         drawn.clear()
         for _ in range(3):
-            app._tick()
+            app.tick()
             await pilot.pause()
         assert drawn == []
         feed.publish(replace(made.at_work(), seq=2))  # other objects, the same agents
-        await wait_until(pilot, lambda: app._shown is not None and app._shown.seq == 2)
+        await wait_until(pilot, lambda: app.home.shown is not None and app.home.shown.seq == 2)
         assert drawn == []
 
     played(play, made.at_work())
@@ -196,12 +196,12 @@ def test_the_key_bar_follows_whom_the_keys_are_about() -> None:
         def can_peek() -> bool:
             return next(hint for hint in app.query_one(KeyBar)._shown[1:] if hint.label == "Peek").enabled  # type: ignore[attr-defined]
 
-        app._timer.stop()  # type: ignore[union-attr]
+        app.stop_clock()
         await pilot.press("end")
         await wait_until(pilot, lambda: not can_peek())
-        app.panel(3).lines.focus()
+        app.home.panel(3).lines.focus()
         await wait_until(pilot, can_peek)
-        app.worktrees.lines.focus()
+        app.home.worktrees.lines.focus()
         await wait_until(pilot, lambda: not can_peek())
 
     played(play, made.at_work())
@@ -257,11 +257,9 @@ def test_w_says_when_nobody_needs_you_or_the_filter_hides_who_does() -> None:
 
     async def hidden(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         await pilot.press("slash", *"trunk", "enter")
-        await wait_until(pilot, lambda: len(app.worktrees.listed) == 1 and app.worktrees.lines.has_focus)
+        await wait_until(pilot, lambda: len(app.home.worktrees.listed) == 1 and app.home.worktrees.lines.has_focus)
         await pilot.press("w")
-        await wait_until(
-            pilot, lambda: "nothing here needs you; 3 worktrees that the list does not show would" in said(app)
-        )
+        await wait_until(pilot, lambda: "nothing here needs you; 3 worktrees outside the list need you" in said(app))
 
     played(nobody, calm)
     played(hidden, made.at_work())
@@ -567,10 +565,10 @@ from tests.ui import sample_agents, sample_snapshots
 async def main():
     app = ImiApp(sample_snapshots.live(sample_agents.trouble()), None)
     async with app.run_test(size=(140, 40)) as pilot:
-        while app._shown is None or not app.panel(3).lines.rows:
+        while app.home.shown is None or not app.home.panel(3).lines.rows:
             await pilot.pause(0.05)
         await pilot.pause(0.2)
-        assert app.meant_agent is not None
+        assert app.agent_commands.chosen is not None
         loaded = ("imi_monitor.ui.views.", "imi_monitor.actions.history.stats_action")
         print([name for name in sys.modules if name.startswith(loaded)])
 
@@ -599,11 +597,11 @@ def test_a_suspended_agent_is_called_so_everywhere(tmp_path: Path, width: int) -
         feed.publish(going_on)
         await wait_until(
             pilot,
-            lambda: app._shown is going_on and "suspended" not in screen_text(app) and "‖" not in screen_text(app),
+            lambda: app.home.shown is going_on and "suspended" not in screen_text(app) and "‖" not in screen_text(app),
         )
         feed.publish(world)
         await wait_until(pilot, lambda: told in screen_text(app))
-        assert not app._notifications, "nobody is called for it"
+        assert not toasts(app), "nobody is called for it"
 
     played(play, world, str(tmp_path / "iMi.db"), (width, 40))
     (row,) = agent_row.agent_lines(
@@ -632,7 +630,7 @@ def test_who_died_stays_on_top_until_it_was_looked_at(tmp_path: Path, key: str) 
             assert feed.looked_at_them == looked_at, "who works needs no looking at"
         feed.publish(made.with_agents(sample_snapshots.busy(), replace(dead, looked_at=True), made.EDITS))
         await wait_until(
-            pilot, lambda: "1 dead" not in screen_text(app) and app.worktrees.listed[0].key.worktree == "feat-api"
+            pilot, lambda: "1 dead" not in screen_text(app) and app.home.worktrees.listed[0].key.worktree == "feat-api"
         )
 
     played(play, world, str(tmp_path / "iMi.db"))

@@ -52,19 +52,19 @@ def test_claim_and_release_by_key(repo: Repo) -> None:
     repo.worktree("feat-api")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await wait_until(pilot, lambda: app._selected is not None)
+        await wait_until(pilot, lambda: app.home.selected is not None)
         app.query_one(WorktreesPanel).lines.select(
             next(r.key for r in app.query_one(WorktreesPanel).lines.rows if "feat" in r.key)
         )
         await pilot.press("c")
         await wait_until(pilot, lambda: "Claim feat-api" in screen_text(app))
         await pilot.press("enter")
-        await wait_until(pilot, lambda: any(w.claim for w in app._snapshot.worktrees))  # type: ignore[union-attr]
+        await wait_until(pilot, lambda: any(w.claim for w in app.home.snapshot.worktrees))  # type: ignore[union-attr]
         await wait_until(pilot, lambda: len(app.screen_stack) == 1)
         await pilot.press("R")
         await wait_until(pilot, lambda: len(app.screen_stack) == 2)
         await pilot.press("enter")
-        await wait_until(pilot, lambda: not any(w.claim for w in app._snapshot.worktrees))  # type: ignore[union-attr]
+        await wait_until(pilot, lambda: not any(w.claim for w in app.home.snapshot.worktrees))  # type: ignore[union-attr]
 
     run_dashboard(repo, play)
 
@@ -146,7 +146,7 @@ def test_hostile_names_reach_the_screen_harmless(repo: Repo, payload: str) -> No
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         (other.path / f"{payload.replace('/', '_')}.txt").write_text("x")
-        await wait_until(pilot, lambda: app._snapshot is not None and app._snapshot.changes)
+        await wait_until(pilot, lambda: app.home.snapshot is not None and app.home.snapshot.changes)
         await wait_until(pilot, lambda: safe(payload.replace("/", "_"))[:3] in screen_text(app))
         assert "\x1b" not in screen_text(app) and "\u202e" not in screen_text(app)
 

@@ -54,7 +54,7 @@ def test_history_and_line_of_one_worktree(repo: Repo, size: tuple[int, int]) -> 
     imi("claim", "fix-bug", "--agent", "elsewhere", cwd=repo.path)
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await wait_until(pilot, lambda: app._selected is not None)
+        await wait_until(pilot, lambda: app.home.selected is not None)
         select(app, "feat-api")
         await pilot.press("H")
         await wait_until(pilot, lambda: "claimed 3 times" in screen_text(app))
@@ -85,7 +85,7 @@ def test_a_worktree_that_nobody_claimed(repo: Repo) -> None:
     repo.worktree("feat-api")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await wait_until(pilot, lambda: app._selected is not None)
+        await wait_until(pilot, lambda: app.home.selected is not None)
         select(app, "feat-api")
         await pilot.press("H")
         await wait_until(pilot, lambda: "nobody has ever claimed it" in screen_text(app))
@@ -133,7 +133,7 @@ def test_hostile_agents_and_reasons(repo: Repo, payload: str) -> None:  # T2
     connection.close()
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await wait_until(pilot, lambda: app._selected is not None)
+        await wait_until(pilot, lambda: app.home.selected is not None)
         select(app, "feat-api")
         for key, word in (("H", "claimed 3 times"), ("Q", "1 agent")):
             await pilot.press(key)

@@ -32,7 +32,7 @@ def at(app: ImiApp) -> tuple[str, str]:
 
 
 async def opened(app: ImiApp, pilot: Pilot[Any]) -> None:
-    await wait_until(pilot, lambda: any(one.conflicts for one in app._snapshot.collisions))  # type: ignore[union-attr]
+    await wait_until(pilot, lambda: any(one.conflicts for one in app.home.snapshot.collisions))  # type: ignore[union-attr]
     await pilot.press("x")
     await wait_until(pilot, lambda: isinstance(app.screen, CollisionsView) and "⚡1" in screen_text(app))
 
@@ -111,7 +111,7 @@ def test_many_worktrees_scroll_under_the_cursor(repo: Repo) -> None:
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await opened(app, pilot)
-        await wait_until(pilot, lambda: len(app._snapshot.collisions) == 91)  # type: ignore[union-attr]
+        await wait_until(pilot, lambda: len(app.home.snapshot.collisions) == 91)  # type: ignore[union-attr]
         await pilot.press(*"j" * 13, *"l" * 13)
         assert at(app) == ("feat-13", "feat-13")
         assert "14 feat-13" in screen_text(app)

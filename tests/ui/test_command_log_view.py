@@ -18,7 +18,7 @@ from imi_monitor.ui.command_log import MOST, CommandLog
 from imi_monitor.ui.dialogs.action_dialog import ActionDialog
 from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel
 from tests.helpers import Repo, imi
-from tests.ui.pilot_kit import run_dashboard, screen_text, wait_until
+from tests.ui.pilot_kit import record_terminal_writes, run_dashboard, screen_text, wait_until
 
 
 def test_nothing_was_done_yet(repo: Repo) -> None:
@@ -46,7 +46,7 @@ def test_what_was_done_and_the_twin_does_the_same(repo: Repo, size: tuple[int, i
                 await pilot.press(key)
             else:  # the key itself would only say why not
                 release = ActionDialog(
-                    actions.find("release"), {"name": "feat-api"}, lambda: app._surroundings(str(repo.path))
+                    actions.find("release"), {"name": "feat-api"}, lambda: app.open_context(str(repo.path))
                 )  # type: ignore[arg-type]
                 app.push_screen(release)
             await wait_until(pilot, lambda: len(app.screen_stack) == 2)
@@ -54,13 +54,12 @@ def test_what_was_done_and_the_twin_does_the_same(repo: Repo, size: tuple[int, i
             await wait_until(pilot, lambda: [one.state for one in command_log.of(app).entries()][-1:] == [state])  # noqa: B023
             await pilot.press("escape")
             await wait_until(pilot, lambda: len(app.screen_stack) == 1)
-            await wait_until(pilot, lambda: any(one.claim for one in app._snapshot.worktrees) is held)  # type: ignore[union-attr] # noqa: B023
+            await wait_until(pilot, lambda: any(one.claim for one in app.home.snapshot.worktrees) is held)  # type: ignore[union-attr] # noqa: B023
         await pilot.press("at")
         await wait_until(pilot, lambda: "3 commands" in screen_text(app) and "is not claimed" in screen_text(app))
         await pilot.press("home")
         await wait_until(pilot, lambda: "is claimed by" in screen_text(app))
-        written: list[str] = []
-        app._driver.write = written.append  # type: ignore[union-attr, method-assign, assignment]
+        written = record_terminal_writes(app)
         await pilot.press("y")
         await wait_until(pilot, lambda: any("\x1b]52;c;" in text for text in written))
         code = next(text for text in written if "\x1b]52;c;" in text).partition("52;c;")[2].rstrip("\x07")

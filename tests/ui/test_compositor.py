@@ -15,7 +15,7 @@ from textual.geometry import Region
 from textual.pilot import Pilot
 
 from imi_monitor.ui.app import ImiApp
-from imi_monitor.ui.compositor import ChangedCells, ChangedCellsCompositor
+from imi_monitor.ui.textual_internals import ChangedCells, ChangedCellsCompositor
 from tests.ui import sample_snapshots
 from tests.ui.snapshot_kit import no_surroundings
 
@@ -61,25 +61,25 @@ def test_what_is_written_is_what_the_whole_screen_shows_there(size: tuple[int, i
 
     def play(app: ImiApp, compositor: ChangedCellsCompositor) -> None:
         whole = [cells(strip) for strip in compositor.render_strips()]
-        shown = [panel.lines.region for panel in app.panels if panel.display]
+        shown = [panel.lines.region for panel in app.home.panels if panel.display]
         for number in range(60):
             changed = {within(dice.choice(shown)) for _ in range(1 + number % 12)}
             made = update(compositor, changed)
             assert isinstance(made, ChangedCells)
             written = set()
-            for x, y, strip in made.pieces:
+            for x, y, strip in made.runs:
                 assert cells(strip) == whole[y][x : x + strip.cell_length], (x, y)
                 written |= {(x + cell, y) for cell in range(strip.cell_length)}
             assert written == {(x, y) for one in changed for x in range(*one.column_span) for y in one.line_range}
             text = made.render_segments(app.console)
-            assert text.startswith(f"\x1b[{made.pieces[0].y + 1};{made.pieces[0].x + 1}H") and "\n" not in text
+            assert text.startswith(f"\x1b[{made.runs[0].y + 1};{made.runs[0].x + 1}H") and "\n" not in text
 
     painted(size, play)
 
 
 def test_what_reaches_over_an_edge_is_textuals() -> None:
     def play(app: ImiApp, compositor: ChangedCellsCompositor) -> None:
-        edge = app.panel(1).region.right
+        edge = app.home.panel(1).region.right
         over = Region(edge - 5, 5, 10, 2)
         assert isinstance(update(compositor, {over}), ChopsUpdate)
         assert isinstance(update(compositor, {over, Region(0, 0, 10, 1)}), ChopsUpdate)
@@ -90,9 +90,9 @@ def test_what_reaches_over_an_edge_is_textuals() -> None:
 
 def test_a_line_of_what_is_painted_as_a_whole_is_not_painted_again() -> None:
     def play(app: ImiApp, compositor: ChangedCellsCompositor) -> None:
-        lines = app.panel(1).lines.region
+        lines = app.home.panel(1).lines.region
         made = update(compositor, {lines, Region(lines.x + 3, lines.y + 1, 4, 1)})
-        assert isinstance(made, ChangedCells) and len(made.pieces) == lines.height
+        assert isinstance(made, ChangedCells) and len(made.runs) == lines.height
 
     painted((140, 40), play)
 
@@ -105,10 +105,10 @@ def test_only_who_changed_is_asked_and_only_for_that(monkeypatch: pytest.MonkeyP
             asked.append((name, crop))
             return real(crop)
 
-        for panel in app.panels:
+        for panel in app.home.panels:
             real, name = panel.lines.render_lines, panel.name_shown
             monkeypatch.setattr(panel.lines, "render_lines", lambda crop, real=real, name=name: ask(real, name, crop))
-        top, bottom = app.panel(1).lines.region, app.panel(3).lines.region
+        top, bottom = app.home.panel(1).lines.region, app.home.panel(3).lines.region
         changed = {Region(0, 0, 140, 1), Region(top.x, top.y, 20, 1), Region(bottom.x, bottom.bottom - 1, 20, 1)}
         update(compositor, changed)
         assert sorted(asked) == [
@@ -125,18 +125,21 @@ def test_an_age_that_goes_on_is_a_few_cells(monkeypatch: pytest.MonkeyPatch) -> 
     from imi_monitor.model import times
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        app._timer.stop()  # type: ignore[union-attr]
+        app.stop_clock()
         now = times.now()
-        monkeypatch.setattr(times, "now", lambda: now + timedelta(hours=20))
+        monkeypatch.setattr(times, "now", lambda: now + timedelta(days=100))
+        app.tick()
+        await pilot.pause(0.3)  # also paints what the layout at start left over
+        monkeypatch.setattr(times, "now", lambda: now + timedelta(days=200))
         written: list[ChangedCells] = []
         real = ChangedCellsCompositor.render_partial_update
         monkeypatch.setattr(
             ChangedCellsCompositor, "render_partial_update", lambda self: written.append(real(self)) or written[-1]
         )
-        app._tick()
+        app.tick()
         await pilot.pause(0.3)
-        pieces = [piece for one in written if one is not None for piece in one.pieces]
-        worktrees = app.worktrees.lines.region
+        pieces = [piece for one in written if one is not None for piece in one.runs]
+        worktrees = app.home.worktrees.lines.region
         ours = [one for one in pieces if one.y in worktrees.line_range and one.x in range(*worktrees.column_span)]
         assert ours and all(one.strip.cell_length <= 5 for one in ours), ours
 

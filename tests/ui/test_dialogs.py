@@ -122,10 +122,10 @@ def test_a_new_worktree_is_shown_while_its_name_is_typed(repo: Repo) -> None:
         )
         await pilot.press("space", "x")
         await wait_until(pilot, lambda: "✗" in screen_text(app))
-        assert not (repo.path.parent / "app.worktrees").exists()
+        assert not (repo.path.parent / "app.home.worktrees").exists()
         await pilot.press("backspace", "backspace", "enter")
         await wait_until(pilot, lambda: app.screen is not dialog)
-        assert (repo.path.parent / "app.worktrees" / "fix-auth" / ".git").exists()
+        assert (repo.path.parent / "app.home.worktrees" / "fix-auth" / ".git").exists()
 
     run_dashboard(repo, play)
 
@@ -149,7 +149,7 @@ def test_uncommitted_work_is_released_only_when_ticked(repo: Repo) -> None:
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await asyncio.to_thread(imi, "claim", "feat-api", cwd=repo.path)
-        await wait_until(pilot, lambda: any(tree.claim for tree in app._snapshot.worktrees))  # type: ignore[union-attr]
+        await wait_until(pilot, lambda: any(tree.claim for tree in app.home.snapshot.worktrees))  # type: ignore[union-attr]
         dialog = await opened(app, pilot, "feat-api", "R")
         await wait_until(pilot, lambda: "uncommitted changes" in screen_text(app) and "dirty-ok" in screen_text(app))
         dialog.query_one("#ask-dirty-ok").focus()
@@ -256,7 +256,7 @@ def test_a_review_is_made_from_its_number(tmp_path: Path) -> None:
         await wait_until(pilot, lambda: "makes the worktree review-123" in screen_text(app))
         await pilot.press("enter")
         await wait_until(pilot, lambda: app.screen is not dialog, 40)
-        await wait_until(pilot, lambda: any(tree.key.worktree == "review-123" for tree in app._snapshot.worktrees))  # type: ignore[union-attr]
+        await wait_until(pilot, lambda: any(tree.key.worktree == "review-123" for tree in app.home.snapshot.worktrees))  # type: ignore[union-attr]
         assert command_log.of(app).entries()[-1].state == "done"
 
     run_dashboard(forge.app, play)

@@ -35,7 +35,7 @@ def test_letters_lines_age_who_and_the_others(feat: Repo, repo: Repo) -> None:
         assert not any(f" {who}" in row_of(app, "src/api.py") for who in ("claude-1", "human"))
         imi("claim", "feat-x", "--agent", "claude-1", cwd=repo.path)
         await wait_until(
-            pilot, lambda: app._snapshot is not None and any(tree.claim for tree in app._snapshot.worktrees)
+            pilot, lambda: app.home.snapshot is not None and any(tree.claim for tree in app.home.snapshot.worktrees)
         )
         feat.write("src/api.py", "def api():\n    return 3\n")
         await wait_until(pilot, lambda: "claude-1" in row_of(app, "src/api.py"))

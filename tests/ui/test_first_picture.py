@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -51,7 +51,7 @@ def painted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     real = HomeScreen._compositor_refresh
 
     def paint(self: HomeScreen) -> None:
-        if not self._held:
+        if self.is_painted:
             found.append(screen_text(cast(ImiApp, self.app)))
         real(self)
 
@@ -68,7 +68,7 @@ def test_the_first_paint_has_all_that_is_known(monkeypatch: pytest.MonkeyPatch, 
         async with app.run_test(size=size) as pilot:
             await pilot.pause(0.3)
             assert screen_text(app) == pictures[0], "nothing was left for a second paint"
-            named = next(tree.key.worktree for tree in app.worktrees.listed)
+            named = next(tree.key.worktree for tree in app.home.worktrees.listed)
             assert named in pictures[0]
             if size[0] >= 120:
                 assert f"2 Git · {named}" in pictures[0], "the details of the selected one too"
@@ -93,7 +93,7 @@ def test_a_painted_app_says_so_once() -> None:
 
     async def main() -> None:
         app = ImiApp(sample_snapshots.live(sample_snapshots.busy()), no_surroundings)
-        app.painted = lambda: told.append(1)
+        app.on_first_paint = lambda: told.append(1)
         async with app.run_test(size=(140, 40)) as pilot:
             await pilot.pause(0.3)
 
@@ -101,23 +101,28 @@ def test_a_painted_app_says_so_once() -> None:
     assert told == [1]
 
 
-def test_a_beat_behind_a_snapshot_draws_nothing_a_later_one_does() -> None:
+def test_the_clock_redraws_only_after_an_interval_without_snapshots_and_only_changed_ages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    later = times.now() + timedelta(minutes=2)
+
     async def main() -> None:
         app = ImiApp(sample_snapshots.live(sample_snapshots.busy()), no_surroundings)
         async with app.run_test(size=(140, 40)) as pilot:
             await pilot.pause(0.2)
-            app._timer.stop()  # type: ignore[union-attr]
+            app.stop_clock()
             drawn: list[int] = []
-            app._draw = lambda: drawn.append(1)  # type: ignore[method-assign]
-            app._news_at = time.monotonic()
-            app._beat()
-            assert drawn == []
-            app._news_at = time.monotonic() - app._interval
-            app._beat()
-            assert drawn == [], "nothing reads otherwise yet"
-            app._head_lasts = times.now()
-            app._beat()
+            app.draw = lambda: drawn.append(1)  # type: ignore[method-assign]
+            monkeypatch.setattr(times, "now", lambda: later)
+            app.interval = 3600
+            app.clock_ticked()
+            assert drawn == [], "a snapshot was drawn within the interval"
+            app.interval = 0
+            app.clock_ticked()
             assert drawn == [1]
+            monkeypatch.undo()
+            app.clock_ticked()
+            assert drawn == [1], "every age reads the same"
 
     asyncio.run(main())
 
@@ -128,7 +133,7 @@ def test_a_frame_looks_as_if_every_line_of_it_were_drawn(size: tuple[int, int]) 
         app = ImiApp(sample_snapshots.live(sample_snapshots.busy()), no_surroundings)
         async with app.run_test(size=size) as pilot:
             await pilot.pause(0.2)
-            for panel in app.panels:
+            for panel in app.home.panels:
                 width, height = panel.outer_size
                 for crop in (
                     Region(0, 0, width, height), Region(0, 1, width, height - 1), Region(2, 0, width - 3, height - 1),
@@ -145,8 +150,13 @@ def test_a_new_line_at_the_end_is_seen_in_the_same_frame() -> None:
         app = ImiApp(sample_snapshots.live(sample_snapshots.busy()), no_surroundings)
         async with app.run_test(size=(140, 40)) as pilot:
             await pilot.pause(0.2)
-            feed = app.panel(5).query_one(RowList)
-            rows = [*feed.rows, *app.panel(2).lines.rows, *app.panel(1).lines.rows, *app.panel(4).lines.rows]
+            feed = app.home.panel(5).query_one(RowList)
+            rows = [
+                *feed.rows,
+                *app.home.panel(2).lines.rows,
+                *app.home.panel(1).lines.rows,
+                *app.home.panel(4).lines.rows,
+            ]
             shown = [replace_key(row, number) for number, row in enumerate(rows * 3)]
             feed.show(shown)
             assert round(feed.scroll_offset.y) == len(shown) - feed.size.height > 0

@@ -81,11 +81,11 @@ def test_the_filter_narrows_and_says_what_it_does_not_know(repo: Repo) -> None:
         await pilot.press("slash", *"is:dirty")
         await wait_for_list(app, pilot, "fix-bug")
         await pilot.press("enter")
-        assert "1 of 4" in screen_text(app) and app.focused is app.worktrees.lines
+        assert "1 of 4" in screen_text(app) and app.focused is app.home.worktrees.lines
         await pilot.press("escape")
         await wait_until(pilot, lambda: len(listed_names(app)) == 4)
         await pilot.press("slash", *"is:wet")
-        assert app.worktrees.filter.problem
+        assert app.home.worktrees.filter.problem
         await wait_until(pilot, lambda: "there is no is:wet" in screen_text(app))
         await pilot.press("escape", "slash", *"zzz")
         await wait_until(pilot, lambda: "no worktree matches 'zzz'" in screen_text(app))
@@ -107,10 +107,10 @@ def test_marks_and_one_act_on_all(repo: Repo) -> None:
         await pilot.press("c")
         await wait_until(pilot, lambda: "Claim 2 worktrees" in screen_text(app))
         await pilot.press("enter")
-        await wait_until(pilot, lambda: sum(bool(t.claim) for t in app._snapshot.worktrees) == 2)  # type: ignore[union-attr]
+        await wait_until(pilot, lambda: sum(bool(t.claim) for t in app.home.snapshot.worktrees) == 2)  # type: ignore[union-attr]
         await pilot.press("escape")  # what came of each has been shown
         await wait_until(pilot, lambda: len(app.screen_stack) == 1)
-        assert {t.key.worktree for t in app._snapshot.worktrees if t.claim} == {"feat-api", "feat-ui"}  # type: ignore[union-attr]
+        assert {t.key.worktree for t in app.home.snapshot.worktrees if t.claim} == {"feat-api", "feat-ui"}  # type: ignore[union-attr]
         assert "marked" not in screen_text(app).splitlines()[0]
 
     run_dashboard(repo, play)
@@ -122,11 +122,11 @@ def test_mark_all_never_marks_the_trunk_and_esc_forgets(repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await wait_until(pilot, lambda: len(listed_names(app)) == 4)
         await pilot.press("M")
-        assert sorted(tree.key.worktree for tree in app.targets) == ["feat-api", "feat-ui", "fix-bug"]
+        assert sorted(tree.key.worktree for tree in app.home.targets) == ["feat-api", "feat-ui", "fix-bug"]
         await pilot.press("escape")
-        assert not app._marks
+        assert not app.home.marks
         await pilot.press("M", "M")
-        assert not app._marks
+        assert not app.home.marks
 
     run_dashboard(repo, play)
 
@@ -139,14 +139,14 @@ def test_numbers_and_tab_reach_every_panel_at_every_width(repo: Repo, size: tupl
         await wait_until(pilot, lambda: len(listed_names(app)) == 4)
         for number in (2, 3, 4, 5, 1):
             await pilot.press(str(number))
-            await wait_until(pilot, lambda n=number: app.panel(n).has_focus_within)  # type: ignore[misc]
-            assert len([panel for panel in app.panels if panel.display]) == {140: 5, 100: 2, 60: 1}[size[0]]
-            await wait_until(pilot, lambda n=number: app.panel(n).lines.rows)  # type: ignore[misc]
+            await wait_until(pilot, lambda n=number: app.home.panel(n).has_focus_within)  # type: ignore[misc]
+            assert len([panel for panel in app.home.panels if panel.display]) == {140: 5, 100: 2, 60: 1}[size[0]]
+            await wait_until(pilot, lambda n=number: app.home.panel(n).lines.rows)  # type: ignore[misc]
         for key, number in (("tab", 2), ("shift+tab", 1), ("shift+tab", 5)):
             await pilot.press(key)
-            await wait_until(pilot, lambda n=number: app.panel(n).has_focus_within)  # type: ignore[misc]
+            await wait_until(pilot, lambda n=number: app.home.panel(n).has_focus_within)  # type: ignore[misc]
         await pilot.press("escape", "escape")
-        assert app.panel(1).has_focus_within and app.panel(1).display
+        assert app.home.panel(1).has_focus_within and app.home.panel(1).display
 
     run_dashboard(repo, play, size)
 
@@ -188,7 +188,7 @@ def test_pause_holds_the_picture_still_and_the_badge_ends_it(repo: Repo) -> None
         await wait_until(pilot, lambda: len(listed_names(app)) == 2)
         await pilot.press("p")
         other.write("late.txt", "x")
-        await wait_until(pilot, lambda: app._snapshot.changes)  # type: ignore[union-attr]
+        await wait_until(pilot, lambda: app.home.snapshot.changes)  # type: ignore[union-attr]
         await pilot.press("j", "k")  # moving about draws, and must not let the world in
         await pilot.pause(0.2)
         assert "late.txt" not in screen_text(app)
@@ -206,7 +206,7 @@ def test_next_that_needs_somebody(repo: Repo) -> None:
         await pilot.press("w")
         await wait_until(pilot, lambda: "nothing here needs you" in screen_text(app))
         await asyncio.to_thread(imi, "claim", "fix-bug", "--agent", "codex-1", "--ttl", "0.1", cwd=repo.path)
-        await wait_until(pilot, lambda: any(t.claim and t.claim.state == "stale" for t in app._snapshot.worktrees))  # type: ignore[union-attr]
+        await wait_until(pilot, lambda: any(t.claim and t.claim.state == "stale" for t in app.home.snapshot.worktrees))  # type: ignore[union-attr]
         await select_worktree(app, "feat-ui")
         await pilot.press("w")
         assert selected_name(app) == "fix-bug"
@@ -254,8 +254,8 @@ def test_interval_keys_and_refresh(repo: Repo) -> None:
         await pilot.press("plus", "plus")
         await wait_until(pilot, lambda: "every 0.5s" in screen_text(app).splitlines()[0])
         await pilot.press("plus")
-        assert "every" not in screen_text(app).splitlines()[1] and app._interval == 0.2
-        status = next(source for source in app._engine.sources if isinstance(source, GitStatusSource))  # type: ignore[union-attr]
+        assert "every" not in screen_text(app).splitlines()[1] and app.interval == 0.2
+        status = next(source for source in app.engine.sources if isinstance(source, GitStatusSource))  # type: ignore[union-attr]
         asked = status.reads
         await pilot.press("r")
         await wait_until(pilot, lambda: status.reads > asked)
@@ -283,7 +283,7 @@ def test_only_the_selected_one(repo: Repo) -> None:
     shown: list[ImiApp] = []
 
     def feed() -> str:
-        return " ".join(row.lines[0].plain for row in shown[0].panel(4).lines.rows)
+        return " ".join(row.lines[0].plain for row in shown[0].home.panel(4).lines.rows)
 
     async def begin(app: ImiApp, pilot: Pilot[Any]) -> None:
         shown.append(app)
@@ -303,9 +303,14 @@ def test_how_it_was_left_is_how_it_comes_back(repo: Repo, tmp_path: Path) -> Non
         app.exit()
 
     async def back(app: ImiApp, pilot: Pilot[Any]) -> None:
-        order = app.worktrees.order
+        order = app.home.worktrees.order
         assert (order.sort, order.backwards, order.group) == ("name", True, "type")
-        assert (app._detail, app._only, app._interval, app.theme) == (4, True, 2.0, "imi-light")
+        assert (app.home.panel_layout.detail, app.home.only_selected, app.interval, app.theme) == (
+            4,
+            True,
+            2.0,
+            "imi-light",
+        )
         await wait_for_list(app, pilot, "feat:", "feat-ui", "feat-api")
 
     run_dashboard(repo, leave, preferences=preferences)

@@ -14,7 +14,15 @@ from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.dialogs.menu import Menu, MenuEntry, _found
 from tests.helpers import Repo
 from tests.ui import snapshot_builder
-from tests.ui.pilot_kit import listed_names, run_dashboard, screen_text, select_worktree, selected_name, wait_until
+from tests.ui.pilot_kit import (
+    listed_names,
+    record_terminal_writes,
+    run_dashboard,
+    screen_text,
+    select_worktree,
+    selected_name,
+    wait_until,
+)
 
 
 def menu(app: ImiApp) -> Menu:
@@ -38,7 +46,7 @@ def test_the_palette_finds_and_does(repo: Repo, key: str) -> None:
         await pilot.press(*"zoo")
         assert shown.lines.cursor == "zoom"
         await pilot.press("enter")
-        await wait_until(pilot, lambda: app._zoomed == 1)
+        await wait_until(pilot, lambda: app.home.panel_layout.zoomed == 1)
 
     run_dashboard(repo, play)
 
@@ -82,7 +90,7 @@ def test_the_help_has_every_key_and_does_it(repo: Repo) -> None:
         assert {command.word for command in app.commands if command.key} <= listed
         assert "is:dirty" in listed
         await pilot.press(*"is:free", "enter")
-        await wait_until(pilot, lambda: app.worktrees.filter.text == "is:free")
+        await wait_until(pilot, lambda: app.home.worktrees.filter.text == "is:free")
         await opened(app, pilot, "question_mark")
         await pilot.press("question_mark")
         await wait_until(pilot, lambda: app.screen is app.home)
@@ -112,7 +120,7 @@ def test_the_menu_of_a_row_by_key_and_by_the_right_button(repo: Repo) -> None:
         await pilot.press("c")
         await wait_until(pilot, lambda: "Claim feat-api" in screen_text(app))
         await pilot.press("escape")
-        await pilot.click(app.worktrees.lines, offset=(5, 1), button=3)
+        await pilot.click(app.home.worktrees.lines, offset=(5, 1), button=3)
         await wait_until(pilot, lambda: isinstance(app.screen, Menu))
         assert selected_name(app) == "feat-ui" and "feat-ui" in screen_text(app)
         await pilot.press("q")
@@ -129,7 +137,7 @@ def test_a_click_in_a_menu_chooses_and_one_beside_it_leaves(repo: Repo) -> None:
         shown = await opened(app, pilot, "a")
         place = [row.key for row in shown.lines.rows].index("mark")
         await pilot.click(shown.lines, offset=(4, place))
-        await wait_until(pilot, lambda: len(app._marks) == 1)
+        await wait_until(pilot, lambda: len(app.home.marks) == 1)
         await opened(app, pilot, "a")
         await pilot.click(offset=(0, 0))
         await wait_until(pilot, lambda: app.screen is app.home)
@@ -165,8 +173,7 @@ def test_copy_is_osc_52(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await wait_until(pilot, lambda: selected_name(app) == "app")
         await opened(app, pilot, "y")
-        written: list[str] = []
-        monkeypatch.setattr(app._driver, "write", written.append)
+        written = record_terminal_writes(app)
         await pilot.press("n")
         await wait_until(pilot, lambda: any("\x1b]52;c;" in text for text in written))
         sent = next(text for text in written if "\x1b]52;" in text)
@@ -202,10 +209,10 @@ def test_keys_do_nothing_behind_a_menu(repo: Repo) -> None:
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await wait_until(pilot, lambda: len(listed_names(app)) == 2)
-        sort = app.worktrees.order
+        sort = app.home.worktrees.order
         await opened(app, pilot, "T")
         await pilot.press("s", "b", "D", "M", "5")
         await asyncio.sleep(0)
-        assert app.worktrees.order == sort and not app._marks and len(app.screen_stack) == 2
+        assert app.home.worktrees.order == sort and not app.home.marks and len(app.screen_stack) == 2
 
     run_dashboard(repo, play)

@@ -25,7 +25,7 @@ def test_click_selects_and_double_click_opens(repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await wait_until(pilot, lambda: len(listed_names(app)) == 4)
         done: list[str | None] = []
-        app._open = lambda tree, command=(): done.append(tree.key.worktree)  # type: ignore[method-assign,assignment]
+        app.worktree_commands.do_open = lambda: done.append(selected_name(app))  # type: ignore[method-assign]
         await pilot.click(offset=place(app, "fix-bug"))
         await wait_until(pilot, lambda: selected_name(app) == "fix-bug")
         assert not done
@@ -41,14 +41,14 @@ def test_a_click_on_a_title_or_a_tab_goes_there(repo: Repo) -> None:
     async def wide(app: ImiApp, pilot: Pilot[Any]) -> None:
         await wait_until(pilot, lambda: len(listed_names(app)) == 4)
         await pilot.click(offset=place(app, "4 Changes"))
-        await wait_until(pilot, lambda: app.panel(4).has_focus_within)
+        await wait_until(pilot, lambda: app.home.panel(4).has_focus_within)
         await pilot.click(offset=place(app, "attention ▾"))
-        await wait_until(pilot, lambda: app.worktrees.order.sort == "name")
+        await wait_until(pilot, lambda: app.home.worktrees.order.sort == "name")
 
     async def middle(app: ImiApp, pilot: Pilot[Any]) -> None:
         await wait_until(pilot, lambda: len(listed_names(app)) == 4)
         await pilot.click(offset=place(app, "3 Agents"))
-        await wait_until(pilot, lambda: app.panel(3).has_focus_within and "no claims" in screen_text(app))
+        await wait_until(pilot, lambda: app.home.panel(3).has_focus_within and "no claims" in screen_text(app))
 
     run_dashboard(repo, wide)
     run_dashboard(repo, middle, (110, 30))
@@ -79,7 +79,7 @@ def test_the_wheel_scrolls_what_is_under_it_and_moves_no_cursor(repo: Repo) -> N
         await wait_until(pilot, lambda: len(listed_names(app)) == 15)
         before = selected_name(app)
         await pilot.press("4")
-        lines = app.worktrees.lines
+        lines = app.home.worktrees.lines
         lines._on_mouse_scroll_down(_wheel(lines))
         await wait_until(pilot, lambda: lines.scroll_offset.y > 0)
         assert selected_name(app) == before

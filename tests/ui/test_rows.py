@@ -33,7 +33,7 @@ from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.preferences import Preferences
 from imi_monitor.ui.snapshot_facts import SnapshotFacts
 from tests.ui import sample_agents, snapshot_builder
-from tests.ui.pilot_kit import screen_text
+from tests.ui.pilot_kit import record_terminal_writes, screen_text
 
 HOSTILE = [
     "[/nope]",
@@ -92,7 +92,7 @@ def fed(
         async with app.run_test(size=size, notifications=True) as pilot:
             for _ in range(200):
                 await pilot.pause(0.02)
-                if app._shown is not None:
+                if app.home.shown is not None:
                     break
             await play(app, pilot, engine)
 
@@ -305,13 +305,13 @@ def test_a_row_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
     async def play(app: ImiApp, pilot: Pilot[Any], engine: Fed) -> None:
-        app._timer.stop()  # type: ignore[union-attr]
+        app.stop_clock()
         await pilot.pause(0.1)
         drawn.clear()
         stop_the_clock(monkeypatch)
-        app._draw()
+        app.draw()
         drawn.clear()
-        app._draw()
+        app.draw()
         assert drawn == []
         changed = replace(trees[7], git=snapshot_builder.dirty(3))
         engine.publish(replace(snapshot_builder.world(*trees[:7], changed, *trees[8:]), seq=2))
@@ -336,11 +336,11 @@ def test_a_row_whose_age_alone_is_new_is_new_in_its_age_alone(monkeypatch: pytes
     def ages(app: ImiApp, after: float) -> list[str]:
         moment = times.parse(times.stamp(now + timedelta(seconds=after)))
         monkeypatch.setattr(times, "now", lambda: moment)
-        app._draw()
-        return [row.end.plain.strip() for row in app.worktrees.lines.rows if row.end is not None]
+        app.draw()
+        return [row.end.plain.strip() for row in app.home.worktrees.lines.rows if row.end is not None]
 
     async def play(app: ImiApp, pilot: Pilot[Any], engine: Fed) -> None:
-        app._timer.stop()  # type: ignore[union-attr]
+        app.stop_clock()
         assert ages(app, 0) == ["3s", "10s", "59m"]
         drawn.clear()
         assert ages(app, 4.5) == ["7s", "10s", "59m"]
@@ -354,14 +354,13 @@ def test_a_row_whose_age_alone_is_new_is_new_in_its_age_alone(monkeypatch: pytes
 
 def test_nothing_is_written_while_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any], engine: Fed) -> None:
-        app._timer.stop()  # type: ignore[union-attr]
+        app.stop_clock()
         stop_the_clock(monkeypatch)
-        app._draw()
+        app.draw()
         await pilot.pause(0.2)
-        written: list[str] = []
-        monkeypatch.setattr(app._driver, "write", written.append)
+        written = record_terminal_writes(app)
         for _ in range(5):
-            app._tick()
+            app.tick()
             await pilot.pause(0.05)
         assert written == []
 
@@ -378,16 +377,16 @@ def test_time_alone_draws_when_something_reads_otherwise(monkeypatch: pytest.Mon
         return replace(snapshot_builder.tree(name, by="x"), last_change=Change("app", name, "modified", "f", at))
 
     async def play(app: ImiApp, pilot: Pilot[Any], engine: Fed) -> None:
-        app._timer.stop()  # type: ignore[union-attr]
+        app.stop_clock()
         drawn: list[float] = []
-        real = app._draw
-        monkeypatch.setattr(app, "_draw", lambda: drawn.append((moment[0] - start).total_seconds()) or real())
+        real = app.draw
+        monkeypatch.setattr(app, "draw", lambda: drawn.append((moment[0] - start).total_seconds()) or real())
 
         def ticks(*seconds: float) -> list[float]:
             drawn.clear()
             for second in seconds:
                 moment[0] = start + timedelta(seconds=second)
-                app._tick()
+                app.tick()
             return drawn
 
         assert ticks(1, 2, 4, 5, 6, 14, 15, 16) == [5.0, 15.0], "the ages of both, and one more"
@@ -406,7 +405,7 @@ def test_there_and_back_again_looks_as_before(monkeypatch: pytest.MonkeyPatch, p
     """Another size is drawn at once: no second has to pass, and no age to go on."""
 
     async def play(app: ImiApp, pilot: Pilot[Any], engine: Fed) -> None:
-        app._timer.stop()  # type: ignore[union-attr]
+        app.stop_clock()
         stop_the_clock(monkeypatch)
         if paused:
             await pilot.press("p")
@@ -415,9 +414,9 @@ def test_there_and_back_again_looks_as_before(monkeypatch: pytest.MonkeyPatch, p
         for size in ((120, 40), (100, 30), (60, 20), (140, 15), (140, 40)):
             await pilot.resize_terminal(*size)
             await pilot.pause(0.2)
-            tall = app.worktrees.size.height > 8
-            assert app.worktrees.query_one("#columns").display == (tall and size[0] > 60), size
-            for panel in app.panels:
+            tall = app.home.worktrees.size.height > 8
+            assert app.home.worktrees.query_one("#columns").display == (tall and size[0] > 60), size
+            for panel in app.home.panels:
                 if panel.display and panel.lines.size.width:
                     assert panel._drawn_of is not None and panel._drawn_of[1] == panel.room, (size, panel.number)
         assert screen_text(app) == before

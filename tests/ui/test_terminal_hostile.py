@@ -78,7 +78,7 @@ def test_every_screen_shows_it_harmless(payload: str, size: tuple[int, int], mon
         app = ImiApp(sample_snapshots.live(world), no_surroundings)
         app.animation_level = "none"
         async with app.run_test(size=size, tooltips=True, notifications=True) as pilot:
-            while app._snapshot is not world:
+            while app.home.snapshot is not world:
                 await pilot.pause(0.05)
             for place, keys in screens():
                 await visit(pilot, keys)

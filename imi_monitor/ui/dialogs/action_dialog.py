@@ -26,10 +26,11 @@ from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import command_log
-from imi_monitor.ui.background_query import BackgroundQuery, ShouldStop, is_alive, run_query
+from imi_monitor.ui.background_query import BackgroundQuery, ShouldStop, run_query
 from imi_monitor.ui.dialogs import dialog_text
 from imi_monitor.ui.dialogs.action_run import ActionRun, ActionTarget, OpenContext, TargetResult
 from imi_monitor.ui.dialogs.form import Form, TextField, fields
+from imi_monitor.ui.textual_internals import is_alive
 
 PAUSE = 0.25  # seconds without a key before it is looked what would happen
 _PROGRESS_SHOWN = 6

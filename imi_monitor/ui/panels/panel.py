@@ -199,5 +199,5 @@ class Identity:
 
 def _tab(number: int, label: str) -> Content:
     return Content.styled(f"{number} {label}".rstrip(), "$text-muted").stylize(
-        Style.from_meta({"@click": f"app.panel({number})"})
+        Style.from_meta({"@click": f"screen.panel({number})"})
     )

@@ -15,8 +15,8 @@ from imi_monitor.model import times
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells, command_log
-from imi_monitor.ui.background_query import is_alive
 from imi_monitor.ui.command_log import CommandLogEntry
+from imi_monitor.ui.textual_internals import is_alive
 from imi_monitor.ui.views.view import View
 from imi_monitor.ui.widgets.row_list import ListRow, RowList
 

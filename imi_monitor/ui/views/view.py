@@ -22,7 +22,8 @@ from imi_monitor.actions.action import Request
 from imi_monitor.actions.context import Context
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Key, Snapshot, Worktree
-from imi_monitor.ui.background_query import ShouldStop, is_alive
+from imi_monitor.ui.background_query import ShouldStop
+from imi_monitor.ui.textual_internals import is_alive
 
 Surroundings = Callable[[str | None], Context]
 """A context for the worktree at a path (None: where the dashboard was started). Use it as a context manager, in a thread."""

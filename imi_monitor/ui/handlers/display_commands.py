@@ -1,0 +1,97 @@
+"""Commands about the display as a whole: pause, refresh, zoom, theme, palette, help."""
+
+from __future__ import annotations
+
+from imi_monitor.model import times
+from imi_monitor.model.text import count
+from imi_monitor.ui.header import troubles
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from imi_monitor.ui.app import ImiApp
+
+INTERVALS = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+
+
+class DisplayCommands:
+    """They need no selection."""
+
+    def __init__(self, app: ImiApp) -> None:
+        self._app = app
+        self._home = app.home
+
+    def do_only(self) -> None:
+        self._home.only_selected = not self._home.only_selected
+        self._home.restrict_feeds()
+        self._home.draw()
+        self._app.layout_changed()
+
+    def do_zoom(self) -> None:
+        layout = self._home.panel_layout
+        layout.zoom(self._home.focused_panel.number if layout.zoomed is None else None)
+        self._app.call_after_refresh(self._home.draw)
+
+    def do_refresh(self) -> None:
+        if self._app.engine is not None:
+            self._app.engine.refresh()
+            self._app.say("looking at everything again")
+
+    def do_pause(self) -> None:
+        self._home.paused_at = None if self._home.paused_at else times.now()
+        self._app.draw()
+
+    def do_faster(self) -> None:
+        self._step_interval(-1)
+
+    def do_slower(self) -> None:
+        self._step_interval(1)
+
+    def _step_interval(self, step: int) -> None:
+        now = self._app.interval
+        nearest = min(range(len(INTERVALS)), key=lambda place: abs(INTERVALS[place] - now))
+        self._app.set_refresh_interval(INTERVALS[max(0, min(len(INTERVALS) - 1, nearest + step))])
+        self._app.say(f"ages and order every {self._app.interval:g} s; what happens is shown at once all the same")
+        self._app.layout_changed()
+
+    def do_theme(self) -> None:
+        from imi_monitor.ui import menu_entries
+
+        before = self._app.theme
+
+        def preview(name: str) -> None:
+            self._app.theme = name
+
+        def choose(name: str | None) -> None:
+            self._app.theme = name or before
+            self._app.layout_changed()
+
+        self._app.push_screen(menu_entries.theme_menu(before, preview), choose)
+
+    def do_trouble(self) -> None:
+        from imi_monitor.ui.dialogs.menu import Menu, MenuEntry
+
+        found = troubles(self._home.facts) if self._home.facts is not None else []
+        if not found:
+            self._app.say("everything can be read")
+            return
+        now = times.now()
+        entries = [
+            MenuEntry(f"{number}", what, f"for {times.age_of(since, now)}: {why}")
+            for number, (since, what, why) in enumerate(found)
+        ]
+        self._app.push_screen(Menu(f"{count(len(found), 'thing')} that cannot be read now", entries, search=False))
+
+    def do_palette(self) -> None:
+        from imi_monitor.ui import menu_entries
+
+        self._app.push_screen(
+            menu_entries.palette_menu(self._app.commands_here, self._app.why_not), self._app.run_chosen
+        )
+
+    def do_help(self) -> None:
+        from imi_monitor.ui import menu_entries
+
+        self._app.push_screen(menu_entries.keys_menu(self._app.commands_here, self._app.why_not), self._app.run_chosen)
+
+    def do_quit(self) -> None:
+        self._app.exit()

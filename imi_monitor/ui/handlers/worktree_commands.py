@@ -1,0 +1,143 @@
+"""Commands about the selected worktree: open it, open its pull request, copy its parts, mark it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from textual.app import SuspendNotSupported
+
+from imi_monitor.model.errors import ImiError
+from imi_monitor.model.snapshot import Worktree
+from imi_monitor.model.text import safe
+from imi_monitor.ui import command_conditions
+from imi_monitor.ui.panels.worktrees_panel import group_of_row
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from imi_monitor.ui.app import ImiApp
+
+
+class WorktreeCommands:
+    """They do nothing when no worktree is selected."""
+
+    def __init__(self, app: ImiApp) -> None:
+        self._app = app
+        self._home = app.home
+
+    def choose_row(self, row: str | None) -> None:
+        """Enter or a double click: open the worktree, or fold the group of a heading."""
+        group = group_of_row(row)
+        if group is not None:
+            self._home.action_fold(group not in self._home.worktrees.folded)
+        elif self._app.command("open") is not None:
+            self._app.action_do("open")
+
+    # -- opening ----------------------------------------------------------------------------------------------------
+
+    def do_open(self) -> None:
+        """Focus the pane of the agent that works there, else open a shell."""
+        tree = self._home.selected_tree
+        agent = self._app.agent_commands.with_pane(tree) if tree is not None else None
+        if agent is not None:
+            self._app.agent_commands.go_to(agent)
+        else:
+            self.do_shell()
+
+    def do_shell(self) -> None:
+        if self._home.selected_tree is not None:
+            self._open(self._home.selected_tree)
+
+    def do_lazygit(self) -> None:
+        if self._home.selected_tree is not None:
+            self._open(self._home.selected_tree, (command_conditions.git_screen(),))
+
+    def do_open_with(self) -> None:
+        from imi_monitor.mux import multiplexer
+        from imi_monitor.ui import menu_entries
+        from imi_monitor.ui.dialogs.menu import Menu
+
+        tree = self._home.selected_tree
+        if tree is None:
+            return
+        ways = menu_entries.open_ways(tree, multiplexer.current())
+
+        def open_chosen(word: str | None) -> None:
+            if word is not None:
+                self._open(tree, ways[word].command, here=ways[word].here)
+
+        title = f"Open {safe(tree.key.worktree, 40)} with"
+        self._app.push_screen(Menu(title, menu_entries.open_with_entries(ways), search=False), open_chosen)
+
+    def _open(self, tree: Worktree, command: Sequence[str] = (), *, here: bool = False) -> None:
+        """Run a command, or a shell, in a new pane; without a multiplexer in this terminal, with the dashboard suspended."""
+        from imi_monitor.mux import multiplexer
+        from imi_monitor.ui import menu_entries
+
+        around = "" if here else multiplexer.current()
+        if around:
+            self._app.run_and_say(lambda: multiplexer.open_worktree(around, tree.path, tree.key.worktree, command))
+            return
+        try:
+            with self._app.suspend():
+                problem = menu_entries.run_here(tree.path, command)
+        except SuspendNotSupported:
+            problem = "a shell cannot be opened from here: this terminal is not imi's own"
+        if problem:
+            self._app.say(problem, bad=True)
+        self._app.action_do("refresh")
+
+    def do_pr(self) -> None:
+        if self._home.selected_tree is not None:
+            self._app.run_worker(self._browse(self._home.selected_tree), exit_on_error=False, group="browse")
+
+    async def _browse(self, tree: Worktree) -> None:
+        from imi_monitor.ui import pull_request_page
+
+        try:
+            page = await asyncio.to_thread(pull_request_page.pull_request_page, tree.path, tree.pr or 0)
+            opened = await asyncio.to_thread(pull_request_page.browse, page)
+        except (ImiError, OSError) as error:
+            self._app.say(getattr(error, "sentence", str(error)), bad=True)
+            return
+        if not opened:
+            self._app.copy_to_clipboard(page)
+        self._app.say(f"opened {safe(page)}" if opened else f"no browser here: {safe(page)} is in the clipboard")
+
+    # -- the row ----------------------------------------------------------------------------------------------------
+
+    def do_menu(self) -> None:
+        from imi_monitor.ui import menu_entries
+
+        name = safe(self._home.selected_tree.key.worktree, 40) if self._home.selected_tree else ""
+        title = f"{len(self._home.marks)} marked worktrees" if self._home.marks else name
+        self._app.push_screen(menu_entries.row_menu(title, self._app.commands, self._app.why_not), self._app.run_chosen)
+
+    def do_copy(self) -> None:
+        from imi_monitor.ui import menu_entries
+        from imi_monitor.ui.dialogs.menu import Menu
+
+        tree = self._home.selected_tree
+        if tree is None:
+            return
+        texts = menu_entries.copy_choices(tree)
+
+        def copy_chosen(word: str | None) -> None:
+            if word is not None:
+                self._app.copy_to_clipboard(texts[word][2])
+                self._app.say(f"copied: {safe(texts[word][2], 200)}")
+
+        menu = Menu(f"Copy of {safe(tree.key.worktree, 40)}", menu_entries.copy_entries(tree), search=False)
+        self._app.push_screen(menu, copy_chosen)
+
+    def do_mark(self) -> None:
+        if self._home.selected_tree is not None:
+            self._home.marks ^= {self._home.selected_tree.key}
+            self._home.worktrees.lines.action_move(1)
+            self._home.draw()
+
+    def do_mark_all(self) -> None:
+        """Mark all listed worktrees but the repository's own; when they are all marked, unmark everything."""
+        listed = frozenset(tree.key for tree in self._home.worktrees.listed if not tree.is_main)
+        self._home.marks = frozenset() if listed <= self._home.marks else self._home.marks | listed
+        self._home.draw()
