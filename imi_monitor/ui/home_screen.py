@@ -215,8 +215,9 @@ class HomeScreen(FastScreen):
         self.call_after_refresh(self._lay_out)
 
     def _lay_out(self) -> None:
-        self.panel_layout.apply()
-        self.draw()
+        if self.is_complete:
+            self.panel_layout.apply()
+            self.draw()
 
     @on(Panel.OtherRoom)
     def _panel_resized(self) -> None:
