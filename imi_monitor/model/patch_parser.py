@@ -1,9 +1,7 @@
-"""Reads git's patches as they arrive, piece by piece, and keeps no more than a person can look at.
+"""Parses git's patches as they arrive and keeps them up to the limits.
 
-Lenient: a line that makes no sense is left out, never an error. A file beyond its limit is only counted, by searching
-for the next one, so that a patch of 300 MB costs little time and no memory.
-
-What git says about a file above its hunks: its names on both sides, modes, and what happened to it.
+A line that cannot be parsed is left out, never an error. Beyond the limit the lines of a file are only counted, by searching
+for the next file, so a patch of 300 MB takes little time and no memory.
 """
 
 from __future__ import annotations
@@ -14,19 +12,19 @@ from dataclasses import dataclass, field, replace
 
 from imi_monitor.model.diff import ADDED, CONTEXT, NOTE, REMOVED, USUAL, Diff, DiffHunk, DiffLimits, DiffLine, FileDiff
 
-_LONGEST = 1 << 16  # bytes of one line that are looked at
-_HEAD_BYTES = 32  # enough of a line to know what it is
+_LONGEST = 1 << 16  # bytes of one line that are parsed
+_HEAD_BYTES = 32  # enough bytes of a line to recognise its kind
 
 
 class PatchParser:
-    """`feed` it with git's output, look at `diff` whenever you like, `close` it at the end."""
+    """Takes git's output by `feed`; `diff` is the result so far, `close` returns the whole."""
 
     def __init__(self, limits: DiffLimits = USUAL) -> None:
         self._limits = limits
         self._files: list[FileDiff] = []
         self._open: _OpenFile | None = None
         self._rest = b""
-        self._long = False  # in the middle of a line of which enough is known
+        self._long = False  # inside a line whose beginning has been parsed
         self._skipping = False  # the file is beyond its limit
         self._kept = 0
         self._omitted = 0
@@ -37,7 +35,7 @@ class PatchParser:
             self._rest, left = self._skip(left) if self._skipping else self._read(left)
 
     def _read(self, data: bytes) -> tuple[bytes, bytes | None]:
-        """Line by line, until the end of what has come (which stays) or until only counting goes on."""
+        """Parse line by line; returns the unfinished last line, and the data to skip through if the limit is reached."""
         at = 0
         while (end := data.find(b"\n", at)) >= 0:
             if self._long:
@@ -56,7 +54,7 @@ class PatchParser:
         return rest, None
 
     def _skip(self, data: bytes) -> tuple[bytes, bytes | None]:
-        """Count lines up to the next file. `data` begins with the end of a line."""
+        """Count lines up to the next file; returns the same as `_read`. `data` begins with the end of a line."""
         heads = [at for at in (data.find(b"\ndiff --"), data.find(b"\n* Unmerged ")) if at >= 0]
         end = min(heads, default=data.rfind(b"\n"))
         if self._open is not None:
@@ -65,7 +63,7 @@ class PatchParser:
             self._skipping = False
             return b"", data[end + 1 :]
         rest = data[end:]
-        # of a line without end its beginning is enough: what follows is taken for more of it
+        # the beginning of an unfinished line is enough to recognise its kind
         return rest if len(rest) <= _LONGEST else rest[:_HEAD_BYTES], None
 
     def close(self) -> Diff:
@@ -79,7 +77,7 @@ class PatchParser:
 
     @property
     def diff(self) -> Diff:
-        """What is known so far."""
+        """The files parsed so far."""
         now = self._open.done() if self._open else None
         return Diff((*self._files, now) if now else tuple(self._files), omitted=self._omitted)
 
@@ -138,21 +136,21 @@ class PatchParser:
 
 
 def _sign(marks: str) -> str:
-    """What a line is, from one column a parent: taken from any of them is removed, new to any is added."""
+    """Return the sign of a line from its columns, one for each parent: any `-` is removed, any `+` is added."""
     if marks[0] == NOTE:
         return NOTE
     return REMOVED if REMOVED in marks else ADDED if ADDED in marks else CONTEXT
 
 
 def _start(word: bytes) -> int:
-    """The line a range such as `-12,5` begins at."""
+    """Return the first line of a range such as `-12,5`."""
     number = word[1:].partition(b",")[0]
     return int(number) if number.isdigit() and len(number) < 12 else 0
 
 
 def _text(raw: bytes, most: int) -> tuple[str, bool]:
-    """At most that many characters, and whether there are more. No character takes more than four bytes."""
-    text = _decoded(raw[: 4 * most + 4])
+    """Return at most that many characters, and whether there are more."""
+    text = _decoded(raw[: 4 * most + 4])  # a character has at most four bytes
     return text[:most], len(raw) > 4 * most + 4 or len(text) > most
 
 
@@ -164,9 +162,9 @@ _QUOTED = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 @dataclass
 class _OpenFile:
-    """The file that is being read."""
+    """The file that is being parsed."""
 
-    name: str = ""  # from its first line; the lines below it say it better
+    name: str = ""  # from its first line; the header lines below it are more exact
     old_name: str | None = None
     new_name: str | None = None
     state: str = "M"
@@ -191,7 +189,7 @@ class _OpenFile:
         self.hunk, self.lines = None, []
 
     def count(self, lines: bytes) -> None:
-        """Lines that are not kept, each with its end in front."""
+        """Count lines beyond the limit; each has its line break in front."""
         added, removed = lines.count(b"\n+"), lines.count(b"\n-")
         if self.parents > 1:
             added += lines.count(b"\n +")
@@ -201,12 +199,12 @@ class _OpenFile:
         self.cut += lines.count(b"\n") - lines.count(b"\n@@") - lines.count(b"\n\\")
 
     def done(self) -> FileDiff | None:
-        """The file as a value; None when nothing differs (it was only touched)."""
+        """Return the file; None when nothing differs (only its time stamp changed)."""
         hunks = [*self.hunks, replace(self.hunk, lines=tuple(self.lines))] if self.hunk else self.hunks
         path = self.new_name or self.old_name or self.name
         origin = self.old_name if self.moved and self.old_name != path else None
-        says = hunks or self.binary or self.cut or self.old_mode != self.new_mode or self.state != "M"
-        if not path or not says:
+        differs = hunks or self.binary or self.cut or self.old_mode != self.new_mode or self.state != "M"
+        if not path or not differs:
             return None
         return FileDiff(
             path,
@@ -230,14 +228,14 @@ def _opened(line: bytes) -> _OpenFile:
         return _OpenFile(name=_name(rest), state="U")
     if rest.startswith(b'"'):
         return _OpenFile(name=_name(rest[: _end_of_quoted(rest)])[2:])
-    # `a/NAME b/NAME`: both halves are the same, else the lines below name them
+    # `a/NAME b/NAME`: both halves are equal; if not, the header lines below name the file
     return _OpenFile(name=_decoded(rest[2 : 2 + (len(rest) - 5) // 2]))
 
 
 def _read_header(one: _OpenFile, line: bytes) -> None:
-    for start, take in _HEADERS:
+    for start, read in _HEADERS:
         if line.startswith(start):
-            take(one, line[len(start) :])
+            read(one, line[len(start) :])
             return
 
 
@@ -311,13 +309,13 @@ _HEADERS: tuple[tuple[bytes, Callable[[_OpenFile, bytes], None]], ...] = (
 
 
 def _side(text: bytes) -> str | None:
-    """`a/NAME`, with a tab behind it when the name holds a space; /dev/null is no name."""
+    """Return the name in `a/NAME`, which ends in a tab when it contains a space; None for /dev/null."""
     text = text.removesuffix(b"\t")
     return None if text == b"/dev/null" else _name(text)[2:]
 
 
 def _name(text: bytes) -> str:
-    """A name as git writes it: in quotes with C escapes when there is anything odd in it."""
+    """Return a name from git's notation: in quotes with C escapes when it contains unusual characters."""
     if len(text) < 2 or not (text.startswith(b'"') and text.endswith(b'"')):
         return _decoded(text)
     return _decoded(_ESCAPE.sub(_unescaped, text[1:-1]))
