@@ -154,7 +154,7 @@ def _commit(git: Git, head: str | None) -> Commit | None:
         found = commits.list_commits(git, head, limit=1)
     except GitError:
         return None
-    return Commit(found[0].sha, found[0].subject, found[0].author, found[0].when) if found else None
+    return found[0] if found else None
 
 
 def _lines(git: Git, status: GitStatus, paths: Sequence[str] | None) -> dict[str, tuple[int | None, int | None]]:

@@ -99,7 +99,7 @@ def test_gitpython_alone_would(name: str, target: Target) -> None:
 
 
 def _gitpython(target: Target, *, fenced: bool) -> None:
-    """Everything `history` reads, and more."""
+    """Everything `recent_commits` reads, and more."""
     import git as gitpython
 
     target.touch()

@@ -8,17 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from imi_monitor.git import (
-    commit_log,
-    fast_forward,
-    git_merge,
-    git_status,
-    merge_proof,
-    refs,
-    remotes,
-    update_ref,
-    worktree_list,
-)
+from imi_monitor.git import fast_forward, git_merge, git_status, merge_proof, refs, remotes, update_ref, worktree_list
+from imi_monitor.git.gitpython_commits import recent_commits
 from imi_monitor.git.runner import Git
 from imi_monitor.git.worktree_add import add_worktree
 from imi_monitor.model.errors import UsageError
@@ -59,7 +50,7 @@ ACTS: dict[str, Act] = {
     "add existing": lambda git, name: add_worktree(git, "/nowhere/x", branch=name),
     "add known": lambda git, name: add_worktree(git, "/nowhere/x", branch=name, at=SHA),
     "add start": lambda git, name: add_worktree(git, "/nowhere/x", detach=True, start=f"refs/heads/{name}"),
-    "recent_commits": lambda git, name: commit_log.recent_commits(git.common_dir, f"refs/heads/{name}"),
+    "recent_commits": lambda git, name: recent_commits(git.common_dir, f"refs/heads/{name}"),
 }
 AS_IT_IS: dict[str, Act] = {
     "resolve": refs.resolve,
@@ -70,7 +61,7 @@ AS_IT_IS: dict[str, Act] = {
     "merge_commit parent": lambda git, name: git_merge.merge_commit(git, SHA, [name], "m"),
     "fast_forward": fast_forward.fast_forward,
     "fetch refspec": lambda git, name: remotes.fetch(git, "origin", [name]),
-    "recent_commits": lambda git, name: commit_log.recent_commits(git.common_dir, name),
+    "recent_commits": lambda git, name: recent_commits(git.common_dir, name),
 }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from imi_monitor.git import commit_log
+from imi_monitor.git.gitpython_commits import recent_commits
 from imi_monitor.model import times
 from imi_monitor.model.errors import ImiError
 from imi_monitor.store import claim_history, db, repositories, worktrees
@@ -16,7 +16,7 @@ from imi_monitor.store import claim_history, db, repositories, worktrees
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
-    from imi_monitor.git.commits import Commit
+    from imi_monitor.model.snapshot import Commit
     from imi_monitor.store.claim_history import ClaimGrant
 
 _MOST = 500
@@ -45,7 +45,7 @@ class CommitCounts:
         own = self._own(repo_name, row.branch, min(grant.claimed_at for grant in held))
         if own is None:
             return None
-        return sum(any(_covers(grant, commit.when) for grant in held) for commit in own)
+        return sum(any(_covers(grant, commit.at) for grant in held) for commit in own)
 
     def _own(self, repo_name: str, branch: str, begun: str) -> list[Commit] | None:
         """The branch's own commits since then; None when they cannot be told from the trunk's."""
@@ -62,11 +62,11 @@ class CommitCounts:
             return None
         shared = {commit.sha for commit in theirs}
         own = [commit for commit in mine if commit.sha not in shared]
-        since_then = [commit for commit in own if commit.when >= self._since[:19]]
+        since_then = [commit for commit in own if commit.at >= self._since[:19]]
         if len(mine) == _MOST and len(since_then) == len(own):
             return None  # there are more than were read
         # without any of its own it has none yet, if its last one is older than the first claim; else it was merged
-        merged = not own and bool(mine) and mine[0].when[:19] >= begun[:19]
+        merged = not own and bool(mine) and mine[0].at[:19] >= begun[:19]
         return None if merged else since_then
 
     def _log(self, repo_name: str, branch: str) -> list[Commit] | None:
@@ -79,7 +79,7 @@ class CommitCounts:
         if not branch or not os.path.isdir(common_dir):
             return None
         try:
-            return commit_log.recent_commits(common_dir, f"refs/heads/{branch}", _MOST)
+            return recent_commits(common_dir, f"refs/heads/{branch}", _MOST)
         except (ImiError, OSError):
             return None
 

@@ -131,7 +131,7 @@ def _dates(git: Git, shas: set[str]) -> dict[str, str]:
         found = commits.list_commits(git, *sorted(shas), options=("--no-walk",), limit=len(shas)) if shas else []
     except GitError:  # then every worktree asks for its own, and only the broken one stays unknown
         return {}
-    return {made.sha: made.when for made in found}
+    return {made.sha: made.at for made in found}
 
 
 def _reader(cancelled: Callable[[], bool]) -> Callable[[StatusQuery], WorktreeStatus]:

@@ -1,4 +1,4 @@
-"""The GitPython room: the same answers as git's own, nothing executed, nothing inherited."""
+"""Commits read with GitPython: the same as git reads, nothing executed, no variable inherited."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from imi_monitor.git import commit_log
-from imi_monitor.git.commit_log import read_config, read_refs, recent_commits, remote_urls, tags
+from imi_monitor.git import gitpython_commits
+from imi_monitor.git.gitpython_commits import recent_commits
 from imi_monitor.model.errors import GitError, UsageError
 from tests.git.asking import branch_with, on_main, sha_of
 from tests.helpers import Repo, git
@@ -30,13 +30,13 @@ def shown(repo: Repo, ref: str = "HEAD", limit: int = 20) -> list[str]:
 
 @pytest.fixture(params=["GitPython", "git"])
 def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both ways of reading must say the same."""
+    """Both readers must return the same."""
     if request.param == "git":
-        monkeypatch.setattr(commit_log, "_open", lambda common_dir: None)
+        monkeypatch.setenv("GIT_NOTES_REF", "refs/notes/x")  # a foreign variable rules GitPython out
     return str(request.param)
 
 
-def test_recent_commits(repo: Repo, reader: str) -> None:
+def test_recent_commits_equal_git_log(repo: Repo, reader: str) -> None:
     branch_with(repo, "feat", ("a", "a"))
     on_main(repo, "b", "b", "subject \u2028 \x1b[31m\n\nbody")
     repo.git("merge", "-q", "--no-ff", "-m", "merge", "feat")
@@ -44,18 +44,17 @@ def test_recent_commits(repo: Repo, reader: str) -> None:
     assert shown(repo) == by_git(repo)
     assert shown(repo, "refs/heads/feat", 2) == by_git(repo, "-2", "feat")
     assert shown(repo, sha_of(repo, "feat")) == by_git(repo, "feat")
-    when = recent_commits(common(repo))[0].when
+    when = recent_commits(common(repo))[0].at
     assert when == repo.git("log", "-1", "--date=format-local:%Y-%m-%dT%H:%M:%S.000000+00:00", "--format=%cd")
 
 
-def test_gitpython_itself_is_what_reads(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gitpython_reads_without_running_our_git(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = by_git(repo)
-    monkeypatch.setattr(commit_log, "Git", None)  # asking git instead would fail
+    monkeypatch.setattr(gitpython_commits, "Git", None)  # a fallback to git would fail
     assert shown(repo) == expected
-    assert list(read_refs(common(repo))) == ["refs/heads/main"]
 
 
-def test_unborn_unknown_and_hostile(repo: Repo, tmp_path: Path, reader: str) -> None:
+def test_unborn_unknown_and_hostile_refs(repo: Repo, tmp_path: Path, reader: str) -> None:
     git("init", "-q", "-b", "main", str(tmp_path / "new"), cwd=tmp_path)
     assert recent_commits(str(tmp_path / "new/.git")) == []
     with pytest.raises(GitError) as failed:
@@ -67,7 +66,7 @@ def test_unborn_unknown_and_hostile(repo: Repo, tmp_path: Path, reader: str) -> 
     assert not (tmp_path / "x").exists()
 
 
-def test_shallow_sha256_and_bare(cloned: Repo, tmp_path: Path, reader: str) -> None:
+def test_shallow_sha256_and_bare_repositories_are_read(cloned: Repo, tmp_path: Path, reader: str) -> None:
     git("clone", "-q", "--depth=1", f"file://{tmp_path}/origin.git", "thin", cwd=tmp_path)
     assert len(shown(Repo(tmp_path / "thin"))) == 1
     assert len(recent_commits(str(tmp_path / "origin.git"), "refs/heads/main")) == 2
@@ -78,54 +77,12 @@ def test_shallow_sha256_and_bare(cloned: Repo, tmp_path: Path, reader: str) -> N
     assert shown(made) == by_git(made)
 
 
-def test_refs_and_tags(repo: Repo, reader: str) -> None:
-    repo.git("tag", "v1")
-    repo.git("tag", "-a", "-m", "two", "v2")
-    repo.git("pack-refs", "--all")
-    branch_with(repo, "feat/x", ("a", "a"))
-    lines = repo.git("for-each-ref", "--format=%(refname) %(objectname)", "refs/heads").splitlines()
-    assert read_refs(common(repo)) == dict(line.split(" ") for line in lines)
-    assert tags(common(repo)) == {"v1": sha_of(repo), "v2": repo.git("rev-parse", "v2")}
-    assert read_refs(common(repo), "refs/none") == {}
-
-
-def test_names_that_are_no_utf8(repo: Repo) -> None:
-    with (repo.path / ".git/packed-refs").open("wb") as file:
-        file.write(f"{sha_of(repo)} refs/heads/".encode() + b"caf\xff\n")
-    assert read_refs(common(repo)) == {"refs/heads/main": sha_of(repo), "refs/heads/caf\udcff": sha_of(repo)}
-
-
-def test_configuration_is_the_repositorys_own(cloned: Repo, own_home: Path, tmp_path: Path) -> None:
-    cloned.git("config", "remote.Up.Stream.url", "https://example.com/a.git")
-    cloned.git("config", "--add", "remote.origin.url", "second")
-    cloned.git("config", "imi.flag", "yes")
-    (tmp_path / "more").write_text("[imi]\n\tincluded = yes\n")
-    cloned.git("config", "include.path", str(tmp_path / "more"))
-    assert remote_urls(common(cloned)) == {"origin": f"{tmp_path}/origin.git", "Up.Stream": "https://example.com/a.git"}
-    assert read_config(common(cloned), "IMI.Flag") == "yes"
-    assert read_config(common(cloned), "remote.Up.Stream.url") == "https://example.com/a.git"
-    assert [read_config(common(cloned), key) for key in ("imi.included", "user.name", "imi.none", "none", "a.b.c")] == [
-        None
-    ] * 5
-
-
-def test_a_configuration_that_blocks_is_refused(repo: Repo) -> None:  # G5
-    repo.git("config", "include.path", "pipe")
-    os.mkfifo(repo.path / ".git/pipe")
-    assert read_config(common(repo), "core.bare") == "false"
-    (repo.path / ".git/config").unlink()
-    os.mkfifo(repo.path / ".git/config")
-    with pytest.raises(GitError):
-        read_config(common(repo), "core.bare")
-
-
-def test_nothing_of_the_repository_runs_and_nothing_is_left_running(repo: Repo, tmp_path: Path) -> None:  # G1
+def test_no_program_of_the_repository_runs_and_no_child_is_left(repo: Repo, tmp_path: Path) -> None:  # G1
     canary = tmp_path / "canary"
     repo.git("config", "core.fsmonitor", f"touch {canary}")
     repo.git("config", "core.sshCommand", f"touch {canary}")
     repo.git("config", "core.alternateRefsCommand", f"touch {canary}")
     recent_commits(common(repo))
-    read_refs(common(repo))
     assert not canary.exists()
     children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
     assert not [pid for pid in children if b"cat-file" in Path(f"/proc/{pid}/cmdline").read_bytes()]
@@ -148,7 +105,9 @@ def test_a_missing_object_is_not_fetched_by_a_program_of_the_repository(repo: Re
     assert canary.exists()  # plain git does run it
 
 
-def test_variables_around_us_do_not_lead_elsewhere(repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_git_variables_of_the_environment_do_not_change_the_repository(
+    repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     other = Repo.create(tmp_path / "other")
     on_main(other, "z", "z", "elsewhere")
     expected = by_git(repo)
@@ -158,16 +117,16 @@ def test_variables_around_us_do_not_lead_elsewhere(repo: Repo, tmp_path: Path, m
     assert shown(repo) == expected
 
 
-def test_a_work_tree_that_lies_is_not_asked(repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # G2
+def test_a_configured_work_tree_is_ignored(repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # G2
     other = Repo.create(tmp_path / "other")
     on_main(repo, "y", "y", "only here")
     repo.git("config", "core.worktree", str(other.path))
-    monkeypatch.setattr(commit_log, "Git", None)  # the second way of reading would mend it
+    monkeypatch.setattr(gitpython_commits, "Git", None)  # the fallback would hide it
     listed = [one.sha for one in recent_commits(common(repo))]
     repo.git("config", "--unset", "core.worktree")
     assert listed == repo.git("rev-list", "HEAD").split()
 
 
 def test_gitpython_is_imported_only_when_needed() -> None:
-    code = "import sys, imi_monitor.git.commit_log; sys.exit('git' in sys.modules)"
+    code = "import sys, imi_monitor.git.gitpython_commits; sys.exit('git' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
