@@ -325,16 +325,16 @@ class ImiApp(CrashSafeApp):
             for command in sorted(shown, key=lambda one: (one.word == "help", -weight(one)))
         ]
 
-    @on(RowList.Chosen)
-    def _row_chosen(self, message: RowList.Chosen) -> None:
-        if message.lines is self.home.worktrees.lines:
+    @on(RowList.RowChosen)
+    def _row_chosen(self, message: RowList.RowChosen) -> None:
+        if message.widget is self.home.worktrees.lines:
             self.worktree_commands.choose_row(message.key)
-        elif message.lines is self.home.agents_panel.lines:
+        elif message.widget is self.home.agents_panel.lines:
             self.agent_commands.choose_row(message.key)
 
-    @on(RowList.Menu)
-    def _menu_requested(self, message: RowList.Menu) -> None:
-        if message.lines is self.home.worktrees.lines and group_of_row(message.key) is None:
+    @on(RowList.MenuRequested)
+    def _menu_requested(self, message: RowList.MenuRequested) -> None:
+        if message.widget is self.home.worktrees.lines and group_of_row(message.key) is None:
             self.call_after_refresh(self.action_do, "menu")
 
     # -- views and actions ------------------------------------------------------------------------------------------

@@ -262,9 +262,9 @@ class HomeScreen(FastScreen):
             worktrees.lines.select(self._row_to_select)
             self._row_to_select = self._name_to_select = None
 
-    @on(RowList.Moved)
-    def _cursor_moved(self, message: RowList.Moved) -> None:
-        if self.shown is not None and message.lines is self.worktrees.lines:
+    @on(RowList.CursorMoved)
+    def _cursor_moved(self, message: RowList.CursorMoved) -> None:
+        if self.shown is not None and message.widget is self.worktrees.lines:
             selected = self._key_under_cursor(self.shown)
             if selected != self.selected:
                 self.selected = (
@@ -273,7 +273,7 @@ class HomeScreen(FastScreen):
                 self.restrict_feeds()
                 self.draw()
 
-    @on(RowList.Moved)
+    @on(RowList.CursorMoved)
     @on(events.DescendantFocus)
     def _subject_changed(self) -> None:
         """The available keys depend on the row and the panel."""

@@ -69,7 +69,7 @@ def test_files_hunks_and_the_list_beside(feat: Repo, repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await wait_until(pilot, lambda: "LINE 20" in screen_text(app))
         files = app.screen.query_one("#diff-files", Sheet)
-        assert (files.count, files.cursor) == (2, 0)
+        assert (files.row_count, files.cursor) == (2, 0)
         await pilot.press("right_square_bracket")
         assert lines_of(app).cursor == 1
         await pilot.press("right_square_bracket", "j", "j", "j")

@@ -13,6 +13,7 @@ from textual.content import Content
 from textual.geometry import Region
 from textual.style import Style
 
+from imi_monitor.ui.widgets.cursor_list import LineRenderer
 from imi_monitor.ui.widgets.row_list import ListRow, RowList
 
 
@@ -133,15 +134,15 @@ def test_pieces_side_by_side_look_as_if_textual_had_drawn_them(
     content = Content("").join([Content.styled(text, style) if style else Content(text) for text, style in pieces])
     for start, end, style in over:
         content = content.stylize(style, start, end)
-    base, lines = Style(), RowList()
+    base, get_style = Style(), RowList()._get_style
 
     def cells(segments: Iterable[tuple[str, object]]) -> list[tuple[str, object]]:
         return [(char, style) for text, style in segments for char in text]
 
-    ours = lines._segments(content, 200, False, base)
-    theirs = [(text, (base + style).rich_style) for text, style in content.render(base, "", lines._get_style)]
+    ours = LineRenderer(get_style).segments(content, base)
+    theirs = [(text, (base + style).rich_style) for text, style in content.render(base, "", get_style)]
     assert cells((one.text, one.style) for one in ours) == cells(theirs)
-    assert "" not in [one.text for one in lines._side_by_side(content, base)]
+    assert "" not in [one.text for one in ours]
 
 
 def test_hostile_text_is_drawn_harmlessly() -> None:  # T2
@@ -176,10 +177,10 @@ def test_what_the_eye_rests_on_does_not_move() -> None:
         names = [f"{n:02}" for n in range(40)]
         lines.show([row(name) for name in names])
         await pilot.press(*["j"] * 20)
-        on_screen = lines._places["20"] - lines.scroll_offset.y
+        on_screen = lines.cursor_index - lines.scroll_offset.y
         lines.show([row(name) for name in ["new", "newer", *names]])
         await pilot.pause()
-        assert lines.cursor == "20" and lines._places["20"] - lines.scroll_offset.y == on_screen
+        assert lines.cursor == "20" and lines.cursor_index - lines.scroll_offset.y == on_screen
         lines.scroll_to(y=5, animate=False, force=True)  # the cursor is out of sight: then it is the topmost row
         await pilot.pause()
         top = lines.rows[lines.scroll_offset.y].key

@@ -145,13 +145,13 @@ class Menu(ModalScreen[str | None]):
     def _submitted(self) -> None:
         self._choose(self.lines.cursor)
 
-    @on(RowList.Chosen)
-    def _chosen(self, message: RowList.Chosen) -> None:
+    @on(RowList.RowChosen)
+    def _chosen(self, message: RowList.RowChosen) -> None:
         message.stop()
         self._choose(message.key)
 
-    @on(RowList.Moved)
-    def _moved(self, message: RowList.Moved) -> None:
+    @on(RowList.CursorMoved)
+    def _moved(self, message: RowList.CursorMoved) -> None:
         message.stop()
         self._explain()
         entry = self._entry(message.key)

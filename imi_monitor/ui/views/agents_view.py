@@ -121,16 +121,16 @@ class AgentsView(FilteredView, SingleAgentView):
 
     # -- the cursor -------------------------------------------------------------------------------------------------
 
-    @on(RowList.Moved)
-    def _moved(self, event: RowList.Moved) -> None:
+    @on(RowList.CursorMoved)
+    def _moved(self, event: RowList.CursorMoved) -> None:
         event.stop()
         self._chosen_is(event.key)
 
     def _chosen_is(self, row: str | None) -> None:
         self.agent_id = row if row and not row.startswith(_HEADING) else None
 
-    @on(RowList.Chosen)
-    async def _go(self, event: RowList.Chosen) -> None:
+    @on(RowList.RowChosen)
+    async def _go(self, event: RowList.RowChosen) -> None:
         event.stop()
         await self.run_action("app.go_to_chosen")
 

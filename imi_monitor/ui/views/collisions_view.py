@@ -86,8 +86,8 @@ class CollisionsView(View):
 
     # -- the chosen pair --------------------------------------------------------------------------------------------
 
-    @on(Matrix.Moved)
-    def _moved(self, event: Matrix.Moved) -> None:
+    @on(Matrix.CursorMoved, "#matrix")
+    def _moved(self, event: Matrix.CursorMoved) -> None:
         event.stop()
         self._detail()
 

@@ -73,8 +73,8 @@ class CommandLogView(View):
         cursor = self.query_one(RowList).cursor
         return next((one for one in self._entries if str(one.number) == cursor), None)
 
-    @on(RowList.Moved)
-    def _moved(self, event: RowList.Moved) -> None:
+    @on(RowList.CursorMoved)
+    def _moved(self, event: RowList.CursorMoved) -> None:
         event.stop()
         self._detail()
 

@@ -141,7 +141,7 @@ class DiffView(SheetView[Diff]):
         self.files.reveal(at)
         paths = [file.path for file in self._rows.diff.files]
         if self._path in paths:
-            self.sheet.go(self._rows.heads[paths.index(self._path)])
+            self.sheet.show_at_top(self._rows.heads[paths.index(self._path)])
             self._path = None
 
     def _option(self) -> str:
@@ -198,20 +198,20 @@ class DiffView(SheetView[Diff]):
 
     # -- keys -------------------------------------------------------------------------------------------------------
 
-    @on(Sheet.Moved, "#rows")
+    @on(Sheet.CursorMoved, "#rows")
     def _moved(self) -> None:
         self.files.select(self._rows.file_at(self.sheet.cursor))
 
-    @on(Sheet.Moved, "#diff-files")
-    @on(Sheet.Chosen, "#diff-files")
-    def _picked(self, message: Sheet.Moved) -> None:
+    @on(Sheet.CursorMoved, "#diff-files")
+    @on(Sheet.RowChosen, "#diff-files")
+    def _picked(self) -> None:
         """A click on a file; not when the list only follows the lines."""
-        index = message.sheet.cursor
+        index = self.files.cursor
         if index < len(self._rows.heads) and index != self._rows.file_at(self.sheet.cursor):
-            self.sheet.go(self._rows.heads[index])
+            self.sheet.show_at_top(self._rows.heads[index])
 
-    @on(Sheet.Sideways)
-    def _sideways(self, message: Sheet.Sideways) -> None:
+    @on(Sheet.SidewaysRequested)
+    def _sideways(self, message: Sheet.SidewaysRequested) -> None:
         self._painter.shift = max(0, self._painter.shift + message.by)
         self.fill(len(self._rows), self._draw)
 
@@ -232,7 +232,7 @@ class DiffView(SheetView[Diff]):
     def action_jump(self, kind: str, step: int) -> None:
         row = self._rows.next(self.sheet.cursor, kind, step)
         if row is not None:
-            self.sheet.go(row)
+            self.sheet.show_at_top(row)
 
     def action_edit(self) -> None:
         tree = self.worktree

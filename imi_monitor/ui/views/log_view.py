@@ -147,7 +147,7 @@ class LogView(ItemsView[LoadedCommits, LogRow]):
 
     # -- keys -------------------------------------------------------------------------------------------------------
 
-    @on(Sheet.Moved)
+    @on(Sheet.CursorMoved)
     def _moved(self) -> None:
         page = self._page
         if page is None or not page.more or self.reading or len(self._commits) >= _MOST:

@@ -153,8 +153,8 @@ class PeekView(SingleAgentView, ModalScreen[None]):
 
     # -- the way out ------------------------------------------------------------------------------------------------
 
-    @on(RowList.Chosen)
-    async def _go(self, event: RowList.Chosen) -> None:
+    @on(RowList.RowChosen)
+    async def _go(self, event: RowList.RowChosen) -> None:
         event.stop()
         await self.run_action("app.go_to_chosen")
 

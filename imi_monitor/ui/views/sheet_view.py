@@ -265,7 +265,7 @@ class ItemsView(SheetView[T], Generic[T, R]):
             return Content.styled(f"── {row} ".ljust(width, "─"), MUTED)
         return self.line(row, width)
 
-    @on(Sheet.Chosen)
+    @on(Sheet.RowChosen)
     def action_choose(self) -> None:
         thing = self.chosen
         if thing is not None:

@@ -1,7 +1,6 @@
-"""A list of lines that costs nothing: rows are drawn on demand, only changed rows are painted again, and the cursor stays on
-its row's key, wherever that row moves.
+"""A list of rows that keeps its cursor on a row's key, wherever that row moves, and paints only the cells that changed.
 
-DataTable paints everything when one cell changes (33 ms, 32 kB); this paints the cells that changed.
+DataTable paints everything when one cell changes (33 ms, 32 kB).
 """
 
 from __future__ import annotations
@@ -11,23 +10,19 @@ from itertools import groupby
 from operator import is_
 
 from rich.segment import Segment
-from rich.style import Style as RichStyle
 from textual import events
-from textual.binding import Binding
 from textual.cache import LRUCache
 from textual.content import Content
-from textual.geometry import Region, Size
-from textual.message import Message
-from textual.scroll_view import ScrollView
+from textual.geometry import Region
 from textual.strip import Strip
-from textual.style import Style
+
+from imi_monitor.ui.widgets.cursor_list import CursorList
 
 MakeLines = Callable[[], tuple[Content, ...]]
 
 
 class ListRow:
-    """One entry; its lines are drawn one below the other. They may be a function that makes them: rows that nobody sees are
-    never made."""
+    """One row: its key and its lines, or a function that makes them when the row is first drawn."""
 
     __slots__ = ("_lines", "_make", "end", "heading", "key")
 
@@ -35,8 +30,8 @@ class ListRow:
         self, key: str, lines: tuple[Content, ...] | MakeLines, *, heading: bool = False, end: Content | None = None
     ) -> None:
         self.key = key
-        self.heading = heading  # stands above others; the cursor goes there only when it is led
-        self.end = end  # behind the first line: what is new so often that it is drawn without the rest of it
+        self.heading = heading  # stands above other rows; the cursor does not start on it
+        self.end = end  # drawn behind the first line; it changes so often that the rest is cached without it
         self._make = lines if callable(lines) else None
         self._lines = None if callable(lines) else lines
 
@@ -48,161 +43,137 @@ class ListRow:
         return self._lines
 
     def looks_like(self, other: ListRow) -> bool:
-        """Colours included: `Content == Content` would look at the text alone."""
+        """Whether text and styles are equal; `Content.__eq__` compares the text alone."""
         mine, theirs = (*self.lines, self.end), (*other.lines, other.end)
-        return len(mine) == len(theirs) and all(map(_same, mine, theirs))
+        return len(mine) == len(theirs) and all(map(_is_same, mine, theirs))
 
 
-class RowList(ScrollView, can_focus=True):
-    """Rows of equal height with a cursor."""
+class RowList(CursorList):
+    """Rows with keys. `follow_end` keeps the last row on the screen while rows are added, unless it was scrolled away."""
 
-    BINDINGS = [
-        Binding("j,down", "move(1)", "Down", show=False),
-        Binding("k,up", "move(-1)", "Up", show=False),
-        Binding("pagedown,ctrl+d", "page(1)", "Page down", show=False),
-        Binding("pageup,ctrl+u", "page(-1)", "Page up", show=False),
-        Binding("home", "jump(0)", "First", show=False),
-        Binding("end,G", "jump(-1)", "Last", show=False),
-    ]
-    COMPONENT_CLASSES = {"row-list--cursor"}
-    DEFAULT_CSS = """
-    RowList { height: 1fr; scrollbar-size-vertical: 1; overflow-x: hidden; }
-    RowList > .row-list--cursor { background: $block-cursor-blurred-background; }
-    RowList:focus > .row-list--cursor { background: $block-cursor-background; color: $block-cursor-foreground; }
-    """
-
-    class Moved(Message):
-        """The cursor is on another row; `key` None when there is none."""
-
-        def __init__(self, lines: RowList, key: str | None) -> None:
-            super().__init__()
-            self.lines = lines
-            self.key = key
-
-        @property
-        def control(self) -> RowList:
-            return self.lines
-
-    class Chosen(Moved):
-        """Enter, or a double click."""
-
-    class Menu(Moved):
-        """The right button on a row, which has the cursor now."""
+    class MenuRequested(CursorList.CursorMoved):
+        """A right click on a row, which has the cursor now."""
 
     def __init__(self, *, height: int = 1, follow_end: bool = False, id: str | None = None) -> None:
         super().__init__(id=id)
+        self.row_height = height
         self._rows: tuple[ListRow, ...] = ()
         self._places: dict[str, int] = {}
         self._cursor: str | None = None
-        self._height = height
         self._follow_end = follow_end
-        self._stuck = True  # its end is what is seen, and stays so when there is less room
-        self._steered = False  # until somebody moves it, the cursor stays on the first row, whichever that is
+        self._was_at_end = True
+        self._moved_by_user = False  # until then the cursor stays on the first row, whichever that is
         self._strips: LRUCache[tuple[ListRow, int, bool, int], Strip] = LRUCache(600)
-        self._inks: dict[Style, dict[Style | str, RichStyle]] = {}
-        self._starts: LRUCache[tuple[int, bool], tuple[Content, list[Segment]]] = LRUCache(600)
+        self._row_starts: LRUCache[tuple[int, bool], tuple[Content, list[Segment]]] = LRUCache(600)
 
     @property
     def cursor(self) -> str | None:
+        """The key of the cursor's row."""
         return self._cursor
+
+    @property
+    def cursor_index(self) -> int | None:
+        return self._places.get(self._cursor) if self._cursor is not None else None
 
     @property
     def rows(self) -> tuple[ListRow, ...]:
         return self._rows
 
     @property
-    def room(self) -> int:
-        """Cells a row may take: the scroll bar's place is kept free, so that nothing moves when it comes."""
-        return self._room(self.size.width)
+    def row_count(self) -> int:
+        return len(self._rows)
 
-    def _room(self, width: int) -> int:
+    @property
+    def room(self) -> int:
+        """Cells a row may take: the scroll bar's place is kept free, so that nothing moves when it appears."""
+        return self._room_in(self.size.width)
+
+    def _room_in(self, width: int) -> int:
         return max(1, width - self.styles.scrollbar_size_vertical)
 
+    # -- rows -------------------------------------------------------------------------------------------------------
+
     def show(self, rows: Sequence[ListRow], height: int | None = None) -> None:
-        """Draw these rows from now on; what looks the same is not painted again."""
+        """Draw these rows from now on; a row that looks the same as before is not painted again."""
         rows = tuple(rows)
-        taller = height is not None and height != self._height
-        if len(rows) == len(self._rows) and not taller and all(map(is_, rows, self._rows)):
+        resized = height is not None and height != self.row_height
+        if len(rows) == len(self._rows) and not resized and all(map(is_, rows, self._rows)):
             return
-        before, at_end, anchor = self._rows, self._at_end(), self._anchor()
-        old_place = self._places.get(self._cursor or "", 0)
-        self._rows, self._height = rows, height or self._height
-        if not taller and [row.key for row in before] == [row.key for row in rows]:
-            self._repaint(before)
+        before, at_end, anchor = self._rows, self._is_at_end(), self._anchor()
+        old_index = self.cursor_index or 0
+        self._rows, self.row_height = rows, height or self.row_height
+        if not resized and [row.key for row in before] == [row.key for row in rows]:
+            self._repaint_changed(before)
             return
         self._places = {row.key: index for index, row in enumerate(rows)}
-        if not self._steered and not self._follow_end and rows:
+        if not self._moved_by_user and not self._follow_end and rows:
             self._set_cursor(next((row.key for row in rows if not row.heading), rows[0].key), scroll=False)
         elif self._cursor not in self._places:
-            self._set_cursor(rows[min(old_place, len(rows) - 1)].key if rows else None, scroll=False)
+            self._set_cursor(rows[min(old_index, len(rows) - 1)].key if rows else None, scroll=False)
         self._reflow(anchor, to_end=self._follow_end and at_end)
-        if taller and self._steered:
+        if resized and self._moved_by_user:
             self._show_cursor()
 
-    def _repaint(self, before: Sequence[ListRow]) -> None:
-        """The same rows at the same places: paint the cells that look different."""
+    def _repaint_changed(self, before: Sequence[ListRow]) -> None:
+        """Paint the cells that look different; the keys and their order are the same as before."""
         rows, top, (width, height) = list(self._rows), self.scroll_offset.y, self.size
-        first = top // self._height
-        changed: list[tuple[int, int, int]] = []  # y, from which cell on, up to which one
-        for index in range(first, min(len(rows), first + height // self._height + 2)):
+        first = top // self.row_height
+        changed: list[tuple[int, int, int]] = []  # y, first cell, end
+        for index in range(first, min(len(rows), first + height // self.row_height + 2)):
             old, new = before[index], rows[index]
             if old is new:
                 continue
             if new.looks_like(old):
-                rows[index] = old  # its strips are kept
+                rows[index] = old  # its strips are cached
                 continue
-            on_cursor, y = new.key == self._cursor, index * self._height - top
-            for part in range(self._height):
-                if 0 <= y + part < height:
-                    was, becomes = self._strip(old, part, on_cursor, width), self._strip(new, part, on_cursor, width)
-                    changed.append((y + part, *differing_cells(was, becomes)))
+            on_cursor, y = new.key == self._cursor, index * self.row_height - top
+            for line in range(self.row_height):
+                if 0 <= y + line < height:
+                    was, becomes = self._strip(old, line, on_cursor, width), self._strip(new, line, on_cursor, width)
+                    changed.append((y + line, *differing_cells(was, becomes)))
         self._rows = tuple(rows)
-        self.refresh(*_regions(changed)) if changed else None
+        if changed:
+            self.refresh(*_regions(changed))
 
     def _anchor(self) -> tuple[str, int] | None:
-        """A row that must not move on the screen, and where it is: the cursor's if it can be seen, else the topmost."""
-        top, seen = self.scroll_offset.y // self._height, max(1, self.size.height // self._height)
-        place = self._places.get(self._cursor or "", -1)
-        if not top <= place < top + seen:
-            place = top
-        return (self._rows[place].key, place - top) if place < len(self._rows) else None
+        """The row that keeps its place on the screen and that place: the cursor's row if it is visible, else the topmost."""
+        top, visible = self.scroll_offset.y // self.row_height, max(1, self.visible_rows)
+        index = -1 if self.cursor_index is None else self.cursor_index
+        if not top <= index < top + visible:
+            index = top
+        return (self._rows[index].key, index - top) if index < len(self._rows) else None
 
     def _reflow(self, anchor: tuple[str, int] | None, *, to_end: bool) -> None:
-        """Rows came, went or changed places: what the eye rests on stays where it is."""
-        self.virtual_size = Size(self.size.width, len(self._rows) * self._height)
+        """Lay out rows that were added, removed or reordered, and keep the anchor in its place."""
+        self.fit_virtual_size()
         self.refresh()
         if to_end:
-            self._to_end()
-        elif not self._steered:
+            self._scroll_to_end()
+        elif not self._moved_by_user:
             self.scroll_to(y=0, animate=False, force=True)
         elif anchor is not None and anchor[0] in self._places:
-            self.scroll_to(y=(self._places[anchor[0]] - anchor[1]) * self._height, animate=False, force=True)
+            self.scroll_to(y=(self._places[anchor[0]] - anchor[1]) * self.row_height, animate=False, force=True)
 
-    def _to_end(self) -> None:
-        """Not `scroll_end`, which scrolls a frame later than what is to be seen there."""
+    def _scroll_to_end(self) -> None:
+        """`scroll_end` would scroll one frame later than the rows are drawn."""
         self.scroll_to(y=self.max_scroll_y, animate=False, force=True)
-        if self.max_scroll_y:  # a scroll bar that is only just coming would not hear of it
+        if self.max_scroll_y:  # a scroll bar that is about to appear does not receive the change
             self.vertical_scrollbar.position = self.max_scroll_y
 
+    # -- the cursor -------------------------------------------------------------------------------------------------
+
     def select(self, key: str) -> None:
-        """Put the cursor on a row, if it is there."""
+        """Put the cursor on the row with this key, if there is one."""
         if key in self._places:
-            self._steered = True
+            self._moved_by_user = True
             self._set_cursor(key)
 
-    def action_move(self, by: int) -> None:
-        self._go(self._places.get(self._cursor or "", -1 if by > 0 else 0) + by)
+    def move_cursor(self, index: int) -> None:
+        self.select(self._rows[index].key)
 
-    def action_page(self, by: int) -> None:
-        self._go(self._places.get(self._cursor or "", 0) + by * max(1, self.size.height // self._height - 1))
-
-    def action_jump(self, to: int) -> None:
-        self._go(to if to >= 0 else len(self._rows) - 1)
-
-    def _go(self, place: int) -> None:
-        if self._rows:
-            self._steered = True
-            self._set_cursor(self._rows[max(0, min(place, len(self._rows) - 1))].key)
+    def key_enter(self) -> None:
+        if self._cursor is not None:
+            self.post_message(self.RowChosen(self, self._cursor))
 
     def _set_cursor(self, key: str | None, *, scroll: bool = True) -> None:
         if key == self._cursor:
@@ -210,143 +181,84 @@ class RowList(ScrollView, can_focus=True):
         before, self._cursor = self._cursor, key
         for moved in (before, key):
             if moved in self._places:
-                self._refresh_row(self._places[moved])
+                self.refresh_row(self._places[moved])
         if scroll and key is not None:
-            place = self._places[key] * self._height
-            self.scroll_to_region(Region(0, place, 1, self._height), animate=False, force=True)
-        self.post_message(self.Moved(self, key))
+            self.reveal(self._places[key])
+        self.post_message(self.CursorMoved(self, key))
 
-    def _at_end(self) -> bool:
+    def _is_at_end(self) -> bool:
         return self.scroll_offset.y >= self.max_scroll_y - 1
 
-    def _refresh_row(self, index: int) -> None:
-        top = index * self._height - self.scroll_offset.y
-        if -self._height < top < self.size.height:
-            self.refresh(Region(0, top, self._painted, self._height))
-
-    @property
-    def _painted(self) -> int:
-        """Cells of a line that are its own: the scroll bar paints itself."""
-        return max(1, self.size.width - self.scrollbar_size_vertical)
+    def _show_cursor(self) -> None:
+        index = self.cursor_index
+        if index is not None and not (self._follow_end and not self.has_focus):
+            self.reveal(index)
 
     def on_resize(self, _event: events.Resize) -> None:
-        self.virtual_size = Size(self.size.width, len(self._rows) * self._height)
+        self.fit_virtual_size()
         self._strips.clear()
-        if self._follow_end and self._stuck:
-            self._to_end()
+        if self._follow_end and self._was_at_end:
+            self._scroll_to_end()
         self.call_after_refresh(self._show_cursor)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
-        self._stuck = self._at_end()
-
-    def _show_cursor(self) -> None:
-        place = self._places.get(self._cursor or "")
-        if place is not None and not (self._follow_end and not self.has_focus):
-            region = Region(0, place * self._height, 1, self._height)
-            self.scroll_to_region(region, animate=False, force=True)
+        self._was_at_end = self._is_at_end()
 
     def on_click(self, event: events.Click) -> None:
-        index = (event.y + self.scroll_offset.y) // self._height
-        if not 0 <= index < len(self._rows):
+        index = self.index_at(event.y)
+        if index is None:
             return
         key = self._rows[index].key
-        self._steered = True
-        self._set_cursor(key)
+        self.select(key)
         if event.button == 3:
-            self.post_message(self.Menu(self, key))
+            self.post_message(self.MenuRequested(self, key))
         elif event.chain == 2:
-            self.post_message(self.Chosen(self, key))
+            self.post_message(self.RowChosen(self, key))
 
-    def key_enter(self) -> None:
-        if self._cursor is not None:
-            self.post_message(self.Chosen(self, self._cursor))
+    # -- drawing ----------------------------------------------------------------------------------------------------
 
-    def notify_style_update(self) -> None:
-        self._forget_strips()
-        super().notify_style_update()
-
-    def on_focus(self) -> None:
-        self._repaint_cursor()
-
-    def on_blur(self) -> None:
-        self._repaint_cursor()
-
-    def _forget_strips(self) -> None:
-        self._inks.clear()
+    def forget_drawn(self) -> None:
+        super().forget_drawn()
         self._strips.clear()
-        self._starts.clear()
+        self._row_starts.clear()
 
-    def _repaint_cursor(self) -> None:
-        self._forget_strips()
-        if self._cursor in self._places:
-            self._refresh_row(self._places[self._cursor])
+    def draw_line(self, index: int, line: int, *, on_cursor: bool) -> Strip:
+        return self._strip(self._rows[index], line, on_cursor, self.size.width)
 
-    def render_line(self, y: int) -> Strip:
-        index, part = divmod(y + self.scroll_offset.y, self._height)
-        width = self.size.width
-        if index >= len(self._rows):
-            return Strip.blank(width, self.rich_style)
-        row = self._rows[index]
-        return self._strip(row, part, row.key == self._cursor, width)
-
-    def _strip(self, row: ListRow, part: int, on_cursor: bool, width: int) -> Strip:
-        key = (row, part, on_cursor, width)
+    def _strip(self, row: ListRow, line: int, on_cursor: bool, width: int) -> Strip:
+        key = (row, line, on_cursor, width)
         strip = self._strips.get(key)
         if strip is None:
-            strip = self._strips[key] = self._drawn(row, part, on_cursor, width)
+            strip = self._strips[key] = self._draw(row, line, on_cursor, width)
         return strip
 
-    def _drawn(self, row: ListRow, part: int, on_cursor: bool, width: int) -> Strip:
-        base = self.get_visual_style("row-list--cursor") if on_cursor else self.visual_style
-        content = row.lines[part] if part < len(row.lines) else Content("")
-        room = self._room(width)
-        if row.end is None or part:
-            segments, cells = self._segments(content, room, on_cursor, base), min(content.cell_length, room)
+    def _draw(self, row: ListRow, line: int, on_cursor: bool, width: int) -> Strip:
+        content = row.lines[line] if line < len(row.lines) else Content("")
+        room = self._room_in(width)
+        if row.end is None or line:
+            segments, cells = self.to_segments(content, room, on_cursor=on_cursor), min(content.cell_length, room)
         elif (cells := content.cell_length + row.end.cell_length) <= room:
-            segments = [*self._start(content, on_cursor, base), *self._segments(row.end, room, on_cursor, base)]
+            segments = [
+                *self._start_segments(content, on_cursor),
+                *self.to_segments(row.end, room, on_cursor=on_cursor),
+            ]
         else:
-            segments, cells = self._segments(content.append(row.end), room, on_cursor, base), room
-        return Strip(segments, cells).adjust_cell_length(width, base.rich_style)
+            segments, cells = self.to_segments(content.append(row.end), room, on_cursor=on_cursor), room
+        return Strip(segments, cells).adjust_cell_length(width, self.base_style(on_cursor=on_cursor).rich_style)
 
-    def _start(self, content: Content, on_cursor: bool, base: Style) -> list[Segment]:
-        """What stands in front of an end is kept as long as it is the very same."""
+    def _start_segments(self, content: Content, on_cursor: bool) -> list[Segment]:
+        """The segments in front of a row's end, cached as long as the content is the same object."""
         key = (id(content), on_cursor)
-        kept = self._starts.get(key)
-        if kept is None or kept[0] is not content:
-            kept = self._starts[key] = content, self._segments(content, content.cell_length, on_cursor, base)
-        return kept[1]
-
-    def _segments(self, content: Content, room: int, on_cursor: bool, base: Style) -> list[Segment]:
-        if on_cursor and self.has_focus and self.app.native_ansi_color:
-            content = Content(content.plain)  # of sixteen colours too few can be read on the cursor's
-        shown = content.truncate(room, ellipsis=True)
-        # one line that fits: without Textual's way to wrap, align and mark it, which takes three times as long
-        return self._side_by_side(shown, base) or [
-            Segment(text, (base + style).rich_style) for text, style in shown.render(base, "", self._get_style)
-        ]
-
-    def _side_by_side(self, content: Content, base: Style) -> list[Segment]:
-        """Most lines are pieces of one style each: drawn without sorting them. Nothing, when some lie over others."""
-        inks = self._inks.setdefault(base, {})
-        text, at, segments = content.plain, 0, []
-        for start, end, style in content.spans:
-            if start < at or end == start:
-                return []
-            if start > at:
-                segments.append(Segment(text[at:start], base.rich_style))
-            ink = inks.get(style)
-            if ink is None:
-                ink = inks[style] = (base + self._get_style(style)).rich_style
-            segments.append(Segment(text[start:end], ink))
-            at = end
-        if at < len(text):
-            segments.append(Segment(text[at:], base.rich_style))
-        return segments
+        cached = self._row_starts.get(key)
+        if cached is None or cached[0] is not content:
+            segments = self.to_segments(content, content.cell_length, on_cursor=on_cursor)
+            cached = self._row_starts[key] = content, segments
+        return cached[1]
 
 
 def differing_cells(one: Strip, other: Strip) -> tuple[int, int]:
-    """From which cell on and up to which one two lines of the same width differ; the same number twice if they do not."""
+    """The range of cells in which two lines of one width differ; it is empty when they are equal."""
     first, second = one._segments, other._segments
     left = start = 0
     for mine, theirs in zip(first, second, strict=False):
@@ -363,12 +275,12 @@ def differing_cells(one: Strip, other: Strip) -> tuple[int, int]:
 
 
 def _regions(changed: Iterable[tuple[int, int, int]]) -> Iterator[Region]:
-    """The same cells of lines below each other are one rectangle; lines that look the same are none."""
+    """Rectangles that cover the changed cells; equal ranges of consecutive lines become one."""
     for (_, left, right), lines in groupby(enumerate(changed), lambda one: (one[1][0] - one[0], *one[1][1:])):
         rows = [y for _, (y, _, _) in lines]
         if left < right:
             yield Region(left, rows[0], right - left, len(rows))
 
 
-def _same(one: Content | None, other: Content | None) -> bool:
+def _is_same(one: Content | None, other: Content | None) -> bool:
     return one is other or (one is not None and other is not None and one.is_same(other))
