@@ -5,7 +5,7 @@ Widths are terminal cells, not characters: a CJK character or an emoji takes two
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from unicodedata import category, east_asian_width
 
 from imi_monitor.fast.frozen_dataclass import dataclass
@@ -25,6 +25,15 @@ class Column:
     right: bool = False
     least: int = 0
     rank: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OptionalColumn:
+    """A column that is shown only where at least `spare` cells remain for the others beside it."""
+
+    name: str
+    width: int
+    spare: int = 0
 
 
 def cell_width(text: str) -> int:
@@ -52,6 +61,16 @@ def pad(text: str, width: int, *, right: bool = False) -> str:
     shown = clip(text, width)
     space = " " * (width - cell_width(shown))
     return space + shown if right else shown + space
+
+
+def fit_optional(room: int, wanted: Iterable[OptionalColumn]) -> tuple[dict[str, int], int]:
+    """The widths of the columns that fit, tried in order of importance, and the cells that remain; each has a gap of one cell."""
+    widths: dict[str, int] = {}
+    for column in wanted:
+        if room - column.width - 1 >= column.spare:
+            widths[column.name] = column.width
+            room -= column.width + 1
+    return widths, room
 
 
 def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int | None = None) -> list[str]:

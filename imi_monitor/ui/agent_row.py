@@ -1,4 +1,4 @@
-"""One agent in one line (or two, where it is narrow): which columns there is room for, and what stands in them."""
+"""An agent's row: which columns fit into the width, and what stands in them. A narrow row has two lines."""
 
 from __future__ import annotations
 
@@ -10,26 +10,31 @@ from textual.content import Content
 from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.model import attention, columns
 from imi_monitor.model.agent import Agent
+from imi_monitor.model.columns import OptionalColumn
 from imi_monitor.model.snapshot import Key, Worktree
 from imi_monitor.model.text import safe
 from imi_monitor.ui import agent_cells, cells
 
-STACKED = 52  # below this many cells an agent takes two lines
+MIN_ONE_LINE = 52  # cells below which a row has two lines
 _WORD, _AGE = 9, 4
-STATE = _WORD + _AGE
-# column, its width, and how much is left for what it does before this one has a place beside it
-_BESIDE = (("source", 11, 20), ("tokens", 8, 20), ("context", 5, 36), ("spark", 12, 36))
+_STATE = _WORD + _AGE
+_OPTIONAL = (
+    OptionalColumn("source", 11, spare=20),
+    OptionalColumn("tokens", 8, spare=20),
+    OptionalColumn("context", 5, spare=36),
+    OptionalColumn("spark", 12, spare=36),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class AgentColumns:
-    """The width of every column; 0 is left out. `what` takes the rest."""
+    """The width of each column; 0 means that it is left out. `activity` takes what remains."""
 
     room: int
-    several: bool
+    several: bool  # several repositories are shown: names need their repository
     name: int
     tree: int
-    what: int
+    activity: int
     source: int = 0
     tokens: int = 0
     context: int = 0
@@ -37,27 +42,22 @@ class AgentColumns:
 
     @property
     def stacked(self) -> bool:
-        return self.room < STACKED
+        return self.room < MIN_ONE_LINE
 
 
 def plan_columns(
-    room: int, names: Sequence[str], keys: Sequence[Key | None], *, several: bool, lead: bool = False
+    room: int, names: Sequence[str], keys: Sequence[Key | None], *, several: bool, all_columns: bool = False
 ) -> AgentColumns:
-    """Names take what they need up to a bound. Beside what is done come source and tokens; for a `lead` also how full the
-    context is and how busy the worktree was."""
+    """The columns for these agents: source and tokens where they fit, with `all_columns` also context and worktree activity."""
     most = 12 if room < 70 else 16 if room < 110 else 24
     name = _widest([safe(text, 40) for text in names], most)
     tree = _widest([worktree_name(key, several) for key in keys], most)
-    if room < STACKED:
+    if room < MIN_ONE_LINE:
         name = min(name, 11)
-        return AgentColumns(room, several, name, max(4, room - 2 - name - 1 - 1 - STATE), room - 2)
-    left = room - 2 - name - 1 - tree - 1 - STATE - 2
-    beside = {}
-    for column, width, least in _BESIDE if lead else _BESIDE[:2]:
-        if left - width - 1 >= least:
-            beside[column] = width
-            left -= width + 1
-    return AgentColumns(room, several, name, tree, left, **beside)
+        return AgentColumns(room, several, name, max(4, room - 2 - name - 1 - 1 - _STATE), room - 2)
+    left = room - 2 - name - 1 - tree - 1 - _STATE - 2
+    widths, left = columns.fit_optional(left, _OPTIONAL if all_columns else _OPTIONAL[:2])
+    return AgentColumns(room, several, name, tree, left, **widths)
 
 
 def worktree_name(key: Key | None, several: bool) -> str:
@@ -65,7 +65,7 @@ def worktree_name(key: Key | None, several: bool) -> str:
 
 
 def row_head(glyph: Content, name: str, key: Key | None, state: Content, plan: AgentColumns) -> Content:
-    """Who, where, how it stands: the same columns for agents and for claims."""
+    """Glyph, name, worktree and state: the same columns for agents and for claims."""
     parts = [
         glyph,
         Content(" "),
@@ -78,39 +78,40 @@ def row_head(glyph: Content, name: str, key: Key | None, state: Content, plan: A
     return Content("").join(parts)
 
 
-def state_cell(word: str, span: str, style: str) -> Content:
+def state_cell(word: str, age: str, style: str) -> Content:
     """`waits     2m`."""
-    return cells.fixed(word, _WORD, style).append(cells.fixed(span, _AGE, cells.MUTED, right=True))
+    return cells.fixed(word, _WORD, style).append(cells.fixed(age, _AGE, cells.MUTED, right=True))
 
 
-def agent_lines(one: Agent, plan: AgentColumns, now: datetime, tree: Worktree | None = None) -> tuple[Content, ...]:
-    stands = attention.standing(one)
-    loud = " bold" if stands in (attention.ASKS, attention.INTRUDES) else ""
-    word = "waits" if stands == attention.ASKS else agent_cells.state_word(one)
-    told = state_cell(word, agent_cells.state_age(one, now), agent_cells.state_style(one) + loud)
-    first = row_head(agent_cells.glyph(one), one.name, one.key, told, plan)
-    what = agent_cells.activity(one)
+def agent_lines(agent: Agent, plan: AgentColumns, now: datetime, tree: Worktree | None = None) -> tuple[Content, ...]:
+    standing = attention.standing(agent)
+    weight = " bold" if standing in (attention.ASKS, attention.INTRUDES) else ""
+    word = "waits" if standing == attention.ASKS else agent_cells.state_word(agent)
+    state = state_cell(word, agent_cells.state_age(agent, now), agent_cells.state_style(agent) + weight)
+    first = row_head(agent_cells.glyph(agent), agent.name, agent.key, state, plan)
+    activity = agent_cells.activity(agent)
     if plan.stacked:
-        return first, Content("  ").append(what).truncate(plan.room, ellipsis=True)
-    parts = [first, Content("  "), cells.padded(what, plan.what)]
+        return first, Content("  ").append(activity).truncate(plan.room, ellipsis=True)
+    parts = [first, Content("  "), cells.padded(activity, plan.activity)]
     if plan.spark:
         parts += [Content(" "), Content(" " * plan.spark) if tree is None else cells.sparkline(tree, plan.spark, now)]
-    if plan.context:
-        parts += [Content(" "), cells.fixed(_context(one), plan.context, cells.MUTED, right=True)]
-    if plan.tokens:
-        parts += [Content(" "), cells.fixed(_tokens(one), plan.tokens, cells.MUTED, right=True)]
-    if plan.source:
-        parts += [Content(" "), cells.fixed(agent_cells.source_text(one.truth), plan.source, cells.MUTED)]
+    for text, width, right in (
+        (_context(agent), plan.context, True),
+        (_tokens(agent), plan.tokens, True),
+        (agent_cells.source_text(agent.truth), plan.source, False),
+    ):
+        if width:
+            parts += [Content(" "), cells.fixed(text, width, cells.MUTED, right=right)]
     return (Content("").join(parts).truncate(plan.room, ellipsis=True),)
 
 
-def _tokens(one: Agent) -> str:
-    told = agent_cells.token_count(attention.total_tokens(one))
-    return f"{told} tok" if told else ""
+def _tokens(agent: Agent) -> str:
+    number = agent_cells.token_count(attention.total_tokens(agent))
+    return f"{number} tok" if number else ""
 
 
-def _context(one: Agent) -> str:
-    share = attention.context_fill(one)
+def _context(agent: Agent) -> str:
+    share = attention.context_fill(agent)
     return "" if share is None else f"{share:.0%}"
 
 

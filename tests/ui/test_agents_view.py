@@ -161,7 +161,7 @@ def test_lines_fit_and_columns_stand_below_each_other(room: int) -> None:
     agents = [*made.trouble().agents, replace(made.ASKS, name="日本" * 20, key=None)]
     for lead in (False, True):
         plan = agent_row.plan_columns(
-            room, [one.name for one in agents], [one.key for one in agents], several=True, lead=lead
+            room, [one.name for one in agents], [one.key for one in agents], several=True, all_columns=lead
         )
         drawn = [agent_row.agent_lines(one, plan, sample_snapshots.NOW) for one in agents]
         assert all(line.cell_length <= room for lines in drawn for line in lines)

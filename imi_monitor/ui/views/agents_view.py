@@ -81,7 +81,7 @@ class AgentsView(FilteredView, SingleAgentView):
             [one.name for one in found],
             [one.key for one in found],
             several=len(snapshot.repositories) > 1,
-            lead=True,
+            all_columns=True,
         )
         trees = {tree.key: tree for tree in snapshot.worktrees}
         rows = list(_rows(found, trees, plan, now))
