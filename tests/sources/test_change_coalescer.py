@@ -1,4 +1,4 @@
-"""What editors and tools do to files, as raw events, gives the changes a person would name."""
+"""The raw events that editors and tools cause become the changes a person would name."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from imi_monitor.sources.files.watcher import FileEvent, FileEventKind
 
 
 class World:
-    """A folder and the events one would see in it; time is ours."""
+    """A folder, its events, and a clock that the test moves."""
 
     def __init__(self, root: Path, tracked: set[str]) -> None:
         self.root = root
         self.now = 100.0
-        self.settle = ChangeCoalescer(
+        self.coalescer = ChangeCoalescer(
             str(root), "app", "feat-x", lambda path: path.endswith(".log"), lambda path: path in tracked
         )
-        self.told: list[str] = []
+        self.reported: list[str] = []
 
-    def see(self, kind: FileEventKind, name: str, cookie: int = 0) -> None:
-        self._tell(self.settle.add([FileEvent(str(self.root / name), kind, False, cookie)], self.now, "t"))
+    def event(self, kind: FileEventKind, name: str, cookie: int = 0) -> None:
+        self._report(self.coalescer.add([FileEvent(str(self.root / name), kind, False, cookie)], self.now, "t"))
 
     def burst(self, events: list[tuple[FileEventKind, str]]) -> None:
         batch = [FileEvent(str(self.root / name), kind) for kind, name in events]
-        self._tell(self.settle.add(batch, self.now, "t"))
+        self._report(self.coalescer.add(batch, self.now, "t"))
 
     def wait(self, seconds: float = GRACE) -> None:
         self.now += seconds
-        self._tell(self.settle.flush(self.now, "t"))
+        self._report(self.coalescer.flush(self.now, "t"))
 
-    def _tell(self, changes: list) -> None:
+    def _report(self, changes: list) -> None:
         for change in changes:
             name = f"{change.kind} {change.origin + ' -> ' if change.origin else ''}{change.path}"
-            self.told.append(name + (f" x{change.count}" if change.count > 1 else ""))
+            self.reported.append(name + (f" x{change.count}" if change.count > 1 else ""))
 
 
 @pytest.fixture
@@ -45,98 +45,98 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path, {"a.txt", "b.txt"})
 
 
-def test_a_write_is_told_at_once(world: World) -> None:
-    world.see("modified", "a.txt")
-    assert world.told == ["modified a.txt"]
+def test_a_write_is_reported_at_once(world: World) -> None:
+    world.event("modified", "a.txt")
+    assert world.reported == ["modified a.txt"]
 
 
-def test_a_file_written_again_and_again_is_one_line_a_second(world: World) -> None:
+def test_a_file_that_is_written_all_the_time_is_one_change_a_second(world: World) -> None:
     for _ in range(30):
-        world.see("modified", "a.txt")
+        world.event("modified", "a.txt")
         world.wait(0.05)
-    assert world.told == ["modified a.txt"] * 2
+    assert world.reported == ["modified a.txt"] * 2
 
 
-def test_a_new_file(world: World) -> None:
+def test_a_new_file_is_created_after_the_grace_time(world: World) -> None:
     (world.root / "new.txt").write_text("x")
-    world.see("created", "new.txt")
-    world.see("modified", "new.txt")
-    assert world.told == []
+    world.event("created", "new.txt")
+    world.event("modified", "new.txt")
+    assert world.reported == []
     world.wait()
-    assert world.told == ["created new.txt"]
+    assert world.reported == ["created new.txt"]
 
 
 def test_save_by_rename_is_one_change(world: World) -> None:
-    world.see("created", "a.txt.tmp")
-    world.see("modified", "a.txt.tmp")
-    world.see("moved_from", "a.txt.tmp", 7)
-    world.see("moved_to", "a.txt", 7)
+    world.event("created", "a.txt.tmp")
+    world.event("modified", "a.txt.tmp")
+    world.event("moved_from", "a.txt.tmp", 7)
+    world.event("moved_to", "a.txt", 7)
     world.wait()
-    assert world.told == ["modified a.txt"]
+    assert world.reported == ["modified a.txt"]
 
 
 def test_save_with_a_backup_as_vim_does_it(world: World) -> None:
-    world.see("moved_from", "a.txt", 1)
-    world.see("moved_to", "a.txt~", 1)
-    world.see("created", "a.txt")
-    world.see("modified", "a.txt")
-    world.see("deleted", "a.txt~")
+    world.event("moved_from", "a.txt", 1)
+    world.event("moved_to", "a.txt~", 1)
+    world.event("created", "a.txt")
+    world.event("modified", "a.txt")
+    world.event("deleted", "a.txt~")
     world.wait()
-    assert world.told == ["modified a.txt"]
+    assert world.reported == ["modified a.txt"]
 
 
-def test_a_rename_is_a_rename(world: World) -> None:
+def test_a_renamed_file_is_one_change_with_its_origin(world: World) -> None:
     (world.root / "a.txt").rename(world.root / "c.txt")
-    world.see("moved_from", "a.txt", 3)
-    world.see("moved_to", "c.txt", 3)
+    world.event("moved_from", "a.txt", 3)
+    world.event("moved_to", "c.txt", 3)
     world.wait()
-    assert world.told == ["renamed a.txt -> c.txt"]
+    assert world.reported == ["renamed a.txt -> c.txt"]
 
 
 def test_a_new_file_by_rename_is_created(world: World) -> None:
     (world.root / "new.txt").write_text("x")
-    world.see("created", "tmp123")
-    world.see("moved_from", "tmp123", 9)
-    world.see("moved_to", "new.txt", 9)
+    world.event("created", "tmp123")
+    world.event("moved_from", "tmp123", 9)
+    world.event("moved_to", "new.txt", 9)
     world.wait()
-    assert world.told == ["created new.txt"]
+    assert world.reported == ["created new.txt"]
 
 
-def test_deleted_and_there_again(world: World) -> None:
-    world.see("deleted", "a.txt")
-    world.see("created", "a.txt")
+def test_a_file_deleted_and_made_again_is_modified(world: World) -> None:
+    world.event("deleted", "a.txt")
+    world.event("created", "a.txt")
     world.wait()
     (world.root / "b.txt").unlink()
-    world.see("deleted", "b.txt")
+    world.event("deleted", "b.txt")
     world.wait()
-    assert world.told == ["modified a.txt", "deleted b.txt"]
+    assert world.reported == ["modified a.txt", "deleted b.txt"]
 
 
-def test_a_temporary_file_is_nothing(world: World) -> None:
-    world.see("created", "x")
-    world.see("deleted", "x")
+def test_a_temporary_file_is_no_change(world: World) -> None:
+    world.event("created", "x")
+    world.event("deleted", "x")
     world.wait()
-    assert world.told == []
+    assert world.reported == []
 
 
-def test_moved_out_and_moved_in(world: World) -> None:
+def test_moves_across_the_root_are_a_deletion_and_a_creation(world: World) -> None:
     (world.root / "b.txt").unlink()
-    world.see("moved_from", "b.txt", 5)
+    world.event("moved_from", "b.txt", 5)
     (world.root / "in.txt").write_text("x")
-    world.see("moved_to", "in.txt", 6)
+    world.event("moved_to", "in.txt", 6)
     world.wait()
-    assert world.told == ["deleted b.txt", "created in.txt"]
+    assert world.reported == ["deleted b.txt", "created in.txt"]
 
 
 def test_ignored_files_are_no_changes(world: World) -> None:
     (world.root / "x.log").write_text("x")
-    world.see("modified", "x.log")
-    world.see("created", "y.log")
+    world.event("modified", "x.log")
+    world.event("created", "y.log")
     world.wait()
-    assert world.told == []
+    assert world.reported == []
 
 
-def test_a_checkout_of_thousands_is_a_line_with_a_count(world: World) -> None:
+def test_many_files_at_once_are_one_change_with_a_count(world: World) -> None:
     (world.root / "src").mkdir()
     events: list[tuple[FileEventKind, str]] = []
     for number in range(MANY * 3):
@@ -144,11 +144,14 @@ def test_a_checkout_of_thousands_is_a_line_with_a_count(world: World) -> None:
         events.append(("created", f"src/{number}"))
     world.burst(events)
     world.wait()
-    assert world.told == [f"created src x{MANY * 3}"]
+    assert world.reported == [f"created src x{MANY * 3}"]
 
 
-def test_nothing_is_remembered_for_ever(world: World) -> None:
-    for number in range(20_000):
-        world.see("modified", f"f{number}")
-    assert len(world.settle._told) <= 5000
-    assert world.settle.waiting_since is None
+def test_reported_paths_are_forgotten_beyond_the_limit(world: World) -> None:
+    for number in range(6000):
+        world.event("modified", f"f{number}")
+    world.event("modified", "f5999")
+    assert world.reported.count("modified f5999") == 1, "it was just reported"
+    world.event("modified", "f0")
+    assert world.reported.count("modified f0") == 2, "it was forgotten"
+    assert world.coalescer.waiting_since is None

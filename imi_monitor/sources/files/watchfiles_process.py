@@ -1,7 +1,7 @@
-"""The child process of the watchfiles back end: `python -m imi_monitor.sources.files.watchfiles_process`.
+"""The child process of WatchfilesWatcher: `python -m imi_monitor.sources.files.watchfiles_process`.
 
-Building a watcher holds Python's lock for half a second with ten thousand folders, which would freeze the dashboard;
-so it is done here, and only changes travel. Speaks length-prefixed `marshal` on stdin and stdout, and ends with stdin.
+With ten thousand folders watchfiles holds the GIL for half a second to build a watcher, which would freeze the
+dashboard. Messages are length-prefixed `marshal` on stdin and stdout; the process ends with its stdin.
 """
 
 from __future__ import annotations
@@ -12,16 +12,20 @@ import struct
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any, BinaryIO
 
-STEP = 0.01  # seconds between two looks while something happens
-_IDLE_STEP = 0.05  # while nothing does: the looks themselves are all that idling costs
-_IDLE_AFTER = 10.0  # seconds
-_LAST_WORDS = 0.1  # seconds in which a watcher that is not wanted any more still tells what it has seen
-_LATE = 0.5  # seconds beyond its pause after which a look may have missed something
-_MOST_AT_ONCE = 4000  # changes in one look, and
-_MOST_A_SECOND = 100_000  # so many of each second since the last: the kernel's queue may have been full
-_MERGE_ABOVE = 24  # watchers beside the first pair; the parent has them merged as soon as nothing is added any more
+STEP = 0.01  # seconds between two polls of the watchers while events come
+_IDLE_STEP = 0.05  # seconds between two polls without events: the polls are the whole cost of idling
+_IDLE_AFTER = 10.0  # seconds without events
+_DRAIN = 0.1  # seconds in which a replaced watcher still delivers its events
+_LATE = 0.5  # seconds beyond the pause after which a poll may have missed events
+_MOST_PER_POLL = 4000  # events; with more, or with more than
+_MOST_PER_SECOND = 100_000  # for each second since the last poll, the kernel's queue may have been full
+_MERGE_ABOVE = 24  # watchers; below it the parent asks for the merge when no folders are added any more
+
+
+Folders = tuple[list[str], list[str]]  # (watched with everything below, watched without subfolders)
 
 
 def send(stream: BinaryIO, message: tuple[Any, ...]) -> None:
@@ -31,7 +35,7 @@ def send(stream: BinaryIO, message: tuple[Any, ...]) -> None:
 
 
 def receive(stream: BinaryIO) -> tuple[Any, ...] | None:
-    """The next message, a verb and what goes with it; None at the end."""
+    """Return the next message, (verb, *arguments), or None at the end of the stream."""
     head = stream.read(4)
     if len(head) < 4:
         return None
@@ -39,13 +43,15 @@ def receive(stream: BinaryIO) -> tuple[Any, ...] | None:
     return message
 
 
-class _Nothing(Exception):
-    """Nothing has been seen."""
+class _NoEventsError(Exception):
+    """Ends `RustNotify.watch` when it has no events."""
 
 
-class _Glance:
-    """What `watch` asks at each of its steps whether to stop. In two it hands out what has been seen; when that is
-    nothing it would go on for ever. An exception ends that, and unless its own ways out leaves alone what comes just then."""
+class _StopAfterTwoSteps:
+    """A stop event that makes `RustNotify.watch` return after two steps, in which it hands out its events.
+
+    Without events it raises, because the normal exit drops events that arrive at that moment.
+    """
 
     def __init__(self) -> None:
         self._steps = 0
@@ -53,12 +59,12 @@ class _Glance:
     def is_set(self) -> bool:
         self._steps += 1
         if self._steps > 2:
-            raise _Nothing
+            raise _NoEventsError
         return False
 
 
 class FolderWatcher:
-    """One RustNotify, which waits for nothing: many are looked at in one waking, which is what idling costs."""
+    """One RustNotify that never blocks, so that one thread can poll many of them."""
 
     def __init__(self, folders: list[str], recursive: bool) -> None:
         from watchfiles._rust_notify import RustNotify
@@ -67,22 +73,22 @@ class FolderWatcher:
         self._ends_at: float | None = None
 
     def retire(self) -> None:
-        """Somebody else follows these folders now. What was seen just before is still told."""
-        self._ends_at = time.monotonic() + _LAST_WORDS
+        """Another watcher has these folders now; this one delivers its last events."""
+        self._ends_at = time.monotonic() + _DRAIN
 
     @property
     def retired(self) -> bool:
         return self._ends_at is not None
 
     @property
-    def over(self) -> bool:
+    def drained(self) -> bool:
         return self._ends_at is not None and time.monotonic() > self._ends_at
 
-    def seen(self) -> set[tuple[int, str]]:
-        """What was since the last time."""
+    def take_events(self) -> set[tuple[int, str]]:
+        """Return the events since the last call."""
         try:
-            found = self._notify.watch(0, 0, 0, _Glance())
-        except _Nothing:
+            found = self._notify.watch(0, 0, 0, _StopAfterTwoSteps())
+        except _NoEventsError:
             return set()
         return found if isinstance(found, set) else set()
 
@@ -91,97 +97,97 @@ class FolderWatcher:
 
 
 class WatchfilesProcess:
-    """All folders wanted now, and the watchers that follow them."""
+    """Keeps the wanted folders and the watchers for them. Its public methods are the verbs of the parent's messages."""
 
-    def __init__(self, out: BinaryIO) -> None:
-        self._out = out
-        self._lock = threading.Lock()
+    def __init__(self, send: Callable[[tuple[Any, ...]], None]) -> None:
+        self._send = send
         self._changing = threading.Lock()
-        self._wanted: dict[str, tuple[list[str], list[str]]] = {}  # name -> (with all below, alone)
+        self._wanted: dict[str, Folders] = {}
         self._watchers: list[FolderWatcher] = []
         self._retired: list[FolderWatcher] = []
         self._built_at = 0.0
 
-    def look(self) -> None:
-        """Tell what the watchers see, for ever."""
+    @property
+    def watchers(self) -> tuple[int, int]:
+        """How many watchers are active, and how many are retired and not closed yet."""
+        return len(self._watchers), len(self._retired)
+
+    def close(self) -> None:
+        for watcher in [*self._watchers, *self._retired]:
+            self._close(watcher)
+
+    def poll_forever(self) -> None:
         busy_at = time.monotonic()
         while True:
             before = time.monotonic()
             pause = STEP if before - busy_at < _IDLE_AFTER else _IDLE_STEP
             time.sleep(pause)
-            # building a watcher lets nobody else run, which is no reason to think that the kernel's queue was full
+            # while a watcher is built this thread does not run either: that alone does not mean a full queue
             slept = time.monotonic() - before
             if slept > pause + _LATE and self._built_at < before:
-                self.tell(("lost", "we did not run for a while"))
-            if self.look_once(min(_MOST_AT_ONCE, slept * _MOST_A_SECOND)):
+                self._send(("lost", "we did not run for a while"))
+            if self.poll(min(_MOST_PER_POLL, slept * _MOST_PER_SECOND)):
                 busy_at = time.monotonic()
 
-    def look_once(self, most: float = _MOST_AT_ONCE) -> bool:
-        """Whether any of them saw something; `most` is how much may be believed to be all that happened."""
+    def poll(self, most: float = _MOST_PER_POLL) -> bool:
+        """Send the events of all watchers; True if there were any. `most` or more of one watcher count as a loss."""
         with self._changing:
             watchers = [*self._watchers, *self._retired]
         busy = False
         for watcher in watchers:
-            over = watcher.over  # asked first: so that there is one more look
+            drained = watcher.drained  # read first: a poll follows the end of the time
             try:
-                found = watcher.seen()
-            except Exception as error:  # noqa: BLE001  a name that is no UTF-8 kills it for good; whatever it is, say so
-                self._let_go(watcher)
+                found = watcher.take_events()
+            except Exception as error:  # noqa: BLE001  for example a file name that is not UTF-8; it stays broken
+                self._close(watcher)
                 if not watcher.retired:
-                    self.tell(("broken", str(error)))
+                    self._send(("broken", str(error)))
                 continue
             if found:
                 busy = True
-                self.tell(("events", [(int(kind), path) for kind, path in found]))
+                self._send(("events", [(int(kind), path) for kind, path in found]))
                 if len(found) >= most:
-                    self.tell(("lost", "more happened at once than is kept"))
-            if over:
-                self._let_go(watcher)
+                    self._send(("lost", "more happened at once than is kept"))
+            if drained:
+                self._close(watcher)
         return busy
 
-    def _let_go(self, watcher: FolderWatcher) -> None:
+    def _close(self, watcher: FolderWatcher) -> None:
         with self._changing:
             for each in (self._watchers, self._retired):
                 if watcher in each:
                     each.remove(watcher)
         watcher.close()
 
-    def tell(self, message: tuple[Any, ...]) -> None:
-        with self._lock:
-            try:
-                send(self._out, message)
-            except OSError:
-                os._exit(0)  # nobody listens any more
-
-    def add(self, added: dict[str, tuple[list[str], list[str]]], number: int = 0) -> None:
+    def add(self, added: dict[str, Folders], number: int = 0) -> None:
         self._wanted.update(added)
         if not self._watchers or len(self._watchers) > _MERGE_ABOVE:
             self.rebuild()
         else:
-            self._more(added)
-        self.tell(("ready", list(added), number))
+            self._add_watchers(added)
+        self._send(("ready", list(added), number))
 
     def extend(self, name: str, deep: list[str], flat: list[str]) -> None:
-        """Folders that appeared below something already followed."""
+        """Watch folders that appeared below a watched root."""
         before = self._wanted.get(name)
         if before is not None:
             self._wanted[name] = (before[0] + deep, before[1] + flat)
             if len(self._watchers) > _MERGE_ABOVE:
                 self.rebuild()
             else:
-                self._more({name: (deep, flat)})
+                self._add_watchers({name: (deep, flat)})
 
     def drop(self, name: str) -> None:
         if self._wanted.pop(name, None) is not None:
             self.rebuild()
 
     def merge(self) -> None:
-        """Nothing is added any more: as few watchers as can be."""
+        """Replace many small watchers by two, which cost less at rest."""
         if len(self._watchers) > 2:
             self.rebuild()
 
     def rebuild(self) -> None:
-        """New watchers first, then the old ones go: nothing is missed in between."""
+        """Build new watchers before the old ones are retired, so that nothing is missed in between."""
         made = self._build(self._wanted)
         with self._changing:
             old, self._watchers = self._watchers, made
@@ -189,12 +195,12 @@ class WatchfilesProcess:
         for watcher in old:
             watcher.retire()
 
-    def _more(self, wanted: dict[str, tuple[list[str], list[str]]]) -> None:
+    def _add_watchers(self, wanted: dict[str, Folders]) -> None:
         made = self._build(wanted)
         with self._changing:
             self._watchers += made
 
-    def _build(self, wanted: dict[str, tuple[list[str], list[str]]]) -> list[FolderWatcher]:
+    def _build(self, wanted: dict[str, Folders]) -> list[FolderWatcher]:
         made = []
         for index, recursive in ((0, True), (1, False)):
             folders = [path for pair in wanted.values() for path in pair[index] if os.path.isdir(path)]
@@ -202,16 +208,25 @@ class WatchfilesProcess:
                 try:
                     made.append(FolderWatcher(folders, recursive))
                 except OSError as error:
-                    self.tell(("full", str(error)))
+                    self._send(("full", str(error)))
         self._built_at = time.monotonic()
         return made
 
 
 def main() -> None:
-    source, child = sys.stdin.buffer, WatchfilesProcess(sys.stdout.buffer)
-    threading.Thread(target=child.look, daemon=True).start()
-    while (message := receive(source)) is not None:
-        getattr(child, message[0])(*message[1:])
+    lock = threading.Lock()
+
+    def send_to_parent(message: tuple[Any, ...]) -> None:
+        with lock:
+            try:
+                send(sys.stdout.buffer, message)
+            except OSError:
+                os._exit(0)  # the parent is gone
+
+    process = WatchfilesProcess(send_to_parent)
+    threading.Thread(target=process.poll_forever, daemon=True).start()
+    while (message := receive(sys.stdin.buffer)) is not None:
+        getattr(process, message[0])(*message[1:])
     os._exit(0)
 
 
