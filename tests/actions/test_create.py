@@ -120,7 +120,7 @@ def test_an_existing_branch_is_taken_over_as_it_is(repo: Repo) -> None:
     repo.git("switch", "-q", "main")
     done = imi("--json", "feat", "x", cwd=repo.path).data
     assert (done["took_over"], done["created"], done["branch"]) == ("local", True, "feat/x")
-    assert "taken over as it is" in done["message"]
+    assert "unchanged" in done["message"]
     assert branches(repo)["feat/x"] == tip
     assert Path(done["worktree_path"], "work.txt").read_text() == "three days\n"
 

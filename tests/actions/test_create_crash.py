@@ -124,9 +124,9 @@ def test_four_hundred_kills(repo: Repo) -> None:
 # each moment between two steps: (what is called just before, whether the worktree is whole by then)
 MOMENTS = {
     "the intent": ("creation_rollback.lock_creation", False),
-    "the branch": ("heads.make", False),
+    "the branch": ("heads.make_branch", False),
     "the checkout": ("add_worktree", True),
-    "the links": ("link_shared_files", True),
+    "the links": ("finish_setup", True),
     "the unlocking": ("creation_rollback.unlock", True),
     "the row": ("worktrees.register", True),
     "the event": ("events.record", True),
@@ -158,7 +158,7 @@ def test_killed_between_any_two_steps(cluster: Repo, moment: str) -> None:
     said = next_imi()
     path = cluster.path.parent / "feat-x"
     assert len(said) == 1
-    assert ("finished making feat-x" if whole else "took back the interrupted creation of feat-x") in said[0]
+    assert ("completed the interrupted creation of feat-x" if whole else "reverted the interrupted creation of feat-x") in said[0]
     assert (path.exists(), "feat/x" in branches(cluster), len(rows())) == (whole, whole, int(whole))
     assert created_events() == (["feat-x"] if whole else [])
     assert (path / ".env").is_symlink() == whole
@@ -223,7 +223,7 @@ ADMIN = '$(sed "s/gitdir: //" .git)'
 def test_what_a_killed_git_leaves_is_taken_back(repo: Repo, tmp_path: Path, damage: str) -> None:
     before = picture(repo)
     path = half_made(repo, tmp_path, damage)
-    assert next_imi() == ["took back the interrupted creation of feat-x"]
+    assert next_imi() == ["reverted the interrupted creation of feat-x"]
     assert not os.path.lexists(path)
     assert picture(repo) == before
     assert not list((repo.path / ".git").rglob("*.lock"))
@@ -249,7 +249,7 @@ def test_what_is_not_from_the_checkout_is_kept_and_reported(repo: Repo, tmp_path
     subprocess.run(["sh", "-c", change], cwd=path, check=True)
     kept = {p: p.read_bytes() for p in sorted(path.rglob("*")) if p.is_file()}
     [said] = next_imi()
-    assert f"kept {path}: it holds what is not from the checkout" in said
+    assert f"kept {path}: it holds files that are not from the checkout" in said
     assert name in said
     assert {p: p.read_bytes() for p in sorted(path.rglob("*")) if p.is_file()} == kept
     assert "feat/x" in branches(repo)
@@ -287,7 +287,7 @@ def test_what_git_had_there_before_is_not_taken_for_ours(repo: Repo, tmp_path: P
     _, err = running.communicate()
     assert (running.returncode, b"x.lock" in err) == (1, True)
     half_made(repo, tmp_path, f"A={ADMIN}; cd ..; rm -r feat-x $A/*", "--branch", "other")
-    assert next_imi() == ["took back the interrupted creation of feat-x"]
+    assert next_imi() == ["reverted the interrupted creation of feat-x"]
     assert [p.name for p in before.parent.iterdir()] == ["feat-x"]
     assert (before / "HEAD").exists() and lock.exists()
 
@@ -298,8 +298,8 @@ def test_a_git_that_outlives_its_imi_is_not_disturbed(repo: Repo, tmp_path: Path
     running = begin(repo, "feat", "x", env=shim(tmp_path / "bin", slow))
     running.communicate()
     [said] = next_imi()
-    assert "its git is still at work on feat-x" in said
-    assert settle()[-1:] == ["finished making feat-x, which had been interrupted"]
+    assert "its git is still working on feat-x" in said
+    assert settle()[-1:] == ["completed the interrupted creation of feat-x"]
     assert check(repo, "x")
 
 
@@ -314,14 +314,14 @@ def test_recovery_that_is_killed_itself_can_be_repeated(repo: Repo, tmp_path: Pa
     before = picture(repo)
     half_made(repo, tmp_path, f"rm {ADMIN}/index")
     script = (
-        "import os, signal\nfrom imi_monitor.git import half_made\nfrom imi_monitor.actions import recovery\n"
+        "import os, signal\nfrom imi_monitor.git import partial_checkout\nfrom imi_monitor.actions import recovery\n"
         "from imi_monitor.actions.context import Context\n"
-        "half_made.drop_admin = lambda _: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "partial_checkout.delete_admin_dir = lambda _: os.kill(os.getpid(), signal.SIGKILL)\n"
         "with Context() as context: recovery.recover(context)\n"
     )
     killed = subprocess.run([sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False)
     assert killed.returncode == -signal.SIGKILL
-    assert next_imi() == ["took back the interrupted creation of feat-x"]
+    assert next_imi() == ["reverted the interrupted creation of feat-x"]
     assert picture(repo) == before
 
 

@@ -80,6 +80,9 @@ def unreachable(repo: Repo) -> None:
 
 
 def test_offline_the_local_trunk_is_used_and_its_age_is_told(cloned: Repo) -> None:
+    cloned.write("pushed.txt", "1\n")
+    cloned.commit("pushed")
+    cloned.git("push", "-q")  # writes the remote-tracking ref and its reflog as files
     cloned.write("mine.txt", "1\n")
     tip = cloned.commit("ahead")
     heard = time.time() - 3 * 3600

@@ -113,7 +113,7 @@ def test_a_branch_that_would_be_a_folder_and_a_file_is_refused(repo: Repo) -> No
     repo.git("branch", "feat")
     before = picture(repo)
     done = imi("feat", "x", cwd=repo.path)
-    assert (done.code, "a branch feat/x cannot be beside the branch feat" in done.err) == (1, True)
+    assert (done.code, "git cannot hold a branch feat/x beside the branch feat" in done.err) == (1, True)
     assert picture(repo)["branches"] == before["branches"]
     assert imi("feat", "x", "--branch", "topic/x", cwd=repo.path).code == 0
 

@@ -16,7 +16,7 @@ def test_without_a_commit_there_is_one_clear_sentence(tmp_path: Path) -> None:
     git("init", "-q", "-b", "main", str(empty), cwd=tmp_path)
     done = imi("feat", "x", cwd=empty)
     assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
-    assert "has no commit yet to branch from: make a first one" in done.err
+    assert "has no commit to branch from: make a first one" in done.err
     assert sorted(p.name for p in tmp_path.iterdir()) == ["app", "home"]
     git("commit", "-q", "--allow-empty", "-m", "first", cwd=empty)
     assert imi("feat", "x", cwd=empty).code == 0
@@ -85,7 +85,7 @@ def test_a_foreign_half_made_worktree_is_left_alone(repo: Repo) -> None:
     (repo.path / ".git" / "worktrees" / "feat-x" / "locked").write_text("initializing")
     before = picture(repo)
     done = imi("feat", "x", cwd=repo.path)
-    assert (done.code, "half made" in done.err) == (1, True)
+    assert (done.code, "left it incomplete" in done.err) == (1, True)
     assert picture(repo) == before
     assert tree.path.is_dir()
 

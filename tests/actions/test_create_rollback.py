@@ -56,7 +56,7 @@ def test_what_is_in_the_way_is_never_touched(repo: Repo, tmp_path: Path, kind: s
     before, around = picture(repo), tree_hash(place.parent)
     done = imi("feat", "x", cwd=repo.path)
     assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
-    assert f"{place} exists and is no worktree of this repository" in done.err
+    assert f"{place} exists and is not a worktree of this repository" in done.err
     assert (picture(repo), tree_hash(place.parent)) == (before, around)
 
 
@@ -118,7 +118,7 @@ def test_files_that_somebody_wrote_into_it_meanwhile_are_kept(repo: Repo, tmp_pa
     done = imi("feat", "x", cwd=repo.path, env=shim(tmp_path / "bin", AFTER_ADD.format(then=then)))
     place = tmp_path / "app.home.worktrees" / "feat-x"
     assert done.code == 1
-    assert f"kept {place}: it holds what is not from the checkout (notes.txt)" in done.err
+    assert f"kept {place}: it holds files that are not from the checkout (notes.txt)" in done.err
     assert (place / "notes.txt").read_text() == "mine\n"
     assert (place / "README.md").read_text() == "hello\n"
     assert operations() == 0
@@ -150,7 +150,7 @@ def test_a_creation_that_another_imi_took_back_does_not_claim_success(
 ) -> None:
     before = picture(repo)
     monkeypatch.setattr(worktree_creation.operations, "finish", lambda *_: False)
-    with pytest.raises(ImiError, match="was taken back by another imi"):
+    with pytest.raises(ImiError, match="was reverted by another imi"):
         feat(repo, "x")
     assert (rows(), created_events(), branches(repo)) == ([], [], before["branches"])
 
@@ -211,7 +211,7 @@ def test_progress_is_shown_live(repo: Repo) -> None:
     files(repo, 150)
     seen: list[str] = []
     feat(repo, "x", progress=seen.append)
-    assert "making feat-x" in seen
+    assert "creating feat-x" in seen
     assert any("Updating files: " in line for line in seen), seen
 
 
@@ -241,7 +241,7 @@ def test_another_act_on_the_same_worktree_is_not_waited_for(repo: Repo) -> None:
     with Context(str(repo.path)) as context:
         db.transact(context.connection, intents.begin, "remove", "app", "feat-x", {})
         done = imi("feat", "x", cwd=repo.path)
-    assert (done.code, "at work on feat-x (remove)" in done.err) == (1, True)
+    assert (done.code, "working on feat-x (remove)" in done.err) == (1, True)
     assert query("SELECT count(*) FROM operations") == [(1,)]
 
 

@@ -121,7 +121,7 @@ def test_making(repo: Repo, tree: Repo) -> None:
     assert refusal_kinds(preview(repo, "add", type="feat", name="a b").refusal) == {"bad-name"}
     assert refusal_kinds(preview(repo, "add", type="feat", name="x", branch="feat/api").refusal) == {"checked-out"}
     repo.git("branch", "feat/old")
-    assert "taken over as it is" in told(preview(repo, "add", type="feat", name="old"))
+    assert "stays unchanged" in told(preview(repo, "add", type="feat", name="old"))
     clash = repo.path.parent / "app.home.worktrees" / "feat-old"
     clash.mkdir(parents=True)
     assert refusal_kinds(preview(repo, "add", type="feat", name="old").refusal) == {"path-exists"}

@@ -647,7 +647,7 @@ def test_a_folder_in_the_way_is_not_touched(forge: Forge, tmp_path: Path) -> Non
     place(forge).path.mkdir(parents=True)
     (place(forge).path / "mine").write_text("x")
     ran = refused(forge)
-    assert "exists and is no worktree" in ran.err and (place(forge).path / "mine").read_text() == "x"
+    assert "exists and is not a worktree" in ran.err and (place(forge).path / "mine").read_text() == "x"
     assert forge.app.git("branch", "--list", "feat-add-auth") == "" and kinds(tmp_path) == []
 
 

@@ -1,7 +1,4 @@
-"""`imi feat|fix|aiops|devops NAME` and `imi add TYPE NAME`: a worktree on a branch of its own, ready to work in.
-
-What making a worktree will do, told without going to the network: for whoever has to decide.
-"""
+"""`imi feat|fix|aiops|devops NAME` and `imi add TYPE NAME`: create a worktree with its own branch, or go to it."""
 
 from __future__ import annotations
 
@@ -24,19 +21,19 @@ if TYPE_CHECKING:
     from imi_monitor.store.operations import Operation
 
 
-_NAME = Argument("name", "what it is about, such as user-auth")
-_REPO = Argument("repo", "the repository: a path or a name from the registry", optional=True)
+_NAME = Argument("name", "name of the work, such as user-auth")
+_REPO = Argument("repo", "the repository: a path, or a name from the registry", optional=True)
 _OPTIONS = (
-    Option("from", "start there instead of at the trunk: a branch, tag, commit or HEAD", value="REF"),
-    Option("branch", "the branch's name, if it should not follow the directory's", value="BRANCH"),
-    Option("agent", "who makes it; for the log", value="ID", aliases=("agent-id", "yi-id")),
+    Option("from", "start point instead of the trunk: a branch, tag, commit or HEAD", value="REF"),
+    Option("branch", "name of the branch (default: from the directory's name)", value="BRANCH"),
+    Option("agent", "your name, for the log", value="ID", aliases=("agent-id", "yi-id")),
 )
-_MORE = """If it exists already, it is only gone to. An existing branch of that name, here or on the remote, is taken over
-as it is. Else the branch starts at the trunk, which is fetched first; without a network, at the trunk as it is here.
-The last line is the path; `imi shell-init` gives the shell function that goes there."""
+_MORE = """If the worktree exists, imi goes to it. An existing branch of that name, here or on the remote, is used as it is.
+Else the branch starts at the trunk, which is fetched first; without a network, at the local trunk.
+The last line of the output is the path; the shell function of `imi shell-init` changes to it."""
 _WAIT_SECONDS = 600.0
-_SETTLE_SECONDS = 30.0
-_LOOK_SECONDS = 0.05
+_RECOVERY_SECONDS = 30.0
+_POLL_SECONDS = 0.05
 _OVERTAKEN = ("checked-out", "path-exists", "branch-exists", "half-made")
 
 
@@ -53,8 +50,7 @@ class _CreateAction(Action):
         self.wanted(context, request)
 
     def consequences(self, context: Context, request: Request) -> list[str]:
-
-        return preview(context, self.wanted(context, request))
+        return _preview(context, self.wanted(context, request))
 
     def choices(self, context: Context, name: str) -> list[str]:
         from imi_monitor.store import worktree_types
@@ -74,7 +70,7 @@ class _CreateAction(Action):
                 found = creation_request.find_existing(context, wanted)
                 if found is not None:
                     return creation_request.open_existing(context, wanted, found, agent)
-                return _make(context, wanted, agent)
+                return _create(context, wanted, agent)
             except Refused as problem:
                 if time.monotonic() > give_up or not is_overtaken(context, wanted, problem.code):
                     raise
@@ -105,22 +101,22 @@ class AddAction(_CreateAction):
 
 
 def wait_for_others(context: Context, wanted: CreationRequest, give_up: float) -> None:
-    """Let another process that is at work on this very worktree come to its end, or end what a dead one began."""
-    patience = min(give_up, time.monotonic() + _SETTLE_SECONDS)
-    while (other := creation_request.at_work(context, wanted)) is not None:
+    """Wait for another process that works on this worktree, and recover the operation of a dead one."""
+    patience = min(give_up, time.monotonic() + _RECOVERY_SECONDS)
+    while (other := creation_request.running_operation(context, wanted)) is not None:
         if other.abandoned:
-            _settle(context, other, patience)
+            _recover(context, other, patience)
         elif other.kind != worktree_creation.CREATE or other.abandoned is None or time.monotonic() > give_up:
-            raise creation_request.busy(wanted, other)
+            raise creation_request.busy_refusal(wanted, other)
         else:
-            context.progress(f"waiting for process {other.pid}, which is making {safe(wanted.name)}")
+            context.progress(f"waiting for process {other.pid}, which is creating {safe(wanted.name)}")
         if context.cancelled():
             raise Refused(f"waiting for {safe(wanted.name)} was cancelled", code="cancelled")
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
 
 
-def _settle(context: Context, other: Operation, patience: float) -> None:
-    """End what a dead process began; its git may need a moment to come to its own end."""
+def _recover(context: Context, other: Operation, patience: float) -> None:
+    """Recover the operation of a dead process; its git may need a moment to end."""
     from imi_monitor.actions import recovery
 
     lines = recovery.recover(context)
@@ -128,26 +124,29 @@ def _settle(context: Context, other: Operation, patience: float) -> None:
         context.progress(line)
     if time.monotonic() > patience:
         why = (
-            lines[-1] if lines else f"the interrupted {safe(other.kind)} of {safe(other.worktree_name)} is not settled"
+            lines[-1]
+            if lines
+            else f"the interrupted {safe(other.kind)} of {safe(other.worktree_name)} is not recovered"
         )
         raise Refused(why, code="busy")
 
 
 def is_overtaken(context: Context, wanted: CreationRequest, code: str) -> bool:
-    """Whether it was refused only because another process is making, or has just made, the same worktree."""
+    """True if the refusal has one reason: another process is creating, or has just created, the same worktree."""
     if code == "busy":
         return True
     return (
         code in _OVERTAKEN
-        and (creation_request.at_work(context, wanted) or creation_request.find_existing(context, wanted)) is not None
+        and (creation_request.running_operation(context, wanted) or creation_request.find_existing(context, wanted))
+        is not None
     )
 
 
-def _make(context: Context, wanted: CreationRequest, agent: str) -> Outcome:
+def _create(context: Context, wanted: CreationRequest, agent: str) -> Outcome:
     git = context.git(wanted.repository)
     start = start_point.find_start(context, git, wanted)
     plan = CreationPlan(
-        wanted.repository,
+        repository=wanted.repository,
         kind=wanted.kind,
         name=wanted.name,
         path=wanted.path,
@@ -160,7 +159,7 @@ def _make(context: Context, wanted: CreationRequest, agent: str) -> Outcome:
         took_over=start.took_over,
         upstream=start.upstream,
     )
-    context.progress(f"making {safe(wanted.name)}")
+    context.progress(f"creating {safe(wanted.name)}")
     warnings = start.warnings + worktree_creation.create_worktree(context, git, plan)
     status, more = repository_commands.run_post_create(context, wanted.repository, plan.path, plan.name)
     line = _summary(plan)
@@ -177,22 +176,22 @@ def _summary(plan: CreationPlan) -> str:
     name, branch = safe(plan.name), safe(plan.branch)
     at = f" ({plan.sha[:10]})"
     if plan.took_over == "local":
-        return f"made {name} on the existing branch {branch}{at}, taken over as it is"
+        return f"made {name} on the existing branch {branch}{at}, unchanged"
     if plan.took_over == "remote":
         return f"made {name} on {branch}, taken over from {safe(plan.shown or '')}{at}"
     return f"made {name} on the new branch {branch}, from {safe(plan.shown or '')}{at}"
 
 
-def preview(context: Context, wanted: CreationRequest) -> list[str]:
-    """The directory, the branch and where that starts; raises what is in the way already now."""
+def _preview(context: Context, wanted: CreationRequest) -> list[str]:
+    """Directory, branch and start point, without using the network; raises the conflicts that are known already."""
     found = creation_request.find_existing(context, wanted)
     if found is not None:
         branch = f"on {safe(found.branch)}" if found.branch else "on no branch"
         return [f"{safe(found.name)} exists already, {branch}: goes there", f"folder  {safe(found.path)}"]
     if os.path.lexists(wanted.path):
-        raise Refused(f"there is something at {safe(wanted.path)} already: choose another name", code="path-exists")
+        raise Refused(f"{safe(wanted.path)} exists: choose another name", code="path-exists")
     return [
-        f"makes   {safe(wanted.name)}",
+        f"creates {safe(wanted.name)}",
         f"branch  {safe(wanted.branch)}, {_start_preview(context, wanted)}",
         f"folder  {safe(wanted.path)}",
     ]
@@ -206,12 +205,12 @@ def _start_preview(context: Context, wanted: CreationRequest) -> str:
     if wanted.source is not None:
         return f"new, from {safe(wanted.source)}"
     if wanted.branch in known.local:
-        return "which exists and is taken over as it is"
+        return "which exists and stays unchanged"
     if wanted.branch in known.remote:
         return f"taken over from {safe(remote)}"
     trunk = start_point.trunk_branch(context, wanted, known)
     if trunk is None:
-        return "new; it is not clear where it starts, as no trunk is known"
+        return "new; its start point is unknown, because no trunk was found"
     shown = f"{safe(remote)}/{safe(trunk)}, which is fetched first" if trunk in known.remote else safe(trunk)
     return f"new, from {shown}"
 

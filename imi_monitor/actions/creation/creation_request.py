@@ -1,11 +1,9 @@
-"""What a new worktree is called and where it goes: TYPE and NAME -> directory, branch and path. Nothing is made here.
-
-The worktree that is there already when somebody asks for a new one of that name, and what is told about either.
-"""
+"""A request for a new worktree: TYPE and NAME -> directory, branch and path; the existing worktree of that name, if any."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 
 from imi_monitor.actions import worktree_lookup
 from imi_monitor.actions.action import Outcome
@@ -26,20 +24,16 @@ if TYPE_CHECKING:
     from imi_monitor.store.operations import Operation
 
 
+@dataclass(frozen=True, slots=True)
 class CreationRequest:
-    """What was asked for, all of it checked: `name` is the directory's, `source` what `--from` said."""
+    """A checked request. `name` is the directory's name, `source` the value of `--from`."""
 
-    __slots__ = ("branch", "kind", "name", "path", "repository", "source")
-
-    def __init__(
-        self, repository: Repository, kind: str, name: str, path: str, branch: str, source: str | None
-    ) -> None:
-        self.repository = repository
-        self.kind = kind
-        self.name = name
-        self.path = path
-        self.branch = branch
-        self.source = source
+    repository: Repository
+    kind: str
+    name: str
+    path: str
+    branch: str
+    source: str | None
 
 
 def parse_request(
@@ -51,7 +45,7 @@ def parse_request(
     source: str | None = None,
     repo: str | None = None,
 ) -> CreationRequest:
-    """The request as names and a path; UsageError for a name or type that makes no sense, before anything is looked at."""
+    """Check name, type and branch and derive the path; UsageError for an invalid one."""
     problem = names.name_problem(name)
     if problem:
         raise UsageError(f"the name {safe(name, 80)!r} {problem}", code="bad-name")
@@ -68,7 +62,7 @@ def parse_request(
 
 
 def parent_folder(repository: Repository, settings: Settings, name: str) -> str:
-    """The folder that a new worktree of this name goes into, as its real path."""
+    """The real path of the folder a new worktree of this name is created in."""
     container = repository.cluster or _around_bare(repository)
     if container is not None:
         return _registrable(os.path.realpath(container))
@@ -87,13 +81,13 @@ def parent_folder(repository: Repository, settings: Settings, name: str) -> str:
 
 
 def case_twin(name: str, among: list[str]) -> str | None:
-    """A name that differs from this one only in case: one of the two could not exist on a Mac."""
+    """A name that differs from this one only in case: macOS cannot hold both."""
     folded = name.casefold()
     return next((other for other in among if other != name and other.casefold() == folded), None)
 
 
-def refuse_case_twins(wanted: CreationRequest, targets: list[Target]) -> None:
-    """Neither a worktree nor a folder may be called the same but for upper and lower case."""
+def _refuse_case_twins(wanted: CreationRequest, targets: list[Target]) -> None:
+    """Refuse a name that differs from a worktree's or folder's only in case."""
     other = case_twin(wanted.name, [target.name for target in targets]) or case_twin(wanted.name, _entries(wanted.path))
     if other is not None:
         raise UsageError(
@@ -106,7 +100,7 @@ def _entries(path: str) -> list[str]:
     try:
         return os.listdir(os.path.dirname(path))
     except OSError:
-        return []  # not there yet; what else is wrong with it, git will say
+        return []  # does not exist yet; git reports any other problem
 
 
 def _check_branch(branch: str) -> None:
@@ -122,15 +116,15 @@ def _type(context: Context, name: str) -> worktree_types.WorktreeType:
             safe(kind.name) for kind in worktree_types.list_types(context.connection) if kind.name != "review"
         )
         raise UsageError(
-            f"there is no type {safe(name, 80)!r}: use one of {listed}, or make it with `imi types add`", code="no-type"
+            f"there is no type {safe(name, 80)!r}: use one of {listed}, or add it with `imi types add`", code="no-type"
         )
     if known.name == "review":
-        raise UsageError("reviews are made from a pull request: use `imi review NUMBER`", code="no-type")
+        raise UsageError("a review needs a pull request: use `imi review NUMBER`", code="no-type")
     return known
 
 
 def _around_bare(repository: Repository) -> str | None:
-    """A hidden bare repository (`app/.bare`) lies in a folder that exists for its worktrees."""
+    """The folder around a hidden bare repository (`app/.bare`), which is meant for its worktrees."""
     hidden = repository.bare and os.path.basename(repository.common_dir) in (".bare", ".git")
     return os.path.dirname(repository.common_dir) if hidden else None
 
@@ -140,42 +134,42 @@ def _registrable(path: str) -> str:
         path.encode()
     except UnicodeEncodeError:
         raise Refused(
-            f"{safe(path)} holds bytes that are not UTF-8, which the registry cannot keep: rename that folder",
+            f"{safe(path)} holds bytes that are not UTF-8, which the registry cannot store: rename that folder",
             code="bad-path",
         ) from None
     return path
 
 
 def find_existing(context: Context, wanted: CreationRequest) -> Target | None:
-    """The worktree of this name, if it can be gone to; None when it has to be made."""
+    """The existing worktree of this name; None if it must be created; Refused if it is missing or incomplete."""
     known = worktree_lookup.list_worktrees(context, wanted.repository)
     found = next((one for one in known if one.name == wanted.name or one.path == wanted.path), None)
     if found is None:
-        refuse_case_twins(wanted, known)
+        _refuse_case_twins(wanted, known)
         return None
     name, path = safe(found.name), safe(found.path)
     locked = found.linked.locked if found.linked else None
     if locked == "initializing" or (locked or "").startswith("imi create "):
         raise Refused(
-            f"{name} is being made by another git just now, or was left half made at {path}: look at `git worktree list`",
+            f"another git is creating {name}, or left it incomplete at {path}: see `git worktree list`",
             code="half-made",
         )
     if found.linked is not None and found.linked.missing:
         raise Refused(
-            f"git has {name} at {path}, but it is not there (moved, or a disk that is not mounted): `imi repair` connects "
-            "it again, `imi prune` lets go of it",
+            f"git lists {name} at {path}, which does not exist (moved, or on an unmounted disk): run `imi repair` to find "
+            "it, `imi prune` to forget it",
             code="missing",
         )
     return None if found.linked is None and not found.is_main else found
 
 
 def open_existing(context: Context, wanted: CreationRequest, found: Target, agent: str) -> Outcome:
-    """Say that it exists and go there; one that only git knew is registered."""
+    """The outcome that leads to the existing worktree; one that only git listed is registered."""
     adopted = found.row is None and not found.is_main
     if adopted:
         db.transact(context.connection, _adopt, context, wanted, found, agent)
     branch = f"on {safe(found.branch)}" if found.branch else "on no branch"
-    line = f"{safe(found.name)} exists already, {branch}" + ("; it is registered now" if adopted else "")
+    line = f"{safe(found.name)} exists already, {branch}" + ("; it is now registered" if adopted else "")
     warnings = []
     if found.branch != wanted.branch:
         warnings.append(f"{safe(found.name)} is {branch}, not on {safe(wanted.branch)}")
@@ -199,7 +193,7 @@ def result_data(
     name: str | None = None,
     plan: CreationPlan | None = None,
 ) -> dict[str, object]:
-    """The answer for scripts, with iMi's field names where it had them."""
+    """The JSON result, with the field names of iMi."""
     return {
         "worktree_path": path,
         "worktree_name": name or wanted.name,
@@ -214,8 +208,8 @@ def result_data(
     }
 
 
-def at_work(context: Context, wanted: CreationRequest) -> Operation | None:
-    """The unfinished act of some process on this worktree."""
+def running_operation(context: Context, wanted: CreationRequest) -> Operation | None:
+    """The unfinished operation of any process on this worktree."""
     repo_name = context.repo_name(wanted.repository)
     for operation in operations.list_unfinished(context.connection):
         if (operation.repo_name, operation.worktree_name) == (repo_name, wanted.name):
@@ -223,10 +217,10 @@ def at_work(context: Context, wanted: CreationRequest) -> Operation | None:
     return None
 
 
-def busy(wanted: CreationRequest, other: Operation) -> Refused:
+def busy_refusal(wanted: CreationRequest, other: Operation) -> Refused:
     return Refused(
-        f"process {other.pid} on {safe(other.host)} is at work on {safe(wanted.name)} ({safe(other.kind)}): try again "
-        "when it is done",
+        f"process {other.pid} on {safe(other.host)} is working on {safe(wanted.name)} ({safe(other.kind)}): try again "
+        "later",
         code="busy",
     )
 

@@ -1,12 +1,10 @@
-"""Taking a creation back: what was made goes, what was there or is somebody's work stays. For rollback and recovery.
+"""Reverting a creation: delete what it created, keep what existed before or holds work. For rollback and recovery.
 
-Every step may be done twice, so that this too can die anywhere. The proofs of "we made it": git's own lock on the new
-worktree carries our note from its first moment, and so does the first entry of the new branch's reflog.
+Every step can be repeated, so a crash at any point is safe. Two markers prove that imi created something: the text of git's
+lock on the new worktree, and the first entry of the new branch's reflog.
 
-A mark that lives as long as anybody works on a creation: us, or the git that outlives us when we are killed.
-
-It is a lock on a file that git and its children inherit. No process id could tell this: when imi is killed, its git goes
-on for a while, and nobody must take the worktree back under its hands.
+`CreationLock` is a locked file whose handle git and its children inherit. It shows whether a git that outlived its killed
+imi is still running, which no process id could tell; nothing is reverted while it is held.
 """
 
 from __future__ import annotations
@@ -30,84 +28,84 @@ if TYPE_CHECKING:
     from imi_monitor.git.runner import Git
 
 
-_LONGER_THAN_GIT = 0.05  # seconds between two files that a living git writes one after the other
-_LONGER_THAN_A_COMMIT = 1.0  # a living git holds the lock of a branch for milliseconds
+_BETWEEN_TWO_FILES = 0.05  # seconds; a running git writes its next file sooner
+_REF_LOCK_SECONDS = 1.0  # seconds; a running git holds the lock of a branch for milliseconds
 
 
 def marker(identity: str) -> str:
-    """What marks the branch and the worktree that an operation made."""
+    """The text that marks branch and worktree of an operation."""
     return f"imi create {identity}"
 
 
 def names_in_use(plan: CreationPlan) -> list[str]:
-    """What git's directory holds already under the names that it will use for this: none of it will be ours."""
+    """Files that exist in git's directory under the names it will use: a rollback must not delete them."""
     common_dir = plan.repository.common_dir
     found = [_ref_lock(plan.branch)] if os.path.lexists(os.path.join(common_dir, _ref_lock(plan.branch))) else []
     try:
         names = os.listdir(os.path.join(common_dir, "worktrees"))
     except OSError:
-        return found  # the first worktree of the repository
+        return found  # no worktree yet
     return found + [name for name in names if name.startswith(os.path.basename(plan.path))]
 
 
 def unlock(admin_dir: str, text: str) -> None:
-    """Take our lock off the finished worktree; somebody else's stays."""
+    """Remove imi's lock from the finished worktree; a lock with another text stays."""
     lock = os.path.join(admin_dir, "locked")
     if layout.read_small(lock) == text:
         os.unlink(lock)
 
 
 def roll_back(context: Context, git: Git, plan: CreationPlan, identity: str, admin_dir: str | None = None) -> list[str]:
-    """Take back all that this operation made; gives lines about what had to be kept.
+    """Revert everything this operation created; returns lines about what had to be kept.
 
-    `admin_dir` is given by who knows that it is ours although its lock is off already.
+    `admin_dir` is the admin directory this operation created, if known; it may be unlocked already.
     """
     from imi_monitor.git import partial_checkout
 
     text = marker(identity)
     admin_dir = admin_dir or partial_checkout.admin_dir_locked_with(git.common_dir, text)
     if admin_dir is None and partial_checkout.admin_dir_at(git.common_dir, plan.path) is not None:
-        return _drop_branch(git, plan, text)  # somebody else has a worktree there
+        return _delete_branch(git, plan, text)  # another worktree is registered there
     if admin_dir is not None:
         _lock_again(admin_dir, text)
     scratch = os.path.join(git.common_dir, f"imi-create-{identity}.index")
-    kept = partial_checkout.delete_checkout(git, plan.path, plan.sha, _is_ours(context, plan), scratch)
+    kept = partial_checkout.delete_checkout(git, plan.path, plan.sha, _shared_link_test(context, plan), scratch)
     if kept:
         if admin_dir is not None:
             unlock(admin_dir, text)
-        return [_kept(plan, kept)]
+        return [_kept_line(plan, kept)]
     if admin_dir is not None:
         partial_checkout.delete_admin_dir(admin_dir)
-    _drop_remains(git.common_dir, plan)
-    left = _drop_branch(git, plan, text)
+    _remove_leftovers(git.common_dir, plan)
+    left = _delete_branch(git, plan, text)
     for folder in reversed(plan.folders):
-        _drop_if_empty(folder)
+        _remove_if_empty(folder)
     return left
 
 
 def set_upstream(git: Git, branch: str, upstream: str) -> None:
-    """Let a new branch follow the remote one it came from, as `git checkout` would."""
+    """Let a new branch track the remote branch it started at, as `git checkout` would."""
     remote, _, name = upstream.partition("/")
     for key, value in (("remote", remote), ("merge", f"refs/heads/{name}")):
         git.run("config", "--local", "--replace-all", f"branch.{branch}.{key}", value)
 
 
 def _unset_upstream(git: Git, branch: str, upstream: str) -> None:
-    """Only what `follow` wrote: the section may hold more, from an earlier branch of that name."""
+    """Remove only what `set_upstream` wrote: an earlier branch of this name may have left more settings."""
     remote, _, name = upstream.partition("/")
     for key, value in (("remote", remote), ("merge", f"refs/heads/{name}")):
         git.run("config", "--local", "--fixed-value", "--unset-all", f"branch.{branch}.{key}", value, ok=(0, 5))
 
 
 def _lock_again(admin_dir: str, text: str) -> None:
-    """Put our lock back on what was unlocked just before the end, so that a second attempt still knows whose it is."""
+    """Lock the worktree again, so that a second attempt still recognises it after a crash."""
     from imi_monitor.git import admin_dir as git_admin_dir
 
-    git_admin_dir.write_file(os.path.join(admin_dir, "locked"), text)  # never through a link that somebody put there
+    git_admin_dir.write_file(os.path.join(admin_dir, "locked"), text)  # never writes through a link
 
 
-def _is_ours(context: Context, plan: CreationPlan) -> Callable[[str], bool]:
-    """Whether an untracked name is a link to a shared file; only looked into when there is such a name."""
+def _shared_link_test(context: Context, plan: CreationPlan) -> Callable[[str], bool]:
+    """A test for untracked names: is it a link to a shared file? Reads the shared files at the first link."""
     found: list[SharedFiles | None] = []
 
     def is_ours(name: str) -> bool:
@@ -126,28 +124,28 @@ def _is_ours(context: Context, plan: CreationPlan) -> Callable[[str], bool]:
     return is_ours
 
 
-def _kept(plan: CreationPlan, names: list[str]) -> str:
+def _kept_line(plan: CreationPlan, names: list[str]) -> str:
     shown = ", ".join(safe(name) for name in names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-    return f"kept {safe(plan.path)}: it holds what is not from the checkout ({shown}); look at it, then `imi remove` it"
+    return f"kept {safe(plan.path)}: it holds files that are not from the checkout ({shown}): check them, then run `imi remove`"
 
 
-def _drop_remains(common_dir: str, plan: CreationPlan) -> None:
-    """What git itself left of its directory, with nothing in it any more that tells whose it is."""
+def _remove_leftovers(common_dir: str, plan: CreationPlan) -> None:
+    """Delete what a killed git left of its admin directory without a file that identifies it."""
     from imi_monitor.git import partial_checkout
 
     if partial_checkout.broken_admin_dirs(common_dir, plan.path, plan.taken):
-        time.sleep(_LONGER_THAN_GIT)
+        time.sleep(_BETWEEN_TWO_FILES)
     for admin_dir in partial_checkout.broken_admin_dirs(common_dir, plan.path, plan.taken):
         partial_checkout.delete_admin_dir(admin_dir)
 
 
-def _drop_ref_lock(common_dir: str, plan: CreationPlan) -> None:
-    """A lock on the branch that its killed git has left; nobody could commit there any more."""
+def _remove_ref_lock(common_dir: str, plan: CreationPlan) -> None:
+    """Delete the branch's lock file if a killed git left it: no commit would be possible."""
     lock = os.path.join(common_dir, _ref_lock(plan.branch))
     before = _inode(lock)
     if before is None or _ref_lock(plan.branch) in plan.taken:
         return
-    time.sleep(_LONGER_THAN_A_COMMIT)
+    time.sleep(_REF_LOCK_SECONDS)
     if _inode(lock) == before:
         os.unlink(lock)
 
@@ -164,12 +162,12 @@ def _inode(path: str) -> tuple[int, int] | None:
     return found.st_ino, found.st_mtime_ns
 
 
-def _drop_branch(git: Git, plan: CreationPlan, text: str) -> list[str]:
-    _drop_ref_lock(git.common_dir, plan)
+def _delete_branch(git: Git, plan: CreationPlan, text: str) -> list[str]:
+    _remove_ref_lock(git.common_dir, plan)
     if not plan.new_branch:
         return []
     if heads.made_branch_tip(git, plan.branch, text) != plan.sha:
-        return []  # never made, made by somebody else, or already worked on
+        return []  # not created, not by this operation, or already committed to
     from imi_monitor.git.update_ref import delete_branch
 
     if plan.upstream:
@@ -181,15 +179,15 @@ def _drop_branch(git: Git, plan: CreationPlan, text: str) -> list[str]:
     return []
 
 
-def _drop_if_empty(folder: str) -> None:
+def _remove_if_empty(folder: str) -> None:
     try:
         os.rmdir(folder)
     except OSError:
-        return  # gone, or somebody else's things are in it by now
+        return  # gone, or not empty
 
 
 class CreationLock:
-    """The lock, held."""
+    """The held lock file of one creation."""
 
     __slots__ = ("_handle", "path")
 
@@ -198,14 +196,14 @@ class CreationLock:
         self.path = path
 
     def remove(self) -> None:
-        """The work is done or taken back: nobody needs to ask any more."""
-        if os.path.lexists(self.path):  # nobody else removes it while we hold it
+        """Delete the file and release the lock."""
+        if os.path.lexists(self.path):  # only the holder deletes it
             os.unlink(self.path)
         os.close(self._handle)
 
 
 def lock_creation(common_dir: str, operation: str) -> CreationLock:
-    """The mark of an act that starts now; processes started before it is removed hold it too."""
+    """Lock a creation that starts; child processes started before `remove` hold the lock too."""
     path = _lock_path(common_dir, operation)
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -219,7 +217,7 @@ def lock_creation(common_dir: str, operation: str) -> CreationLock:
 
 
 def try_lock_creation(common_dir: str, operation: str) -> CreationLock | None:
-    """The mark of an act whose imi is dead; None while its git, or another recovery, is still at work."""
+    """Lock the creation of a dead imi; None while its git, or another recovery, holds the lock."""
     path = _lock_path(common_dir, operation)
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:

@@ -1,14 +1,14 @@
-"""Asking the remote before a branch starts: only for the refs in question, and never so that being offline is a failure.
+"""Where a new worktree's branch starts: an existing branch, `--from REF`, or the trunk, fetched first if possible.
 
-Where a new worktree's branch comes from: an existing branch, `--from REF`, or the trunk, freshly fetched if it can be.
-
-`--from REF`: a branch here or on the remote, a tag, a commit, or HEAD of where the caller stands; each with ~N or ^N.
+Only the refs in question are fetched, and being offline is a warning, not a failure. REF is a branch here or on the remote,
+a tag, a commit, or HEAD of the caller's worktree; each with ~N or ^N.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from dataclasses import dataclass, field
 
 from imi_monitor.actions.creation.creation_request import case_twin
 from imi_monitor.git import heads, layout
@@ -26,27 +26,25 @@ if TYPE_CHECKING:
     from imi_monitor.git.runner import Git
 
 
+@dataclass(frozen=True, slots=True)
 class FetchResult:
-    """What is known after asking: `fresh` if the remote answered, else `why` not (None: it was not to be asked)."""
+    """The refs after a fetch. `fresh` if the remote answered; else `why` it failed (None: no fetch was attempted)."""
 
-    __slots__ = ("fresh", "heads", "why")
-
-    def __init__(self, known: Heads, fresh: bool, why: str | None = None) -> None:
-        self.heads = known
-        self.fresh = fresh
-        self.why = why
+    heads: Heads
+    fresh: bool
+    why: str | None = None
 
     def warnings(self, git: Git, remote: str, branch: str) -> list[str]:
-        """That, and how old what we have is."""
+        """The failure and the age of the local copy."""
         if self.why is None:
             return []
-        heard = _last_fetched(git.common_dir, remote, branch)
-        age = f", last fetched {times.age(max(0.0, time.time() - heard))} ago" if heard else ""
-        return [f"could not fetch ({self.why}): used {safe(branch)} as it is here{age}"]
+        fetched_at = _last_fetched(git.common_dir, remote, branch)
+        age = f", last fetched {times.age(max(0.0, time.time() - fetched_at))} ago" if fetched_at else ""
+        return [f"could not fetch ({self.why}): used the local copy of {safe(branch)}{age}"]
 
 
 def remote_name(context: Context) -> str:
-    """The remote that new branches start from, checked: the setting may come from a file of the cluster."""
+    """The remote new branches start from; the setting is checked, as it may come from a file of the cluster."""
     remote = context.settings.text("git_settings.remote_name")
     problem = names.branch_problem(remote)
     if problem:
@@ -61,25 +59,25 @@ def fetch_branches(
     known: Heads,
     remote: str,
     branches: list[str],
-    perhaps: str | None = None,
+    optional: str | None = None,
 ) -> FetchResult:
-    """Bring the remote-tracking refs of `branches` up to date, and that of `perhaps` if the remote has such a branch."""
+    """Fetch the remote-tracking refs of `branches`, and of `optional` if the remote has such a branch."""
     url = layout.remote_url(repository, remote)
     if not url or not context.settings.flag("git_settings.auto_fetch"):
         return FetchResult(known, False)
-    asked = [*branches, *([perhaps] if perhaps else [])]
+    asked = [*branches, *([optional] if optional else [])]
     if _up_to_date(url, asked, known):
         return FetchResult(known, True)
     context.progress(f"fetching {', '.join(map(safe, asked))} from {safe(remote)}")
     specs = [f"+refs/heads/{branch}:refs/remotes/{remote}/{branch}" for branch in branches]
-    if perhaps:  # as a pattern it may be missing on the other side without being an error
-        specs.append(f"+refs/heads/{perhaps}*:refs/remotes/{remote}/{perhaps}*")
+    if optional:  # a pattern may match nothing without an error
+        specs.append(f"+refs/heads/{optional}*:refs/remotes/{remote}/{optional}*")
     why = _fetch(context, git, remote, specs)
     return FetchResult(heads.read_heads(git, remote), why is None, why)
 
 
 def _fetch(context: Context, git: Git, remote: str, specs: list[str]) -> str | None:
-    """None if it worked, else why not."""
+    """Fetch; returns why it failed, None on success."""
     from imi_monitor.git import remotes
 
     seconds = max(1, context.settings.number("git_settings.fetch_timeout_seconds"))
@@ -93,7 +91,7 @@ def _fetch(context: Context, git: Git, remote: str, specs: list[str]) -> str | N
 
 
 def _up_to_date(url: str, branches: list[str], known: Heads) -> bool:
-    """Whether a remote on this disk has nothing new, told by a look at its refs: a fetch would cost more than the rest."""
+    """True if a remote on this disk has nothing new by its ref files, which saves the cost of a fetch."""
     path = url.removeprefix("file://")
     if not os.path.isabs(path):
         return False
@@ -110,45 +108,32 @@ def _last_fetched(common_dir: str, remote: str, branch: str) -> float | None:
         try:
             found.append(os.stat(os.path.join(common_dir, name)).st_mtime)
         except OSError:
-            continue  # packed, or never fetched: the others may tell
+            continue  # packed, or never fetched: try the others
     return max(found, default=None)
 
 
 _USUAL_TRUNKS = ("main", "master", "trunk", "develop")
 
 
+@dataclass(frozen=True, slots=True)
 class StartPoint:
-    """Where the branch starts: at `sha`. `shown` is what people read, `base` the branch it will be merged into one day,
-    `took_over` says that such a branch exists (local, remote), `upstream` which remote one a new local one follows.
-    """
+    """The commit a branch starts at, and what follows from where it was found."""
 
-    __slots__ = ("base", "sha", "shown", "took_over", "upstream", "warnings")
-
-    def __init__(
-        self,
-        sha: str,
-        shown: str | None,
-        base: str | None = None,
-        *,
-        warnings: list[str] | None = None,
-        took_over: str | None = None,
-        upstream: str | None = None,
-    ) -> None:
-        self.sha = sha
-        self.shown = shown
-        self.base = base
-        self.warnings = warnings or []
-        self.took_over = took_over
-        self.upstream = upstream
+    sha: str
+    shown: str | None  # the start point as text
+    base: str | None = None  # the branch to merge into later
+    warnings: list[str] = field(default_factory=list)
+    took_over: str | None = None  # "local" or "remote": the branch exists there
+    upstream: str | None = None  # the remote branch a new local one tracks
 
     @property
     def new_branch(self) -> bool:
-        """Whether the local branch has yet to be made."""
+        """True if the local branch does not exist yet."""
         return self.took_over != "local"
 
 
 def find_start(context: Context, git: Git, wanted: CreationRequest) -> StartPoint:
-    """Decide it. Goes to the network at most once."""
+    """Find the start point; uses the network at most once."""
     remote = remote_name(context)
     known = heads.read_heads(git, remote)
     refuse_known_conflicts(git, wanted, known, remote)
@@ -158,20 +143,20 @@ def find_start(context: Context, git: Git, wanted: CreationRequest) -> StartPoin
         return StartPoint(known.local[wanted.branch], None, took_over="local")
     trunk_name = trunk_branch(context, wanted, known)
     branches = [trunk_name] if trunk_name else []
-    news = fetch_branches(context, git, wanted.repository, known, remote, branches, perhaps=wanted.branch)
-    if wanted.branch in news.heads.remote:
+    fetched = fetch_branches(context, git, wanted.repository, known, remote, branches, optional=wanted.branch)
+    if wanted.branch in fetched.heads.remote:
         shown = f"{remote}/{wanted.branch}"
-        warnings = news.warnings(git, remote, wanted.branch)
+        warnings = fetched.warnings(git, remote, wanted.branch)
         return StartPoint(
-            news.heads.remote[wanted.branch], shown, warnings=warnings, took_over="remote", upstream=shown
+            fetched.heads.remote[wanted.branch], shown, warnings=warnings, took_over="remote", upstream=shown
         )
-    if trunk_name is None or not news.heads.has(trunk_name):
-        raise _no_trunk(wanted, news, remote, trunk_name)
-    return _at_trunk(git, news, remote, trunk_name)
+    if trunk_name is None or not fetched.heads.has(trunk_name):
+        raise _no_trunk(wanted, fetched, remote, trunk_name)
+    return _at_trunk(git, fetched, remote, trunk_name)
 
 
 def refuse_known_conflicts(git: Git, wanted: CreationRequest, known: Heads, remote: str) -> None:
-    """What can be told to be in the way without the network."""
+    """Raise the conflicts that are visible without the network."""
     _refuse_clash(wanted, known)
     if wanted.source is not None:
         _refuse_both(wanted, known, remote)
@@ -190,17 +175,17 @@ def _refuse_clash(wanted: CreationRequest, known: Heads) -> None:
     other = heads.find_name_clash(wanted.branch, known.local)
     if other is not None:
         raise Refused(
-            f"a branch {safe(wanted.branch)} cannot be beside the branch {safe(other)}: give another one with --branch",
+            f"git cannot hold a branch {safe(wanted.branch)} beside the branch {safe(other)}: give another one with --branch",
             code="name-clash",
         )
 
 
 def _refuse_both(wanted: CreationRequest, known: Heads, remote: str) -> None:
-    """A branch that exists starts where it is: moving it to `--from` could lose commits, ignoring `--from` would lie."""
+    """Refuse `--from` for an existing branch: moving it could lose commits, ignoring `--from` would mislead."""
     if known.has(wanted.branch):
         where = "" if wanted.branch in known.local else f" on {safe(remote)}"
         raise Refused(
-            f"the branch {safe(wanted.branch)} exists already{where}: leave out --from to take it over as it is, or give "
+            f"the branch {safe(wanted.branch)} exists already{where}: leave out --from to use it unchanged, or give "
             "another one with --branch",
             code="branch-exists",
         )
@@ -211,9 +196,9 @@ def _refuse_in_use(git: Git, wanted: CreationRequest) -> None:
 
     for path in worktrees_using_branch(git, wanted.branch):
         if wanted.repository.bare and os.path.realpath(path) == wanted.repository.common_dir:
-            continue  # a bare repository's HEAD checks nothing out
+            continue  # HEAD of a bare repository is no checkout
         if _lock_of(wanted, path).startswith("imi trash "):
-            sentence = f"the branch {safe(wanted.branch)} belongs to a removed worktree: `imi undo` brings that back"
+            sentence = f"the branch {safe(wanted.branch)} belongs to a removed worktree: `imi undo` restores it"
         else:
             sentence = (
                 f"the branch {safe(wanted.branch)} is checked out in {safe(path)}: go there, or use another --branch"
@@ -227,7 +212,7 @@ def _lock_of(wanted: CreationRequest, path: str) -> str:
 
 
 def trunk_branch(context: Context, wanted: CreationRequest, known: Heads) -> str | None:
-    """The trunk's branch: as configured, as the remote says, a usual name, else what the main worktree has checked out."""
+    """The trunk: the configured branch, the remote's default, a common name, else the main worktree's branch."""
     configured = context.settings.text("git_settings.default_branch")
     head, _ = layout.read_head(wanted.repository.common_dir, wanted.repository.common_dir)
     for name in (configured, known.said, *_USUAL_TRUNKS, head):
@@ -236,35 +221,35 @@ def trunk_branch(context: Context, wanted: CreationRequest, known: Heads) -> str
     return configured or head
 
 
-def _no_trunk(wanted: CreationRequest, news: FetchResult, remote: str, trunk: str | None) -> Refused:
+def _no_trunk(wanted: CreationRequest, fetched: FetchResult, remote: str, trunk: str | None) -> Refused:
     home = safe(wanted.repository.home)
-    why = [] if news.why is None else [f"could not fetch from {safe(remote)}: {news.why}"]
-    if not news.heads.local and not news.heads.remote:
+    why = [] if fetched.why is None else [f"could not fetch from {safe(remote)}: {fetched.why}"]
+    if not fetched.heads.local and not fetched.heads.remote:
         return Refused(
-            f"{home} has no commit yet to branch from: make a first one there (git commit --allow-empty -m first)",
+            f"{home} has no commit to branch from: make a first one there (git commit --allow-empty -m first)",
             code="unborn",
             details=why,
         )
-    missing = f"its trunk {safe(trunk)} has no commit" if trunk else "it is not clear which branch is the trunk"
+    missing = f"its trunk {safe(trunk)} has no commit" if trunk else "no branch was found that is the trunk"
     return Refused(
-        f"{home}: {missing}; say where to start with --from, or set git_settings.default_branch",
+        f"{home}: {missing}; give a start point with --from, or set git_settings.default_branch",
         code="no-trunk",
         details=why,
     )
 
 
-def _at_trunk(git: Git, news: FetchResult, remote: str, trunk: str) -> StartPoint:
-    """The remote's trunk if it was just asked, or has all that the local one has; else the local one."""
-    here, there = news.heads.local.get(trunk), news.heads.remote.get(trunk)
-    warnings = news.warnings(git, remote, trunk)
+def _at_trunk(git: Git, fetched: FetchResult, remote: str, trunk: str) -> StartPoint:
+    """The remote's trunk if it was just fetched or contains the local one; else the local trunk."""
+    here, there = fetched.heads.local.get(trunk), fetched.heads.remote.get(trunk)
+    warnings = fetched.warnings(git, remote, trunk)
     if here is None or there is None or here == there:
         return StartPoint(there or here or "", f"{remote}/{trunk}" if there else trunk, trunk, warnings=warnings)
     only_there, only_here = _distance(git, there, here)
-    if news.fresh or not only_here:
+    if fetched.fresh or not only_here:
         if only_here:
             commits = count(only_here, "commit")
             warnings.append(
-                f"the local {safe(trunk)} has {commits} that {safe(remote)} has not; the new branch is without"
+                f"the local {safe(trunk)} has {commits} that {safe(remote)} has not; the new branch starts without them"
             )
         return StartPoint(there, f"{remote}/{trunk}", trunk, warnings=warnings)
     if only_there:
@@ -283,15 +268,15 @@ _HEX = frozenset("0123456789abcdef")
 
 
 def start_at_ref(context: Context, git: Git, wanted: CreationRequest, known: Heads, remote: str) -> StartPoint:
-    """Where REF is; a branch of the remote is asked for afresh."""
+    """The start point REF; a branch of the remote is fetched first."""
     text = wanted.source or ""
     base, steps = _parse(text)
     there = base.removeprefix(remote + "/")
     on_remote = there != base and there in known.remote and base not in known.local
     warnings: list[str] = []
     if on_remote and not steps:
-        news = fetch_branches(context, git, wanted.repository, known, remote, [there])
-        warnings, known = news.warnings(git, remote, there), news.heads
+        fetched = fetch_branches(context, git, wanted.repository, known, remote, [there])
+        warnings, known = fetched.warnings(git, remote, there), fetched.heads
     sha = known.remote.get(there) if on_remote else _resolve(context, git, base, known)
     if sha is not None and steps:
         sha = _verified(git, sha + steps)
@@ -302,11 +287,11 @@ def start_at_ref(context: Context, git: Git, wanted: CreationRequest, known: Hea
 
 
 def _parse(text: str) -> tuple[str, str]:
-    """`main~3` -> `main`, `~3`. Whatever else git would read into a revision is refused: it can mean too much."""
+    """`main~3` -> `main`, `~3`. Any other revision syntax of git is refused."""
     cut = next((at for at, char in enumerate(text) if char in "~^"), len(text))
     base, steps = text[:cut], text[cut:]
     if not all(char in "~^0123456789" for char in steps) or not _is_name(base):
-        raise UsageError(f"--from {safe(text, 80)!r} is no branch, tag or commit", code="bad-name")
+        raise UsageError(f"--from {safe(text, 80)!r} is not a branch, tag or commit", code="bad-name")
     return base, steps
 
 
@@ -332,7 +317,7 @@ def _resolve(context: Context, git: Git, base: str, known: Heads) -> str | None:
 
 
 def _verified(git: Git, revision: str) -> str | None:
-    """In full: a commit id, abbreviated or with steps back from it. Nothing else comes here."""
+    """The full id of a commit id that may be abbreviated or followed by steps; None if there is no such commit."""
     done = git.run("rev-parse", "--verify", "--quiet", "--end-of-options", revision + "^{commit}", ok=(0, 1, 128))
     return done.stdout.decode("ascii").strip() if done.returncode == 0 else None
 

@@ -1,17 +1,14 @@
-"""What a creation is going to make, complete enough that another process can take it back or finish it.
+"""Creating a worktree, whole or not at all: intent, branch, checkout, shared links, then row and event.
 
-Making a worktree so that it is there whole or not at all: intent, branch, checkout, links, then row and event.
-
-Whatever goes wrong on the way (git's refusal, a full disk, Ctrl-C, a registry that cannot be written) is taken back by
-`unmaking`; after a kill the intent row lets the next imi do so.
-
-After a crash in the middle of a creation: finish it if git came to its end, else take it back. Never under the hands of
-a git that is still at work.
+A failure on the way (git's refusal, a full disk, Ctrl-C, an unwritable registry) is reverted by `creation_rollback`. After
+a crash the intent lets the next command complete the creation if git had finished, else revert it; never while the git of
+the dead process is still running.
 """
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass, field, fields
 
 from imi_monitor.actions.creation import creation_rollback
 from imi_monitor.git import heads, layout, partial_checkout
@@ -31,92 +28,55 @@ if TYPE_CHECKING:
     from imi_monitor.store.operations import Operation
 
 
-_TEXTS = ("agent", "base", "branch", "kind", "name", "path", "sha", "shown", "took_over", "upstream")
-
-
-class CreationPlan:
-    """One worktree to be. `branch` is made at `sha` if `new_branch`, else it stands there already."""
-
-    __slots__ = (*_TEXTS, "about", "folders", "new_branch", "pr_number", "repository", "taken")
-
-    def __init__(
-        self,
-        repository: Repository,
-        *,
-        kind: str,
-        name: str,
-        path: str,
-        branch: str,
-        sha: str,
-        new_branch: bool,
-        agent: str,
-        shown: str | None = None,
-        base: str | None = None,
-        took_over: str | None = None,
-        upstream: str | None = None,
-        pr_number: int | None = None,
-        folders: list[str] | None = None,
-        taken: list[str] | None = None,
-        about: dict[str, object] | None = None,
-    ) -> None:
-        self.repository = repository
-        self.kind = kind
-        self.name = name
-        self.path = path
-        self.branch = branch
-        self.sha = sha
-        self.new_branch = new_branch
-        self.agent = agent
-        self.shown = shown  # where the branch starts, for people
-        self.base = base  # the branch it will be merged into one day
-        self.took_over = took_over
-        self.upstream = upstream  # REMOTE/BRANCH that a new branch follows
-        self.pr_number = pr_number
-        self.about = about or {}  # what else its event shall say, such as a pull request's title
-        self.folders = folders or []  # those above `path` that do not exist yet, outermost first
-        self.taken = taken or []  # what git's directory held before under such names
-
-    def data(self) -> dict[str, object]:
-        """For the intent row."""
-        texts: dict[str, object] = {name: getattr(self, name) for name in _TEXTS}
-        more = {
-            "new_branch": self.new_branch,
-            "pr_number": self.pr_number,
-            "folders": self.folders,
-            "taken": self.taken,
-            "about": self.about,
-        }
-        return {**texts, **more, "common_dir": self.repository.common_dir}
-
-
-def read_plan(data: dict[str, object], repository: Repository) -> CreationPlan:
-    """The plan in an intent row."""
-    texts = {name: None if data.get(name) is None else str(data[name]) for name in _TEXTS}
-    number, about = data.get("pr_number"), data.get("about")
-    return CreationPlan(
-        repository,
-        **texts,  # type: ignore[arg-type]
-        new_branch=data.get("new_branch") is True,
-        pr_number=number if isinstance(number, int) else None,
-        folders=_list(data.get("folders")),
-        taken=_list(data.get("taken")),
-        about=about if isinstance(about, dict) else None,
-    )
-
-
-def _list(value: object) -> list[str]:
-    return [str(item) for item in value] if isinstance(value, list) else []
-
-
 CREATE = "create"
 _CANNOT_WRITE = ("unable to write", "couldn't write", "could not write", "No space left", "unable to create")
 
 
+@dataclass(slots=True, kw_only=True)
+class CreationPlan:
+    """Everything about one worktree to create, complete enough for another process to complete or revert the creation.
+
+    `branch` is created at `sha` if `new_branch`, else it exists there.
+    """
+
+    repository: Repository
+    kind: str
+    name: str
+    path: str
+    branch: str
+    sha: str
+    new_branch: bool
+    agent: str
+    shown: str | None = None  # the start point as text
+    base: str | None = None  # the branch this one is to be merged into
+    took_over: str | None = None
+    upstream: str | None = None  # REMOTE/BRANCH that a new branch tracks
+    pr_number: int | None = None
+    about: dict[str, object] = field(default_factory=dict)  # more data of the event, such as a pull request's title
+    folders: list[str] = field(default_factory=list)  # missing parent folders of `path`, outermost first
+    taken: list[str] = field(default_factory=list)  # names in git's directory that existed before and are not ours
+
+    def data(self) -> dict[str, object]:
+        """The plan as JSON values, for the intent."""
+        return {name: getattr(self, name) for name in _recorded()} | {"common_dir": self.repository.common_dir}
+
+    @classmethod
+    def of(cls, data: dict[str, object], repository: Repository) -> CreationPlan:
+        """Read what `data` returned back from JSON."""
+        if not data.keys() >= _recorded():
+            raise RegistryError("the unfinished creation was recorded by another version of imi: use that version")
+        return cls(repository=repository, **{name: data[name] for name in _recorded()})  # type: ignore[arg-type]
+
+
+def _recorded() -> set[str]:
+    return {one.name for one in fields(CreationPlan)} - {"repository"}
+
+
 def create_worktree(context: Context, git: Git, plan: CreationPlan) -> list[str]:
-    """Make it; gives warnings. Refused "busy" when another process is at work on a worktree of this name."""
+    """Create the worktree; returns warnings. Refused "busy" while another process works on this name."""
     if os.path.lexists(plan.path):
         raise Refused(
-            f"{safe(plan.path)} exists and is no worktree of this repository: move it away, or choose another name",
+            f"{safe(plan.path)} exists and is not a worktree of this repository: move it away, or choose another name",
             code="path-exists",
         )
     plan.folders = _missing_folders(plan.path)
@@ -131,13 +91,13 @@ def create_worktree(context: Context, git: Git, plan: CreationPlan) -> list[str]
         creation_rollback.unlock(admin_dir, note)
         db.transact(context.connection, record_created, plan, repo_name, identity)
     except BaseException as problem:
-        _take_back(context, git, plan, identity, admin_dir, problem)
+        _roll_back(context, git, plan, identity, admin_dir, problem)
         raise
     return warnings
 
 
 def record_created(connection: sqlite3.Connection, plan: CreationPlan, repo_name: str, identity: str) -> None:
-    """Make it true: the row, its event and the end of the intent, in one transaction."""
+    """Record the row and its event and end the intent, in one transaction."""
     worktrees.register(
         connection,
         repo_name,
@@ -150,7 +110,7 @@ def record_created(connection: sqlite3.Connection, plan: CreationPlan, repo_name
     )
     events.record(connection, "worktree.created", repo_name, plan.name, agent_id=plan.agent, data=_event(plan))
     if not operations.finish(connection, identity):
-        raise Refused(f"the creation of {safe(plan.name)} was taken back by another imi", code="taken-back")
+        raise Refused(f"the creation of {safe(plan.name)} was reverted by another imi", code="taken-back")
 
 
 def _event(plan: CreationPlan) -> dict[str, object]:
@@ -170,12 +130,12 @@ def _begin(connection: sqlite3.Connection, context: Context, plan: CreationPlan)
     repo_name = context.register(plan.repository, connection)
     for other in operations.list_unfinished(connection):
         if (other.repo_name, other.worktree_name) == (repo_name, plan.name):
-            raise Refused(f"process {other.pid} is at work on {safe(plan.name)} ({other.kind})", code="busy")
+            raise Refused(f"process {other.pid} is working on {safe(plan.name)} ({other.kind})", code="busy")
     return repo_name, operations.begin(connection, CREATE, repo_name, plan.name, plan.data())
 
 
 def _check_out(context: Context, git: Git, plan: CreationPlan, identity: str, warnings: list[str]) -> str:
-    """Branch and checkout; gives git's directory for it. Locked, so that no prune takes it before it is registered."""
+    """Create branch and checkout; returns git's admin directory, locked against `git worktree prune` until the end."""
     note = creation_rollback.marker(identity)
     mark = creation_rollback.lock_creation(plan.repository.common_dir, identity)
     try:
@@ -191,9 +151,9 @@ def _check_out(context: Context, git: Git, plan: CreationPlan, identity: str, wa
             cancelled=context.cancelled,
         )
     except GitError as problem:
-        whole = _only_its_hook_failed(git, plan, note)
+        whole = _whole_despite_hook(git, plan, note)
         if whole is None:
-            raise _explained(problem, plan) from problem
+            raise _explain_unwritable(problem, plan) from problem
         admin_dir = whole
         warnings.append(f"the repository's post-checkout hook failed: {problem.sentence}")
     finally:
@@ -204,8 +164,8 @@ def _check_out(context: Context, git: Git, plan: CreationPlan, identity: str, wa
     return admin_dir
 
 
-def _only_its_hook_failed(git: Git, plan: CreationPlan, note: str) -> str | None:
-    """git's directory for a worktree that is whole although git says it failed, as plain git would leave it too."""
+def _whole_despite_hook(git: Git, plan: CreationPlan, note: str) -> str | None:
+    """The admin directory if the worktree is complete although git failed: only its post-checkout hook did."""
     if not git.trusted:
         return None
     from imi_monitor.git import partial_checkout
@@ -216,8 +176,8 @@ def _only_its_hook_failed(git: Git, plan: CreationPlan, note: str) -> str | None
     return admin_dir
 
 
-def _explained(problem: GitError, plan: CreationPlan) -> GitError:
-    """git's failure; when it could not write, which it does not explain, with what is most likely the reason."""
+def _explain_unwritable(problem: GitError, plan: CreationPlan) -> GitError:
+    """Add the probable reason and the free space to a failure to write, which git does not explain."""
     if not any(words in problem.stderr for words in _CANNOT_WRITE) or "Read-only" in problem.stderr:
         return problem
     folder = os.path.dirname(plan.path)
@@ -240,7 +200,7 @@ def _free(folder: str) -> int:
 
 
 def finish_setup(context: Context, git: Git, plan: CreationPlan) -> list[str]:
-    """Upstream and shared files; what cannot be linked is a warning."""
+    """Set the upstream and link the shared files; a file that cannot be linked is a warning."""
     if plan.new_branch and plan.upstream:
         creation_rollback.set_upstream(git, plan.branch, plan.upstream)
     if context.cancelled():
@@ -265,23 +225,23 @@ def _missing_folders(path: str) -> list[str]:
     return missing
 
 
-def _take_back(
+def _roll_back(
     context: Context, git: Git, plan: CreationPlan, identity: str, admin_dir: str | None, problem: BaseException
 ) -> None:
-    """As if it had never begun; what cannot be taken back now is left to the next imi, and said."""
+    """Revert everything; what cannot be reverted now is reported and left to the next command."""
     try:
         left = creation_rollback.roll_back(context, git, plan, identity, admin_dir)
         db.transact(context.connection, operations.finish, identity)
     except (ImiError, OSError) as trouble:
         what = trouble.sentence if isinstance(trouble, ImiError) else safe(str(trouble))
-        left = [f"what was half made could not be taken back yet ({what}): the next `imi` tries again"]
-        _give_up(context, identity)
+        left = [f"the partial worktree could not be reverted yet ({what}): the next imi command tries again"]
+        _abandon(context, identity)
     if isinstance(problem, ImiError):
         problem.details = (*problem.details, *left)
 
 
-def _give_up(context: Context, identity: str) -> None:
-    """This process may live on: let the intent count as abandoned. If not even that can be written, its end will tell."""
+def _abandon(context: Context, identity: str) -> None:
+    """Mark the intent as abandoned, since this process may live on; if that fails too, its end marks it."""
     try:
         db.transact(context.connection, operations.abandon, identity)
     except RegistryError as problem:
@@ -289,36 +249,36 @@ def _give_up(context: Context, identity: str) -> None:
 
 
 def recover(context: Context, operation: Operation) -> str | None:
-    """Bring it to an end; a line saying how. Refused "busy" while its git, which outlived its imi, is still at work."""
+    """Complete or revert the creation; returns a line about it. Refused "busy" while its git is still running."""
     name = safe(operation.worktree_name)
     common_dir = str(operation.data.get("common_dir"))
     if not os.path.isdir(common_dir):
         db.transact(context.connection, operations.finish, operation.id)
-        return f"the creation of {name} was interrupted; its repository is gone, so there was nothing to take back"
+        return f"the creation of {name} was interrupted; its repository is gone, so there was nothing to revert"
     mark = creation_rollback.try_lock_creation(common_dir, operation.id)
     if mark is None:
-        raise Refused(f"its git is still at work on {name}", code="busy")
+        raise Refused(f"its git is still working on {name}", code="busy")
     try:
-        return _end(context, operation, read_plan(operation.data, repository_at(common_dir)))
+        return _complete_or_revert(context, operation, CreationPlan.of(operation.data, repository_at(common_dir)))
     finally:
         mark.remove()
 
 
-def _end(context: Context, operation: Operation, made: CreationPlan) -> str:
+def _complete_or_revert(context: Context, operation: Operation, made: CreationPlan) -> str:
     git = context.git(made.repository)
     ours = partial_checkout.admin_dir_locked_with(git.common_dir, creation_rollback.marker(operation.id))
     if ours is not None and partial_checkout.is_complete(git.at(ours, made.path), made.branch, made.sha):
-        return _finish(context, git, operation, made, ours)
+        return _complete(context, git, operation, made, ours)
     there = partial_checkout.admin_dir_at(git.common_dir, made.path) if ours is None else None
     if there is not None and partial_checkout.is_on_branch(there, made.branch):
-        return _finish(context, git, operation, made, there)  # we had come as far as taking the lock off
+        return _complete(context, git, operation, made, there)  # interrupted after the lock was taken off
     kept = creation_rollback.roll_back(context, git, made, operation.id)
     db.transact(context.connection, operations.finish, operation.id)
-    return "; ".join([f"took back the interrupted creation of {safe(made.name)}", *kept])
+    return "; ".join([f"reverted the interrupted creation of {safe(made.name)}", *kept])
 
 
-def _finish(context: Context, git: Git, operation: Operation, made: CreationPlan, admin_dir: str) -> str:
+def _complete(context: Context, git: Git, operation: Operation, made: CreationPlan, admin_dir: str) -> str:
     warnings = finish_setup(context, git, made)
     creation_rollback.unlock(admin_dir, creation_rollback.marker(operation.id))
     db.transact(context.connection, record_created, made, operation.repo_name, operation.id)
-    return "; ".join([f"finished making {safe(made.name)}, which had been interrupted", *warnings])
+    return "; ".join([f"completed the interrupted creation of {safe(made.name)}", *warnings])

@@ -60,7 +60,7 @@ def create_review(context: Context, wanted: CreationRequest, located: FetchedPul
 
 def _plan(wanted: CreationRequest, located: FetchedPullRequest, choice: BranchChoice, agent: str) -> CreationPlan:
     return CreationPlan(
-        wanted.repository,
+        repository=wanted.repository,
         kind=KIND,
         name=wanted.name,
         path=wanted.path,
