@@ -122,7 +122,7 @@ def test_making(repo: Repo, tree: Repo) -> None:
     assert refusal_kinds(preview(repo, "add", type="feat", name="x", branch="feat/api").refusal) == {"checked-out"}
     repo.git("branch", "feat/old")
     assert "stays unchanged" in told(preview(repo, "add", type="feat", name="old"))
-    clash = repo.path.parent / "app.home.worktrees" / "feat-old"
+    clash = repo.path.parent / "app.worktrees" / "feat-old"
     clash.mkdir(parents=True)
     assert refusal_kinds(preview(repo, "add", type="feat", name="old").refusal) == {"path-exists"}
     assert refused(repo, "add", type="feat", name="old") == "path-exists"
@@ -161,7 +161,7 @@ def test_pruning_repairing_and_syncing(repo: Repo, tree: Repo) -> None:
     tree.path.rename(tree.path.parent / "elsewhere")
     assert "would mend" in told(preview(repo, "repair"))
     assert "would prune feat-api" in told(preview(repo, "prune"))
-    shared = repo.path.parent / "app.home.worktrees" / "sync" / "repo"
+    shared = repo.path.parent / "app.worktrees" / "sync" / "repo"
     shared.mkdir(parents=True)
     (shared / "shared.env").write_text("x")
     assert "would link shared.env" in told(preview(repo, "sync"))
