@@ -1,6 +1,6 @@
-"""Agents as styled text: which glyph, word and colour stands for how one stands, what it does, how we know.
+"""Agents as styled text: glyph, word and colour of a state, the activity, and where the state was learnt.
 
-Unknown has its `?`, a guess its `~`; both are words of their own beside it, never a colour alone.
+An unknown state is marked with `?` and a guessed one with `~`, never with a colour alone.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ SIGNS = {
     IDLE: ("✓", "$agent-idle"),
     ENDED: ("·", MUTED),
 }
-_CERTAIN = (INTRUDES, SUSPENDED, ENDED, UNCLEAR)  # no guess, whatever its state is
-_LONGEST = 300
+_NEVER_GUESSED = (INTRUDES, SUSPENDED, ENDED, UNCLEAR)  # however sure the state itself is
+_MAX_TEXT = 300  # characters
 
 
 def no_agents_text(snapshot: Snapshot) -> str:
-    """Why there are no agents."""
+    """Why no agents are shown."""
     return "no agent is seen" if snapshot.sees_agents else NOT_LOOKED_FOR
 
 
@@ -48,57 +48,59 @@ def glyph(agent: Agent) -> Content:
 
 
 def state_word(agent: Agent) -> str:
-    """How it stands in one word; a guess is marked as one."""
-    stands = attention.standing(agent)
-    told = (
-        stands if stands in (INTRUDES, SUSPENDED, ENDED) else agent_text.WORDS.get(agent.state, safe(agent.state, 20))
-    )
-    return f"~{told}" if agent.truth.confidence == GUESS and stands not in _CERTAIN else told
+    """The agent's standing in one word, with `~` in front of a guess."""
+    standing = attention.standing(agent)
+    word = standing if standing in (INTRUDES, SUSPENDED, ENDED) else _word_of(agent.state)
+    return f"~{word}" if agent.truth.confidence == GUESS and standing not in _NEVER_GUESSED else word
+
+
+def _word_of(state: str) -> str:
+    return agent_text.WORDS.get(state, safe(state, 20))
 
 
 def state_age(agent: Agent, now: datetime) -> str:
-    """For how long it stands so; nothing when nobody knows since when."""
-    if agent.truth.since is None or attention.standing(agent) == SUSPENDED:  # when it was stopped nobody told
+    """The age of the agent's state; empty when its beginning is unknown, as it is of a suspended process."""
+    if agent.truth.since is None or attention.standing(agent) == SUSPENDED:
         return ""
     return cells.age(agent.truth.since, now)
 
 
 def source_text(truth: Truth) -> str:
-    """`registry`; `~transcript` when that is less than exact; nothing when nobody told anything."""
+    """The source of the state: `registry`; `~transcript` when it is less than exact; `–` without any."""
     if truth.source is None:
         return "–"
     return safe(truth.source, 20) if truth.confidence == EXACT else f"~{safe(truth.source, 20)}"
 
 
 def token_count(number: int | None) -> str:
-    """`61k`, `1.2M`; nothing when it is not known."""
+    """`61k`, `1.2M`; empty when unknown."""
     return "" if number is None or number < 0 else agent_text.format_tokens(number)
 
 
 def activity(agent: Agent, *, short: bool = False) -> Content:
-    """What it does, waits for, or came to. In `short`, with its state in front, for rows that have no column for that."""
-    told = _doing(agent, short=short)
+    """What the agent does, asks for or ended with; `short` puts the state in front, for rows without a column for it."""
+    text = _activity(agent, short=short)
     if not agent.suspended or (not short and attention.standing(agent) == SUSPENDED):
-        return told
-    return Content.styled(f"{SUSPENDED}: " if told.plain else SUSPENDED, "$agent-suspended").append(told)
+        return text
+    return Content.styled(f"{SUSPENDED}: " if text.plain else SUSPENDED, "$agent-suspended").append(text)
 
 
-def _doing(agent: Agent, *, short: bool) -> Content:
-    stands = attention.standing(agent)
-    if stands == ASKS:
+def _activity(agent: Agent, *, short: bool) -> Content:
+    standing = attention.standing(agent)
+    if standing == ASKS:
         return _headed("asks", "$agent-asks bold", waits_for(agent, short=short), "", short=short)
-    if stands == INTRUDES:
+    if standing == INTRUDES:
         return _intruding(agent, short=short)
-    if stands == FAILS:
-        return _headed("failed", "$agent-failed", agent.truth.detail or "why is not known", "", short=short)
-    if stands == DIED:
+    if standing == FAILS:
+        return _headed("failed", "$agent-failed", agent.truth.detail or "for an unknown reason", "", short=short)
+    if standing == DIED:
         return _headed("dead", "$agent-dead", _last_words(agent), MUTED, short=short)
-    if stands == WORKS or (stands == SUSPENDED and agent.state in WORKING):
+    if standing == WORKS or (standing == SUSPENDED and agent.state in WORKING):
         return _working(agent, short=short)
     detail = agent.truth.detail or agent.facts.last_message or ""
-    if stands == UNCLEAR and agent.facts.format_note:  # `unknown (format) claude 9.9.9: …`
+    if standing == UNCLEAR and agent.facts.format_note:  # `unknown (format) claude 9.9.9: …`
         detail = agent.facts.format_note.removeprefix("unknown ")
-    head = agent_text.WORDS.get(agent.state, safe(agent.state, 20)) if stands == SUSPENDED else state_word(agent)
+    head = _word_of(agent.state) if standing == SUSPENDED else state_word(agent)
     return _headed(head, state_style(agent), detail, MUTED, short=short)
 
 
@@ -107,22 +109,22 @@ def waits_for(agent: Agent, *, short: bool = False) -> str:
 
 
 def _headed(head: str, colour: str, text: str, text_style: str, *, short: bool) -> Content:
-    body = Content.styled(safe(text, _LONGEST), text_style)
+    body = Content.styled(safe(text, _MAX_TEXT), text_style)
     if not short:
         return body
     return Content.styled(f"{head}: " if text else head, colour).append(body)
 
 
 def _intruding(agent: Agent, *, short: bool) -> Content:
-    """In short the owner's column says who holds the claim."""
+    """`short` leaves out the claim's owner, who is shown in the owner's column."""
     head = f"{safe(agent.name, 30)} intrudes" if short else f"{safe(agent.claimed_by or 'another', 40)} holds the claim"
-    told = Content.styled(head, "$agent-intrudes bold" if short else "$agent-intrudes")
-    return told.append(Content.styled(f" · {safe(str(agent.truth.tool), 80)}", MUTED)) if agent.truth.tool else told
+    text = Content.styled(head, "$agent-intrudes bold" if short else "$agent-intrudes")
+    return text.append(Content.styled(f" · {safe(str(agent.truth.tool), 80)}", MUTED)) if agent.truth.tool else text
 
 
 def _last_words(agent: Agent) -> str:
-    told = agent.truth.detail or "its process is gone"
-    return f"{told}, in {agent.truth.tool}" if agent.truth.tool else told
+    text = agent.truth.detail or "its process is gone"
+    return f"{text}, in {agent.truth.tool}" if agent.truth.tool else text
 
 
 def _working(agent: Agent, *, short: bool) -> Content:
@@ -130,41 +132,41 @@ def _working(agent: Agent, *, short: bool) -> Content:
     more = f" +{count(agent.facts.subagents, 'subagent')}" if agent.facts.subagents else ""
     tool = agent.truth.tool
     if tool is not None:
-        told = Content.styled(f"{guess}{safe(tool.name, 60)}", "$agent-works")
-        target = safe(tool.target, _LONGEST) if tool.target else ""
-        return told.append(Content(f" {target}" if target else "")).append(Content.styled(more, MUTED))
+        text = Content.styled(f"{guess}{safe(tool.name, 60)}", "$agent-works")
+        target = safe(tool.target, _MAX_TEXT) if tool.target else ""
+        return text.append(Content(f" {target}" if target else "")).append(Content.styled(more, MUTED))
     head = Content.styled(state_word(agent) if short else "", "$agent-works")
     on = agent.truth.detail or agent.facts.prompt or agent.facts.title or ""
     gap = " · " if short and on else ""
-    return head.append(Content.styled(f"{gap}{safe(on, _LONGEST)}{more}", MUTED))
+    return head.append(Content.styled(f"{gap}{safe(on, _MAX_TEXT)}{more}", MUTED))
 
 
 def owner_text(tree: Worktree, agents: Sequence[Agent], width: int = 1000) -> str:
-    """`claude-1`; `claude, unclaimed` where nobody claimed it, `(claude)` where that has no room; ` +1` for others there."""
+    """The claim's owner, else the first agent: `claude-1`, `claude, unclaimed` or where it fits `(claude)`; ` +1` for others."""
     here = [one for one in agents if not attention.has_ended(one)]
     if not here:
         return safe(tree.owner)
     others = len(here) - 1
     if tree.claim is not None:
         others = sum(one.name != tree.claim.agent for one in here)
-        told = [safe(tree.owner)]
+        names = [safe(tree.owner)]
     else:
         name = safe(here[0].name)
-        told = [f"{name}, unclaimed", f"({name})"]
+        names = [f"{name}, unclaimed", f"({name})"]
     more = f" +{others}" if others else ""
-    return next((one + more for one in told if columns.cell_width(one + more) <= width), told[-1] + more)
+    return next((one + more for one in names if columns.cell_width(one + more) <= width), names[-1] + more)
 
 
 def worktree_glyph(tree: Worktree, agents: Sequence[Agent]) -> Content:
-    """How the first agent there stands, while there is one that matters; else what the worktree is."""
+    """The glyph of the most urgent agent there, else that of the worktree's claim or type."""
     first = next(iter(agents), None)
-    return glyph(first) if first is not None and not tree.missing and _matters(first) else cells.glyph(tree)
+    return glyph(first) if first is not None and not tree.missing and _is_relevant(first) else cells.glyph(tree)
 
 
 def worktree_activity(tree: Worktree, agents: Sequence[Agent]) -> Content:
-    """Who asks or intrudes first, then what is wrong with the worktree, then what its agent does, then what changed there."""
+    """An agent that asks or intrudes, else a problem of the worktree, else an agent's activity, else the worktree's own."""
     first = next(iter(agents), None)
-    if first is None or tree.missing or not _matters(first):
+    if first is None or tree.missing or not _is_relevant(first):
         return cells.activity(tree)
     if attention.standing(first) in (ASKS, INTRUDES):
         return activity(first, short=True)
@@ -172,12 +174,12 @@ def worktree_activity(tree: Worktree, agents: Sequence[Agent]) -> Content:
     return wrong if wrong.plain and tree.git is not None else activity(first, short=True)
 
 
-def _matters(agent: Agent) -> bool:
+def _is_relevant(agent: Agent) -> bool:
     return not attention.has_ended(agent) or attention.needs_attention(agent)
 
 
 def gauge(share: float, width: int) -> Content:
-    """`████░░░░`: how full; the last fifth is a warning, told in numbers beside it."""
+    """`████░░░░`: the share as a bar, in the colour of a warning above 80 % and of an error above 95 %."""
     full = round(share * width)
     colour = "$error" if share > 0.95 else "$warning" if share > 0.8 else "$accent"
     return Content.styled("█" * full, colour).append(Content.styled("░" * (width - full), "$foreground 30%"))

@@ -1,7 +1,7 @@
-"""Model values as styled text: the one place that knows which glyph, word and colour stands for what.
+"""Worktrees, changes and events as styled text: which glyph, word and colour stands for what.
 
-One meaning per colour, and never colour alone: every state has a glyph and a word. All of it is `Content`, never markup,
-and everything from outside has passed `safe`.
+A state always has a glyph and a word, never a colour alone. Everything is `Content`, not markup, and text from outside has
+passed `safe`. Terminals without Unicode show the ASCII twins of `glyphs.TWINS`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from imi_monitor.model.snapshot import Collision, FileState, GitState, Key, Regi
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui.snapshot_facts import moment
 
-# Terminals without Unicode get each glyph's twin from `glyphs.TWINS`, which a test holds complete.
 TYPE_GLYPHS = {"feat": "▫", "fix": "✚", "review": "◇", "trunk": "▪", "aiops": "⚙", "devops": "⚒"}
 CHANGE_GLYPHS = {
     "created": ("+", "$success"),
@@ -27,15 +26,15 @@ CHANGE_GLYPHS = {
     "renamed": ("→", "$accent"),
 }
 BARS = " ▁▂▃▄▅▆▇█"
-MUTED = "$foreground 60%"  # not $text-muted: inside a Content its `auto` comes out brighter than plain text
+MUTED = "$foreground 60%"  # not $text-muted: inside a Content its `auto` is drawn brighter than plain text
 
 
 def fit(text: str, width: int, *, right: bool = False) -> str:
-    """Exactly `width` cells."""
+    """The text in exactly `width` cells."""
     return columns.pad(columns.clip(text, width), width, right=right)
 
 
-@lru_cache(2048)  # the same few names and ages, every second
+@lru_cache(2048)  # the same few names and ages are drawn every second
 def fixed(value: str, width: int, style: str = "", *, right: bool = False) -> Content:
     return Content.styled(fit(value, width, right=right), style) if style else Content(fit(value, width, right=right))
 
@@ -54,7 +53,7 @@ CLAIM_WORDS = {"stale": "◌ silent", "dead": "✗ dead"}
 
 @lru_cache(1024)
 def arrows(ahead: int | None, behind: int | None, width: int, *, known: bool = True) -> Content:
-    """`↑3 ↓1`; nothing when level, `–` when there is nothing to compare with, `?` when nobody knows."""
+    """`↑3 ↓1`; empty when level, `–` without a branch to compare with, `?` while git has not been read."""
     if ahead is None or behind is None:
         return fixed("–" if known else "?", width, MUTED)
     parts = [
@@ -67,12 +66,12 @@ def arrows(ahead: int | None, behind: int | None, width: int, *, known: bool = T
 
 
 def short_number(number: int) -> str:
-    """At most three characters: 7, 42, 999, 1k, 12k."""
+    """The number in at most three characters: 7, 42, 999, 1k, 12k, lot."""
     return str(number) if number < 1000 else f"{number // 1000}k" if number < 100_000 else "lot"
 
 
 def padded(content: Content, width: int, *, right: bool = False) -> Content:
-    """Exactly `width` cells."""
+    """The content in exactly `width` cells."""
     if content.cell_length > width:
         content = content.truncate(width, ellipsis=True)
     space = max(0, width - content.cell_length)
@@ -80,7 +79,7 @@ def padded(content: Content, width: int, *, right: bool = False) -> Content:
 
 
 def file_counts(state: GitState | None, width: int) -> Content:
-    """`●2 ✎1 +3`: staged, changed, new; conflicts first and loud."""
+    """`●2 ✎1 +3`: staged, changed and new files; conflicts first and bold."""
     if state is None:
         return fixed("?", width, MUTED)
     return _counts(state.conflicted, state.staged, state.unstaged, state.untracked, width)
@@ -88,19 +87,19 @@ def file_counts(state: GitState | None, width: int) -> Content:
 
 @lru_cache(1024)
 def _counts(conflicted: int, staged: int, unstaged: int, untracked: int, width: int) -> Content:
-    told = [
+    numbers = [
         ("✗", conflicted, "$error bold"),
         ("●", staged, "$success"),
         ("✎", unstaged, "$warning"),
         ("+", untracked, MUTED),
     ]
-    parts = [Content.styled(f"{sign}{short_number(number)}", style) for sign, number, style in told if number]
+    parts = [Content.styled(f"{sign}{short_number(number)}", style) for sign, number, style in numbers if number]
     joined = Content(" ").join(parts)
     return padded(joined if joined.cell_length <= width else Content("").join(parts), width)
 
 
 def sparkline(worktree: Worktree, minutes: int, now: datetime) -> Content:
-    """Changes a minute; nothing at all when nothing happened."""
+    """Changed files per minute as bars; blank without any."""
     if not worktree.activity:
         return Content(" " * minutes)
     numbers = changes_per_minute(worktree.activity, int(now.timestamp() // 60), minutes)
@@ -110,7 +109,7 @@ def sparkline(worktree: Worktree, minutes: int, now: datetime) -> Content:
 
 
 def problem(worktree: Worktree, *, short: bool = False) -> Content:
-    """What is out of the ordinary, in words; `short` for a column."""
+    """What is wrong with the worktree or in progress there, in words; empty when nothing is. `short` fits a column."""
     state = worktree.git
     if worktree.missing:
         return Content.styled("✗ missing" if short else "✗ its folder is gone", "$missing")
@@ -128,7 +127,7 @@ def problem(worktree: Worktree, *, short: bool = False) -> Content:
 
 
 def activity(worktree: Worktree) -> Content:
-    """What goes on there: what is wrong, else the claim's task, else the file that changed last."""
+    """A problem, else the state and task of the claim, else the file that changed last."""
     special = problem(worktree, short=True)
     if special.plain:
         return special
@@ -150,14 +149,14 @@ def activity(worktree: Worktree) -> Content:
 
 
 def path_tail(path: str, width: int) -> str:
-    """The end of a path: the file's name is what one looks for."""
+    """As many of a path's last parts as fit into `width` cells; always the file's name."""
     while columns.cell_width(path) > width and "/" in path:
         path = path.partition("/")[2]
     return path
 
 
 def git_summary(worktree: Worktree) -> Content:
-    """Where it stands, in words, for narrow panes: `⚠ 2 uncommitted`, `✓ 3 commits ahead`, `✓ clean`."""
+    """The git state in words, for narrow rows: `⚠ 2 uncommitted`, `✓ 3 commits ahead`, `✓ clean`."""
     special = problem(worktree)
     state = worktree.git
     if special.plain or state is None:
@@ -190,7 +189,7 @@ def change_line(line: Change, width: int) -> Content:
 
 
 def age(at: str | None, now: datetime) -> str:
-    """The age of a stored moment."""
+    """The age of a stored time."""
     then = moment(at)
     return times.age(None if then is None else (now - then).total_seconds())
 
@@ -216,7 +215,7 @@ def event_style(kind: str) -> str:
 
 
 def event_line(line: RegistryEvent, width: int) -> Content:
-    """`14:02:09 worktree.claimed feat-api  claude-1`; where that is too wide only the verb: most is about worktrees."""
+    """`14:02:09 worktree.claimed feat-api  claude-1`; in little room only the verb of the kind."""
     who, kind, verb = safe(line.agent or ""), safe(line.type), 18
     if width < 50:
         kind, verb = kind.rpartition(".")[2], 9
@@ -229,7 +228,7 @@ def event_line(line: RegistryEvent, width: int) -> Content:
 
 
 def file_line(entry: FileState, width: int, shared: tuple[str, bool] | None, beside: int = 0) -> Content:
-    """`M  src/api.ts  +12 −3  ⚡ fix-bug`; `beside` is the room of the last column, in which others have a word."""
+    """`M  src/api.ts  +12 −3  ⚡ fix-bug`; `beside` is the width of the last column, for the overlapping worktree."""
     letters = f"{entry.index}{entry.tree}".replace(".", " ")
     style = "$error" if "U" in letters else "$success" if entry.tree == "." else "$warning"
     lines = "" if entry.added is None else f"+{entry.added} −{entry.removed}"
@@ -237,17 +236,17 @@ def file_line(entry: FileState, width: int, shared: tuple[str, bool] | None, bes
     path = path_tail(safe(entry.path), room)
     parts = [fixed(letters, 3, style), Content(" "), fixed(path, room), fixed(lines, 10, MUTED, right=True)]
     if shared:
-        parts.append(fixed(_meets(shared[0]), beside, "$collision" if shared[1] else "$overlap"))
+        parts.append(fixed(_overlap(shared[0]), beside, "$collision" if shared[1] else "$overlap"))
     return Content("").join(parts)
 
 
-def _meets(name: str) -> str:
+def _overlap(name: str) -> str:
     return f" ⚡ {columns.clip(name, 14)}"
 
 
 def overlap_width(shared: dict[str, tuple[str, bool]], files: Sequence[FileState]) -> int:
-    """The room that the names of others take beside files: the same on each line, so that numbers stay below each other."""
-    return max((columns.cell_width(_meets(shared[file.path][0])) for file in files if file.path in shared), default=0)
+    """The width of the column with overlapping worktrees: the same on each line, so that numbers are aligned."""
+    return max((columns.cell_width(_overlap(shared[file.path][0])) for file in files if file.path in shared), default=0)
 
 
 def collision_line(one: Collision) -> Content:
@@ -259,7 +258,7 @@ def collision_line(one: Collision) -> Content:
 
 
 def overlaps(snapshot: Snapshot, key: Key) -> dict[str, tuple[str, bool]]:
-    """Path -> the other worktree that touches it too, and whether a merge of the two conflicts in it."""
+    """Path -> the other worktree that changed it too, and whether the two conflict in it."""
     shared: dict[str, tuple[str, bool]] = {}
     for one in snapshot.collisions:
         if one.right is not None and key in (one.left, one.right):

@@ -10,8 +10,7 @@ from textual.pilot import Pilot
 
 from imi_monitor.model.snapshot import Collision, Key
 from imi_monitor.ui.app import ImiApp
-from imi_monitor.ui.views import CollisionsView
-from imi_monitor.ui.views.collisions_view import both_ways, conflict_rows, pair_rows, sign
+from imi_monitor.ui.views.collisions_view import CollisionsView, both_ways, conflict_rows, pair_rows, sign
 from imi_monitor.ui.widgets.matrix import Matrix
 from tests.helpers import Repo
 from tests.ui.pilot_kit import run_dashboard, screen_text, wait_until

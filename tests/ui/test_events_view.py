@@ -13,8 +13,8 @@ from textual.widgets import Input
 from imi_monitor import paths
 from imi_monitor.store import db, events
 from imi_monitor.ui.app import ImiApp
-from imi_monitor.ui.views import EventsView
 from imi_monitor.ui.views import events_view as module
+from imi_monitor.ui.views.events_view import EventsView
 from imi_monitor.ui.widgets.row_list import RowList
 from tests.helpers import Repo, imi
 from tests.ui.pilot_kit import run_dashboard, screen_text, wait_until
