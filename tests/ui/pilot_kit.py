@@ -75,7 +75,7 @@ def make_four_worktrees(repo: Repo) -> None:
 
 def listed_names(app: ImiApp) -> list[str]:
     """What is listed, from top to bottom; headings with a colon."""
-    rows = app.worktrees.lines.rows
+    rows = app.home.worktrees.lines.rows
     return [f"{group}:" if (group := group_of_row(row.key)) is not None else row.key.split("\0")[-1] for row in rows]
 
 
@@ -88,8 +88,8 @@ def selected_name(app: ImiApp) -> str | None:
 
 
 async def select_worktree(app: ImiApp, name: str) -> None:
-    app.worktrees.lines.select(
-        next(row.key for row in app.worktrees.lines.rows if row.key.endswith(f"\0{name}"))
+    app.home.worktrees.lines.select(
+        next(row.key for row in app.home.worktrees.lines.rows if row.key.endswith(f"\0{name}"))
     )
     await asyncio.sleep(0)
 

@@ -80,7 +80,7 @@ def head(app: ImiApp) -> str:
 
 def test_who_needs_you_is_on_top_in_both_lists() -> None:
     async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
-        names = [tree.key.worktree for tree in app.worktrees.listed]
+        names = [tree.key.worktree for tree in app.home.worktrees.listed]
         assert names[:3] == ["review-123", "feat-ui", "devops-ci"], "who waits longest, then who waits, then who failed"
         shown = [agent_of_row(row.key) for row in app.home.panel(3).lines.rows]
         assert shown[:4] == ["codex:asks", made.ASKS.id, made.INTRUDER.id, made.FAILED.id]
@@ -201,7 +201,7 @@ def test_the_key_bar_follows_whom_the_keys_are_about() -> None:
         await wait_until(pilot, lambda: not can_peek())
         app.home.panel(3).lines.focus()
         await wait_until(pilot, can_peek)
-        app.worktrees.lines.focus()
+        app.home.worktrees.lines.focus()
         await wait_until(pilot, lambda: not can_peek())
 
     played(play, made.at_work())
@@ -257,7 +257,7 @@ def test_w_says_when_nobody_needs_you_or_the_filter_hides_who_does() -> None:
 
     async def hidden(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         await pilot.press("slash", *"trunk", "enter")
-        await wait_until(pilot, lambda: len(app.worktrees.listed) == 1 and app.worktrees.lines.has_focus)
+        await wait_until(pilot, lambda: len(app.home.worktrees.listed) == 1 and app.home.worktrees.lines.has_focus)
         await pilot.press("w")
         await wait_until(pilot, lambda: "nothing here needs you; 3 worktrees outside the list need you" in said(app))
 
@@ -630,7 +630,7 @@ def test_who_died_stays_on_top_until_it_was_looked_at(tmp_path: Path, key: str) 
             assert feed.looked_at_them == looked_at, "who works needs no looking at"
         feed.publish(made.with_agents(sample_snapshots.busy(), replace(dead, looked_at=True), made.EDITS))
         await wait_until(
-            pilot, lambda: "1 dead" not in screen_text(app) and app.worktrees.listed[0].key.worktree == "feat-api"
+            pilot, lambda: "1 dead" not in screen_text(app) and app.home.worktrees.listed[0].key.worktree == "feat-api"
         )
 
     played(play, world, str(tmp_path / "iMi.db"))

@@ -139,7 +139,7 @@ def test_an_age_that_goes_on_is_a_few_cells(monkeypatch: pytest.MonkeyPatch) -> 
         app.tick()
         await pilot.pause(0.3)
         pieces = [piece for one in written if one is not None for piece in one.runs]
-        worktrees = app.worktrees.lines.region
+        worktrees = app.home.worktrees.lines.region
         ours = [one for one in pieces if one.y in worktrees.line_range and one.x in range(*worktrees.column_span)]
         assert ours and all(one.strip.cell_length <= 5 for one in ours), ours
 

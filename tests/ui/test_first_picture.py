@@ -68,7 +68,7 @@ def test_the_first_paint_has_all_that_is_known(monkeypatch: pytest.MonkeyPatch, 
         async with app.run_test(size=size) as pilot:
             await pilot.pause(0.3)
             assert screen_text(app) == pictures[0], "nothing was left for a second paint"
-            named = next(tree.key.worktree for tree in app.worktrees.listed)
+            named = next(tree.key.worktree for tree in app.home.worktrees.listed)
             assert named in pictures[0]
             if size[0] >= 120:
                 assert f"2 Git · {named}" in pictures[0], "the details of the selected one too"

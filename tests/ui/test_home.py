@@ -81,11 +81,11 @@ def test_the_filter_narrows_and_says_what_it_does_not_know(repo: Repo) -> None:
         await pilot.press("slash", *"is:dirty")
         await wait_for_list(app, pilot, "fix-bug")
         await pilot.press("enter")
-        assert "1 of 4" in screen_text(app) and app.focused is app.worktrees.lines
+        assert "1 of 4" in screen_text(app) and app.focused is app.home.worktrees.lines
         await pilot.press("escape")
         await wait_until(pilot, lambda: len(listed_names(app)) == 4)
         await pilot.press("slash", *"is:wet")
-        assert app.worktrees.filter.problem
+        assert app.home.worktrees.filter.problem
         await wait_until(pilot, lambda: "there is no is:wet" in screen_text(app))
         await pilot.press("escape", "slash", *"zzz")
         await wait_until(pilot, lambda: "no worktree matches 'zzz'" in screen_text(app))
@@ -303,7 +303,7 @@ def test_how_it_was_left_is_how_it_comes_back(repo: Repo, tmp_path: Path) -> Non
         app.exit()
 
     async def back(app: ImiApp, pilot: Pilot[Any]) -> None:
-        order = app.worktrees.order
+        order = app.home.worktrees.order
         assert (order.sort, order.backwards, order.group) == ("name", True, "type")
         assert (app.home.panel_layout.detail, app.home.only_selected, app.interval, app.theme) == (
             4,

@@ -35,7 +35,7 @@ def test_from_its_prompt_to_its_death(repo: Repo, claude: Claude) -> None:
         claude.do("prompt make the tokens last")
         await wait_until(pilot, lambda: "1 working" in screen_text(app))
         await pilot.press("slash", *"is:working", "enter")
-        await wait_until(pilot, lambda: [tree.key.worktree for tree in app.worktrees.listed] == ["feat-api"])
+        await wait_until(pilot, lambda: [tree.key.worktree for tree in app.home.worktrees.listed] == ["feat-api"])
         await pilot.press("escape", "w", "space")
         await wait_until(pilot, lambda: isinstance(app.screen, PeekView) and "make the tokens last" in screen_text(app))
         claude.do("tool Bash rm -rf build")

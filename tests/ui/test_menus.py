@@ -90,7 +90,7 @@ def test_the_help_has_every_key_and_does_it(repo: Repo) -> None:
         assert {command.word for command in app.commands if command.key} <= listed
         assert "is:dirty" in listed
         await pilot.press(*"is:free", "enter")
-        await wait_until(pilot, lambda: app.worktrees.filter.text == "is:free")
+        await wait_until(pilot, lambda: app.home.worktrees.filter.text == "is:free")
         await opened(app, pilot, "question_mark")
         await pilot.press("question_mark")
         await wait_until(pilot, lambda: app.screen is app.home)
@@ -120,7 +120,7 @@ def test_the_menu_of_a_row_by_key_and_by_the_right_button(repo: Repo) -> None:
         await pilot.press("c")
         await wait_until(pilot, lambda: "Claim feat-api" in screen_text(app))
         await pilot.press("escape")
-        await pilot.click(app.worktrees.lines, offset=(5, 1), button=3)
+        await pilot.click(app.home.worktrees.lines, offset=(5, 1), button=3)
         await wait_until(pilot, lambda: isinstance(app.screen, Menu))
         assert selected_name(app) == "feat-ui" and "feat-ui" in screen_text(app)
         await pilot.press("q")
@@ -209,10 +209,10 @@ def test_keys_do_nothing_behind_a_menu(repo: Repo) -> None:
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await wait_until(pilot, lambda: len(listed_names(app)) == 2)
-        sort = app.worktrees.order
+        sort = app.home.worktrees.order
         await opened(app, pilot, "T")
         await pilot.press("s", "b", "D", "M", "5")
         await asyncio.sleep(0)
-        assert app.worktrees.order == sort and not app.home.marks and len(app.screen_stack) == 2
+        assert app.home.worktrees.order == sort and not app.home.marks and len(app.screen_stack) == 2
 
     run_dashboard(repo, play)

@@ -43,7 +43,7 @@ def test_a_click_on_a_title_or_a_tab_goes_there(repo: Repo) -> None:
         await pilot.click(offset=place(app, "4 Changes"))
         await wait_until(pilot, lambda: app.home.panel(4).has_focus_within)
         await pilot.click(offset=place(app, "attention ▾"))
-        await wait_until(pilot, lambda: app.worktrees.order.sort == "name")
+        await wait_until(pilot, lambda: app.home.worktrees.order.sort == "name")
 
     async def middle(app: ImiApp, pilot: Pilot[Any]) -> None:
         await wait_until(pilot, lambda: len(listed_names(app)) == 4)
@@ -79,7 +79,7 @@ def test_the_wheel_scrolls_what_is_under_it_and_moves_no_cursor(repo: Repo) -> N
         await wait_until(pilot, lambda: len(listed_names(app)) == 15)
         before = selected_name(app)
         await pilot.press("4")
-        lines = app.worktrees.lines
+        lines = app.home.worktrees.lines
         lines._on_mouse_scroll_down(_wheel(lines))
         await wait_until(pilot, lambda: lines.scroll_offset.y > 0)
         assert selected_name(app) == before

@@ -337,7 +337,7 @@ def test_a_row_whose_age_alone_is_new_is_new_in_its_age_alone(monkeypatch: pytes
         moment = times.parse(times.stamp(now + timedelta(seconds=after)))
         monkeypatch.setattr(times, "now", lambda: moment)
         app.draw()
-        return [row.end.plain.strip() for row in app.worktrees.lines.rows if row.end is not None]
+        return [row.end.plain.strip() for row in app.home.worktrees.lines.rows if row.end is not None]
 
     async def play(app: ImiApp, pilot: Pilot[Any], engine: Fed) -> None:
         app.stop_clock()
@@ -414,8 +414,8 @@ def test_there_and_back_again_looks_as_before(monkeypatch: pytest.MonkeyPatch, p
         for size in ((120, 40), (100, 30), (60, 20), (140, 15), (140, 40)):
             await pilot.resize_terminal(*size)
             await pilot.pause(0.2)
-            tall = app.worktrees.size.height > 8
-            assert app.worktrees.query_one("#columns").display == (tall and size[0] > 60), size
+            tall = app.home.worktrees.size.height > 8
+            assert app.home.worktrees.query_one("#columns").display == (tall and size[0] > 60), size
             for panel in app.home.panels:
                 if panel.display and panel.lines.size.width:
                     assert panel._drawn_of is not None and panel._drawn_of[1] == panel.room, (size, panel.number)
