@@ -15,7 +15,7 @@ from tests.helpers import Repo, git, imi
 # S2.1 S2.3 S2.5 S2.6 S2.7
 def test_a_new_worktree_has_directory_branch_row_event_and_its_path_is_the_last_line(repo: Repo) -> None:
     done = imi("feat", "user-auth", cwd=repo.path)
-    path = repo.path.parent / "app.home.worktrees" / "feat-user-auth"
+    path = repo.path.parent / "app.worktrees" / "feat-user-auth"
     assert (done.code, done.out.splitlines()[-1], done.err) == (0, str(path), "")
     assert (path / "src" / "api.py").read_text() == (repo.path / "src" / "api.py").read_text()
     assert branches(repo)["feat/user-auth"] == branches(repo)["main"]
@@ -31,7 +31,7 @@ def test_a_new_worktree_has_directory_branch_row_event_and_its_path_is_the_last_
 
 def test_json_says_what_came_of_it_in_one_object(repo: Repo) -> None:
     made = imi("--json", "feat", "x", cwd=repo.path).data
-    path = str(repo.path.parent / "app.home.worktrees" / "feat-x")
+    path = str(repo.path.parent / "app.worktrees" / "feat-x")
     assert (made["worktree_path"], made["worktree_name"], made["branch"], made["base"]) == (
         path,
         "feat-x",
@@ -100,7 +100,7 @@ def test_where_the_caller_stands_makes_no_difference(repo: Repo, tmp_path: Path)
     outside = tmp_path / "elsewhere"
     outside.mkdir()
     assert imi("feat", "a", cwd=repo.path / "src").code == 0
-    inside = repo.path.parent / "app.home.worktrees" / "feat-a" / "src"
+    inside = repo.path.parent / "app.worktrees" / "feat-a" / "src"
     assert imi("feat", "b", cwd=inside).code == 0
     assert imi("--repo", repo.path, "feat", "c", cwd=outside).code == 0
     assert imi("feat", "d", "--repo", "app", cwd=outside).code == 0
@@ -109,7 +109,7 @@ def test_where_the_caller_stands_makes_no_difference(repo: Repo, tmp_path: Path)
     assert (refused.code, refused.err.count("\n")) == (1, 1)
     assert "is not inside a git repository" in refused.err
     assert [name for name, *_ in rows()] == ["feat-a", "feat-b", "feat-c", "feat-d", "feat-e"]
-    assert {os.path.dirname(path) for path in worktree_paths(repo)[1:]} == {str(tmp_path / "app.home.worktrees")}
+    assert {os.path.dirname(path) for path in worktree_paths(repo)[1:]} == {str(tmp_path / "app.worktrees")}
 
 
 # R5: a branch is never deleted, reset or moved
@@ -252,7 +252,7 @@ def test_feat_after_feat_in_a_repository_of_the_same_name_elsewhere(repo: Repo, 
     other = Repo.create(tmp_path / "other" / "app")
     one, two = imi("--json", "feat", "x", cwd=repo.path).data, imi("--json", "feat", "x", cwd=other.path).data
     assert (one["repo"], two["repo"]) == ("app", "app@other")
-    assert two["worktree_path"] == str(tmp_path / "other" / "app.home.worktrees" / "feat-x")
+    assert two["worktree_path"] == str(tmp_path / "other" / "app.worktrees" / "feat-x")
     assert two["created"] is True
 
 
@@ -262,7 +262,7 @@ def test_submodules_are_not_checked_out_and_that_is_said(repo: Repo, tmp_path: P
     repo.commit("with a submodule")
     done = imi("feat", "x", cwd=repo.path)
     assert (done.code, "git submodule update --init" in done.err) == (0, True)
-    assert list((repo.path.parent / "app.home.worktrees" / "feat-x" / "lib").iterdir()) == []
+    assert list((repo.path.parent / "app.worktrees" / "feat-x" / "lib").iterdir()) == []
 
 
 def test_post_create_commands_run_when_trusted_and_their_failure_is_told(repo: Repo, own_home: Path) -> None:
@@ -270,11 +270,11 @@ def test_post_create_commands_run_when_trusted_and_their_failure_is_told(repo: R
     settings.parent.mkdir(parents=True)
     settings.write_text('[repositories.app]\npost_create = ["echo $IMI_WORKTREE > made.txt", "echo oh no; exit 3"]\n')
     untrusted = imi("feat", "x", cwd=repo.path)
-    path = repo.path.parent / "app.home.worktrees" / "feat-x"
+    path = repo.path.parent / "app.worktrees" / "feat-x"
     assert (untrusted.code, "is not trusted" in untrusted.err, (path / "made.txt").exists()) == (0, True, False)
     assert imi("trust", cwd=repo.path).code == 0
     trusted = imi("feat", "y", cwd=repo.path)
-    path = repo.path.parent / "app.home.worktrees" / "feat-y"
+    path = repo.path.parent / "app.worktrees" / "feat-y"
     assert (trusted.code, "failed with exit status 3" in trusted.err) == (0, True)
     assert (path / "made.txt").read_text() == "feat-y\n"
     assert trusted.out.splitlines()[-1] == str(path)

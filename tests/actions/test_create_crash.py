@@ -72,7 +72,7 @@ def settle(seconds: float = 20) -> list[str]:
 
 def check(repo: Repo, name: str) -> bool:
     """All or nothing; True when it is all there."""
-    path = repo.path.parent / "app.home.worktrees" / f"feat-{name}"
+    path = repo.path.parent / "app.worktrees" / f"feat-{name}"
     there = os.path.lexists(path)
     seen = picture(repo)
     assert operations() == 0
@@ -184,7 +184,7 @@ def half_made(repo: Repo, tmp_path: Path, damage: str, *options: str) -> Path:
     running.communicate()
     assert running.returncode == -signal.SIGKILL
     wait_for_its_end(repo)
-    return repo.path.parent / "app.home.worktrees" / "feat-x"
+    return repo.path.parent / "app.worktrees" / "feat-x"
 
 
 def wait_for_its_end(repo: Repo) -> None:

@@ -92,7 +92,7 @@ def test_a_bad_branch_name_is_refused(repo: Repo, branch: str) -> None:
 
 def test_case_twins_of_worktrees_folders_and_branches_are_refused_with_the_existing_name(repo: Repo) -> None:
     assert imi("feat", "user-auth", cwd=repo.path).code == 0
-    (repo.path.parent / "app.home.worktrees" / "feat-Stray").mkdir()
+    (repo.path.parent / "app.worktrees" / "feat-Stray").mkdir()
     repo.git("branch", "feat/Alone")
     before = picture(repo)
     for name, existing in (("User-Auth", "feat-user-auth"), ("stray", "feat-Stray"), ("ALONE", "feat/Alone")):

@@ -25,7 +25,7 @@ def test_without_a_commit_there_is_one_clear_sentence(tmp_path: Path) -> None:
 def test_a_bare_repository_has_its_worktrees_beside_it(tmp_path: Path) -> None:
     Repo.create_with_origin(tmp_path / "src", tmp_path / "app.git")
     done = imi("feat", "x", cwd=tmp_path / "app.git")
-    assert (done.code, done.out.splitlines()[-1]) == (0, str(tmp_path / "app.home.worktrees" / "feat-x"))
+    assert (done.code, done.out.splitlines()[-1]) == (0, str(tmp_path / "app.worktrees" / "feat-x"))
     # its HEAD names main, but nobody has that checked out
     assert imi("feat", "m", "--branch", "main", cwd=tmp_path / "app.git").code == 0
 
@@ -65,7 +65,7 @@ def test_shallow_and_sparse_repositories(tmp_path: Path) -> None:
 
 def test_a_worktree_whose_folder_is_gone_is_neither_forced_nor_pruned(repo: Repo) -> None:
     assert imi("feat", "x", cwd=repo.path).code == 0
-    shutil.move(repo.path.parent / "app.home.worktrees" / "feat-x", repo.path.parent / "moved")
+    shutil.move(repo.path.parent / "app.worktrees" / "feat-x", repo.path.parent / "moved")
     before = picture(repo)
     done = imi("feat", "x", cwd=repo.path)
     assert (done.code, done.err.count("\n"), "imi repair" in done.err) == (1, 1, True)
@@ -110,7 +110,7 @@ def test_a_linked_parent_folder_is_resolved_once(repo: Repo, tmp_path: Path) -> 
     (tmp_path / "alias").symlink_to(tmp_path)
     one = imi("feat", "x", cwd=tmp_path / "alias" / "app")
     two = imi("feat", "x", cwd=repo.path)
-    assert one.out.splitlines()[-1] == two.out.splitlines()[-1] == str(tmp_path / "app.home.worktrees" / "feat-x")
+    assert one.out.splitlines()[-1] == two.out.splitlines()[-1] == str(tmp_path / "app.worktrees" / "feat-x")
 
 
 @pytest.mark.parametrize("count", [500])
@@ -146,7 +146,7 @@ def test_files_that_a_filter_would_have_converted_are_named(repo: Repo) -> None:
     assert imi("trust", cwd=repo.path).code == 0
     done = imi("feat", "y", cwd=repo.path)
     assert (done.code, "filters" in done.err) == (0, False)
-    assert "DEF API" in (repo.path.parent / "app.home.worktrees" / "feat-y" / "src" / "api.py").read_text()
+    assert "DEF API" in (repo.path.parent / "app.worktrees" / "feat-y" / "src" / "api.py").read_text()
 
 
 def test_a_trusted_hook_that_fails_is_told_and_the_worktree_is_kept_as_by_plain_git(repo: Repo) -> None:

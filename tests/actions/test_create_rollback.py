@@ -43,7 +43,7 @@ def test_a_git_that_fails_at_the_end_leaves_nothing(repo: Repo, tmp_path: Path) 
 
 @pytest.mark.parametrize("kind", ["folder with files", "empty folder", "file", "link to nothing", "link to a folder"])
 def test_what_is_in_the_way_is_never_touched(repo: Repo, tmp_path: Path, kind: str) -> None:
-    place = tmp_path / "app.home.worktrees" / "feat-x"
+    place = tmp_path / "app.worktrees" / "feat-x"
     place.parent.mkdir()
     if "folder" in kind and "link" not in kind:
         place.mkdir()
@@ -67,7 +67,7 @@ def test_a_branch_that_appears_meanwhile_is_neither_moved_nor_deleted(repo: Repo
     done = imi("feat", "x", cwd=repo.path, env=shim(tmp_path / "bin", theirs))
     assert (done.code, "was made by somebody else just now" in done.err) == (1, True)
     assert branches(repo)["feat/x"] == other
-    assert (rows(), operations(), (tmp_path / "app.home.worktrees").exists()) == ([], 0, False)
+    assert (rows(), operations(), (tmp_path / "app.worktrees").exists()) == ([], 0, False)
 
 
 def test_a_branch_that_appears_meanwhile_at_the_same_commit_is_not_ours_either(repo: Repo, tmp_path: Path) -> None:
@@ -114,9 +114,9 @@ def test_a_branch_taken_over_from_the_remote_is_taken_back_with_its_upstream(
 
 
 def test_files_that_somebody_wrote_into_it_meanwhile_are_kept(repo: Repo, tmp_path: Path) -> None:
-    then = f"echo mine > {tmp_path}/app.home.worktrees/feat-x/notes.txt; exit 1"
+    then = f"echo mine > {tmp_path}/app.worktrees/feat-x/notes.txt; exit 1"
     done = imi("feat", "x", cwd=repo.path, env=shim(tmp_path / "bin", AFTER_ADD.format(then=then)))
-    place = tmp_path / "app.home.worktrees" / "feat-x"
+    place = tmp_path / "app.worktrees" / "feat-x"
     assert done.code == 1
     assert f"kept {place}: it holds files that are not from the checkout (notes.txt)" in done.err
     assert (place / "notes.txt").read_text() == "mine\n"
@@ -220,7 +220,7 @@ def test_several_at_once_for_one_name_make_it_once_and_all_go_there(repo: Repo, 
     files(repo, 100)
     with ThreadPoolExecutor(number) as pool:
         done = list(pool.map(lambda _: imi("--json", "feat", "x", cwd=repo.path), range(number)))
-    assert {ran.data["worktree_path"] for ran in done} == {str(repo.path.parent / "app.home.worktrees" / "feat-x")}
+    assert {ran.data["worktree_path"] for ran in done} == {str(repo.path.parent / "app.worktrees" / "feat-x")}
     assert sum(ran.data["created"] for ran in done) == 1
     assert (created_events(), operations()) == (["feat-x"], 0)
 
@@ -307,7 +307,7 @@ def test_a_full_disk_under_registry_and_repository_alike(small_disk: Callable[[i
     done = imi("--db", registry, "feat", "x", cwd=repo.path)
     assert (done.code, done.err.count("\n") >= 1) == (1, True)
     assert list(branches(repo)) == ["main"]
-    assert not (disk / "app.home.worktrees").exists()
+    assert not (disk / "app.worktrees").exists()
     connection = sqlite3.connect(registry)
     assert connection.execute("SELECT count(*) FROM operations").fetchone() == (0,)
     connection.close()
@@ -325,7 +325,7 @@ def test_a_read_only_disk_is_said_in_one_line(small_disk: Callable[[int], Path])
 
 
 def test_a_folder_that_cannot_be_written_is_said_in_one_line(repo: Repo, tmp_path: Path) -> None:
-    (tmp_path / "app.home.worktrees").write_text("a file where the folder should be")
+    (tmp_path / "app.worktrees").write_text("a file where the folder should be")
     before = picture(repo)
     done = imi("feat", "x", cwd=repo.path)
     assert (done.code, done.out) == (1, "")

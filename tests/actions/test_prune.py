@@ -41,7 +41,7 @@ def world(repo: Repo) -> Repo:
 
 
 def tree(repo: Repo, name: str) -> Repo:
-    return Repo(repo.path.parent / "app.home.worktrees" / f"feat-{name}")
+    return Repo(repo.path.parent / "app.worktrees" / f"feat-{name}")
 
 
 def test_a_dry_run_changes_nothing_at_all(world: Repo) -> None:

@@ -76,7 +76,7 @@ def refused(forge: Forge, what: str = "123", *more: str, cwd: Path | None = None
 
 
 def place(forge: Forge, name: str = "review-123") -> Repo:
-    return Repo(forge.app.path.parent / "app.home.worktrees" / name)
+    return Repo(forge.app.path.parent / "app.worktrees" / name)
 
 
 # --- plain git -------------------------------------------------------------------------------------------------------
@@ -534,7 +534,7 @@ def test_in_a_cluster_it_is_a_sibling_with_the_shared_files(forge: Forge, tmp_pa
 def test_no_such_pull_request(forge: Forge, tmp_path: Path) -> None:
     ran = refused(forge, "999")
     assert "origin has no pull request 999" in ran.err
-    assert not (tmp_path / "app.home.worktrees").exists() and kinds(tmp_path) == []
+    assert not (tmp_path / "app.worktrees").exists() and kinds(tmp_path) == []
     assert (
         "alice/nope.git" in refused(forge, "alice:nope").err or "has no branch nope" in refused(forge, "alice:nope").err
     )

@@ -188,7 +188,7 @@ def test_a_plain_repository_shares_beside_its_worktrees(repo: Repo) -> None:
     shared.write_text("1\n")
     repo.git("worktree", "add", "-q", "-b", "feat/x", f"{repo.path}.worktrees/feat-x")
     assert imi("sync", cwd=repo.path).code == 0
-    assert os.readlink(repo.path / ".env") == "../app.home.worktrees/sync/repo/.env"
+    assert os.readlink(repo.path / ".env") == "../app.worktrees/sync/repo/.env"
     assert os.readlink(f"{repo.path}.worktrees/feat-x/.env") == "../sync/repo/.env"
 
 

@@ -121,8 +121,8 @@ def test_two_repositories_of_one_name(tmp_path: Path) -> None:
     assert outside.code == 1 and "app" in outside.err
     chosen = imi("remove", "feat-same", "--repo", str(second.path), "--agent", "a2", cwd=tmp_path)
     assert chosen.code == 0, chosen
-    assert (tmp_path / "one" / "app.home.worktrees" / "feat-same").is_dir()
-    assert not (tmp_path / "two" / "app.home.worktrees" / "feat-same").exists()
+    assert (tmp_path / "one" / "app.worktrees" / "feat-same").is_dir()
+    assert not (tmp_path / "two" / "app.worktrees" / "feat-same").exists()
 
 
 def test_outside_any_repository_with_repo(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
         assert_clear(ran, "feat on a full disk")
         assert ran.code == 1 and "space" in ran.err, ran
         assert "feat/big" not in made.git("branch", "--list")
-        assert not (small / "app.home.worktrees" / "feat-big").exists()
+        assert not (small / "app.worktrees" / "feat-big").exists()
         filler.unlink()
         assert imi("feat", "big", cwd=made.path).code == 0
     finally:

@@ -122,10 +122,10 @@ def test_a_new_worktree_is_shown_while_its_name_is_typed(repo: Repo) -> None:
         )
         await pilot.press("space", "x")
         await wait_until(pilot, lambda: "✗" in screen_text(app))
-        assert not (repo.path.parent / "app.home.worktrees").exists()
+        assert not (repo.path.parent / "app.worktrees").exists()
         await pilot.press("backspace", "backspace", "enter")
         await wait_until(pilot, lambda: app.screen is not dialog)
-        assert (repo.path.parent / "app.home.worktrees" / "fix-auth" / ".git").exists()
+        assert (repo.path.parent / "app.worktrees" / "fix-auth" / ".git").exists()
 
     run_dashboard(repo, play)
 
