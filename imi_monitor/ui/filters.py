@@ -1,13 +1,8 @@
-"""The filter of the worktree list: words that all have to fit.
+"""Filters: words that must all match. `!word` negates one; capitals count only in a word that has any.
 
-`text` is part of the name, repository or branch (smart case; when no name holds it, its letters in order will do),
-`!word` is its opposite, `@agent` the owner or an agent at work there, `type:feat`, `repo:app`, and `is:` one of the states
-below. A word that means nothing is said, never silently empty.
-
-The filter of the lead's view: words that all must fit an agent.
-
-Plain text is part of its name, program, worktree, repository, model or what it does; `!word` is the opposite, `@name` its
-name, and `is:` how it stands: asks, works, idle, dead, … Capitals count only if the word has any.
+In the worktree list plain text matches name, repository and branch (when none contains it, its letters in order), `@name` the
+owner or an agent there, `type:` and `repo:` these fields, and `is:` one of STATES. A word without a meaning is reported. In the
+lead's view plain text matches an agent's name, program, worktree, model and activity, `@name` its name, `is:` its standing.
 """
 
 from __future__ import annotations
@@ -25,10 +20,10 @@ Test = Callable[[SnapshotFacts, Worktree], bool]
 
 STATES: dict[str, tuple[str, Test]] = {
     "dirty": ("has uncommitted work", lambda facts, tree: bool(tree.git and tree.git.uncommitted)),
-    "clean": ("has none, as far as git was asked", lambda facts, tree: bool(tree.git and not tree.git.uncommitted)),
-    "claimed": ("somebody holds it", lambda facts, tree: tree.claim is not None),
-    "free": ("nobody holds it", lambda facts, tree: tree.claim is None),
-    "mine": ("you hold it", lambda facts, tree: tree.claim is not None and tree.claim.agent == facts.me),
+    "clean": ("has no uncommitted work, as far as git was read", lambda facts, tree: bool(tree.git and not tree.git.uncommitted)),
+    "claimed": ("has a claim", lambda facts, tree: tree.claim is not None),
+    "free": ("has no claim", lambda facts, tree: tree.claim is None),
+    "mine": ("you hold its claim", lambda facts, tree: tree.claim is not None and tree.claim.agent == facts.me),
     "stale": ("its holder is silent", lambda facts, tree: facts.claim_state(tree) == "stale"),
     "asking": ("an agent waits for you there", lambda facts, tree: facts.stands(tree, attention.ASKS)),
     "working": (
@@ -51,7 +46,7 @@ STATES: dict[str, tuple[str, Test]] = {
 
 
 class WorktreeFilter:
-    """What was typed, as a test. `problem` says what could not be understood; then nothing is left out for it."""
+    """A filter of worktrees. `problem` names a word that has no meaning; it excludes nothing."""
 
     def __init__(self, text: str = "") -> None:
         self.text = text
@@ -65,7 +60,7 @@ class WorktreeFilter:
         return bool(self._plain or self._tests)
 
     def apply(self, facts: SnapshotFacts, trees: Sequence[Worktree]) -> list[Worktree]:
-        """The worktrees that fit, in the order given."""
+        """The worktrees that match, in the order given."""
         if not self:
             return list(trees)
         kept = [tree for tree in trees if all(test(facts, tree) != inverted for inverted, test in self._tests)]
@@ -79,7 +74,7 @@ class WorktreeFilter:
         test = self._test(bare)
         if test is not None:
             self._tests.append((inverted, test))
-        elif not self._said(bare):
+        elif not self._is_unknown_state(bare):
             if inverted:
                 self._tests.append((True, lambda facts, tree: _name_contains(tree, bare)))
             else:
@@ -100,8 +95,8 @@ class WorktreeFilter:
             return lambda facts, tree: wanted in tree.key.repo.lower()
         return STATES[wanted][1] if colon and head == "is" and wanted in STATES else None
 
-    def _said(self, word: str) -> bool:
-        """Whether the word is an `is:` that nobody knows; an unfinished one is being typed."""
+    def _is_unknown_state(self, word: str) -> bool:
+        """True for an `is:` with an unknown state; `problem` explains it, unless it is the beginning of a known one."""
         if not word.startswith("is:"):
             return False
         state = word[3:].lower()
@@ -116,23 +111,28 @@ def _intrudes(agent: Agent) -> bool:
     return agent.intruder and not attention.has_ended(agent)
 
 
-def _haystack(tree: Worktree) -> str:
-    return f"{tree.key.repo}/{tree.key.worktree} {tree.branch or ''}"
-
-
 def _name_contains(tree: Worktree, word: str) -> bool:
-    text = _haystack(tree)
-    return word in text if word != word.lower() else word in text.lower()
+    return contains(f"{tree.key.repo}/{tree.key.worktree} {tree.branch or ''}", word)
 
 
 def _resembles(tree: Worktree, word: str) -> bool:
-    from imi_monitor.model import fuzzy  # hardly anybody types what no name holds
+    from imi_monitor.model import fuzzy  # rarely needed: most words are part of a name
 
     return _name_contains(tree, word) or (word == word.lower() and fuzzy.match(word, tree.key.worktree) is not None)
 
 
-# other words for the same, as they stand in headings and in the filter of worktrees
-_SAME = {
+def matches_words(wanted: str, matches: Callable[[str], bool]) -> bool:
+    """Whether every word matches and no negated one does; a lone `!` is ignored, because a word follows it."""
+    return all(matches(word.removeprefix("!")) != word.startswith("!") for word in wanted.split() if word != "!")
+
+
+def contains(text: str, word: str) -> bool:
+    """Whether the word is part of the text; capitals count only in a word that has any."""
+    return word in text if word != word.lower() else word in text.lower()
+
+
+# synonyms of standings: words of headings and of the filter of worktrees
+_SYNONYMS = {
     "asking": attention.ASKS,
     "waiting": attention.ASKS,
     "working": attention.WORKS,
@@ -143,22 +143,15 @@ _SAME = {
 
 
 def agent_matches(agent: Agent, wanted: str) -> bool:
-    """Whether every word fits; a lone `!` is being typed."""
-    return all(
-        _agent_fits(agent, word.removeprefix("!")) != word.startswith("!") for word in wanted.split() if word != "!"
-    )
+    return matches_words(wanted, lambda word: _agent_has(agent, word))
 
 
-def _agent_fits(agent: Agent, word: str) -> bool:
+def _agent_has(agent: Agent, word: str) -> bool:
     if word.startswith("@"):
-        return _holds(f"{agent.name} {agent.cli}", word[1:])
+        return contains(f"{agent.name} {agent.cli}", word[1:])
     if word.startswith("is:"):
-        stands = word[3:].lower()
-        return attention.standing(agent).startswith(_SAME.get(stands, stands))
+        standing = word[3:].lower()
+        return attention.standing(agent).startswith(_SYNONYMS.get(standing, standing))
     where = f"{agent.key.repo}/{agent.key.worktree}" if agent.key else ""
-    doing = f"{agent.truth.detail or ''} {agent.truth.tool or ''} {agent.facts.title or ''}"
-    return _holds(f"{agent.name} {agent.cli} {where} {agent.facts.model or ''} {doing}", word)
-
-
-def _holds(text: str, word: str) -> bool:
-    return word in text if word != word.lower() else word in text.lower()
+    activity = f"{agent.truth.detail or ''} {agent.truth.tool or ''} {agent.facts.title or ''}"
+    return contains(f"{agent.name} {agent.cli} {where} {agent.facts.model or ''} {activity}", word)

@@ -158,7 +158,9 @@ def test_killed_between_any_two_steps(cluster: Repo, moment: str) -> None:
     said = next_imi()
     path = cluster.path.parent / "feat-x"
     assert len(said) == 1
-    assert ("completed the interrupted creation of feat-x" if whole else "reverted the interrupted creation of feat-x") in said[0]
+    assert (
+        "completed the interrupted creation of feat-x" if whole else "reverted the interrupted creation of feat-x"
+    ) in said[0]
     assert (path.exists(), "feat/x" in branches(cluster), len(rows())) == (whole, whole, int(whole))
     assert created_events() == (["feat-x"] if whole else [])
     assert (path / ".env").is_symlink() == whole

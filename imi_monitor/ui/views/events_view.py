@@ -20,7 +20,7 @@ from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.model.text import count, safe
 from imi_monitor.store.events import Event
-from imi_monitor.ui import cells
+from imi_monitor.ui import cells, filters
 from imi_monitor.ui.background_query import BackgroundQuery, ShouldStop
 from imi_monitor.ui.views.filtered_view import FILTER, FilteredView
 from imi_monitor.ui.widgets.row_list import ListRow, RowList
@@ -173,24 +173,18 @@ def event_line(event: Event, width: int) -> Content:
 
 
 def event_matches(event: Event, wanted: str) -> bool:
-    """Whether every word of the filter fits."""
-    return all(_fits(event, word.removeprefix("!")) != word.startswith("!") for word in wanted.split() if word != "!")
+    return filters.matches_words(wanted, lambda word: _event_has(event, word))
 
 
-def _fits(event: Event, word: str) -> bool:
+def _event_has(event: Event, word: str) -> bool:
     if word.startswith("@"):
-        return _holds(event.agent_id or "", word[1:])
+        return filters.contains(event.agent_id or "", word[1:])
     if word.startswith("type:"):
-        return _holds(event.type, word[5:])
+        return filters.contains(event.type, word[5:])
     if word.startswith("in:"):
         return (event.worktree_name or "") == word[3:]
-    said = log.details(event)
-    whole = (event.type, event.repo_name or "", event.worktree_name or "", event.agent_id or "", *said)
-    return _holds(" ".join(whole), word)
-
-
-def _holds(text: str, word: str) -> bool:
-    return word in text if word != word.lower() else word in text.lower()
+    fields = (event.type, event.repo_name or "", event.worktree_name or "", event.agent_id or "", *log.details(event))
+    return filters.contains(" ".join(fields), word)
 
 
 VIEW = EventsView
