@@ -114,7 +114,7 @@ def _settle(context: Context) -> list[str]:
     if retention.is_history_due(context.connection):
         db.transact(context.connection, retention.trim_history)
     keep_days = _keep_days(context)
-    if keep_days is not None and retention.is_sessions_due(context.connection, keep_days):
+    if keep_days is not None and retention.are_sessions_due(context.connection, keep_days):
         db.transact(context.connection, retention.trim_sessions, keep_days)
     return settled
 

@@ -1,4 +1,4 @@
-"""Agents we have met: who, of what kind, on which machine, when first and last; and what a person says of them."""
+"""Agents that have claimed or were observed: kind, machine, first and last sign, and a person's description."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class KnownAgent:
 
 
 class AgentDescription:
-    """What a person says of an agent; None was not said. Foreign text, as others write into the registry too."""
+    """A person's description of an agent; None: not given. Untrusted text: other programs write the registry too."""
 
     __slots__ = ("emoji", "role", "team")
 
@@ -36,7 +36,7 @@ NOT_DESCRIBED = AgentDescription()
 
 
 def kind_of(agent: str) -> str:
-    """`human:ann` is a human, `claude-1` is claude; a name that says nothing is an `agent`."""
+    """The kind by the name: `human:ann` is human, `claude-1` is claude, any other name is an agent."""
     head, colon, _ = agent.partition(":")
     if colon and head.isalnum():
         return head.lower()
@@ -45,7 +45,7 @@ def kind_of(agent: str) -> str:
 
 
 def mark_seen(connection: sqlite3.Connection, agent: str, host: str, at: str, status: str | None = "active") -> None:
-    """A sign of life at `at`; makes the agent known on its first. Without a status, what its session does still counts."""
+    """Record that the agent was active at `at`, and add it if it is new. Without `status` its session's status stays."""
     connection.execute(
         "INSERT INTO agents (name, kind, host, status, first_seen_at, last_seen_at) VALUES (?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (name) DO UPDATE SET host = excluded.host,"
@@ -56,7 +56,7 @@ def mark_seen(connection: sqlite3.Connection, agent: str, host: str, at: str, st
 
 
 def forget(connection: sqlite3.Connection, agent: str) -> None:
-    """An entry that stood for one session alone, whose agent has a name now, or which is kept no longer."""
+    """Delete the entry of a single session whose agent has a name now, or which is no longer kept."""
     connection.execute(
         "DELETE FROM agents WHERE name = ? AND NOT EXISTS (SELECT 1 FROM claim_history WHERE agent_id = ?)",
         (agent, agent),
@@ -69,7 +69,7 @@ def list_agents(connection: sqlite3.Connection) -> list[KnownAgent]:
 
 
 def mark_idle(connection: sqlite3.Connection, agent: str) -> None:
-    """The agent gave up a claim, or lost it: without another one it is idle."""
+    """Mark the agent as idle after a claim ended, unless it holds another one."""
     connection.execute(
         "UPDATE agents SET status = 'idle' WHERE name = ? AND NOT EXISTS (SELECT 1 FROM claims WHERE agent_id = ?)",
         (agent, agent),
@@ -77,16 +77,16 @@ def mark_idle(connection: sqlite3.Connection, agent: str) -> None:
 
 
 def list_descriptions(connection: sqlite3.Connection) -> dict[str, AgentDescription]:
-    """What is said of each agent of whom anything is."""
+    """The descriptions of the agents that have one."""
     rows = connection.execute(
         "SELECT name, emoji, role, team FROM agents WHERE coalesce(emoji, role, team) IS NOT NULL"
     )
-    return {str(name): AgentDescription(*said) for name, *said in rows}
+    return {str(name): AgentDescription(*texts) for name, *texts in rows}
 
 
-def describe(connection: sqlite3.Connection, name: str, said: dict[str, str | None]) -> AgentDescription | None:
-    """Note what is said of an agent, None taking it back; gives all that is said now, None when nobody is called so."""
-    wanted = {column: said[column] for column in AgentDescription.__slots__ if column in said}
+def describe(connection: sqlite3.Connection, name: str, changes: dict[str, str | None]) -> AgentDescription | None:
+    """Change an agent's description, None deletes a text; returns the new one, or None for an unknown agent."""
+    wanted = {column: changes[column] for column in AgentDescription.__slots__ if column in changes}
     row = connection.execute("SELECT emoji, role, team FROM agents WHERE name = ?", (name,)).fetchone()
     if row is None:
         return None

@@ -1,4 +1,4 @@
-"""Reading tasks: each with its grant, its agent, the sessions of that agent in that worktree within its time, its outcome."""
+"""Attempts (table `tasks`): each with its grant, agent, outcome, and the agent's sessions in the worktree meanwhile."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from imi_monitor.store import agents, sessions
 from imi_monitor.store.agents import AgentDescription
 from imi_monitor.store.sessions import SessionRow
 
-OUTCOME_OBSERVED = "sessions"  # where an outcome is from that was found out
+OUTCOME_OBSERVED = "sessions"  # `outcome_from` of an outcome derived from sessions
 _COLUMNS = (
     "t.task_id, t.repo_name, t.worktree_name, t.epoch, g.agent_id, g.host, t.started_at, t.ended_at, g.released_at,"
-    # a claim that imi took for an act of its own ended with that act
+    # a claim that an operation of imi replaced ended as that operation did
     " CASE WHEN g.ended = 'reserved' THEN coalesce(n.ended, g.ended) ELSE g.ended END, g.taken_by, g.reason,"
     " t.outcome, t.outcome_from, c.host, c.boot, c.pid, c.pid_started"
 )
@@ -31,7 +31,7 @@ _END = "coalesce(t.ended_at, g.released_at)"
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One task of one claim. What nobody can tell is None; `outcome` is a word of `model.attempt.OUTCOMES`."""
+    """One claim working on one task. None: unknown. `outcome` is one of `model.attempt.OUTCOMES`."""
 
     task_id: str
     repo_name: str
@@ -53,7 +53,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class AttemptFilter:
-    """Which tasks are meant; None is all. `agent` is a name or a program, `session` a session that worked on it."""
+    """The wanted attempts; None: all. `agent` is a name or a program, `session` one of the attempt's sessions."""
 
     repo_name: str | None = None
     worktree_name: str | None = None
@@ -61,7 +61,7 @@ class AttemptFilter:
     team: str | None = None
     outcome: str | None = None
     session: SessionRow | None = None
-    since: str | None = None  # still going on then
+    since: str | None = None  # not over before this time
 
     def where(self) -> tuple[str, list[object]]:
         asked: list[tuple[str, list[str | None]]] = [
@@ -80,7 +80,7 @@ class AttemptFilter:
 
 
 def find(connection: sqlite3.Connection, wanted: AttemptFilter, limit: int | None = None) -> list[Attempt]:
-    """Those that are meant, the one that was begun last first."""
+    """The wanted attempts, newest first."""
     where, values = wanted.where()
     rows = connection.execute(
         f"SELECT {_COLUMNS} {_FROM} WHERE {where} ORDER BY t.started_at DESC, t.epoch DESC", values
@@ -97,7 +97,7 @@ def find(connection: sqlite3.Connection, wanted: AttemptFilter, limit: int | Non
 
 
 def store_outcomes(connection: sqlite3.Connection, session: int) -> None:
-    """Write down what came of the tasks of a session that is about to be forgotten: later nobody could tell."""
+    """Store the outcomes of a session's attempts before the session is deleted, because they are derived from it."""
     one = sessions.by_seq(connection, session)
     if one is None:
         return
@@ -111,7 +111,7 @@ def store_outcomes(connection: sqlite3.Connection, session: int) -> None:
 
 
 class _AttemptReader:
-    """Makes tasks of rows; what was asked about agents and sessions it remembers for the next row."""
+    """Makes attempts of rows; caches descriptions and sessions across rows."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -125,13 +125,15 @@ class _AttemptReader:
 
         repo, worktree, agent, where = str(row[1]), str(row[2]), str(row[4]), str(row[5])
         begun, ended_at = str(row[6]), text(7) or text(8)
-        # who ended the claim, and why, is no matter of a task that it had gone on from
+        # the claim went on to another task: its end does not belong to this attempt
         ended, by, why = (model.NEXT_TASK, None, None) if row[7] is not None else (text(9), text(10), text(11))
         dead = ended_at is None and _is_dead(row[14:18])
         there = self._within(repo, worktree, agent, where, begun, ended_at)
         known, source = text(12), text(13)
         if known is None:
-            known = model.outcome(model.AttemptSpan(begun, ended_at, ended, dead), [self._told(one) for one in there])
+            known = model.outcome(
+                model.AttemptSpan(begun, ended_at, ended, dead), [self._status_marks(one) for one in there]
+            )
             source = OUTCOME_OBSERVED if known not in (model.OPEN, UNKNOWN) else None
         return Attempt(
             str(row[0]),
@@ -155,7 +157,7 @@ class _AttemptReader:
     def _within(
         self, repo: str, worktree: str, agent: str, where: str, begun: str, ended: str | None
     ) -> list[SessionRow]:
-        """The sessions of this agent, in this worktree, that were there within this time; the first one first."""
+        """The sessions of this agent in this worktree during this time, oldest first."""
         key = (repo, worktree, agent)
         if key not in self._sessions:
             meant = sessions.SessionFilter(repo, worktree, agent)
@@ -167,8 +169,8 @@ class _AttemptReader:
         ]
         return sorted(inside, key=lambda one: one.began_at)
 
-    def _told(self, one: SessionRow) -> list[tuple[str, str]]:
-        """Everything that its stream says of its status, and that its process died if that is seen only now."""
+    def _status_marks(self, one: SessionRow) -> list[tuple[str, str]]:
+        """The session's (time, status) changes, with its interruption if its process died unrecorded."""
         if one.seq not in self._marks:
             marks = [(each.at, each.status) for each in sessions.list_status_changes(self._connection, [one.seq])]
             if one.state == life.INTERRUPTED and (not marks or marks[-1][1] != life.INTERRUPTED):
@@ -178,7 +180,7 @@ class _AttemptReader:
 
 
 def _is_dead(holder: Sequence[object]) -> bool:
-    """Whether the process that a standing claim names is proven gone."""
+    """True if the process of the current claim is proven gone."""
     where, boot, pid, started = holder
     number = None if pid is None else int(str(pid))
     texts = [None if each is None else str(each) for each in (where, boot, started)]
@@ -186,7 +188,7 @@ def _is_dead(holder: Sequence[object]) -> bool:
 
 
 def _matches(task: Attempt, wanted: AttemptFilter) -> bool:
-    """Asked of each, as it is found out and not kept."""
+    """Filtered in Python, because sessions and outcome are computed and not stored."""
     if wanted.session is not None and all(one.seq != wanted.session.seq for one in task.sessions):
         return False
     return wanted.outcome is None or task.outcome == wanted.outcome

@@ -1,8 +1,8 @@
-"""Opening the registry, and the one way to write to it.
+"""Connections to the registry, and transactions.
 
-The file is never opened but through SQLite: a plain `open` and `close` of it in this process would drop SQLite's POSIX
-locks and lose another process's commits. Every write goes through `transact`: BEGIN IMMEDIATE (a deferred transaction
-that turns into a write fails at once when somebody else writes), COMMIT, or ROLLBACK on whatever goes wrong.
+The file is opened only through SQLite: a plain `open` and `close` of it in this process would drop SQLite's POSIX locks
+and lose another process's commits. Every write goes through `transact`: BEGIN IMMEDIATE (a deferred transaction that
+turns into a write fails at once while another process writes), COMMIT, or ROLLBACK on any error.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ if TYPE_CHECKING:
 
     Failure = sqlite3.Error | UnicodeEncodeError
 
-# What SQLite and the module in front of it raise; the second for a name that is not UTF-8, which it cannot keep.
+# What `sqlite3` raises; the second for a text that is not UTF-8, which SQLite cannot store.
 Error = (sqlite3.Error, UnicodeEncodeError)
 BUSY_SECONDS = 5.0
 # SQLite 3.7.0 to 3.51.2 can damage a WAL when two connections checkpoint or reset it at the same moment.
 SAFE_CHECKPOINT = (3, 51, 3)
 _CHECKPOINT_BYTES = 1 << 20
 _RESTART_BYTES = 4 << 20
-_RESTART_PATIENCE_MS = 20
+_CHECKPOINT_TIMEOUT_MS = 20
 _KEPT_WAL_BYTES = 512 << 10
 _LEFT_WAL_BYTES = 128 << 10
 _FIRST_PAUSE, _SHORTEST_PAUSE, _PAUSE_SHARE = 0.014, 0.00008, 1 / 500
 _on_disk = getattr(os, "fdatasync", os.fsync)
-_left: list[sqlite3.Connection] = []
+_left_open: list[sqlite3.Connection] = []
 
 
 class _Connection(sqlite3.Connection):
-    """A connection that knows its file: SQLite itself cannot tell a name that is not UTF-8."""
+    """A connection with the path of its file: SQLite does not report a path that is not UTF-8."""
 
     path = ""
-    patience = BUSY_SECONDS
-    is_light = False  # whether its commits do not wait for the disk
-    logs_ahead = False  # whether this file has its write-ahead log; nobody can switch it off while we are connected
+    timeout = BUSY_SECONDS
+    unsynced = False  # its commits do not wait for the disk
+    has_wal = False  # the file has a write-ahead log, which cannot be switched off while we are connected
 
 
 def connect(path: str, *, create: bool = True, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
-    """An open, migrated registry. Whatever is wrong with it is one RegistryError, and nothing was changed."""
+    """An open registry of the current schema. Any failure is one RegistryError and changes nothing."""
     real, fresh = registry_file.check_file(path, create)
     if fresh:
         registry_file.create_ballast(real)
@@ -63,9 +63,9 @@ def transact(
     *args: P.args,
     **kwargs: P.kwargs,
 ) -> T:
-    """Run `work(connection, …)` as one transaction and give its result once that is on disk.
+    """Run `work(connection, …)` as one transaction; returns its result once it is on disk.
 
-    On a full disk `work` runs a second time, after a rollback: it must not act outside its transaction.
+    On a full disk `work` runs a second time after a rollback: it must have no effect outside its transaction.
     """
     _set_sync(connection, False)
     return _transact(connection, work, *args, **kwargs)
@@ -89,32 +89,32 @@ def transact_unsynced(
     *args: P.args,
     **kwargs: P.kwargs,
 ) -> T:
-    """Like `transact`, but on disk only with the next commit of anybody that is: seen by all at once, never torn, never
-    lost with a process; only a power cut can undo the last of them.
+    """Like `transact`, but without waiting for the disk: the commit is synced with the next one that is.
 
-    For what then does no harm: after a power cut every holder is proven dead by its boot, so a release or a sign of
-    life that never was changes nothing. A removal must not be forgotten, and a claim not once it was told: `settle` first.
-    What it saves is the wait for the disk, which is most of the time that the others stand in line for.
+    It is visible at once, never torn and not lost with the process; only a power cut can undo it. Use it where that does
+    no harm: after a power cut every holder is proven dead by its boot, so a lost release or heartbeat changes nothing.
+    A removal must not be lost, and a claim not after it was reported: call `sync_to_disk` first. The wait for the disk
+    is most of the time for which other writers are blocked.
     """
     _set_sync(connection, True)
     return _transact(connection, work, *args, **kwargs)
 
 
 def _set_sync(connection: sqlite3.Connection, wanted: bool) -> None:
-    """Whether the next commits wait for the disk. Without its log a registry is never written lightly: a rollback
-    journal that is not synced can tear the file itself."""
-    if isinstance(connection, _Connection) and connection.logs_ahead and connection.is_light != wanted:
+    """Make the next commits wait for the disk or not. Without the write-ahead log they always wait: an unsynced rollback
+    journal can damage the file."""
+    if isinstance(connection, _Connection) and connection.has_wal and connection.unsynced != wanted:
         connection.execute(f"PRAGMA synchronous = {'NORMAL' if wanted else 'FULL'}")
-        connection.is_light = wanted
+        connection.unsynced = wanted
 
 
 def sync_to_disk(connection: sqlite3.Connection) -> None:
-    """Wait until all that was committed is on disk, lightly or not; meanwhile others write.
+    """Wait until every commit is on disk; other processes can write meanwhile.
 
-    The log may be opened beside SQLite, unlike the database: there are no locks on it that closing it could drop.
+    The log, unlike the database, may be opened outside SQLite: it has no locks that closing it would drop.
     """
-    if not (isinstance(connection, _Connection) and connection.logs_ahead):
-        return  # nothing was committed lightly
+    if not (isinstance(connection, _Connection) and connection.has_wal):
+        return  # every commit waited for the disk
     try:
         log = os.open(connection.path + "-wal", os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -133,7 +133,7 @@ def read(
     *args: P.args,
     **kwargs: P.kwargs,
 ) -> T:
-    """Run `work(connection, …)` on one consistent picture, without writing."""
+    """Run `work(connection, …)` on one consistent state, without writing."""
     try:
         connection.execute("BEGIN")
         try:
@@ -156,10 +156,10 @@ def data_version(connection: sqlite3.Connection) -> int:
 
 
 def leave_open(connection: sqlite3.Connection) -> None:
-    """The end of a process that is in a hurry: the kernel closes the registry with it, as after a kill.
+    """Leave the connection open until the process ends, as after a kill; close it only if the log has grown.
 
-    A proper close of the last connection moves the log into the database and deletes it: three fsyncs that buy nothing,
-    as every commit is on disk already. The next process reads the log; one that finds it grown closes properly.
+    Closing the last connection moves the log into the database and deletes it: three fsyncs that gain nothing, because
+    every commit is on disk already. The next process reads the log.
     """
     try:
         grown = os.stat(_path_of(connection) + "-wal").st_size > _LEFT_WAL_BYTES
@@ -168,7 +168,7 @@ def leave_open(connection: sqlite3.Connection) -> None:
     if grown:
         connection.close()
     else:
-        _left.append(connection)  # else it would be closed as soon as nobody knows it any more
+        _left_open.append(connection)  # a connection without a reference is closed
 
 
 def needs_single_checkpointer() -> bool:
@@ -176,11 +176,10 @@ def needs_single_checkpointer() -> bool:
 
 
 def checkpoint_if_due(connection: sqlite3.Connection, path: str) -> bool:
-    """Move a grown WAL into the database. With an old SQLite only one process at a time may do it.
+    """Move a grown log into the database; with an old SQLite only one process at a time may do so.
 
-    There is one checkpoint more, which SQLite makes by itself when the last connection closes. That one is no danger
-    even with an old SQLite: it happens under the exclusive lock on the database, so that nobody else can be connected,
-    write, checkpoint or reset the log meanwhile.
+    SQLite also makes a checkpoint when the last connection closes. That one is safe even with an old SQLite: it runs
+    under the exclusive lock on the database, so no other process can write, checkpoint or reset the log meanwhile.
     """
     if not needs_single_checkpointer():
         return False  # SQLite checkpoints by itself
@@ -194,20 +193,20 @@ def checkpoint_if_due(connection: sqlite3.Connection, path: str) -> bool:
 
 
 def restore_ballast(path: str) -> None:
-    """Put the ballast back once there is room; called by commands that are not in a hurry."""
+    """Create the ballast file again if a full disk cost it; called by commands that are not hot."""
     if os.path.exists(path) and not os.path.exists(registry_file.ballast_path(path)):
         registry_file.create_ballast(path)
 
 
 def registry_error(error: Failure, path: str) -> RegistryError:
-    """An `Error` as one sentence: what is wrong with which file, and what to do."""
+    """An `Error` as a RegistryError: what is wrong with which file, and what to do."""
     from imi_monitor.store import registry_file
 
     return registry_file.registry_error(error, path)
 
 
 def _retry_with_room(real: str, path: str, act: Callable[[], T], connection: sqlite3.Connection | None = None) -> T:
-    """Do it; on a full disk make room and do it once more, so that claims and removals still work."""
+    """Run `act`; on a full disk make room and run it once more, so that claims and removals still work."""
     try:
         return act()
     except Error as error:
@@ -220,7 +219,7 @@ def _retry_with_room(real: str, path: str, act: Callable[[], T], connection: sql
 
 
 def _make_room(real: str, connection: sqlite3.Connection | None) -> bool:
-    """Give up the ballast, and move the log into the database: the next commit then needs no more than the log has."""
+    """Delete the ballast and move the log into the database, so that the next commit fits into the log."""
     dropped = registry_file.drop_ballast(real)
     return (connection is not None and _checkpoint_alone(connection, real, "PASSIVE")) or dropped
 
@@ -231,9 +230,9 @@ def _open(real: str, fresh: bool, busy_seconds: float) -> sqlite3.Connection:
     )
     try:
         connection.path = real
-        connection.patience = busy_seconds
+        connection.timeout = busy_seconds
         _prepare(connection, real, busy_seconds)
-        connection.logs_ahead = connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+        connection.has_wal = connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
     except BaseException:
         connection.close()
         raise
@@ -241,9 +240,9 @@ def _open(real: str, fresh: bool, busy_seconds: float) -> sqlite3.Connection:
 
 
 def _uri(real: str, fresh: bool) -> str:
-    """The file as a URI: an existing one is never created by accident, a new one is private from its first byte.
+    """The file as a URI that never creates an existing registry by accident, and creates a new one as private.
 
-    SQLite copies the mode of the `modeof` file, which is our own ballast, 0600; its -wal and -shm follow the database.
+    SQLite copies the mode of the `modeof` file, which is our ballast, 0600; -wal and -shm follow the database.
     """
     quoted = _quoted(real)
     if not fresh:
@@ -274,7 +273,7 @@ def _prepare(connection: sqlite3.Connection, real: str, busy_seconds: float) -> 
 
 
 def _enable_wal(connection: sqlite3.Connection, busy_seconds: float) -> None:
-    """Another program may have switched the log off; it stays off while that is connected, which only costs speed."""
+    """Switch the write-ahead log on. Another connected program may keep it off, which only costs speed."""
     if connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
         return
     connection.execute("PRAGMA busy_timeout = 0")
@@ -304,31 +303,31 @@ def _transact_once(
 
 
 def _begin(connection: sqlite3.Connection) -> None:
-    """Take the write lock, or fail as busy after the connection's patience.
+    """Take the write lock, or fail as busy after the connection's timeout.
 
-    Not left to SQLite's own waiting: that sleeps 100 ms at a time while others take the lock hundreds of times, and
-    under load somebody starves for seconds. Looking again every few milliseconds bounds the worst wait.
+    SQLite's own waiting sleeps 100 ms at a time while others take the lock hundreds of times, and under load one process
+    starves for seconds. Trying again every few milliseconds bounds the worst wait.
     """
-    patience = _timeout_of(connection)
+    timeout = _timeout_of(connection)
     connection.execute("PRAGMA busy_timeout = 0")
     try:
         if not _try_begin(connection, last=False):
-            _retry_begin(connection, time.monotonic() + patience)
+            _retry_begin(connection, time.monotonic() + timeout)
     finally:
-        connection.execute(f"PRAGMA busy_timeout = {int(patience * 1000)}")
+        connection.execute(f"PRAGMA busy_timeout = {int(timeout * 1000)}")
 
 
 def _retry_begin(connection: sqlite3.Connection, until: float) -> None:
-    """Look again after a pause that shrinks with the wait: who waits longest looks most often, and so comes next.
+    """Try again after pauses that shrink with the time waited, so that the longest waiter tries most often.
 
-    Equal pauses would be a lottery in which somebody always loses; short ones for all would take the time of the work.
-    Where nobody gets on for long, somebody holds the lock: then the pauses grow again, and waiting costs little.
+    Equal pauses make the order random, and one process always loses; short pauses for all take time from the work. After
+    a long wait one process holds the lock all the time: then the pauses grow again, and waiting costs little.
     """
     begun = now = time.monotonic()
     while not _try_begin(connection, last=now > until):
         waited = now - begun
         pause = max(_SHORTEST_PAUSE, _FIRST_PAUSE - waited, waited * _PAUSE_SHARE)
-        time.sleep(pause * (0.75 + os.urandom(1)[0] / 510))  # no two waiters in step
+        time.sleep(pause * (0.75 + os.urandom(1)[0] / 510))  # keeps waiters out of step
         now = time.monotonic()
 
 
@@ -347,7 +346,7 @@ def _is_busy(error: sqlite3.Error) -> bool:
 
 
 def _roll_back(connection: sqlite3.Connection) -> None:
-    if connection.in_transaction:  # some errors have rolled back already
+    if connection.in_transaction:  # some errors roll back themselves
         connection.execute("ROLLBACK")
 
 
@@ -358,7 +357,7 @@ def _path_of(connection: sqlite3.Connection) -> str:
 
 
 def _checkpoint_alone(connection: sqlite3.Connection, path: str, mode: str) -> bool:
-    """A checkpoint, unless another process is at it; False when nothing could be moved."""
+    """Run a checkpoint unless another process does; False when it did not run."""
     lock = _checkpoint_lock(path)
     if lock is None:
         return False
@@ -366,17 +365,18 @@ def _checkpoint_alone(connection: sqlite3.Connection, path: str, mode: str) -> b
         _checkpoint(connection, mode)
         return True
     except sqlite3.Error:
-        return False  # a busy or full disk: the next writer tries again, the WAL keeps everything meanwhile
+        return False  # a busy or full disk: the next writer tries again, and the log keeps everything meanwhile
     finally:
         os.close(lock)
 
 
 def _checkpoint(connection: sqlite3.Connection, mode: str) -> None:
-    """PASSIVE waits for nobody, but when many write without a pause it never catches up: RESTART holds them up.
+    """Run the checkpoint with a short timeout.
 
-    It also waits for readers while it does so. One that reads for long must not stop all writers: hence the short wait.
+    PASSIVE waits for no process, but never catches up with many writers; RESTART blocks them and waits for readers. The
+    timeout keeps one long reader from stopping all writers.
     """
-    connection.execute(f"PRAGMA busy_timeout = {_RESTART_PATIENCE_MS}")
+    connection.execute(f"PRAGMA busy_timeout = {_CHECKPOINT_TIMEOUT_MS}")
     try:
         connection.execute(f"PRAGMA wal_checkpoint({mode})")
     finally:
@@ -384,7 +384,7 @@ def _checkpoint(connection: sqlite3.Connection, mode: str) -> None:
 
 
 def _timeout_of(connection: sqlite3.Connection) -> float:
-    return connection.patience if isinstance(connection, _Connection) else BUSY_SECONDS
+    return connection.timeout if isinstance(connection, _Connection) else BUSY_SECONDS
 
 
 def _checkpoint_lock(path: str) -> int | None:

@@ -1,7 +1,7 @@
-"""Intent rows: what somebody set out to do on disk and has not finished yet.
+"""Operations: recorded intents to change the disk.
 
-An act that touches the disk writes its intent first and deletes it in the transaction that makes the result true. A row
-whose process is dead is a crash in the middle: `actions/recovery.py` looks at the disk and finishes or takes back.
+A change of the disk records its intent first and deletes it in the transaction that records the result. A row whose
+process is dead means a crash in between: `actions/recovery.py` examines the disk and completes or reverts it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Operation:
 
     @property
     def abandoned(self) -> bool:
-        """Whether its process is proven dead; one on another machine or in another namespace is left alone."""
+        """True if its process is proven dead; a process on another machine or in another namespace never is."""
         return host.is_alive(self.host, self.boot, self.pid, self.pid_started) is False
 
 
@@ -47,7 +47,7 @@ _COLUMNS = "id, kind, repo_name, worktree_name, host, boot, pid, pid_started, st
 def begin(
     connection: sqlite3.Connection, kind: str, repo_name: str, worktree_name: str, data: dict[str, object]
 ) -> str:
-    """Write down what is about to happen; gives the operation's id."""
+    """Record an intent; returns the operation's id."""
     import os
 
     identity = new_id()
@@ -71,11 +71,11 @@ def begin(
 
 
 def refuse_if_busy(connection: sqlite3.Connection, repo_name: str, worktree_name: str) -> None:
-    """Refused when another act on the worktree is under way; call it in the transaction that begins one."""
+    """Refuse while another operation on the worktree is unfinished; call it in the transaction that begins one."""
     for other in list_unfinished(connection):
         if (other.repo_name, other.worktree_name) == (repo_name, worktree_name):
             raise Refused(
-                f"{safe(worktree_name)} is in the middle of another act ({safe(other.kind)}, process {other.pid}): "
+                f"another operation on {safe(worktree_name)} is running ({safe(other.kind)}, process {other.pid}): "
                 "wait for it, then repeat",
                 code="busy",
             )
@@ -86,7 +86,7 @@ def update(connection: sqlite3.Connection, identity: str, data: dict[str, object
 
 
 def adopt(connection: sqlite3.Connection, operation: Operation) -> bool:
-    """Make an abandoned operation ours to finish; False when another process did so first."""
+    """Assign an abandoned operation to this process; False when another process did so first."""
     import os
 
     me = host.identify_process(os.getpid())
@@ -99,12 +99,12 @@ def adopt(connection: sqlite3.Connection, operation: Operation) -> bool:
 
 
 def abandon(connection: sqlite3.Connection, identity: str) -> None:
-    """This process could neither finish nor take back: let it count as abandoned, though the process may live on."""
+    """Mark the operation as abandoned although this process runs: it could neither complete nor revert it."""
     connection.execute("UPDATE operations SET pid_started = 'given up' WHERE id = ?", (identity,))
 
 
 def finish(connection: sqlite3.Connection, identity: str) -> bool:
-    """Strike the intent out; False when somebody else already did."""
+    """Delete the intent; False when another process did so before."""
     return connection.execute("DELETE FROM operations WHERE id = ?", (identity,)).rowcount == 1
 
 

@@ -13,24 +13,23 @@ from imi_monitor.fast.lean_sqlite import sqlite3
 from imi_monitor.model.errors import RegistryError
 from imi_monitor.model.text import safe
 
-# SQLite's locks and shared memory do not work over these; reports of lost registries are on file for each kind.
+# File systems on which SQLite's locks and shared memory do not work; each kind has lost registries.
 _REMOTE = ("nfs", "cifs", "smb", "9p", "virtiofs", "fuse", "afs", "ceph", "lustre", "gfs", "gluster", "ocfs2", "vboxsf")
 _BALLAST = ".imi-ballast"
 _BALLAST_BYTES = 256 << 10
 _SCARCE_BYTES = 256 << 10
-# SQLite's own numbers; the `sqlite3` module names them only in newer versions.
+# SQLite's result codes; the `sqlite3` module names them only in newer versions.
 _FULL, _IO_ERROR, _CANNOT_OPEN = 13, 10, 14
 _WRITE_FAILED, _SHARED_MEMORY_FAILED = 778, 4874
 
 
 def check_file(path: str, create: bool) -> tuple[str, bool]:
-    """Refuse what cannot go well before SQLite touches anything.
+    """Refuse an unusable file before SQLite touches it; returns the file's real path and whether it will be new.
 
-    Gives the file's real path (the ballast and SQLite's own side files live beside that, not beside a link to it) and
-    whether it is going to be new.
+    The ballast and SQLite's side files lie beside the real path, not beside a link to it.
     """
     if "\0" in path:
-        raise RegistryError(f"{safe(path)} is no file name: name another one with --db", code="registry-open")
+        raise RegistryError(f"{safe(path)} is not a file name: use another one with --db", code="registry-open")
     real = os.path.realpath(path)
     folder = os.path.dirname(real)
     try:
@@ -73,19 +72,19 @@ def filesystem_type(folder: str) -> str:
 
 
 def is_remote(kind: str) -> bool:
-    """Whether SQLite must not be used on a file system of this type; `fuseblk` is a local disk (NTFS, exFAT)."""
+    """True if SQLite must not be used on a file system of this type; `fuseblk` is a local disk (NTFS, exFAT)."""
     return kind.startswith(_REMOTE) and kind != "fuseblk"
 
 
 def create_ballast(path: str) -> None:
-    """Keep a little room on the disk that can be given up when it is full."""
+    """Reserve disk space by a file that is deleted when the disk is full."""
     target = ballast_path(path)
     try:
         handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except OSError:
-        return  # it is there already, or there is no room: nothing to give up then
+        return  # it exists already, or there is no space to reserve
     try:
-        # random bytes, because a file system that compresses would keep no room for zeros
+        # random bytes, because a compressing file system reserves no space for zeros
         whole = os.write(handle, os.urandom(_BALLAST_BYTES)) == _BALLAST_BYTES
     except OSError:
         whole = False
@@ -95,7 +94,7 @@ def create_ballast(path: str) -> None:
 
 
 def drop_ballast(path: str) -> bool:
-    """Give the kept room back; False when there was none."""
+    """Delete the reserve; False when there was none."""
     try:
         os.unlink(ballast_path(path))
     except OSError:
@@ -108,7 +107,7 @@ def ballast_path(path: str) -> str:
 
 
 def is_disk_full(error: Exception, path: str) -> bool:
-    """Whether SQLite failed for want of space. It says so plainly only when the database itself could not grow."""
+    """True if SQLite failed for lack of space. Its code says so only when the database itself could not grow."""
     code = getattr(error, "sqlite_errorcode", 0)
     if code & 0xFF == _FULL or code in (_WRITE_FAILED, _SHARED_MEMORY_FAILED):
         return True
@@ -125,7 +124,7 @@ def _is_space_scarce(folder: str) -> bool:
 
 
 def _unescaped(mount: bytes) -> bytes:
-    """The kernel writes blank, tab, newline and backslash in /proc/self/mounts as three octal digits."""
+    """The mount point without octal escapes: /proc/self/mounts escapes blank, tab, newline and backslash."""
     for sign in b" \t\n\\":
         mount = mount.replace(b"\\%03o" % sign, bytes((sign,)))
     return mount
@@ -136,7 +135,7 @@ def _make_folder(folder: str) -> None:
         os.makedirs(folder, mode=0o700, exist_ok=True)
     except OSError as error:
         raise RegistryError(
-            f"cannot make the registry's folder {safe(folder)}: {error.strerror}: use --db for another place",
+            f"cannot create the registry's folder {safe(folder)}: {error.strerror}: use --db for another place",
             code="registry-open",
         ) from error
 
@@ -144,7 +143,7 @@ def _make_folder(folder: str) -> None:
 def _refuse_odd(path: str, real: str, info: os.stat_result) -> None:
     shown = safe(path)
     if not stat.S_ISREG(info.st_mode):
-        kind = "a folder" if stat.S_ISDIR(info.st_mode) else "no regular file"
+        kind = "a folder" if stat.S_ISDIR(info.st_mode) else "not a regular file"
         raise RegistryError(f"the registry {shown} is {kind}: name a file with --db", code="registry-open")
     if info.st_uid != os.geteuid():
         raise RegistryError(
@@ -152,9 +151,9 @@ def _refuse_odd(path: str, real: str, info: os.stat_result) -> None:
             code="registry-foreign",
         )
     if info.st_size == 0 and _is_not_empty(real + "-wal"):
-        # SQLite would take the database for new and delete the log, and with it what was committed last
+        # SQLite would treat the database as new and delete the log with its commits
         raise RegistryError(
-            f"the registry {shown} is empty although {shown}-wal holds commits; nothing was touched: restore a copy "
+            f"the registry {shown} is empty although {shown}-wal holds commits; nothing was changed: restore a copy "
             "or move both aside",
             code="registry-corrupt",
         )
@@ -186,23 +185,26 @@ def _refuse_remote(path: str, folder: str) -> None:
         )
 
 
-# SQLite's primary result codes -> (our code, what to say behind the file's name)
+# SQLite's primary result code -> (our code, the sentence after the file's name)
 _SENTENCES: dict[int, tuple[str, str]] = {
     5: ("registry-busy", "is held by another program: try again, or see who has it open with `fuser`"),
     6: ("registry-busy", "is held by another program: try again, or see who has it open with `fuser`"),
     8: ("registry-readonly", "is read-only, or was moved while in use: make it writable, or use --db"),
-    11: ("registry-corrupt", "is damaged; it was not touched: move it and its -wal file aside, or restore a copy"),
+    11: ("registry-corrupt", "is damaged; it was not changed: move it and its -wal file aside, or restore a copy"),
     14: ("registry-open", "cannot be opened: check the path and its permissions"),
-    26: ("registry-corrupt", "is damaged or no SQLite database; it was not touched: move it aside, or restore a copy"),
+    26: (
+        "registry-corrupt",
+        "is damaged or not an SQLite database; it was not changed: move it aside, or restore a copy",
+    ),
 }
-_FULL_SENTENCE = ("registry-full", "has no space left on its disk: free some and try again")
+_FULL_SENTENCE = ("registry-full", "has no space left on its disk: free some space and try again")
 
 
 def registry_error(error: sqlite3.Error | UnicodeEncodeError, path: str) -> RegistryError:
-    """What is wrong with which file, and what to do."""
+    """SQLite's error as a RegistryError: what is wrong with which file, and what to do."""
     if isinstance(error, UnicodeEncodeError):
         return RegistryError(
-            f"the registry keeps only names in UTF-8, and {safe(error.object)} is not: rename it", code="not-utf8"
+            f"the registry stores only UTF-8 names, and {safe(error.object)} is not UTF-8: rename it", code="not-utf8"
         )
     number = getattr(error, "sqlite_errorcode", 0) & 0xFF
     full = is_disk_full(error, path)
@@ -211,7 +213,7 @@ def registry_error(error: sqlite3.Error | UnicodeEncodeError, path: str) -> Regi
 
 
 def sync_error(error: OSError, path: str) -> RegistryError:
-    """The disk did not take what is committed."""
+    """The error for commits that the disk did not accept."""
     return RegistryError(
         f"the registry {safe(path)} cannot be put on its disk ({error.strerror}): check the disk, then `imi doctor`",
         code="registry",
@@ -222,4 +224,4 @@ def _other_sentence(error: sqlite3.Error) -> str:
     text = safe(str(error), 200)
     if isinstance(error, sqlite3.OperationalError) and getattr(error, "sqlite_errorcode", 0) & 0xFF == 10:
         return f"cannot be read or written ({text}): check the disk, then `imi doctor`"
-    return f"cannot be used ({text}): `imi doctor` looks into it"
+    return f"cannot be used ({text}): check it with `imi doctor`"

@@ -1,4 +1,4 @@
-"""How the registry is: its file, its disk, what is in it that needs a hand. Read only, for `imi doctor`."""
+"""Checks of the registry for `imi doctor`: its file, its disk, and rows that need repair. Reads only."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Iterable
 
 from imi_monitor import host
+from imi_monitor.model import amounts
 from imi_monitor.model.checkup import Check, fail, ok, warn
 from imi_monitor.model.errors import RegistryError
 from imi_monitor.model.text import count, safe
@@ -17,15 +18,15 @@ _MOST_NAMES = 5
 
 
 def check_registry(path: str) -> list[Check]:
-    """Everything about the registry at `path`; one that cannot be opened is a finding, not an error."""
+    """The checks of the registry at `path`; one that cannot be opened is a finding, not an error."""
     if not os.path.lexists(path):
-        return [ok("registry", f"none yet at {safe(path)}", "the first command that needs it makes it"), *_library()]
+        return [ok("registry", f"none yet at {safe(path)}", "the first command that needs it creates it"), *_library()]
     try:
         connection = db.connect(path, create=False)
     except RegistryError as error:
         return [fail("registry", error.sentence, "until then every worktree counts as claimed"), *_library()]
     try:
-        return [*_file(connection, path), *_library(), *_room(path), *_contents(connection)]
+        return [*_file(connection, path), *_library(), *_space(path), *_contents(connection)]
     except db.Error as error:
         return [fail("registry", db.registry_error(error, path).sentence, "restore a copy of it"), *_library()]
     finally:
@@ -63,34 +64,34 @@ def _library() -> list[Check]:
     return [
         warn(
             "sqlite",
-            f"{version} can damage the log when two processes checkpoint at once (fixed in {wanted}), so imi lets only "
-            "one do it at a time",
-            f"nothing has to be done; a Python with SQLite {wanted} lifts it",
+            f"{version} can damage the log when two processes checkpoint at once (fixed in {wanted}), so imi allows only "
+            "one at a time",
+            f"no action needed; a Python with SQLite {wanted} removes the limit",
         )
     ]
 
 
-def _room(path: str) -> list[Check]:
+def _space(path: str) -> list[Check]:
     db.restore_ballast(path)
     found = []
     if os.path.exists(registry_file.ballast_path(path)):
-        found.append(ok("ballast", "256 KB kept, for claims and removals on a full disk"))
+        found.append(ok("ballast", "256 KB reserved for claims and removals on a full disk"))
     else:
-        found.append(warn("ballast", "there is no room for it", "free some space on the registry's disk"))
+        found.append(warn("ballast", "no space for it", "free some space on the registry's disk"))
     room = os.statvfs(os.path.dirname(os.path.realpath(path)))
     free = room.f_bavail * room.f_frsize
     if free < _SCARCE:
-        found.append(warn("disk", f"{free >> 10} KB left for the registry", "free some space"))
+        found.append(warn("disk", f"{amounts.size(free)} left for the registry", "free some space"))
     return found
 
 
 def _contents(connection: sqlite3.Connection) -> list[Check]:
-    return [_missing(connection), _unfinished(connection)]
+    return [_missing_worktrees(connection), _abandoned_operations(connection)]
 
 
-def _missing(connection: sqlite3.Connection) -> Check:
+def _missing_worktrees(connection: sqlite3.Connection) -> Check:
     rows = worktrees.list_worktrees(connection)
-    elsewhere = _elsewhere(connection)
+    elsewhere = _foreign_repositories(connection)
     gone = [row for row in rows if row.repo_name not in elsewhere and not os.path.isdir(row.path)]
     if not gone:
         return ok("worktrees", f"{count(len(rows), 'registered worktree')}, each with its directory")
@@ -101,21 +102,21 @@ def _missing(connection: sqlite3.Connection) -> Check:
     )
 
 
-def _elsewhere(connection: sqlite3.Connection) -> set[str]:
-    """The repositories of other machines: their directories are not for us to miss."""
+def _foreign_repositories(connection: sqlite3.Connection) -> set[str]:
+    """The repositories of other machines, whose directories are not expected here."""
     rows = connection.execute("SELECT repo_name FROM places WHERE host <> ?", (host.hostname(),))
     return {str(row[0]) for row in rows}
 
 
-def _unfinished(connection: sqlite3.Connection) -> Check:
+def _abandoned_operations(connection: sqlite3.Connection) -> Check:
     left = [one for one in operations.list_unfinished(connection) if one.abandoned]
     if not left:
-        return ok("operations", "none was left unfinished")
+        return ok("operations", "none unfinished")
     named = _names(f"{one.kind} {one.worktree_name}" for one in left)
     return warn(
         "operations",
         f"{count(len(left), 'operation')} left unfinished: {named}",
-        "the next command such as `imi list` settles it",
+        "the next command such as `imi list` completes or reverts it",
     )
 
 

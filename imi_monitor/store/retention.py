@@ -23,8 +23,8 @@ _BITE = 2_000  # rows removed by one call
 
 
 def is_history_due(connection: sqlite3.Connection) -> bool:
-    """Whether there is a bite to take; costs next to nothing."""
-    # asked for one by one SQLite finds each at once; together it would walk through all
+    """True if a call of `trim_history` would delete enough rows; costs microseconds."""
+    # two subqueries use the index; one query for both would scan the table
     first, last = connection.execute("SELECT (SELECT min(seq) FROM events), (SELECT max(seq) FROM events)").fetchone()
     if last is not None and last - first >= MOST_EVENTS + _BITE:
         return True
@@ -32,7 +32,7 @@ def is_history_due(connection: sqlite3.Connection) -> bool:
 
 
 def trim_history(connection: sqlite3.Connection) -> int:
-    """Forget the oldest events and ended claims beyond what is kept, one bite of each; gives how many rows went."""
+    """Delete the oldest events and ended grants beyond the limits, at most _BITE of each; returns the number of rows."""
     events = connection.execute(
         "DELETE FROM events WHERE seq <= (SELECT max(seq) FROM events) - ? AND seq < (SELECT min(seq) FROM events) + ?",
         (MOST_EVENTS, _BITE),
@@ -51,17 +51,17 @@ def trim_history(connection: sqlite3.Connection) -> int:
     return int(events + grants)
 
 
-def is_sessions_due(connection: sqlite3.Connection, keep_days: int = KEEP_DAYS) -> bool:
-    """Whether there is something to forget; costs next to nothing."""
-    return _victim(connection, keep_days) is not None
+def are_sessions_due(connection: sqlite3.Connection, keep_days: int = KEEP_DAYS) -> bool:
+    """True if a session is due for deletion; costs microseconds."""
+    return _session_to_delete(connection, keep_days) is not None
 
 
 def trim_sessions(connection: sqlite3.Connection, keep_days: int = KEEP_DAYS) -> int:
-    """Forget a bite of the session that was not seen for longest; gives how many rows went. Inside a transaction."""
-    victim = _victim(connection, keep_days)
+    """Delete at most _BITE rows of the oldest session; returns the number of rows. Call it inside a transaction."""
+    victim = _session_to_delete(connection, keep_days)
     if victim is None:
         return 0
-    from imi_monitor.store import attempts  # only now: every command asks whether something is due
+    from imi_monitor.store import attempts  # imported late: every command checks whether something is due
 
     seq, ident, agent = victim
     attempts.store_outcomes(connection, seq)
@@ -78,12 +78,12 @@ def trim_sessions(connection: sqlite3.Connection, keep_days: int = KEEP_DAYS) ->
     return gone
 
 
-def _victim(connection: sqlite3.Connection, keep_days: int) -> tuple[int, str, str] | None:
+def _session_to_delete(connection: sqlite3.Connection, keep_days: int) -> tuple[int, str, str] | None:
     last = connection.execute("SELECT max(seen_at) FROM sessions").fetchone()[0]
     if last is None:
         return None
     newest = min(times.parse(last) or times.now(), times.now())
-    bound = None if _crowded(connection) else times.stamp(newest - timedelta(days=keep_days))
+    bound = None if _has_too_many_events(connection) else times.stamp(newest - timedelta(days=keep_days))
     row = connection.execute(
         "SELECT seq, id, agent_id FROM sessions WHERE (?1 IS NULL OR seen_at <= ?1)"
         " AND (ended_at IS NOT NULL OR seen_at <= ?2 OR host <> ?3) ORDER BY seen_at LIMIT 1",
@@ -92,10 +92,10 @@ def _victim(connection: sqlite3.Connection, keep_days: int) -> tuple[int, str, s
     return None if row is None else (int(row[0]), str(row[1]), str(row[2]))
 
 
-def _crowded(connection: sqlite3.Connection) -> bool:
-    """Counted only when there may be too many: numbers are given once, so there are never more than this."""
+def _has_too_many_events(connection: sqlite3.Connection) -> bool:
+    """True if there are too many session events; counted only when the numbers, which are never reused, allow it."""
     first, last = connection.execute(
-        "SELECT (SELECT min(seq) FROM session_events), (SELECT max(seq) FROM session_events)"  # two looks, no walk
+        "SELECT (SELECT min(seq) FROM session_events), (SELECT max(seq) FROM session_events)"  # uses the index, no scan
     ).fetchone()
     if last is None or last - first < MOST_LINES:
         return False

@@ -1,8 +1,7 @@
-"""The registry's tables. The first four are iMi 2.0.2's own and keep their shape for ever; the others are ours.
+"""The registry's tables. The first four are iMi 2.0.2's and never change; the others are ours.
 
-Ours never refer to `worktrees(id)`: iMi writes with INSERT OR REPLACE, which gives a row a new id and would break such
-a reference. They are keyed by (repo_name, worktree_name). Each migration is one transaction; the version lives in
-`PRAGMA user_version`, which iMi does not use.
+Our tables are keyed by (repo_name, worktree_name), never by `worktrees(id)`: iMi writes with INSERT OR REPLACE, which
+gives a row a new id. Each migration is one transaction; `PRAGMA user_version`, which iMi does not use, is the version.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ INSERT OR IGNORE INTO worktree_types (name, branch_prefix, worktree_prefix, desc
     ('review', 'pr/', 'review-', 'a pull request under review', 1, strftime('%Y-%m-%dT%H:%M:%S+00:00', 'now'));
 """
 
-# Nullable columns beside iMi's own, so that its statements and its readers go on working.
+# Nullable columns in iMi's table, so that iMi's statements still work.
 _IMI_COLUMNS = """
 ALTER TABLE worktrees ADD COLUMN claimed_at TEXT;
 ALTER TABLE worktrees ADD COLUMN released_at TEXT;
@@ -74,7 +73,7 @@ ALTER TABLE worktrees ADD COLUMN closed_how TEXT;
 """
 
 _OUR_TABLES = """
--- which repository on which machine a name of `repositories` stands for
+-- the folder and machine of each name in `repositories`
 CREATE TABLE places (
     repo_name TEXT PRIMARY KEY,
     host TEXT NOT NULL,
@@ -82,7 +81,7 @@ CREATE TABLE places (
     UNIQUE (host, common_dir)
 ) WITHOUT ROWID;
 
--- one row a worktree: who holds it now. The epoch grows with every grant and fences every later act.
+-- one row per worktree: the current owner. The epoch grows with each grant, and later acts must name it.
 CREATE TABLE claims (
     repo_name TEXT NOT NULL,
     worktree_name TEXT NOT NULL,
@@ -100,7 +99,7 @@ CREATE TABLE claims (
     PRIMARY KEY (repo_name, worktree_name)
 ) WITHOUT ROWID;
 
--- one row a grant, kept: who held what, when, and how it ended
+-- one row per grant, kept: owner, times, and how it ended
 CREATE TABLE claim_history (
     repo_name TEXT NOT NULL,
     worktree_name TEXT NOT NULL,
@@ -133,7 +132,7 @@ CREATE TABLE claim_queue (
 );
 CREATE INDEX claim_queue_by_worktree ON claim_queue (repo_name, worktree_name, seq);
 
--- log and outbox in one: a relay sets published_at
+-- the event log; published_at and attempts are for a relay
 CREATE TABLE events (
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
     id TEXT NOT NULL UNIQUE,
@@ -161,7 +160,7 @@ CREATE TABLE agents (
     last_seen_at TEXT NOT NULL
 ) WITHOUT ROWID;
 
--- what somebody set out to do and has not finished: recovery after a crash starts here
+-- recorded intents that are not finished: recovery after a crash starts here
 CREATE TABLE operations (
     id TEXT PRIMARY KEY,
     kind TEXT NOT NULL,
@@ -175,7 +174,7 @@ CREATE TABLE operations (
     data TEXT NOT NULL
 );
 
--- removed worktrees that can be brought back
+-- removed worktrees that can be restored
 CREATE TABLE trash (
     id TEXT PRIMARY KEY,
     repo_name TEXT NOT NULL,
@@ -201,7 +200,7 @@ CREATE TABLE trust (
 ) WITHOUT ROWID;
 """
 
-# Version 2: what agents do, kept. Children name a session by its `seq`: there are many of them, and ids are long.
+# Version 2: sessions. Child rows refer to a session by its `seq`, because there are many and ids are long.
 _SESSIONS = """
 CREATE TABLE sessions (
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -244,7 +243,7 @@ CREATE INDEX sessions_by_worktree ON sessions (repo_name, worktree_name, seen_at
 CREATE INDEX sessions_by_agent ON sessions (agent_id, seen_at);
 CREATE INDEX sessions_by_age ON sessions (seen_at);
 
--- one row a call of a tool
+-- one row per tool call
 CREATE TABLE tool_calls (
     session INTEGER NOT NULL,
     id TEXT NOT NULL,
@@ -259,8 +258,8 @@ CREATE TABLE tool_calls (
     UNIQUE (session, id)
 );
 
--- what happened, as it was told: `seq` is the order in which we learnt it, `at` when it was. What a tool got and gave
--- stands in its call.
+-- events of a session: `seq` is the order in which imi read them, `at` when they happened. A tool's input and output
+-- are in its call.
 CREATE TABLE session_events (
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
     session INTEGER NOT NULL,
@@ -276,7 +275,7 @@ CREATE TABLE session_events (
 );
 CREATE INDEX session_events_by_time ON session_events (session, at);
 
--- files that it wrote
+-- files that a session wrote
 CREATE TABLE artifacts (
     id TEXT PRIMARY KEY,
     session INTEGER NOT NULL,
@@ -289,7 +288,7 @@ CREATE TABLE artifacts (
     UNIQUE (session, path)
 );
 
--- claims that imi made for a session by itself: only these does it give back by itself
+-- claims that imi made for a session: the only ones that it releases by itself
 CREATE TABLE automatic_claims (
     repo_name TEXT NOT NULL,
     worktree_name TEXT NOT NULL,
@@ -300,15 +299,14 @@ CREATE TABLE automatic_claims (
 ) WITHOUT ROWID;
 """
 
-# Version 3: two indexes that no question used; each was one more page to write with every event, which all who claim at
-# that moment wait for. Whoever relays events one day adds the one that it asks.
+# Version 3: without two indexes that no query used; each cost one more page per event, written under the lock.
 _LEANER = """
 DROP INDEX IF EXISTS events_by_type;
 DROP INDEX IF EXISTS events_unpublished;
 """
 
-# Version 4: tasks, one row for each that a claim named, as a claim that is renewed may go on to another; who had it and how
-# the claim ended stands in its grant. And what a person says of an agent.
+# Version 4: attempts, one row per task that a claim names (a renewal may name another); owner and end are in the grant.
+# And descriptions of agents.
 _TASKS = """
 CREATE TABLE tasks (
     repo_name TEXT NOT NULL,
@@ -335,16 +333,16 @@ ALTER TABLE agents ADD COLUMN role TEXT;
 ALTER TABLE agents ADD COLUMN team TEXT;
 """
 
-# Index + 1 is the version that a migration leads to. Never edit one that was released: add another.
+# Index + 1 is the version after a migration. Never change the statements of a released one: add another.
 MIGRATIONS: tuple[str, ...] = (_IMI_TABLES + _IMI_COLUMNS + _OUR_TABLES, _SESSIONS, _LEANER, _TASKS)
 
 VERSION = len(MIGRATIONS)
-# "iMi+" in `PRAGMA application_id`: version 1 alone could be any program's file.
+# "iMi+" in `PRAGMA application_id`: user_version 1 alone could be any program's file.
 APPLICATION_ID = 0x694D692B
 
 
 def statements(script: str) -> list[str]:
-    """A script's statements one by one: `executescript` would commit the surrounding transaction first."""
+    """The script's statements, for `execute`: `executescript` would commit the surrounding transaction first."""
     from sqlite3 import complete_statement
 
     found: list[str] = []

@@ -1,7 +1,7 @@
-"""The lines of a session's stream, the calls of its tools and the files it wrote: rows that are added once, and read.
+"""The events of a session, its tool calls and the files it wrote.
 
-Whoever adds them expects to run inside a transaction. A call is told by two acts, its start and its end, which may come in
-either order, as old records are read after new ones.
+Writers run inside a transaction. A tool call has two records, its start and its end, which may be read in either order,
+because old records are read after new ones.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from imi_monitor.fast import json_writer
 from imi_monitor.fast.random_uuid import new_id
 from imi_monitor.model.session_record import SessionRecord, ToolCallRecord, WrittenFile
 
-_ASK_AT_ONCE = 500  # values in one question
+_IDS_PER_QUERY = 500  # values per query
 
 
 @dataclass(frozen=True, slots=True)
 class SessionEvent:
-    """One row of the stream, with what its call knows."""
+    """One event with the columns of its tool call."""
 
     seq: int
     id: str
@@ -90,7 +90,7 @@ def add_event(
     text: str | None = None,
     data: dict[str, object] | None = None,
 ) -> None:
-    """A line that is there already stays as it was."""
+    """Add an event; an existing one with this id stays as it is."""
     connection.execute(
         "INSERT OR IGNORE INTO session_events (session, id, type, kind, at, status, call, text, data)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -99,12 +99,12 @@ def add_event(
 
 
 def known_ids(connection: sqlite3.Connection, session: int | None, ids: Sequence[str]) -> set[str]:
-    """Of these lines, those that are there."""
+    """The ids that exist, of those given."""
     if session is None:
         return set()
     found: set[str] = set()
-    for first in range(0, len(ids), _ASK_AT_ONCE):
-        some = ids[first : first + _ASK_AT_ONCE]
+    for first in range(0, len(ids), _IDS_PER_QUERY):
+        some = ids[first : first + _IDS_PER_QUERY]
         marks = ", ".join("?" * len(some))
         rows = connection.execute(
             f"SELECT id FROM session_events WHERE session = ? AND id IN ({marks})", (session, *some)
@@ -114,7 +114,7 @@ def known_ids(connection: sqlite3.Connection, session: int | None, ids: Sequence
 
 
 def cancel_calls(connection: sqlite3.Connection, session: int, at: str) -> None:
-    """The turn was broken off: what still ran has ended with it. An end that is told later counts more."""
+    """Mark running tool calls as cancelled because the turn ended; an end that is read later replaces this."""
     connection.execute(
         "UPDATE tool_calls SET status = 'cancelled', finished_at = coalesce(finished_at, ?)"
         " WHERE session = ? AND status = 'running'",
@@ -125,7 +125,7 @@ def cancel_calls(connection: sqlite3.Connection, session: int, at: str) -> None:
 def list_session_events(
     connection: sqlite3.Connection, session: int, behind: int = 0, limit: int = 1000
 ) -> list[SessionEvent]:
-    """What was learnt behind line `behind`, the last `limit` of it, in the order in which it happened."""
+    """The last `limit` events after number `behind`, in the order in which they happened."""
     rows = connection.execute(
         f"SELECT {_LINE} WHERE e.session = ? AND e.seq > ? ORDER BY e.at DESC, e.seq DESC LIMIT ?",
         (session, behind, limit),
@@ -148,7 +148,7 @@ def list_artifacts(connection: sqlite3.Connection, session: int, limit: int = 10
 
 
 def _add_call(connection: sqlite3.Connection, session: int, call: ToolCallRecord) -> None:
-    """Both halves make one row. What was given is told best by the start, what came of it only by the end."""
+    """Merge start and end into one row: the input comes from the start, the result from the end."""
     begins = call.status == "running"
     given = "coalesce(excluded.{0}, {0})" if begins else "coalesce({0}, excluded.{0})"
     connection.execute(

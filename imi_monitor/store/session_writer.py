@@ -1,8 +1,8 @@
-"""Writing down what agents do. `keep` is one transaction; what was kept already is left alone, whoever keeps it again.
+"""Recording of observed sessions. `record` runs in one transaction; rows that exist already stay as they are.
 
-Several monitors may look at the same agent, one a little later than another: a look that is older than what is kept does
-not turn it back. The status moves only here, and only along `model.session.steps`; the registry's entry of the agent
-and the events of the outbox move in the same transaction.
+Several monitors may observe the same agent at slightly different times: an observation older than the row does not set
+it back. The status changes only here, only along `model.session.steps`, and together with the agent's row and the
+event log.
 """
 
 from __future__ import annotations
@@ -19,14 +19,19 @@ from imi_monitor.model.session_record import SessionRecord, SessionState
 from imi_monitor.store import agents, events, session_events
 
 _COLUMNS = "seq, status, status_at, lost, ended_at, pid, pid_started, agent_id, repo_name, worktree_name, host, cli, id"
-_GROWING = ("tokens_in", "tokens_out", "tokens_cached", "cost_usd")  # a second reader may have read less of it so far
-_DISAGREE = 5.0  # seconds
-_LATE = 60.0  # seconds: what was over for so long when it was first seen is history, and no news
+_GROWING = (
+    "tokens_in",
+    "tokens_out",
+    "tokens_cached",
+    "cost_usd",
+)  # never decrease: another monitor may have read less so far
+_TOLERANCE = 5.0  # seconds by which an agent's own files disagree
+_LATE = 60.0  # seconds: a session that ended longer ago when first observed records no events
 
 
 @dataclass(slots=True)
 class _RecordedSession:
-    """What is kept of a session, as far as it decides what comes next."""
+    """The columns of a session's row that decide its next state."""
 
     seq: int
     status: str
@@ -45,7 +50,7 @@ class _RecordedSession:
 
 
 def record(connection: sqlite3.Connection, records: Sequence[SessionRecord]) -> None:
-    """Write down all that is new. Call it as one transaction."""
+    """Record everything new. Call it inside a transaction."""
     for record in records:
         _record_one(connection, record)
 
@@ -53,7 +58,7 @@ def record(connection: sqlite3.Connection, records: Sequence[SessionRecord]) -> 
 def known_event_ids(
     connection: sqlite3.Connection, host: str, wanted: Sequence[tuple[str, Sequence[str]]]
 ) -> set[tuple[str, str]]:
-    """Of (session, event ids), what is kept already."""
+    """The (session, event id) pairs that are recorded, of those wanted."""
     return {
         (session, found)
         for session, ids in wanted
@@ -83,7 +88,7 @@ def _record_one(connection: sqlite3.Connection, record: SessionRecord) -> None:
 
 
 def _update_agent(connection: sqlite3.Connection, row: _RecordedSession, now: SessionState) -> None:
-    """The registry's entry of the agent shows what its newest session does."""
+    """Copy the state of the agent's newest session to the agent's row."""
     newest = connection.execute(
         "SELECT status, lost FROM sessions WHERE agent_id = ? ORDER BY ended_at IS NULL DESC, status_at DESC LIMIT 1",
         (row.agent_id,),
@@ -104,7 +109,7 @@ def _row(connection: sqlite3.Connection, now: SessionState) -> _RecordedSession 
 
 
 def _insert(connection: sqlite3.Connection, now: SessionState) -> _RecordedSession:
-    """The first look at a session. It begins as planning, from when it said that it started."""
+    """Insert the row of a new session, as planning since its start."""
     began = min(now.texts["started_at"] or now.since, now.since)
     name = _claiming_agent(connection, now, None)
     connection.execute(
@@ -131,17 +136,17 @@ def _insert(connection: sqlite3.Connection, now: SessionState) -> _RecordedSessi
 
 
 def _is_old(row: _RecordedSession, now: SessionState) -> bool:
-    """Whether somebody has kept something newer than what this look saw.
+    """True if the row is newer than this observation.
 
-    Of a session that is over: unless it is proven to be another life of it (another process, or something later). Else
-    only what is clearly older: an agent's own files disagree about moments, and the same monitor's next look must count.
+    For an ended session, always, unless the observation is proven to be of a later life (another process or a later
+    time). Otherwise only by more than the tolerance, so that the next observation of the same monitor counts.
     """
     other = now.pid is not None and (now.pid, now.pid_started) != (row.pid, row.pid_started)
     if row.ended_at is not None:
         return not now.ended and not (now.since > row.ended_at or other)
     if now.ended:
         return other and now.since < row.status_at
-    return row.lost is None and _seconds(now.since, row.status_at) > _DISAGREE
+    return row.lost is None and _seconds(now.since, row.status_at) > _TOLERANCE
 
 
 def _resume(connection: sqlite3.Connection, row: _RecordedSession, now: SessionState) -> None:
@@ -154,14 +159,14 @@ def _resume(connection: sqlite3.Connection, row: _RecordedSession, now: SessionS
 
 
 def _advance(connection: sqlite3.Connection, row: _RecordedSession, now: SessionState, fresh: bool) -> None:
-    """Move the status to what was seen, step by step."""
+    """Move the status to the observed one, step by step."""
     lost, target = session.lost_state(now.state), row.status if session.lost_state(now.state) else now.state
     if now.ended and lost is None and target not in RESTING:
-        target = CANCELLED  # it said goodbye in the middle of a turn
+        target = CANCELLED  # it ended in the middle of a turn
     before = row.status
     passed = session.steps(before, target)
     for step in passed:
-        seen = step if step == target else None  # what was only passed through says nothing about when
+        seen = step if step == target else None  # the time of an intermediate step is unknown
         _add_status_event(connection, row, "status", now.since, seen, {"from": row.status, "to": step})
         row.status = step
     if passed or (target in RESTING and now.since > row.status_at):
@@ -183,7 +188,7 @@ def _update_lost(connection: sqlite3.Connection, row: _RecordedSession, lost: st
         return
     if lost is not None:
         _add_status_event(connection, row, lost, now.since, lost, {})
-    else:  # it is known again what it does
+    else:  # its state is known again
         _add_status_event(connection, row, "status", now.seen_at, row.status, {"from": row.lost, "to": row.status})
     row.lost = lost
 
@@ -200,7 +205,7 @@ def _end(connection: sqlite3.Connection, row: _RecordedSession, now: SessionStat
 
 
 def _update_details(connection: sqlite3.Connection, row: _RecordedSession, now: SessionState) -> None:
-    """What is known beside the status; what is not known now takes nothing away."""
+    """Update the other columns; an unknown value keeps the recorded one."""
     values: dict[str, object] = {
         **now.texts,
         **now.numbers,
@@ -224,7 +229,7 @@ def _update_details(connection: sqlite3.Connection, row: _RecordedSession, now: 
 
 
 def _update_agent_name(connection: sqlite3.Connection, row: _RecordedSession, now: SessionState) -> None:
-    """The agent may have claimed its worktree meanwhile: then the session goes by that name."""
+    """Give the session the name under which its agent has claimed the worktree meanwhile."""
     name = _claiming_agent(connection, now, row)
     if name == row.agent_id:
         return
@@ -235,7 +240,7 @@ def _update_agent_name(connection: sqlite3.Connection, row: _RecordedSession, no
 
 
 def _claiming_agent(connection: sqlite3.Connection, now: SessionState, row: _RecordedSession | None) -> str:
-    """Under which name the agent holds its worktree: as its process, or as the first of its kind there. Else its own id."""
+    """The owner of the worktree, if the claim is this process's or the session is the first of its program; else the id."""
     own = row.agent_id if row is not None else now.id
     if now.worktree_name is None or now.ended:
         return own
@@ -267,14 +272,14 @@ def _add_status_event(
     status: str | None,
     data: dict[str, object],
 ) -> None:
-    """Written only when something changed, under the registry's lock: nobody else writes the same one."""
+    """Add an event of the session's stream; called only for a change and under the write lock, so it is written once."""
     session_events.add_event(
         connection, row.seq, f"{kind}:{new_id()}", "status_change", kind, at, status=status, data=data
     )
 
 
 def _record_event(connection: sqlite3.Connection, row: _RecordedSession, kind: str, data: dict[str, object]) -> None:
-    """An event for the outbox; never about what was over before anybody looked."""
+    """Record an event in the log, unless the session was over long before it was first observed."""
     if row.late:
         return
     about: dict[str, object] = {

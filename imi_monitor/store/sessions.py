@@ -1,4 +1,4 @@
-"""Reading the sessions that are kept: which there are, one by the beginning of its id, and how their time went."""
+"""Recorded sessions: lists, one by the prefix of its id, and the times and counts for statistics. Reads only."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _COLUMNS = (
 )
 
 
-_SILENT = timedelta(minutes=3)  # three signs of life that did not come
+_SILENT = timedelta(minutes=3)  # three missed updates
 
 
 @dataclass(frozen=True, slots=True)
 class SessionRow:
-    """One session as it is kept. What was never known is None."""
+    """One recorded session; None: never known."""
 
     seq: int
     id: str
@@ -62,10 +62,10 @@ class SessionRow:
 
     @property
     def state(self) -> str:
-        """What is so now, as far as it can be told: nobody may have looked since it was kept."""
-        return session.displayed_status(self.status, self.lost or self._lost_since())
+        """The current state; `unknown` or `interrupted` when no monitor updated the row lately."""
+        return session.displayed_status(self.status, self.lost or self._lost_now())
 
-    def _lost_since(self) -> str | None:
+    def _lost_now(self) -> str | None:
         if self.ended_at is not None or self.status in RESTING:
             return None
         if host.is_alive(self.host, self.boot, self.pid, self.pid_started) is False:
@@ -75,7 +75,7 @@ class SessionRow:
 
     @property
     def own_id(self) -> str:
-        """The program's own name of the session."""
+        """The session's id in its program, without the program's name."""
         return self.id.partition(":")[2] or self.id
 
     @property
@@ -85,13 +85,13 @@ class SessionRow:
 
 @dataclass(frozen=True, slots=True)
 class SessionFilter:
-    """Which sessions are meant; None is all. `state` is a word of `sessions.SHOWN`, or `live` or `ended`."""
+    """The wanted sessions; None: all. `state` is one of STATE_WORDS."""
 
     repo_name: str | None = None
     worktree_name: str | None = None
     agent: str | None = None
     state: str | None = None
-    since: str | None = None  # still there then
+    since: str | None = None  # not over before this time
 
     def where(self) -> tuple[str, list[object]]:
         asked: list[tuple[str, list[object]]] = []
@@ -110,7 +110,7 @@ STATE_WORDS = (*session.SHOWN, "live", "ended")
 
 
 def find(connection: sqlite3.Connection, wanted: SessionFilter, limit: int | None = None) -> list[SessionRow]:
-    """Those that are meant, the one that was seen last first."""
+    """The wanted sessions, the last updated first."""
     where, values = wanted.where()
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM sessions WHERE {where} ORDER BY seen_at DESC, seq DESC LIMIT ?",
@@ -121,7 +121,7 @@ def find(connection: sqlite3.Connection, wanted: SessionFilter, limit: int | Non
 
 
 def find_by_prefix(connection: sqlite3.Connection, prefix: str, most: int = 10) -> list[SessionRow]:
-    """The sessions whose id, with or without the program in front, begins so; a whole id is only itself."""
+    """The sessions whose id, with or without the program's name, starts with `prefix`; a whole id matches only itself."""
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM sessions WHERE substr(id, 1, length(?1)) = ?1"
         " OR substr(id, instr(id, ':') + 1, length(?1)) = ?1 ORDER BY seen_at DESC LIMIT ?2",
@@ -139,7 +139,7 @@ def by_seq(connection: sqlite3.Connection, seq: int) -> SessionRow | None:
 
 @dataclass(frozen=True, slots=True)
 class StatusChange:
-    """From `at` on the session was in `status`; `kind` is the act that said so."""
+    """The session is in `status` from `at` on, according to an event of this `kind`."""
 
     session: int
     at: str
@@ -148,7 +148,7 @@ class StatusChange:
 
 
 def list_status_changes(connection: sqlite3.Connection, wanted: Sequence[int]) -> list[StatusChange]:
-    """Everything that says something about the status of these sessions, each in its order."""
+    """The status changes of these sessions, oldest first for each."""
     made: list[StatusChange] = []
     for seq in wanted:
         rows = connection.execute(
@@ -161,7 +161,7 @@ def list_status_changes(connection: sqlite3.Connection, wanted: Sequence[int]) -
 
 
 def count_activity(connection: sqlite3.Connection, session: int, since: str) -> tuple[int, int, int]:
-    """(prompts, calls of tools, calls that failed) since a moment."""
+    """(prompts, tool calls, failed tool calls) since a moment."""
     prompts = connection.execute(
         "SELECT count(*) FROM session_events WHERE session = ? AND at >= ? AND kind = 'prompt'", (session, since)
     ).fetchone()[0]
@@ -179,7 +179,7 @@ def list_written_files(connection: sqlite3.Connection, session: int, since: str)
 
 
 def _matches_state(one: SessionRow, state: str | None) -> bool:
-    """Asked of each, as what is so now is not what is kept."""
+    """Filtered in Python, because the current state is computed and not stored."""
     if state == "live":
         return one.ended_at is None and one.state != session.INTERRUPTED
     if state == "ended":

@@ -1,4 +1,4 @@
-"""Removed worktrees that can be brought back. What is true of the disk is in `data`; a row is never deleted."""
+"""Removed worktrees that can be restored. `data` describes what lies on disk; a row is never deleted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KEPT = "host = ? AND restored_at IS NULL AND purged_at IS NULL"
 
 
 class TrashEntry:
-    """One removal. `data` is the parcel as it was written into the intent, and how long the entry has been seen to live."""
+    """One removed worktree. `data` holds the removal's intent and how long the entry was observed."""
 
     __slots__ = (
         "data",
@@ -90,7 +90,7 @@ def get(connection: sqlite3.Connection, identity: str) -> TrashEntry | None:
 
 
 def list_kept(connection: sqlite3.Connection, repo_name: str | None = None) -> list[TrashEntry]:
-    """What can still be brought back on this machine, the last removed first."""
+    """The entries that can be restored on this machine, newest first."""
     only, values = ("", ()) if repo_name is None else (" AND repo_name = ?", (repo_name,))
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM trash WHERE {_KEPT}{only} ORDER BY removed_at DESC, rowid DESC",
@@ -122,5 +122,5 @@ def _mark(connection: sqlite3.Connection, column: str, identity: str) -> bool:
 
 
 def _storable(path: str) -> str:
-    """SQLite's text cannot hold bytes that are not UTF-8; the exact path is in `data`, which is ASCII-escaped JSON."""
+    """The path for an SQLite text, which must be UTF-8; `data` holds the exact path as ASCII-escaped JSON."""
     return path.encode("utf-8", "backslashreplace").decode("utf-8")

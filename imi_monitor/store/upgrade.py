@@ -1,6 +1,6 @@
-"""Bringing a registry to today's schema: iMi's own file, an older one of ours, or a new one. Imported only then.
+"""Migration of a registry to the current schema: of iMi's file, an older one of ours, or a new one. Imported only then.
 
-Everything happens in one transaction, the version included: whoever is killed in the middle leaves the file as it was.
+Everything including the version is one transaction: a process killed in the middle leaves the file as it was.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ _IMI_COLUMNS = {
 _BUSY = 5
 
 
-def upgrade(connection: sqlite3.Connection, path: str, patience: float) -> None:
-    """Check whose file it is, and run what is missing. `patience` is how many seconds others may keep us waiting."""
-    _recognise(connection, path)
-    _write_ahead(connection, patience)
+def upgrade(connection: sqlite3.Connection, path: str, timeout: float) -> None:
+    """Check that the file is a registry and run the missing migrations; `timeout` is how long to wait for other processes."""
+    _check_version(connection, path)
+    _write_ahead(connection, timeout)
     connection.execute("BEGIN IMMEDIATE")
     try:
-        # another process may have come first: what counts is what is there under the lock
-        version = _recognise(connection, path)
+        # another process may have migrated it first: decide under the lock
+        version = _check_version(connection, path)
         for script in schema.MIGRATIONS[version:]:
             for statement in schema.statements(script):
-                if not _is_there(connection, statement):
+                if not _column_exists(connection, statement):
                     connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {schema.VERSION}")
@@ -40,8 +40,8 @@ def upgrade(connection: sqlite3.Connection, path: str, patience: float) -> None:
         raise
 
 
-def _recognise(connection: sqlite3.Connection, path: str) -> int:
-    """The schema's version; RegistryError for a file that is not ours or iMi's, or from the future."""
+def _check_version(connection: sqlite3.Connection, path: str) -> int:
+    """The schema's version; RegistryError for a file that is no registry of imi or iMi, or a newer one."""
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     ours = connection.execute("PRAGMA application_id").fetchone()[0] == schema.APPLICATION_ID
     if ours and version > schema.VERSION:
@@ -59,7 +59,7 @@ def _recognise(connection: sqlite3.Connection, path: str) -> int:
 
 
 def _is_imi(connection: sqlite3.Connection, path: str) -> bool:
-    """An empty database, or one that iMi 2.0.2 made."""
+    """True for an empty database or one of iMi 2.0.2."""
     tables = {str(row[0]) for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if not tables:
         return True
@@ -80,8 +80,8 @@ def _columns(connection: sqlite3.Connection, table: str) -> set[str]:
     return {str(row[0]) for row in connection.execute("SELECT name FROM pragma_table_info(?)", (table,))}
 
 
-def _is_there(connection: sqlite3.Connection, statement: str) -> bool:
-    """Whether this ADD COLUMN was done already, by whatever program."""
+def _column_exists(connection: sqlite3.Connection, statement: str) -> bool:
+    """True if this is an ADD COLUMN whose column exists."""
     words = statement.split()
     return (
         words[:2] == ["ALTER", "TABLE"]
@@ -90,9 +90,9 @@ def _is_there(connection: sqlite3.Connection, statement: str) -> bool:
     )
 
 
-def _write_ahead(connection: sqlite3.Connection, patience: float) -> None:
-    """Switch to the write-ahead log; SQLite gives up at once when anybody else has the file open, so we insist."""
-    until = time.monotonic() + patience
+def _write_ahead(connection: sqlite3.Connection, timeout: float) -> None:
+    """Switch to the write-ahead log. SQLite fails at once while another process has the file open, so this retries."""
+    until = time.monotonic() + timeout
     while True:
         try:
             if connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] == "wal" or time.monotonic() > until:

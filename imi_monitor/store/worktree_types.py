@@ -1,4 +1,4 @@
-"""Types of worktrees: what `imi add TYPE NAME` may make, and with which prefixes. The table is iMi's own."""
+"""Types of worktrees: what `imi add TYPE NAME` creates, and with which prefixes. The table is iMi's."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _COLUMNS = "name, branch_prefix, worktree_prefix, description, is_builtin"
 
 
 def list_types(connection: sqlite3.Connection) -> list[WorktreeType]:
-    """All types, the built-in ones first and in the order they were made."""
+    """All types in the order they were added, the built-in ones first."""
     rows = connection.execute(f"SELECT {_COLUMNS} FROM worktree_types ORDER BY is_builtin DESC, id")
     return [WorktreeType(row) for row in rows]
 
 
 def own_prefixes(connection: sqlite3.Connection) -> list[str]:
-    """What the directories of types made by `imi types add` start with."""
+    """The directory prefixes of the types added with `imi types add`."""
     rows = connection.execute("SELECT worktree_prefix FROM worktree_types WHERE is_builtin = 0 ORDER BY id")
     return [str(prefix) for (prefix,) in rows if prefix]
 
@@ -46,13 +46,13 @@ def get(connection: sqlite3.Connection, name: str) -> WorktreeType | None:
 def add(
     connection: sqlite3.Connection, name: str, *, branch_prefix: str, directory_prefix: str, description: str = ""
 ) -> WorktreeType:
-    """Make a type; Refused when its name or its directory prefix could be taken for another one's."""
+    """Add a type; refused when its name or directory prefix is the same as another type's."""
     for known in list_types(connection):
         if known.name.casefold() == name.casefold():
-            raise Refused(f"there is a type {safe(known.name)} already: choose another name", code="exists")
+            raise Refused(f"a type {safe(known.name)} exists already: choose another name", code="exists")
         if known.directory_prefix.casefold() == directory_prefix.casefold():
             raise Refused(
-                f"directories {safe(directory_prefix)}… belong to the type {safe(known.name)} already: "
+                f"directories {safe(directory_prefix)}… already belong to the type {safe(known.name)}: "
                 "give another --directory-prefix",
                 code="exists",
             )
@@ -67,12 +67,14 @@ def add(
 
 
 def remove(connection: sqlite3.Connection, name: str) -> WorktreeType:
-    """Forget a type; Refused for a built-in one, and while worktrees of it are active."""
+    """Delete a type; refused for a built-in one, and while worktrees of it are active."""
     known = get(connection, name)
     if known is None:
         raise Refused(f"there is no type {safe(name)!r}: `imi types list` shows all", code="no-type")
     if known.builtin:
-        raise Refused(f"the type {safe(name)} is built in: only types made by `imi types add` can go", code="builtin")
+        raise Refused(
+            f"the type {safe(name)} is built in: only types added with `imi types add` can be removed", code="builtin"
+        )
     users = _worktrees_of_type(connection, name)
     if users:
         shown = ", ".join(safe(user) for user in users[:5]) + (", …" if len(users) > 5 else "")

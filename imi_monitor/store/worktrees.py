@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class WorktreeRow:
-    """A row of `worktrees`; `branch` is without `refs/heads/`, whichever way it was written."""
+    """A row of `worktrees`; `branch` has no `refs/heads/`, which iMi sometimes writes."""
 
     __slots__ = (
         "active",
@@ -73,7 +73,7 @@ def get(connection: sqlite3.Connection, repo_name: str, name: str) -> WorktreeRo
 def list_worktrees(
     connection: sqlite3.Connection, repo_name: str | None = None, *, inactive: bool = False
 ) -> list[WorktreeRow]:
-    """The rows of one repository or of all, active ones only unless asked otherwise."""
+    """The active rows of one repository or of all, with `inactive` also the others."""
     where = [] if inactive else ["active = 1"]
     values: list[str] = []
     if repo_name is not None:
@@ -94,9 +94,9 @@ def register(
     base_branch: str | None = None,
     pr_number: int | None = None,
 ) -> None:
-    """Register a worktree, or bring its old row back to life under the same id with nobody's claim on it.
+    """Add a worktree's row, or reactivate its old row under the same id and without an owner.
 
-    iMi leaves the owner's name on rows it deactivates: it must not come back with them.
+    iMi leaves the owner's name on rows it deactivates; it must not return with the row.
     """
     at = times.stamp()
     connection.execute(
@@ -111,7 +111,7 @@ def register(
 
 
 def close(connection: sqlite3.Connection, repo_name: str, name: str, how: str) -> None:
-    """The worktree is gone from its place: removed, closed, merged or missing. Its row and history stay."""
+    """Deactivate the row of a worktree that is removed, closed, merged or missing."""
     connection.execute(
         "UPDATE worktrees SET active = 0, agent_id = NULL, closed_how = ?, updated_at = ?"
         " WHERE repo_name = ? AND worktree_name = ?",
@@ -120,7 +120,7 @@ def close(connection: sqlite3.Connection, repo_name: str, name: str, how: str) -
 
 
 def reopen(connection: sqlite3.Connection, repo_name: str, name: str, path: str) -> None:
-    """A closed worktree is back in its place; nobody holds it."""
+    """Reactivate the row of a closed worktree, without an owner."""
     connection.execute(
         "UPDATE worktrees SET active = 1, agent_id = NULL, closed_how = NULL, path = ?, updated_at = ?"
         " WHERE repo_name = ? AND worktree_name = ?",
@@ -134,10 +134,9 @@ _SESSIONS = "UPDATE sessions SET worktree_name = ? WHERE repo_name = ? AND workt
 def rename(
     connection: sqlite3.Connection, repo_name: str, old: str, new: str, *, path: str, branch: str | None
 ) -> None:
-    """Move the row to the new name; an inactive row that had it steps aside, for its history is still somebody's."""
+    """Rename the row. An inactive row of that name gets another one, because events and sessions refer to it."""
     at = times.stamp()
-    aside = get(connection, repo_name, new)
-    if aside is not None:
+    if get(connection, repo_name, new) is not None:
         free = _unused_name(connection, repo_name, new)
         connection.execute(
             "UPDATE worktrees SET worktree_name = ? WHERE repo_name = ? AND worktree_name = ? AND active = 0",
@@ -154,7 +153,7 @@ def rename(
 
 
 def move(connection: sqlite3.Connection, repo_name: str, name: str, path: str) -> None:
-    """The worktree lies somewhere else now."""
+    """Record the worktree's new path."""
     connection.execute(
         "UPDATE worktrees SET path = ?, updated_at = ? WHERE repo_name = ? AND worktree_name = ?",
         (path, times.stamp(), repo_name, name),

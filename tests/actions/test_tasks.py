@@ -181,7 +181,7 @@ def test_a_removal_that_is_refused_leaves_one_task(registry: sqlite3.Connection,
 def test_what_came_of_it_stays_known_when_its_sessions_are_forgotten(registry: sqlite3.Connection, repo: Repo) -> None:
     a_day(registry, repo)
     registry.execute("UPDATE sessions SET ended_at = seen_at")
-    while retention.is_sessions_due(registry, 0):
+    while retention.are_sessions_due(registry, 0):
         db.transact(registry, retention.trim_sessions, 0)
     assert registry.execute("SELECT count(*) FROM sessions").fetchone() == (0,)
     assert ids(repo) == [("T-4", "unknown"), ("T-3", "open"), ("T-2", "failed"), ("T-1", "completed")]

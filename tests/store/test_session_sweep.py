@@ -38,7 +38,7 @@ def names(connection: sqlite3.Connection) -> list[str]:
 
 def sweep(connection: sqlite3.Connection, keep_days: int = 30) -> list[int]:
     bites = []
-    while retention.is_sessions_due(connection, keep_days):
+    while retention.are_sessions_due(connection, keep_days):
         bites.append(db.transact(connection, retention.trim_sessions, keep_days))
     assert db.transact(connection, retention.trim_sessions, keep_days) == 0
     return bites
@@ -77,7 +77,7 @@ def test_a_clock_that_is_wrong_forgets_nothing(kept: sqlite3.Connection, monkeyp
     for wrong in (NOON.replace(year=2090), NOON.replace(year=2001)):
         moment = int(wrong.timestamp() * 1e9)
         monkeypatch.setattr(times, "clock", lambda moment=moment: moment)
-        assert not retention.is_sessions_due(kept, 30), wrong
+        assert not retention.are_sessions_due(kept, 30), wrong
     assert names(kept) == ["one", "two"]
 
 

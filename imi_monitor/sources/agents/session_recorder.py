@@ -247,7 +247,7 @@ class SessionRecorder:
         """A bite of what is too old, every so often; the rest of it with the next write."""
         if now - self._swept_at < _SWEEP:
             return
-        if await self._registry.read(retention.is_sessions_due, self._keep_days):
+        if await self._registry.read(retention.are_sessions_due, self._keep_days):
             await self._registry.write_unsynced(retention.trim_sessions, self._keep_days)
         else:
             self._swept_at = now
