@@ -20,7 +20,10 @@ Test = Callable[[SnapshotFacts, Worktree], bool]
 
 STATES: dict[str, tuple[str, Test]] = {
     "dirty": ("has uncommitted work", lambda facts, tree: bool(tree.git and tree.git.uncommitted)),
-    "clean": ("has no uncommitted work, as far as git was read", lambda facts, tree: bool(tree.git and not tree.git.uncommitted)),
+    "clean": (
+        "has no uncommitted work, as far as git was read",
+        lambda facts, tree: bool(tree.git and not tree.git.uncommitted),
+    ),
     "claimed": ("has a claim", lambda facts, tree: tree.claim is not None),
     "free": ("has no claim", lambda facts, tree: tree.claim is None),
     "mine": ("you hold its claim", lambda facts, tree: tree.claim is not None and tree.claim.agent == facts.me),
