@@ -1,7 +1,7 @@
-"""Getting at pull requests by git alone: what a remote (or a fork) offers, fetching it, and where a branch pushes to.
+"""Pull requests read with git alone: lists and fetches the refs of a remote or fork, and sets where a branch pushes to.
 
-What is fetched goes below `refs/remotes/`, where git and we count it as somebody else's, already published work; not
-below a real remote's own name, where the next `fetch --prune` would take it away.
+Fetched refs are stored below `refs/remotes/`, where git and imi treat them as published work; not below the remote's own name,
+where the next `fetch --prune` would delete them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,15 @@ import os
 import time
 
 from imi_monitor.git.refs import check_branch_name, check_ref, check_remote_name
-from imi_monitor.git.remotes import ONLY_ALLOWED, check_refspec, check_remote, classify_failure, fetch, url_problem
+from imi_monitor.git.remotes import (
+    ONLY_ALLOWED,
+    check_refspec,
+    check_remote,
+    classify_failure,
+    fetch,
+    run_fetch,
+    url_problem,
+)
 from imi_monitor.model.errors import GitError, Refused
 from imi_monitor.model.names import is_commit_id
 from imi_monitor.model.redact import redact
@@ -23,18 +31,18 @@ if TYPE_CHECKING:
     from imi_monitor.git.runner import Git
 
 _UPLOAD_PACK = "--upload-pack=git-upload-pack"
-_TRIES = 20  # for the lock of the repository's configuration, which others take for a moment too
+_TRIES = 20  # attempts to lock the repository's configuration, which other processes lock briefly too
 
 
 def local_ref(remote: str, ref: str) -> str:
-    """Where we keep a ref of the remote: `refs/pull/12/head` of origin as `refs/remotes/imi/origin/pull/12`."""
+    """Return the local ref for a ref of the remote: `refs/remotes/imi/origin/pull/12` for origin's `refs/pull/12/head`."""
     return f"refs/remotes/imi/{remote}/{ref.removeprefix('refs/').removesuffix('/head')}"
 
 
 def list_remote_refs(
     git: Git, where: str, patterns: Sequence[str], *, timeout: float, cancelled: Callable[[], bool] | None = None
 ) -> dict[str, str]:
-    """The refs that a remote, or what lies at an address, offers now. `patterns` are refs, or `refs/heads/*`."""
+    """Return the refs that a remote or address has now, with their ids. `patterns` are refs, or `refs/heads/*`."""
     _check_where(git, where)
     for pattern in patterns:
         check_ref(pattern.replace("*", "all"))
@@ -57,35 +65,16 @@ def fetch_from(
     on_progress: Callable[[str], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> None:
-    """`fetch` from a remote, or from an address that no remote is configured for."""
+    """Fetch from a remote, or from an address without a configured remote."""
     if not _is_address(where):
         return fetch(git, where, refspecs, timeout=timeout, on_progress=on_progress, cancelled=cancelled)
     check_url(git, where)
-    try:
-        git.run(
-            "fetch",
-            "--no-tags",
-            "--no-recurse-submodules",
-            "--no-auto-maintenance",
-            "--no-write-fetch-head",
-            "--no-write-commit-graph",
-            _UPLOAD_PACK,
-            "--progress",
-            "--",
-            where,
-            *map(check_refspec, refspecs),
-            timeout=timeout,
-            env=ONLY_ALLOWED,
-            on_progress=on_progress,
-            cancelled=cancelled,
-        )
-    except GitError as problem:
-        raise classify_failure(problem, redact(where)) from problem
-    return None
+    wanted = [check_refspec(spec) for spec in refspecs]
+    return run_fetch(git, where, wanted, timeout=timeout, on_progress=on_progress, cancelled=cancelled)
 
 
 def check_url(git: Git, url: str) -> str:
-    """`url` itself if it, and what the user's `insteadOf` makes of it, is of a kind we let git talk to."""
+    """Return `url`; Refused unless it, and its form after the user's `insteadOf`, are allowed."""
     for address in (url, git.text("ls-remote", "--get-url", "--", url) if url_problem(url) is None else url):
         wrong = url_problem(address)
         if wrong is not None:
@@ -94,9 +83,9 @@ def check_url(git: Git, url: str) -> str:
 
 
 def configure_upstream(git: Git, branch: str, remote: str, merge: str, *, push: bool) -> None:
-    """Let `git pull` in `branch` take from `merge` of `remote` and, with `push`, `git push` send there.
+    """Set the upstream of a branch that we made to `merge` of `remote`; with `push`, `git push` sends there too.
 
-    `remote` is a remote's name or an address; these are settings of a branch of our own making.
+    `remote` is a remote's name or an address.
     """
     section = f"branch.{check_branch_name(branch)}"
     if _is_address(remote):
@@ -105,12 +94,12 @@ def configure_upstream(git: Git, branch: str, remote: str, merge: str, *, push: 
         check_remote_name(remote)
     _configure(git, f"{section}.remote", remote)
     _configure(git, f"{section}.merge", check_ref(merge))
-    # the section may be that of an earlier branch of this name: what it said about pushing must not survive
+    # the section may be left from an earlier branch of this name, so its push remote is replaced or deleted
     _configure(git, f"{section}.pushRemote", remote if push else None)
 
 
 def configured_upstream(git: Git, branch: str) -> tuple[str | None, str | None]:
-    """(remote, merge) as they are configured for a branch."""
+    """Return the configured (remote, merge) of a branch."""
     section = f"branch.{check_branch_name(branch)}"
     found = (git.text("config", "--get", f"{section}.{key}", ok=(0, 1)) for key in ("remote", "merge"))
     remote, merge = (value or None for value in found)
@@ -118,7 +107,7 @@ def configured_upstream(git: Git, branch: str) -> tuple[str | None, str | None]:
 
 
 def _configure(git: Git, key: str, value: str | None) -> None:
-    """Set a key of the repository's own configuration to this one value, or take it out."""
+    """Set a key of the repository's own configuration to one value, or delete it (None)."""
     words = ["--unset-all", "--", key] if value is None else ["--replace-all", "--", key, value]
     for attempt in range(_TRIES):
         try:
@@ -138,5 +127,5 @@ def _check_where(git: Git, where: str) -> None:
 
 
 def _is_address(where: str) -> bool:
-    """A remote's name never holds a colon, nor starts at the root."""
+    """Return whether this is an address: a remote's name has no colon and is no absolute path."""
     return ":" in where or os.path.isabs(where)

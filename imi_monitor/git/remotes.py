@@ -1,8 +1,6 @@
-"""Which addresses we let git talk to. A URL can name a program (`ext::sh -c …`) or be an option: those never pass.
+"""Remotes: which addresses are allowed, fetching from them, and what a failure means.
 
-Remotes: which there are, which of them we let git talk to, and what it means when talking to one fails.
-
-Fetching: the only time we go to the network on behalf of a repository.
+An address can name a program (`ext::sh -c …`) or be read as an option; such addresses are refused.
 """
 
 from __future__ import annotations
@@ -22,13 +20,13 @@ SCHEMES = ("https", "ssh", "git", "file")
 
 
 def url_problem(url: str) -> str | None:
-    """What is wrong with an address, as the end of a sentence that starts with it; None for a good one."""
+    """Return what is wrong with an address, as the end of a sentence that starts with it; None for a valid one."""
     if not url:
         return "is empty"
     if url.startswith("-"):
         return "starts with a dash, which git would read as an option"
     if not url.isprintable():
-        return "holds control or invisible characters"
+        return "contains control or invisible characters"
     helper, double, _ = url.partition("::")
     if double and all(char.isalnum() or char in "+-." for char in helper):
         return f"would start the program git-remote-{helper}"
@@ -54,10 +52,10 @@ def _host(authority: str) -> str:
     return authority.rpartition("@")[2]
 
 
-# Holds in trusted repositories too, and behind any `insteadOf`: our own check sees only what git tells us beforehand.
+# Also for trusted repositories and behind any `insteadOf`: our own check sees only the address git reports beforehand.
 ONLY_ALLOWED = {"GIT_ALLOW_PROTOCOL": ":".join(SCHEMES)}
 
-# git's own words, in the order of asking: "could not read from remote" follows a refused key as well as a dead host.
+# Parts of git's messages, in the order of the checks: "could not read from remote" also follows a refused key.
 _MEANINGS = (
     ("no-ref", ("couldn't find remote ref", "could not find remote ref", "remote ref does not exist")),
     (
@@ -99,7 +97,7 @@ _MEANINGS = (
 
 
 def remotes(git: Git) -> dict[str, str]:
-    """The configured remotes and the (first) address written for each."""
+    """Return the configured remotes and the first address of each."""
     found: dict[str, str] = {}
     for item in git.lines0("config", "--null", "--get-regexp", r"^remote\..*\.url$", ok=(0, 1)):
         key, _, url = item.partition("\n")
@@ -108,7 +106,7 @@ def remotes(git: Git) -> dict[str, str]:
 
 
 def check_remote(git: Git, remote: str, *, push: bool = False) -> list[str]:
-    """The addresses git would really use for `remote`, all of a kind we allow; GitError "no-remote" without any."""
+    """Return the addresses git uses for `remote`; Refused if one is not allowed, GitError "no-remote" without any."""
     check_remote_name(remote)
     side = ["--push"] if push else []
     try:
@@ -116,7 +114,7 @@ def check_remote(git: Git, remote: str, *, push: bool = False) -> list[str]:
     except GitError as problem:
         if problem.code != "git":
             raise
-        raise GitError(f"there is no remote called {safe(remote)} here", code="no-remote") from problem
+        raise GitError(f"there is no remote {safe(remote)} here", code="no-remote") from problem
     addresses = text.split("\n")
     for address in addresses:
         wrong = url_problem(address)
@@ -126,25 +124,26 @@ def check_remote(git: Git, remote: str, *, push: bool = False) -> list[str]:
 
 
 def classify_failure(problem: GitError, remote: str) -> GitError:
-    """A failure of fetch or push with what it means as its code: offline, auth or no-ref; others stay as they are."""
+    """Return a failure of fetch or push with its meaning as its code: offline, auth or no-ref; others unchanged."""
     if problem.code == "git-timeout":
-        return _as(problem, "offline", f"{safe(remote)} did not answer in time")
+        return _with_code(problem, "offline", f"{safe(remote)} did not answer in time")
     if problem.code != "git":
         return problem
     for code, marks in _MEANINGS:
         for line in problem.stderr.splitlines():
             if any(mark in line for mark in marks):
-                return _as(problem, code, f"{safe(remote)}: {line.removeprefix('fatal: ').removeprefix('error: ')}")
+                reason = line.removeprefix("fatal: ").removeprefix("error: ")
+                return _with_code(problem, code, f"{safe(remote)}: {reason}")
     return problem
 
 
-def _as(problem: GitError, code: str, sentence: str) -> GitError:
+def _with_code(problem: GitError, code: str, sentence: str) -> GitError:
     return GitError(sentence, code=code, stderr=problem.stderr, returncode=problem.returncode)
 
 
-# Nothing but the refs asked for may change: no tags, no pruning, and an empty --refmap, because the configured refspecs
-# of a repository may say `+refs/heads/*:refs/heads/*`, which throws local commits away.
-_ONLY_WHAT_WAS_ASKED = (
+# Only the requested refs may change: no tags, no pruning, and an empty --refmap, because the configured refspecs of a
+# repository may be `+refs/heads/*:refs/heads/*`, which discards local commits.
+_ONLY_REQUESTED_REFS = (
     "--refmap=",
     "--no-tags",
     "--no-prune",
@@ -171,24 +170,30 @@ def fetch(
     check_remote_name(remote)
     wanted = [check_refspec(spec) for spec in refspecs] or [f"+refs/heads/*:refs/remotes/{remote}/*"]
     check_remote(git, remote)
+    run_fetch(git, remote, wanted, timeout=timeout, on_progress=on_progress, cancelled=cancelled)
+
+
+def run_fetch(
+    git: Git,
+    where: str,
+    refspecs: Sequence[str],
+    *,
+    timeout: float,
+    on_progress: Callable[[str], None] | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> None:
+    """Fetch checked `refspecs` from a checked remote or address."""
+    from imi_monitor.model.redact import redact
+
+    words = ("fetch", *_ONLY_REQUESTED_REFS, "--", where, *refspecs)
     try:
-        git.run(
-            "fetch",
-            *_ONLY_WHAT_WAS_ASKED,
-            "--",
-            remote,
-            *wanted,
-            timeout=timeout,
-            env=ONLY_ALLOWED,
-            on_progress=on_progress,
-            cancelled=cancelled,
-        )
+        git.run(*words, timeout=timeout, env=ONLY_ALLOWED, on_progress=on_progress, cancelled=cancelled)
     except GitError as problem:
-        raise classify_failure(problem, remote) from problem
+        raise classify_failure(problem, redact(where)) from problem
 
 
 def check_refspec(spec: str) -> str:
-    """`spec` itself if both its sides are full refs and it cannot overwrite a local branch."""
+    """Return `spec`; UsageError unless both sides are full refs and it cannot overwrite a local branch."""
     forced, (source, colon, target) = spec.startswith("+"), spec.removeprefix("+").partition(":")
     if source.count("*") > 1 or (colon and source.count("*") != target.count("*")):
         raise UsageError(f"the refspec {safe(spec, 80)} must have one * on each side, or none", code="bad-name")

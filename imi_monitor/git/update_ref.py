@@ -1,7 +1,7 @@
-"""Changing branches, always by compare-and-swap: the caller says where it saw the branch, and if that is not where it
-is now, nothing happens. No branch is ever touched while a worktree has it checked out.
+"""Changes refs by compare-and-swap: the caller gives the expected commit, and a branch that has moved is left alone.
 
-Commits that nothing but a purged worktree still knew, kept under `refs/imi/kept/`: purging frees files, never commits.
+No branch is changed while a worktree has it checked out. Commits that only a purged worktree refers to are kept below
+`refs/imi/kept/`: a purge deletes files, never commits.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from imi_monitor.git.commits import list_commits
+from imi_monitor.git.heads import find_name_clash
 from imi_monitor.git.layout import read_small
 from imi_monitor.git.refs import branch_sha, branches, check_branch_name, check_commit_id, check_ref
 from imi_monitor.git.remotes import ONLY_ALLOWED, check_remote, classify_failure
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from imi_monitor.git.runner import Git
 
 
-# What a push could start or send along besides the one deletion.
+# Keeps a push from running programs and from sending more than the one deletion.
 _BARE_PUSH = (
     "--porcelain",
     "--no-verify",
@@ -36,19 +37,18 @@ _BARE_PUSH = (
 
 
 def create_branch(git: Git, name: str, sha: str) -> None:
-    """Make a branch that does not exist yet; Refused "branch-exists" or "name-clash" otherwise."""
+    """Make a branch; Refused "branch-exists" or "name-clash" if it cannot be new."""
     _update(git, name, check_commit_id(sha), "0" * len(sha))
 
 
 def move_branch(git: Git, name: str, sha: str, expected_sha: str) -> None:
-    """Set a branch that stands at `expected_sha` and is checked out nowhere to `sha`."""
+    """Move a branch that is at `expected_sha` and checked out nowhere to `sha`."""
     _refuse_in_use(git, check_branch_name(name))
     _update(git, name, check_commit_id(sha), check_commit_id(expected_sha))
 
 
 def delete_branch(git: Git, branch: str, expected_sha: str) -> None:
-    """Delete a branch that stands at `expected_sha` and is checked out nowhere; whether it may go is the caller's
-    question (`proofs.merge_proof`)."""
+    """Delete a branch that is at `expected_sha` and checked out nowhere. The caller decides whether that loses work."""
     _refuse_in_use(git, check_branch_name(branch))
     ref, expected = f"refs/heads/{branch}", check_commit_id(expected_sha)
     try:
@@ -58,7 +58,7 @@ def delete_branch(git: Git, branch: str, expected_sha: str) -> None:
 
 
 def delete_remote_branch(git: Git, remote: str, branch: str, expected_sha: str, *, timeout: float = 60.0) -> None:
-    """Delete a branch on the remote if it still stands at `expected_sha` there; Refused "moved" otherwise."""
+    """Delete a branch on the remote if it is still at `expected_sha` there; Refused "moved" otherwise."""
     ref, expected = f"refs/heads/{check_branch_name(branch)}", check_commit_id(expected_sha)
     check_remote(git, remote, push=True)
     try:
@@ -77,7 +77,7 @@ def delete_remote_branch(git: Git, remote: str, branch: str, expected_sha: str, 
         if "failed to push" not in problem.stderr:
             raise classify_failure(problem, remote) from problem
         raise Refused(
-            f"{safe(remote)} did not delete {safe(branch)}: it is not at {expected[:10]} there, or may not go",
+            f"{safe(remote)} did not delete {safe(branch)}: it is not at {expected[:10]} there, or is protected",
             code="moved",
             details=problem.stderr.splitlines(),
         ) from problem
@@ -95,40 +95,40 @@ def _refuse_in_use(git: Git, branch: str) -> None:
     users = worktrees_using_branch(git, branch)
     if users:
         where = ", ".join(safe(path) for path in users)
-        raise Refused(f"the branch {safe(branch)} is in use in {where}: nothing was done", code="checked-out")
+        raise Refused(f"the branch {safe(branch)} is checked out in {where}: nothing was changed", code="checked-out")
 
 
 def _refusal(git: Git, branch: str, expected: str, problem: GitError) -> GitError | Refused:
-    """Why a compare-and-swap did not happen, told by how things are now rather than by git's wording."""
+    """Return why a compare-and-swap failed, found from the present branches instead of git's message."""
     now = branch_sha(git, branch)
     if now is not None and not expected.strip("0"):
-        return Refused(f"there is a branch {safe(branch)} already: it was not touched", code="branch-exists")
+        return Refused(f"the branch {safe(branch)} exists already: it was not touched", code="branch-exists")
     if now is None and expected.strip("0"):
-        return Refused(f"there is no branch {safe(branch)} any more", code="gone")
+        return Refused(f"the branch {safe(branch)} does not exist any more", code="gone")
     if now is not None and now != expected:
         return Refused(
-            f"the branch {safe(branch)} has moved from {expected[:10]} to {now[:10]} meanwhile: nothing was done",
+            f"the branch {safe(branch)} has moved from {expected[:10]} to {now[:10]} meanwhile: nothing was changed",
             code="moved",
         )
-    for other in branches(git):
-        if other.startswith(branch + "/") or branch.startswith(other + "/"):
-            return Refused(f"a branch {safe(branch)} cannot be beside {safe(other)}", code="name-clash")
+    other = find_name_clash(branch, branches(git))
+    if other is not None:
+        return Refused(f"a branch {safe(branch)} cannot exist beside {safe(other)}", code="name-clash")
     return problem
 
 
-_ROOM = "refs/imi/kept"
-# What git would look at to find a commit again. The admin directory's own refs and logs go away with it.
-_KNOWN = ("--not", "--branches", "--tags", "--remotes", f"--glob={_ROOM}", "--not")
+_KEPT_REFS = "refs/imi/kept"
+# The refs from which a commit stays reachable. The admin directory's own refs and logs are deleted with it.
+_REACHABLE = ("--not", "--branches", "--tags", "--remotes", f"--glob={_KEPT_REFS}", "--not")
 _AUTOSTASHES = ("rebase-merge/autostash", "rebase-apply/autostash", "MERGE_AUTOSTASH")
 
 
 def keep_commits(git: Git, name: str, tips: Sequence[str | None]) -> list[str]:
-    """Give refs to these commits and to the half-done stashes of git's admin directory, where no ref has them; the refs."""
+    """Make refs for these commits and for the autostashes in git's admin directory unless a ref has them; returns the refs."""
     stashed = [read_small(os.path.join(git.admin_dir, autostash)) for autostash in _AUTOSTASHES]
     made: list[str] = []
     for sha in dict.fromkeys([*tips, *stashed]):
-        if sha and is_commit_id(sha) and list_commits(git, sha, options=_KNOWN, limit=1):
-            ref = check_ref(f"{_ROOM}/{name}" + (f"-{len(made)}" if made else ""))
+        if sha and is_commit_id(sha) and list_commits(git, sha, options=_REACHABLE, limit=1):
+            ref = check_ref(f"{_KEPT_REFS}/{name}" + (f"-{len(made)}" if made else ""))
             git.run("update-ref", "--no-deref", "-m", "imi", "--end-of-options", ref, sha)
             made.append(ref)
     return made

@@ -1,4 +1,4 @@
-"""Worktrees as git lists them. Nothing here removes or prunes anything."""
+"""Lists worktrees with `git worktree list`. It removes and prunes nothing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class GitWorktree:
 
 
 def list_worktrees(git: Git) -> list[GitWorktree]:
-    """All worktrees, the main one (or the bare repository) first."""
+    """Return all worktrees, the main one (or the bare repository) first."""
     separator, options = ("\0", ["-z"]) if git_version() >= _NUL_SINCE else ("\n", [])
     text = os.fsdecode(git.at(git.common_dir, None).run("worktree", "list", "--porcelain", *options).stdout)
     admins = _admin_dirs(git.common_dir)
@@ -40,12 +40,12 @@ def list_worktrees(git: Git) -> list[GitWorktree]:
 
 
 def worktrees_using_branch(git: Git, branch: str) -> list[str]:
-    """The worktrees in which a branch is checked out, or being rebased or bisected: there it must not be moved."""
-    return [tree.path for tree in list_worktrees(git) if tree.branch == branch or branch in _claimed(tree)]
+    """Return the worktrees that have a branch checked out, or are rebasing or bisecting it: it must not be moved there."""
+    return [tree.path for tree in list_worktrees(git) if tree.branch == branch or branch in _hidden_branches(tree)]
 
 
 def _admin_dirs(common_dir: str) -> dict[str, str]:
-    """Where git keeps each linked worktree; of two that claim one path, the one that the path itself names."""
+    """Return path -> admin directory; of two for the same path, the one that the path's `.git` file names."""
     found: dict[str, str] = {}
     for linked in linked_worktrees(common_dir):
         if linked.path not in found or points_back(linked.admin_dir, linked.path):
@@ -69,12 +69,12 @@ def _worktree(lines: list[str], admins: dict[str, str], main: str | None) -> Git
     )
 
 
-def _claimed(tree: GitWorktree) -> list[str]:
-    """Branches that a worktree needs though it shows none: during a rebase or bisect, and as the HEAD of a bare one."""
+def _hidden_branches(tree: GitWorktree) -> list[str]:
+    """Return the branches a worktree uses without showing them: during a rebase or bisect, and as the HEAD of a bare one."""
     if tree.admin_dir is None:
         return []
     names = ("HEAD", "rebase-merge/head-name", "rebase-apply/head-name", "BISECT_START")
     found = [read_small(os.path.join(tree.admin_dir, name)) for name in names]
-    # rebase --update-refs: a ref, its old and its new commit, each on a line of its own
+    # rebase --update-refs writes three lines each: a ref, its old and its new commit
     found += (read_small(os.path.join(tree.admin_dir, "rebase-merge", "update-refs")) or "").splitlines()[::3]
     return [name.removeprefix("ref: ").removeprefix("refs/heads/") for name in found if name]

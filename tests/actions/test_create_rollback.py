@@ -65,7 +65,7 @@ def test_a_branch_that_appears_meanwhile_is_neither_moved_nor_deleted(repo: Repo
     other = repo.git("rev-parse", "main~1")
     theirs = f'case " $* " in *" update-ref "*"--create-reflog"*) $GIT -C {repo.path} branch feat/x {other};; esac'
     done = imi("feat", "x", cwd=repo.path, env=shim(tmp_path / "bin", theirs))
-    assert (done.code, "was made by somebody else just now" in done.err) == (1, True)
+    assert (done.code, "another process has just made" in done.err) == (1, True)
     assert branches(repo)["feat/x"] == other
     assert (rows(), operations(), (tmp_path / "app.worktrees").exists()) == ([], 0, False)
 

@@ -215,7 +215,7 @@ def trunk_branch(context: Context, wanted: CreationRequest, known: Heads) -> str
     """The trunk: the configured branch, the remote's default, a common name, else the main worktree's branch."""
     configured = context.settings.text("git_settings.default_branch")
     head, _ = layout.read_head(wanted.repository.common_dir, wanted.repository.common_dir)
-    for name in (configured, known.said, *_USUAL_TRUNKS, head):
+    for name in (configured, known.remote_default, *_USUAL_TRUNKS, head):
         if name and known.has(name):
             return name
     return configured or head
