@@ -119,7 +119,7 @@ def test_nothing_is_written(repo: Repo, trees: tuple[Repo, Repo, Repo], tmp_path
 def test_what_makes_no_sense_is_refused(repo: Repo, trees: tuple[Repo, Repo, Repo]) -> None:
     assert imi("collisions", "feat-api", "feat-api", cwd=repo.path).code == 2
     assert imi("collisions", "feat-api", "nothing-like-it", cwd=repo.path).code == 1
-    assert imi("collisions", cwd=repo.path).out == "no two worktrees touch the same file\n"
+    assert imi("collisions", cwd=repo.path).out == "no two worktrees changed the same file\n"
 
 
 def test_it_can_be_cancelled(repo: Repo, trees: tuple[Repo, Repo, Repo]) -> None:

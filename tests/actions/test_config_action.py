@@ -85,5 +85,5 @@ def test_paths(tmp_path: Path) -> None:
     assert found["errors"] == f"{home}/.local/state/imi/errors.log"
     assert os.path.isdir(found["styles"])
     ran = imi("paths", "--db", "other.db")
-    assert f"registry  {tmp_path / 'other.db'}  (not there yet)" in ran.out.splitlines()
+    assert f"registry  {tmp_path / 'other.db'}  (does not exist yet)" in ran.out.splitlines()
     assert tree_hash(tmp_path) == before

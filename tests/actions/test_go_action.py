@@ -136,7 +136,7 @@ def test_from_outside_any_repository(app: Repo, tool: Repo, tmp_path: Path) -> N
 
 def test_no_query_without_a_terminal(app: Repo) -> None:
     ran = imi("go", cwd=app.path)
-    assert ran.code == 1 and ran.out == "" and "needs to know where to" in ran.err and "fix-login" in ran.err
+    assert ran.code == 1 and ran.out == "" and "needs a query" in ran.err and "fix-login" in ran.err
     answer = imi("--json", "go", cwd=app.path).json
     assert len(answer["data"]["candidates"]) == 6 and answer["code"] == "choose"
 

@@ -150,7 +150,7 @@ def test_programs_that_change_meanwhile(repo: Repo, monkeypatch: pytest.MonkeyPa
 
     with Context(str(repo.path)) as context:
         monkeypatch.setattr(safety, "programs", late)
-        with pytest.raises(Refused, match="changed while they were looked at"):
+        with pytest.raises(Refused, match="changed while imi read them"):
             action.TrustAction().run(context, Request("trust", {}))
     assert not trusted(repo)
 

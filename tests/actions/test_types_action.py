@@ -27,7 +27,7 @@ def test_the_built_in_types_are_listed_with_their_prefixes() -> None:
     assert "directories feat-NAME on branches feat/NAME" in imi("types").out
 
 
-def test_a_type_of_ones_own_is_made_used_and_forgotten(repo: Repo) -> None:
+def test_a_user_type_is_added_used_and_removed(repo: Repo) -> None:
     assert imi("types", "add", "docs", "--description", "words").code == 0
     assert imi("types", "add", "exp", "--branch-prefix", "lab/e-", "--directory-prefix", "e-").code == 0
     assert imi("add", "docs", "guide", cwd=repo.path).code == 0

@@ -1,4 +1,4 @@
-"""`imi config` and `imi paths`: every setting and every place, and where each came from. Neither needs the registry."""
+"""`imi config` and `imi paths`: settings with their origins, and the files that imi uses. Neither needs the registry."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ class ConfigAction(Action):
     words = ("config",)
     group = "Setup"
     label = "Settings"
-    help = "show every setting, its value and where it came from"
-    more = "Later wins: default, ~/.config/iMi/config.toml, the cluster's .iMi/config.toml, environment, --db."
-    arguments = (Argument("key", "only this setting, such as trash.keep_days", optional=True),)
+    help = "show every setting, its value and its origin"
+    more = (
+        "The last one wins of: default, ~/.config/iMi/config.toml, the cluster's .iMi/config.toml, environment, --db."
+    )
+    arguments = (Argument("key", "show this setting only, such as trash.keep_days", optional=True),)
     changes = False
-    recovers = False  # it must work when the registry does not
+    recovers = False  # it must work without a registry
 
     def refuse(self, context: Context, request: Request) -> None:
         key = request.text("key")
@@ -34,7 +36,7 @@ class ConfigAction(Action):
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
-        context.find_repository()  # its cluster may have a file of its own
+        context.find_repository()  # loads the settings of its cluster
         rows = _rows(context)
         key = request.text("key")
         if key is not None:
@@ -65,7 +67,7 @@ class PathsAction(Action):
             "styles": paths.styles_dir(),
         }
         lines = [
-            f"{name:<8}  {safe(path)}{'' if os.path.lexists(path) else '  (not there yet)'}"
+            f"{name:<8}  {safe(path)}{'' if os.path.lexists(path) else '  (does not exist yet)'}"
             for name, path in found.items()
         ]
         return Outcome(lines, {"paths": dict(found)})
@@ -85,7 +87,7 @@ def _rows(context: Context) -> list[dict[str, object]]:
 
 
 def _registry(context: Context, value: object, origin: str) -> tuple[object, str]:
-    """The registry in use: `--db` comes before any setting."""
+    """Path and origin of the registry: `--db` wins over the settings."""
     return (value, origin) if context.database == config.database_path(None) else (context.database, "--db")
 
 

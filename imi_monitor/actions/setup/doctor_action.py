@@ -1,4 +1,4 @@
-"""`imi doctor`: looks at everything imi leans on, and says what to do. It works when nothing else does."""
+"""`imi doctor`: checks everything that imi depends on. It also works with a broken registry or configuration."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class DoctorAction(Action):
     words = ("doctor",)
     group = "Setup"
     label = "Doctor"
-    help = "check git, the registry, the shell and optional servers, and say what to do"
-    more = "Exit status 1 when something fails that imi cannot work without."
+    help = "check git, the registry, the shell and optional servers"
+    more = "Each problem comes with its remedy. The exit status is 1 when something fails that imi needs."
     changes = False
-    recovers = False  # it must work with a broken registry, and show what was left unfinished
+    recovers = False  # it must work with a broken registry, and report unfinished operations
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
@@ -50,7 +50,7 @@ class DoctorAction(Action):
             checks.extend(step(context))
         failed = sum(check.state == "fail" for check in checks)
         warned = sum(check.state == "warn" for check in checks)
-        summary = f"{count(failed, 'failure')}, {count(warned, 'warning')}" if failed or warned else "all is well"
+        summary = f"{count(failed, 'failure')}, {count(warned, 'warning')}" if failed or warned else "no problems found"
         data: dict[str, object] = {
             "checks": [check.data() for check in checks],
             "failures": failed,
@@ -80,11 +80,17 @@ def _registry(context: Context) -> list[Check]:
 
 
 def _shell(_: Context) -> list[Check]:
-    around = os.environ.get("IMI_SHELL")  # set by the function of `imi shell-init`, for this one call
+    around = os.environ.get("IMI_SHELL")  # set by the shell function for this one call
     if around:
         return [ok("shell", f"the function for {safe(around, 20)} is active: `imi go` changes directory")]
     advice = _SHELLS.get(os.path.basename(os.environ.get("SHELL", "")), "see `imi help shell-init`")
-    return [warn("shell", "`imi` can only print a path here, not go there: its shell function is not active", advice)]
+    return [
+        warn(
+            "shell",
+            "the shell function of imi is not active: `imi go` prints a path but cannot change directory",
+            advice,
+        )
+    ]
 
 
 def _gh(_: Context) -> list[Check]:
@@ -92,7 +98,7 @@ def _gh(_: Context) -> list[Check]:
     if program is None:
         return [ok("gh", "not installed; reviews use plain git", "install it for titles, authors and forks")]
     try:
-        # `gh auth token` looks at this machine only; what it prints is thrown away unseen
+        # `gh auth token` uses no network; its output is discarded
         done = spawn([program, "auth", "token"], env=git_environment([]), cwd="/", timeout=5.0, cap=4096)
     except OSError as error:
         return [warn("gh", f"cannot be started ({error.strerror})", "reinstall it; reviews use plain git meanwhile")]
@@ -108,15 +114,15 @@ def _settings(context: Context) -> list[Check]:
         return [fail("config", error.sentence, "`imi help config` lists the settings")]
     urls = [(name, settings.text(key), schemes) for name, key, schemes in _SERVERS]
     found = [_server(name, url, schemes) for name, url, schemes in urls if url]
-    return [ok("config", "read without a complaint"), *(found or [ok("servers", "none configured, none needed")])]
+    return [ok("config", "no problems"), *(found or [ok("servers", "none configured, none needed")])]
 
 
 def _server(name: str, url: str, schemes: tuple[str, ...]) -> Check:
     where = server_check.server_address(url, schemes)
     if where is None:
-        return fail(name, f"its URL is no {schemes[0]}:// URL", f"correct servers.{name}_url (`imi config`)")
+        return fail(name, f"its URL does not begin with {schemes[0]}://", f"correct servers.{name}_url (`imi config`)")
     shown = f"{safe(where[0], 80)}:{where[1]}"
     problem = server_check.check_redis(url) if name == "redis" else server_check.check_tcp(*where)
     if problem is None:
         return ok(name, f"{shown} answers")
-    return warn(name, f"{shown} {problem}", "everything local works without it; start it, or correct its URL")
+    return warn(name, f"{shown} {problem}", "imi works without it on this machine; start it, or correct its URL")

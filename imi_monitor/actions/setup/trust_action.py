@@ -1,6 +1,6 @@
-"""`imi trust`: from now on the programs that a repository configures may run. Until then none of them does.
+"""`imi trust`: allows imi to run the programs that a repository configures. Without trust none of them runs.
 
-Trust is given to the programs as they are: their fingerprint is kept, and when they change it is lost.
+Trust holds for the programs as they are: their fingerprint is stored, and a change of them ends the trust.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
 
 TRUSTED = "trusted"
 UNTRUSTED = "untrusted"
-LOST = "lost"  # trusted once, but the programs are others now
+LOST = "lost"  # trusted before, but the programs have changed
 
 
 class TrustAction(Action):
     words = ("trust",)
     group = "Setup"
     label = "Trust"
-    help = "let a repository's own programs run: hooks, filters, post-create commands"
+    help = "allow a repository's programs to run: hooks, filters, post-create commands"
     more = """
-    A repository can name programs in its configuration, and agents and pull requests write there. Until it is trusted
-    imi runs none of them, nor your own commands from [repositories.NAME]. Look first with --show; trust is lost by
-    itself when the programs change.
+    A repository can name programs in its configuration, which agents and pull requests can write. Until the repository
+    is trusted, imi runs none of them, nor your commands from [repositories.NAME]. Check with --show first. A change of
+    the programs ends the trust.
     """
-    arguments = (Argument("repo", "the repository; the one you stand in if not given", optional=True),)
+    arguments = (Argument("repo", "the repository (default: the one around you)", optional=True),)
     options = (
-        Option("show", "only say what would be trusted, and whether it is; changes nothing"),
-        Option("revoke", "take the trust back"),
+        Option("show", "show what would be trusted and whether it is, and change nothing"),
+        Option("revoke", "end the trust"),
     )
 
     def consequences(self, context: Context, request: Request) -> list[str]:
@@ -50,7 +50,7 @@ class TrustAction(Action):
         self.refuse(context, request)
         show, revoke = request.flag("show"), request.flag("revoke")
         if show and revoke:
-            raise UsageError("--show and --revoke exclude each other: show first", code="bad-option")
+            raise UsageError("--show and --revoke exclude each other: use --show first", code="bad-option")
         repository = context.repository(request.text("repo"))
         if show:
             return _show(context, repository)
@@ -72,7 +72,7 @@ def _trust(context: Context, repository: Repository) -> Outcome:
     programs = _programs(context, repository)
     if safety.fingerprint(repository.common_dir) != fingerprint:
         raise Refused(
-            f"the programs of {safe(repository.home)} changed while they were looked at: see who writes there, then "
+            f"the programs of {safe(repository.home)} changed while imi read them: find out what writes there, then "
             "try again",
             code="changing",
         )
@@ -122,7 +122,7 @@ def _show(context: Context, repository: Repository) -> Outcome:
 
 
 def _programs(context: Context, repository: Repository) -> list[str]:
-    """What trust is about: the repository's configuration, its hooks, and the user's commands for it."""
+    """The programs that trust covers: those of the repository's configuration, its hooks, the user's commands for it."""
     from imi_monitor.git import safety
 
     name = context.repo_name(repository) or layout.repository_name(repository)

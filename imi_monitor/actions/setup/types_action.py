@@ -1,4 +1,4 @@
-"""`imi types list|add|remove`: which kinds of worktrees there are besides feat, fix, aiops and devops."""
+"""`imi types list|add|remove`: the types of worktrees, built-in ones (feat, fix, aiops, devops) and the user's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
 
-# Words that already mean something as the type of a worktree, or as the start of a directory's name.
+# Names and beginnings of directory names that have another meaning.
 _TAKEN = ("trunk", "pr", "unknown", "main", "list", "add", "remove")
 _TAKEN_PREFIXES = ("trunk-", "review-", "pr-", "sync")
 
@@ -22,7 +22,7 @@ class ListTypesAction(Action):
     words = ("types list",)
     group = "Worktrees"
     label = "Types"
-    help = "The types of worktrees and the prefixes of their branches and directories."
+    help = "list the types of worktrees with the prefixes of their branches and directories"
     changes = False
 
     def run(self, context: Context, request: Request) -> Outcome:
@@ -37,23 +37,23 @@ class AddTypeAction(Action):
     words = ("types add",)
     group = "Worktrees"
     label = "Add a type"
-    help = "Make a type of worktrees, for `imi add NAME …`."
+    help = "add a type of worktrees, for `imi add NAME …`"
     makes_new = True
     arguments = (Argument("name", "the type, such as docs"),)
     options = (
-        Option("branch-prefix", "what its branches start with; NAME/ if not given", value="PREFIX"),
+        Option("branch-prefix", "the beginning of its branches (default: NAME/)", value="PREFIX"),
         Option(
             "directory-prefix",
-            "what its directories start with; NAME- if not given",
+            "the beginning of its directories (default: NAME-)",
             value="PREFIX",
             aliases=("worktree-prefix",),
         ),
-        Option("description", "what it is for", value="TEXT"),
+        Option("description", "the purpose of the type", value="TEXT"),
     )
 
     def refuse(self, context: Context, request: Request) -> None:
         name, branch_prefix, directory_prefix = _asked(request)
-        problem = "is taken for something else" if name in _TAKEN else names.name_problem(name)
+        problem = "has another meaning" if name in _TAKEN else names.name_problem(name)
         if problem:
             raise UsageError(f"the type {safe(name, 80)!r} {problem}", code="bad-name")
         _check_directory_prefix(directory_prefix)
@@ -72,7 +72,7 @@ class AddTypeAction(Action):
             directory_prefix=directory_prefix,
             description=safe(request.text("description") or "", 200),
         )
-        line = f"type {safe(name)} made: `imi add {safe(name)} NAME` makes {_described(made)}"
+        line = f"type {safe(name)} added: `imi add {safe(name)} NAME` makes {_described(made)}"
         return Outcome([line], {**_data(made), "message": line})
 
 
@@ -80,14 +80,14 @@ class RemoveTypeAction(Action):
     words = ("types remove",)
     group = "Worktrees"
     label = "Remove a type"
-    help = "Forget a type that nobody uses any more; the built-in ones stay."
-    makes_new = True  # its name is a type's, not a worktree's
+    help = "remove an unused type; built-in types stay"
+    makes_new = True  # its argument names a type, not a worktree
     arguments = (Argument("name", "the type"),)
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
         gone = db.transact(context.connection, worktree_types.remove, request.text("name") or "")
-        line = f"type {safe(gone.name)} forgotten"
+        line = f"type {safe(gone.name)} removed"
         return Outcome([line], {**_data(gone), "message": line})
 
 
@@ -107,9 +107,9 @@ def _asked(request: Request) -> tuple[str, str, str]:
 def _check_directory_prefix(prefix: str) -> None:
     problem = names.name_problem(prefix + "x")
     if not prefix:
-        problem = "is empty: a type is recognised by it"
+        problem = "is empty, but imi recognises a type by it"
     elif any(prefix.startswith(taken) or taken.startswith(prefix) for taken in _TAKEN_PREFIXES):
-        problem = f"is kept for {', '.join(taken + '…' for taken in _TAKEN_PREFIXES)}"
+        problem = f"is reserved for {', '.join(taken + '…' for taken in _TAKEN_PREFIXES)}"
     if problem:
         raise UsageError(f"the directory prefix {safe(prefix, 80)!r} {problem}", code="bad-name")
 

@@ -1,6 +1,6 @@
-"""`imi collisions`: which worktrees touch the same files, which of those would conflict in a merge, and in which lines.
+"""`imi collisions`: which worktrees changed the same files, which of them conflict in a merge, and in which lines.
 
-The dashboard asks the same question all the time (sources/collisions_source.py) and remembers; here it is asked once, of git.
+The dashboard's collisions source answers the same continuously, with a cache; here everything is computed once.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from itertools import chain
 
 from imi_monitor.actions import worktree_lookup as targets
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
+from imi_monitor.actions.status import worktree_git
 from imi_monitor.git import git_merge
 from imi_monitor.model import collision
 from imi_monitor.model.collision import Pair, add_trunk_overlaps, find_overlaps
@@ -27,15 +28,15 @@ if TYPE_CHECKING:
     from imi_monitor.git.git_merge import MergePreview
     from imi_monitor.git.layout import Repository
 
-TRUNK = "trunk"  # how the trunk is called where a worktree could be named
+TRUNK = "trunk"  # names the trunk where a worktree can be named
 _MOST_BYTES = 1 << 20  # of a file in conflict
-_MOST_FILES = 50  # whose hunks are shown
+_MOST_FILES = 50  # files whose hunks are shown
 _SIGNS = {collision.OURS: "<", collision.THEIRS: ">", collision.BASE: "|", collision.SAME: " ", collision.CUT: "…"}
 
 
 @dataclass(frozen=True, slots=True)
 class Participant:
-    """One worktree as it takes part: what it holds now, and what it and the trunk touched since they parted."""
+    """One worktree: what a trial merge needs of it, and the files that it and the trunk changed since their merge base."""
 
     side: git_merge.TrialSide
     trunk: str | None
@@ -47,16 +48,16 @@ class CollisionsAction(Action):
     words = ("collisions",)
     group = "Status"
     label = "Collisions"
-    help = "Which worktrees touch the same files, and whether merging them would conflict."
+    help = "list worktrees that changed the same files, and whether merging them conflicts"
     more = """
-    Counts what is committed since the branches left the trunk and what is not committed yet. Merges are tried in a folder
-    of their own; nothing is written into the repository. With two names the conflicting lines are shown too.
+    Counts the commits since the branches left the trunk and uncommitted changes. Merges are tried in a temporary folder;
+    nothing is written into the repository. With two names the conflicting lines are shown too.
     """
     arguments = (
-        Argument("name", "only the collisions of this worktree", optional=True),
-        Argument("other", f"the worktree it collides with, or `{TRUNK}`: shows the lines in conflict", optional=True),
+        Argument("name", "show the collisions of this worktree only", optional=True),
+        Argument("other", f"the other worktree, or `{TRUNK}`: shows the conflicting lines", optional=True),
     )
-    options = (Option("overlap", "only say which files overlap, without trying merges"),)
+    options = (Option("overlap", "list overlapping files without trying merges"),)
     changes = False
 
     def run(self, context: Context, request: Request) -> Outcome:
@@ -68,7 +69,7 @@ class CollisionsAction(Action):
         ]
         if left is None or other is None:
             wanted = None if left is None else left.name
-            return _survey(context, repository, among, wanted, merges=not request.flag("overlap"))
+            return _all_pairs(context, repository, among, wanted, merges=not request.flag("overlap"))
         right = None if _is_trunk(other, among) else targets.find_worktree(context, other)
         return _one_pair(context, repository, left, right)
 
@@ -77,16 +78,16 @@ def _is_trunk(word: str, among: list[Target]) -> bool:
     return word == TRUNK and not any(one.name == TRUNK for one in among)
 
 
-def _survey(
+def _all_pairs(
     context: Context, repository: Repository, among: list[Target], wanted: str | None, *, merges: bool
 ) -> Outcome:
     parts: dict[Key, Participant] = {}
     warnings = []
     for one in among:
-        context.progress(f"looking at {one.name}")
+        context.progress(f"reading {one.name}")
         _stop_if_cancelled(context)
         try:
-            parts[_key(one)] = _part(context, one)
+            parts[_key(one)] = _participant(context, one)
         except ImiError as error:
             warnings.append(f"{safe(one.name)} was left out: {error.sentence}")
     touched = {key: part.touched for key, part in parts.items()}
@@ -95,7 +96,7 @@ def _survey(
         pairs = {pair: files for pair, files in pairs.items() if wanted in [key.worktree for key in pair if key]}
     tried = _try_all(context, repository, pairs, parts, warnings) if merges else {}
     entries = [_entry(pair, files, tried.get(pair)) for pair, files in pairs.items()]
-    lines = [_line(entry) for entry in entries] or ["no two worktrees touch the same file"]
+    lines = [_line(entry) for entry in entries] or ["no two worktrees changed the same file"]
     return Outcome(lines, {"collisions": entries, "count": len(entries)}, warnings=warnings)
 
 
@@ -103,17 +104,14 @@ def _key(one: Target) -> Key:
     return Key("", one.repo_name or "", one.name)
 
 
-def _part(context: Context, one: Target) -> Participant:
+def _participant(context: Context, one: Target) -> Participant:
     from imi_monitor.git import refs
     from imi_monitor.git.git_status import read_status
-    from imi_monitor.git.refs import trunk_ref
 
     git = context.git(one.repository, one.admin_dir, one.path)
     git.cancelled = context.cancelled
     status = read_status(git)
-    settings = context.settings_of(one.repository)
-    remote = settings.text("git_settings.remote_name")
-    ref = trunk_ref(git, remote, refs.default_branch(git, remote, settings.text("git_settings.default_branch") or None))
+    _, ref = worktree_git.trunk_of(context, one.repository)
     trunk = refs.resolve(git, ref) if ref else None
     if status.oid is None:
         raise GitError("it has no commit yet", code="unborn")
@@ -135,7 +133,7 @@ def _try_all(
     parts: Mapping[Key, Participant],
     warnings: list[str],
 ) -> dict[Pair, tuple[str, ...]]:
-    """The files in conflict of each pair; a pair that could not be tried is not in the answer."""
+    """The conflicting files of each pair, without the pairs that could not be tried."""
     found: dict[Pair, tuple[str, ...]] = {}
     for pair in pairs:
         context.progress(f"trying {_named(pair)}")
@@ -152,23 +150,25 @@ def _try_all(
 def _merge(
     made: git_merge.TrialMerge, left: Participant, right: Participant | None
 ) -> tuple[MergePreview, dict[str, int]]:
-    """The trial merge of two worktrees, or of one with the trunk; and which commit was which side, for git's messages."""
+    """The trial merge of two worktrees, or of one with the trunk, and the side of each commit in git's messages."""
     one = made.commit(left.side)
     other = left.trunk if right is None else made.commit(right.side)
     if other is None:
-        raise GitError("it is not known which commit the trunk has", code="no-trunk")
+        raise GitError("the trunk's commit is not known", code="no-trunk")
     return made.merge(left.side.git, one, other), {one: 0, other: 1}
 
 
 def _one_pair(context: Context, repository: Repository, left: Target, right: Target | None) -> Outcome:
     if right is not None and right.repository.common_dir != repository.common_dir:
-        raise Refused(f"{safe(left.name)} and {safe(right.name)} are not of one repository", code="other-repository")
+        raise Refused(
+            f"{safe(left.name)} and {safe(right.name)} are in different repositories", code="other-repository"
+        )
     if right is not None and right.path == left.path:
-        raise UsageError(f"{safe(left.name)} cannot collide with itself: name two worktrees", code="same-worktree")
+        raise UsageError(f"{safe(left.name)} cannot collide with itself: name another worktree", code="same-worktree")
     for one in filter(None, (left, right)):
         if one.missing or one.admin_dir is None:
             raise Refused(f"{safe(one.name)} is not at {safe(one.path)}: see `imi repair`", code="missing")
-    mine, other = _part(context, left), _part(context, right) if right else None
+    mine, other = _participant(context, left), _participant(context, right) if right else None
     pair: Pair = (_key(left), _key(right) if right else None)
     files = tuple(sorted(mine.touched & (other.touched if other else mine.trunk_side)))
     with git_merge.TrialMerge(repository.common_dir) as made:
@@ -187,14 +187,14 @@ def _one_pair(context: Context, repository: Repository, left: Target, right: Tar
 
 
 def _conflict(made: git_merge.TrialMerge, mine: Participant, merged: MergePreview, path: str) -> dict[str, object]:
-    """The parts of one file that are in conflict, or why they cannot be shown."""
+    """The conflicting hunks of one file, or the reason why they cannot be shown."""
     try:
         content = made.content(mine.side.git, merged.marked, path, _MOST_BYTES)
     except GitError as error:
         why = f"larger than {_MOST_BYTES >> 20} MB" if error.code == "git-too-much" else error.sentence
         return {"path": path, "why": why, "hunks": []}
     if content is None:
-        return {"path": path, "why": "only one side has it as a file", "hunks": []}
+        return {"path": path, "why": "it is a file on one side only", "hunks": []}
     if b"\0" in content:
         return {"path": path, "why": "binary", "hunks": []}
     found = collision.conflict_hunks(content.decode("utf-8", "surrogateescape"))
@@ -203,7 +203,7 @@ def _conflict(made: git_merge.TrialMerge, mine: Participant, merged: MergePrevie
     ]
     return {
         "path": path,
-        "why": None if found else "one side changed it, the other moved or deleted it",
+        "why": None if found else "one side changed it, the other side moved or deleted it",
         "hunks": listed,
     }
 
@@ -225,8 +225,8 @@ def _line(entry: dict[str, object]) -> str:
     who = f"{safe(str(entry['left']))} and {right}"
     if isinstance(conflicts, list) and conflicts:
         return f"⚡ {who} conflict in {_files(conflicts)}"
-    told = "untried" if conflicts is None else "merges cleanly"
-    return f"  {who} both touch {_files(files)} ({told})" if files else f"  {who} touch no common file ({told})"
+    merge = "not tried" if conflicts is None else "merges cleanly"
+    return f"  {who} both changed {_files(files)} ({merge})" if files else f"  {who} changed no common file ({merge})"
 
 
 def _files(files: list[str]) -> str:
@@ -248,7 +248,7 @@ def _hunk_lines(shown: list[dict[str, object]], names: list[str]) -> list[str]:
 
 
 def _with_names(text: str, sides: Mapping[str, int], names: list[str]) -> str:
-    """git calls the sides by their commits; people know them by their worktrees."""
+    """A message of git with the names of the worktrees in place of their trial commits."""
     for sha, side in sides.items():
         text = text.replace(sha, names[side])
     return safe(text)
@@ -264,7 +264,7 @@ def _shown(key: Key | None) -> str:
 
 def _stop_if_cancelled(context: Context) -> None:
     if context.cancelled():
-        raise Refused("looking for collisions was cancelled", code="cancelled")
+        raise Refused("the search for collisions was cancelled", code="cancelled")
 
 
 ACTIONS = (CollisionsAction(),)

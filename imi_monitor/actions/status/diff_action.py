@@ -1,4 +1,4 @@
-"""`imi diff`: what a worktree changed, for people and, with --json, for programs. It shows; it makes no patch to apply."""
+"""`imi diff`: the changes of one worktree. The output is for reading, not a patch for `git apply`."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ class DiffAction(Action):
     words = ("diff",)
     group = "Status"
     label = "Diff"
-    help = "show what a worktree changed and has not committed, or what it would bring to the trunk"
+    help = "show the uncommitted changes of a worktree, or its changes against the trunk"
     more = """
-    Without an option: everything since the last commit, untracked files included.
-    A long file is cut and says so; --file shows it whole. What is printed is for reading, not for `git apply`.
+    Without an option: all changes since the last commit, untracked files included.
+    Long files are shortened; --file shows one in full. The output is for reading, not for `git apply`.
     """
-    arguments = (Argument("name", "the worktree; without it the one you stand in", optional=True),)
+    arguments = (Argument("name", "the worktree (default: the one around you)", optional=True),)
     options = (
-        Option("staged", "only what is in the index", aliases=("s",)),
-        Option("unstaged", "only what is not in the index, untracked files included", aliases=("u",)),
-        Option("trunk", "commits and uncommitted work since it left the trunk", aliases=("t",)),
-        Option("file", "only this file, as far as 100,000 lines", value="PATH", aliases=("f",)),
-        Option("stat", "only which files, and how many lines"),
+        Option("staged", "only changes in the index", aliases=("s",)),
+        Option("unstaged", "only changes outside the index, untracked files included", aliases=("u",)),
+        Option("trunk", "commits and uncommitted changes since the branch left the trunk", aliases=("t",)),
+        Option("file", "only this file, up to 100,000 lines", value="PATH", aliases=("f",)),
+        Option("stat", "only the names of the files and the number of lines"),
     )
     changes = False
 
@@ -72,14 +72,14 @@ def read(
     *,
     new_files: bool = True,
 ) -> Diff:
-    """One comparison in one worktree."""
+    """One comparison of one worktree; `on_part` gets the diff so far while git runs."""
     git = worktree_git.git_in(context, one)
-    trunk = worktree_git.trunk_of(context, one) if kind == "trunk" else None
+    trunk = worktree_git.trunk_of(context, one.repository)[1] if kind == "trunk" else None
     return diffs.read_diff(git, kind, trunk=trunk, paths=paths, limits=limits, new_files=new_files, on_part=on_part)
 
 
 def of_commit(context: Context, one: Target, sha: str, on_part: Callable[[Diff], None] | None = None) -> Diff:
-    """What one commit did, seen from one worktree."""
+    """The changes of one commit, read in one worktree."""
     return diffs.read_commit_diff(worktree_git.git_in(context, one), sha, on_part=on_part)
 
 

@@ -1,4 +1,4 @@
-"""Finding the way: `imi go QUERY` to a worktree by a few of its letters, `imi trunk` to where everything is merged."""
+"""`imi go QUERY` prints the path of the worktree that matches best, `imi trunk` that of the trunk."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from imi_monitor.git.layout import Repository
 
 _MOST_SHOWN = 20
-# the order in which the fields of a worktree count, when the letters match equally well
+# the rank of the fields of a worktree when the query matches them equally well
 _NAME, _BARE_NAME, _BRANCH, _REPOSITORY = range(4)
 
 
 @dataclass(frozen=True, slots=True)
 class GoCandidate:
-    """A place to go to and how well it matches; smaller is better."""
+    """A worktree and how well it matches; the smallest rank is the best."""
 
     rank: tuple[bool, bool, Match, int]
     target: Target
@@ -41,7 +41,7 @@ def repo_of(one: Target) -> str:
 
 
 def trunk_of(context: Context, repository: Repository) -> Target:
-    """The worktree everything is merged into: the main one; for a bare repository the one on the default branch."""
+    """The trunk's worktree: the main one; in a bare repository the one on the default branch."""
     among = worktree_lookup.list_worktrees(context, repository)
     main = next((one for one in among if one.is_main), None)
     if main is None:
@@ -64,7 +64,7 @@ def trunk_of(context: Context, repository: Repository) -> Target:
 
 
 def candidates(context: Context, *, trunks_only: bool) -> list[tuple[Target, bool]]:
-    """Every worktree one can go to with whether it is elsewhere; those of the current repository come first."""
+    """(worktree, in another repository) for every existing worktree; those of the current repository come first."""
     here = context.find_repository()
     repositories = [here] if here else []
     if not context.explicit_repo:
@@ -81,7 +81,7 @@ def candidates(context: Context, *, trunks_only: bool) -> list[tuple[Target, boo
 def best(
     query: str, among: list[tuple[Target, bool]], prefixes: list[str], *, trunks_only: bool = False
 ) -> list[GoCandidate]:
-    """The best matches, all equally good. Loose letters here lose against a whole part of a name elsewhere."""
+    """The matches of the best rank. Scattered letters in this repository rank below a part of a name in another one."""
     found = []
     for one, elsewhere in among:
         fields = _fields(one, prefixes, trunks_only)
@@ -94,7 +94,7 @@ def best(
 
 
 def _fields(one: Target, prefixes: list[str], trunks_only: bool) -> list[tuple[int, str]]:
-    """What the letters are held against. `feat-api` is also `api`; a repository's name leads to its trunk."""
+    """The texts that the query is matched with. `feat-api` is also `api`; a repository's name stands for its trunk."""
     repository = [(_REPOSITORY, repo_of(one))] if _is_trunk(one) else []
     if trunks_only:
         return repository
@@ -115,13 +115,13 @@ class GoAction(Action):
     words = ("go",)
     group = "Worktrees"
     label = "Go to a worktree"
-    help = "print the path of the worktree that a few letters of its name, branch or repository mean"
+    help = "print the path of the best-matching worktree, by its name, branch or repository"
     more = """
-    The whole name counts most, then its start, then a part of it, then its letters in order; the current repository
-    comes before the others. With the shell function of `imi shell-init` it changes directory.
+    The whole name ranks first, then its start, a part of it, its letters in order; the current repository ranks before
+    the others. With the shell function of `imi shell-init` it changes directory.
     """
     arguments = (Argument("query", "letters of a worktree's name, its branch or its repository", optional=True),)
-    options = (Option("repos", "only repositories: go to their trunks", aliases=("r",)),)
+    options = (Option("repos", "match repositories only and go to their trunks", aliases=("r",)),)
     changes = False
 
     def run(self, context: Context, request: Request) -> Outcome:
@@ -135,40 +135,40 @@ class GoAction(Action):
             query, among, [] if trunks_only else worktree_lookup.name_prefixes(context), trunks_only=trunks_only
         )
         if not found:
-            raise _nothing(query, among)
+            raise _no_match(query, among)
         if len(found) > 1:
-            raise _several(query, found)
-        return _arrive(found[0].target)
+            raise _ambiguous(query, found)
+        return _outcome(found[0].target)
 
     def _choose(self, context: Context, among: list[tuple[Target, bool]]) -> Outcome:
         everything = [GoCandidate((False, elsewhere, Match.EXACT, _NAME), one) for one, elsewhere in among]
         if not everything:
-            raise Refused("there is no worktree to go to yet: `imi feat NAME` makes one", code="no-worktree")
+            raise Refused("there is no worktree yet: `imi feat NAME` makes one", code="no-worktree")
         index = context.choose("Go to", _lines(everything))
         if index is None:
             raise Refused(
-                "imi go needs to know where to: give a few letters of one of these",
+                "imi go needs a query: give a few letters of one of these",
                 code="choose",
                 details=_shortened(everything),
                 data={"candidates": [one.data() for one in everything]},
             )
-        return _arrive(everything[index].target)
+        return _outcome(everything[index].target)
 
 
 class TrunkAction(Action):
     words = ("trunk",)
     group = "Worktrees"
     label = "Go to the trunk"
-    help = "print the path of the trunk, the worktree that everything is merged into"
+    help = "print the path of the trunk's worktree"
     arguments = (Argument("repo", "a repository: a path, or a name from the registry", optional=True),)
     changes = False
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
-        return _arrive(trunk_of(context, context.repository(request.text("repo"))))
+        return _outcome(trunk_of(context, context.repository(request.text("repo"))))
 
 
-def _arrive(one: Target) -> Outcome:
+def _outcome(one: Target) -> Outcome:
     data: dict[str, object] = {
         "target_path": one.path,
         "worktree_name": one.name,
@@ -178,15 +178,15 @@ def _arrive(one: Target) -> Outcome:
     return Outcome(data=data, path=one.path)
 
 
-def _nothing(query: str, among: list[tuple[Target, bool]]) -> Refused:
+def _no_match(query: str, among: list[tuple[Target, bool]]) -> Refused:
     from difflib import get_close_matches
 
     near = get_close_matches(query, [one.name for one, _ in among], 3)
-    hint = f"did you mean {', '.join(map(safe, near))}?" if near else "`imi list --all` shows what there is"
+    hint = f"did you mean {', '.join(map(safe, near))}?" if near else "`imi list --all` shows all worktrees"
     return Refused(f"nothing matches {safe(query)!r}: {hint}", code="no-worktree")
 
 
-def _several(query: str, found: list[GoCandidate]) -> Refused:
+def _ambiguous(query: str, found: list[GoCandidate]) -> Refused:
     return Refused(
         f"{safe(query)!r} may mean any of {len(found)} worktrees: give more letters",
         code="ambiguous",
@@ -206,7 +206,7 @@ def _lines(found: list[GoCandidate]) -> list[str]:
     rows = [
         [safe(repo_of(one.target)), safe(one.target.name), safe(one.target.branch or "(detached)")] for one in found
     ]
-    return table((Column(""), Column(""), Column("")), rows)[1:]
+    return table((Column(""), Column(""), Column("")), rows)
 
 
 ACTIONS = (GoAction(), TrunkAction())

@@ -1,4 +1,4 @@
-"""`imi log`: the commits of a worktree's branch, its own first, with the agent that held the claim when they were made."""
+"""`imi log`: the commits of a worktree's branch, its own first, with the agent that held the claim at that time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from imi_monitor.actions.worktree_lookup import Target
     from imi_monitor.model.commit_graph import CommitLogEntry, CommitLogPage
 
-_USUAL = 20
+_DEFAULT_NUMBER = 20
 _MOST = 100_000
 _COLUMNS = (
     Column("Graph", least=2),
@@ -44,31 +44,35 @@ class LogAction(Action):
     words = ("log",)
     group = "Status"
     label = "Log"
-    help = "the commits of a worktree's branch: its own against the trunk first, then older ones"
+    help = "list the commits of a worktree's branch: its own first, then those of the trunk"
     more = """
-    Who is the agent that held the worktree's claim when the commit was made, else the commit's author.
+    The column Who shows the owner of the worktree's claim at the time of the commit, else the commit's author.
     """
-    arguments = (Argument("name", "the worktree; without it the one you stand in", optional=True),)
-    options = (Option("number", f"so many commits ({_USUAL} if not given)", value="N", aliases=("n",), number=True),)
+    arguments = (Argument("name", "the worktree (default: the one around you)", optional=True),)
+    options = (
+        Option("number", f"the number of commits (default: {_DEFAULT_NUMBER})", value="N", aliases=("n",), number=True),
+    )
     changes = False
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
         one = worktree_git.named_worktree(context, request)
-        size = min(_MOST, request.whole("number") or _USUAL)
+        size = min(_MOST, request.whole("number") or _DEFAULT_NUMBER)
         found = page(context, one, (0, 0), size)
         return Outcome(_lines(found), _data(one, found))
 
 
 def page(context: Context, one: Target, seen: tuple[int, int], size: int) -> CommitLogPage:
-    """The next `size` commits behind those already seen, each with who made it."""
+    """The next `size` commits after those already read, the branch's own ones with their owners."""
     git = worktree_git.git_in(context, one)
-    found = commit_log.log_page(git, commit_log.log_tips(git, worktree_git.trunk_of(context, one)), seen, size)
+    found = commit_log.log_page(
+        git, commit_log.log_tips(git, worktree_git.trunk_of(context, one.repository)[1]), seen, size
+    )
     return replace(found, entries=_attributed(context, one, found.entries))
 
 
 def _attributed(context: Context, one: Target, entries: tuple[CommitLogEntry, ...]) -> tuple[CommitLogEntry, ...]:
-    """Only the branch's own commits: what is on the trunk was made elsewhere."""
+    """The entries with owners. Commits of the trunk get none: they were made in other worktrees."""
     if one.repo_name is None or not any(entry.own for entry in entries):
         return entries
     from imi_monitor.store import claim_history, db
@@ -98,7 +102,7 @@ def _lines(found: CommitLogPage) -> list[str]:
     lines = table(_COLUMNS, rows, status_action.terminal_width())
     own = sum(entry.own for entry in found.entries)
     if own and found.trunk and own < len(found.entries):
-        lines.insert(1 + own, f"── on {safe(found.trunk)} too ──")
+        lines.insert(1 + own, f"── also on {safe(found.trunk)} ──")
     return [*lines, f"… more: -n {2 * len(found.entries)}"] if found.more else lines
 
 

@@ -1,4 +1,4 @@
-"""Showing what there is: `imi list` from files and registry at once, `imi status` with what git says."""
+"""`imi list`, from files and registry alone, and `imi status`, with the git status of each worktree."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
     from imi_monitor.git.layout import Repository
 
-_ALL = Option("all", "every repository of the registry", aliases=("a",))
+_ALL = Option("all", "show every repository of the registry", aliases=("a",))
 _REPO = Argument("repo", "a repository: a path, or a name from the registry", optional=True)
 _EMPTY = "no worktrees yet: `imi feat NAME` makes one"
 
 
 def terminal_width() -> int | None:
-    """The terminal's width; None when nobody looks at one, so that scripts and pipes get everything."""
+    """The terminal's width; None without a terminal, so that scripts and pipes get full lines."""
     told = os.environ.get("COLUMNS", "")
     if told.isascii() and told.isdecimal() and int(told[:5]) > 0:
         return int(told[:5])
@@ -36,7 +36,7 @@ def terminal_width() -> int | None:
 
 
 def selected_repositories(context: Context, named: str | None, everything: bool) -> tuple[list[Repository], list[str]]:
-    """The repositories meant, and warnings about registered ones that are not on the disk any more."""
+    """The repositories to show, and warnings about registered ones whose folder is gone."""
     if named is not None:
         return [context.repository(named)], []
     here = None if everything else context.find_repository()
@@ -60,18 +60,16 @@ class ListAction(Action):
     words = ("list", "ls")
     group = "Status"
     label = "List worktrees"
-    help = "list the worktrees, at once: name, type, owner, branch, state and path"
-    more = (
-        "Without REPO: those of the repository around you, or of all registered ones. git is not asked for any status."
-    )
+    help = "list the worktrees: name, type, owner, branch, state and path"
+    more = "Without REPO: the repository around you, or all registered ones. No git status is read, so it is fast."
     arguments = (_REPO,)
     options = (_ALL,)
     changes = False
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
-        meant, warnings = selected_repositories(context, request.text("repo"), request.flag("all"))
-        known = [one for repository in meant for one in status_survey.known_worktrees(context, repository)]
+        selected, warnings = selected_repositories(context, request.text("repo"), request.flag("all"))
+        known = [one for repository in selected for one in status_survey.known_worktrees(context, repository)]
         lines = worktree_table.list_table(known, terminal_width()) or [_EMPTY]
         data: dict[str, object] = {"worktrees": [one.data() for one in known], "count": len(known)}
         return Outcome(lines, data, warnings=warnings)
@@ -81,44 +79,40 @@ class StatusAction(Action):
     words = ("status",)
     group = "Status"
     label = "Status of all worktrees"
-    help = "show every worktree's owner, branch, distance to its upstream, changed files and last change"
+    help = "show each worktree's owner, branch, distance to its upstream, changed files and last change"
     more = """
-    Staged, Changed, New and Conflicts count files; ? is what could not be found out, and Note says why.
-    On less than 80 columns it is a list instead of a table.
+    Staged, Changed, New and Conflicts count files; ? marks a value that could not be read, and Note says why.
+    Below 80 columns it is a list instead of a table.
     """
-    arguments = (_REPO, Argument("name", "only this worktree", optional=True))
-    options = (_ALL, Option("watch", "go on showing it as it changes, until ctrl-c", aliases=("w",)))
+    arguments = (_REPO, Argument("name", "show this worktree only", optional=True))
+    options = (_ALL, Option("watch", "repaint the table at every change, until ctrl-c", aliases=("w",)))
     changes = False
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
-        named, name = _who(context, request)
+        named, name = _repository_and_worktree(context, request)
         if name is not None:
             one = worktree_lookup.find_worktree(context, name, named)
-            meant, warnings, only = [one.repository], list[str](), one.name
+            selected, warnings, only = [one.repository], list[str](), one.name
         else:
-            meant, warnings = selected_repositories(context, named, request.flag("all"))
+            selected, warnings = selected_repositories(context, named, request.flag("all"))
             only = None
-        return status(context, meant, only, warnings=warnings)
+        return status(context, selected, only, warnings=warnings)
 
 
 def status(
-    context: Context, meant: list[Repository], only: str | None = None, *, warnings: list[str] | None = None
+    context: Context, selected: list[Repository], only: str | None = None, *, warnings: list[str] | None = None
 ) -> Outcome:
-    """The state of the repositories' worktrees, or of the one called `only`."""
-    readings = status_survey.read_states(context, meant, only)
-    lines = worktree_table.status_table(readings, terminal_width(), times.now()) or [_EMPTY]
-    failed = sum(reading.error is not None for reading in readings)
-    data: dict[str, object] = {
-        "worktrees": [reading.data() for reading in readings],
-        "count": len(readings),
-        "failed": failed,
-    }
+    """The status of the repositories' worktrees, or of the one called `only`."""
+    statuses = status_survey.read_states(context, selected, only)
+    lines = worktree_table.status_table(statuses, terminal_width(), times.now()) or [_EMPTY]
+    failed = sum(one.error is not None for one in statuses)
+    data: dict[str, object] = {"worktrees": [one.data() for one in statuses], "count": len(statuses), "failed": failed}
     return Outcome(lines, data, warnings=warnings)
 
 
-def _who(context: Context, request: Request) -> tuple[str | None, str | None]:
-    """(repository, worktree): a single word is a repository if there is one of that name, else a worktree."""
+def _repository_and_worktree(context: Context, request: Request) -> tuple[str | None, str | None]:
+    """(repository, worktree). A single word names a repository if there is one of that name, else a worktree."""
     named, name = request.text("repo"), request.text("name")
     if named is None or name is not None or _is_repository(context, named):
         return named, name
@@ -127,7 +121,7 @@ def _who(context: Context, request: Request) -> tuple[str | None, str | None]:
 
 def _is_repository(context: Context, word: str) -> bool:
     if "/" in word or word in (".", ".."):
-        return True  # a path, whether it leads anywhere or not: no worktree is called so
+        return True  # a path, whether it exists or not: worktree names have no slash
     if word in {row.name for row in repositories.list_repositories(context.connection)}:
         return True
     # inside a repository (or beside its worktrees) a bare word is a worktree, even where a folder has that name

@@ -1,4 +1,4 @@
-"""Looking into one worktree, for verbs and views alike: its git, fenced as ever, and the trunk it is compared with."""
+"""git in one worktree for reading, and the trunk that the worktree is compared with."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def named_worktree(context: Context, request: Request) -> Target:
-    """The worktree that was named, else the one the caller stands in."""
+    """The worktree that the request names, else the one around the caller."""
     name = request.text("name")
     if name is not None:
         return worktree_lookup.find_worktree(context, name)
@@ -25,20 +25,20 @@ def named_worktree(context: Context, request: Request) -> Target:
         one for one in worktree_lookup.list_worktrees(context, context.repository()) if place and one.path == place.path
     ]
     if not here:
-        raise Refused("name a worktree: you do not stand in one", code="no-worktree")
+        raise Refused("you are not in a worktree: name one", code="no-worktree")
     return here[0]
 
 
 def git_in(context: Context, one: Target) -> Git:
-    """git there; refused when the folder is gone or its .git file leads elsewhere."""
+    """git in the worktree. Refused when its folder is gone or its .git file names another repository."""
     if one.missing or one.admin_dir is None:
         raise Refused(
-            f"{safe(one.name)} has no folder any more ({safe(one.path)}): `imi undo` brings back what imi removed",
+            f"{safe(one.name)} has no folder any more ({safe(one.path)}): `imi undo` restores what imi removed",
             code="missing",
         )
     if not one.is_main and not layout.points_back(one.admin_dir, one.path):
         raise GitError(
-            f"the .git file of {safe(one.name)} names another repository (tampered with, or a copy): nothing was asked",
+            f"the .git file of {safe(one.name)} names another repository (tampered with, or a copy): imi does not run git there",
             code="tampered",
         )
     git = context.git(one.repository, one.admin_dir, one.path)
@@ -46,12 +46,12 @@ def git_in(context: Context, one: Target) -> Git:
     return git
 
 
-def trunk_of(context: Context, one: Target) -> str | None:
-    """The full ref of the trunk, as the remote had it at the last fetch, else the local one; None when there is none."""
+def trunk_of(context: Context, repository: layout.Repository) -> tuple[str, str | None]:
+    """The trunk's branch and its full ref: the remote's at the last fetch, else the local one, None when there is neither."""
     from imi_monitor.git import refs
 
-    settings = context.settings_of(one.repository)
+    settings = context.settings_of(repository)
     remote = settings.text("git_settings.remote_name")
-    git = context.git(one.repository)
-    name = refs.default_branch(git, remote, settings.text("git_settings.default_branch") or None)
-    return refs.trunk_ref(git, remote, name)
+    git = context.git(repository)
+    branch = refs.default_branch(git, remote, settings.text("git_settings.default_branch") or None)
+    return branch, refs.trunk_ref(git, remote, branch)
