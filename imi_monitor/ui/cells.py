@@ -16,7 +16,7 @@ from imi_monitor.model import columns, times
 from imi_monitor.model.change import Change, changes_per_minute
 from imi_monitor.model.snapshot import Collision, FileState, GitState, Key, RegistryEvent, Snapshot, Worktree
 from imi_monitor.model.text import count, safe
-from imi_monitor.ui.snapshot_facts import moment
+from imi_monitor.ui.snapshot_facts import parse_time
 
 TYPE_GLYPHS = {"feat": "▫", "fix": "✚", "review": "◇", "trunk": "▪", "aiops": "⚙", "devops": "⚒"}
 CHANGE_GLYPHS = {
@@ -190,12 +190,12 @@ def change_line(line: Change, width: int) -> Content:
 
 def age(at: str | None, now: datetime) -> str:
     """The age of a stored time."""
-    then = moment(at)
+    then = parse_time(at)
     return times.age(None if then is None else (now - then).total_seconds())
 
 
 def clock(at: str) -> str:
-    then = moment(at)
+    then = parse_time(at)
     return then.astimezone().strftime("%H:%M:%S") if then else "??:??:??"
 
 

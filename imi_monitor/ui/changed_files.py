@@ -1,4 +1,4 @@
-"""The changed files of one worktree with everything known about each: git's letters, lines, age, who, and whom it meets."""
+"""The changed files of one worktree: git's letters, changed lines, age, owner, and the worktrees that changed them too."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from imi_monitor.model.snapshot import Snapshot, Worktree
 
 @dataclass(frozen=True, slots=True)
 class FileDetails:
-    """What a snapshot does not hold, read when somebody looks: lines of new files too, and what is committed."""
+    """What a snapshot does not hold: changed lines of new files, committed changes, and when files were written."""
 
     uncommitted: Diff = field(default_factory=Diff)
     committed: Diff = field(default_factory=Diff)
@@ -22,7 +22,7 @@ class FileDetails:
 
 @dataclass(frozen=True, slots=True)
 class FileRow:
-    """One file; `at` is when it changed last, None when nobody knows."""
+    """One changed file; `at` is its last change, None when unknown."""
 
     path: str
     letters: str
@@ -32,18 +32,18 @@ class FileRow:
     binary: bool
     at: str | None
     by: str | None
-    meets: tuple[str, ...]
+    overlaps: tuple[str, ...]  # other worktrees that changed it
     committed: bool = False
 
 
 def changed_files(snapshot: Snapshot, tree: Worktree, details: FileDetails | None) -> list[FileRow]:
-    """What is not committed, conflicts first; then what only the branch's commits changed."""
+    """Uncommitted files, those in conflict first; then files that only the branch's commits changed."""
     known = {file.path: file for file in tree.git.files} if tree.git else {}
-    meets, changed = _meets(snapshot, tree), _changed(snapshot, tree)
+    overlaps, changed = _overlaps(snapshot, tree), _seen_changes(snapshot, tree)
     lines = {file.path: file for file in details.uncommitted.files} if details else {}
     written = details.written if details else {}
 
-    def made(path: str, letters: str, origin: str | None, counted: FileDiff | None, *, committed: bool) -> FileRow:
+    def row(path: str, letters: str, origin: str | None, counted: FileDiff | None, *, committed: bool) -> FileRow:
         at, by = changed.get(path) or (None, None)
         seconds = written.get(path)
         if at is None and seconds is not None:
@@ -58,7 +58,7 @@ def changed_files(snapshot: Snapshot, tree: Worktree, details: FileDetails | Non
             counted.binary if counted else False,
             None if committed else at,
             None if committed else by or _holder(tree, at),
-            meets.get(path, ()),
+            overlaps.get(path, ()),
             committed,
         )
 
@@ -66,20 +66,20 @@ def changed_files(snapshot: Snapshot, tree: Worktree, details: FileDetails | Non
     inside = [path for path in lines if path not in known and path.startswith(folders)] if folders else []
     shown = [path for path in known if not any(name.startswith(path) for name in inside)]
     found = [
-        made(path, f"{known[path].index}{known[path].tree}", known[path].origin, lines.get(path), committed=False)
+        row(path, f"{known[path].index}{known[path].tree}", known[path].origin, lines.get(path), committed=False)
         for path in shown
     ]
-    found += [made(path, "??", None, lines[path], committed=False) for path in inside]
-    found.sort(key=lambda row: ("U" not in row.letters, row.path))
-    taken = {row.path for row in found}
+    found += [row(path, "??", None, lines[path], committed=False) for path in inside]
+    found.sort(key=lambda file: ("U" not in file.letters, file.path))
+    taken = {file.path for file in found}
     rest = details.committed.files if details else ()
     return found + [
-        made(file.path, f"{file.state} ", file.origin, file, committed=True) for file in rest if file.path not in taken
+        row(file.path, f"{file.state} ", file.origin, file, committed=True) for file in rest if file.path not in taken
     ]
 
 
-def _meets(snapshot: Snapshot, tree: Worktree) -> dict[str, tuple[str, ...]]:
-    """path -> the other worktrees that touch it; the trunk is called so."""
+def _overlaps(snapshot: Snapshot, tree: Worktree) -> dict[str, tuple[str, ...]]:
+    """Path -> the other worktrees that changed it, the trunk among them."""
     found: dict[str, list[str]] = {}
     for one in snapshot.collisions:
         if tree.key in (one.left, one.right):
@@ -89,14 +89,14 @@ def _meets(snapshot: Snapshot, tree: Worktree) -> dict[str, tuple[str, ...]]:
     return {path: tuple(names) for path, names in found.items()}
 
 
-def _changed(snapshot: Snapshot, tree: Worktree) -> dict[str, tuple[str, str | None]]:
-    """path -> when it was seen to change last, and who held the worktree then."""
+def _seen_changes(snapshot: Snapshot, tree: Worktree) -> dict[str, tuple[str, str | None]]:
+    """Path -> when it was last seen to change, and the owner at that time."""
     own = (one for one in snapshot.changes if (one.repo, one.worktree) == (tree.key.repo, tree.key.worktree))
     return {one.path: (one.at, one.by) for one in own if one.count == 1}
 
 
 def _holder(tree: Worktree, at: str | None) -> str | None:
-    """Who holds the worktree, if that was so when the file was written."""
+    """The owner of the worktree, if the claim is older than this time."""
     claimed = times.parse(tree.claim.claimed_at) if tree.claim else None
     moment = times.parse(at)
     if tree.claim is None or claimed is None or moment is None:

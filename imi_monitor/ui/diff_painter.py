@@ -1,6 +1,6 @@
-"""How the rows of a diff look: numbers of both sides, signs, colours of the code, and the words that changed.
+"""Draws the rows of a diff: line numbers of both sides, signs, syntax colours and changed words.
 
-Everything is made when it is drawn, a block of lines at a time, and remembered as long as the diff is shown.
+Syntax colours are computed for a block of lines when its first line is drawn, and kept as long as the diff is shown.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from imi_monitor.ui import diff_rows, highlight
 from imi_monitor.ui.cells import MUTED
 from imi_monitor.ui.diff_rows import DiffRow, DiffRows
 
-_BLOCK = 60  # lines whose colours are found together
+_BLOCK = 60  # lines that are coloured together
 _TAB = 4
-_BOTH_NUMBERS = 70  # cells from which the old number has room beside the new one
-_PAIRS = 30  # lines of one change that are compared word by word
+_BOTH_NUMBERS = 70  # cells from which old and new line numbers fit side by side
+_PAIRS = 30  # lines of one change that are paired and compared word by word
 _BACK = {ADDED: "on $success 14%", REMOVED: "on $error 14%"}
 _WORD = {ADDED: "on $success 35%", REMOVED: "on $error 35%"}
 _SIGN = {ADDED: "$text-success bold", REMOVED: "$text-error bold"}
@@ -26,14 +26,14 @@ STATES = {"A": "$text-success", "?": "$text-success", "D": "$text-error", "U": "
 
 
 class DiffPainter:
-    """Draws the rows of one diff. `whole` is the command that shows what is left out here."""
+    """Draws the rows of one diff. `whole` is the command that shows what is omitted here."""
 
     def __init__(self, rows: DiffRows, whole: str) -> None:
         self._rows = rows
         self._whole = whole
         self._blocks: dict[tuple[int, int, int], list[Content]] = {}
         self._digits = max(3, len(str(max((_last(file) for file in rows.diff.files), default=0))))
-        self.shift = 0  # characters that are out of sight on the left
+        self.shift = 0  # characters scrolled out on the left
 
     def draw(self, index: int, width: int) -> Content:
         row = self._rows.rows[index]
@@ -98,7 +98,7 @@ class DiffPainter:
         return text.add_spans([Span(start, end, _WORD[line.sign]) for start, end in words])
 
     def _block(self, file: FileDiff, row: DiffRow) -> list[Content]:
-        """The coloured lines around this one. Both sides are read as code of their own."""
+        """The coloured lines around this one; the old and the new side are parsed separately."""
         at = row.line // _BLOCK
         key = (row.file, row.hunk, at)
         if key not in self._blocks:
@@ -116,13 +116,13 @@ class DiffPainter:
 
 
 def file_heading(file: FileDiff, width: int) -> Content:
-    """The line above a file: its name, what happened to it, and its counts on the right."""
+    """The line above a file: its name, its changes in words, and its line counts on the right."""
     words = [word for word in diff_text.file_remarks(file) if word != "binary"]
     tail = line_counts(file)
     name = Content.styled(f" {diff_text.file_title(file)}", "bold")
-    said = Content.styled("  " + ", ".join(words), STATES.get(file.state, MUTED)) if words else Content("")
+    remarks = Content.styled("  " + ", ".join(words), STATES.get(file.state, MUTED)) if words else Content("")
     room = max(8, width - tail.cell_length - 2)
-    left = name.append(said)
+    left = name.append(remarks)
     if left.cell_length > room:
         left = Content.styled(" " + shorten_path(diff_text.file_title(file), room - 1), "bold")
     line = left.pad_right(max(0, width - left.cell_length - tail.cell_length - 1)).append(tail)
@@ -139,7 +139,7 @@ def line_counts(file: FileDiff) -> Content:
 
 
 def shorten_path(path: str, width: int) -> str:
-    """A path in so many cells; what is cut is its beginning, for its end says more."""
+    """The path in at most `width` cells; its beginning is cut."""
     if columns.cell_width(path) <= width:
         return path
     kept, room = [], width - 1
@@ -152,13 +152,13 @@ def shorten_path(path: str, width: int) -> str:
 
 
 def _last(file: FileDiff) -> int:
-    """The largest line number shown of a file."""
+    """The largest line number of a file in the diff."""
     lines = file.hunks[-1].lines[-3:] if file.hunks else ()
     return max((max(line.old or 0, line.new or 0) for line in lines), default=0)
 
 
 def _partner(lines: tuple[DiffLine, ...], at: int) -> int | None:
-    """Of removed lines that are followed by added ones, the one that became (or was) this line."""
+    """The index of the added line that replaces this removed one, or the reverse; None without one."""
     sign = lines[at].sign
     if sign not in (ADDED, REMOVED):
         return None

@@ -1,4 +1,4 @@
-"""The rows of a diff on the screen, and how the reader's line is found again in a newer one."""
+"""The rows of a diff on the screen, and how the cursor's line is found again in a newer diff."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FILE, HUNK, LINE, CUT, GAP, END = "file", "hunk", "line", "cut", "gap", "end"
 
 
 class DiffRow(NamedTuple):
-    """One row: what it is, and of which file, hunk and line."""
+    """One row: its kind, and the indexes of its file, hunk and line."""
 
     kind: str
     file: int
@@ -22,7 +22,7 @@ class DiffRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DiffAnchor:
-    """What the reader looks at, in words that mean the same in the next diff."""
+    """The cursor's row, described so that it can be found in the next diff."""
 
     path: str
     row: DiffRow
@@ -35,7 +35,7 @@ class DiffRows:
     def __init__(self, diff: Diff) -> None:
         self.diff = diff
         self.rows: list[DiffRow] = []
-        self.heads: list[int] = []  # where each file begins
+        self.heads: list[int] = []  # the first row of each file
         for index in range(len(diff.files)):
             if index:
                 self.rows.append(DiffRow(GAP, index - 1))
@@ -55,7 +55,7 @@ class DiffRows:
         return self.diff.files[at.file].hunks[at.hunk].lines[at.line] if at.kind == LINE else None
 
     def next(self, row: int, kind: str, step: int) -> int | None:
-        """The next row of that kind, forwards or backwards."""
+        """The next row of this kind; backwards where `step` is negative."""
         places = range(row + 1, len(self.rows)) if step > 0 else range(row - 1, -1, -1)
         return next((place for place in places if self.rows[place].kind == kind), None)
 
@@ -66,7 +66,7 @@ class DiffRows:
         return DiffAnchor(self.diff.files[at.file].path, at, self.line_at(row)) if self.diff.files else None
 
     def find(self, wanted: DiffAnchor) -> int:
-        """The row that shows what the reader looked at: the same line if it is there, else the nearest to its place."""
+        """The row for an anchor: the same line if it still exists, else the nearest line of the file."""
         paths = [file.path for file in self.diff.files]
         if wanted.path not in paths:
             return self.heads[min(wanted.row.file, len(self.heads) - 1)] if self.heads else 0

@@ -19,16 +19,13 @@ from imi_monitor.ui.snapshot_facts import SnapshotFacts
 Test = Callable[[SnapshotFacts, Worktree], bool]
 
 STATES: dict[str, tuple[str, Test]] = {
-    "dirty": ("has uncommitted work", lambda facts, tree: bool(tree.git and tree.git.uncommitted)),
-    "clean": (
-        "has no uncommitted work, as far as git was read",
-        lambda facts, tree: bool(tree.git and not tree.git.uncommitted),
-    ),
+    "dirty": ("has uncommitted changes", lambda facts, tree: bool(tree.git and tree.git.uncommitted)),
+    "clean": ("has no uncommitted changes", lambda facts, tree: bool(tree.git and not tree.git.uncommitted)),
     "claimed": ("has a claim", lambda facts, tree: tree.claim is not None),
     "free": ("has no claim", lambda facts, tree: tree.claim is None),
     "mine": ("you hold its claim", lambda facts, tree: tree.claim is not None and tree.claim.agent == facts.me),
     "stale": ("its holder is silent", lambda facts, tree: facts.claim_state(tree) == "stale"),
-    "asking": ("an agent waits for you there", lambda facts, tree: facts.stands(tree, attention.ASKS)),
+    "asking": ("an agent waits for you there", lambda facts, tree: facts.has_agent(tree, attention.ASKS)),
     "working": (
         "an agent works there",
         lambda facts, tree: any(one.state in WORKING and not one.suspended for one in facts.agents_in(tree)),
@@ -37,13 +34,13 @@ STATES: dict[str, tuple[str, Test]] = {
         "an agent is where another holds the claim",
         lambda facts, tree: any(map(_intrudes, facts.agents_in(tree))),
     ),
-    "failed": ("an agent failed there", lambda facts, tree: facts.stands(tree, attention.FAILS)),
+    "failed": ("an agent failed there", lambda facts, tree: facts.has_agent(tree, attention.FAILS)),
     "dead": (
         "its holder or an agent there is dead",
-        lambda facts, tree: facts.claim_state(tree) == "dead" or facts.stands(tree, attention.DIED),
+        lambda facts, tree: facts.claim_state(tree) == "dead" or facts.has_agent(tree, attention.DIED),
     ),
-    "busy": ("a file changed within a minute", lambda facts, tree: facts.busy(tree)),
-    "collides": ("conflicts with another", lambda facts, tree: bool(facts.hits.get(tree.key))),
+    "busy": ("a file changed within a minute", lambda facts, tree: facts.is_busy(tree)),
+    "collides": ("conflicts with another", lambda facts, tree: bool(facts.conflicts.get(tree.key))),
     "missing": ("its folder is gone", lambda facts, tree: tree.missing),
 }
 

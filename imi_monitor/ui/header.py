@@ -16,7 +16,7 @@ from imi_monitor.model.agent import WORKING
 from imi_monitor.model.snapshot import Snapshot, Worktree
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells
-from imi_monitor.ui.snapshot_facts import SnapshotFacts, moment
+from imi_monitor.ui.snapshot_facts import SnapshotFacts, parse_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def lasts_until(facts: SnapshotFacts | None, now: datetime) -> datetime:
     """When the line, or the one about troubles below it, reads otherwise though nothing happened."""
     ends = [now.replace(second=0, microsecond=0) + timedelta(minutes=1)]  # the clock
     if facts is not None:
-        troubled = (moment(since) for since, _, _ in troubles(facts))
+        troubled = (parse_time(since) for since, _, _ in troubles(facts))
         ends += [
             now + timedelta(seconds=times.seconds_until_age_changes((now - at).total_seconds()))
             for at in troubled
@@ -110,7 +110,7 @@ def _counts(facts: SnapshotFacts) -> list[tuple[str, str, str]]:
 
 def _death_seen(facts: SnapshotFacts, tree: Worktree) -> bool:
     """Whether the holder's death is counted as that of an agent already."""
-    return facts.stands(tree, attention.DIED)
+    return facts.has_agent(tree, attention.DIED)
 
 
 def _right(facts: SnapshotFacts | None, badges: HeaderBadges, width: int, now: datetime) -> list[Content]:

@@ -1,7 +1,7 @@
-"""Colours of code, block by block and only for what is on the screen.
+"""Syntax colours, for the blocks of code that are on the screen.
 
-The language follows from the file's name alone, out of a short list: a hostile repository cannot choose some forgotten
-lexer, and long lines are left alone. Only calm colours: green, red and yellow mean something else in a diff.
+The file's name chooses the language from a short list, so that a hostile repository cannot select an obscure lexer. Files with
+long lines are not coloured. Green, red and yellow are not used: they have a meaning in a diff.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pygments.lexer import Lexer
 
-_LONGEST_LINE = 400  # characters; beyond that it is data, not code
+_LONGEST_LINE = 400  # characters; a longer line is data, not code
 _ENDINGS = {
     "py": "python",
     "pyi": "python",
@@ -73,7 +73,7 @@ _ENDINGS = {
     "tf": "terraform",
 }
 _NAMES = {"makefile": "make", "dockerfile": "docker"}
-# the beginning of a token's name in Pygments, and how it looks
+# prefix of a Pygments token -> style
 _STYLES = (
     ("Token.Comment", "$foreground-muted italic"),
     ("Token.Keyword", "$text-primary"),
@@ -86,18 +86,18 @@ _STYLES = (
     ("Token.Name.Decorator", "$text-secondary"),
     ("Token.Name.Attribute", "$text-secondary"),
 )
-# what a lexer may stumble over in text that is no code of its language; colours are an extra, the text is what matters
-_STUMBLES = (ValueError, LookupError, TypeError, AttributeError, RecursionError, re.error)
+# what lexers raise for text that is not of their language; it is then shown without colours
+_LEXER_ERRORS = (ValueError, LookupError, TypeError, AttributeError, RecursionError, re.error)
 
 
 def language(path: str) -> str | None:
-    """The language a file is written in, by its name; None when it is not one we colour."""
+    """The Pygments name of a file's language; None when it is not coloured."""
     name = os.path.basename(path).lower()
     return _NAMES.get(name) or _ENDINGS.get(name.rpartition(".")[2])
 
 
 def highlight_spans(path: str, lines: Sequence[str]) -> list[list[Span]]:
-    """For each line what to colour in it. The lines must follow each other in the file."""
+    """The coloured spans of each line. The lines must be consecutive lines of the file."""
     found: list[list[Span]] = [[] for _ in lines]
     lexer = _lexer(language(path))
     if lexer is None or any(len(line) > _LONGEST_LINE for line in lines):
@@ -108,13 +108,13 @@ def highlight_spans(path: str, lines: Sequence[str]) -> list[list[Span]]:
             style = _style(kind)
             if style:
                 _spread(found, starts, at, at + len(text), style)
-    except _STUMBLES:
+    except _LEXER_ERRORS:
         return [[] for _ in lines]
     return found
 
 
 def _spread(found: list[list[Span]], starts: list[int], at: int, end: int, style: str) -> None:
-    """A token may go over several lines."""
+    """Add a token's span to each line it covers."""
     line = bisect_right(starts, at) - 1
     while line < len(found) and starts[line] < end:
         left, right = max(at, starts[line]), min(end, starts[line + 1] - 1)
@@ -127,7 +127,7 @@ def _spread(found: list[list[Span]], starts: list[int], at: int, end: int, style
 def _lexer(name: str | None) -> Lexer | None:
     if name is None:
         return None
-    from pygments.lexers import get_lexer_by_name  # with the first code that is looked at, not with the dashboard
+    from pygments.lexers import get_lexer_by_name  # slow to import: only when code is shown
     from pygments.util import ClassNotFound
 
     try:

@@ -1,4 +1,4 @@
-"""What rows, filter and order ask about a worktree, worked out once for each snapshot: pure functions of what is known."""
+"""What rows, filters, sorts and the header derive from a snapshot, computed once for each snapshot."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from imi_monitor.model import attention, times
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.snapshot import Key, Snapshot, Worktree
 
-BUSY_SECONDS = 60.0  # a worktree in which a file changed so lately is being worked in
-moment = lru_cache(4096)(times.parse)  # the same few hundred are asked about every second
-_LASTING = ("hits", "agents", "standings")  # what time alone does not change
+BUSY_SECONDS = 60.0  # how long a worktree is busy after a file changed
+parse_time = lru_cache(4096)(times.parse)  # the same few hundred times are parsed every second
+_TIMELESS = ("conflicts", "agents", "standings")  # what does not depend on the present time
 
 
 class SnapshotFacts:
-    """A snapshot with who looks at it and when; `me` is the agent that the dashboard would claim for."""
+    """A snapshot at a moment; `me` is the agent name under which the dashboard would claim."""
 
     def __init__(self, snapshot: Snapshot, now: datetime, me: str = "") -> None:
         self.snapshot = snapshot
@@ -24,8 +24,8 @@ class SnapshotFacts:
         self.me = me
 
     @cached_property
-    def hits(self) -> dict[Key, int]:
-        """With how many others a worktree really conflicts; those with none are left out."""
+    def conflicts(self) -> dict[Key, int]:
+        """How many others a worktree conflicts with; worktrees without a conflict are left out."""
         counts: dict[Key, int] = {}
         for one in self.snapshot.collisions:
             if one.conflicts:
@@ -36,7 +36,7 @@ class SnapshotFacts:
 
     @cached_property
     def agents(self) -> dict[Key, tuple[Agent, ...]]:
-        """Who matters in each worktree, who needs a person first; worktrees without anybody are left out."""
+        """The relevant agents of each worktree, the most urgent first; worktrees without any are left out."""
         by_key: dict[Key, list[Agent]] = {}
         for agent in self.snapshot.agents:
             if agent.key is not None:
@@ -45,14 +45,14 @@ class SnapshotFacts:
 
     @cached_property
     def standings(self) -> Counter[str]:
-        """How many agents stand how; without those whose place another has taken."""
-        homeless = [agent for agent in self.snapshot.agents if agent.key is None]
-        return Counter(attention.standing(agent) for found in (*self.agents.values(), homeless) for agent in found)
+        """How many relevant agents have each standing, those outside of worktrees included."""
+        outside = [agent for agent in self.snapshot.agents if agent.key is None]
+        return Counter(attention.standing(agent) for found in (*self.agents.values(), outside) for agent in found)
 
     def at(self, now: datetime) -> SnapshotFacts:
-        """The same snapshot a little later."""
+        """The same snapshot at a later moment; facts that do not depend on time are kept."""
         later = SnapshotFacts(self.snapshot, now, self.me)
-        for name in _LASTING:
+        for name in _TIMELESS:
             if name in self.__dict__:
                 later.__dict__[name] = self.__dict__[name]
         return later
@@ -60,42 +60,42 @@ class SnapshotFacts:
     def agents_in(self, tree: Worktree) -> tuple[Agent, ...]:
         return self.agents.get(tree.key, ()) if self.agents else ()
 
-    def hits_of(self, tree: Worktree) -> int:
-        return self.hits.get(tree.key, 0) if self.hits else 0
+    def conflicts_of(self, tree: Worktree) -> int:
+        return self.conflicts.get(tree.key, 0) if self.conflicts else 0
 
-    def stands(self, tree: Worktree, *standings: str) -> bool:
-        """Whether an agent there stands so."""
+    def has_agent(self, tree: Worktree, *standings: str) -> bool:
+        """Whether an agent there has one of these standings."""
         return any(attention.standing(agent) in standings for agent in self.agents_in(tree))
 
     def waits_since(self, tree: Worktree) -> str | None:
-        """Since when an agent there waits for a person, the most patient one; None when nobody does."""
+        """Since when an agent there has been asking, the longest one; None when no agent asks."""
         first = next(iter(self.agents_in(tree)), None)
         return (first.truth.since or "~") if first and attention.standing(first) == attention.ASKS else None
 
     def claim_state(self, tree: Worktree) -> str:
         return tree.claim.state if tree.claim else "free"
 
-    def busy(self, tree: Worktree) -> bool:
-        return self._busy_for(tree) > 0
+    def is_busy(self, tree: Worktree) -> bool:
+        return self._busy_seconds(tree) > 0
 
-    def _busy_for(self, tree: Worktree) -> float:
-        """For how many seconds more, if no other file changes there."""
-        changed = moment(tree.last_change.at) if tree.last_change else None
+    def _busy_seconds(self, tree: Worktree) -> float:
+        """For how many more seconds the worktree is busy if no file changes."""
+        changed = parse_time(tree.last_change.at) if tree.last_change else None
         return 0.0 if changed is None else BUSY_SECONDS - (self.now - changed).total_seconds()
 
     @cached_property
     def busy_ends(self) -> list[float]:
-        """Of all that are busy: in how many seconds they are not any more."""
-        return [left for left in map(self._busy_for, self.snapshot.worktrees) if left > 0]
+        """For each busy worktree, in how many seconds it stops being busy."""
+        return [left for left in map(self._busy_seconds, self.snapshot.worktrees) if left > 0]
 
-    def needs_somebody(self, tree: Worktree) -> bool:
-        """Whether a person has to look: an agent that asks, broke or intrudes, a lost claim, a conflict, a collision, or
-        something that cannot be read."""
+    def needs_attention(self, tree: Worktree) -> bool:
+        """Whether a person should look: an agent asks, failed or intrudes, a claim is lost, there is a conflict or collision,
+        or something cannot be read."""
         return bool(
             tree.missing
             or tree.failure is not None
             or (tree.claim is not None and tree.claim.state in ("dead", "stale"))
             or (tree.git is not None and tree.git.conflicted)
-            or (self.hits and self.hits_of(tree))
+            or (self.conflicts and self.conflicts_of(tree))
             or (self.agents and any(map(attention.needs_attention, self.agents_in(tree))))
         )

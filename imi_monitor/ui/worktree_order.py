@@ -1,4 +1,4 @@
-"""The order and the groups of the worktree list. Ties go by name, so that rows do not dance."""
+"""The order and the groups of the worktree list. Ties are sorted by name, so that rows keep their place."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Rank = Callable[[SnapshotFacts, Worktree], Any]
 
 @dataclass(frozen=True, slots=True)
 class GroupHeading:
-    """Stands above the worktrees of one group."""
+    """The row above the worktrees of one group."""
 
     group: str
     count: int
@@ -23,19 +23,19 @@ class GroupHeading:
 
 
 def _attention(facts: SnapshotFacts, tree: Worktree) -> tuple[int, str]:
-    """Who waits for a person, the most patient first; what else needs one; where somebody is; the rest; the trunk last."""
+    """Worktrees with an asking agent, the longest first; others that need attention; in use; the rest; the trunk last."""
     agents = facts.agents_in(tree)
     waits = facts.waits_since(tree) if agents else None
     if waits is not None:
         return 0, waits
-    if facts.needs_somebody(tree):
+    if facts.needs_attention(tree):
         return 1, ""
-    inhabited = agents and not all(map(attention.has_ended, agents))
-    return (4 if tree.is_main else 2 if tree.claim or inhabited else 3), ""
+    in_use = tree.claim or (agents and not all(map(attention.has_ended, agents)))
+    return (4 if tree.is_main else 2 if in_use else 3), ""
 
 
 def _changed(facts: SnapshotFacts, tree: Worktree) -> tuple[int, ...]:
-    """Newest first; a worktree nobody has seen change goes by its last commit."""
+    """Newest change first; without a seen change the last commit counts."""
     commit = tree.git.last_commit.at if tree.git and tree.git.last_commit else ""
     moment = tree.last_change.at if tree.last_change else commit
     return tuple(-ord(char) for char in moment) or (1,)
@@ -55,7 +55,7 @@ SORTS: dict[str, tuple[str, Rank]] = {
     "change": ("last change first", _changed),
     "ahead": ("most commits ahead of the trunk first", _ahead),
     "dirty": ("most uncommitted files first", _dirty),
-    "owner": ("by owner, nobody's last", lambda facts, tree: (tree.claim is None, tree.owner.lower())),
+    "owner": ("by owner, unclaimed last", lambda facts, tree: (tree.claim is None, tree.owner.lower())),
     "type": ("by type", lambda facts, tree: tree.type),
 }
 GROUPS: dict[str, tuple[str, Callable[[Worktree], str]]] = {
@@ -84,7 +84,7 @@ class WorktreeOrder:
     def arranged(
         self, facts: SnapshotFacts, trees: Sequence[Worktree], folded: Collection[str] = ()
     ) -> list[Worktree | GroupHeading]:
-        """The rows from top to bottom: worktrees, and with groups their headings; a folded group is its heading only."""
+        """The rows from top to bottom: worktrees, and with groups their headings; of a folded group only the heading."""
         ordered = self.sorted(facts, trees)
         if self.group == "none":
             return list(ordered)
@@ -99,10 +99,10 @@ class WorktreeOrder:
         return rows
 
     def _groups(self, groups: dict[str, list[Worktree]]) -> list[str]:
-        """By name: headings stay where they are whatever happens below them. Nobody's and the trunk go last."""
+        """The groups by name; the unclaimed worktrees, the trunk and other types come last."""
         return sorted(groups, key=lambda name: (name in ("human", "trunk", "other"), name))
 
 
 def next_in(names: Sequence[str], now: str, step: int = 1) -> str:
-    """The next name, round and round."""
+    """The name `step` places behind `now`; behind the last comes the first."""
     return names[(names.index(now) + step) % len(names)] if now in names else names[0]

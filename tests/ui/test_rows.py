@@ -436,6 +436,6 @@ def test_who_is_busy_is_counted_until_it_ends() -> None:
 def test_the_facts_of_one_snapshot_are_worked_out_once() -> None:
     one, two = snapshot_builder.tree("a"), snapshot_builder.tree("b")
     facts = snapshot_builder.facts(one, two, collisions=(snapshot_builder.conflict(one, two),))
-    assert facts.hits == {one.key: 1, two.key: 1}
-    assert facts.at(snapshot_builder.NOW + timedelta(seconds=5)).hits is facts.hits
-    assert isinstance(facts, SnapshotFacts) and not facts.at(snapshot_builder.NOW).busy(one)
+    assert facts.conflicts == {one.key: 1, two.key: 1}
+    assert facts.at(snapshot_builder.NOW + timedelta(seconds=5)).conflicts is facts.conflicts
+    assert isinstance(facts, SnapshotFacts) and not facts.at(snapshot_builder.NOW).is_busy(one)

@@ -52,10 +52,10 @@ class AgentCommands:
         if facts is None:
             return
         worktrees = self._home.worktrees
-        needing = [tree for tree in worktrees.listed if facts.needs_somebody(tree)]
+        needing = [tree for tree in worktrees.listed if facts.needs_attention(tree)]
         needing.sort(key=lambda tree: (facts.waits_since(tree) is None, facts.waits_since(tree) or ""))
         if not needing:
-            hidden = sum(map(facts.needs_somebody, facts.snapshot.worktrees))
+            hidden = sum(map(facts.needs_attention, facts.snapshot.worktrees))
             verb = "needs" if hidden == 1 else "need"
             more = f"; {count(hidden, 'worktree')} outside the list {verb} you" if hidden else ""
             self._app.say(f"nothing here needs you{more}")

@@ -15,7 +15,7 @@ from textual.style import Style
 
 from imi_monitor.model import times
 from imi_monitor.model.snapshot import Key, Snapshot
-from imi_monitor.ui.snapshot_facts import moment
+from imi_monitor.ui.snapshot_facts import parse_time
 from imi_monitor.ui.widgets.row_list import ListRow, RowList
 
 FOREVER = datetime.max.replace(tzinfo=UTC)
@@ -81,7 +81,7 @@ class Panel(Container):
 
     def age(self, at: str | None, now: datetime) -> str:
         """The age of a stored moment; when it goes on, the rows are made anew."""
-        then = moment(at)
+        then = parse_time(at)
         if then is None:
             return times.age(None)
         seconds = (now - then).total_seconds()

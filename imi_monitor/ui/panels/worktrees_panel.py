@@ -18,7 +18,7 @@ from imi_monitor.model.text import safe
 from imi_monitor.ui import agent_cells, cells, worktree_row
 from imi_monitor.ui.filters import WorktreeFilter
 from imi_monitor.ui.panels.panel import FOREVER, LIST, Identity, Panel
-from imi_monitor.ui.snapshot_facts import SnapshotFacts, moment
+from imi_monitor.ui.snapshot_facts import SnapshotFacts, parse_time
 from imi_monitor.ui.widgets.row_list import ListRow
 from imi_monitor.ui.worktree_order import GroupHeading, WorktreeOrder
 
@@ -118,7 +118,7 @@ class WorktreesPanel(Panel):
         if self.filter:
             self.lasts_until(now + timedelta(seconds=1))  # `is:busy` ends by itself
         before, self._drawn = self._drawn if self._drawn_as == (plan, self.stacked) else {}, {}
-        around = (facts.hits, facts.agents, self.marks)
+        around = (facts.conflicts, facts.agents, self.marks)
         quiet, self._drawn_as, self._around = self._around == around, (plan, self.stacked), around
         rows, listed = [], []
         for one in arranged:
@@ -170,7 +170,7 @@ class WorktreesPanel(Panel):
         known: DrawnWorktree | None,
     ) -> DrawnWorktree:
         """The row of a worktree in which something changed, or with which only time went on."""
-        hits, marked = facts.hits_of(tree), bool(self.marks) and tree.key in self.marks
+        hits, marked = facts.conflicts_of(tree), bool(self.marks) and tree.key in self.marks
         agents = facts.agents_in(tree)
         spans = agent_cells.state_age(agents[0], now) if agents and self.stacked else ""
         minute = int(now.timestamp() // 60) if tree.activity and not self.stacked else 0  # of its sparkline
@@ -212,7 +212,7 @@ def group_of_row(row: str | None) -> str | None:
 
 def _until(at: str | None, now: datetime) -> datetime:
     """When the age of that moment reads otherwise."""
-    then = moment(at)
+    then = parse_time(at)
     return now + timedelta(
         seconds=86400.0 if then is None else times.seconds_until_age_changes((now - then).total_seconds())
     )

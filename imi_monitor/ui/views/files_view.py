@@ -93,7 +93,7 @@ class FilesView(ItemsView[FileDetails, FileRow]):
 
     def headline(self) -> Content:
         files = [row for row in self.rows if isinstance(row, FileRow)]
-        committed, met = sum(row.committed for row in files), sum(bool(row.meets) for row in files)
+        committed, met = sum(row.committed for row in files), sum(bool(row.overlaps) for row in files)
         open_ = len(files) - committed
         told = f" · {count(open_, 'file')} uncommitted" if open_ else " · nothing uncommitted" if committed else ""
         told += f" and {self._more:,} more" if self._more else ""
@@ -118,10 +118,10 @@ class FilesView(ItemsView[FileDetails, FileRow]):
         parts = [_right(plus, 7), _right(minus, 7), age]
         if width >= _WIDE:
             who = cells.fixed(safe(row.by or "", 40), 12, "" if row.by else MUTED)
-            met = f"⚡ {', '.join(safe(name, 40) for name in row.meets)}" if row.meets else ""
+            met = f"⚡ {', '.join(safe(name, 40) for name in row.overlaps)}" if row.overlaps else ""
             parts += [Content("  "), who, Content(" "), cells.fixed(met, max(14, width // 5), "$collision")]
         else:
-            parts.append(cells.fixed(" ⚡" if row.meets else "", 3, "$collision"))
+            parts.append(cells.fixed(" ⚡" if row.overlaps else "", 3, "$collision"))
         return Content("").join(parts)
 
     # -- keys -------------------------------------------------------------------------------------------------------
