@@ -41,7 +41,7 @@ def updated(text: str) -> str:
     for line in text.splitlines():
         if match := PROMISE.match(line):
             places = tests.get(match["id"], [])
-            more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
+            more = " and more" if len(places) > _SHOWN else ""
             shown = ", ".join(f"`{place}`" for place in places[:_SHOWN]) + more
             line = f"- **{match['id']}** {match['status']}: {match['text']}" + (f" → {shown}" if places else "")
         lines.append(line)
