@@ -132,7 +132,7 @@ CREATE TABLE claim_queue (
 );
 CREATE INDEX claim_queue_by_worktree ON claim_queue (repo_name, worktree_name, seq);
 
--- the event log; published_at and attempts are for a relay
+-- the event log (published_at and attempts are for a relay)
 CREATE TABLE events (
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
     id TEXT NOT NULL UNIQUE,

@@ -148,7 +148,7 @@ def test_what_cannot_be_opened_says_why_and_leaves_no_thread(tmp_path: Path) -> 
         async with async_registry.open_registry(str(tmp_path / name), create=create):
             raise AssertionError("opened")
 
-    for name, create, said in (("text.db", True, "no SQLite database"), ("none.db", False, "there is no registry")):
+    for name, create, said in (("text.db", True, "not an SQLite database"), ("none.db", False, "there is no registry")):
         with pytest.raises(RegistryError, match=said):
             asyncio.run(body(name, create))
         assert workers() == []

@@ -97,7 +97,7 @@ def test_sqlites_errors_arrive_as_sentences_and_leave_nothing_open(registry: sql
 
 
 def test_a_name_that_is_not_utf8_is_refused_by_name(registry: sqlite3.Connection) -> None:
-    with pytest.raises(RegistryError, match=r"only names in UTF-8, and /x/caf\\xe9 is not") as caught:
+    with pytest.raises(RegistryError, match=r"only UTF-8 names, and /x/caf\\xe9 is not") as caught:
         db.transact(registry, events.append_row, "made", os.fsdecode(b"/x/caf\xe9"))
     assert caught.value.code == "not-utf8"
 

@@ -195,7 +195,7 @@ def test_a_folder_a_pipe_and_a_missing_file(tmp_path: Path) -> None:
     folder.mkdir()
     os.mkfifo(pipe)
     assert "is a folder" in refused(str(folder), "registry-open")
-    assert "is no regular file" in refused(str(pipe), "registry-open")
+    assert "is not a regular file" in refused(str(pipe), "registry-open")
     with pytest.raises(RegistryError, match="there is no registry at"):
         db.connect(str(tmp_path / "none.db"), create=False)
     assert not (tmp_path / "none.db").exists()
@@ -216,7 +216,7 @@ def test_an_empty_file_is_a_new_registry_but_not_beside_a_log(path: str) -> None
         log = Path(path + "-wal").read_bytes()  # read while open: this process closes it next anyway
     Path(path).write_bytes(b"")
     Path(path + "-wal").write_bytes(log)
-    assert "holds commits; nothing was touched" in refused(path, "registry-corrupt")
+    assert "holds commits; nothing was changed" in refused(path, "registry-corrupt")
     os.unlink(path + "-wal")
     with closing(db.connect(path)) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (schema.VERSION,)
@@ -248,7 +248,7 @@ def test_an_old_sqlite_is_said_and_worked_around(
     monkeypatch.setattr(sqlite3, "sqlite_version_info", version)
     found = {check.name: check for check in registry_health.check_registry(path)}
     assert found["sqlite"].state == state
-    assert ("only one do it at a time" in found["sqlite"].says) is (state == "warn")
+    assert ("allows only one at a time" in found["sqlite"].says) is (state == "warn")
     with closing(db.connect(path)) as connection:
         assert connection.execute("PRAGMA wal_autocheckpoint").fetchone() == (0 if state == "warn" else 1000,)
 
