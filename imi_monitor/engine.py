@@ -18,7 +18,7 @@ from imi_monitor.config import Settings
 from imi_monitor.model import times
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.agent_names import AgentNames
-from imi_monitor.model.attribution import holder_at, periods_by_worktree
+from imi_monitor.model.attribution import ClaimPeriod, holder_at, periods_by_worktree
 from imi_monitor.model.change import MINUTES, Activity, Change
 from imi_monitor.model.snapshot import (
     NOT_LOOKED_FOR,
@@ -36,7 +36,7 @@ from imi_monitor.sources.hints import GitStateRead, Hint, RefreshRequested, Rost
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.sources.source import HolderPeriod, RegistryReading, RosterEntry, Source
+    from imi_monitor.sources.source import RegistryReading, RosterEntry, Source
 
 PER_SECOND = 10  # snapshots at most
 AT_ONCE = 2  # of them without any pause, so that a single change is never kept waiting
@@ -55,7 +55,7 @@ class Engine:
         self._entries: dict[Key, RosterEntry] = {}
         self._worktrees: dict[Key, Worktree] = {}
         self._claims: dict[Key, ClaimState] = {}
-        self._grants: dict[Key, list[HolderPeriod]] = {}
+        self._periods: dict[Key, list[ClaimPeriod]] = {}
         self._changes: deque[Change] = deque(maxlen=MOST_CHANGES)
         self._events: deque[RegistryEvent] = deque(maxlen=MOST_EVENTS)
         self._activity: dict[Key, Activity] = {}
@@ -133,7 +133,7 @@ class Engine:
 
     def set_git_state(self, key: Key, state: GitState) -> None:
         if state.last_commit is not None:
-            by = holder_at(self._grants, key, state.last_commit.at, grain=1.0)
+            by = holder_at(self._periods, key, state.last_commit.at, grain=1.0)
             state = replace(state, last_commit=replace(state.last_commit, by=by))
         known = self._worktrees.get(key)
         if known is not None and known.git is not None and replace(known.git, read_at=state.read_at) == state:
@@ -153,7 +153,7 @@ class Engine:
         """New lines of the feed, oldest first; who did it is filled in here, where the claims are known."""
         for change in changes:
             key = Key(host.hostname(), change.repo, change.worktree)
-            by = change.by or holder_at(self._grants, key, change.at)
+            by = change.by or holder_at(self._periods, key, change.at)
             change = replace(change, by=by)
             self._changes.append(change)
             activity = self._activity.setdefault(key, Activity())
@@ -171,7 +171,7 @@ class Engine:
         if (reading.waiting, claims) != (self._waiting, self._claims):
             self._urgent.set()  # a line of the log alone goes with the next
         self._waiting = reading.waiting
-        self._grants = periods_by_worktree(reading.grants)
+        self._periods = periods_by_worktree(reading.periods)
         self._claims = claims
         self._events.extend(reading.events)
         for key, entry in self._entries.items():

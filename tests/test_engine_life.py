@@ -297,7 +297,7 @@ def test_a_disk_that_fills_up(tmp_path: Path) -> None:
 def test_at_rest_git_is_not_asked(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:  # W3
     from imi_monitor.sources import git_status_source
 
-    monkeypatch.setattr(git_status_source, "_SWEEP_SHORTEST", 60.0)
+    monkeypatch.setattr(git_status_source, "_SWEEP_INTERVAL", 60.0)
     for name in ("feat-a", "feat-b", "feat-c"):
         repo.worktree(name)
 

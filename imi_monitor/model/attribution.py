@@ -4,39 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Protocol, TypeVar
 
+from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.model import times
 from imi_monitor.model.snapshot import Key
 
 
-class ClaimPeriod(Protocol):
+@dataclass(frozen=True, slots=True)
+class ClaimPeriod:
     """The time for which one owner held a worktree; `until` is None while the claim holds."""
 
-    @property
-    def key(self) -> Key: ...
-    @property
-    def agent(self) -> str: ...
-    @property
-    def since(self) -> str: ...
-    @property
-    def until(self) -> str | None: ...
+    key: Key
+    agent: str
+    since: str
+    until: str | None
 
 
-H = TypeVar("H", bound=ClaimPeriod)
-
-
-def periods_by_worktree(grants: Iterable[H]) -> dict[Key, list[H]]:
+def periods_by_worktree(periods: Iterable[ClaimPeriod]) -> dict[Key, list[ClaimPeriod]]:
     """Return the claim periods of each worktree, oldest first."""
-    found: dict[Key, list[H]] = {}
-    for grant in grants:
-        found.setdefault(grant.key, []).append(grant)
-    for held in found.values():
-        held.sort(key=lambda grant: grant.since)
+    found: dict[Key, list[ClaimPeriod]] = {}
+    for period in sorted(periods, key=lambda one: one.since):
+        found.setdefault(period.key, []).append(period)
     return found
 
 
-def holder_at(grants: Mapping[Key, Sequence[ClaimPeriod]], key: Key, moment: str, *, grain: float = 0.0) -> str | None:
+def holder_at(periods: Mapping[Key, Sequence[ClaimPeriod]], key: Key, moment: str, *, grain: float = 0.0) -> str | None:
     """Return the owner of the worktree at that moment; None when it was free or the moment cannot be parsed.
 
     `grain` is the precision of the moment in seconds: git stores whole seconds.
@@ -44,10 +36,10 @@ def holder_at(grants: Mapping[Key, Sequence[ClaimPeriod]], key: Key, moment: str
     at = times.parse(moment)
     if at is None:
         return None
-    for grant in reversed(grants.get(key, ())):
-        since = times.parse(grant.since)
+    for period in reversed(periods.get(key, ())):
+        since = times.parse(period.since)
         if since is not None and since <= at + timedelta(seconds=grain):
-            return grant.agent if _covers(grant.until, at) else None
+            return period.agent if _covers(period.until, at) else None
     return None
 
 

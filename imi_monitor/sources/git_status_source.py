@@ -1,7 +1,7 @@
-"""Git status of every worktree, asked only where something happened, and by a slow rolling sweep.
+"""Runs git status for a worktree after a change in it, and for one worktree after the other by a slow sweep.
 
-Never two questions at once for one worktree, never more than there are cores, never more often than a tenth of the
-time goes into it. In a big tree only the paths that changed are asked, and the whole when it is quiet again.
+Each worktree has at most one git status running and uses at most a tenth of a core; all together use at most as many
+processes as there are cores. In a big worktree only the changed paths are read, and all of it when it is quiet again.
 """
 
 from __future__ import annotations
@@ -33,36 +33,39 @@ from imi_monitor.sources.hints import (
 from imi_monitor.sources.source import ReadingReceiver, RosterEntry, Source
 from imi_monitor.sources.timers import sleep_aligned
 
-_SHORTEST = 0.5  # seconds between two questions about one worktree
-_SHARE = 0.1  # of a core, for one busy worktree
-_SETTLE = 0.03  # a save is several events: ask after the last of them
-_SWEEP_SHARE = 0.0002  # of a core, for looking again at what nobody told us about
-_SWEEP_SHORTEST = 5.0
-_GLANCED_AT = 20  # worktrees each time whose index and HEAD are looked at, which costs next to nothing
-_BIG_INDEX = 600_000  # bytes of an index (some 5,000 files) from which asking for single paths pays
+_SHORTEST = 0.5  # seconds between two reads of one worktree
+_CPU_SHARE = 0.1  # of a core, for one busy worktree
+_GRACE = 0.03  # seconds after an event: a save is several events
+_REFS_GRACE = 0.1
+_SWEEP_CPU_SHARE = 0.0002  # of a core, for changes without an event
+_SWEEP_INTERVAL = 5.0
+_STAMPS_PER_SWEEP = 20  # worktrees whose time stamps are compared at each sweep
+_BIG_INDEX = 600_000  # bytes of an index (about 5,000 files) from which reading single paths is faster
 _MOST_PATHS = 20
-_QUIET = 3.0  # seconds without events until a partial answer is replaced by a whole one
-_MOST_BACKOFF = 60.0
+_QUIET = 3.0  # seconds without events until a partial status is replaced by a whole one
+_LONGEST_RETRY = 60.0
 
 
 @dataclass
 class _Tree:
-    """What we know about asking one worktree."""
+    """One worktree and its schedule."""
 
     entry: RosterEntry
     state: GitState | None = None
-    asked_at: float = 0.0
-    cost: float = 0.0  # seconds of a core
-    running: bool = False
-    wanted: bool = True
-    paths: set[str] | None = None  # None: everything
+    read_at: float = 0.0
+    cost: float = 0.0  # CPU seconds of the last read
+    reading: bool = False
+    changed: bool = True  # since the last read began
+    paths: set[str] | None = None  # that changed; None: all may have
     failures: int = 0
     timer: asyncio.TimerHandle | None = None
-    marks: tuple[int, ...] = ()  # when git last wrote its index and HEAD, before it was asked
+    stamps: tuple[int, ...] = ()  # of its index and HEAD when the last read began
 
 
 @dataclass(frozen=True)
 class TrunkSettings:
+    """The configured remote and default branch, which decide what the trunk is."""
+
     remote: str = "origin"
     configured: str | None = None
 
@@ -80,7 +83,7 @@ class GitStatusSource(Source):
         self._refs_timers: dict[str, asyncio.TimerHandle] = {}
         self._receiver: ReadingReceiver | None = None
         self._queue: asyncio.Queue[Key] = asyncio.Queue()
-        self._unasked: set[Key] = set()  # no answer about them yet, good or bad
+        self._unread: set[Key] = set()  # worktrees without a first status or failure
         self._stopping = False
         self._pool = ThreadPoolExecutor(max_workers=os.cpu_count() or 2, thread_name_prefix="git")
 
@@ -109,86 +112,81 @@ class GitStatusSource(Source):
         current = {entry.key: entry for entry in entries if not entry.missing and entry.admin_dir}
         for key in [key for key in self._trees if key not in current]:
             self._cancel(self._trees.pop(key))
-            self._answered(key)
+            self._note_first_read(key)
         standing = {entry.common_dir for entry in current.values()}
         self._trunks = {common: trunk for common, trunk in self._trunks.items() if common in standing}
         for key, entry in current.items():
             tree = self._trees.get(key)
             if tree is None or tree.entry.path != entry.path or tree.entry.admin_dir != entry.admin_dir:
                 self._trees[key] = _Tree(entry)
-                self._unasked.add(key)
+                self._unread.add(key)
                 self._queue.put_nowait(key)
             else:
-                moved = (tree.entry.branch, tree.entry.head, tree.entry.trusted) != (
-                    entry.branch,
-                    entry.head,
-                    entry.trusted,
-                )
-                tree.entry = entry
-                if moved:
+                before, tree.entry = tree.entry, entry
+                if (before.branch, before.head, before.trusted) != (entry.branch, entry.head, entry.trusted):
                     self._mark_changed(key, None)
         self._report_all_read()
 
-    def _answered(self, key: Key) -> None:
-        if key in self._unasked:
-            self._unasked.remove(key)
+    def _note_first_read(self, key: Key) -> None:
+        if key in self._unread:
+            self._unread.remove(key)
             self._report_all_read()
 
     def _report_all_read(self) -> None:
-        if not self._unasked and self._receiver is not None:
+        if not self._unread and self._receiver is not None:
             self._receiver.send_hint(AllStatusesRead())
 
     def _mark_changed(self, key: Key, paths: frozenset[str] | None) -> None:
         tree = self._trees.get(key)
         if tree is None:
             return
-        if paths is None or (tree.wanted and tree.paths is None):
+        if paths is None or (tree.changed and tree.paths is None):
             tree.paths = None
         else:
             tree.paths = (tree.paths or set()) | paths
-        tree.wanted = True
-        self._schedule(tree, _SETTLE)
+        tree.changed = True
+        self._schedule(tree, _GRACE)
 
     def _compare_stamps(self, trees: Sequence[_Tree]) -> None:
-        """Notice that git wrote an index or HEAD without an event; this costs next to nothing."""
+        """Find an index or HEAD that was written without an event, by two `stat` calls for each worktree."""
         for tree in trees:
-            if not tree.wanted and _marks(tree.entry.admin_dir) != tree.marks:
+            if not tree.changed and _stamps(tree.entry.admin_dir) != tree.stamps:
                 self._mark_changed(tree.entry.key, None)
 
     def _schedule_refs(self, common_dir: str) -> None:
-        """Branches moved: the distances of all worktrees may change."""
+        """Read the branches soon: when they moved, the distances of all worktrees may have changed."""
         if common_dir not in self._refs_timers and self._receiver is not None:
             loop = asyncio.get_running_loop()
-            self._refs_timers[common_dir] = loop.call_later(0.1, self._look_at_refs, common_dir)
+            self._refs_timers[common_dir] = loop.call_later(_REFS_GRACE, self._start_reading_refs, common_dir)
 
-    # -- asking -----------------------------------------------------------------------------------------------------
+    # -- reading ----------------------------------------------------------------------------------------------------
 
     async def run(self, receiver: ReadingReceiver) -> None:
         self._receiver = receiver
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(os.cpu_count() or 2):
-                    group.create_task(self._work())
+                    group.create_task(self._read_queued())
                 group.create_task(self._sweep())
         finally:
-            self._stopping = True  # threads that run git see it and kill their child
+            self._stopping = True  # threads that run git then kill their child processes
             self._pool.shutdown(wait=False, cancel_futures=True)
 
-    async def _work(self) -> None:
+    async def _read_queued(self) -> None:
         while True:
             key = await self._queue.get()
             tree = self._trees.get(key)
-            if tree is not None and tree.wanted and not tree.running:
-                await self._ask(tree)
+            if tree is not None and tree.changed and not tree.reading:
+                await self._read(tree)
 
-    async def _ask(self, tree: _Tree) -> None:
+    async def _read(self, tree: _Tree) -> None:
         assert self._receiver is not None
         paths = self._paths_of(tree)
-        tree.running, tree.wanted, tree.paths = True, False, set()
-        tree.marks = _marks(tree.entry.admin_dir)
+        tree.reading, tree.changed, tree.paths = True, False, set()
+        tree.stamps = _stamps(tree.entry.admin_dir)
         key, loop = tree.entry.key, asyncio.get_running_loop()
         try:
-            state = await loop.run_in_executor(self._pool, self._read, tree, paths)
+            state = await loop.run_in_executor(self._pool, self._run_git, tree, paths)
         except (ImiError, OSError) as error:
             tree.failures += 1
             sentence = error.sentence if isinstance(error, ImiError) else str(error)
@@ -200,26 +198,26 @@ class GitStatusSource(Source):
                 self._receiver.set_git_state(key, state)
         finally:
             self.reads += 1
-            self._answered(key)
-            tree.running = False
-            tree.asked_at = time.monotonic()
-        self._afterwards(tree)
+            self._note_first_read(key)
+            tree.reading = False
+            tree.read_at = time.monotonic()
+        self._schedule_next(tree)
 
-    def _afterwards(self, tree: _Tree) -> None:
-        """What has to follow: what came in meanwhile, a retry, or the whole after a part."""
+    def _schedule_next(self, tree: _Tree) -> None:
+        """Schedule a read after changes meanwhile, after a failure, or after a partial status."""
         if self._trees.get(tree.entry.key) is not tree:
             return
-        if tree.wanted:
-            self._schedule(tree, _SETTLE)
+        if tree.changed:
+            self._schedule(tree, _GRACE)
         elif tree.failures:
-            tree.wanted, tree.paths = True, None
-            self._schedule(tree, min(_MOST_BACKOFF, 2.0**tree.failures))
+            tree.changed, tree.paths = True, None
+            self._schedule(tree, min(_LONGEST_RETRY, 2.0**tree.failures))
         elif tree.state is not None and tree.state.partial:
-            tree.wanted, tree.paths = True, None
+            tree.changed, tree.paths = True, None
             self._schedule(tree, max(_QUIET, 10 * tree.cost))
 
     def _paths_of(self, tree: _Tree) -> list[str] | None:
-        """The paths to ask about, or None for the whole tree."""
+        """Return the paths to read, or None for the whole worktree."""
         if tree.paths is None or tree.state is None or not tree.paths or len(tree.paths) > _MOST_PATHS:
             return None
         try:
@@ -229,10 +227,10 @@ class GitStatusSource(Source):
         return sorted(tree.paths) if big else None
 
     def _schedule(self, tree: _Tree, pause: float) -> None:
-        """Ask after `pause`, but not before this worktree's share of time is over."""
-        if tree.running or self._receiver is None:
+        """Read after `pause`, but not before this worktree may use the CPU again."""
+        if tree.reading or self._receiver is None:
             return
-        rest = tree.asked_at + max(_SHORTEST, tree.cost / _SHARE) - time.monotonic() if tree.asked_at else 0.0
+        rest = tree.read_at + max(_SHORTEST, tree.cost / _CPU_SHARE) - time.monotonic() if tree.read_at else 0.0
         delay = max(pause, rest)
         self._cancel(tree)
         tree.timer = asyncio.get_running_loop().call_later(delay, self._queue.put_nowait, tree.entry.key)
@@ -243,24 +241,24 @@ class GitStatusSource(Source):
             tree.timer = None
 
     async def _sweep(self) -> None:
-        """Look again at one worktree after the other, so slowly that it costs nothing."""
+        """Read one worktree after the other, for changes without an event."""
         next_at = 0.0
         for turn in itertools.count():
-            await sleep_aligned(_SWEEP_SHORTEST)
-            idle = [tree for tree in self._trees.values() if not tree.running and not tree.wanted]
-            first = turn * _GLANCED_AT % max(1, len(idle))
-            self._compare_stamps(idle[first : first + _GLANCED_AT])
+            await sleep_aligned(_SWEEP_INTERVAL)
+            idle = [tree for tree in self._trees.values() if not tree.reading and not tree.changed]
+            first = turn * _STAMPS_PER_SWEEP % max(1, len(idle))
+            self._compare_stamps(idle[first : first + _STAMPS_PER_SWEEP])
             if idle and time.monotonic() >= next_at:
-                oldest = min(idle, key=lambda tree: tree.asked_at)
-                oldest.wanted, oldest.paths = True, None
-                await self._ask(oldest)
-                if oldest.entry.is_main:  # once a lap: where the trunk stands, should nobody have told
+                oldest = min(idle, key=lambda tree: tree.read_at)
+                oldest.changed, oldest.paths = True, None
+                await self._read(oldest)
+                if oldest.entry.is_main:  # once in each round of the sweep
                     self._schedule_refs(oldest.entry.common_dir)
-                next_at = time.monotonic() + oldest.cost / _SWEEP_SHARE
+                next_at = time.monotonic() + oldest.cost / _SWEEP_CPU_SHARE
 
     # -- in a thread of the pool ------------------------------------------------------------------------------------
 
-    def _read(self, tree: _Tree, paths: Sequence[str] | None) -> GitState:
+    def _run_git(self, tree: _Tree, paths: Sequence[str] | None) -> GitState:
         entry, before = tree.entry, spawn.child_cpu_seconds() + time.thread_time()
         git = self._git(entry)
         try:
@@ -270,7 +268,7 @@ class GitStatusSource(Source):
             tree.cost = spawn.child_cpu_seconds() + time.thread_time() - before
 
     def _git(self, entry: RosterEntry) -> Git:
-        """git there, which ends when we do: a child must not outlive the one who asked."""
+        """Return git for the worktree; its processes are killed when the source ends."""
         return Git(
             entry.common_dir, entry.admin_dir, entry.path, trusted=entry.trusted, cancelled=lambda: self._stopping
         )
@@ -285,13 +283,13 @@ class GitStatusSource(Source):
 
     # -- refs -------------------------------------------------------------------------------------------------------
 
-    def _look_at_refs(self, common_dir: str) -> None:
+    def _start_reading_refs(self, common_dir: str) -> None:
         self._refs_timers.pop(common_dir, None)
-        task = asyncio.ensure_future(self._reread_refs(common_dir))
+        task = asyncio.ensure_future(self._read_refs(common_dir))
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
 
-    async def _reread_refs(self, common_dir: str) -> None:
-        """One process tells every branch's distance to its upstream; only what moved is asked further."""
+    async def _read_refs(self, common_dir: str) -> None:
+        """Read the distances of all branches to their upstreams by one process; read more only of what moved."""
         assert self._receiver is not None
         trees = [tree for tree in self._trees.values() if tree.entry.common_dir == common_dir]
         if not trees:
@@ -311,31 +309,30 @@ class GitStatusSource(Source):
             state = tree.state
             if state is None:
                 continue
-            told = replace(state, ahead=branch.ahead, behind=branch.behind) if branch is not None else state
+            updated = replace(state, ahead=branch.ahead, behind=branch.behind) if branch is not None else state
             if branch is not None and branch.sha != state.head:
                 self._mark_changed(tree.entry.key, None)
             elif before is not None and before != trunk:
-                await self._measure(tree, told, trunk)
-            elif told != state:
-                tree.state = told
-                self._receiver.set_git_state(tree.entry.key, told)
+                await self._update_trunk_distance(tree, updated, trunk)
+            elif updated != state:
+                tree.state = updated
+                self._receiver.set_git_state(tree.entry.key, updated)
 
-    async def _measure(self, tree: _Tree, told: GitState, trunk: TrunkPosition) -> None:
-        """How far it is from the trunk now; whoever is asked for everything meanwhile is asked once more."""
+    async def _update_trunk_distance(self, tree: _Tree, updated: GitState, trunk: TrunkPosition) -> None:
         assert self._receiver is not None
         loop, state = asyncio.get_running_loop(), tree.state
         measured = await loop.run_in_executor(
-            self._pool, worktree_state.update_trunk_distance, self._git(tree.entry), trunk, told
+            self._pool, worktree_state.update_trunk_distance, self._git(tree.entry), trunk, updated
         )
-        if tree.running or tree.state is not state:
-            self._mark_changed(tree.entry.key, None)
+        if tree.reading or tree.state is not state:
+            self._mark_changed(tree.entry.key, None)  # a read came in between: the distance may be older than it
         elif self._trees.get(tree.entry.key) is tree:
             tree.state = measured
             self._receiver.set_git_state(tree.entry.key, measured)
 
 
-def _marks(admin_dir: str) -> tuple[int, ...]:
-    """When git last wrote its index and HEAD there; empty when there are none."""
+def _stamps(admin_dir: str) -> tuple[int, ...]:
+    """Return when index and HEAD were written; empty if one is missing."""
     try:
         return tuple(os.stat(f"{admin_dir}/{name}").st_mtime_ns for name in ("index", "HEAD"))
     except OSError:

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.model.agent import Agent
+from imi_monitor.model.attribution import ClaimPeriod
 from imi_monitor.model.change import Change
 from imi_monitor.model.snapshot import ClaimState, GitState, Key, RegistryEvent, Waiter, Worktree
 
@@ -75,22 +76,12 @@ class RosterEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class HolderPeriod:
-    """One agent held a worktree from `since` until `until`; None: it still does."""
-
-    key: Key
-    agent: str
-    since: str
-    until: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class RegistryReading:
     """The registry at one moment; `events` are only those that are new since the last reading."""
 
     claims: tuple[ClaimState, ...]
     waiting: tuple[Waiter, ...]
-    grants: tuple[HolderPeriod, ...]
+    periods: tuple[ClaimPeriod, ...]
     events: tuple[RegistryEvent, ...]
 
 

@@ -1,7 +1,7 @@
-"""The roster: which worktrees there are, from git's own files joined with our rows.
+"""The roster: all worktrees, from git's own files joined with the registry's rows.
 
-Looked at again when git's files or the registry say that something changed, and every few seconds by a handful of
-`stat` calls, because a folder can vanish without anybody being told.
+It is read again after a change of git's files or of the registry. Every second a handful of `stat` calls looks for
+changes without an event, such as a removed folder.
 """
 
 from __future__ import annotations
@@ -23,21 +23,29 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.store.async_registry import AsyncRegistry
 
-_UNFINISHED = 0.05  # seconds until a worktree that is just being made is looked at again
-_GLANCE = 1.0  # seconds between two looks at git's lists
-_FOLDERS = 5  # of those looks until some of the worktrees' folders are looked at, too
-_LAP = 2  # of these, until that was every one: whoever follows its files tells sooner that it is gone
+_INCOMPLETE_RETRY = 0.05  # seconds until a worktree that is being created is read again
+_CHECK_INTERVAL = 1.0  # seconds between two comparisons of the stamps of git's lists
+_FOLDER_CHECK_EVERY = 5  # comparisons until folders of worktrees are checked as well
+_FOLDER_CHECK_PARTS = 2  # such checks until every folder was checked: file events find a missing folder sooner
 
 
 @dataclass(frozen=True, slots=True)
 class RepositoryScope:
-    """Which repositories: the git directories given, or every one the registry knows (None)."""
+    """The git directories of some repositories, or None for every one the registry has."""
 
     common_dirs: tuple[str, ...] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _RosterReading:
+    entries: tuple[RosterEntry, ...]
+    complete: bool
+    has_folder: dict[str, bool]  # by the path of a worktree
+    registry_version: int  # changes with each write of another process
+
+
 class WorktreesSource(Source):
-    """Reads the roster in the registry's thread, where the rows are; the files are small and few."""
+    """Reads the roster in the registry's thread, because the rows are there and the files are small and few."""
 
     name = "worktrees"
 
@@ -47,15 +55,12 @@ class WorktreesSource(Source):
         self._registry = registry
         self._database = database
         self._scope = scope
-        self._timer = PollTimer(_GLANCE)
-        self._seen: tuple[RosterEntry, ...] = ()
-        self._whole = True
-        self._sure = True  # whether something of git's changed, or is not known yet
-        self._written = -1  # how often others had written to the registry when it was read
-        self._lists: tuple[object, ...] = ()
-        self._stands: dict[str, bool] = {}
-        self._turn = 0
-        self._homes: set[str] = set(scope.common_dirs or ())  # every repository ever seen: it may come back
+        self._timer = PollTimer(_CHECK_INTERVAL)
+        self._reading = _RosterReading((), True, {}, -1)
+        self._must_read = True
+        self._list_stamps: tuple[object, ...] = ()
+        self._checks = 0
+        self._common_dirs: set[str] = set(scope.common_dirs or ())  # all seen so far: a deleted one may come back
 
     def handle_hint(self, hint: Hint) -> None:
         match hint:
@@ -65,96 +70,95 @@ class WorktreesSource(Source):
                 self._timer.wake()
 
     def _read_again(self) -> None:
-        self._sure = True
+        self._must_read = True
         self._timer.wake()
 
     async def run(self, receiver: ReadingReceiver) -> None:
-        asked = False
+        woken = False
         while True:
-            if not asked or self._may_differ() or await self._others_wrote():
+            if not woken or self._may_have_changed() or await self._registry_changed():
                 await self._read(receiver)
-            asked = await self._timer.wait(self._may_differ)
+            woken = await self._timer.wait(self._may_have_changed)
 
-    def _may_differ(self) -> bool:
-        return self._sure or not self._whole or self._differs()
+    def _may_have_changed(self) -> bool:
+        return self._must_read or not self._reading.complete or self._stamps_differ()
 
-    async def _others_wrote(self) -> bool:
+    async def _registry_changed(self) -> bool:
         try:
-            return await self._registry.read(db.data_version) != self._written
+            return await self._registry.read(db.data_version) != self._reading.registry_version
         except ImiError:
-            return True  # the reading of the roster says why
+            return True  # the reading that follows reports the failure
 
     async def _read(self, receiver: ReadingReceiver) -> None:
-        before, self._sure = _lists(self._homes), False
+        before, self._must_read = _list_stamps(self._common_dirs), False
         try:
-            seen = await self._registry.read(_read_everything, self._scope, self._database)
-            entries, self._whole, self._stands, self._written = seen
+            self._reading = await self._registry.read(_read, self._scope, self._database)
         except (ImiError, OSError) as error:
-            self._sure = True
+            self._must_read = True
             self._timer.failed()
             receiver.set_failure(self.name, "the list of worktrees", str(error))
             return
-        self._homes.update(entry.common_dir for entry in entries)
-        self._seen = entries
-        self._lists = _lists(self._homes)
-        if self._whole:
+        self._common_dirs.update(entry.common_dir for entry in self._reading.entries)
+        self._list_stamps = _list_stamps(self._common_dirs)
+        if self._reading.complete:
             self._timer.succeeded()
         else:
-            self._timer.retry_soon(_UNFINISHED)
-        if _lists(self._homes) != before:
-            self._read_again()  # something came while we read, or a repository is new: what we have may be half of it
-        receiver.set_roster(entries)
+            self._timer.retry_soon(_INCOMPLETE_RETRY)
+        if self._list_stamps != before:
+            self._read_again()  # a list changed during the reading, or a repository is new: it may be incomplete
+        receiver.set_roster(self._reading.entries)
         receiver.set_healthy(self.name)
 
-    def _differs(self) -> bool:
-        """Whether git's lists have changed, or a folder came or went; of the folders only some are looked at each time."""
-        self._turn += 1
-        lap, rest = divmod(self._turn, _FOLDERS)
-        some = () if rest else self._seen[lap % _LAP :: _LAP]
-        return _lists(self._homes) != self._lists or any(_stands(entry) != self._stands[entry.path] for entry in some)
+    def _stamps_differ(self) -> bool:
+        """True if a list of git changed, or one of the folders that are checked this time came or went."""
+        self._checks += 1
+        round_, rest = divmod(self._checks, _FOLDER_CHECK_EVERY)
+        entries = () if rest else self._reading.entries[round_ % _FOLDER_CHECK_PARTS :: _FOLDER_CHECK_PARTS]
+        if _list_stamps(self._common_dirs) != self._list_stamps:
+            return True
+        return any(_has_folder(entry) != self._reading.has_folder[entry.path] for entry in entries)
 
 
-def _read_everything(
-    connection: sqlite3.Connection, scope: RepositoryScope, database: str
-) -> tuple[tuple[RosterEntry, ...], bool, dict[str, bool], int]:
-    """The roster, whether it is whole, whose folder stands, and what others had written to the registry by then; all in
-    the registry's thread, as hundreds of files cost the loop tens of milliseconds while other threads are busy."""
-    entries, whole = read_roster(connection, scope, database)
-    return entries, whole, {entry.path: _stands(entry) for entry in entries}, db.data_version(connection)
+def _read(connection: sqlite3.Connection, scope: RepositoryScope, database: str) -> _RosterReading:
+    """Read all in the registry's thread: for hundreds of files it takes tens of milliseconds."""
+    entries, complete = read_roster(connection, scope, database)
+    has_folder = {entry.path: _has_folder(entry) for entry in entries}
+    return _RosterReading(entries, complete, has_folder, db.data_version(connection))
 
 
-def _stands(entry: RosterEntry) -> bool:
+def _has_folder(entry: RosterEntry) -> bool:
     return os.path.lexists(f"{entry.path}/.git")
 
 
 def read_roster(
     connection: sqlite3.Connection, scope: RepositoryScope, database: str
 ) -> tuple[tuple[RosterEntry, ...], bool]:
-    """Every worktree in scope, and whether none is just being made. Runs in the registry's thread."""
+    """Return every worktree in scope, and whether the list is complete: no worktree is being created right now."""
     if scope.common_dirs is None:
-        repositories = roster.known_repositories(connection)
+        found = roster.known_repositories(connection)
     else:
-        repositories = [layout.repository_at(path) for path in scope.common_dirs if os.path.isdir(path)]
-    # asked first: what was half made when it was listed may be whole a moment later, and then nobody would look again
-    whole = all(_is_whole(repository.common_dir) for repository in repositories)
-    found: list[RosterEntry] = []
-    for repository in repositories:
-        found.extend(_entries(connection, repository, database))
-    return tuple(found), whole
+        found = [layout.repository_at(path) for path in scope.common_dirs if os.path.isdir(path)]
+    # before the lists: a worktree may be listed half made and be complete a moment later, without another event
+    complete = all(_is_complete(repository.common_dir) for repository in found)
+    entries = [entry for repository in found for entry in _entries(connection, repository, database)]
+    return tuple(entries), complete
 
 
-def _is_whole(common_dir: str) -> bool:
-    """Whether each of git's records of a worktree says where it is and what it is on: one that does not yet is being
-    made right now. Not only whether the files are there: git makes them empty and fills them a moment later, which
-    changes no folder's time any more, so nothing else would ever tell."""
-    room = os.path.join(common_dir, "worktrees")
+def _is_complete(common_dir: str) -> bool:
+    """True if git has written the path and the HEAD of each worktree.
+
+    The size counts, not only the file: git makes both files empty and fills them a moment later, which does not change
+    the time stamp of any folder.
+    """
+    worktrees = os.path.join(common_dir, "worktrees")
     try:
-        return all(_filled(os.path.join(room, name, file)) for name in os.listdir(room) for file in ("gitdir", "HEAD"))
+        files = [os.path.join(worktrees, name, file) for name in os.listdir(worktrees) for file in ("gitdir", "HEAD")]
     except OSError:
         return True  # there are none
+    return all(map(_has_content, files))
 
 
-def _filled(path: str) -> bool:
+def _has_content(path: str) -> bool:
     try:
         return os.lstat(path).st_size > 0
     except OSError:
@@ -191,20 +195,20 @@ def _entry(
         missing=target.missing or (linked is not None and linked.missing) or (linked is None and not target.is_main),
         locked=linked.locked if linked else None,
         pr=target.row.pr_number if target.row else None,
-        trusted=trusted and target.kind != "review",  # what a pull request brings is nobody's we trust
+        trusted=trusted and target.kind != "review",  # a pull request may come from a stranger
         held_by=owner.agent if owner else None,
         held_since=owner.since if owner else None,
     )
 
 
-def _lists(common_dirs: Iterable[str]) -> tuple[object, ...]:
-    """When each repository's list of worktrees, its HEAD, and its cluster's presence locks last changed."""
+def _list_stamps(common_dirs: Iterable[str]) -> tuple[object, ...]:
+    """Return when each repository's list of worktrees, its HEAD and its cluster's presence locks changed."""
     # a cluster is the folder above a bare repository, or above the trunk that holds the `.git`
     names = ("worktrees", "HEAD", "../.iMi/presence", "../../.iMi/presence")
-    return tuple((common, *(_changed_at(f"{common}/{name}") for name in names)) for common in sorted(common_dirs))
+    return tuple((common, *(_modified_at(f"{common}/{name}") for name in names)) for common in sorted(common_dirs))
 
 
-def _changed_at(path: str) -> int | None:
+def _modified_at(path: str) -> int | None:
     try:
         return os.stat(path).st_mtime_ns
     except OSError:

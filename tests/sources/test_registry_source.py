@@ -7,14 +7,14 @@ import os
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 import pytest
 
-from imi_monitor.sources import registry_source as module
 from imi_monitor.sources.hints import RegistryChanged, RegistryWritten
-from imi_monitor.sources.registry_source import RegistrySource
+from imi_monitor.sources.registry_source import RegistrySource, RegistryTiming, settled_stamps
 from imi_monitor.store import async_registry, db, events
 from imi_monitor.store.async_registry import AsyncRegistry
 from tests.sources.source_kit import RecordingReceiver, running, until
@@ -45,11 +45,14 @@ def path(tmp_path: Path) -> str:
     return made
 
 
-def run(path: str, work: Callable[[CountingRegistry, RecordingReceiver, RegistrySource], Awaitable[None]]) -> None:
+Work = Callable[[CountingRegistry, RecordingReceiver, RegistrySource], Awaitable[None]]
+
+
+def run(path: str, work: Work, timing: RegistryTiming) -> None:
     async def main() -> None:
         async with async_registry.open_registry(path) as opened:
             registry, receiver = CountingRegistry(opened), RecordingReceiver()
-            source = RegistrySource(cast(AsyncRegistry, registry), path)
+            source = RegistrySource(cast(AsyncRegistry, registry), path, timing)
             async with running(source, receiver):
                 await work(registry, receiver, source)
 
@@ -60,14 +63,10 @@ def event_types(receiver: RecordingReceiver) -> list[str]:
     return [event.type for reading in receiver.registry for event in reading.events]
 
 
-@pytest.fixture
-def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_TICK", 0.01)
-    monkeypatch.setattr(module, "_SURE", 3600.0)
-    monkeypatch.setattr(module, "_UNSETTLED", 0.1)
+OFTEN = RegistryTiming(tick=0.01, at_least_every=3600, unsettled=0.1)
 
 
-def test_writes_without_a_file_event_are_found(path: str, often: None) -> None:
+def test_writes_without_a_file_event_are_found(path: str) -> None:
     async def work(_: CountingRegistry, receiver: RecordingReceiver, __: RegistrySource) -> None:
         for number in range(30):
             await asyncio.to_thread(write, path, f"event.{number}")
@@ -75,29 +74,32 @@ def test_writes_without_a_file_event_are_found(path: str, often: None) -> None:
         assert event_types(receiver) == [f"event.{number}" for number in range(30)]
         assert receiver.hints == [RegistryChanged()] * 31
 
-    run(path, work)
+    run(path, work, OFTEN)
 
 
-def test_a_registry_that_was_not_written_is_not_read(path: str, often: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_registry_that_was_not_written_is_not_read(path: str) -> None:
     async def work(registry: CountingRegistry, receiver: RecordingReceiver, _: RegistrySource) -> None:
         await asyncio.to_thread(write, path, "event")
         await until(lambda: "event" in event_types(receiver))
-        await asyncio.sleep(0.3)  # until its files are so old that another commit would give them a new mark
+        await asyncio.sleep(0.3)  # until its files are so old that another commit would change their stamps
         reads = registry.reads
         await asyncio.sleep(0.3)
         assert registry.reads == reads
-        monkeypatch.setattr(module, "_SURE", 0.0)
-        await until(lambda: registry.reads > reads)
 
-    run(path, work)
+    run(path, work, OFTEN)
+
+
+def test_the_registry_is_read_now_and_then_whatever_its_files_look_like(path: str) -> None:
+    async def work(registry: CountingRegistry, _: RecordingReceiver, __: RegistrySource) -> None:
+        await until(lambda: registry.reads > 20)
+
+    run(path, work, replace(OFTEN, at_least_every=0.0))
 
 
 def test_a_commit_that_becomes_visible_after_its_file_event_is_found(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The pages are written, which causes the event; only after the disk has synced them the commit is visible."""
-    monkeypatch.setattr(module, "_TICK", 3600.0)
-    monkeypatch.setattr(module, "_COMES_WITHIN", 3600.0)
 
     async def work(registry: CountingRegistry, receiver: RecordingReceiver, source: RegistrySource) -> None:
         await until(lambda: registry.reads >= 2)
@@ -108,17 +110,17 @@ def test_a_commit_that_becomes_visible_after_its_file_event_is_found(
         await asyncio.to_thread(write, path, "late")
         await until(lambda: event_types(receiver) == ["late"])
 
-    run(path, work)
+    run(path, work, RegistryTiming(tick=3600, visible_within=3600))
 
 
-def test_a_mark_that_the_next_commit_may_leave_as_it_is_is_none(tmp_path: Path) -> None:
+def test_stamps_that_the_next_commit_might_repeat_are_none(tmp_path: Path) -> None:
     files = [str(tmp_path / "db"), str(tmp_path / "db-wal")]
     Path(files[0]).touch()
-    assert module._marks(files) is None, "it was written just now"
+    assert settled_stamps(files, 10.0) is None, "it was written just now"
     then = time.time() - 60
     os.utime(files[0], (then, then))
-    before = module._marks(files)
+    before = settled_stamps(files, 10.0)
     assert before is not None
     Path(files[1]).touch()
     os.utime(files[1], (then, then))
-    assert module._marks(files) not in (None, before), "a log appeared"
+    assert settled_stamps(files, 10.0) not in (None, before), "a log appeared"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.actions.status import status_action, worktree_git
 from imi_monitor.git import commit_log
 from imi_monitor.model import times
-from imi_monitor.model.attribution import holder_at
+from imi_monitor.model.attribution import ClaimPeriod, holder_at, periods_by_worktree
 from imi_monitor.model.columns import Column, table
 from imi_monitor.model.commit_graph import CommitGraph
 from imi_monitor.model.snapshot import Key
@@ -30,14 +30,6 @@ _COLUMNS = (
     Column("Who", least=8, rank=1),
     Column("Age", right=True),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _HeldPeriod:
-    key: Key
-    agent: str
-    since: str
-    until: str | None
 
 
 class LogAction(Action):
@@ -79,12 +71,7 @@ def _attributed(context: Context, one: Target, entries: tuple[CommitLogEntry, ..
 
     given = db.read(context.connection, claim_history.list_grants, one.repo_name, one.name, 1000)
     key = Key("", one.repo_name, one.name)
-    held = {
-        key: sorted(
-            (_HeldPeriod(key, grant.agent_id, grant.claimed_at, grant.released_at) for grant in given),
-            key=lambda grant: grant.since,
-        )
-    }
+    held = periods_by_worktree(ClaimPeriod(key, grant.agent_id, grant.claimed_at, grant.released_at) for grant in given)
     return tuple(
         replace(entry, by=holder_at(held, key, entry.at, grain=1.0)) if entry.own and entry.at else entry
         for entry in entries
