@@ -219,7 +219,7 @@ class HomeScreen(FastScreen):
             self.panel_layout.apply()
             self.draw()
 
-    @on(Panel.OtherRoom)
+    @on(Panel.PanelResized)
     def _panel_resized(self) -> None:
         self.draw()
 

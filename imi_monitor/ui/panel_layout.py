@@ -44,7 +44,7 @@ class PanelLayout:
         else:
             visible = {panel.number for panel in self._panels if panel.slot == LIST}
             visible |= {self.detail} if width == "middle" else set()
-        tabs = tuple((panel.number, panel.name_shown) for panel in self._panels if panel.number in DETAIL_NUMBERS)
+        tabs = tuple((panel.number, panel.label) for panel in self._panels if panel.number in DETAIL_NUMBERS)
         for panel in self._panels:
             panel.display = panel.number in visible
             panel.tabs = tabs if width == "middle" and panel.number in DETAIL_NUMBERS and self.zoomed is None else ()

@@ -106,7 +106,7 @@ def test_only_who_changed_is_asked_and_only_for_that(monkeypatch: pytest.MonkeyP
             return real(crop)
 
         for panel in app.home.panels:
-            real, name = panel.lines.render_lines, panel.name_shown
+            real, name = panel.lines.render_lines, panel.label
             monkeypatch.setattr(panel.lines, "render_lines", lambda crop, real=real, name=name: ask(real, name, crop))
         top, bottom = app.home.panel(1).lines.region, app.home.panel(3).lines.region
         changed = {Region(0, 0, 140, 1), Region(top.x, top.y, 20, 1), Region(bottom.x, bottom.bottom - 1, 20, 1)}

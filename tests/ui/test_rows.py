@@ -418,7 +418,7 @@ def test_there_and_back_again_looks_as_before(monkeypatch: pytest.MonkeyPatch, p
             assert app.home.worktrees.query_one("#columns").display == (tall and size[0] > 60), size
             for panel in app.home.panels:
                 if panel.display and panel.lines.size.width:
-                    assert panel._drawn_of is not None and panel._drawn_of[1] == panel.room, (size, panel.number)
+                    assert panel._inputs is not None and panel._inputs[1] == panel.room, (size, panel.number)
         assert screen_text(app) == before
 
     fed(play, snapshot_builder.world(*(snapshot_builder.tree(f"feat-{n}", by="claude-1", changed=n) for n in range(9))))

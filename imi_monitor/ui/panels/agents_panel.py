@@ -1,4 +1,4 @@
-"""Panel 3: who works where and who waits for a person; below them claims without a seen agent, and who stands in line."""
+"""Panel 3: agents, the most urgent first; below them claims without a visible agent, and the lines for worktrees."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from imi_monitor.ui.widgets.row_list import ListRow
 
 _AGENT = "agent\0"
 
-# state of a claim -> glyph, colour, the word, in the order in which they need a person
+# state of a claim -> glyph, colour and word, the most urgent first
 _CLAIMS = {
     "dead": ("✗", "$claim-dead", "dead"),
     "stale": ("◌", "$claim-stale", "silent"),
@@ -28,18 +28,18 @@ class AgentsPanel(Panel):
     number = 3
     grid_place = 40
     grid_place_few = 25
-    name_shown = "Agents"
+    label = "Agents"
     source = "agents"
 
     _stacked = False
 
-    def drawn_of(self, snapshot: Snapshot, selected: Key | None) -> tuple[object, ...]:
+    def row_inputs(self, snapshot: Snapshot, selected: Key | None) -> tuple[object, ...]:
         several = len(snapshot.repositories) > 1
-        return (snapshot.agents, _unseen(snapshot), snapshot.waiting, several, snapshot.sees_agents)
+        return (snapshot.agents, _claims_without_agent(snapshot), snapshot.waiting, several, snapshot.sees_agents)
 
     def rows(self, snapshot: Snapshot, selected: Key | None, now: datetime) -> Sequence[ListRow]:
         agents = attention.by_attention(snapshot.agents)
-        claims = sorted(_unseen(snapshot), key=_rank)
+        claims = sorted(_claims_without_agent(snapshot), key=_urgency)
         names = [agent.name for agent in agents] + [claim.agent for claim in claims]
         keys = [agent.key for agent in agents] + [claim.key for claim in claims]
         plan = agent_row.plan_columns(self.room, names, keys, several=len(snapshot.repositories) > 1)
@@ -61,7 +61,7 @@ class AgentsPanel(Panel):
             for one, ages in ((one, self._ages(one, now)) for one in claims)
         ]
         return rows + [
-            ListRow(f"wait {one.key.repo} {one.key.worktree} {one.place}", _in_line(one)) for one in snapshot.waiting
+            ListRow(f"wait {one.key.repo} {one.key.worktree} {one.place}", _waiter(one)) for one in snapshot.waiting
         ]
 
     def _ages(self, one: ClaimState, now: datetime) -> tuple[str, str]:
@@ -75,40 +75,40 @@ class AgentsPanel(Panel):
 
 
 def agent_of_row(row: str | None) -> str | None:
-    """The id of the agent that a row is about; None when it is about a claim or a place in line."""
+    """The id of the agent that a row shows; None when it shows a claim or a waiter."""
     return row.removeprefix(_AGENT) if row is not None and row.startswith(_AGENT) else None
 
 
-def _unseen(snapshot: Snapshot) -> list[ClaimState]:
-    """Claims whose agent is not among those that are seen."""
+def _claims_without_agent(snapshot: Snapshot) -> list[ClaimState]:
+    """Claims whose owner is not among the visible agents."""
     seen = {(agent.key, agent.name) for agent in snapshot.agents}
     return [tree.claim for tree in snapshot.worktrees if tree.claim and (tree.key, tree.claim.agent) not in seen]
 
 
 def _claim(one: ClaimState, plan: agent_row.AgentColumns, ages: tuple[str, str]) -> tuple[Content, ...]:
-    """Who, where, since when; its process and its task."""
+    """Owner, worktree, state and age; the holder's process and the task."""
     glyph, style, word = _CLAIMS.get(one.state, ("?", cells.MUTED, safe(one.state, 12)))
     since, beat = ages
     state = agent_row.state_cell(word, since, style)
     head = agent_row.row_head(Content.styled(glyph, style), one.agent, one.key, state, plan)
     process = f"{safe(one.process, 60)} " if one.process else ""
-    told = [
+    details = [
         f"{process}pid {one.pid}" if one.pid else "",
         f"heard {beat} ago" if beat and beat != since else "",
         safe(one.task or "", 120),
     ]
-    rest = Content.styled("  " + "  ".join(text for text in told if text), cells.MUTED)
+    rest = Content.styled("  " + "  ".join(text for text in details if text), cells.MUTED)
     if plan.stacked:
         return head, rest.truncate(plan.room, ellipsis=True)
     return (head.append(rest).truncate(plan.room, ellipsis=True),)
 
 
-def _in_line(one: Waiter) -> tuple[Content, ...]:
+def _waiter(one: Waiter) -> tuple[Content, ...]:
     text = f"… {safe(one.agent, 60)} waits for {safe(one.key.worktree, 60)}, {_place(one.place)} in line"
     return (Content.styled(text, cells.MUTED),)
 
 
-def _rank(one: ClaimState) -> tuple[int, str, Key]:
+def _urgency(one: ClaimState) -> tuple[int, str, Key]:
     order = list(_CLAIMS)
     return order.index(one.state) if one.state in order else 0, one.agent, one.key
 

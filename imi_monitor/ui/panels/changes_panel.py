@@ -1,4 +1,4 @@
-"""Panel 4: what changed on disk, newest last."""
+"""Panel 4: changed files, the newest last."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _SHOWN = 300
 class ChangesPanel(Panel):
     number = 4
     grid_place = 30
-    name_shown = "Changes"
-    empty = "no file has changed since the start"
+    label = "Changes"
+    empty_message = "no file has changed since the start"
     source = "files"
     follows_end = True
-    only: Key | None = None  # of this worktree; None: of all
+    only: Key | None = None  # show this worktree only
 
-    def drawn_of(self, snapshot: Snapshot, selected: Key | None) -> tuple[object, ...]:
-        """Its moments are clock times: it is new when there is a new line."""
+    def row_inputs(self, snapshot: Snapshot, selected: Key | None) -> tuple[object, ...]:
+        """Rows show clock times, not ages: they change only with the changes."""
         return (snapshot.changes, self.only)
 
     def subject(self) -> str:
@@ -45,4 +45,4 @@ class ChangesPanel(Panel):
         ]
 
     def empty_text(self, snapshot: Snapshot) -> str:
-        return f"no file of {safe(self.only.worktree)} has changed since the start" if self.only else self.empty
+        return f"no file of {safe(self.only.worktree)} has changed since the start" if self.only else self.empty_message

@@ -1,4 +1,4 @@
-"""Panel 5: the registry's log, newest last."""
+"""Panel 5: the registry's events, the newest last."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _SHOWN = 300
 class EventsPanel(Panel):
     number = 5
     grid_place = 50
-    name_shown = "Events"
-    empty = "no events yet"
+    label = "Events"
+    empty_message = "no events yet"
     source = "registry"
     follows_end = True
-    only: Key | None = None  # of this worktree; None: of all
+    only: Key | None = None  # show this worktree only
 
-    def drawn_of(self, snapshot: Snapshot, selected: Key | None) -> tuple[object, ...]:
-        """Its moments are clock times: it is new when there is a new line."""
+    def row_inputs(self, snapshot: Snapshot, selected: Key | None) -> tuple[object, ...]:
+        """Rows show clock times, not ages: they change only with the events."""
         return (snapshot.events, self.only)
 
     def subject(self) -> str:
@@ -41,4 +41,4 @@ class EventsPanel(Panel):
         ]
 
     def empty_text(self, snapshot: Snapshot) -> str:
-        return f"no events of {safe(self.only.worktree)} yet" if self.only else self.empty
+        return f"no events of {safe(self.only.worktree)} yet" if self.only else self.empty_message

@@ -1,4 +1,4 @@
-"""Panel 2: what git says about the selected worktree."""
+"""Panel 2: the git state of the selected worktree."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from imi_monitor.ui.widgets.row_list import ListRow
 class GitPanel(Panel):
     number = 2
     grid_place = 20
-    name_shown = "Git"
-    empty = "select a worktree"
+    label = "Git"
+    empty_message = "select a worktree"
 
-    _about: Key | None = None
-    _top_made: tuple[object, tuple[ListRow, ...]] = (None, ())
+    _shown_key: Key | None = None
+    _head_rows_made: tuple[object, tuple[ListRow, ...]] = (None, ())
 
     def subject(self) -> str:
-        return safe(self._about.worktree, 40) if self._about else ""
+        return safe(self._shown_key.worktree, 40) if self._shown_key else ""
 
-    def drawn_of(self, snapshot: Snapshot, selected: Key | None) -> tuple[object, ...]:
+    def row_inputs(self, snapshot: Snapshot, selected: Key | None) -> tuple[object, ...]:
         tree = snapshot.worktree(selected) if selected else None
         return (selected, Identity(tree), snapshot.collisions)
 
     def rows(self, snapshot: Snapshot, selected: Key | None, now: datetime) -> Sequence[ListRow]:
         tree = snapshot.worktree(selected) if selected else None
-        self._about = tree.key if tree else None
+        self._shown_key = tree.key if tree else None
         if tree is None:
             return ()
-        rows = self._top(tree, now)
+        rows = self._head_rows(tree, now)
         rows += [
             ListRow(f"collision {index}", (cells.collision_line(one).truncate(self.room, ellipsis=True),))
             for index, one in enumerate(snapshot.collisions)
@@ -47,18 +47,21 @@ class GitPanel(Panel):
             rows += self._files(snapshot, tree, tree.git)
         return rows
 
-    def _top(self, tree: Worktree, now: datetime) -> list[ListRow]:
-        """What stands above the files; made anew when something of it is another."""
+    def _head_rows(self, tree: Worktree, now: datetime) -> list[ListRow]:
+        """The rows above the files, made again only when the worktree or an age changed."""
         commit = tree.git.last_commit if tree.git else None
         signature = (Identity(tree), self.room, self.age(commit.at, now) if commit else "")
-        if signature != self._top_made[0]:
+        if signature != self._head_rows_made[0]:
             lines = self._head(tree, now)
-            self._top_made = (signature, tuple(ListRow(f"head {index}", (line,)) for index, line in enumerate(lines)))
-        return list(self._top_made[1])
+            self._head_rows_made = (
+                signature,
+                tuple(ListRow(f"head {index}", (line,)) for index, line in enumerate(lines)),
+            )
+        return list(self._head_rows_made[1])
 
     def _head(self, tree: Worktree, now: datetime) -> list[Content]:
         lines = [Content.styled(_path(tree.path, self.room), cells.MUTED)]
-        state = None if tree.missing else tree.git  # what git said before says nothing now
+        state = None if tree.missing else tree.git  # an earlier git state no longer holds
         if tree.failure is not None:
             lines.append(Content.styled(f"? {safe(tree.failure.why)}", "$error"))
         if state is None:
@@ -103,16 +106,16 @@ class GitPanel(Panel):
 
 
 def _clean(tree: Worktree) -> Content:
-    """What cannot be read now is not said to be clean."""
+    """A worktree that cannot be read now is not reported as clean."""
     if tree.failure is not None:
         return Content.styled("nothing was uncommitted when it was last read", cells.MUTED)
     return Content.styled("✓ nothing uncommitted", "$success")
 
 
 def _branch(state: GitState, *, short: bool = False) -> Content:
-    """`feat/api → origin/feat/api ↑3   main ↑3 ↓1`: names as git says them, distances behind what they are to.
+    """`feat/api → origin/feat/api ↑3   main ↑3 ↓1`: each distance stands behind the branch it refers to.
 
-    In short an upstream of the same name is only its remote, and the trunk has none.
+    `short` shows only the remote of an upstream of the same name, and the trunk without its remote.
     """
     parts = [Content.styled(safe(state.branch or "(detached)"), "bold")]
     if state.upstream:
@@ -134,7 +137,7 @@ def _distance(ahead: int | None, behind: int | None) -> Content | None:
 
 
 def _path(path: str, room: int) -> str:
-    """With `~` for home, and its end when it is too long."""
+    """The path with `~` for the home folder; a long one loses its beginning."""
     home = os.path.expanduser("~")
     shown = safe(f"~{path[len(home) :]}" if path.startswith(f"{home}/") else path, 4096)
     return shown if len(shown) <= room else f"…{shown[-(room - 1) :]}"

@@ -1,4 +1,4 @@
-"""Panel 1: every worktree, the one that needs a person on top."""
+"""Panel 1: the list of worktrees."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from imi_monitor.ui.snapshot_facts import SnapshotFacts, parse_time
 from imi_monitor.ui.widgets.row_list import ListRow
 from imi_monitor.ui.worktree_order import GroupHeading, WorktreeOrder
 
-NARROW = 44  # below this many cells a worktree takes two lines
+MIN_ONE_LINE = 44  # cells below which a row has two lines
 _GROUP = "group\0"
 
 
 class LazyRowStart:
-    """All of a line but its age: made when it is seen, and then kept."""
+    """All of a row but its age: made when the row is first drawn."""
 
     __slots__ = ("_content", "_part", "_plan")
 
@@ -42,11 +42,11 @@ class LazyRowStart:
 
 
 class DrawnWorktree(NamedTuple):
-    """A worktree's row, and for how long it looks like this if nothing happens there."""
+    """A worktree's row, and until when it stays the same if the worktree does."""
 
     row: ListRow
     tree: Worktree
-    about: tuple[object, ...]  # what is not the worktree's own
+    inputs: tuple[object, ...]  # what the row shows beside the worktree's own fields
     since: datetime
     until: datetime
     start: LazyRowStart
@@ -56,8 +56,8 @@ class WorktreesPanel(Panel):
     number = 1
     slot = LIST
     grid_place = 10
-    name_shown = "Worktrees"
-    empty = "no worktrees yet: n makes one"
+    label = "Worktrees"
+    empty_message = "no worktrees yet: n makes one"
     source = "worktrees"
 
     def __init__(self) -> None:
@@ -67,15 +67,13 @@ class WorktreesPanel(Panel):
         self.folded: frozenset[str] = frozenset()
         self.marks: frozenset[Key] = frozenset()
         self.facts: SnapshotFacts | None = None
-        self.stacked = False  # two lines a worktree, as in a narrow pane
-        self.listed: tuple[Worktree, ...] = ()  # what is in the list now, folded groups left out
+        self.stacked = False  # rows have two lines
+        self.listed: tuple[Worktree, ...] = ()  # the worktrees in the list, without those of folded groups
         self.total = 0
         self._plan: worktree_row.WorktreeColumns | None = None
-        self._drawn: dict[
-            int, DrawnWorktree
-        ] = {}  # the same few hundred, of which hardly any has changed a second later
+        self._drawn: dict[int, DrawnWorktree] = {}  # by identity; few change between snapshots
         self._drawn_as: tuple[object, ...] = ()
-        self._around: tuple[object, ...] = ()  # what the rows tell that is not their worktree's own
+        self._shared_inputs: tuple[object, ...] = ()  # inputs of all rows beside their worktrees
         self._measured: tuple[Snapshot | None, worktree_row.WorktreeColumns] = (
             None,
             worktree_row.WorktreeColumns(0, False),
@@ -92,7 +90,7 @@ class WorktreesPanel(Panel):
         return f"{shown} of {self.total}" if self.filter and self.total else ""
 
     def corner(self) -> Content:
-        """`attention ▾`: the order; a click takes the next one."""
+        """`attention ▾`: the order; a click selects the next one."""
         arrow = "▴" if self.order.backwards else "▾"
         group = f"{self.order.group} · " if self.order.group != "none" else ""
         return Content.styled(f"{group}{self.order.sort} {arrow}", cells.MUTED).stylize(
@@ -105,21 +103,21 @@ class WorktreesPanel(Panel):
     def empty_text(self, snapshot: Snapshot) -> str:
         if self.filter and snapshot.worktrees:
             return f"no worktree matches {safe(self.filter.text)!r}: esc clears the filter"
-        return self.empty
+        return self.empty_message
 
     def rows(self, snapshot: Snapshot, selected: Key | None, now: datetime) -> Sequence[ListRow]:
         facts = self.facts or SnapshotFacts(snapshot, now)
         kept = self.filter.apply(facts, snapshot.worktrees)
         arranged = self.order.arranged(facts, kept, self.folded)
         self.total = len(snapshot.worktrees)
-        self.stacked = self.room < NARROW or self.screen.has_class("-narrow")
+        self.stacked = self.room < MIN_ONE_LINE or self.screen.has_class("-narrow")
         plan = self._planned(facts)
         self._head(plan)
         if self.filter:
-            self.lasts_until(now + timedelta(seconds=1))  # `is:busy` ends by itself
+            self.lasts_until(now + timedelta(seconds=1))  # `is:busy` depends on the time
         before, self._drawn = self._drawn if self._drawn_as == (plan, self.stacked) else {}, {}
-        around = (facts.conflicts, facts.agents, self.marks)
-        quiet, self._drawn_as, self._around = self._around == around, (plan, self.stacked), around
+        shared = (facts.conflicts, facts.agents, self.marks)
+        unchanged, self._drawn_as, self._shared_inputs = self._shared_inputs == shared, (plan, self.stacked), shared
         rows, listed = [], []
         for one in arranged:
             if isinstance(one, GroupHeading):
@@ -127,26 +125,26 @@ class WorktreesPanel(Panel):
                 continue
             listed.append(one)
             known = before.get(id(one))
-            if not (quiet and known is not None and known.tree is one and known.since <= now < known.until):
-                known = self._drawn_anew(facts, one, plan, now, known)
+            if not (unchanged and known is not None and known.tree is one and known.since <= now < known.until):
+                known = self._redraw(facts, one, plan, now, known)
             self._drawn[id(one)] = known
             rows.append(known.row)
         self.listed = tuple(listed)
         self.lasts_until(min((known.until for known in self._drawn.values()), default=FOREVER))
         return rows
 
-    def drawn_of(self, snapshot: Snapshot, selected: Key | None) -> tuple[object, ...]:
+    def row_inputs(self, snapshot: Snapshot, selected: Key | None) -> tuple[object, ...]:
         me = self.facts.me if self.facts else ""
         shape = self.screen.has_class("-narrow"), self._is_tall
         return (Identity(snapshot), Identity(self.filter), self.order, self.folded, self.marks, me, shape)
 
     @property
     def _is_tall(self) -> bool:
-        """Whether there is room for the columns' names."""
+        """Whether there is room for the titles of the columns."""
         return self.size.height > 8
 
     def _planned(self, facts: SnapshotFacts) -> worktree_row.WorktreeColumns:
-        """The columns' widths, which only another snapshot or another width can change."""
+        """The widths of the columns, computed once for each snapshot and width."""
         snapshot = facts.snapshot
         if self._measured[0] is not snapshot or self._measured[1].room != self.room:
             several = len(snapshot.repositories) > 1
@@ -161,7 +159,7 @@ class WorktreesPanel(Panel):
             self._plan = plan
             head.update(worktree_row.column_titles(plan), layout=False)
 
-    def _drawn_anew(
+    def _redraw(
         self,
         facts: SnapshotFacts,
         tree: Worktree,
@@ -169,14 +167,14 @@ class WorktreesPanel(Panel):
         now: datetime,
         known: DrawnWorktree | None,
     ) -> DrawnWorktree:
-        """The row of a worktree in which something changed, or with which only time went on."""
+        """The row of a worktree after something changed or an age went on."""
         hits, marked = facts.conflicts_of(tree), bool(self.marks) and tree.key in self.marks
         agents = facts.agents_in(tree)
         spans = agent_cells.state_age(agents[0], now) if agents and self.stacked else ""
         minute = int(now.timestamp() // 60) if tree.activity and not self.stacked else 0  # of its sparkline
-        about = (hits, marked, agents, spans, minute)
-        # the very same worktree only: comparing two of them field by field costs more than drawing one
-        same = known is not None and known.tree is tree and known.about == about
+        inputs = (hits, marked, agents, spans, minute)
+        # identity: comparing two worktrees field by field takes longer than drawing one
+        same = known is not None and known.tree is tree and known.inputs == inputs
         if known is not None and same and known.since <= now < known.until:
             return known
         at = _changed_at(tree)
@@ -185,7 +183,7 @@ class WorktreesPanel(Panel):
         ends = [_until(at, now)]
         ends += [now.replace(second=0, microsecond=0) + timedelta(minutes=1)] if minute else []
         ends += [_until(agents[0].truth.since, now)] if spans else []
-        return DrawnWorktree(self._row(start, part, plan), tree, about, now, min(ends), start)
+        return DrawnWorktree(self._row(start, part, plan), tree, inputs, now, min(ends), start)
 
     def _row(self, start: LazyRowStart, part: worktree_row.WorktreeRow, plan: worktree_row.WorktreeColumns) -> ListRow:
         key = row_key(part.tree)
@@ -206,12 +204,12 @@ def row_key(tree: Worktree) -> str:
 
 
 def group_of_row(row: str | None) -> str | None:
-    """The group whose heading a row is; None when it is a worktree."""
+    """The group of a heading's row; None for the row of a worktree."""
     return row.removeprefix(_GROUP) if row is not None and row.startswith(_GROUP) else None
 
 
 def _until(at: str | None, now: datetime) -> datetime:
-    """When the age of that moment reads otherwise."""
+    """When the age of this time reads differently."""
     then = parse_time(at)
     return now + timedelta(
         seconds=86400.0 if then is None else times.seconds_until_age_changes((now - then).total_seconds())
@@ -219,7 +217,7 @@ def _until(at: str | None, now: datetime) -> datetime:
 
 
 def _changed_at(tree: Worktree) -> str | None:
-    """The moment of the last change seen, else of the last commit."""
+    """The time of the last change seen, else of the last commit."""
     if tree.last_change is not None:
         return tree.last_change.at
     commit = tree.git.last_commit if tree.git else None
