@@ -146,7 +146,7 @@ def test_a_flood_is_cut(fake: FakeGh) -> None:
 )  # fmt: skip
 def test_garbage(fake: FakeGh, answer: bytes) -> None:
     fake.says(answer)
-    assert silent().startswith("gh answered")
+    assert silent().startswith("gh returned")
 
 
 json_values = st.recursive(

@@ -425,7 +425,7 @@ def test_a_branch_with_other_work_is_left_alone(forge: Forge) -> None:
     forge.app.git("branch", "feat-add-auth", "main")
     before = forge.app.git("rev-parse", "feat-add-auth")
     data = review(forge)
-    assert data["branch"] == "pr/123" and "something else here" in str(data["message"])
+    assert data["branch"] == "pr/123" and "is another branch here" in str(data["message"])
     assert forge.app.git("rev-parse", "feat-add-auth") == before
     assert data["push"] == "git push origin HEAD:feat-add-auth"
 
@@ -482,7 +482,7 @@ def test_suggestions_that_cannot_come_back_are_told_of(forge: Forge) -> None:
     for _ in range(2):
         ran = imi("--json", "review", "123", cwd=forge.app.path)
         assert (ran.data["branch"], ran.data["warnings"]) == ("pr/123", [told])
-        assert "because feat-add-auth of an earlier review went another way" in ran.data["message"]
+        assert "because feat-add-auth of an earlier review has diverged" in ran.data["message"]
         assert imi("remove", "review-123", cwd=forge.app.path).code == 0
     assert forge.app.git("rev-parse", "feat-add-auth") == mine
 

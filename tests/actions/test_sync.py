@@ -175,7 +175,7 @@ def test_nothing_to_sync(repo: Repo, world: World) -> None:
     assert (done.code, done.err) == (0, "")
     assert (
         done.out
-        == f"nothing to sync: make {repo.path}.worktrees/sync/repo and put the files there that all worktrees shall share\n"
+        == f"nothing to sync: create {repo.path}.worktrees/sync/repo and put the files there that all worktrees share\n"
     )
     assert imi("sync", "--check", "--json", cwd=repo.path).data["worktrees"] == []
     done = imi("sync", cwd=world.trunk.path)  # the folder is there, but empty

@@ -113,7 +113,7 @@ def _unignored(world: World) -> None:
         (_tracked_above, "its folder config is tracked as a file or a submodule"),
         (_tracked_below, "is a folder with tracked files"),
         (_submodule, "its folder config is tracked as a file or a submodule"),
-        (_unignored, "is taken out of the ignored files by a .gitignore"),
+        (_unignored, "is un-ignored by a .gitignore"),
     ],
 )
 def test_what_is_in_the_way_stays_and_is_told(world: World, prepare: Callable[[World], None], reason: str) -> None:
@@ -161,10 +161,10 @@ def test_tracked_files_are_seen_in_every_kind_of_index(world: World, setting: tu
         (lambda w: (w.home / "sync/repo/x").symlink_to(w.outside / "secret"), "x", "out of the cluster"),
         (lambda w: (w.home / "sync/repo/x").symlink_to("/etc/passwd"), "x", "out of the cluster"),
         (lambda w: (w.home / "sync/repo/x").symlink_to("../../trunk-main/.git/config"), "x", "git's own files"),
-        (lambda w: (w.home / "sync/repo/x").symlink_to("nowhere"), "x", "leads nowhere"),
-        (lambda w: (w.home / "sync/repo/x").symlink_to("x"), "x", "leads nowhere"),
-        (lambda w: (w.home / "sync/repo/x").symlink_to("../global"), "x", "no regular file"),
-        (lambda w: os.mkfifo(w.home / "sync/repo/x"), "x", "no regular file"),
+        (lambda w: (w.home / "sync/repo/x").symlink_to("nowhere"), "x", "is a broken link"),
+        (lambda w: (w.home / "sync/repo/x").symlink_to("x"), "x", "is a broken link"),
+        (lambda w: (w.home / "sync/repo/x").symlink_to("../global"), "x", "not a regular file"),
+        (lambda w: os.mkfifo(w.home / "sync/repo/x"), "x", "not a regular file"),
     ],
 )
 def test_sources_that_are_refused(world: World, make: Callable[[World], object], where: str, reason: str) -> None:
@@ -259,7 +259,7 @@ def test_a_private_copy_is_never_lost_to_a_race(world: World, monkeypatch: pytes
     monkeypatch.setattr(safe_links.os, "rename", late)
     (world.trunk.path / ".env").unlink()
     told = world.report(world.sync())
-    assert told == {".env": "something else was put there at the same moment"}
+    assert told == {".env": "another file was created there at the same moment"}
     assert link.read_text() == "an agent's own\n"
     assert source.read_text() == "shared\n"
     assert [n for n in os.listdir(world.trunk.path / ".git" / "worktrees" / "feat-a") if "aside" in n] == []
@@ -275,21 +275,21 @@ def test_a_file_that_appears_before_the_link_stays(world: World, monkeypatch: py
         symlink(target, name, dir_fd=dir_fd)
 
     monkeypatch.setattr(safe_links.os, "symlink", late)
-    assert world.report(world.sync()) == {".env": "something was put there at the same moment"}
+    assert world.report(world.sync()) == {".env": "a file was created there at the same moment"}
     assert (world.feat.path / ".env").read_text() == "first\n"
 
 
 def test_a_file_that_appears_after_the_look_stays(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.share(".env")
-    judge = safe_links.LinkTree.judge
+    judge = safe_links.LinkTree.check
 
     def early(tree: safe_links.LinkTree, *rest: object) -> str:
         found = judge(tree, *rest)  # type: ignore[arg-type]
         Path(tree.real, ".env").write_text("first\n")
         return found
 
-    monkeypatch.setattr(safe_links.LinkTree, "judge", early)
-    assert world.report(world.sync()) == {".env": "something was put there at the same moment"}
+    monkeypatch.setattr(safe_links.LinkTree, "check", early)
+    assert world.report(world.sync()) == {".env": "a file was created there at the same moment"}
     assert (world.feat.path / ".env").read_text() == "first\n"
 
 
@@ -329,7 +329,7 @@ def test_a_link_that_does_not_reach_its_source_is_taken_back(world: World, monke
 
     monkeypatch.setattr(safe_links.os, "symlink", late)
     result = world.sync()
-    assert world.report(result) == {".env": "the link did not reach its source and was taken back"}
+    assert world.report(result) == {".env": "the link did not reach its source and was removed again"}
     assert not os.path.lexists(world.feat.path / ".env")
     assert b"/.env" not in world.exclude.read_bytes()
 
@@ -338,7 +338,7 @@ def test_a_link_to_another_file_is_taken_back(world: World, monkeypatch: pytest.
     """Not the text of a link counts but where it leads; as when a worktree is seen through a bind mount."""
     world.share(".env")
     monkeypatch.setattr(safe_links.LinkTree, "target", lambda *_: "../../outside/secret")
-    assert world.report(world.sync()) == {".env": "the link did not reach its source and was taken back"}
+    assert world.report(world.sync()) == {".env": "the link did not reach its source and was removed again"}
     assert not os.path.lexists(world.feat.path / ".env")
 
 
@@ -611,8 +611,8 @@ def test_the_oracle_sees_plain_symlinks(
 ) -> None:
     """The seeded fault of S1: `os.symlink` on a joined path must be caught, each time."""
     oracle = _trial(world, [("sync/repo", "conf/.env", "file")], entries)
-    monkeypatch.setattr(safe_links.LinkTree, "judge", lambda *_: safe_links.MISSING)
-    monkeypatch.setattr(safe_links.LinkTree, "make", _naive)
+    monkeypatch.setattr(safe_links.LinkTree, "check", lambda *_: safe_links.MISSING)
+    monkeypatch.setattr(safe_links.LinkTree, "create", _naive)
     world.sync()
     with pytest.raises((AssertionError, OSError)):
         oracle.check()

@@ -119,7 +119,7 @@ def _shared_link_test(context: Context, plan: CreationPlan) -> Callable[[str], b
         shared = found[0]
         target = os.path.join(os.path.dirname(full), os.readlink(full))
         target = os.path.join(os.path.realpath(os.path.dirname(target)), os.path.basename(target))
-        return shared is not None and shared.ours(target)
+        return shared is not None and shared.owns_target(target)
 
     return is_ours
 

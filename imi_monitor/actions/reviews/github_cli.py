@@ -1,4 +1,4 @@
-"""Asking GitHub's own `gh` about a pull request. All it says is text from outside; where it cannot say, git does."""
+"""Details of a pull request from GitHub's `gh`. Its output is untrusted text; without it only git is used."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FIELDS = (
     "number,title,author,baseRefName,headRefName,headRepositoryOwner,headRepository,isCrossRepository,"
     "maintainerCanModify,url,state"
 )
-# gh must neither ask nor decorate, and the repository is named by us, not found by the directory it runs in
+# no prompts and no decoration; the repository is passed as an option, not found by the directory
 _QUIET = {
     "GH_PROMPT_DISABLED": "1",
     "GH_NO_UPDATE_NOTIFIER": "1",
@@ -37,13 +37,13 @@ _DROPPED = ("GH_REPO", "GH_FORCE_TTY", "GH_DEBUG", "CLICOLOR_FORCE")
 
 
 class GhUnavailable(Exception):
-    """gh is not there, not logged in, too slow or talks nonsense; its text says which, empty when it is not there."""
+    """gh is not installed (empty text), not logged in, too slow, or its output is invalid; the text says which."""
 
 
 def view_pull_request(
     project: RemoteAddress | None, mention: PullRequestMention, cancelled: Callable[[], bool] | None = None
 ) -> PullRequest:
-    """What gh knows about the pull request; Silent when it does not answer."""
+    """The pull request's details; GhUnavailable if gh gives none."""
     program = find_gh()
     repository = _repository(project, mention)
     if program is None or repository is None:
@@ -68,14 +68,14 @@ def view_pull_request(
 
 
 def parse_answer(answer: bytes, mention: PullRequestMention) -> PullRequest:
-    """gh's JSON as a PullRequest; Silent when it is not about this one, or no such thing at all."""
+    """Parse gh's JSON; GhUnavailable if it is invalid or about another pull request."""
     try:
         tree = json.loads(answer)
     except (ValueError, RecursionError) as error:
-        raise GhUnavailable("gh answered something that is no JSON") from error
+        raise GhUnavailable("gh returned invalid JSON") from error
     number = tree.get("number") if isinstance(tree, dict) else None
     if type(number) is not int or number <= 0 or mention.number not in (None, number):
-        raise GhUnavailable("gh answered about something else")
+        raise GhUnavailable("gh returned another pull request")
     crossing = tree.get("isCrossRepository")
     return PullRequest(
         number=number,
@@ -100,7 +100,7 @@ def find_gh() -> str | None:
 
 
 def _repository(project: RemoteAddress | None, mention: PullRequestMention) -> str | None:
-    """`host/owner/name` as gh takes it; None for what cannot be on GitHub."""
+    """`host/owner/name` for gh; None if the project cannot be on GitHub."""
     if project is None or not project.host or mention.kind == MERGE or "gitlab" in project.host.lower():
         return None
     parts = project.project.split("/")

@@ -1,11 +1,7 @@
-"""A pull request that was found: what is known of it, its commits, and where its branch belongs.
+"""Finding and fetching a pull request: its repository and remote, its details, its commits, the branch it comes from.
 
-Finding a pull request: which repository and remote it belongs to, what is known of it, and its commits fetched.
-
-`gh` adds title, author and fork where it can be asked; the commits always come by plain git, so that a review works
-without it, on any forge, and from any fork.
-
-Fetching a pull request's commits by plain git, and telling from what the remote offers where its branch belongs.
+The commits always come by plain git, so that a review works on any forge and from any fork. `gh` adds title, author and
+fork if it is installed and logged in.
 """
 
 from __future__ import annotations
@@ -25,27 +21,26 @@ if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
     from imi_monitor.git.layout import Repository
     from imi_monitor.git.runner import Git
-    from imi_monitor.model.pull_request import PullRequest, PullRequestMention
 
 
 @dataclass(frozen=True, slots=True)
 class PullTracking:
-    """Where the local branch belongs: git pulls from `merge` of `remote`, and pushes there if `push`."""
+    """What the local branch tracks: git pulls `merge` from `remote`, and pushes there if `push`."""
 
     remote: str
     merge: str
     push: bool
 
     def push_command(self, branch: str, *, follows: bool) -> str | None:
-        """What sends commits of the local `branch`, which may follow this, back; None when nothing does."""
+        """The command that pushes the local `branch` back; None if pushing is not possible."""
         head = self.merge.removeprefix("refs/heads/")
-        plain = follows and branch == head  # under another name git would ask where to
+        plain = follows and branch == head  # under another name plain `git push` refuses
         return None if not self.push else "git push" if plain else f"git push {self.remote} HEAD:{head}"
 
 
 @dataclass(frozen=True, slots=True)
 class FetchedPullRequest:
-    """A pull request whose commits are here."""
+    """A pull request whose commits are in the local repository."""
 
     mention: PullRequestMention
     info: PullRequest
@@ -57,11 +52,11 @@ class FetchedPullRequest:
 
     @property
     def is_own(self) -> bool:
-        """Whether it certainly comes from the repository itself, not from somebody's fork."""
+        """True if it certainly comes from the repository itself, not from a fork."""
         return self.info.is_fork is not True and self.tracking.push and self.tracking.remote == self.remote
 
     def data(self) -> dict[str, object]:
-        """What scripts and the event get to know about it."""
+        """The details for the JSON result and the event."""
         info = self.info
         return {
             "pr_number": self.mention.number,
@@ -77,7 +72,7 @@ class FetchedPullRequest:
 
 @dataclass(frozen=True, slots=True)
 class RemoteOffer:
-    """A remote that has the pull request, and the refs it offers."""
+    """A remote that has the pull request, and its refs."""
 
     remote: str
     url: str
@@ -86,7 +81,7 @@ class RemoteOffer:
 
 
 def untrusted_git(repository: Repository, admin_dir: str | None = None, path: str | None = None) -> Git:
-    """git as if the repository were not trusted: a hooksPath inside the work tree would run the pull request's hooks."""
+    """git without the repository's trust: a hooksPath inside the work tree would run the pull request's hooks."""
     from imi_monitor.git.runner import Git
 
     if admin_dir is None:
@@ -95,7 +90,7 @@ def untrusted_git(repository: Repository, admin_dir: str | None = None, path: st
 
 
 def find_repository(context: Context, named: str | None, mention: PullRequestMention) -> Repository:
-    """The repository meant; for a page's address the known one that has a remote there."""
+    """The given or current repository; for the address of a page, a known one with that remote."""
     if named is not None or context.explicit_repo or mention.project is None:
         return context.repository(named)
     here = context.find_repository()
@@ -103,7 +98,7 @@ def find_repository(context: Context, named: str | None, mention: PullRequestMen
         if _matching(_remotes(context.git(repository)), mention) is not None:
             return repository
     raise Refused(
-        f"no repository here or in the registry has a remote {_shown(mention.project)}: clone it, or name one by --repo",
+        f"no repository here or in the registry has a remote {_shown(mention.project)}: clone it, or name one with --repo",
         code="no-repository",
     )
 
@@ -133,7 +128,7 @@ def _remotes(git: Git) -> dict[str, str]:
 
 
 def _candidates(context: Context, remotes: dict[str, str], mention: PullRequestMention) -> list[str]:
-    """The remotes that may have it: pull requests live in the upstream of a fork, not in the fork."""
+    """The remotes to search: a fork's pull requests are in its upstream, not in the fork."""
     if mention.project is not None:
         found = _matching(remotes, mention)
         if found is None:
@@ -161,7 +156,7 @@ def _find_offer(
 ) -> RemoteOffer:
     from imi_monitor.git.pull_refs import list_remote_refs
 
-    trouble: GitError | None = None
+    failure: GitError | None = None
     for remote in candidates:
         context.progress(f"asking {safe(remote)} for {mention.called}")
         try:
@@ -173,25 +168,25 @@ def _find_offer(
                 cancelled=context.cancelled,
             )
         except GitError as error:
-            trouble = trouble or error
+            failure = failure or error
             continue
         ref = next((ref for ref in mention.refs if ref in refs), None)
         if ref is not None:
             return RemoteOffer(remote, remotes[remote], ref, refs)
-    if trouble is not None:
-        raise trouble
+    if failure is not None:
+        raise failure
     asked = " and ".join(map(safe, candidates))
     raise Refused(f"{asked} has no {mention.called} (no {', no '.join(mention.refs)})", code="no-pull-request")
 
 
 def _ask_gh(context: Context, url: str, mention: PullRequestMention) -> tuple[PullRequest, tuple[str, ...]]:
-    """What gh knows; without it only the number, and why, if there is a gh that should have known."""
+    """The details from gh; if it fails only the number, and a warning if gh is installed."""
     context.progress(f"asking gh about {mention.called}")
     try:
         return github_cli.view_pull_request(remote_address.parse_address(url), mention, context.cancelled), ()
     except github_cli.GhUnavailable as reason:
-        told = str(reason)
-        return PullRequest(mention.number), (f"{told}: title, author and fork are unknown",) if told else ()
+        why = str(reason)
+        return PullRequest(mention.number), (f"{why}: title, author and fork are unknown",) if why else ()
 
 
 def _shown(project: remote_address.RemoteAddress) -> str:
@@ -209,13 +204,13 @@ def _fetch_numbered(
     info: PullRequest,
     warnings: tuple[str, ...],
 ) -> FetchedPullRequest:
-    """The commits of a pull request that a remote offers by its number."""
+    """Fetch a pull request that a remote offers by its number."""
     from imi_monitor.git.pull_refs import local_ref
 
     guessed = _guess_branch(context, git, offer) if info.head is None and info.is_fork is None else None
     if guessed is not None:
         info = replace(info, head=guessed)
-    # a fork's branch may have the name of one of ours: it is the same only if that is certain
+    # a fork's branch may share the name of a local branch without being it
     own = (info.is_fork is False or guessed is not None) and f"refs/heads/{info.head}" in offer.refs
     kept = local_ref(offer.remote, offer.ref)
     specs = [f"+{offer.ref}:{kept}"]
@@ -229,11 +224,10 @@ def _fetch_numbered(
 
 
 def _guess_branch(context: Context, git: Git, offer: RemoteOffer) -> str | None:
-    """The one branch of the remote that stands where the pull request does; without gh nothing else tells."""
-    from imi_monitor.git.refs import default_branch
+    """The remote's only branch at the pull request's commit; used when gh gives no branch name."""
     from imi_monitor.model.names import branch_problem
 
-    trunk = default_branch(git, offer.remote, context.settings.text("git_settings.default_branch") or None)
+    trunk = worktree_lookup.trunk_branch(context, git, offer.remote)
     sha = offer.refs[offer.ref]
     heads = [
         ref.removeprefix("refs/heads/") for ref, at in offer.refs.items() if at == sha and ref.startswith("refs/heads/")
@@ -243,7 +237,7 @@ def _guess_branch(context: Context, git: Git, offer: RemoteOffer) -> str | None:
 
 
 def _fork_tracking(offer: RemoteOffer, info: PullRequest) -> PullTracking:
-    """Its author's fork if pushing there is allowed, else the read-only ref of the remote."""
+    """Track the author's fork if pushing there is allowed, else the remote's read-only ref."""
     from imi_monitor.git.remotes import url_problem
 
     if info.fork is not None and info.head is not None and info.can_modify:
@@ -261,15 +255,14 @@ def _fetch_fork(
     mention: PullRequestMention,
     warnings: tuple[str, ...],
 ) -> FetchedPullRequest:
-    """`owner:branch` by git alone: a remote of that owner, else the same project under the owner's name."""
+    """Fetch `owner:branch` without gh: from a remote of that owner, else from the same project under that owner."""
     from imi_monitor.git.pull_refs import list_remote_refs, local_ref
 
     owner, branch = mention.owner or "", mention.branch or ""
     where = _remote_of(remotes, base, owner)
     if where is None:
         raise Refused(
-            f"cannot tell where the fork of {safe(owner)} is: say it by `git remote add {safe(owner)} URL`",
-            code="no-fork",
+            f"the address of {safe(owner)}'s fork is unknown: run `git remote add {safe(owner)} URL`", code="no-fork"
         )
     ref = f"refs/heads/{branch}"
     context.progress(f"asking {_shown_remote(where)} for {branch}")
@@ -298,15 +291,15 @@ def _fetch(context: Context, git: Git, where: str, specs: list[str], kept: str) 
     fetch_from(git, where, specs, timeout=_FETCH_SECONDS, on_progress=context.progress, cancelled=context.cancelled)
     sha = resolve(git, kept)
     if sha is None:
-        raise GitError(f"{_shown_remote(where)} sent nothing that could be checked out", code="no-ref")
+        raise GitError(f"{_shown_remote(where)} sent no commit", code="no-ref")
     return sha
 
 
 def _answer_timeout(context: Context) -> float:
-    """Seconds that a remote may take to say what it has."""
+    """Seconds to wait for a remote to list its refs."""
     return float(context.settings.number("git_settings.fetch_timeout_seconds") or 20)
 
 
 def _shown_remote(where: str) -> str:
-    """A remote or an address, which may hold a password."""
+    """A remote's name or address for display, without its password."""
     return safe(redact(where))

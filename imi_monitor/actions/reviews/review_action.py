@@ -1,4 +1,4 @@
-"""`imi review 123`: a pull request in a worktree of its own, and the way back for the reviewer's suggestions."""
+"""`imi review 123`: create or update the worktree of a pull request, ready to push suggestions back."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class ReviewAction(Action):
     help = "make a worktree for a pull request, or update it"
     more = """
     Give 123, #123, the address of its page (GitHub, also enterprise, Gitea, GitLab), or owner:branch. With `gh` logged in
-    you are told title and author, and suggestions can be pushed back to forks; without it plain git fetches it.
-    The worktree is called review-123. Once it exists it is only ever moved forward, never over your own work.
+    imi shows title and author and can push suggestions back to forks; without it plain git fetches the commits.
+    The worktree is called review-123. An update only fast-forwards it and never touches your own work.
     """
     key = "v"
     key_bar = 70
@@ -44,7 +44,7 @@ class ReviewAction(Action):
         Argument("pr", "123, #123, the address of its page, or owner:branch"),
         Argument("repo", "a repository: a path, or a name from the registry", optional=True),
     )
-    options = (Option("agent", "who reviews; for the log", value="ID", aliases=("agent-id", "yi-id")),)
+    options = (Option("agent", "your name, for the log", value="ID", aliases=("agent-id", "yi-id")),)
 
     def refuse(self, context: Context, request: Request) -> None:
         parse(request.text("pr") or "")
@@ -55,11 +55,11 @@ class ReviewAction(Action):
         repository = pull_request_fetch.find_repository(context, request.text("repo"), mention)
         found = find_review(context, repository, mention)
         if found is not None:
-            update = f"brings {safe(found.name)} up to date, forward only"
+            update = f"fast-forwards {safe(found.name)}"
             return [f"fetches {mention.called}", update, f"folder  {safe(found.path)}"]
         name = mention.directory
         path = os.path.join(creation_request.parent_folder(repository, context.settings, name), name)
-        return [f"fetches {mention.called}", f"makes the worktree {safe(name)}", f"folder  {safe(path)}"]
+        return [f"fetches {mention.called}", f"creates the worktree {safe(name)}", f"folder  {safe(path)}"]
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
@@ -67,18 +67,18 @@ class ReviewAction(Action):
         agent = context.agent(request)
         repository = pull_request_fetch.find_repository(context, request.text("repo"), mention)
         try:
-            located = pull_request_fetch.fetch_pull_request(context, repository, mention)
+            pull_request = pull_request_fetch.fetch_pull_request(context, repository, mention)
         except GitError as problem:
             found = find_review(context, repository, mention)
             raise problem if found is None else review_worktree.remote_unavailable(found, problem) from problem
-        return _create_or_update(context, repository, located, agent)
+        return _create_or_update(context, repository, pull_request, agent)
 
 
 ACTIONS = (ReviewAction(),)
 
 
 def find_review(context: Context, repository: Repository, mention: PullRequestMention) -> Target | None:
-    """The worktree of this pull request: the one whose row says so, or under the name that we or iMi give it."""
+    """The worktree of this pull request, by its row, else by the name that imi or iMi gives it."""
     number = mention.number
     names = [mention.directory] if number is None else [f"{prefix}{number}" for prefix in REVIEW_PREFIXES]
     among = [one for one in worktree_lookup.list_worktrees(context, repository) if one.linked is not None]
@@ -86,26 +86,28 @@ def find_review(context: Context, repository: Repository, mention: PullRequestMe
     return next(iter(by_row + [one for name in names for one in among if one.name == name]), None)
 
 
-def _create_or_update(context: Context, repository: Repository, located: FetchedPullRequest, agent: str) -> Outcome:
-    """Make it or update it, whichever it takes, while others may be doing the same."""
+def _create_or_update(
+    context: Context, repository: Repository, pull_request: FetchedPullRequest, agent: str
+) -> Outcome:
+    """Create or update the worktree, also while another process does the same."""
     give_up = time.monotonic() + _WAIT_SECONDS
-    name = located.mention.directory
+    name = pull_request.mention.directory
     path = os.path.join(creation_request.parent_folder(repository, context.settings, name), name)
     wanted = creation_request.CreationRequest(repository, review_worktree.KIND, name, path, "", None)
     while True:
         create_action.wait_for_others(context, wanted, give_up)
-        found = find_review(context, repository, located.mention)
+        found = find_review(context, repository, pull_request.mention)
         if found is not None:
-            return _update(context, found, located, agent)
+            return _update(context, found, pull_request, agent)
         try:
-            return review_worktree.create_review(context, wanted, located, agent)
+            return review_worktree.create_review(context, wanted, pull_request, agent)
         except Refused as problem:
             if not create_action.is_overtaken(context, wanted, problem.code) or time.monotonic() > give_up:
                 raise
 
 
-def _update(context: Context, found: Target, located: FetchedPullRequest, agent: str) -> Outcome:
+def _update(context: Context, found: Target, pull_request: FetchedPullRequest, agent: str) -> Outcome:
     git = untrusted_git(found.repository)
-    done = review_worktree.update_review(context, found, located, agent)
-    warnings = [*located.warnings, *review_branch.configure_tracking(git, done.branch, located)]
-    return review_worktree.updated_outcome(git, found, located, done, warnings)
+    done = review_worktree.update_review(context, found, pull_request, agent)
+    warnings = [*pull_request.warnings, *review_branch.configure_tracking(git, done.branch, pull_request)]
+    return review_worktree.updated_outcome(git, found, pull_request, done, warnings)

@@ -1,11 +1,7 @@
-"""Making the worktree of a pull request, by the same way as every other worktree.
+"""Creating and updating the worktree of a pull request, and the report to the reviewer.
 
-What it brings is a stranger's: no hook or filter of the repository runs on it, trusted or not, and the user's own
-post_create commands (`npm install`) run only if it comes from the repository itself.
-
-Bringing a review that exists up to what the pull request is now: forward only, and never over anybody's work.
-
-What a reviewer is told: whose pull request it is, where it lies, and how suggestions get back to its author.
+Its content is untrusted: no hook or filter of the repository runs on it, and the user's post_create commands (`npm install`)
+run only if it comes from the repository itself. An update only fast-forwards and never touches uncommitted or own work.
 """
 
 from __future__ import annotations
@@ -30,10 +26,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
 
-    from imi_monitor.actions.action import Outcome
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.creation.creation_request import CreationRequest
-    from imi_monitor.actions.creation.worktree_creation import CreationPlan
     from imi_monitor.actions.reviews.pull_request_fetch import FetchedPullRequest
     from imi_monitor.actions.reviews.review_branch import BranchChoice
     from imi_monitor.actions.worktree_lookup import Target
@@ -43,55 +37,57 @@ if TYPE_CHECKING:
 KIND = "review"
 
 
-def create_review(context: Context, wanted: CreationRequest, located: FetchedPullRequest, agent: str) -> Outcome:
-    """The worktree, whole or not at all; Refused "busy" while somebody else makes it."""
+def create_review(context: Context, wanted: CreationRequest, pull_request: FetchedPullRequest, agent: str) -> Outcome:
+    """Create the worktree, whole or not at all; Refused "busy" while another process creates it."""
     git = untrusted_git(wanted.repository)
-    creation_request.find_existing(context, wanted)  # refuses what is half made, moved away, or differs only in case
-    choice = review_branch.choose_branch(context, git, located)
-    plan = _plan(wanted, located, choice, agent)
-    context.progress(f"making {plan.name}")
-    warnings = [*located.warnings, *worktree_creation.create_worktree(context, git, plan)]
-    warnings += review_branch.configure_tracking(git, plan.branch, located, new=plan.new_branch)
-    if plan.sha != located.sha:  # the branch of an earlier review, which may lag behind
-        warnings += _follow(context, plan, located, agent)
-    status, more = _prepare(context, plan, located)
-    return _created_outcome(git, plan, located, warnings + more, status)
+    creation_request.find_existing(context, wanted)  # refuses an incomplete, missing or case-twin worktree
+    choice = review_branch.choose_branch(context, git, pull_request)
+    plan = _plan(wanted, pull_request, choice, agent)
+    context.progress(f"creating {plan.name}")
+    warnings = [*pull_request.warnings, *worktree_creation.create_worktree(context, git, plan)]
+    warnings += review_branch.configure_tracking(git, plan.branch, pull_request, new=plan.new_branch)
+    if plan.sha != pull_request.sha:  # the branch of an earlier review may be behind
+        warnings += _follow(context, plan, pull_request, agent)
+    status, more = _prepare(context, plan, pull_request)
+    return _created_outcome(git, plan, pull_request, warnings + more, status)
 
 
-def _plan(wanted: CreationRequest, located: FetchedPullRequest, choice: BranchChoice, agent: str) -> CreationPlan:
+def _plan(wanted: CreationRequest, pull_request: FetchedPullRequest, choice: BranchChoice, agent: str) -> CreationPlan:
     return CreationPlan(
         repository=wanted.repository,
         kind=KIND,
         name=wanted.name,
         path=wanted.path,
         branch=choice.name,
-        sha=choice.sha or located.sha,
+        sha=choice.sha or pull_request.sha,
         new_branch=choice.sha is None,
         agent=agent,
-        shown=located.mention.called,
-        base=located.info.base,
+        shown=pull_request.mention.called,
+        base=pull_request.info.base,
         took_over=None if choice.sha is None else "local",
-        pr_number=located.mention.number,
-        about=located.data(),
+        pr_number=pull_request.mention.number,
+        about=pull_request.data(),
     )
 
 
-def _follow(context: Context, plan: CreationPlan, located: FetchedPullRequest, agent: str) -> list[str]:
+def _follow(context: Context, plan: CreationPlan, pull_request: FetchedPullRequest, agent: str) -> list[str]:
     made = next(one for one in worktree_lookup.list_worktrees(context, plan.repository) if one.path == plan.path)
     try:
-        done = update_review(context, made, located, agent)
+        done = update_review(context, made, pull_request, agent)
     except Refused as refusal:
         return [refusal.sentence]
-    return [_ahead_text(done.ahead, located)] if done.ahead else []
+    return [_ahead_text(done.ahead, pull_request)] if done.ahead else []
 
 
-def _prepare(context: Context, plan: CreationPlan, located: FetchedPullRequest) -> tuple[int, list[str]]:
-    if located.is_own:
+def _prepare(context: Context, plan: CreationPlan, pull_request: FetchedPullRequest) -> tuple[int, list[str]]:
+    if pull_request.is_own:
         return repository_commands.run_post_create(context, plan.repository, plan.path, plan.name)
     known_as = context.repo_name(plan.repository) or layout.repository_name(plan.repository)
     if not context.settings.commands(known_as, "post_create"):
         return 0, []
-    return 0, ["its post_create commands were not run, because it comes from somebody else's repository: read it first"]
+    return 0, [
+        "post_create commands were not run, because the pull request comes from another repository: read it first"
+    ]
 
 
 _MOST_NAMED = 5
@@ -99,7 +95,7 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class ReviewUpdate:
-    """From where to where; `ahead` are the reviewer's commits that the pull request has not."""
+    """The old and new commit; `ahead` counts the reviewer's commits that the pull request lacks."""
 
     branch: str
     old: str
@@ -108,39 +104,37 @@ class ReviewUpdate:
     ahead: int
 
 
-def update_review(context: Context, found: Target, located: FetchedPullRequest, agent: str) -> ReviewUpdate:
-    """Fast-forward the worktree to the pull request's head; Refused says what is in the way."""
+def update_review(context: Context, found: Target, pull_request: FetchedPullRequest, agent: str) -> ReviewUpdate:
+    """Fast-forward the worktree to the pull request's head; Refused names the obstacle."""
     from imi_monitor.git.fast_forward import fast_forward
     from imi_monitor.git.refs import distance, resolve
 
     git, branch = _worktree(found)
-    _refuse_other_branch(context, git, found, branch, located)
+    _refuse_other_branch(context, git, found, branch, pull_request)
     head = resolve(git, "HEAD")
     if head is None:
         raise _cannot(found, f"its branch {safe(branch)} has no commit", code="unborn")
-    ahead, behind = distance(git, head, located.sha)
+    ahead, behind = distance(git, head, pull_request.sha)
     if behind:
-        _refuse_diverged(found, located, ahead, behind)
+        _refuse_diverged(found, pull_request, ahead, behind)
         _refuse_claimed(context, found, agent)
-        _refuse_dirty(git, found, head, located.sha)
+        _refuse_dirty(git, found, head, pull_request.sha)
         context.progress(f"taking {count(behind, 'new commit')} into {found.name}")
         try:
-            fast_forward(git, located.sha)
-        except Refused as refusal:  # somebody was quicker than our look
+            fast_forward(git, pull_request.sha)
+        except Refused as refusal:  # the worktree changed since the checks
             raise _cannot(found, refusal.sentence, code=refusal.code, details=refusal.details) from refusal
-    made = ReviewUpdate(branch, head, located.sha if behind else head, behind, ahead)
-    _record(context, found, located, made, agent)
+    made = ReviewUpdate(branch, head, pull_request.sha if behind else head, behind, ahead)
+    _record(context, found, pull_request, made, agent)
     return made
 
 
 def _worktree(found: Target) -> tuple[Git, str]:
-    """git in the worktree, and the branch checked out there; refuses a place that is not as it should be."""
+    """git in the worktree and its branch; Refused for a missing, tampered or detached worktree."""
     from imi_monitor.git.git_status import operation_in_progress
 
     if found.missing or found.admin_dir is None or (found.linked is not None and found.linked.missing):
-        raise _cannot(
-            found, "its folder is gone: `imi repair` finds it if it was moved, else `imi prune`", code="missing"
-        )
+        raise _cannot(found, "its folder is gone: run `imi repair` if it was moved, else `imi prune`", code="missing")
     if found.linked is not None and not layout.points_back(found.admin_dir, found.path):
         raise _cannot(found, "its .git file does not belong to it (tampered with, or a copy)", code="tampered")
     doing = operation_in_progress(found.admin_dir)
@@ -151,22 +145,24 @@ def _worktree(found: Target) -> tuple[Git, str]:
     return untrusted_git(found.repository, found.admin_dir, found.path), found.branch
 
 
-def _refuse_other_branch(context: Context, git: Git, found: Target, branch: str, located: FetchedPullRequest) -> None:
-    """Somebody may have switched: fast-forwarding `main` to a pull request would merge it."""
+def _refuse_other_branch(
+    context: Context, git: Git, found: Target, branch: str, pull_request: FetchedPullRequest
+) -> None:
+    """Refuse another branch: fast-forwarding `main`, say, to a pull request would merge it."""
     own = found.row.branch if found.row is not None else None
-    if branch != own and not belongs_to_review(context, git, branch, located):
+    if branch != own and not belongs_to_review(context, git, branch, pull_request):
         wanted = f": `git switch {safe(own)}` there first" if own else ""
         raise _cannot(
             found, f"it has {safe(branch)} checked out, which is not the pull request's{wanted}", code="branch"
         )
 
 
-def _refuse_diverged(found: Target, located: FetchedPullRequest, ahead: int, behind: int) -> None:
+def _refuse_diverged(found: Target, pull_request: FetchedPullRequest, ahead: int, behind: int) -> None:
     if ahead:
         raise _cannot(
             found,
-            f"it has {count(ahead, 'commit')} of its own, and {located.mention.called} has {count(behind, 'new one')}: "
-            "rebase or merge there by hand",
+            f"it has {count(ahead, 'commit')} of its own, and {pull_request.mention.called} has {count(behind, 'new one')}: "
+            "rebase or merge there yourself",
             code="diverged",
             data={"ahead": ahead, "behind": behind},
         )
@@ -210,21 +206,21 @@ def _cannot(
 
 
 def remote_unavailable(found: Target, problem: GitError) -> Refused:
-    """The remote could not be asked; what is here is still there."""
-    return _cannot(found, f"the remote could not be asked: {problem.sentence}", code=problem.code)
+    """The refusal to update while the remote cannot be reached."""
+    return _cannot(found, f"the remote could not be reached: {problem.sentence}", code=problem.code)
 
 
-def _record(context: Context, found: Target, located: FetchedPullRequest, made: ReviewUpdate, agent: str) -> None:
-    """The event, and a row for a worktree that was made by hand. A repeated look at nothing new leaves no trace."""
+def _record(context: Context, found: Target, pull_request: FetchedPullRequest, made: ReviewUpdate, agent: str) -> None:
+    """Record the event, and a row for a worktree created by plain git; without new commits nothing is recorded."""
     if made.commits or found.row is None or found.row.pr_number is None:
-        db.transact(context.connection, _write, context, found, located, made, agent)
+        db.transact(context.connection, _write, context, found, pull_request, made, agent)
 
 
 def _write(
     connection: sqlite3.Connection,
     context: Context,
     found: Target,
-    located: FetchedPullRequest,
+    pull_request: FetchedPullRequest,
     made: ReviewUpdate,
     agent: str,
 ) -> None:
@@ -238,8 +234,8 @@ def _write(
             branch=made.branch,
             kind=row.type if row is not None else "review",
             path=found.path,
-            base_branch=(row.base_branch if row is not None else None) or located.info.base,
-            pr_number=located.mention.number,
+            base_branch=(row.base_branch if row is not None else None) or pull_request.info.base,
+            pr_number=pull_request.mention.number,
         )
     events.record(
         connection,
@@ -247,65 +243,66 @@ def _write(
         repo_name,
         found.name,
         agent_id=agent,
-        data={"from": made.old, "to": made.new, "commits": made.commits, **located.data()},
+        data={"from": made.old, "to": made.new, "commits": made.commits, **pull_request.data()},
     )
 
 
 def _created_outcome(
-    git: Git, plan: CreationPlan, located: FetchedPullRequest, warnings: list[str], status: int
+    git: Git, plan: CreationPlan, pull_request: FetchedPullRequest, warnings: list[str], status: int
 ) -> Outcome:
-    """A worktree that was just made."""
-    kept = ", which stood here already" if plan.took_over else ""
+    """The outcome for a new worktree."""
+    kept = ", which existed already" if plan.took_over else ""
     line = f"made {safe(plan.name)} on {safe(plan.branch)}{kept}"
-    earlier = review_branch.earlier_branches(git, plan.branch, located)
-    head = located.info.head or plan.branch
+    earlier = review_branch.earlier_branches(git, plan.branch, pull_request)
+    head = pull_request.info.head or plan.branch
     if head in earlier:
-        line += f", because {safe(head)} of an earlier review went another way"
+        line += f", because {safe(head)} of an earlier review has diverged"
     elif head != plan.branch:
-        line += f", because {safe(head)} is something else here"
-    warnings = [*warnings, *(_left(name, number, located) for name, number in earlier.items())]
-    data = _data(located, plan.name, plan.path, plan.branch, line) | {"created": True, "updated": 0}
-    return _outcome(git, located, plan.branch, line, data, warnings, plan.path, status)
+        line += f", because {safe(head)} is another branch here"
+    warnings = [*warnings, *(_left(name, number, pull_request) for name, number in earlier.items())]
+    data = _data(pull_request, plan.name, plan.path, plan.branch, line) | {"created": True, "updated": 0}
+    return _outcome(git, pull_request, plan.branch, line, data, warnings, plan.path, status)
 
 
 def updated_outcome(
-    git: Git, found: Target, located: FetchedPullRequest, done: ReviewUpdate, warnings: list[str]
+    git: Git, found: Target, pull_request: FetchedPullRequest, done: ReviewUpdate, warnings: list[str]
 ) -> Outcome:
-    """A worktree that was there."""
+    """The outcome for an existing worktree."""
     if done.commits:
         line = f"{safe(found.name)} moved forward by {count(done.commits, 'commit')} to {done.new[:10]}"
     else:
         line = f"{safe(found.name)} is up to date"
     if done.ahead:
-        line += f"; {_ahead_text(done.ahead, located)}"
-    data = _data(located, found.name, found.path, done.branch, line)
+        line += f"; {_ahead_text(done.ahead, pull_request)}"
+    data = _data(pull_request, found.name, found.path, done.branch, line)
     data |= {"created": False, "updated": done.commits, "ahead": done.ahead}
-    return _outcome(git, located, done.branch, line, data, warnings, found.path, 0)
+    return _outcome(git, pull_request, done.branch, line, data, warnings, found.path, 0)
 
 
-def _ahead_text(number: int, located: FetchedPullRequest) -> str:
-    return f"it has {count(number, 'commit')} that {located.mention.called} has not yet"
+def _ahead_text(number: int, pull_request: FetchedPullRequest) -> str:
+    return f"it has {count(number, 'commit')} that {pull_request.mention.called} has not yet"
 
 
-def _left(branch: str, number: int, located: FetchedPullRequest) -> str:
-    return f"{safe(branch)} of an earlier review stays: it has {count(number, 'commit')} that {located.mention.called} has not"
+def _left(branch: str, number: int, pull_request: FetchedPullRequest) -> str:
+    own = count(number, "commit")
+    return f"{safe(branch)} of an earlier review stays: it has {own} that {pull_request.mention.called} has not"
 
 
-def _data(located: FetchedPullRequest, name: str, path: str, branch: str, line: str) -> dict[str, object]:
+def _data(pull_request: FetchedPullRequest, name: str, path: str, branch: str, line: str) -> dict[str, object]:
     return {
         "worktree_path": path,
         "worktree_name": name,
         "branch": branch,
-        "commit": located.sha,
+        "commit": pull_request.sha,
         "type": "review",
         "message": line,
-        **located.data(),
+        **pull_request.data(),
     }
 
 
 def _outcome(
     git: Git,
-    located: FetchedPullRequest,
+    pull_request: FetchedPullRequest,
     branch: str,
     line: str,
     data: dict[str, object],
@@ -313,25 +310,29 @@ def _outcome(
     path: str,
     status: int,
 ) -> Outcome:
-    follows = review_branch.is_tracking(git, branch, located.tracking)
-    command = located.tracking.push_command(branch, follows=follows)
+    follows = review_branch.is_tracking(git, branch, pull_request.tracking)
+    command = pull_request.tracking.push_command(branch, follows=follows)
     push = None if command is None else redact(command)
-    lines = [*_titled(located), line, f"send suggestions back: {safe(push)}" if push else _no_way_back(located)]
+    lines = [
+        *_titled(pull_request),
+        line,
+        f"send suggestions back: {safe(push)}" if push else _no_way_back(pull_request),
+    ]
     return Outcome(lines, {**data, "push": push}, path=path, warnings=warnings, exit_status=status)
 
 
-def _no_way_back(located: FetchedPullRequest) -> str:
-    if located.info.is_fork and located.info.can_modify is False:
-        return "its author does not let reviewers push to the fork"
-    return "where suggestions would be pushed to is not known: it is not a branch of this repository"
+def _no_way_back(pull_request: FetchedPullRequest) -> str:
+    if pull_request.info.is_fork and pull_request.info.can_modify is False:
+        return "the author does not allow reviewers to push to the fork"
+    return "suggestions cannot be pushed: the pull request's branch is not in this repository and its fork is unknown"
 
 
-def _titled(located: FetchedPullRequest) -> list[str]:
-    """`pull request 123: Add login (alice, into main)`, as far as it is known."""
-    info = located.info
+def _titled(pull_request: FetchedPullRequest) -> list[str]:
+    """`pull request 123: Add login (alice, into main)`, with the parts that are known."""
+    info = pull_request.info
     state = info.state.lower() if info.state and info.state != "OPEN" else ""
     about = ", ".join(filter(None, (info.author, f"into {info.base}" if info.base else "", state)))
     if not info.title and not about:
         return []
     title = f": {safe(info.title, 200)}" if info.title else ""
-    return [f"{located.mention.called}{title}{f' ({safe(about)})' if about else ''}"]
+    return [f"{pull_request.mention.called}{title}{f' ({safe(about)})' if about else ''}"]

@@ -1,9 +1,9 @@
-"""Making and taking away links in a worktree that may be hostile, without ever leaving it or replacing a file.
+"""Creating and removing links in a possibly hostile worktree, without leaving it or replacing a file.
 
-A pull request can ship `config -> ~/.ssh`; a plain `symlink("config/.env")` would then write into `~/.ssh`. So every
-path is walked from the opened worktree, component by component, and no link on the way is followed. A link is made by
-`symlinkat`, which never replaces anything, and taken away by moving it aside first and looking at what was moved, so
-that a file that an editor puts there at the same moment survives.
+A pull request can ship `config -> ~/.ssh`; a plain `symlink("config/.env")` would then write into `~/.ssh`. So every path is
+opened from the worktree component by component, and no link on the way is followed. A link is created by `symlinkat`, which
+never replaces anything. It is removed by moving it aside and checking what was moved, so that a file that an editor creates
+under the name at the same moment survives.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 KEPT = "kept"
 MISSING = "missing"
-MOVED = "moved"  # a link of ours that leads to another source, or is absolute
+MOVED = "moved"  # imi's link, but to another source, or absolute
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class LinkConflict(Exception):
-    """Why a name cannot be linked here: the end of a sentence that starts with the name."""
+    """Why a name cannot be linked; the text continues a sentence that starts with the name."""
 
 
 class LinkTree:
-    """One worktree, opened once. `aside` is a folder of git's own, where a link goes while it is being taken away."""
+    """One opened worktree. `aside` is a folder in git's directory that holds a link while it is being removed."""
 
     def __init__(self, path: str, aside: str) -> None:
         self.real = os.path.realpath(path)
@@ -50,24 +50,24 @@ class LinkTree:
         self._open.clear()
 
     def target(self, source: SharedFile) -> str:
-        """The text of the link: relative, so that a moved cluster stays whole."""
+        """The link's text: relative, so that it survives a move of the cluster."""
         return os.path.relpath(source.path, os.path.join(self.real, os.path.dirname(source.name)))
 
-    def judge(self, source: SharedFile, shared: SharedFiles) -> str:
-        """KEPT, MISSING or MOVED; InTheWay when something that is not ours has the name."""
-        found = self.link_at(source.name)
+    def check(self, source: SharedFile, shared: SharedFiles) -> str:
+        """KEPT, MISSING or MOVED; LinkConflict if the name is taken by anything else."""
+        found = self.read_link(source.name)
         if found is None:
             return MISSING
         if found == self.target(source):
             if not self._reaches(source):
                 raise LinkConflict("is the right link but does not reach its source")
             return KEPT
-        if self.is_ours(source.name, found, shared):
+        if self.is_own_link(source.name, found, shared):
             return MOVED
         raise LinkConflict(f"a link to {safe(found)} is in the way")
 
-    def link_at(self, name: str) -> str | None:
-        """The text of the link there; None when the name is free; InTheWay when it is a real file or folder."""
+    def read_link(self, name: str) -> str | None:
+        """The text of the link; None if the name is free; LinkConflict for a real file or folder."""
         folder = self._folder(name, make=False)
         if folder is None:
             return None
@@ -81,25 +81,25 @@ class LinkTree:
         kind = "folder" if stat.S_ISDIR(info.st_mode) else "real file"
         raise LinkConflict(f"a {kind} of that name is in the way: move it to sync/ or delete it")
 
-    def is_ours(self, name: str, link: str, shared: SharedFiles) -> bool:
-        """Whether a link leads into `sync/`, be it relative, absolute (iMi's way) or dangling."""
+    def is_own_link(self, name: str, link: str, shared: SharedFiles) -> bool:
+        """True if the link leads into `sync/`: relative, absolute (as iMi writes it) or dangling."""
         target = os.path.join(self.real, os.path.dirname(name), link)
-        return shared.ours(os.path.join(os.path.realpath(os.path.dirname(target)), os.path.basename(target)))
+        return shared.owns_target(os.path.join(os.path.realpath(os.path.dirname(target)), os.path.basename(target)))
 
-    def make(self, source: SharedFile) -> None:
-        """Link a free name to its source and look whether that came true."""
+    def create(self, source: SharedFile) -> None:
+        """Link a free name to its source and verify the result."""
         folder = self._folder(source.name, make=True)
         leaf, target = os.path.basename(source.name), self.target(source)
         try:
             os.symlink(target, leaf, dir_fd=folder)
         except FileExistsError:
-            raise LinkConflict("something was put there at the same moment") from None
+            raise LinkConflict("a file was created there at the same moment") from None
         if os.readlink(leaf, dir_fd=folder) != target or not self._reaches(source):
-            self.take_away(source.name, target)
-            raise LinkConflict("the link did not reach its source and was taken back")
+            self.remove(source.name, target)
+            raise LinkConflict("the link did not reach its source and was removed again")
 
-    def take_away(self, name: str, link: str) -> bool:
-        """Take the link with this text away; False when it is not there any more."""
+    def remove(self, name: str, link: str) -> bool:
+        """Remove the link with this text; False if it does not exist any more."""
         folder = self._folder(name, make=False)
         leaf = os.path.basename(name)
         moved = None if folder is None else self._move_aside(folder, leaf)
@@ -111,22 +111,22 @@ class LinkTree:
             os.unlink(aside, dir_fd=place)
             return True
         _put_back(place, aside, folder, leaf, is_folder=stat.S_ISDIR(info.st_mode))
-        raise LinkConflict("something else was put there at the same moment")
+        raise LinkConflict("another file was created there at the same moment")
 
-    def drop_folders(self, names: tuple[str, ...]) -> None:
-        """Remove folders that were made for links, innermost first, as far as they are empty."""
+    def remove_empty_folders(self, names: tuple[str, ...]) -> None:
+        """Remove folders that were created for links, innermost first, if they are empty."""
         for name in reversed(names):
             folder = self._folder(name, make=False)
             if folder is not None:
                 try:
                     os.rmdir(os.path.basename(name), dir_fd=folder)
                 except OSError:
-                    return  # somebody has put something there: it and the folders around it stay
+                    return  # not empty: it and the folders around it stay
                 if name in self._open:
                     os.close(self._open.pop(name))
 
     def _move_aside(self, folder: int, leaf: str) -> tuple[int, str] | None:
-        """(folder, name) of where it is now: among git's own files, where nobody stages it, if they are on this disk."""
+        """Rename it into git's directory, where `git add` cannot see it, else within its folder: (folder, new name)."""
         name = f".imi-aside-{os.getpid()}-{os.urandom(4).hex()}"
         for place in (self._aside, folder):
             try:
@@ -141,7 +141,7 @@ class LinkTree:
         return None
 
     def _reaches(self, source: SharedFile) -> bool:
-        """Whether the name leads to the source itself. Asked twice: an editor may be replacing the source by rename."""
+        """True if the name leads to the source. Tries twice: an editor may be replacing the source by a rename."""
         folder = self._folder(source.name, make=False)
         if folder is None:
             return False
@@ -156,7 +156,7 @@ class LinkTree:
         return False
 
     def _folder(self, name: str, *, make: bool) -> int | None:
-        """The opened folder that holds `name`; None when there is none and it is not to be made."""
+        """The opened folder of `name`; None if it does not exist and `make` is False."""
         handle, so_far = self._open[""], ""
         for part in name.split("/")[:-1]:
             so_far = f"{so_far}/{part}" if so_far else part
@@ -186,14 +186,14 @@ class LinkTree:
 
 
 def _put_back(place: int, aside: str, folder: int, leaf: str, *, is_folder: bool) -> None:
-    """Give back what turned out not to be our link, unless its name is taken a second time."""
+    """Put back what was moved aside but is not imi's link, unless the name is taken again."""
     if is_folder:
         os.rename(aside, leaf, src_dir_fd=place, dst_dir_fd=folder)
         return
     try:
         os.link(aside, leaf, src_dir_fd=place, dst_dir_fd=folder, follow_symlinks=False)
     except FileExistsError:
-        raise LinkConflict(f"it was replaced twice meanwhile; the first file is kept as {aside}") from None
+        raise LinkConflict(f"it was replaced twice in between; the first file is kept as {aside}") from None
     os.unlink(aside, dir_fd=place)
 
 

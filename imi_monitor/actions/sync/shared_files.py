@@ -1,7 +1,7 @@
-"""What is shared: the files below `sync/`, which of two with the same name wins, and which are refused and why.
+"""The shared files below `sync/`: which of two with the same name wins, and which are refused and why.
 
-`sync/` lies in the cluster, or beside the worktrees of a plain repository (`<repo>.worktrees/sync/`). Its folders are
-read in this order, the first one that has a name wins: repo, local, global, user.
+`sync/` is in the cluster, or beside the worktrees of a plain repository (`<repo>.worktrees/sync/`). Its folders are read in
+the order repo, local, global, user; the first one that has a name wins.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from imi_monitor.config import Settings
     from imi_monitor.git.layout import Repository
 
-MOST_FILES = 2000  # somebody put a tree such as node_modules there: links in every worktree are not meant for that
+MOST_FILES = 2000  # more is a tree such as node_modules, which links in every worktree are not meant for
 _LITTER = (".DS_Store", "Thumbs.db")
 _LITTER_ENDS = ("~", ".swp", ".swo", ".swx", ".tmp")
 
 
 @dataclass(frozen=True, slots=True)
 class SharedFile:
-    """One shared file: its `name` below a worktree, the `folder` of `sync/` it is from, and where it lies."""
+    """One shared file: its `name` below a worktree, its `folder` of `sync/`, its path."""
 
     name: str
     folder: str
@@ -35,23 +35,23 @@ class SharedFile:
 
 @dataclass(slots=True)
 class SharedFiles:
-    """All that is shared. `roots` are the folders that our links lead into, whether or not they still exist."""
+    """All shared files. `roots` are the folders imi's links lead into, whether or not they still exist."""
 
     home: str
     roots: tuple[str, ...]
     sources: dict[str, SharedFile] = field(default_factory=dict)
-    folders: dict[str, SharedFile] = field(default_factory=dict)  # a folder that links need, and one that needs it
+    folders: dict[str, SharedFile] = field(default_factory=dict)  # a folder that links need, and a file that needs it
     refused: list[tuple[str, str]] = field(default_factory=list)
-    refused_names: set[str] = field(default_factory=set)  # worktrees may still have links to what is refused by now
+    refused_names: set[str] = field(default_factory=set)  # worktrees may still have links to files that are refused now
     shadowed: list[tuple[str, str, str]] = field(default_factory=list)  # name, folder that wins, folder that loses
 
-    def ours(self, target: str) -> bool:
-        """Whether a link that leads to `target` (absolute, its folder resolved) is one of ours."""
+    def owns_target(self, target: str) -> bool:
+        """True if a link to `target` (absolute, its folder resolved) is imi's."""
         return any(target.startswith(root + os.sep) for root in self.roots)
 
 
 def read_shared_files(repository: Repository, settings: Settings) -> SharedFiles | None:
-    """What there is to share; None without a `sync/` folder."""
+    """Read the shared files; None without a `sync/` folder."""
     home = sync_home(repository, settings)
     folders = _folders(settings)
     present = [folder for folder in folders if os.path.isdir(os.path.join(home, folder))]
@@ -65,16 +65,16 @@ def read_shared_files(repository: Repository, settings: Settings) -> SharedFiles
 
 
 def sync_home(repository: Repository, settings: Settings) -> str:
-    """The folder in which `sync/` is looked for: the one that holds the repository's worktrees, a cluster as a rule."""
+    """The folder that holds `sync/`: the parent of the repository's worktrees, usually a cluster."""
     return creation_request.parent_folder(repository, settings, "sync")
 
 
 def name_problem(part: str) -> str | None:
-    """Why a file or folder of this name is never linked into a worktree."""
+    """Why a file or folder of this name is never linked; None if it can be."""
     if part.casefold() in (".git", "git~1"):
         return "git's own files are never linked"
     if part in ("", ".", ".."):
-        return "is no file name"
+        return "is not a file name"
     if any(not char.isprintable() and not 0xDC80 <= ord(char) <= 0xDCFF for char in part):
         return "its name holds control or invisible characters"
     return None
@@ -116,7 +116,7 @@ def _entries(path: str) -> list[os.DirEntry[str]]:
 
 
 def _is_litter(name: str) -> bool:
-    """What editors and desktops leave behind while somebody works on a shared file."""
+    """True for temporary files of editors and desktops."""
     autosaved = name.startswith("#") and name.endswith("#")
     return name in _LITTER or name.endswith(_LITTER_ENDS) or name.startswith(".#") or autosaved
 
@@ -133,7 +133,7 @@ def _add_file(shared: SharedFiles, folder: str, name: str, path: str) -> None:
         return
     if len(shared.sources) == MOST_FILES:
         raise Refused(
-            f"{safe(shared.home)}/sync holds more than {MOST_FILES} files: share files of configuration, not trees",
+            f"{safe(shared.home)}/sync holds more than {MOST_FILES} files: share configuration files, not trees",
             code="sync-too-much",
         )
     source = SharedFile(name, folder, path)
@@ -144,18 +144,18 @@ def _add_file(shared: SharedFiles, folder: str, name: str, path: str) -> None:
 def _source_problem(home: str, path: str) -> str | None:
     try:
         mode = os.lstat(path).st_mode
-        if stat.S_ISLNK(mode):  # on the way to it there is none: folders that are links are not entered
+        if stat.S_ISLNK(mode):  # its folders are no links: those are not entered
             mode = os.stat(path).st_mode
             problem = _place_problem(home, os.path.realpath(path))
             if problem is not None:
                 return f"is a link that {problem}"
     except OSError as error:
-        return f"is a link that leads nowhere ({error.strerror})" if os.path.islink(path) else f"{error.strerror}"
-    return None if stat.S_ISREG(mode) else "is no regular file"
+        return f"is a broken link ({error.strerror})" if os.path.islink(path) else f"{error.strerror}"
+    return None if stat.S_ISREG(mode) else "is not a regular file"
 
 
 def _place_problem(home: str, real: str) -> str | None:
-    """Why links may not lead to this place: it is not in the cluster, or it is git's."""
+    """Why a link must not lead to this path: outside the cluster, or one of git's files."""
     if not real.startswith(home + os.sep):
         return "leads out of the cluster"
     return "leads into git's own files" if _parts_problem(real[len(home) + 1 :]) else None
@@ -172,7 +172,7 @@ def folders_above(name: str) -> tuple[str, ...]:
 
 
 def _clash(shared: SharedFiles, folder: str, name: str) -> str | None:
-    """A name cannot be a file in one folder and a folder in another: the first one read wins."""
+    """Why the name conflicts: it is a file in one shared folder and a folder in another; the first one read wins."""
     for parent in folders_above(name):
         above = shared.sources.get(parent)
         if above is not None:

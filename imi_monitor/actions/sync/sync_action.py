@@ -1,9 +1,6 @@
-"""`imi sync`: every worktree gets its links to the shared files in `sync/`, and only those.
+"""`imi sync`: link the shared files of `sync/` into every worktree of a repository, and remove outdated links.
 
-Editing a shared file needs no sync, as the links lead to it, also when an editor replaces it by rename. What has to be
-followed is which files there are.
-
-Bringing all worktrees of a repository in line with its `sync/`: for `imi sync`, and for whoever watches that folder.
+Editing a shared file needs no sync, since the links lead to it; adding and deleting one does.
 """
 
 from __future__ import annotations
@@ -13,8 +10,7 @@ from dataclasses import dataclass, field
 
 from imi_monitor.actions import worktree_lookup
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
-from imi_monitor.actions.sync import shared_files as sync_shared_files
-from imi_monitor.actions.sync import worktree_links
+from imi_monitor.actions.sync import shared_files, worktree_links
 from imi_monitor.git import layout, shared_names
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import count, safe
@@ -42,8 +38,8 @@ class SyncAction(Action):
     more = """
     Files below sync/repo, sync/local, sync/global and sync/user of the cluster become relative links of the same name
     in every worktree, the trunk too; the first folder of this order that has a name wins. Outside a cluster the same
-    folders are looked for beside the worktrees (<repo>.worktrees/sync/). A real file is never replaced, a tracked one
-    never covered, and the links are listed in .git/info/exclude so that nobody commits them.
+    folders are beside the worktrees (<repo>.worktrees/sync/). A real file is never replaced, a tracked one never hidden,
+    and the links are listed in .git/info/exclude so that they are not committed.
     """
     key = "Y"
     arguments = (Argument("repo", "the repository; the one you stand in if not given", optional=True),)
@@ -69,9 +65,9 @@ class SyncAction(Action):
 
 
 def _nothing(context: Context, repository: Repository) -> Outcome:
-    home = sync_shared_files.sync_home(repository, context.settings_of(repository))
+    home = shared_files.sync_home(repository, context.settings_of(repository))
     where = os.path.join(home, "sync", "repo")
-    sentence = f"nothing to sync: make {safe(where)} and put the files there that all worktrees shall share"
+    sentence = f"nothing to sync: create {safe(where)} and put the files there that all worktrees share"
     return Outcome([sentence], {"message": sentence, "worktrees": [], **dict.fromkeys(KINDS, 0)})
 
 
@@ -151,22 +147,17 @@ def _data(result: SyncResult, sentence: str) -> dict[str, object]:
 
 
 KINDS = ("linked", "moved", "removed", "kept")
-_IMIS_NAMES = (
-    ".env",
-    ".jarad-config",
-    ".vscode/settings.json",
-    ".gitignore.local",
-)  # what it linked unless told otherwise
+_NAMES_OF_IMI = (".env", ".jarad-config", ".vscode/settings.json", ".gitignore.local")  # linked by iMi by default
 
 
 @dataclass(slots=True)
 class SyncResult:
-    """What came of it in each worktree, what is refused, and what else is off."""
+    """The report of each worktree, and the problems found."""
 
     shared: SharedFiles
     worktrees: list[tuple[str, str, LinkReport]] = field(default_factory=list)  # name, path, report
     skipped: list[str] = field(default_factory=list)  # missing on disk
-    unlisted: list[str] = field(default_factory=list)  # linked, but not in info/exclude (only a check finds that)
+    unlisted: list[str] = field(default_factory=list)  # linked, but not in info/exclude (found by a check only)
     cancelled: bool = False
 
     def total(self, kind: str) -> int:
@@ -177,7 +168,7 @@ class SyncResult:
         return sum(report.changed for _, _, report in self.worktrees)
 
     def problems(self) -> dict[tuple[str, str], list[str]]:
-        """(name, reason) -> the worktrees it is about; none when it is about the source."""
+        """(name, reason) -> the affected worktrees; empty for a problem of the shared file itself."""
         found: dict[tuple[str, str], list[str]] = {problem: [] for problem in self.shared.refused}
         for worktree, _, report in self.worktrees:
             for problem in report.conflicts:
@@ -186,11 +177,11 @@ class SyncResult:
 
 
 def sync_worktrees(context: Context, repository: layout.Repository, *, check: bool = False) -> SyncResult | None:
-    """Bring all worktrees of a repository in line with its `sync/`; None when there is no such folder.
+    """Update the links of all worktrees; None without a `sync/` folder.
 
-    With `check` nothing is changed, and the reports say what would be done.
+    With `check` nothing changes, and the reports say what would be done.
     """
-    shared = sync_shared_files.read_shared_files(repository, context.settings_of(repository))
+    shared = shared_files.read_shared_files(repository, context.settings_of(repository))
     if shared is None:
         return None
     result = SyncResult(shared)
@@ -206,13 +197,13 @@ def sync_worktrees(context: Context, repository: layout.Repository, *, check: bo
         try:
             _sync_each(context, repository, result, frozenset(before) | _former_imi_links(context, repository), None)
         finally:
-            trouble = _unlist_unused(block, repository, result)
+            failures = _unlist_unused(block, repository, result)
     if result.changed:
         db.transact(context.connection, _record, context, repository, result)
     if result.cancelled:
-        raise Refused("sync was cancelled; the worktrees done so far are right", code="cancelled")
-    if trouble:
-        raise Refused(trouble[0][1], code="exclude")
+        raise Refused("sync was cancelled; the worktrees done so far are complete", code="cancelled")
+    if failures:
+        raise Refused(failures[0][1], code="exclude")
     return result
 
 
@@ -233,7 +224,7 @@ def _sync_each(
             return
         context.progress(f"sync: {one.name}")
         try:
-            place = worktree_links.place_at(repository, one.path, one.admin_dir)
+            place = worktree_links.open_place(repository, one.path, one.admin_dir)
             report = worktree_links.update_links(result.shared, place, former, listed=listed, check=check)
         except Refused as error:
             report = worktree_links.LinkReport(conflicts=(("", error.sentence),))
@@ -243,9 +234,9 @@ def _sync_each(
 def _unlist_unused(
     block: shared_names.ExcludeBlock, repository: layout.Repository, result: SyncResult
 ) -> tuple[tuple[str, str], ...]:
-    """A name stays in info/exclude while any worktree has a link of it, the ones in imi's trash too.
+    """Remove names from info/exclude that no worktree links, worktrees in imi's trash included.
 
-    A worktree that is not there right now (an unmounted disk) may have any: then all names stay.
+    A missing worktree (an unmounted disk) may have any link: then all names stay.
     """
     worktrees = [linked.path for linked in layout.linked_worktrees(repository.common_dir)]
     if not all(map(os.path.isdir, worktrees)):
@@ -257,10 +248,10 @@ def _unlist_unused(
 
 
 def _former_imi_links(context: Context, repository: layout.Repository) -> frozenset[str]:
-    """iMi linked the names of this list, absolutely and without a rule against committing them."""
+    """Names that iMi linked: absolute links, without an entry in info/exclude."""
     value = next(value for key, value, _ in context.settings_of(repository).items() if key == "symlink_files")
-    names = (*_IMIS_NAMES, *value) if isinstance(value, list) else _IMIS_NAMES
-    return frozenset(name for name in names if not any(map(sync_shared_files.name_problem, name.split("/"))))
+    names = (*_NAMES_OF_IMI, *value) if isinstance(value, list) else _NAMES_OF_IMI
+    return frozenset(name for name in names if not any(map(shared_files.name_problem, name.split("/"))))
 
 
 def _record(

@@ -1,7 +1,7 @@
-"""Bringing one worktree in line with `sync/`: which links are right, missing, to be moved or in the way; doing it.
+"""Updating the links of one worktree to the shared files in `sync/`.
 
-The order protects the user: a name is written into `info/exclude` before its link exists, and taken out only when no
-worktree has the link any more, so that at no moment `git add -A` could stage one.
+A name is written into `info/exclude` before its link exists, and removed only when no worktree has the link any more, so
+that `git add -A` can never stage a link.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LinkReport:
-    """What was done in one worktree. Each link that is named as linked, moved or kept was looked at afterwards."""
+    """What was done in one worktree. Every link in linked, moved and kept was verified afterwards."""
 
     linked: tuple[str, ...] = ()  # new
-    moved: tuple[str, ...] = ()  # led elsewhere into sync/ before
-    removed: tuple[str, ...] = ()  # their source is gone
-    kept: tuple[str, ...] = ()  # correct already
-    conflicts: tuple[tuple[str, str], ...] = ()  # (name, why not)
+    moved: tuple[str, ...] = ()  # led to another file of sync/ before
+    removed: tuple[str, ...] = ()  # their source was deleted
+    kept: tuple[str, ...] = ()  # already correct
+    conflicts: tuple[tuple[str, str], ...] = ()  # (name, reason)
 
     @property
     def changed(self) -> int:
@@ -39,13 +39,13 @@ class LinkReport:
 
     @property
     def here(self) -> tuple[str, ...]:
-        """All names that are links to shared files now."""
+        """All names that are now links to shared files."""
         return (*self.linked, *self.moved, *self.kept)
 
 
 @dataclass(slots=True)
 class LinkPlace:
-    """One worktree that git knows, and git itself in it."""
+    """A worktree that git lists, and git in it."""
 
     path: str
     admin_dir: str
@@ -54,7 +54,7 @@ class LinkPlace:
 
 @dataclass(slots=True)
 class _ReportBuilder:
-    """A LinkReport while it is being written."""
+    """Collects a LinkReport."""
 
     done: dict[str, list[str]] = field(default_factory=lambda: {"linked": [], "moved": [], "removed": [], "kept": []})
     conflicts: list[tuple[str, str]] = field(default_factory=list)
@@ -64,9 +64,9 @@ class _ReportBuilder:
 
 
 def link_shared_files(repository: Repository, worktree_path: str, settings: Settings) -> LinkReport:
-    """Link the shared files into one worktree, a new one as a rule; nothing to do without a `sync/` folder.
+    """Link the shared files into one worktree, usually a new one; an empty report without a `sync/` folder.
 
-    What cannot be linked is a conflict in the report, never an error: a worktree is worth having without its links.
+    A file that cannot be linked is a conflict in the report, never an error: the worktree is usable without it.
     """
     if not settings.flag("sync_settings.enabled"):
         return LinkReport()
@@ -76,23 +76,23 @@ def link_shared_files(repository: Repository, worktree_path: str, settings: Sett
         return LinkReport(conflicts=(("sync", error.sentence),))
     if shared is None or not (shared.sources or shared.refused):
         return LinkReport()
-    place = place_of(repository, worktree_path)
+    place = find_place(repository, worktree_path)
     refused = tuple(shared.refused)
     try:
         with shared_names.ExcludeBlock(repository.common_dir) as block:
             before = block.names()
             block.put(before | set(shared.sources))
             report = update_links(shared, place, frozenset())
-            trouble = unlist_unused(block, set(shared.sources) - before, set(report.here), [place.path])
+            failures = unlist_unused(block, set(shared.sources) - before, set(report.here), [place.path])
     except GitError as error:
         return LinkReport(conflicts=(*refused, *((name, error.sentence) for name in shared.sources)))
-    return replace(report, conflicts=(*refused, *report.conflicts, *trouble))
+    return replace(report, conflicts=(*refused, *report.conflicts, *failures))
 
 
 def unlist_unused(
     block: shared_names.ExcludeBlock, doubtful: set[str], linked: set[str], worktrees: list[str]
 ) -> tuple[tuple[str, str], ...]:
-    """Take the doubtful names that no worktree has a link of out of the block; gives what went wrong with that."""
+    """Remove the doubtful names that no worktree links from `info/exclude`; returns (name, reason) of failures."""
     idle = {name for name in doubtful - linked if not any(os.path.islink(os.path.join(w, name)) for w in worktrees)}
     try:
         block.put(block.names() - idle)
@@ -101,19 +101,21 @@ def unlist_unused(
     return ()
 
 
-def place_of(repository: Repository, worktree_path: str) -> LinkPlace:
-    """The worktree at this path, if git lists it."""
+def find_place(repository: Repository, worktree_path: str) -> LinkPlace:
+    """The worktree at this path; Refused if git does not list it."""
     real = os.path.realpath(worktree_path)
     if repository.main_path is not None and real == os.path.realpath(repository.main_path):
-        return place_at(repository, repository.main_path, repository.common_dir)
+        return open_place(repository, repository.main_path, repository.common_dir)
     for linked in layout.linked_worktrees(repository.common_dir):
         if os.path.realpath(linked.path) == real:
-            return place_at(repository, linked.path, linked.admin_dir)
-    raise Refused(f"{safe(worktree_path)} is no worktree of this repository: git does not list it", code="not-listed")
+            return open_place(repository, linked.path, linked.admin_dir)
+    raise Refused(
+        f"{safe(worktree_path)} is not a worktree of this repository: git does not list it", code="not-listed"
+    )
 
 
-def place_at(repository: Repository, path: str, admin_dir: str) -> LinkPlace:
-    """A worktree as git's own files know it, if it still is that one: an agent can rewrite its `.git` file."""
+def open_place(repository: Repository, path: str, admin_dir: str) -> LinkPlace:
+    """A worktree by git's own files; Refused if its `.git` file was rewritten, which an agent can do."""
     if admin_dir != repository.common_dir and not layout.points_back(admin_dir, path):
         raise Refused(
             f"the .git file of {safe(path)} does not belong to this worktree: nothing was linked", code="tampered"
@@ -131,12 +133,12 @@ def update_links(
     listed: frozenset[str] | None = None,
     check: bool = False,
 ) -> LinkReport:
-    """Make, move and remove links until the worktree has what is shared; with `check` only say what would be done.
+    """Create, move and remove links until they match the shared files; with `check` only report what would be done.
 
-    `former` are names that may be links of ours from earlier. `listed` are the names that `info/exclude` holds by now:
-    all shared ones, unless this is a check.
+    `former` are names that may be earlier links of imi. `listed` are the names in `info/exclude`: all shared ones, unless
+    this is a check.
     """
-    notes = _ReportBuilder()
+    report = _ReportBuilder()
     names = sorted(shared.sources)
     try:
         tree = LinkTree(place.path, place.admin_dir)
@@ -144,53 +146,53 @@ def update_links(
         return LinkReport(conflicts=(("", f"the worktree cannot be opened: {error.strerror}"),))
     with tree:
         reserved = _reserved(place, names, [name for name in names if listed is None or name in listed])
-        # first: a link may be where a folder is needed now
+        # former links first: one may be where a folder is needed now
         for name in sorted((former | shared.refused_names) - set(names)):
-            _remove_former(tree, shared, name, notes, check)
+            _remove_former(tree, shared, name, report, check)
         for name in names:
-            _update_link(tree, shared, shared.sources[name], reserved.get(name), notes, check)
-        return notes.report()
+            _update_link(tree, shared, shared.sources[name], reserved.get(name), report, check)
+        return report.report()
 
 
 def _reserved(place: LinkPlace, names: list[str], listed: list[str]) -> dict[str, str]:
-    """name -> why git would mind a link there."""
+    """name -> why a link there would be committed or hide a tracked file."""
     taken = shared_names.tracked_names(place.git, place.admin_dir, names)
     try:
         unignored = shared_names.unignored_names(place.git, place.path, listed)
     except GitError as error:
-        return dict.fromkeys(names, f"git cannot say whether it would be committed: {error.sentence}")
-    committed = "is taken out of the ignored files by a .gitignore, so that git would commit the link"
+        return dict.fromkeys(names, f"git cannot tell whether it would be committed: {error.sentence}")
+    committed = "is un-ignored by a .gitignore, so that git would commit the link"
     return {**dict.fromkeys(unignored, committed), **taken}
 
 
 def _update_link(
-    tree: LinkTree, shared: SharedFiles, source: SharedFile, reserved: str | None, notes: _ReportBuilder, check: bool
+    tree: LinkTree, shared: SharedFiles, source: SharedFile, reserved: str | None, report: _ReportBuilder, check: bool
 ) -> None:
     try:
         if reserved is not None:
             raise LinkConflict(reserved)
-        state = tree.judge(source, shared)
+        state = tree.check(source, shared)
         if state == MOVED and not check:
-            tree.take_away(source.name, tree.link_at(source.name) or "")
+            tree.remove(source.name, tree.read_link(source.name) or "")
         if state != KEPT and not check:
-            tree.make(source)
+            tree.create(source)
     except LinkConflict as error:
-        notes.conflicts.append((source.name, str(error)))
+        report.conflicts.append((source.name, str(error)))
     except OSError as error:
-        notes.conflicts.append((source.name, f"cannot be linked: {error.strerror}"))
+        report.conflicts.append((source.name, f"cannot be linked: {error.strerror}"))
     else:
-        notes.done[{KEPT: "kept", MISSING: "linked", MOVED: "moved"}[state]].append(source.name)
+        report.done[{KEPT: "kept", MISSING: "linked", MOVED: "moved"}[state]].append(source.name)
 
 
-def _remove_former(tree: LinkTree, shared: SharedFiles, name: str, notes: _ReportBuilder, check: bool) -> None:
-    """A link of ours whose source is no longer shared. Anything else of that name is the user's."""
+def _remove_former(tree: LinkTree, shared: SharedFiles, name: str, report: _ReportBuilder, check: bool) -> None:
+    """Remove imi's link if its source is no longer shared; anything else of that name is the user's."""
     try:
-        link = tree.link_at(name)
-        if link is not None and tree.is_ours(name, link, shared) and (check or tree.take_away(name, link)):
-            notes.done["removed"].append(name)
+        link = tree.read_link(name)
+        if link is not None and tree.is_own_link(name, link, shared) and (check or tree.remove(name, link)):
+            report.done["removed"].append(name)
             if not check:
-                tree.drop_folders(shared_files.folders_above(name))
+                tree.remove_empty_folders(shared_files.folders_above(name))
     except LinkConflict:
         return  # a real file has taken its place
     except OSError as error:
-        notes.conflicts.append((name, f"cannot be removed, though its source is gone: {error.strerror}"))
+        report.conflicts.append((name, f"cannot be removed, though its source is gone: {error.strerror}"))
