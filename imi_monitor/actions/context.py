@@ -133,6 +133,10 @@ class Context:
         """What the caller named with `--repo`."""
         return self._repo
 
+    def repo_filter(self) -> str | None:
+        """The name of the repository given with `--repo`, for a query: None for all, empty if it is not registered."""
+        return self.repo_name(self.repository()) or "" if self.explicit_repo else None
+
     def place(self) -> layout.RepositoryLocation | None:
         """Where the caller stands in a repository, if at all. `--repo` does not change this."""
         return layout.discover(self.cwd)

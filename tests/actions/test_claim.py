@@ -331,7 +331,7 @@ class TestVerify:
 class TestLists:
     def test_claims_history_and_queue(self, repo: Repo, feat: Repo) -> None:
         assert imi("claims", cwd=repo.path).out == "nothing is claimed\n"
-        assert imi("queue", cwd=repo.path).out == "nobody waits\n"
+        assert imi("queue", cwd=repo.path).out == "no agent waits\n"
         _claim(repo, "claude-1", "--task", "T-1")
         shown = imi("claims", cwd=repo.path).out
         for part in ("feat-x", "claude-1", "held", "T-1"):

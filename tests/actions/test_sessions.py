@@ -132,9 +132,9 @@ def test_one_session_is_told_from_its_beginning(registry: sqlite3.Connection, re
     ]
     assert head["session"]["id"] == "claude:abcdef12-77" and head["files"][0]["path"] == "src/api.py"
     assert [line["seq"] for line in lines] and next(one for one in lines if one["call"] == "c1")["seconds"] == 60.0
-    assert imi("session", "show", "nope", cwd=repo.path).err.startswith("imi: no session 'nope' is kept")
+    assert imi("session", "show", "nope", cwd=repo.path).err.startswith("imi: no session 'nope' is recorded")
     ambiguous = imi("session", "show", "c", cwd=repo.path)
-    assert ambiguous.code == 1 and "give more of it" in ambiguous.err
+    assert ambiguous.code == 1 and "give more characters" in ambiguous.err
     assert "imi session" in imi("session", cwd=repo.path).err or imi("session").code == 2
 
 
@@ -235,8 +235,8 @@ def test_spans_are_read_at_a_glance() -> None:
 
 
 def test_nothing_kept_is_said(tmp_path: Path) -> None:
-    assert imi("sessions", cwd=tmp_path).out.startswith("no sessions are kept yet")
-    assert imi("stats", cwd=tmp_path).out.startswith("no sessions are kept")
+    assert imi("sessions", cwd=tmp_path).out.startswith("no sessions are recorded yet")
+    assert imi("stats", cwd=tmp_path).out.startswith("no sessions and no tasks are recorded")
 
 
 @pytest.mark.parametrize(("line", "good"), [("auto_claim = true", True), ("[claims]\nauto = true", True)])

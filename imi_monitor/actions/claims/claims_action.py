@@ -1,4 +1,4 @@
-"""`imi claims` and `imi queue`: who has what, who had it, and who waits for it."""
+"""`imi claims` and `imi queue`: current and earlier claims, and the agents in line."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ class ClaimsAction(Action):
     words = ("claims",)
     group = "Claims"
     label = "Claims"
-    help = "Who has which worktree now; with --history, who had it."
-    more = "All repositories of the registry are shown, or the one named with --repo."
+    help = "list the owner of each claimed worktree; with --history, earlier owners"
+    more = "Shows all repositories of the registry, or the one given with --repo."
     options = (
-        Option("history", "earlier claims too, of one worktree or of all", value="NAME", optional_value=True),
-        Option("limit", "at most so many lines of history (100)", value="N", number=True),
+        Option("history", "earlier claims, of one worktree or of all", value="NAME", optional_value=True),
+        Option("limit", "the maximum number of grants (default: 100)", value="N", number=True),
     )
     changes = False
 
     def run(self, context: Context, request: Request) -> Outcome:
         if request.flag("history"):
             return _history(context, request)
-        found = claims.list_held(context.connection, _repo(context))
+        found = claims.list_held(context.connection, context.repo_filter())
         waiting = claim_queue.list_waiters(context.connection)
         entries = [_entry(claim, waiting) for claim in found]
         lines = _table([_columns(claim, waiting) for claim in found]) or ["nothing is claimed"]
@@ -52,17 +52,17 @@ class QueueAction(Action):
     words = ("queue",)
     group = "Claims"
     label = "Queue"
-    help = "Who waits for a worktree, in order."
-    arguments = (Argument("name", "the worktree; all if left out", optional=True),)
+    help = "list the agents that wait in line for a worktree"
+    arguments = (Argument("name", "the worktree (default: all)", optional=True),)
     changes = False
 
     def run(self, context: Context, request: Request) -> Outcome:
-        repo_name, name = _repo(context), None
+        repo_name, name = context.repo_filter(), None
         if request.text("name"):
             found = ownership.find(context, request)
             repo_name, name = found.repo_name or "", found.name
         line = [waiter for waiter in claim_queue.list_waiters(context.connection, repo_name, name) if not waiter.gone]
-        held = {(one.repo_name, one.worktree_name): one for one in claims.list_held(context.connection, repo_name)}
+        held = {claim.key: claim for claim in claims.list_held(context.connection, repo_name)}
         places: dict[tuple[str, str], int] = {}
         entries, rows = [], []
         for waiter in line:
@@ -70,29 +70,22 @@ class QueueAction(Action):
             places[key] = places.get(key, 0) + 1
             entries.append(_waiter_data(waiter, places[key], held.get(key)))
             rows.append(_waiter_columns(waiter, places[key], held.get(key)))
-        return Outcome(_table(rows) or ["nobody waits"], {"queue": entries, "count": len(entries)})
-
-
-def _repo(context: Context) -> str | None:
-    """The repository named with --repo; None shows all."""
-    if not context.explicit_repo:
-        return None
-    return context.repo_name(context.repository()) or ""
+        return Outcome(_table(rows) or ["no agent waits"], {"queue": entries, "count": len(entries)})
 
 
 def _history(context: Context, request: Request) -> Outcome:
-    repo_name, name = _repo(context), None
+    repo_name, name = context.repo_filter(), None
     if request.text("history"):
         request.values["name"] = request.text("history")
-        repo_name, name = _named(context, request)
+        repo_name, name = _history_key(context, request)
     limit = request.whole("limit") or 100
     grants = claim_history.list_grants(context.connection, repo_name, name, limit)
     lines = _table([_grant_columns(grant) for grant in grants]) or ["there is no history yet"]
     return Outcome(lines, {"history": [_grant_data(grant) for grant in grants], "count": len(grants)})
 
 
-def _named(context: Context, request: Request) -> tuple[str, str]:
-    """A worktree that exists, or one that is gone but has left a history under exactly this name."""
+def _history_key(context: Context, request: Request) -> tuple[str, str]:
+    """(repository, worktree) of a worktree that exists, or of a removed one with this exact name in the history."""
     name = request.text("name") or ""
     repository = context.find_repository()
     repo_name = context.repo_name(repository) if repository else None
@@ -122,8 +115,7 @@ def _columns(claim: Claim, waiting: list[Waiter]) -> list[str]:
 
 
 def _waiting(claim: Claim, waiting: list[Waiter]) -> int:
-    key = (claim.repo_name, claim.worktree_name)
-    return sum((waiter.repo_name, waiter.worktree_name) == key and not waiter.gone for waiter in waiting)
+    return sum((waiter.repo_name, waiter.worktree_name) == claim.key and not waiter.gone for waiter in waiting)
 
 
 def _waiter_columns(waiter: Waiter, place: int, holder: Claim | None) -> list[str]:
@@ -180,7 +172,7 @@ def _grant_data(grant: ClaimGrant) -> dict[str, object]:
 
 
 def _held_seconds(grant: ClaimGrant) -> float | None:
-    """From the grant to its end, or until now; None when the registry does not say."""
+    """From the grant to its end, or until now; None when unknown."""
     begun, ended = times.parse(grant.claimed_at), times.parse(grant.released_at)
     if begun is None or (ended is None and grant.released_at is not None):
         return None
@@ -188,7 +180,7 @@ def _held_seconds(grant: ClaimGrant) -> float | None:
 
 
 def _table(rows: list[list[str]]) -> list[str]:
-    """Columns padded to their widest cell; columns without any text are left out."""
+    """The rows as lines, each column as wide as its widest cell, without empty columns."""
     kept = [index for index in range(len(rows[0]) if rows else 0) if any(row[index] for row in rows)]
     widths = {index: max(len(row[index]) for row in rows) for index in kept}
     return ["  ".join(row[index].ljust(widths[index]) for index in kept).rstrip() for row in rows]

@@ -1,4 +1,4 @@
-"""`imi agents describe`: what a person says of an agent, shown beside its name in `imi tasks` and `imi agents`."""
+"""`imi agents describe`: an emoji, a role and a team, shown beside the agent's name in `imi tasks` and `imi agents`."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ class DescribeAction(Action):
     words = ("agents describe",)
     group = "Agents"
     label = "Describe an agent"
-    help = "give an agent an emoji, a role and a team, or see which it has"
-    more = """The name is the one it claims with; it is known from its first claim or session on. An empty value ("") takes
-    back what was said."""
+    help = "set or show the emoji, role and team of an agent"
+    more = """The name is the one the agent claims with; imi knows it from its first claim or session on. An empty value ("")
+    deletes a text."""
     arguments = (Argument("agent", "the agent, as `imi claims` shows it"),)
     options = (
-        Option("emoji", "one sign for it, at most two columns wide", value="EMOJI"),
-        Option("role", "what it does: reviewer, tests", value="ROLE"),
-        Option("team", "to whom it belongs", value="TEAM"),
+        Option("emoji", "one sign, at most two columns wide", value="EMOJI"),
+        Option("role", "its task: reviewer, tests", value="ROLE"),
+        Option("team", "its team", value="TEAM"),
     )
 
     def refuse(self, context: Context, request: Request) -> None:
-        _said(request)
+        _changes(request)
 
     def run(self, context: Context, request: Request) -> Outcome:
-        said, name = _said(request), request.text("agent") or ""
-        now = db.transact(context.connection, agents.describe, name, said)
+        changes, name = _changes(request), request.text("agent") or ""
+        now = db.transact(context.connection, agents.describe, name, changes)
         if now is None:
-            raise _nobody(context, name)
-        return Outcome([f"{safe(name, 60)}: {sentence(now) or 'nothing is said of it'}"], {"name": name, **now.data()})
+            raise _unknown_agent(context, name)
+        return Outcome([f"{safe(name, 60)}: {sentence(now) or 'no description'}"], {"name": name, **now.data()})
 
 
-def sentence(said: AgentDescription) -> str:
+def sentence(described: AgentDescription) -> str:
     """`🦊 reviewer, team web`."""
-    team = f"team {safe(said.team, 60)}" if said.team else ""
-    told = ", ".join(filter(None, (safe(said.role or "", 60), team)))
-    return " ".join(filter(None, (safe(said.emoji or "", 8), told)))
+    team = f"team {safe(described.team, 60)}" if described.team else ""
+    texts = ", ".join(filter(None, (safe(described.role or "", 60), team)))
+    return " ".join(filter(None, (safe(described.emoji or "", 8), texts)))
 
 
-def _said(request: Request) -> dict[str, str | None]:
-    """What the options say, checked; an empty one takes back what was said before."""
-    said: dict[str, str | None] = {}
+def _changes(request: Request) -> dict[str, str | None]:
+    """The checked values of the options; None deletes a text."""
+    changes: dict[str, str | None] = {}
     for option, problem in _PROBLEMS.items():
         text = request.text(option)
         if text is None:
@@ -60,16 +60,16 @@ def _said(request: Request) -> dict[str, str | None]:
         why = problem(text) if text else None
         if why is not None:
             raise UsageError(f"--{option} {safe(text, 60)!r} {why}", code="bad-option")
-        said[option] = text or None
-    return said
+        changes[option] = text or None
+    return changes
 
 
-def _nobody(context: Context, name: str) -> Refused:
+def _unknown_agent(context: Context, name: str) -> Refused:
     from difflib import get_close_matches
 
     known = [one.name for one in db.read(context.connection, agents.list_agents)]
     near = get_close_matches(name, known, 1)
-    hint = f"did you mean {safe(near[0], 60)}?" if near else "one is known from its first claim or session on"
+    hint = f"did you mean {safe(near[0], 60)}?" if near else "imi knows an agent from its first claim or session on"
     return Refused(f"no agent is called {safe(name, 60)!r}: {hint}", code="no-agent")
 
 

@@ -1,6 +1,6 @@
-"""`imi events`: who did what and when, once or as it happens.
+"""`imi events`: the event log, once or followed.
 
-Following costs next to nothing: SQLite tells by a number whether anybody has committed, and only then is the log read.
+Following costs little: the log is read only when SQLite's change counter shows a commit.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 _POLL_SECONDS = 0.04
 _PAGE = 500
-_USUAL = 50  # shown without --since and --limit
-_USUAL_BEFORE_FOLLOWING = 10
+_DEFAULT_LIMIT = 50  # without --since and --limit
+_DEFAULT_LIMIT_WITH_FOLLOW = 10
 _LONGEST_VALUE = 80
 
 
 class EventQuery:
-    """What is asked for, as the log understands it."""
+    """The filters of the command line, and the number of the last event that was printed."""
 
     __slots__ = ("after", "kinds", "repo_name", "seq", "worktree_name")
 
@@ -58,17 +58,17 @@ class EventsAction(Action):
     words = ("events",)
     group = "Status"
     label = "Events"
-    help = "the log: who claimed, made, removed or synced what, and when"
+    help = "list the events: claims, new, removed and synced worktrees, sessions"
     more = """
-    Without options the last 50 entries; `--follow` starts with the last 10 and prints what happens until Ctrl-C.
-    `--json` prints one object a line; its `seq` can be given to --since to go on from there.
+    Without options the last 50 events; `--follow` starts with the last 10 and prints new ones until Ctrl-C.
+    `--json` prints one object per line; --since with its `seq` continues after it.
     """
     options = (
-        Option("follow", "go on printing as things happen", aliases=("f",)),
-        Option("since", "from then on: 10m, 2h, 3d ago, a date and time, or behind an entry's seq", value="WHEN"),
-        Option("type", "only this kind: worktree.claimed, worktree.*, several with commas", value="TYPE"),
-        Option("worktree", "only this worktree, removed ones too", value="NAME", aliases=("w",)),
-        Option("limit", "at most so many entries of the past", value="N", number=True, aliases=("n",)),
+        Option("follow", "print new events until Ctrl-C", aliases=("f",)),
+        Option("since", "start at a time: 10m, 2h, 3d ago, a date and time; or after an event's seq", value="WHEN"),
+        Option("type", "only events of this kind: worktree.claimed, worktree.*; several with commas", value="TYPE"),
+        Option("worktree", "only events of this worktree, which may be removed", value="NAME", aliases=("w",)),
+        Option("limit", "the maximum number of past events", value="N", number=True, aliases=("n",)),
     )
     changes = False
     streams = True
@@ -85,14 +85,12 @@ class EventsAction(Action):
                 _follow(context, query, many)
         except KeyboardInterrupt:
             if not follow:
-                raise  # else somebody has seen enough, which is how following ends
+                raise  # Ctrl-C is the way to end --follow
         return Outcome([] if shown or follow else ["no events" + (" of that kind" if request.values else " yet")])
 
 
 def _query(context: Context, request: Request) -> EventQuery:
-    repo = context.repo_name(context.repository()) if context.explicit_repo else None
-    if context.explicit_repo and repo is None:
-        repo = ""  # a repository that is not registered has no events
+    repo = context.repo_filter()
     seq, after = _since(request.text("since"))
     worktree = request.text("worktree")
     if worktree is not None:
@@ -101,11 +99,11 @@ def _query(context: Context, request: Request) -> EventQuery:
 
 
 def _show_past(context: Context, query: EventQuery, limit: int | None, *, follow: bool, many: bool) -> int:
-    """Print what is there already and move the query behind it; gives how many entries that were."""
+    """Print past events and move the query behind them; returns their number."""
     end = events.last_seq(context.connection)
     shown = 0
     if limit is None and query.seq == 0 and query.after is None:
-        limit = _USUAL_BEFORE_FOLLOWING if follow else _USUAL
+        limit = _DEFAULT_LIMIT_WITH_FOLLOW if follow else _DEFAULT_LIMIT
     if limit is not None:
         page = db.read(context.connection, query.read, limit, newest=True) if limit else []
         shown = _print(context, page, many)
@@ -120,12 +118,10 @@ def _show_past(context: Context, query: EventQuery, limit: int | None, *, follow
 
 
 def _follow(context: Context, query: EventQuery, many: bool) -> None:
-    """Print what happens until the reader goes away."""
+    """Print new events until the reader closes the pipe."""
     query.after = None
     while not context.cancelled():
-        seen = db.data_version(
-            context.connection
-        )  # before the look at the log: what comes in between is seen next time
+        seen = db.data_version(context.connection)  # read before the log, so that no commit in between is missed
         page = db.read(context.connection, query.read, _PAGE)
         _print(context, page, many)
         query.seq = page[-1].seq if page else query.seq
@@ -136,7 +132,7 @@ def _follow(context: Context, query: EventQuery, many: bool) -> None:
 
 
 def page(context: Context, *, behind: int = 0, before: int | None = None, limit: int = _PAGE) -> list[Event]:
-    """A part of the log for those who turn pages: the last ones in front of number `before`, or what is new behind one."""
+    """One page of the log: the last events before number `before`, or those after number `behind`."""
     found: list[Event] = db.read(
         context.connection,
         lambda inner: events.list_events(inner, behind, before=before, limit=limit, newest=behind == 0),
@@ -145,7 +141,7 @@ def page(context: Context, *, behind: int = 0, before: int | None = None, limit:
 
 
 def details(event: Event) -> list[str]:
-    """What an event says beyond who and where, as `key=value` words."""
+    """The event's data as `key=value` words."""
     return _details(_data(event))
 
 
@@ -160,7 +156,7 @@ def _print(context: Context, page: list[Event], many: bool) -> int:
 
 
 def entry(event: Event) -> dict[str, object]:
-    """One event as an object of the NDJSON stream."""
+    """One event as a JSON object."""
     return {
         "seq": event.seq,
         "id": event.id,
@@ -176,7 +172,7 @@ def entry(event: Event) -> dict[str, object]:
 
 
 def line(event: Event, *, with_repo: bool = False) -> str:
-    """`14:02:09 worktree.claimed feat-api by claude-1 task=T-7`, with the day in front when it was not today."""
+    """`14:02:09 worktree.claimed feat-api by claude-1 task=T-7`, with the date if it was not today."""
     where = event.worktree_name or ""
     if event.repo_name and (with_repo or not where):
         where = f"{event.repo_name}/{where}" if where else event.repo_name
@@ -211,14 +207,14 @@ def _data(event: Event) -> object:
 
 
 def _since(text: str | None) -> tuple[int, str | None]:
-    """(seq, moment) that `--since` means."""
+    """`--since` as (event number, moment)."""
     if text is not None and text.isdecimal() and text.isascii() and len(text) < 16:
         return int(text), None
     return 0, time_format.since(text, "use 10m, 2h, 3d, 2026-01-27T15:30, or an entry's seq")
 
 
 def _kinds(text: str | None) -> tuple[str, ...]:
-    """`worktree` means all of `worktree.…`; stars are the user's own."""
+    """The patterns of `--type`; `worktree` means `worktree.*` too."""
     kinds: list[str] = []
     for kind in filter(None, (word.strip() for word in (text or "").split(","))):
         kinds += [kind] if "." in kind or "*" in kind else [kind, f"{kind}.*"]
@@ -226,7 +222,7 @@ def _kinds(text: str | None) -> tuple[str, ...]:
 
 
 def _worktree_name(context: Context, name: str, repo: str | None) -> str:
-    """The name in the log that a person means; it need not exist any more."""
+    """The worktree name in the log that `name` stands for; the worktree may be removed."""
     for candidate in names.candidates(name, worktree_lookup.name_prefixes(context)):
         if events.list_events(context.connection, repo_name=repo, worktree_name=candidate, limit=1):
             return candidate

@@ -1,7 +1,7 @@
-"""How many commits an agent made in a worktree: those of its branch that were made while it held the claim.
+"""Number of commits of an agent in a worktree: those of its branch made while the agent held the claim.
 
-Unknown is None: without a claim nobody can tell whose a commit is, and of a branch that is gone, or is part of the trunk
-by now, nobody can tell which commits were its own.
+None: unknown. Without a claim a commit has no known agent, and a branch that is deleted or merged has no commits of its
+own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MOST_GRANTS = 1000
 
 
 class CommitCounts:
-    """Counts for one call of `imi stats`; each branch is read once."""
+    """Counts commits for one `imi stats`; each branch is read once."""
 
     def __init__(self, context: Context, since: str) -> None:
         self._context = context
@@ -32,7 +32,7 @@ class CommitCounts:
         self._dirs = repositories.list_common_dirs(context.connection)
         self._read: dict[tuple[str, str], list[Commit] | None] = {}
 
-    def made(self, repo_name: str | None, worktree_name: str | None, agent: str) -> int | None:
+    def count(self, repo_name: str | None, worktree_name: str | None, agent: str) -> int | None:
         if repo_name is None or worktree_name is None or repo_name not in self._dirs:
             return None
         given = db.read(self._context.connection, claim_history.list_grants, repo_name, worktree_name, _MOST_GRANTS)
@@ -48,7 +48,7 @@ class CommitCounts:
         return sum(any(_covers(grant, commit.at) for grant in held) for commit in own)
 
     def _own(self, repo_name: str, branch: str, begun: str) -> list[Commit] | None:
-        """The branch's own commits since then; None when they cannot be told from the trunk's."""
+        """The branch's own commits since `begun`; None when they cannot be distinguished from the trunk's."""
         trunk = next(
             (
                 row.default_branch
@@ -64,18 +64,18 @@ class CommitCounts:
         own = [commit for commit in mine if commit.sha not in shared]
         since_then = [commit for commit in own if commit.at >= self._since[:19]]
         if len(mine) == _MOST and len(since_then) == len(own):
-            return None  # there are more than were read
-        # without any of its own it has none yet, if its last one is older than the first claim; else it was merged
+            return None  # the log is longer than what was read
+        # no own commits: none yet if the last commit is older than the first claim, else the branch was merged
         merged = not own and bool(mine) and mine[0].at[:19] >= begun[:19]
         return None if merged else since_then
 
     def _log(self, repo_name: str, branch: str) -> list[Commit] | None:
         key = (repo_name, branch)
         if key not in self._read:
-            self._read[key] = self._ask(self._dirs[repo_name], branch)
+            self._read[key] = self._read_log(self._dirs[repo_name], branch)
         return self._read[key]
 
-    def _ask(self, common_dir: str, branch: str) -> list[Commit] | None:
+    def _read_log(self, common_dir: str, branch: str) -> list[Commit] | None:
         if not branch or not os.path.isdir(common_dir):
             return None
         try:
@@ -85,7 +85,7 @@ class CommitCounts:
 
 
 def _covers(grant: ClaimGrant, when: str) -> bool:
-    """Whether the claim was held then; git writes whole seconds down."""
+    """True if the claim was held at `when`; git stores whole seconds."""
     at, begun, ended = times.parse(when), times.parse(grant.claimed_at), times.parse(grant.released_at)
     if at is None or begun is None:
         return False

@@ -1,4 +1,4 @@
-"""What a session did, line by line: for `imi session show`, for `--follow`, and for a peek from the dashboard."""
+"""The timeline of a session, one line per event: for `imi session show`, its `--follow`, and the dashboard's peek."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ _STATUS_WORDS = {
     "failed": "failed",
     "cancelled": "stopped",
 }
-_SAME = timedelta(seconds=2)  # an act and a status of one meaning so near to each other are one thing told twice
+_SAME = timedelta(seconds=2)  # an event and a status change of the same meaning this close together are one
 MOST = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class TimelineLine:
-    """One thing that happened. `seq` is for `behind`; a call's line comes again, under the same `call`, when it ends."""
+    """One event. `seq` serves as `behind`; a tool call gets a second line with the same `call` when it ends."""
 
     seq: int
     at: str
     kind: str  # a key of the words above, or `status`
-    word: str  # what it is, for people
+    word: str  # the kind as a word on screens
     text: str
-    outcome: str | None = None  # of a call: running, success, failure, cancelled
-    seconds: float | None = None  # how long a call took, or runs by now
+    outcome: str | None = None  # of a tool call: running, success, failure, cancelled
+    seconds: float | None = None  # how long a tool call took, or has run
     output: str | None = None
     call: str | None = None
     subagent: str | None = None
@@ -66,29 +66,28 @@ class TimelineLine:
 
 
 def timeline(connection: sqlite3.Connection, session: int, behind: int = 0, limit: int = MOST) -> list[TimelineLine]:
-    """What was learnt behind line `behind` (its `seq`) of the session with this number, in the order it happened.
+    """The events of a session that were read after number `behind`, in the order in which they happened.
 
-    A call that has ended is one line, at its beginning if that is new too; what says once more what another line says
-    is left out.
+    A tool call that has ended is one line, at its start if that is new too; lines that repeat another are left out.
     """
     rows = session_events.list_session_events(connection, session, behind, limit)
     ended = {row.call for row in rows if row.kind == "tool_finished"}
     begun = {row.call for row in rows if row.kind == "tool_started"}
     kept = [row for row in rows if not (row.kind == "tool_started" and row.call in ended)]
     acts = [(row.status, times.parse(row.at)) for row in kept if row.status and row.kind != "status"]
-    made = [_line(row, row.call in begun) for row in kept if row.kind != "status" or _says_more(row, acts)]
+    made = [_line(row, row.call in begun) for row in kept if row.kind != "status" or _adds_information(row, acts)]
     kept_lines = _without_repetition(sorted(made, key=lambda line: line.at))
     first = next((number for number, line in enumerate(kept_lines) if line.kind != "status"), 0)
-    return kept_lines if behind else kept_lines[first:]  # to be idle before anything was said is nothing to tell
+    return kept_lines if behind else kept_lines[first:]  # a status before the first event says nothing
 
 
 def cursor(connection: sqlite3.Connection, session: int) -> int:
-    """Behind which line everything is new."""
+    """The number of the last event, as `behind` for the next call."""
     return session_events.last_seq(connection, session)
 
 
-def shown(line: TimelineLine, most: int = 3) -> list[str]:
-    """The line as text: the first with clock and word, more of a long text below."""
+def text_lines(line: TimelineLine, most: int = 3) -> list[str]:
+    """The event as lines of text: time and word in the first, a longer text below."""
     first, *more = line.text.split("\n") if line.text else [""]
     who = f"[{safe(line.subagent, 30)}] " if line.subagent else ""
     tail = f"  {_outcome(line)}" if line.outcome else ""
@@ -139,8 +138,8 @@ def _outcome(line: TimelineLine) -> str:
     return f"{word}{took}".strip()
 
 
-def _says_more(row: session_events.SessionEvent, acts: Sequence[tuple[str, datetime | None]]) -> bool:
-    """Whether this status was seen, and no act says the same."""
+def _adds_information(row: session_events.SessionEvent, acts: Sequence[tuple[str, datetime | None]]) -> bool:
+    """True if the status was observed and no event near it says the same."""
     at = times.parse(row.at)
     return row.status is not None and not any(
         status == row.status and at is not None and moment is not None and abs(moment - at) <= _SAME
@@ -149,15 +148,15 @@ def _says_more(row: session_events.SessionEvent, acts: Sequence[tuple[str, datet
 
 
 def _without_repetition(lines: list[TimelineLine]) -> list[TimelineLine]:
-    """Without files that the call just said, and statuses that are what was so before."""
+    """The lines without files that their tool call names already, and without unchanged statuses."""
     kept: list[TimelineLine] = []
-    said: dict[str | None, str] = {}
+    call_texts: dict[str | None, str] = {}
     for line in lines:
         one_file = line.kind == "diff" and line.call is not None and len(line.files) == 1
-        if one_file and said.get(line.call, "").endswith(line.files[0]):
+        if one_file and call_texts.get(line.call, "").endswith(line.files[0]):
             continue
         if line.outcome is not None:
-            said[line.call] = line.text
+            call_texts[line.call] = line.text
         last = next((one for one in reversed(kept) if one.kind == "status"), None)
         if line.kind == "status" and last is not None and last.word == line.word and kept[-1] is last:
             continue

@@ -1,4 +1,7 @@
-"""`imi sessions` and `imi session show`: what agents did, as it is kept in the registry."""
+"""`imi sessions` and `imi session show`: the recorded sessions of agents.
+
+The options and filters here are shared with `imi tasks` and `imi stats`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import time
 
 from imi_monitor.actions import time_format, worktree_lookup
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
-from imi_monitor.actions.history import session_timeline as lines
+from imi_monitor.actions.history import session_timeline
 from imi_monitor.actions.status import status_action
 from imi_monitor.model import names, times
 from imi_monitor.model.agent import WAITING
@@ -21,16 +24,16 @@ if TYPE_CHECKING:
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
 
-_USUAL = 50
-_USUAL_LINES = 200
+_DEFAULT_LIMIT = 50
+_DEFAULT_LINES = 200
 _POLL_SECONDS = 0.1
 _SHORT = 8
 _STATES = {"waiting": WAITING, "asks": WAITING, "asking": WAITING}
-WORKTREE = Option("worktree", "only in this worktree, removed ones too", value="NAME", aliases=("w",))
+WORKTREE = Option("worktree", "only in this worktree, which may be removed", value="NAME", aliases=("w",))
 LIMIT = Option(
-    "limit", f"at most so many ({_USUAL} if neither this nor --since is given)", value="N", number=True, aliases=("n",)
+    "limit", f"the maximum number (default: {_DEFAULT_LIMIT}, without --since)", value="N", number=True, aliases=("n",)
 )
-AGENT = Option("agent", "only of this agent, or this program: claude-1, codex", value="NAME")
+AGENT = Option("agent", "only of this agent or program: claude-1, codex", value="NAME")
 _COLUMNS = (
     Column("Id"),
     Column("Agent", least=6),
@@ -48,12 +51,12 @@ class SessionsAction(Action):
     words = ("sessions",)
     group = "Agents"
     label = "Sessions"
-    help = "what agents did: their sessions, the last one first"
-    more = f"""Of all repositories, or the one named with --repo. States: {", ".join(STATE_WORDS)}. How long they are kept is the
-    setting sessions.keep_days; `imi session show ID` tells one from its beginning."""
+    help = "list the sessions of agents, newest first"
+    more = f"""Of all repositories, or the one given with --repo. States: {", ".join(STATE_WORDS)}. The setting
+    sessions.keep_days says how long they are kept; `imi session show ID` prints one from its start."""
     options = (
         WORKTREE,
-        Option("since", "still there since: 10m, 2h, 3d ago, a date and time", value="WHEN"),
+        Option("since", "only if not over before: 10m, 2h, 3d ago, a date and time", value="WHEN"),
         AGENT,
         Option("state", "only in this state, such as failed, live or waiting", value="STATE"),
         LIMIT,
@@ -62,80 +65,86 @@ class SessionsAction(Action):
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
-        wanted = asked(context, request)
+        wanted = session_filter(context, request)
         found = db.read(context.connection, sessions.find, wanted, at_most(request))
         many = wanted.repo_name is None and len({one.repo_name for one in found}) > 1
         rows = [_row(one, many) for one in found]
-        told = (
+        lines = (
             table(_COLUMNS, rows, status_action.terminal_width())
             if rows
-            else ["no sessions are kept" + _of_these(request)]
+            else ["no sessions are recorded" + _empty_reason(request)]
         )
-        return Outcome(told, {"sessions": [data(one) for one in found], "count": len(found)})
+        return Outcome(lines, {"sessions": [data(one) for one in found], "count": len(found)})
 
 
 class SessionShowAction(Action):
     words = ("session show",)
     group = "Agents"
     label = "Session"
-    help = "what one session did: prompts, tools with their time, files, questions"
-    more = """ID is what `imi sessions` shows; its beginning is enough. `--json` prints one object a line: the session, then what
-    happened; `seq` grows in the order in which imi learnt it. `--follow` goes on until Ctrl-C."""
-    arguments = (Argument("id", "the session: the beginning of its id is enough"),)
+    help = "print one session: prompts, tool calls with their time, files, questions"
+    more = """ID is shown by `imi sessions`; its first characters are enough. `--json` prints one object per line: the session,
+    then its events; `seq` is the order in which imi read them. `--follow` continues until Ctrl-C."""
+    arguments = (Argument("id", "the session: the first characters of its id are enough"),)
     options = (
-        Option("follow", "go on printing as it happens", aliases=("f",)),
-        Option("limit", f"at most so many lines of the past ({_USUAL_LINES})", value="N", number=True, aliases=("n",)),
+        Option("follow", "print new events until Ctrl-C", aliases=("f",)),
+        Option(
+            "limit",
+            f"the maximum number of past events (default: {_DEFAULT_LINES})",
+            value="N",
+            number=True,
+            aliases=("n",),
+        ),
     )
     changes = False
     streams = True
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
-        one = find(context, request.text("id") or "")
+        one = find_session(context, request.text("id") or "")
         follow, limit = request.flag("follow"), request.whole("limit")
         try:
-            self._show(context, one, _USUAL_LINES if limit is None else limit)
+            self._show(context, one, _DEFAULT_LINES if limit is None else limit)
             if follow:
                 _follow(context, one.seq)
         except KeyboardInterrupt:
             if not follow:
-                raise  # else somebody has seen enough, which is how following ends
+                raise  # Ctrl-C is the way to end --follow
         return Outcome([])
 
     def _show(self, context: Context, one: SessionRow, limit: int) -> None:
         written = db.read(context.connection, session_events.list_artifacts, one.seq)
         head = "\n".join(_head(one, [file.path for file in written]))
         context.emit(head, {"session": data(one), "files": [_file(each) for each in written]})
-        for line in db.read(context.connection, lines.timeline, one.seq, 0, limit):
+        for line in db.read(context.connection, session_timeline.timeline, one.seq, 0, limit):
             _print(context, line)
 
 
 def _follow(context: Context, session: int) -> None:
-    """Print what is learnt from now on, until the reader goes away."""
-    behind = lines.cursor(context.connection, session)
+    """Print new events until the reader closes the pipe."""
+    behind = session_timeline.cursor(context.connection, session)
     while not context.cancelled():
-        seen = db.data_version(context.connection)  # before the look: what comes in between is seen next time
-        for line in db.read(context.connection, lines.timeline, session, behind):
+        seen = db.data_version(context.connection)  # read before the events, so that no commit in between is missed
+        for line in db.read(context.connection, session_timeline.timeline, session, behind):
             _print(context, line)
-        behind = lines.cursor(context.connection, session)
+        behind = session_timeline.cursor(context.connection, session)
         while db.data_version(context.connection) == seen:
             if context.cancelled():
                 return
             time.sleep(_POLL_SECONDS)
 
 
-def _print(context: Context, line: lines.TimelineLine) -> None:
-    context.emit("\n".join(lines.shown(line)), lines.data(line))
+def _print(context: Context, line: session_timeline.TimelineLine) -> None:
+    context.emit("\n".join(session_timeline.text_lines(line)), session_timeline.data(line))
 
 
 def at_most(request: Request) -> int | None:
-    """How many are wanted at most; all of a time that was named."""
+    """The maximum number; None, which means all, if only --since is given."""
     wanted = request.whole("limit")
-    return _USUAL if wanted is None and request.text("since") is None else wanted
+    return _DEFAULT_LIMIT if wanted is None and request.text("since") is None else wanted
 
 
 def worktree_name(context: Context, name: str, repo: str | None) -> str:
-    """The name that a person means, among those that sessions were in or claims were on; it need not exist any more."""
+    """The worktree name that `name` stands for, among those with sessions or claims; the worktree may be removed."""
     for candidate in names.candidates(name, worktree_lookup.name_prefixes(context)):
         kept = sessions.find(context.connection, SessionFilter(repo, candidate), 1)
         if kept or claim_history.list_grants(context.connection, repo, candidate, 1):
@@ -143,41 +152,41 @@ def worktree_name(context: Context, name: str, repo: str | None) -> str:
     return name
 
 
-def asked(context: Context, request: Request) -> SessionFilter:
-    """What the options mean."""
-    repo = context.repo_name(context.repository()) or "" if context.explicit_repo else None
+def session_filter(context: Context, request: Request) -> SessionFilter:
+    """The filter of the command line."""
+    repo = context.repo_filter()
     state = request.text("state")
     state = _STATES.get(state, state) if state is not None else None
     if state is not None and state not in STATE_WORDS:
-        raise UsageError(f"--state {safe(state)!r} is none: use one of {', '.join(STATE_WORDS)}", code="bad-option")
+        raise UsageError(f"--state {safe(state)!r} is unknown: use one of {', '.join(STATE_WORDS)}", code="bad-option")
     worktree = request.text("worktree")
     if worktree is not None:
         worktree = worktree_name(context, worktree, repo)
     return SessionFilter(repo, worktree, request.text("agent"), state, time_format.since(request.text("since")))
 
 
-def find(context: Context, ident: str) -> SessionRow:
-    """The one session whose id begins so."""
+def find_session(context: Context, ident: str) -> SessionRow:
+    """The one session whose id starts with `ident`."""
     found = db.read(context.connection, sessions.find_by_prefix, ident) if ident else []
     if len(found) == 1:
         return found[0]
     if not found:
-        raise Refused(f"no session {safe(ident, 60)!r} is kept: `imi sessions` shows which are", code="no-session")
+        raise Refused(f"no session {safe(ident, 60)!r} is recorded: `imi sessions` lists them", code="no-session")
     named = ", ".join(safe(one.id, 60) for one in found[:5])
-    raise Refused(f"{safe(ident, 60)!r} may mean {named}: give more of it", code="ambiguous")
+    raise Refused(f"{safe(ident, 60)!r} may mean {named}: give more characters", code="ambiguous")
 
 
-def who(one: SessionRow) -> str:
-    """The agent's name, else the program's."""
+def agent_name(one: SessionRow) -> str:
+    """The name of the agent, or of its program if it never claimed."""
     return one.cli if one.agent_id == one.id else one.agent_id
 
 
 def data(one: SessionRow) -> dict[str, object]:
-    """A session for `--json`; what is not known is null."""
+    """A session for `--json`; null where unknown."""
     import json
 
     plain = {name: getattr(one, name) for name in one.__dataclass_fields__ if name not in ("seq", "metadata")}
-    return {**plain, "agent_id": who(one), "state": one.state, "metadata": json.loads(one.metadata)}
+    return {**plain, "agent_id": agent_name(one), "state": one.state, "metadata": json.loads(one.metadata)}
 
 
 def _row(one: SessionRow, many: bool) -> list[str]:
@@ -186,7 +195,7 @@ def _row(one: SessionRow, many: bool) -> list[str]:
     text = (one.prompt or one.title or "").split("\n")[0]
     return [
         safe(one.own_id[:_SHORT]),
-        safe(who(one), 40),
+        safe(agent_name(one), 40),
         safe(one.worktree_name or "", 60),
         _state(one),
         times.age_of(one.ended_at or one.status_at),
@@ -202,8 +211,8 @@ def _state(one: SessionRow) -> str:
     return f"{word}, ended" if one.ended_at is not None and one.lost is None else word
 
 
-def _of_these(request: Request) -> str:
-    return " of that kind" if request.values else " yet: they are while a dashboard or `imi watch` runs"
+def _empty_reason(request: Request) -> str:
+    return " of that kind" if request.values else " yet: a dashboard or `imi watch` records them"
 
 
 def _head(one: SessionRow, files: list[str]) -> list[str]:
@@ -229,7 +238,7 @@ def _head(one: SessionRow, files: list[str]) -> list[str]:
 
 def _agent(one: SessionRow) -> str:
     program = " ".join(filter(None, (one.cli, one.version)))
-    return program if who(one) == one.cli else f"{who(one)} ({program})"
+    return program if agent_name(one) == one.cli else f"{agent_name(one)} ({program})"
 
 
 def _file(each: session_events.Artifact) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""`imi stats`: who did how much, where and how it went, in the last days."""
+"""`imi stats`: work of the last days per agent and worktree, from recorded sessions, attempts and commits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from imi_monitor.actions import time_format
 from imi_monitor.actions.action import Action, Option, Outcome
-from imi_monitor.actions.history import sessions_action as asking
+from imi_monitor.actions.history import sessions_action
 from imi_monitor.actions.history.session_commits import CommitCounts
 from imi_monitor.actions.status import status_action
 from imi_monitor.model import times
@@ -55,7 +55,7 @@ _COLUMNS = (
 
 @dataclass(slots=True)
 class StatsGroup:
-    """What one agent did in one worktree, or all together. None is not known, or several."""
+    """The figures of one agent in one worktree, or of several. None: unknown, or more than one."""
 
     agent: str | None
     cli: str | None
@@ -82,15 +82,15 @@ class StatsAction(Action):
     words = ("stats",)
     group = "Agents"
     label = "Statistics"
-    help = "per agent and worktree: tasks, sessions, time, failures, tokens, files, commits"
-    more = """The last 7 days if --since is not given. Tasks are those of `imi tasks`. Waiting is for a person; idle is
-    between two turns. Tokens are those of all sessions that were there in this time, from their beginning. Commits are those
-    of the worktree's branch made while the agent held its claim. What is not known is a dash, and null with --json."""
+    help = "count tasks, sessions, time, failures, tokens, files and commits per agent and worktree"
+    more = """Tasks are those of `imi tasks`. Waiting means for a person; idle means between two turns. Tokens count whole
+    sessions, also their part before this time. Commits are those of the worktree's branch made while the agent held its
+    claim. A dash, or null with --json, means unknown."""
     options = (
-        Option("since", "from then on: 7d (if not given), 2h, a date and time", value="WHEN"),
-        asking.WORKTREE,
-        asking.AGENT,
-        Option("by", f"one line for each {' or '.join(_BY)} instead", value="WHAT"),
+        Option("since", "start at a time: 7d (default), 2h ago, a date and time", value="WHEN"),
+        sessions_action.WORKTREE,
+        sessions_action.AGENT,
+        Option("by", f"one line for each {' or '.join(_BY)}", value="WHAT"),
     )
     changes = False
 
@@ -98,14 +98,14 @@ class StatsAction(Action):
         self.refuse(context, request)
         by = request.text("by")
         if by is not None and by not in _BY:
-            raise UsageError(f"--by {safe(by)!r} is none: use one of {', '.join(_BY)}", code="bad-option")
-        wanted = asking.asked(context, request)
+            raise UsageError(f"--by {safe(by)!r} is unknown: use one of {', '.join(_BY)}", code="bad-option")
+        wanted = sessions_action.session_filter(context, request)
         since = wanted.since or times.stamp(times.now() - timedelta(days=_DAYS))
         wanted = type(wanted)(wanted.repo_name, wanted.worktree_name, wanted.agent, None, since)
         groups = db.read(context.connection, _with_tasks, wanted, since)
         commits = CommitCounts(context, since)
         for group in groups:
-            group.commits = commits.made(group.repo_name, group.worktree_name, group.agent or "")
+            group.commits = commits.count(group.repo_name, group.worktree_name, group.agent or "")
         total = _total(groups)
         if by is not None:
             groups = _by(groups, by)
@@ -113,33 +113,33 @@ class StatsAction(Action):
         rows = [_row(group, many) for group in groups]
         if len(groups) > 1:
             rows.append(_row(total, many))
-        told = (
+        lines = (
             table(_columns(by), rows, status_action.terminal_width())
             if rows
-            else ["no sessions are kept from this time, and no tasks"]
+            else ["no sessions and no tasks are recorded for this time"]
         )
-        return Outcome(told, {"since": since, "groups": [_data(group) for group in groups], "total": _data(total)})
+        return Outcome(lines, {"since": since, "groups": [_data(group) for group in groups], "total": _data(total)})
 
 
 def today(context: Context, repo_name: str | None) -> StatsGroup:
-    """Everything since midnight in one, of a repository or of all; commits are not counted, as only git knows them."""
+    """The total since midnight, of one repository or of all; without commits, which would need git."""
     since = times.stamp(times.now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0))
     wanted = sessions.SessionFilter(repo_name=repo_name, since=since)
     return _total(db.read(context.connection, _groups, wanted, since))
 
 
 def _groups(connection: sqlite3.Connection, wanted: SessionFilter, since: str) -> list[StatsGroup]:
-    """By agent and worktree, who worked longest first."""
+    """The groups by agent and worktree, the longest working first."""
     found: dict[tuple[str, str | None, str | None], StatsGroup] = {}
     for one in sessions.find(connection, wanted):
-        key = (asking.who(one), one.repo_name, one.worktree_name)
+        key = (sessions_action.agent_name(one), one.repo_name, one.worktree_name)
         group = found.setdefault(key, StatsGroup(key[0], one.cli, one.repo_name, one.worktree_name))
         _add(connection, group, one, since)
     return sorted(found.values(), key=lambda group: (-(group.spent.working or 0.0), group.agent or ""))
 
 
 def _with_tasks(connection: sqlite3.Connection, wanted: SessionFilter, since: str) -> list[StatsGroup]:
-    """The same with the tasks of this time: also those of agents of whom no session is kept."""
+    """The groups with the attempts of this time, also those of agents without a recorded session."""
     found = {(group.agent, group.repo_name, group.worktree_name): group for group in _groups(connection, wanted, since)}
     asked = attempts.AttemptFilter(wanted.repo_name, wanted.worktree_name, wanted.agent, since=since)
     for task in attempts.find(connection, asked):
@@ -153,7 +153,7 @@ def _with_tasks(connection: sqlite3.Connection, wanted: SessionFilter, since: st
 
 
 def _by(groups: list[StatsGroup], what: str) -> list[StatsGroup]:
-    """One group for each agent, worktree or team; what differs among those in it is nobody's own and left out."""
+    """One group for each agent, worktree or team, without the texts that differ inside it."""
     found: dict[object, list[StatsGroup]] = {}
     for group in groups:
         keys = {"agent": group.agent, "team": group.team, "worktree": (group.repo_name, group.worktree_name)}
@@ -163,8 +163,8 @@ def _by(groups: list[StatsGroup], what: str) -> list[StatsGroup]:
 
 def _add(connection: sqlite3.Connection, group: StatsGroup, one: SessionRow, since: str) -> None:
     begin, end = _moment(since), _moment(one.ended_at or one.seen_at)
-    told = [(each.at, each.status) for each in sessions.list_status_changes(connection, [one.seq])]
-    group.spent += measure_session_time(told, begin, end)
+    changes = [(each.at, each.status) for each in sessions.list_status_changes(connection, [one.seq])]
+    group.spent += measure_session_time(changes, begin, end)
     turns, tools, failed = sessions.count_activity(connection, one.seq, since)
     group.sessions += 1
     group.live += one.ended_at is None
@@ -178,7 +178,7 @@ def _add(connection: sqlite3.Connection, group: StatsGroup, one: SessionRow, sin
 
 
 def _total(groups: list[StatsGroup], *, alike: tuple[str, ...] = ()) -> StatsGroup:
-    """All in one. What is the same of all and named in `alike` it keeps."""
+    """The total of the groups, with the texts named in `alike` that are the same in all."""
     total = StatsGroup(None, None, None, None)
     for name in alike:
         values = {getattr(group, name) for group in groups}
@@ -195,7 +195,7 @@ def _total(groups: list[StatsGroup], *, alike: tuple[str, ...] = ()) -> StatsGro
 
 
 def _columns(by: str | None) -> list[Column]:
-    """What the lines stand for is never left out for want of room."""
+    """The columns; the one that the lines are grouped by is never dropped."""
     return [replace(one, rank=0) if by is not None and one.title == by.capitalize() else one for one in _COLUMNS]
 
 
@@ -223,7 +223,7 @@ def _row(group: StatsGroup, many: bool) -> list[str]:
 
 
 def _tasks(outcomes: Counter[str]) -> tuple[str, str]:
-    """(`5, 1 failed`, how many were completed); nothing where there were none."""
+    """(`5, 1 failed`, number completed); empty if there are none."""
     if not outcomes.total():
         return "", ""
     failed = f", {outcomes[FAILED]} failed" if outcomes[FAILED] else ""

@@ -1,11 +1,11 @@
-"""`imi tasks`: what was worked on under claims, by whom, in which sessions, and what came of it."""
+"""`imi tasks`: the attempts of agents at tasks, with their sessions and outcomes."""
 
 from __future__ import annotations
 
 from imi_monitor.actions import time_format
 from imi_monitor.actions.action import Action, Option, Outcome
 from imi_monitor.actions.claims.claims_action import ENDINGS
-from imi_monitor.actions.history import sessions_action as asking
+from imi_monitor.actions.history import sessions_action
 from imi_monitor.actions.status import status_action
 from imi_monitor.model import attempt as model
 from imi_monitor.model import times
@@ -27,7 +27,7 @@ _SHORT = 8
 _ENDS = {
     model.NEXT_TASK: "went on to the next",
     "worktree_removed": "worktree removed",
-    "worktree_missing": "worktree gone",
+    "worktree_missing": "worktree missing",
 }
 _COLUMNS = (
     Column("Task", least=10),
@@ -48,42 +48,42 @@ class TasksAction(Action):
     words = ("tasks",)
     group = "Agents"
     label = "Tasks"
-    help = "what agents worked on: one line for each task of `imi claim --task`, the last one first"
-    more = f"""Outcomes: {", ".join(model.OUTCOMES)}. It is what `imi release --outcome` said, else how the turn ended in
-    which the claim was given back, or the last one before; without a session that tells it is unknown. For how many each
-    agent completed: `imi stats --by agent`."""
+    help = "list the tasks of `imi claim --task` with their outcome, newest first"
+    more = f"""Outcomes: {", ".join(model.OUTCOMES)}. The outcome is the one given with `imi release --outcome`, else the end
+    of the turn in which the claim was released, or of the turn before; without a session it is unknown. `imi stats --by
+    agent` counts the completed ones of each agent."""
     options = (
-        asking.AGENT,
+        sessions_action.AGENT,
         Option("team", "only of agents in this team (`imi agents describe`)", value="TEAM"),
-        Option("session", "only those that this session worked on: the beginning of its id", value="ID"),
-        asking.WORKTREE,
-        Option("failed", "only those that failed"),
+        Option("session", "only those of this session: the first characters of its id", value="ID"),
+        sessions_action.WORKTREE,
+        Option("failed", "only failed ones"),
         Option("state", "only with this outcome", value="OUTCOME", aliases=("outcome",)),
-        Option("since", "still going on since: 10m, 2h, 7d ago, a date and time", value="WHEN"),
-        asking.LIMIT,
+        Option("since", "only if not over before: 10m, 2h, 7d ago, a date and time", value="WHEN"),
+        sessions_action.LIMIT,
     )
     changes = False
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
-        wanted = _asked(context, request)
-        found = db.read(context.connection, attempts.find, wanted, asking.at_most(request))
+        wanted = _filter(context, request)
+        found = db.read(context.connection, attempts.find, wanted, sessions_action.at_most(request))
         many = wanted.repo_name is None and len({one.repo_name for one in found}) > 1
-        told = (
+        lines = (
             table(_COLUMNS, [_row(one, many) for one in found], status_action.terminal_width())
             if found
             else [_none(request)]
         )
-        return Outcome(told, {"tasks": [data(one) for one in found], "count": len(found)})
+        return Outcome(lines, {"tasks": [data(one) for one in found], "count": len(found)})
 
 
-def named(agent: str, said: AgentDescription) -> str:
-    """`claude-1 🦊`: the emoji behind the name, so that names stand below each other."""
-    return " ".join(filter(None, (safe(agent, 40), safe(said.emoji or "", 8))))
+def name_with_emoji(agent: str, described: AgentDescription) -> str:
+    """`claude-1 🦊`: the emoji after the name, so that names align."""
+    return " ".join(filter(None, (safe(agent, 40), safe(described.emoji or "", 8))))
 
 
 def data(one: Attempt) -> dict[str, object]:
-    """A task for `--json`; what is not known is null."""
+    """A task for `--json`; null where unknown."""
     return {
         "task_id": one.task_id,
         "repo_name": one.repo_name,
@@ -102,8 +102,8 @@ def data(one: Attempt) -> dict[str, object]:
     }
 
 
-def _asked(context: Context, request: Request) -> AttemptFilter:
-    """What the options mean."""
+def _filter(context: Context, request: Request) -> AttemptFilter:
+    """The filter of the command line."""
     outcome = request.text("state")
     if request.flag("failed"):
         if outcome not in (None, FAILED):
@@ -111,28 +111,27 @@ def _asked(context: Context, request: Request) -> AttemptFilter:
         outcome = FAILED
     if outcome is not None and outcome not in model.OUTCOMES:
         raise UsageError(
-            f"--state {safe(outcome)!r} is none: use one of {', '.join(model.OUTCOMES)}", code="bad-option"
+            f"--state {safe(outcome)!r} is unknown: use one of {', '.join(model.OUTCOMES)}", code="bad-option"
         )
-    repo = context.repo_name(context.repository()) or "" if context.explicit_repo else None
+    repo = context.repo_filter()
     worktree, session = request.text("worktree"), request.text("session")
     return AttemptFilter(
         repo,
-        None if worktree is None else asking.worktree_name(context, worktree, repo),
+        None if worktree is None else sessions_action.worktree_name(context, worktree, repo),
         request.text("agent"),
         request.text("team"),
         outcome,
-        None if session is None else asking.find(context, session),
+        None if session is None else sessions_action.find_session(context, session),
         time_format.since(request.text("since")),
     )
 
 
 def _row(one: Attempt, many: bool) -> list[str]:
-    said = one.described
     return [
         safe(one.task_id, 60),
-        named(one.agent_id, said),
-        safe(said.role or "", 40),
-        safe(said.team or "", 40),
+        name_with_emoji(one.agent_id, one.described),
+        safe(one.described.role or "", 40),
+        safe(one.described.team or "", 40),
         safe(one.worktree_name, 60),
         one.outcome,
         time_format.span(_seconds(one)),
@@ -144,7 +143,7 @@ def _row(one: Attempt, many: bool) -> list[str]:
 
 
 def _ending(one: Attempt) -> str:
-    """How it ended and why, as far as somebody said so; nothing while it is open."""
+    """How it ended, by whose claim and why; empty while it is open."""
     if one.ended is None:
         return ""
     how = ENDINGS.get(one.ended) or _ENDS.get(one.ended) or safe(one.ended, 40)
@@ -164,7 +163,7 @@ def _session(one: SessionRow) -> dict[str, object]:
 
 
 def _none(request: Request) -> str:
-    return "no tasks of that kind" if request.values else "no tasks yet: `imi claim NAME --task TASK` begins one"
+    return "no tasks of that kind" if request.values else "no tasks yet: `imi claim NAME --task TASK` starts one"
 
 
 ACTIONS = (TasksAction(),)
