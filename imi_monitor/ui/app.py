@@ -93,7 +93,6 @@ class ImiApp(CrashSafeApp):
         self.commands = commands.table(self.preferences.keymap, read_only=read_only)
         self.open_context = open_context
         self.engine: Engine | None = None
-        self.interval = self.preferences.interval
         self.home = HomeScreen(self._hints, self._badges, self.layout_changed, first)
         self.agent_commands = AgentCommands(self)
         self.worktree_commands = WorktreeCommands(self)
@@ -107,7 +106,10 @@ class ImiApp(CrashSafeApp):
         self.late_styles = sorted(Path(paths.styles_dir()).glob("*.tcss"))
         for theme in themes.THEMES:
             self.register_theme(theme)
-        self.apply_initial_theme(self._configured_theme)
+        saved = self.layout_file.load()
+        self.interval = saved.interval if 0.2 <= saved.interval <= 60 else self.preferences.interval
+        self.home.restore(saved)
+        self.apply_initial_theme(saved.theme if saved.theme in self.available_themes else self._configured_theme)
         self._bind_commands()
 
     def _bind_commands(self) -> None:
@@ -137,9 +139,6 @@ class ImiApp(CrashSafeApp):
     # -- start and end ----------------------------------------------------------------------------------------------
 
     def on_mount(self) -> None:
-        if self.preferences.state_file:
-            self._restore(self.layout_file.load())
-        self.home.panel_layout.apply()
         self.set_refresh_interval(self.interval)
         if self.crash_marker is not None:
             self.run_worker(self._report_last_crash(self.crash_marker), exit_on_error=False)
@@ -415,13 +414,6 @@ class ImiApp(CrashSafeApp):
             theme="" if self.theme == self._configured_theme else self.theme,
             interval=0.0 if self.interval == self.preferences.interval else self.interval,
         )
-
-    def _restore(self, saved: SavedLayout) -> None:
-        if saved.theme in self.available_themes:
-            self.theme = saved.theme
-        if 0.2 <= saved.interval <= 60:
-            self.interval = saved.interval
-        self.home.restore(saved)
 
     def _badges(self) -> HeaderBadges:
         return HeaderBadges(

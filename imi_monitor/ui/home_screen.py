@@ -94,11 +94,14 @@ class HomeScreen(FastScreen):
     def compose(self) -> ComposeResult:
         yield ClickableLine(id="header")
         yield ClickableLine(id="trouble")
+        if self.worktrees.filter:
+            yield self._make_filter_box()
         with PanelGrid(id="body"):
             yield from in_grid_order(self.panels, few=False)
         yield KeyBar()
 
     def on_mount(self) -> None:
+        self.panel_layout.apply()
         self.worktrees.lines.focus()
 
     def start(self) -> None:
@@ -344,9 +347,17 @@ class HomeScreen(FastScreen):
     @property
     def filter_box(self) -> Input:
         """The field a filter is typed into; mounted when it is first needed, which keeps its styles out of the start."""
-        if self._filter_box is None:
-            self._filter_box = Input(placeholder=_FILTER_HINT, id="filter", compact=True)
-            self.mount(self._filter_box, before="#body")
+        box = self._filter_box
+        if box is None:
+            box = self._make_filter_box()
+            self.mount(box, before="#body")
+        return box
+
+    def _make_filter_box(self) -> Input:
+        text = self.worktrees.filter.text
+        self._filter_box = Input(
+            text, placeholder=_FILTER_HINT, id="filter", classes="-open" if text else "", compact=True
+        )
         return self._filter_box
 
     @on(Input.Changed, "#filter")
@@ -380,13 +391,11 @@ class HomeScreen(FastScreen):
         )
 
     def restore(self, saved: SavedLayout) -> None:
-        """Apply a saved layout; values that no longer exist become the defaults."""
+        """Apply a saved layout before the first drawing; values that no longer exist become the defaults."""
         sort = saved.sort if saved.sort in SORTS else "attention"
         group = saved.group if saved.group in GROUPS else "none"
         self.worktrees.order = WorktreeOrder(sort, saved.backwards, group)
         self.worktrees.folded = frozenset(saved.folded)
         self.panel_layout.detail = saved.detail if saved.detail in DETAIL_NUMBERS else DETAIL_NUMBERS[0]
         self.only_selected = saved.only
-        if saved.filter:
-            self.filter_box.value = saved.filter
-            self.filter_box.add_class("-open")
+        self.worktrees.filter = WorktreeFilter(saved.filter)

@@ -98,7 +98,7 @@ class LayoutFile:
         self._failed = False
 
     def load(self) -> SavedLayout:
-        return load(self._path)
+        return load(self._path) if self._path else SavedLayout()
 
     def schedule(self) -> None:
         if self._path and self._timer is None:

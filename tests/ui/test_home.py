@@ -23,6 +23,7 @@ from tests.ui.pilot_kit import (
     screen_text,
     select_worktree,
     selected_name,
+    toasts,
     wait_for_list,
     wait_until,
 )
@@ -241,7 +242,7 @@ def test_what_cannot_be_done_says_why(repo: Repo) -> None:
         await wait_until(pilot, lambda: "feat-api has no known pull request" in screen_text(app))
         await select_worktree(app, "app")
         await pilot.press("D")
-        await wait_until(pilot, lambda: "cannot be removed" in screen_text(app))
+        await wait_until(pilot, lambda: any("cannot be removed" in text for text in toasts(app)))
         assert len(app.screen_stack) == 1
 
     run_dashboard(repo, play)

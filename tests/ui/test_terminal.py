@@ -310,7 +310,7 @@ def test_nobody_stands_guard_after_an_end_in_order(repo: Repo) -> None:
 def test_killed_before_anybody_stands_guard(repo: Repo) -> None:
     """Then a command makes the terminal usable."""
     with opened(
-        repo, code="from imi_monitor.ui.shutdown import TerminalGuard; Sentry.post = lambda self: None"
+        repo, code="from imi_monitor.ui.shutdown import TerminalGuard; TerminalGuard.start = lambda self: None"
     ) as terminal:
         terminal.signal(signal.SIGKILL)
         terminal.ended()
