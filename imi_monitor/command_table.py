@@ -216,7 +216,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "module": "imi_monitor.actions.worktree.repair_action",
         "group": "Merge and remove",
         "label": "Repair",
-        "help": "find worktrees and repositories that were moved, and mend what points at them",
+        "help": "find moved worktrees and repositories and repair the pointers to them",
         "key": "Z",
         "key_bar": 0,
         "requires": (),

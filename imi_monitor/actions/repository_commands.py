@@ -1,6 +1,6 @@
-"""The user's own commands for a repository, run when a worktree was made or is about to go: `[repositories.NAME]`.
+"""The user's commands of a repository (`[repositories.NAME]`): post_create and pre_remove.
 
-They run in the worktree, so what they call (`npm install`, `make`) is content of a branch: only after `imi trust`.
+They run in the worktree and may run content of a branch (`npm install`, `make`), so only after `imi trust`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from imi_monitor.git import layout
 from imi_monitor.git.spawn import spawn
 from imi_monitor.model.errors import ImiError, Refused
 from imi_monitor.model.redact import redact
-from imi_monitor.model.text import safe
+from imi_monitor.model.text import count, safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 TIMEOUT = 600.0
 _KEPT_LINES = 20
 _LONGEST_LINE = 1 << 11  # a program may write megabytes without a line break
-_SAME_OUTPUT = 'exec >&2; exec /bin/sh -c -- "$0"'  # both streams in the order in which they were written
+_SAME_OUTPUT = 'exec >&2; exec /bin/sh -c -- "$0"'  # one stream keeps the order of stdout and stderr
 
 
 @dataclass(frozen=True, slots=True)
 class CommandReport:
-    """What was run, the last lines it printed, and what a person must be told about it."""
+    """The commands that ran, their last lines of output, and warnings for the user."""
 
     ran: tuple[str, ...] = ()
     output: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class CommandReport:
 def run(
     context: Context,
     repository: Repository,
-    moment: str,
+    stage: str,
     worktree_path: str,
     worktree_name: str,
     *,
@@ -49,40 +49,42 @@ def run(
 ) -> CommandReport | None:
     """Run the `post_create` or `pre_remove` commands one after the other; None when there are none.
 
-    A failure ends the rest. After creation it is a warning, as the worktree is there; before removal it is Refused, as
-    the command may just have been saving something.
+    A failure skips the rest. After a creation it is a warning, since the worktree exists; before a removal it is Refused,
+    since the command may have been saving data.
     """
     name = context.repo_name(repository) or layout.repository_name(repository)
-    commands = context.settings.commands(name, moment)
+    commands = context.settings.commands(name, stage)
     if not commands:
         return None
     if not context.trusted(repository):
-        return CommandReport(warnings=(_untrusted(name, moment, len(commands)),))
+        return CommandReport(warnings=(_untrusted(name, stage, len(commands)),))
     env = _environment(worktree_path, worktree_name, name)
-    tail = _Tail(context)
+    tail = _OutputTail(context)
     ran: list[str] = []
     for command in commands:
         ran.append(command)
-        context.progress(f"{moment}: {safe(command)}")
+        context.progress(f"{stage}: {safe(command)}")
         done = _run_one(context, command, env, worktree_path, tail, timeout)
-        failure = _failure(moment, command, done, timeout)
+        failure = _failure(stage, command, done, timeout)
         if failure is not None:
-            return _failed(moment, failure, tuple(ran), tuple(tail.lines))
+            return _failed(stage, failure, tuple(ran), tuple(tail.lines))
     return CommandReport(tuple(ran), tuple(tail.lines))
 
 
-def _run_one(context: Context, command: str, env: dict[str, str], folder: str, tail: _Tail, timeout: float) -> Finished:
+def _run_one(
+    context: Context, command: str, env: dict[str, str], folder: str, tail: _OutputTail, timeout: float
+) -> Finished:
     argv = ["/bin/sh", "-c", _SAME_OUTPUT, command]
     try:
-        done = spawn(argv, env=env, cwd=folder, timeout=timeout, on_stderr=tail.take, cancelled=context.cancelled)
+        done = spawn(argv, env=env, cwd=folder, timeout=timeout, on_stderr=tail.feed, cancelled=context.cancelled)
     except OSError as error:
         raise ImiError(f"cannot start {safe(command, 200)!r}: {error.strerror}", code="not-started") from error
-    tail.end()
+    tail.flush()
     return done
 
 
-def _failure(moment: str, command: str, done: Finished, timeout: float) -> str | None:
-    what = f"the {moment} command {safe(command, 200)!r}"
+def _failure(stage: str, command: str, done: Finished, timeout: float) -> str | None:
+    what = f"the {stage} command {safe(command, 200)!r}"
     if done.cancelled:
         raise ImiError(f"{what} was cancelled", code="cancelled")
     if done.timed_out:
@@ -92,20 +94,20 @@ def _failure(moment: str, command: str, done: Finished, timeout: float) -> str |
     return f"{what} failed with exit status {done.returncode}" if done.returncode else None
 
 
-def _failed(moment: str, failure: str, ran: tuple[str, ...], output: tuple[str, ...]) -> CommandReport:
-    if moment == "pre_remove":
+def _failed(stage: str, failure: str, ran: tuple[str, ...], output: tuple[str, ...]) -> CommandReport:
+    if stage == "pre_remove":
         raise Refused(f"{failure}: nothing was removed", code="pre-remove-failed", details=output)
     return CommandReport(ran, output, (f"{failure}; the worktree itself is ready", *output), failure)
 
 
-def _untrusted(name: str, moment: str, count: int) -> str:
-    commands = "1 command was" if count == 1 else f"{count} commands were"
-    skipped = f"{safe(name)} is not trusted, so its {moment} {commands} skipped"
-    return f"{skipped}: look with `imi trust --show`, then `imi trust`"
+def _untrusted(name: str, stage: str, number: int) -> str:
+    verb = "was" if number == 1 else "were"
+    skipped = f"{safe(name)} is not trusted, so {count(number, f'{stage} command')} {verb} skipped"
+    return f"{skipped}: check with `imi trust --show`, then run `imi trust`"
 
 
 def _environment(worktree_path: str, worktree_name: str, repo_name: str) -> dict[str, str]:
-    """The user's environment, without what would point git (or `imi`'s shell function) at another place."""
+    """The user's environment without variables that redirect git or imi's shell function."""
     env = {key: value for key, value in os.environ.items() if key not in _MISLEADING}
     env.update(IMI_WORKTREE=worktree_name, IMI_WORKTREE_PATH=worktree_path, IMI_REPOSITORY=repo_name)
     return env
@@ -128,27 +130,27 @@ _MISLEADING = frozenset(
 )
 
 
-class _Tail:
-    """Passes output on line by line and keeps the last of it, sanitised and without secrets."""
+class _OutputTail:
+    """Reports output line by line and keeps the last lines, sanitised and without secrets."""
 
     def __init__(self, context: Context) -> None:
         self.lines: deque[str] = deque(maxlen=_KEPT_LINES)
         self._context = context
         self._pending = b""
 
-    def take(self, data: bytes) -> None:
+    def feed(self, data: bytes) -> None:
         *whole, self._pending = (self._pending + data).split(b"\n")
-        for line in whole[-1000:]:  # a flood is not worth looking at line by line
+        for line in whole[-1000:]:  # of a flood only the end is shown
             self._show(line)
         if len(self._pending) > _LONGEST_LINE:
-            self.end()
+            self.flush()
 
-    def end(self) -> None:
+    def flush(self) -> None:
         rest, self._pending = self._pending, b""
         self._show(rest)
 
     def _show(self, raw: bytes) -> None:
-        seen = raw.rstrip()[-_LONGEST_LINE:].rpartition(b"\r")[2]  # what a progress bar shows at the end
+        seen = raw.rstrip()[-_LONGEST_LINE:].rpartition(b"\r")[2]  # the last state of a progress bar
         line = safe(redact(seen.decode("utf-8", "surrogateescape")))
         if line:
             self.lines.append(line)
@@ -156,27 +158,27 @@ class _Tail:
 
 
 def run_post_create(context: Context, repository: layout.Repository, path: str, name: str) -> tuple[int, list[str]]:
-    """Run the post-create commands in the finished worktree: (exit status, what a person must be told).
+    """Run the post_create commands in the finished worktree; returns (exit status, warnings).
 
-    The worktree stays whatever becomes of them: a command that failed half way is the user's to look at.
+    The worktree stays even if a command fails.
     """
-    warnings = _filters(context, repository, path)
+    warnings = _filter_warnings(context, repository, path)
     if os.path.lexists(os.path.join(path, ".gitmodules")):
-        warnings.append("its submodules are not checked out: run `git submodule update --init` there")
+        warnings.append("submodules are not checked out: run `git submodule update --init` there")
     known_as = context.repo_name(repository) or layout.repository_name(repository)
     if not context.settings.commands(known_as, "post_create"):
         return 0, warnings
     try:
         report = run(context, repository, "post_create", path, name)
     except KeyboardInterrupt:
-        return 130, [*warnings, f"interrupted: {safe(name)} is made, but its post_create commands have not all run"]
+        return 130, [*warnings, f"interrupted: {safe(name)} exists, but not all of its post_create commands have run"]
     except ImiError as problem:
-        return 1, [*warnings, f"{safe(name)} is made, but {problem.sentence}"]
+        return 1, [*warnings, f"{safe(name)} exists, but {problem.sentence}"]
     return 0, warnings + list(report.warnings if report else ())
 
 
-def _filters(context: Context, repository: layout.Repository, path: str) -> list[str]:
-    """Files that are not what they seem: without trust, git-lfs and the like do not turn them into their real content."""
+def _filter_warnings(context: Context, repository: layout.Repository, path: str) -> list[str]:
+    """A warning if filters such as git-lfs were skipped for lack of trust, so that files lack their real content."""
     attributes = layout.read_small(os.path.join(path, ".gitattributes")) or ""
     if "filter=" not in attributes or context.trusted(repository):
         return []

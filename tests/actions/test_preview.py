@@ -159,7 +159,7 @@ def test_pruning_repairing_and_syncing(repo: Repo, tree: Repo) -> None:
     assert "nothing to repair" in told(preview(repo, "repair"))
     assert "nothing to sync" in told(preview(repo, "sync"))
     tree.path.rename(tree.path.parent / "elsewhere")
-    assert "would mend" in told(preview(repo, "repair"))
+    assert "would repair" in told(preview(repo, "repair"))
     assert "would prune feat-api" in told(preview(repo, "prune"))
     shared = repo.path.parent / "app.worktrees" / "sync" / "repo"
     shared.mkdir(parents=True)

@@ -57,7 +57,7 @@ def test_a_name_used_before_is_free_again(repo: Repo) -> None:
     ("words", "code", "expected"),
     [
         (["feat-a", "bad name"], 2, "sign"),
-        (["feat-a", "feat-b"], 1, "already"),
+        (["feat-a", "feat-b"], 1, "feat-b exists"),
         (["feat-a", "feat-B"], 1, "case"),
         (["app", "other"], 1, "main worktree"),
         (["nothing", "other"], 1, "no worktree"),

@@ -29,7 +29,7 @@ def test_a_worktree_far_away_is_found_when_told(repo: Repo) -> None:
     far.parent.mkdir()
     other.path.rename(far)
     lost = imi("repair", cwd=repo.path)
-    assert lost.code == 0 and "give `imi repair` its new folder" in lost.out
+    assert lost.code == 0 and "run `imi repair` with its new folder" in lost.out
     assert imi("repair", str(far.parent), cwd=repo.path).code == 0
     assert git("status", "--porcelain", cwd=far) == ""
 
@@ -67,11 +67,11 @@ def test_a_rewritten_git_file_is_left_alone(repo: Repo) -> None:  # G2
     (victim.path / ".git").write_text((other.path / ".git").read_text())
     before = (victim.path / ".git").read_text()
     ran = imi("repair", cwd=repo.path)
-    assert "look at it yourself" in ran.out
+    assert "which is not its own record: check it" in ran.out
     assert (victim.path / ".git").read_text() == before
 
 
 def test_a_folder_that_does_not_exist(repo: Repo) -> None:
     ran = imi("repair", "/nowhere/at/all", cwd=repo.path)
     assert (ran.code, ran.out) == (2, "")
-    assert "is no folder" in ran.err
+    assert "is not a folder" in ran.err

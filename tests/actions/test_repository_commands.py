@@ -74,7 +74,7 @@ def test_untrusted_nothing_runs(run: Run, tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
     assert report is not None and report.ran == ()
     assert report.warnings == (
-        "app is not trusted, so its post_create 1 command was skipped: look with `imi trust --show`, then `imi trust`",
+        "app is not trusted, so 1 post_create command was skipped: check with `imi trust --show`, then run `imi trust`",
     )
     assert run(f"touch {tmp_path}/ran", moment="pre_remove", trusted=False).warnings  # type: ignore[union-attr]
     assert not (tmp_path / "ran").exists()

@@ -1,7 +1,7 @@
-"""`imi merge`: a worktree's branch into its base, with the conflicts shown before anything starts.
+"""`imi merge`: merge a worktree's branch into its base, after showing conflicts.
 
-The merge is made on objects alone; only its finished result is brought into the base, by a fast-forward. So the base is
-never left half merged: either its files and its ref are the old ones, or both are the new ones.
+The merge is computed on git objects alone, and only its result enters the base, by a fast-forward. So the base is never half
+merged: its files and its ref are either both old or both new.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 import signal
 from dataclasses import dataclass
 
-from imi_monitor.actions import worktree_lookup as targets
+from imi_monitor.actions import worktree_lookup
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.git import layout
 from imi_monitor.model import times
@@ -33,7 +33,7 @@ _SHOWN = 8  # commits that a preview lists
 
 @dataclass(frozen=True, slots=True)
 class MergePlan:
-    """What goes where. `commit` is the result when there is nothing to make: a fast-forward; `tree` is a merge's."""
+    """What is merged into what. `tree` is the merged tree; None for a fast-forward."""
 
     branch: str
     base: str
@@ -42,7 +42,7 @@ class MergePlan:
     commits: int
     fast_forward: bool
     tree: str | None
-    into: Target | None  # the worktree that has the base checked out, if any
+    into: Target | None  # the worktree that has the base checked out
 
 
 class MergeAction(Action):
@@ -52,16 +52,16 @@ class MergeAction(Action):
     help = "merge a worktree's branch into its base, after showing whether it conflicts"
     key = "i"
     more = """Refuses uncommitted changes on either side. The worktree and the branch stay; --close puts the worktree
-    into the trash afterwards, from where `imi undo` brings it back."""
+    into the trash afterwards, from where `imi undo` restores it."""
     arguments = (
-        Argument("name", "the worktree; without it the one you stand in", optional=True),
+        Argument("name", "the worktree (default: the current one)", optional=True),
         Argument("repo", "the repository", optional=True),
     )
     options = (
-        Option("into", "the branch to merge into; else the worktree's base, else the trunk", value="BRANCH"),
-        Option("no-ff", "make a merge commit even when the base could simply move forward"),
+        Option("into", "the branch to merge into (default: the worktree's base, else the trunk)", value="BRANCH"),
+        Option("no-ff", "create a merge commit even if a fast-forward is possible"),
         Option("message", "the merge commit's message", value="TEXT", aliases=("m",)),
-        Option("dry-run", "only show what would happen, conflicts included"),
+        Option("dry-run", "only show what would happen, including conflicts"),
         Option("close", "put the worktree into the trash afterwards"),
         Option("agent", "who you are, if you hold a claim", value="ID", aliases=("agent-id", "yi-id")),
     )
@@ -69,29 +69,29 @@ class MergeAction(Action):
     dialog_options = ("into", "no-ff", "message", "close")
 
     def consequences(self, context: Context, request: Request) -> list[str]:
-        found = _named(context, request)
+        found = _find_source(context, request)
         plan = _plan(context, found, request)
         if plan is None:
-            return [f"nothing to merge: {safe(found.branch or '')} is in its base already"]
-        return _intentions(context, found, plan, close=request.flag("close"))
+            return [f"nothing to merge: {safe(found.branch or '')} is already in its base"]
+        return _describe(context, found, plan, close=request.flag("close"))
 
     def run(self, context: Context, request: Request) -> Outcome:
-        found = _named(context, request)
+        found = _find_source(context, request)
         plan = _plan(context, found, request)
         if plan is None:
-            return Outcome([f"nothing to merge: {safe(found.branch or '')} is in its base already"], {"merged": False})
+            return Outcome([f"nothing to merge: {safe(found.branch or '')} is already in its base"], {"merged": False})
         if request.flag("dry-run"):
             return _outcome(plan, None, found)
         repo_name = context.register(found.repository)
-        sha = _carry_out(context, found, plan, request, repo_name)
+        sha = _merge(context, found, plan, request, repo_name)
         outcome = _outcome(plan, sha, found)
         if request.flag("close"):
             _close(context, found, request, outcome)
         return outcome
 
 
-def _intentions(context: Context, found: Target, plan: MergePlan, *, close: bool) -> list[str]:
-    """The merge as it would be, with the commits that it brings."""
+def _describe(context: Context, found: Target, plan: MergePlan, *, close: bool) -> list[str]:
+    """The lines of a preview: the merge, its commits, the files that change."""
     from imi_monitor.git.refs import commits_only_on
 
     brought = commits_only_on(context.git(found.repository), plan.branch_sha, f"refs/heads/{plan.base}", limit=_SHOWN)
@@ -108,7 +108,7 @@ def _intentions(context: Context, found: Target, plan: MergePlan, *, close: bool
 
 
 def recover(context: Context, operation: operations.Operation) -> str | None:
-    """A merge died while git wrote files: bring the base's files back to what its ref says."""
+    """After a crash while git wrote files: make the files of the base match its ref again."""
     from imi_monitor.git.fast_forward import recover_fast_forward
 
     data = {key: str(value) for key, value in operation.data.items()}
@@ -119,17 +119,17 @@ def recover(context: Context, operation: operations.Operation) -> str | None:
         began = times.parse(operation.started_at)
         said = recover_fast_forward(git, data["before"], data["after"], began=began.timestamp() if began else 0.0)
     db.transact(context.connection, operations.finish, operation.id)
-    return said and f"a merge into {safe(data['base'])} had been interrupted: {said}"
+    return said and f"a merge into {safe(data['base'])} was interrupted: {said}"
 
 
-def _named(context: Context, request: Request) -> Target:
+def _find_source(context: Context, request: Request) -> Target:
     name = request.text("name")
     if name is not None:
-        return targets.find_worktree(context, name, request.text("repo"))
+        return worktree_lookup.find_worktree(context, name, request.text("repo"))
     place = context.place()
-    here = [t for t in targets.list_worktrees(context, context.repository()) if place and t.path == place.path]
+    here = [t for t in worktree_lookup.list_worktrees(context, context.repository()) if place and t.path == place.path]
     if not here:
-        raise Refused("name the worktree to merge: you do not stand in one", code="no-worktree")
+        raise Refused("name the worktree to merge: the current folder is not in one", code="no-worktree")
     return here[0]
 
 
@@ -137,7 +137,7 @@ def _plan(context: Context, found: Target, request: Request) -> MergePlan | None
     from imi_monitor.git import refs
 
     git = context.git(found.repository)
-    base = _base(context, git, found, request)
+    base = _base_branch(context, git, found, request)
     branch = _checked_branch(context, found, base, context.agent(request))
     branch_sha, base_sha = refs.branch_sha(git, branch), refs.branch_sha(git, base)
     if base_sha is None:
@@ -147,14 +147,14 @@ def _plan(context: Context, found: Target, request: Request) -> MergePlan | None
     ahead = refs.commits_only_on(git, f"refs/heads/{branch}", f"refs/heads/{base}")
     if not ahead:
         return None
-    into = _checked_out(context, found, base, context.agent(request))
+    into = _base_worktree(context, found, base, context.agent(request))
     behind = bool(refs.commits_only_on(git, f"refs/heads/{base}", f"refs/heads/{branch}", limit=1))
     fast_forward = not behind and not request.flag("no-ff")
     tree = None if fast_forward else _merged_tree(git, branch, base, branch_sha, base_sha)
     return MergePlan(branch, base, branch_sha, base_sha, len(ahead), fast_forward, tree, into)
 
 
-def _base(context: Context, git: Git, found: Target, request: Request) -> str:
+def _base_branch(context: Context, git: Git, found: Target, request: Request) -> str:
     from imi_monitor.git import refs
 
     wanted = request.text("into")
@@ -171,17 +171,17 @@ def _base(context: Context, git: Git, found: Target, request: Request) -> str:
 
 def _checked_branch(context: Context, found: Target, base: str, agent: str) -> str:
     if found.missing or found.admin_dir is None:
-        raise Refused(f"{safe(found.name)} is not at {safe(found.path)}: see `imi repair`", code="missing")
+        raise Refused(f"{safe(found.name)} is not at {safe(found.path)}: run `imi repair`", code="missing")
     if found.branch is None:
         raise Refused(f"{safe(found.name)} is on no branch: make one with `git switch -c NAME` first", code="detached")
     if found.branch == base:
         raise Refused(f"{safe(found.name)} has {safe(base)} itself checked out: nothing to merge", code="same-branch")
-    _require_quiet(context, found, agent)
+    _require_clean(context, found, agent)
     return found.branch
 
 
-def _require_quiet(context: Context, found: Target, agent: str) -> None:
-    """Nobody else's, nothing uncommitted, nothing in the middle of something."""
+def _require_clean(context: Context, found: Target, agent: str) -> None:
+    """Refuse a worktree claimed by another owner, with uncommitted changes, or with an operation in progress."""
     from imi_monitor.git.git_status import operation_in_progress, read_status
 
     shown = safe(found.name)
@@ -194,8 +194,8 @@ def _require_quiet(context: Context, found: Target, agent: str) -> None:
     admin = found.admin_dir or found.repository.common_dir
     going_on = operation_in_progress(admin)
     if going_on:
-        raise Refused(f"a {going_on} is going on in {shown}: finish or abort it first", code="operation")
-    status = read_status(targets.git_in(context, found), untracked="no")
+        raise Refused(f"a {going_on} is in progress in {shown}: finish or abort it first", code="operation")
+    status = read_status(worktree_lookup.git_in(context, found), untracked="no")
     dirty = [*status.conflicted, *status.staged, *status.unstaged]
     if dirty:
         names = list(dict.fromkeys(dirty))
@@ -207,10 +207,10 @@ def _require_quiet(context: Context, found: Target, agent: str) -> None:
         )
 
 
-def _checked_out(context: Context, found: Target, base: str, agent: str) -> Target | None:
-    for other in targets.list_worktrees(context, found.repository):
+def _base_worktree(context: Context, found: Target, base: str, agent: str) -> Target | None:
+    for other in worktree_lookup.list_worktrees(context, found.repository):
         if other.branch == base and not other.missing and other.admin_dir is not None:
-            _require_quiet(context, other, agent)
+            _require_clean(context, other, agent)
             return other
     return None
 
@@ -231,7 +231,7 @@ def _merged_tree(git: Git, branch: str, base: str, branch_sha: str, base_sha: st
     return result.tree
 
 
-def _carry_out(context: Context, found: Target, plan: MergePlan, request: Request, repo_name: str) -> str:
+def _merge(context: Context, found: Target, plan: MergePlan, request: Request, repo_name: str) -> str:
     from imi_monitor.git import update_ref
     from imi_monitor.git.fast_forward import fast_forward
     from imi_monitor.git.git_merge import merge_commit
@@ -243,22 +243,22 @@ def _carry_out(context: Context, found: Target, plan: MergePlan, request: Reques
         sha = merge_commit(git, plan.tree, [plan.base_sha, plan.branch_sha], message)
     if plan.into is None:
         update_ref.move_branch(git, plan.base, sha, plan.base_sha)
-        db.transact(context.connection, _settle, repo_name, found.name, plan, sha, None)
+        db.transact(context.connection, _record_merged, repo_name, found.name, plan, sha, None)
         return sha
     operation = db.transact(context.connection, _begin, repo_name, found.name, plan, sha)
-    with _Uninterrupted():
+    with _SignalsBlocked():
         there = git.at(plan.into.admin_dir or "", plan.into.path)
         try:
             fast_forward(there, sha)
         except BaseException:
             db.transact(context.connection, _after_failure(there, plan.base_sha, sha), operation)
             raise
-        db.transact(context.connection, _settle, repo_name, found.name, plan, sha, operation)
+        db.transact(context.connection, _record_merged, repo_name, found.name, plan, sha, operation)
     return sha
 
 
 def _after_failure(git: Git, before: str, after: str) -> Callable[[sqlite3.Connection, str], object]:
-    """Put back what git did before it gave up; where even that fails, the next command tries it again."""
+    """Undo what git wrote before it failed; if that fails too, the next command tries again."""
     from imi_monitor.git.fast_forward import undo_fast_forward
 
     try:
@@ -268,8 +268,8 @@ def _after_failure(git: Git, before: str, after: str) -> Callable[[sqlite3.Conne
     return operations.finish
 
 
-class _Uninterrupted:
-    """Ctrl-C waits until git has written the files: they are few, and half of them would be worse than a second."""
+class _SignalsBlocked:
+    """Blocks Ctrl-C and termination while git writes the files of the base."""
 
     def __enter__(self) -> None:
         self._blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
@@ -290,7 +290,7 @@ def _begin(connection: sqlite3.Connection, repo_name: str, name: str, plan: Merg
     return operations.begin(connection, "merge", repo_name, name, data)
 
 
-def _settle(
+def _record_merged(
     connection: sqlite3.Connection, repo_name: str, name: str, plan: MergePlan, sha: str, operation: str | None
 ) -> None:
     data: dict[str, object] = {"branch": plan.branch, "into": plan.base, "before": plan.base_sha, "after": sha}
@@ -307,7 +307,7 @@ def _close(context: Context, found: Target, request: Request, outcome: Outcome) 
         outcome.warnings.append(f"{safe(found.name)} was merged but not closed: see `imi remove {safe(found.name)}`")
         return
     safe_removal.remove_worktree(context, found, agent=context.agent(request), how="merged")
-    outcome.lines.append(f"closed {safe(found.name)}; `imi undo` brings it back")
+    outcome.lines.append(f"closed {safe(found.name)}; `imi undo` restores it")
     outcome.data["closed"] = True
 
 

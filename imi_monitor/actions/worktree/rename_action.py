@@ -1,4 +1,4 @@
-"""`imi rename`: another name for a worktree, its folder and, where that follows the naming, its branch."""
+"""`imi rename`: rename a worktree, its folder and, if it follows the naming, its branch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from dataclasses import asdict, dataclass
 
 from imi_monitor import host, presence
-from imi_monitor.actions import worktree_lookup as targets
+from imi_monitor.actions import worktree_lookup
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.model import names
 from imi_monitor.model.errors import GitError, Refused, UsageError
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RenamePlan:
-    """From where to where; the branch names are None when the branch keeps its name."""
+    """Old and new names and paths; the branches are None if the branch keeps its name."""
 
     old_name: str
     new_name: str
@@ -41,38 +41,38 @@ class RenameAction(Action):
     label = "Rename"
     help = "give a worktree another name: its folder and, if it follows the naming, its branch"
     key = "N"
-    more = """A branch that has been pushed under its name keeps it, so that its pull request does not lose it."""
+    more = """A branch that has been pushed under its name keeps it, so that its pull request keeps its branch."""
     arguments = (
         Argument("name", "the worktree"),
         Argument("new", "its new name; a known prefix such as feat- is kept"),
     )
     options = (
         Option("keep-branch", "leave the branch's name as it is"),
-        Option("force", "also while processes work inside", overrides=("in-use",)),
+        Option("force", "even while processes run inside", overrides=("in-use",)),
         Option("agent", "who you are, if you hold the claim", value="ID", aliases=("agent-id", "yi-id")),
     )
 
     dialog_options = ("keep-branch", "force")
 
     def consequences(self, context: Context, request: Request) -> list[str]:
-        found, plan = _planned(context, request)
+        found, plan = _plan(context, request)
         lines = [f"{safe(plan.old_name)} becomes {safe(plan.new_name)}", f"folder  {safe(plan.new_path)}"]
         if plan.new_branch:
             return [*lines, f"branch  {safe(plan.old_branch or '')} becomes {safe(plan.new_branch)}"]
         return [*lines, f"branch  {safe(found.branch or 'none')} keeps its name"]
 
     def run(self, context: Context, request: Request) -> Outcome:
-        found, plan = _planned(context, request)
+        found, plan = _plan(context, request)
         git = context.git(found.repository)
         repo_name = context.register(found.repository)
         operation = db.transact(context.connection, _begin, repo_name, found, plan)
         try:
             _move(git, plan)
         except BaseException:
-            _take_back(git, plan)
+            _roll_back(git, plan)
             db.transact(context.connection, operations.finish, operation)
             raise
-        epoch = db.transact(context.connection, _settle, repo_name, plan, operation)
+        epoch = db.transact(context.connection, _record_renamed, repo_name, plan, operation)
         outcome = _outcome(plan, repo_name, epoch)
         for name in (plan.old_name, plan.new_name):
             lock = presence.presence_lock_path(found.repository, name)
@@ -81,10 +81,10 @@ class RenameAction(Action):
         return outcome
 
 
-def _planned(context: Context, request: Request) -> tuple[Target, RenamePlan]:
-    """The worktree meant and what becomes of it; raises what stands against it."""
-    found = targets.find_worktree(context, request.text("name") or "")
-    new_name = _new_name(targets.name_prefixes(context), found, request.text("new") or "")
+def _plan(context: Context, request: Request) -> tuple[Target, RenamePlan]:
+    """The worktree and its rename; raises if it must not be renamed."""
+    found = worktree_lookup.find_worktree(context, request.text("name") or "")
+    new_name = _new_name(worktree_lookup.name_prefixes(context), found, request.text("new") or "")
     _refuse(context, found, new_name, context.agent(request), force=request.flag("force"))
     git = context.git(found.repository)
     branches = None if request.flag("keep-branch") else _branches(git, found, new_name)
@@ -93,7 +93,7 @@ def _planned(context: Context, request: Request) -> tuple[Target, RenamePlan]:
 
 
 def recover(context: Context, operation: operations.Operation) -> str | None:
-    """Finish a rename whose process died: the folder's place tells how far it came."""
+    """After a crash: complete the rename if the folder has moved, else drop it."""
     plan = RenamePlan(**{key: None if value is None else str(value) for key, value in operation.data.items()})  # type: ignore[arg-type]
     common_dir = repositories.list_common_dirs(context.connection).get(operation.repo_name)
     if common_dir is None or not os.path.isdir(plan.new_path) or os.path.lexists(plan.old_path):
@@ -103,10 +103,15 @@ def recover(context: Context, operation: operations.Operation) -> str | None:
 
     git = context.git(repository_at(common_dir))
     git.run("worktree", "repair", "--", plan.new_path)
-    if plan.old_branch and plan.new_branch and _exists(git, plan.old_branch) and not _exists(git, plan.new_branch):
+    if (
+        plan.old_branch
+        and plan.new_branch
+        and _branch_exists(git, plan.old_branch)
+        and not _branch_exists(git, plan.new_branch)
+    ):
         git.run("branch", "-m", "--", plan.old_branch, plan.new_branch)
-    db.transact(context.connection, _settle, operation.repo_name, plan, operation.id)
-    return f"finished renaming {safe(plan.old_name)} to {safe(plan.new_name)}, which had been interrupted"
+    db.transact(context.connection, _record_renamed, operation.repo_name, plan, operation.id)
+    return f"completed the interrupted rename of {safe(plan.old_name)} to {safe(plan.new_name)}"
 
 
 def _new_name(prefixes: list[str], found: Target, wanted: str) -> str:
@@ -121,15 +126,15 @@ def _new_name(prefixes: list[str], found: Target, wanted: str) -> str:
 def _refuse(context: Context, found: Target, new_name: str, agent: str, *, force: bool) -> None:
     shown = safe(found.name)
     if found.is_main:
-        raise Refused(f"{shown} is the repository's main worktree, which keeps its name", code="main-worktree")
+        raise Refused(f"{shown} is the repository's main worktree, which cannot be renamed", code="main-worktree")
     if found.linked is None or found.missing:
-        raise Refused(f"{shown} is not at {safe(found.path)}: `imi repair` finds moved worktrees", code="missing")
+        raise Refused(f"{shown} is not at {safe(found.path)}: run `imi repair` to find moved worktrees", code="missing")
     if found.linked.locked is not None:
         why = safe(found.linked.locked) or "no reason given"
         raise Refused(f"{shown} is locked ({why}): `git worktree unlock` it first", code="locked")
-    others = [other.name for other in targets.list_worktrees(context, found.repository)]
+    others = [other.name for other in worktree_lookup.list_worktrees(context, found.repository)]
     if new_name in others or os.path.lexists(os.path.join(os.path.dirname(found.path), new_name)):
-        raise Refused(f"there is a {safe(new_name)} already: choose another name", code="exists")
+        raise Refused(f"{safe(new_name)} exists: choose another name", code="exists")
     twin = next((other for other in others if other.lower() == new_name.lower() and other != found.name), None)
     if twin is not None:
         raise Refused(f"{safe(new_name)} differs from {safe(twin)} only in case: choose another name", code="case-twin")
@@ -137,16 +142,16 @@ def _refuse(context: Context, found: Target, new_name: str, agent: str, *, force
         holder = claims.current(context.connection, found.repo_name, found.name)
         if holder.agent_id not in (None, agent):
             raise Refused(
-                f"{shown} is claimed by {safe(holder.agent_id or '')}: only its owner renames it", code="claimed"
+                f"{shown} is claimed by {safe(holder.agent_id or '')}: only its owner can rename it", code="claimed"
             )
     inside = host.processes_inside(found.path)
     if inside and not force:
         who = ", ".join(f"{safe(command)} ({pid})" for pid, command in inside[:5])
-        raise Refused(f"{len(inside)} processes work in {shown}: {who}; end them, or use --force", code="in-use")
+        raise Refused(f"{len(inside)} processes run in {shown}: {who}; end them, or use --force", code="in-use")
 
 
 def _branches(git: Git, found: Target, new_name: str) -> tuple[str, str] | None:
-    """(old, new) if the branch is named after the worktree and was not pushed under that name."""
+    """(old, new) branch if it is named after the worktree and was not pushed under that name."""
     from imi_monitor.git.refs import tracking
 
     branch = found.branch
@@ -159,9 +164,7 @@ def _branches(git: Git, found: Target, new_name: str) -> tuple[str, str] | None:
             if branch not in known or known[branch].upstream is not None:
                 return None
             if new in known:
-                raise Refused(
-                    f"there is a branch {safe(new)} already: use --keep-branch or another name", code="exists"
-                )
+                raise Refused(f"the branch {safe(new)} exists: use --keep-branch or another name", code="exists")
             return branch, new
     return None
 
@@ -180,16 +183,20 @@ def _move(git: Git, plan: RenamePlan) -> None:
         git.run("branch", "-m", "--", plan.old_branch, plan.new_branch)
 
 
-def _take_back(git: Git, plan: RenamePlan) -> None:
-    """Put folder and branch back after a failure on the way: git renames a branch first and complains afterwards, when it
-    cannot write HEAD or the branch's settings."""
-    if plan.old_branch and plan.new_branch and _exists(git, plan.new_branch) and not _exists(git, plan.old_branch):
+def _roll_back(git: Git, plan: RenamePlan) -> None:
+    """Rename folder and branch back after a failure: git renames a branch before it fails to write HEAD or its settings."""
+    if (
+        plan.old_branch
+        and plan.new_branch
+        and _branch_exists(git, plan.new_branch)
+        and not _branch_exists(git, plan.old_branch)
+    ):
         git.run("branch", "-m", "--", plan.new_branch, plan.old_branch, ok=(0, 128))
     if os.path.isdir(plan.new_path) and not os.path.lexists(plan.old_path):
         git.run("worktree", "move", "--", plan.new_path, plan.old_path, timeout=60)
 
 
-def _exists(git: Git, branch: str) -> bool:
+def _branch_exists(git: Git, branch: str) -> bool:
     from imi_monitor.git.refs import branch_sha
 
     try:
@@ -198,7 +205,7 @@ def _exists(git: Git, branch: str) -> bool:
         return False
 
 
-def _settle(connection: sqlite3.Connection, repo_name: str, plan: RenamePlan, operation: str) -> int:
+def _record_renamed(connection: sqlite3.Connection, repo_name: str, plan: RenamePlan, operation: str) -> int:
     epoch = claims.rename_worktree(connection, repo_name, plan.old_name, plan.new_name)
     worktrees.rename(connection, repo_name, plan.old_name, plan.new_name, path=plan.new_path, branch=plan.new_branch)
     operations.finish(connection, operation)
@@ -208,7 +215,7 @@ def _settle(connection: sqlite3.Connection, repo_name: str, plan: RenamePlan, op
 def _outcome(plan: RenamePlan, repo_name: str, epoch: int) -> Outcome:
     lines = [f"renamed {safe(plan.old_name)} to {safe(plan.new_name)}"]
     if plan.new_branch:
-        lines.append(f"branch {safe(plan.old_branch or '')} is {safe(plan.new_branch)} now")
+        lines.append(f"branch {safe(plan.old_branch or '')} is now {safe(plan.new_branch)}")
     data: dict[str, object] = {**asdict(plan), "repo": repo_name, "worktree_name": plan.new_name}
     data["worktree_path"] = plan.new_path
     data["epoch"] = epoch

@@ -1,6 +1,7 @@
-"""`imi repair`: moved repositories and worktrees find each other again, and the registry learns where they are.
+"""`imi repair`: reconnect moved repositories and worktrees, and update their paths in the registry.
 
-Only pointers are mended. A `.git` file that names another, existing place is not a move but an alarm, and is left alone.
+Only pointers are repaired. A `.git` file that names another existing folder is not a move but a sign of tampering: it is
+reported and left alone.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RepairFinding:
-    """Something that does not fit. `to` is where it is now, None when nobody knows; `mended` when we can put it right."""
+    """One inconsistency. `to` is the present place, None if unknown."""
 
     kind: str  # moved, repository-moved, lost, copied, tampered, row
     name: str
@@ -34,7 +35,7 @@ class RepairFinding:
     sentence: str
 
     @property
-    def mendable(self) -> bool:
+    def repairable(self) -> bool:
         return self.kind in ("moved", "repository-moved", "row", "registry")
 
 
@@ -42,46 +43,44 @@ class RepairAction(Action):
     words = ("repair",)
     group = "Merge and remove"
     label = "Repair"
-    help = "find worktrees and repositories that were moved, and mend what points at them"
+    help = "find moved worktrees and repositories and repair the pointers to them"
     key = "Z"
-    arguments = (Argument("path", "where moved worktrees are now, if they are not beside the others", rest=True),)
+    arguments = (Argument("path", "folders of moved worktrees that are not beside the others", rest=True),)
     options = (Option("dry-run", "only say what would be done"),)
 
     def consequences(self, context: Context, request: Request) -> list[str]:
         given = [_folder(context, path) for path in request.rest("path")]
-        return _outcome(_inspect(context, context.repository(), given), dry_run=True).lines
+        return _outcome(_find_problems(context, context.repository(), given), dry_run=True).lines
 
     def run(self, context: Context, request: Request) -> Outcome:
         repository = context.repository()
         given = [_folder(context, path) for path in request.rest("path")]
-        findings = _inspect(context, repository, given)
-        mendable = [finding for finding in findings if finding.mendable]
-        if not request.flag("dry-run") and mendable:
-            _mend(context, repository, mendable)
+        findings = _find_problems(context, repository, given)
+        repairable = [finding for finding in findings if finding.repairable]
+        if not request.flag("dry-run") and repairable:
+            _repair(context, repository, repairable)
         return _outcome(findings, dry_run=request.flag("dry-run"))
 
 
 def _folder(context: Context, path: str) -> str:
     full = os.path.realpath(os.path.join(context.cwd, path))
     if not os.path.isdir(full):
-        raise UsageError(
-            f"{safe(path)} is no folder: give the folders that moved worktrees are in now", code="bad-path"
-        )
+        raise UsageError(f"{safe(path)} is not a folder: give the present folders of moved worktrees", code="bad-path")
     return full
 
 
-def _inspect(context: Context, repository: layout.Repository, given: list[str]) -> list[RepairFinding]:
-    # what is in the trash is where it belongs, and finds its way back by itself
+def _find_problems(context: Context, repository: layout.Repository, given: list[str]) -> list[RepairFinding]:
+    # worktrees in the trash are where they belong
     linked = [
         item
         for item in layout.linked_worktrees(repository.common_dir)
         if not (item.locked or "").startswith(LOCK_PREFIX)
     ]
-    findings = [finding for item in linked if (finding := _inspect_one(repository, item, linked, given))]
+    findings = [finding for item in linked if (finding := _check_worktree(repository, item, linked, given))]
     return [*_registry_findings(context, repository, linked), *findings]
 
 
-def _inspect_one(
+def _check_worktree(
     repository: layout.Repository, item: layout.LinkedWorktree, linked: list[layout.LinkedWorktree], given: list[str]
 ) -> RepairFinding | None:
     name = os.path.basename(item.path)
@@ -90,25 +89,23 @@ def _inspect_one(
         if target is None or layout.points_back(item.admin_dir, item.path):
             return None
         if os.path.isdir(target):
-            sentence = (
-                f"the .git file of {safe(item.path)} names {safe(target)}, which is not its place: look at it yourself"
-            )
+            sentence = f"the .git file of {safe(item.path)} names {safe(target)}, which is not its own record: check it"
             return RepairFinding("tampered", name, item.path, None, sentence)
         return RepairFinding(
-            "repository-moved", name, item.path, item.path, f"{safe(name)} still names the repository's old place"
+            "repository-moved", name, item.path, item.path, f"{safe(name)} still points at the repository's old place"
         )
-    homes = [folder for folder in _candidates(repository, linked, item, given) if _claims_to_be(folder, item)]
+    homes = [folder for folder in _candidates(repository, linked, item, given) if _is_moved_worktree(folder, item)]
     if len(homes) == 1:
         return RepairFinding("moved", name, item.path, homes[0], f"{safe(name)} was moved to {safe(homes[0])}")
     if homes:
-        sentence = f"{safe(name)} may be any of {', '.join(map(safe, homes))}: give the right one to `imi repair`"
+        sentence = f"{safe(name)} may be any of {', '.join(map(safe, homes))}: run `imi repair PATH` with the right one"
         return RepairFinding("copied", name, item.path, None, sentence)
     if os.path.isdir(item.path):
         return RepairFinding(
-            "lost", name, item.path, None, f"{safe(item.path)} has lost its .git file: give `imi repair` its folder"
+            "lost", name, item.path, None, f"{safe(item.path)} has lost its .git file: run `imi repair` with its folder"
         )
     sentence = (
-        f"{safe(name)} is not at {safe(item.path)}: give `imi repair` its new folder, or forget it with `imi prune`"
+        f"{safe(name)} is not at {safe(item.path)}: run `imi repair` with its new folder, or `imi prune` to forget it"
     )
     return RepairFinding("lost", name, item.path, None, sentence)
 
@@ -116,7 +113,7 @@ def _inspect_one(
 def _candidates(
     repository: layout.Repository, linked: list[layout.LinkedWorktree], item: layout.LinkedWorktree, given: list[str]
 ) -> list[str]:
-    """Folders worth a look: the given ones and what is in them, and the neighbours of all worktrees."""
+    """Folders that may be a moved worktree: the given ones, their subfolders, and the neighbours of all worktrees."""
     parents = {os.path.dirname(other.path) for other in linked} | {os.path.dirname(repository.home), *given}
     if repository.cluster:
         parents.add(repository.cluster)
@@ -127,8 +124,8 @@ def _candidates(
     return sorted(folders - taken)
 
 
-def _claims_to_be(folder: str, item: layout.LinkedWorktree) -> bool:
-    """Whether the folder's own `.git` file names this worktree's admin directory, or where it was before a move."""
+def _is_moved_worktree(folder: str, item: layout.LinkedWorktree) -> bool:
+    """True if the folder's `.git` file names this worktree's admin directory, at its present or old place."""
     target = layout.gitfile(os.path.join(folder, ".git"))
     if target is None:
         return False
@@ -140,7 +137,7 @@ def _claims_to_be(folder: str, item: layout.LinkedWorktree) -> bool:
 def _registry_findings(
     context: Context, repository: layout.Repository, linked: list[layout.LinkedWorktree]
 ) -> list[RepairFinding]:
-    """The repository itself moved: its row still names a git directory that is gone."""
+    """Find a moved repository: its row names a git directory that is gone."""
     if context.repo_name(repository) is not None:
         return []
     name = layout.repository_name(repository)
@@ -160,7 +157,7 @@ def _registry_findings(
     return []
 
 
-def _mend(context: Context, repository: layout.Repository, findings: list[RepairFinding]) -> None:
+def _repair(context: Context, repository: layout.Repository, findings: list[RepairFinding]) -> None:
     git = context.git(repository)
     folders = [finding.to for finding in findings if finding.kind in ("moved", "repository-moved") and finding.to]
     if folders:
@@ -194,18 +191,18 @@ def _move_rows(
 
 
 def _outcome(findings: list[RepairFinding], *, dry_run: bool) -> Outcome:
-    mended = [finding for finding in findings if finding.mendable]
-    left = [finding for finding in findings if not finding.mendable]
-    verb = "would mend" if dry_run else "mended"
-    lines = [f"{verb}: {finding.sentence}" for finding in mended]
+    repaired = [finding for finding in findings if finding.repairable]
+    left = [finding for finding in findings if not finding.repairable]
+    verb = "would repair" if dry_run else "repaired"
+    lines = [f"{verb}: {finding.sentence}" for finding in repaired]
     if not findings:
-        lines = ["nothing to repair: every worktree is where git thinks it is"]
+        lines = ["nothing to repair: every worktree is where git expects it"]
     elif left:
-        lines.append(f"{count(len(left), 'thing')} left to look at:")
+        lines.append(f"{count(len(left), 'problem')} left to check:")
         lines.extend(f"  {finding.sentence}" for finding in left)
     data: dict[str, object] = {
         "dry_run": dry_run,
-        "mended": [asdict(finding) for finding in mended],
+        "mended": [asdict(finding) for finding in repaired],
         "left": [asdict(finding) for finding in left],
     }
     return Outcome(lines, data)
