@@ -1,7 +1,7 @@
-"""Settings: defaults < config file < environment < flags. Each value knows where it came from.
+"""Settings and their origins: defaults < config files < environment < flags.
 
-iMi's own keys are honoured where they still mean something and accepted where they do not, so that one config file
-serves both programs. A key nobody knows is refused by name: a typo must not silently change nothing.
+iMi's keys are accepted, so that one config file serves both programs; those in NO_EFFECT change nothing here, and
+`imi config` says so. An unknown key is refused by name, so that a typo is not ignored.
 """
 
 from __future__ import annotations
@@ -14,60 +14,68 @@ from imi_monitor.fast import toml_scan
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.text import safe
 
-# key: (default, environment variable, what it is). The type of the default is the type of the value.
+# key: (default, environment variable, description). The type of the default is the type of the value.
 KEYS: dict[str, tuple[object, str, str]] = {
-    "IMI_DATABASE_PATH": ("", "IMI_DATABASE_PATH", "the registry; empty means ~/.config/iMi/iMi.db"),
-    "IMI_SYSTEM_PATHS": ([], "", "folders that hold repositories (iMi's key)"),
-    "IMI_SYSTEM_PATH": ("", "", "the same as one string separated by ';' (iMi's old key)"),
-    "symlink_files": ([], "", "iMi's list of shared files; here every file below sync/ is shared"),
+    "IMI_DATABASE_PATH": ("", "IMI_DATABASE_PATH", "the registry; empty: ~/.config/iMi/iMi.db"),
+    "IMI_SYSTEM_PATHS": ([], "", "accepted for iMi, no effect: imi lists the repositories of its registry"),
+    "IMI_SYSTEM_PATH": ("", "", "accepted for iMi, no effect: the older form of IMI_SYSTEM_PATHS"),
+    "symlink_files": (
+        [],
+        "",
+        "iMi's list of shared files; here every file below sync/ is shared",
+    ),
     "sync_settings.enabled": (True, "", "link shared configuration into new worktrees"),
     "sync_settings.user_sync_path": ("sync/user", "", "a folder of shared files, relative to the cluster"),
     "sync_settings.local_sync_path": ("sync/local", "", "a folder of shared files, relative to the cluster"),
-    "git_settings.default_branch": ("", "", "the trunk's branch; empty asks the repository"),
+    "git_settings.default_branch": ("", "", "the trunk's branch; empty: as the repository says"),
     "git_settings.remote_name": ("origin", "", "the remote that new branches start from"),
     "git_settings.auto_fetch": (True, "", "fetch the trunk before branching from it"),
-    "git_settings.prune_on_fetch": (False, "", "accepted for iMi; remote branches are never pruned here"),
+    "git_settings.prune_on_fetch": (False, "", "accepted for iMi, no effect: remote branches are never pruned"),
     "git_settings.fetch_timeout_seconds": (20, "", "how long a fetch may take before the local trunk is used"),
-    "monitoring_settings.enabled": (True, "", "accepted for iMi"),
-    "monitoring_settings.refresh_interval_ms": (1000, "", "how often the dashboard repaints at most"),
-    "monitoring_settings.watch_file_changes": (True, "", "watch the worktrees' files"),
-    "monitoring_settings.track_agent_activity": (True, "", "watch the agents' own records"),
-    "workspace_settings.root_path": ("", "IMI_WORKSPACE_ROOT", "accepted for iMi"),
-    "workspace_settings.entity_id": ("", "IMI_ENTITY_ID", "accepted for iMi"),
+    "monitoring_settings.enabled": (True, "", "accepted for iMi, no effect: the dashboard always monitors"),
+    "monitoring_settings.refresh_interval_ms": (1000, "", "the shortest time between two repaints of the dashboard"),
+    "monitoring_settings.watch_file_changes": (True, "", "accepted for iMi, no effect: files are always watched"),
+    "monitoring_settings.track_agent_activity": (True, "", "read the session files of agents"),
+    "workspace_settings.root_path": ("", "IMI_WORKSPACE_ROOT", "accepted for iMi, no effect"),
+    "workspace_settings.entity_id": ("", "IMI_ENTITY_ID", "accepted for iMi, no effect"),
     "worktrees.branch_style": ("slash", "", "slash: feat/NAME; dash: feat-NAME"),
     "worktrees.path_template": (
         "{repo}.worktrees/{name}",
         "",
-        "where worktrees of a repository outside a cluster go, beside the repository",
+        "the place of a new worktree of a repository outside a cluster, relative to the repository's parent folder",
     ),
-    "claims.agent": ("", "IMI_AGENT_ID", "who claims when --agent is not given; empty means human:$USER"),
-    "claims.ttl_seconds": (0, "", "after how long a silent claim is shown as stale; 0 is never"),
-    "claims.auto": (False, "", "a live agent claims its free worktree and gives it back at its end (also: auto_claim)"),
-    "sessions.keep_days": (30, "", "how long what agents did is kept; 0 keeps nothing"),
-    "trash.keep_days": (30, "", "how long removed worktrees can be brought back"),
-    "ui.theme": ("", "IMI_THEME", "the dashboard's colours; empty chooses by the terminal"),
-    "ui.ascii": (False, "", "the dashboard without Unicode, as with --ascii"),
-    "ui.keymap": ({}, "", 'other keys for the dashboard: [ui.keymap] with lines such as remove = "X"'),
-    "ui.remember": (True, "", "remember sort, filter and layout of the dashboard, per repository"),
-    "notify.when": ("unfocused", "", "when the dashboard calls you: unfocused, always or never"),
-    "notify.asking": (True, "", "call when an agent asks"),
-    "notify.intruder": (True, "", "call when an agent works where another holds the claim"),
-    "notify.failed": (True, "", "call when an agent fails: an error, a limit"),
-    "notify.dead": (True, "", "call when an agent dies at work"),
-    "notify.finished": (True, "", "call when an agent is done"),
-    "notify.claim_lost": (True, "", "call when a claim is taken over, or its holder dies"),
-    "notify.collision": (True, "", "call when two worktrees come into conflict"),
+    "claims.agent": ("", "IMI_AGENT_ID", "the agent that claims without --agent; empty: human:$USER"),
+    "claims.ttl_seconds": (0, "", "after how many seconds without a heartbeat a claim is shown as stale; 0: never"),
+    "claims.auto": (
+        False,
+        "",
+        "a live agent claims the free worktree it works in until its session ends (also: auto_claim)",
+    ),
+    "sessions.keep_days": (30, "", "how many days sessions are kept; 0: they are not"),
+    "trash.keep_days": (30, "", "how many days a removed worktree can be restored"),
+    "ui.theme": ("", "IMI_THEME", "the dashboard's colours; empty: by the terminal"),
+    "ui.ascii": (False, "", "dashboard without Unicode, as with --ascii"),
+    "ui.keymap": ({}, "", 'keys of the dashboard: [ui.keymap] with lines such as remove = "X"'),
+    "ui.remember": (True, "", "save order, filter and layout of the dashboard for each repository"),
+    "notify.when": ("unfocused", "", "when the dashboard notifies you: unfocused, always or never"),
+    "notify.asking": (True, "", "notify when an agent asks"),
+    "notify.intruder": (True, "", "notify when an agent works where another holds the claim"),
+    "notify.failed": (True, "", "notify when an agent fails: an error, a limit"),
+    "notify.dead": (True, "", "notify when an agent dies while it works"),
+    "notify.finished": (True, "", "notify when an agent is done"),
+    "notify.claim_lost": (True, "", "notify when a claim is taken over, or its holder dies"),
+    "notify.collision": (True, "", "notify when two worktrees conflict"),
     "notify.bell": (True, "", "ring the terminal's bell"),
-    "notify.desktop": ("auto", "", "show it on the desktop: auto, osc9, osc777 or off"),
-    "notify.title": (True, "", "say it in the window's title until you are back"),
-    "servers.redis_url": ("", "IMI_REDIS_URL", "a team's Redis; empty means none"),
-    "servers.amqp_url": ("", "IMI_AMQP_URL", "a team's RabbitMQ; empty means none"),
-    "servers.postgres_url": ("", "IMI_POSTGRES_URL", "a team's PostgreSQL; empty means none"),
+    "notify.desktop": ("auto", "", "show desktop notifications: auto, osc9, osc777 or off"),
+    "notify.title": (True, "", "show it in the window's title until the terminal has the focus"),
+    "servers.redis_url": ("", "IMI_REDIS_URL", "a team's Redis; empty: none"),
+    "servers.amqp_url": ("", "IMI_AMQP_URL", "a team's RabbitMQ; empty: none"),
+    "servers.postgres_url": ("", "IMI_POSTGRES_URL", "a team's PostgreSQL; empty: none"),
 }
-# [repositories.NAME]: commands of one repository, run only when it is trusted.
+NO_EFFECT = frozenset(key for key, (_, _, help) in KEYS.items() if help.startswith("accepted for iMi, no effect"))
+# [repositories.NAME]: commands of one repository, run only if it is trusted.
 REPOSITORY_KEYS = ("post_create", "pre_remove")
-# A cluster's own file may not say who somebody is, nor where things are sent: it lies where agents write.
-# And it must not let an agent make what it did be forgotten.
+# Not allowed in a cluster's file, which agents can write: who claims, where data is sent, how long sessions are kept.
 USER_KEYS = (
     "ui.keymap",
     "claims.agent",
@@ -83,13 +91,13 @@ _CHOICES = {
     "notify.when": ("unfocused", "always", "never"),
     "notify.desktop": ("auto", "osc9", "osc777", "off"),
 }
-_LEAST = {"trash.keep_days": 1, "git_settings.fetch_timeout_seconds": 1}  # of the others: 0
+_MINIMUM = {"trash.keep_days": 1, "git_settings.fetch_timeout_seconds": 1}  # others: 0
 _TEMPLATE = "worktrees.path_template"
 _MOST_BYTES = 1 << 20
 
 
 class Settings:
-    """All values, and for each the place it came from."""
+    """All values with their origins."""
 
     __slots__ = ("_origins", "_repositories", "_values")
 
@@ -113,7 +121,7 @@ class Settings:
         return dict(value) if isinstance(value, dict) else {}
 
     def items(self) -> list[tuple[str, object, str]]:
-        """(key, value, where it came from) in the order of KEYS."""
+        """(key, value, origin) in the order of KEYS."""
         return [(key, self._values[key], self._origins[key]) for key in KEYS]
 
     def commands(self, repository: str, moment: str) -> list[str]:
@@ -121,7 +129,7 @@ class Settings:
         return self._repositories.get(repository, {}).get(moment, [])
 
     def repositories(self) -> dict[str, dict[str, list[str]]]:
-        """Repository -> moment -> commands, as they stand in the config file."""
+        """Repository -> `post_create` or `pre_remove` -> commands."""
         return self._repositories
 
     def set(self, key: str, value: object, origin: str) -> None:
@@ -162,7 +170,7 @@ _TYPE_NAMES: dict[type, str] = {
 
 
 def load(extra_file: str | None = None) -> Settings:
-    """The user's settings; `extra_file` is the cluster's own `.iMi/config.toml`, which may not name commands."""
+    """The user's settings; `extra_file` is the cluster's `.iMi/config.toml`, which may not contain commands."""
     settings = Settings()
     _read_file(settings, paths.config_file(), trusted=True)
     if extra_file:
@@ -172,7 +180,7 @@ def load(extra_file: str | None = None) -> Settings:
 
 
 def database_path(flag: str | None) -> str:
-    """Where the registry is, without reading the whole configuration: the hot commands ask only this."""
+    """The path of the registry, without parsing the configuration where possible: hot verbs need nothing else of it."""
     if flag:
         return os.path.abspath(flag)
     from_environment = os.environ.get("IMI_DATABASE_PATH")
@@ -186,11 +194,11 @@ def database_path(flag: str | None) -> str:
 
 
 def _content(path: str) -> bytes:
-    """A config file's bytes; none when there is no file."""
+    """A config file's bytes; empty if there is no file."""
     try:
-        # a named pipe would make every command wait for ever
+        # a named pipe would block every command
         if not stat.S_ISREG(os.stat(path).st_mode):
-            raise UsageError(f"the config file {safe(path)} is no regular file", code="bad-config")
+            raise UsageError(f"the config file {safe(path)} is not a regular file", code="bad-config")
         with open(path, "rb") as file:
             content = file.read(_MOST_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError):
@@ -198,7 +206,9 @@ def _content(path: str) -> bytes:
     except OSError as error:
         raise UsageError(f"cannot read the config file {safe(path)}: {error.strerror}", code="bad-config") from error
     if len(content) > _MOST_BYTES:
-        raise UsageError(f"the config file {safe(path)} is larger than 1 MB: is it the right one?", code="bad-config")
+        raise UsageError(
+            f"the config file {safe(path)} is larger than 1 MB: check that it is the right file", code="bad-config"
+        )
     return content
 
 
@@ -228,7 +238,7 @@ def _set(settings: Settings, key: str, value: object, path: str, trusted: bool) 
         raise UsageError(
             f"{key} is not allowed in {safe(path)}: it belongs in {safe(paths.config_file())}", code="bad-setting"
         )
-    if trusted or key != "IMI_DATABASE_PATH":  # iMi's file may name one; ours is chosen before a cluster is known
+    if trusted or key != "IMI_DATABASE_PATH":  # the registry is chosen before the cluster is known
         settings.set(key, value, path)
 
 
@@ -252,7 +262,7 @@ def _read_environment(settings: Settings) -> None:
 
 
 def _problem(key: str, value: object) -> str | None:
-    """What the value would have to be; None when it is."""
+    """What the value must be, if it is not."""
     wanted = type(KEYS[key][0])
     if type(value) is not wanted or (isinstance(value, list) and not all(isinstance(item, str) for item in value)):
         return _TYPE_NAMES[wanted]
@@ -260,8 +270,8 @@ def _problem(key: str, value: object) -> str | None:
         return _TYPE_NAMES[dict]
     if key in _CHOICES and value not in _CHOICES[key]:
         return f"one of {', '.join(_CHOICES[key])}"
-    if type(value) is int and value < _LEAST.get(key, 0):
-        return f"at least {_LEAST.get(key, 0)}"
+    if type(value) is int and value < _MINIMUM.get(key, 0):
+        return f"at least {_MINIMUM.get(key, 0)}"
     return _template_problem(value) if key == _TEMPLATE and isinstance(value, str) else None
 
 

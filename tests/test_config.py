@@ -179,7 +179,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     os.mkfifo(tmp_path / "pipe")
     for name in ("pipe", "."):
         monkeypatch.setenv("IMI_CONFIG", str(tmp_path / name))
-        assert "is no regular file" in refused("bad-config")
+        assert "is not a regular file" in refused("bad-config")
     monkeypatch.setenv("IMI_CONFIG", str(tmp_path / ("x" * 300)))
     assert "cannot read the config file" in refused("bad-config")
     monkeypatch.setenv("IMI_CONFIG", str(tmp_path / "none.toml"))

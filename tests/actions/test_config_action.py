@@ -35,7 +35,7 @@ def test_every_setting_is_listed_with_its_origin(tmp_path: Path) -> None:
 
 def test_one_setting(tmp_path: Path) -> None:
     ran = imi("config", "trash.keep_days")
-    assert ran.out == "30  (default; how long removed worktrees can be brought back)\n"
+    assert ran.out == "30  (default; how many days a removed worktree can be restored)\n"
     data = imi("config", "trash.keep_days", "--json").data
     assert (data["key"], data["value"], data["origin"]) == ("trash.keep_days", 30, "default")
 

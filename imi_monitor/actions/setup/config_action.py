@@ -43,7 +43,7 @@ class ConfigAction(Action):
             row = next(row for row in rows if row["key"] == key)
             return Outcome([f"{_shown(row['value'])}  ({row['origin']}; {row['help']})"], row)
         width = max(len(str(row["key"])) for row in rows)
-        lines = [f"{row['key']:<{width}}  {_shown(row['value'])}  ({row['origin']})" for row in rows]
+        lines = [f"{row['key']:<{width}}  {_shown(row['value'])}  ({_origin(row)})" for row in rows]
         commands = context.settings.repositories()
         lines += [f"[repositories.{safe(name)}] {_shown(table)}" for name, table in commands.items()]
         return Outcome(lines, {"settings": rows, "repositories": commands})
@@ -89,6 +89,10 @@ def _rows(context: Context) -> list[dict[str, object]]:
 def _registry(context: Context, value: object, origin: str) -> tuple[object, str]:
     """Path and origin of the registry: `--db` wins over the settings."""
     return (value, origin) if context.database == config.database_path(None) else (context.database, "--db")
+
+
+def _origin(row: dict[str, object]) -> str:
+    return f"{row['origin']}, no effect" if row["key"] in config.NO_EFFECT else str(row["origin"])
 
 
 def _shown(value: object) -> str:
