@@ -19,11 +19,7 @@ KEYS: dict[str, tuple[object, str, str]] = {
     "IMI_DATABASE_PATH": ("", "IMI_DATABASE_PATH", "the registry; empty: ~/.config/iMi/iMi.db"),
     "IMI_SYSTEM_PATHS": ([], "", "accepted for iMi, no effect: imi lists the repositories of its registry"),
     "IMI_SYSTEM_PATH": ("", "", "accepted for iMi, no effect: the older form of IMI_SYSTEM_PATHS"),
-    "symlink_files": (
-        [],
-        "",
-        "iMi's list of shared files; here every file below sync/ is shared",
-    ),
+    "symlink_files": ([], "", "iMi's list of shared files; here every file below sync/ is shared"),
     "sync_settings.enabled": (True, "", "link shared configuration into new worktrees"),
     "sync_settings.user_sync_path": ("sync/user", "", "a folder of shared files, relative to the cluster"),
     "sync_settings.local_sync_path": ("sync/local", "", "a folder of shared files, relative to the cluster"),
