@@ -220,7 +220,7 @@ class ImiApp(CrashSafeApp):
 
         for screen in self.screen_stack:
             if isinstance(screen, View):
-                screen.take(self.home.shown, self.home.shown_at)
+                screen.show_snapshot(self.home.shown, self.home.shown_at)
 
     def set_refresh_interval(self, seconds: float) -> None:
         """Redraw ages and order every so many seconds."""

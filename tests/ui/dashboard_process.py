@@ -23,7 +23,7 @@ from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.shutdown import run_app
 from tests.ui import sample_agents, sample_snapshots
 from tests.ui.payloads import PAYLOADS
-from tests.ui.snapshot_kit import no_surroundings
+from tests.ui.snapshot_kit import no_context
 
 
 def world(name: str) -> Snapshot:
@@ -48,7 +48,7 @@ def main(names: list[str]) -> int:
         asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, lambda: waiting and publish())
         yield cast(Engine, feed)
 
-    return run_app(ImiApp(live, no_surroundings), crash_log.recorded)
+    return run_app(ImiApp(live, no_context), crash_log.recorded)
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ class Shop:
     world: DemoWorld
     snapshot: Snapshot
 
-    def surroundings(self, where: str | None) -> Context:
+    def open_context(self, where: str | None) -> Context:
         return Context(database=self.world.database, repo=where or self.world.trunk)
 
     def named(self, picture: str) -> str:

@@ -29,7 +29,7 @@ from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.ui import command_conditions, command_log, menu_entries
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.preferences import Preferences
-from imi_monitor.ui.views import Surroundings
+from imi_monitor.ui.views import OpenContextAt
 from tests.helpers import ROOT
 from tests.ui import sample_agents, sample_snapshots
 from tests.ui.demo_repository import shop
@@ -66,7 +66,7 @@ class Picture:
         return FOLDER / f"{self.name}.svg"
 
 
-def no_surroundings(_where: str | None) -> Context:
+def no_context(_where: str | None) -> Context:
     raise Refused("this is a picture: there is no repository behind it")
 
 
@@ -78,13 +78,13 @@ def taken(picture: Picture, monkeypatch: pytest.MonkeyPatch) -> str:
     if picture.kept:
         return _with_sessions(picture)
     if not picture.real:
-        return asyncio.run(_take(picture, picture.world(), no_surroundings))
+        return asyncio.run(_take(picture, picture.world(), no_context))
     there = shop()
     monkeypatch.setattr(command_log, "time", SimpleNamespace(monotonic=lambda: 0.0))
     monkeypatch.setenv("HOME", there.world.folder)
     monkeypatch.chdir(there.world.trunk)
     world = there.snapshot if picture.dressed is None else picture.dressed(there.snapshot)
-    return there.named(asyncio.run(_take(picture, world, there.surroundings)))
+    return there.named(asyncio.run(_take(picture, world, there.open_context)))
 
 
 def _with_sessions(picture: Picture) -> str:
@@ -107,9 +107,9 @@ def stand_still(monkeypatch: pytest.MonkeyPatch) -> None:
     time.tzset()
 
 
-async def _take(picture: Picture, world: Snapshot, surroundings: Surroundings) -> str:
+async def _take(picture: Picture, world: Snapshot, open_context: OpenContextAt) -> str:
     chosen = Preferences(theme=picture.theme or "imi-dark", ascii_only=picture.ascii_only)
-    app = ImiApp(sample_snapshots.live(world), surroundings, preferences=chosen, **picture.options)
+    app = ImiApp(sample_snapshots.live(world), open_context, preferences=chosen, **picture.options)
     app.animation_level = "none"
     async with app.run_test(size=picture.size) as pilot:
         await calm(pilot)

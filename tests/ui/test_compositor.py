@@ -17,14 +17,14 @@ from textual.pilot import Pilot
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.textual_internals import ChangedCells, ChangedCellsCompositor
 from tests.ui import sample_snapshots
-from tests.ui.snapshot_kit import no_surroundings
+from tests.ui.snapshot_kit import no_context
 
 Play = Callable[[ImiApp, ChangedCellsCompositor], None]
 
 
 def painted(size: tuple[int, int], play: Play) -> None:
     async def main() -> None:
-        app = ImiApp(sample_snapshots.live(sample_snapshots.busy()), no_surroundings)
+        app = ImiApp(sample_snapshots.live(sample_snapshots.busy()), no_context)
         async with app.run_test(size=size) as pilot:
             await pilot.pause(0.3)
             compositor = app.home._compositor
@@ -144,7 +144,7 @@ def test_an_age_that_goes_on_is_a_few_cells(monkeypatch: pytest.MonkeyPatch) -> 
         assert ours and all(one.strip.cell_length <= 5 for one in ours), ours
 
     async def main() -> None:
-        app = ImiApp(sample_snapshots.live(sample_snapshots.busy()), no_surroundings)
+        app = ImiApp(sample_snapshots.live(sample_snapshots.busy()), no_context)
         async with app.run_test(size=(140, 40)) as pilot:
             await pilot.pause(0.3)
             await play(app, pilot)

@@ -27,7 +27,7 @@ from imi_monitor.ui.widgets.row_list import RowList
 from tests.helpers import Repo, imi
 from tests.ui import sample_snapshots, snapshot_builder
 from tests.ui.pilot_kit import screen_text
-from tests.ui.snapshot_kit import no_surroundings
+from tests.ui.snapshot_kit import no_context
 
 SIZES = [(140, 40), (100, 30), (60, 20), (40, 12)]
 
@@ -64,7 +64,7 @@ def test_the_first_paint_has_all_that_is_known(monkeypatch: pytest.MonkeyPatch, 
     pictures = painted(monkeypatch)
 
     async def main() -> None:
-        app = ImiApp(silent, no_surroundings, first=sample_snapshots.busy())
+        app = ImiApp(silent, no_context, first=sample_snapshots.busy())
         async with app.run_test(size=size) as pilot:
             await pilot.pause(0.3)
             assert screen_text(app) == pictures[0], "nothing was left for a second paint"
@@ -81,7 +81,7 @@ def test_without_a_first_picture_it_says_that_it_looks(monkeypatch: pytest.Monke
     pictures = painted(monkeypatch)
 
     async def main() -> None:
-        async with ImiApp(silent, no_surroundings).run_test(size=size) as pilot:
+        async with ImiApp(silent, no_context).run_test(size=size) as pilot:
             await pilot.pause(0.2)
 
     asyncio.run(main())
@@ -92,7 +92,7 @@ def test_a_painted_app_says_so_once() -> None:
     told: list[int] = []
 
     async def main() -> None:
-        app = ImiApp(sample_snapshots.live(sample_snapshots.busy()), no_surroundings)
+        app = ImiApp(sample_snapshots.live(sample_snapshots.busy()), no_context)
         app.on_first_paint = lambda: told.append(1)
         async with app.run_test(size=(140, 40)) as pilot:
             await pilot.pause(0.3)
@@ -107,7 +107,7 @@ def test_the_clock_redraws_only_after_an_interval_without_snapshots_and_only_cha
     later = times.now() + timedelta(minutes=2)
 
     async def main() -> None:
-        app = ImiApp(sample_snapshots.live(sample_snapshots.busy()), no_surroundings)
+        app = ImiApp(sample_snapshots.live(sample_snapshots.busy()), no_context)
         async with app.run_test(size=(140, 40)) as pilot:
             await pilot.pause(0.2)
             app.stop_clock()
@@ -130,7 +130,7 @@ def test_the_clock_redraws_only_after_an_interval_without_snapshots_and_only_cha
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_a_frame_looks_as_if_every_line_of_it_were_drawn(size: tuple[int, int]) -> None:
     async def main() -> None:
-        app = ImiApp(sample_snapshots.live(sample_snapshots.busy()), no_surroundings)
+        app = ImiApp(sample_snapshots.live(sample_snapshots.busy()), no_context)
         async with app.run_test(size=size) as pilot:
             await pilot.pause(0.2)
             for panel in app.home.panels:
@@ -147,7 +147,7 @@ def test_a_frame_looks_as_if_every_line_of_it_were_drawn(size: tuple[int, int]) 
 
 def test_a_new_line_at_the_end_is_seen_in_the_same_frame() -> None:
     async def main() -> None:
-        app = ImiApp(sample_snapshots.live(sample_snapshots.busy()), no_surroundings)
+        app = ImiApp(sample_snapshots.live(sample_snapshots.busy()), no_context)
         async with app.run_test(size=(140, 40)) as pilot:
             await pilot.pause(0.2)
             feed = app.home.panel(5).query_one(RowList)

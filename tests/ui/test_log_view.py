@@ -89,7 +89,7 @@ def test_pages_are_read_as_the_reader_gets_there(repo: Repo, monkeypatch: pytest
 
 def test_bounded_with_the_command_that_goes_on(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_view, "_PAGE", 2)
-    monkeypatch.setattr(log_view, "_MOST", 4)
+    monkeypatch.setattr(log_view, "_MAX_COMMITS", 4)
     for number in range(8):
         repo.git("commit", "-q", "--allow-empty", "-m", f"number {number}")
     repo.worktree("feat-x")

@@ -21,7 +21,7 @@ from tests.helpers import Repo, imi
 from tests.ui import sample_agents, sample_snapshots
 from tests.ui.payloads import PAYLOADS, bad_characters, leaked
 from tests.ui.pty_kit import Terminal
-from tests.ui.snapshot_kit import no_surroundings, stand_still, text_of
+from tests.ui.snapshot_kit import no_context, stand_still, text_of
 
 SIZES = [(140, 40), (100, 30), (60, 20)]
 
@@ -75,7 +75,7 @@ def test_every_screen_shows_it_harmless(payload: str, size: tuple[int, int], mon
         bad[place] = bad_characters(text_of(app), but="\n")
 
     async def play() -> None:
-        app = ImiApp(sample_snapshots.live(world), no_surroundings)
+        app = ImiApp(sample_snapshots.live(world), no_context)
         app.animation_level = "none"
         async with app.run_test(size=size, tooltips=True, notifications=True) as pilot:
             while app.home.snapshot is not world:

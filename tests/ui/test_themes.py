@@ -13,7 +13,7 @@ from imi_monitor.ui import agent_cells, themes
 from imi_monitor.ui.app import ImiApp
 from tests.ui import sample_agents, sample_snapshots
 from tests.ui.pilot_kit import screen_text, wait_until
-from tests.ui.snapshot_kit import no_surroundings
+from tests.ui.snapshot_kit import no_context
 
 PINK = Color.parse("#ff00aa")
 
@@ -49,7 +49,7 @@ def test_one_token_colours_an_asking_agent_everywhere(keys: tuple[str, ...]) -> 
     pink = replace(dark, name="pink", variables={**dark.variables, "agent-asks": PINK.hex})
 
     async def play() -> None:
-        app = ImiApp(sample_snapshots.live(sample_agents.trouble()), no_surroundings)
+        app = ImiApp(sample_snapshots.live(sample_agents.trouble()), no_context)
         async with app.run_test(size=(140, 40)) as pilot:
             app.register_theme(pink)
             app.theme = "pink"

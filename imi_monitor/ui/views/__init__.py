@@ -7,9 +7,9 @@ which its key, its palette entry and its line in the help are made without impor
 from __future__ import annotations
 
 from imi_monitor import command_table
-from imi_monitor.ui.views.view import Surroundings, View
+from imi_monitor.ui.views.view import OpenContextAt, View
 
-__all__ = ["MODULES", "Surroundings", "View", "load", "view_class"]
+__all__ = ["MODULES", "OpenContextAt", "View", "load", "view_class"]
 
 MODULES = (
     "imi_monitor.ui.views.agents_view",

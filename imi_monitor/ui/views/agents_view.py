@@ -108,7 +108,7 @@ class AgentsView(FilteredView, SingleAgentView):
     def _today(self, _stop: ShouldStop) -> StatsGroup:
         """What was done since midnight, in the repository that is shown, or in all that the registry knows."""
         repos = self.snapshot.repositories if self.snapshot is not None else ()
-        with self.surroundings(None) as context:
+        with self.open_context(None) as context:
             return stats_action.today(context, repos[0] if len(repos) == 1 else None)
 
     def _told(self, told: StatsGroup | ImiError) -> None:

@@ -53,9 +53,9 @@ class ClaimHistoryView(View):
     def _read(self, stop: ShouldStop) -> dict[str, Any]:
         name = self.key.worktree if self.key else ""
         where = folder_in_repository(self.snapshot, self.key)
-        told = action_data(self.surroundings, where, "claims", {"history": name, "limit": _LIMIT}, stop)
+        told = action_data(self.open_context, where, "claims", {"history": name, "limit": _LIMIT}, stop)
         try:
-            line = action_data(self.surroundings, where, "queue", {"name": name}, stop)["queue"]
+            line = action_data(self.open_context, where, "queue", {"name": name}, stop)["queue"]
         except ImiError:  # a worktree that is gone has a history, but nobody waits for it
             line = []
         return {**told, "queue": line}

@@ -113,7 +113,7 @@ class CollisionsView(View):
         where = folder_in_repository(self.snapshot, chosen.left)
         other = TRUNK if chosen.right is None else chosen.right.worktree
         values: dict[str, object] = {"name": chosen.left.worktree, "other": other}
-        self._asking.ask(lambda stop: action_data(self.surroundings, where, "collisions", values, stop))
+        self._asking.ask(lambda stop: action_data(self.open_context, where, "collisions", values, stop))
 
     def _told(self, told: dict[str, Any] | ImiError) -> None:
         if isinstance(told, ImiError):

@@ -1,4 +1,4 @@
-"""View `d`: what the selected worktree changed, file by file, and still the same line after it changed again."""
+"""The diff of the selected worktree, file by file. The cursor stays on its line when the diff changes."""
 
 from __future__ import annotations
 
@@ -30,19 +30,20 @@ if TYPE_CHECKING:
     from imi_monitor.actions.worktree_lookup import Target
     from imi_monitor.git.git_diff import Kind
     from imi_monitor.model.snapshot import Key, Worktree
-    from imi_monitor.ui.views.view import Surroundings
+    from imi_monitor.ui.views.view import OpenContextAt
 
 KINDS: tuple[tuple[Kind, str], ...] = (
     ("all", "nothing is uncommitted: t shows what the branch brings"),
     ("unstaged", "nothing is unstaged"),
     ("staged", "nothing is staged"),
     ("trunk", "nothing differs from the trunk"),
-)  # their keys are their first letters
+)
+"""Kind -> what an empty diff means. The first letter is the key."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownCommit:
-    """The commit whose diff is shown instead of the worktree's."""
+    """A commit whose diff is shown instead of the worktree's."""
 
     sha: str
     subject: str
@@ -71,17 +72,17 @@ class DiffView(SheetView[Diff]):
     def __init__(
         self,
         key: Key | None,
-        surroundings: Surroundings,
+        open_context: OpenContextAt,
         *,
         kind: Kind = "all",
         path: str | None = None,
         commit: ShownCommit | None = None,
     ) -> None:
-        super().__init__(key, surroundings)
+        super().__init__(key, open_context)
         self.kind: Kind = kind
         self.commit = commit
-        self.follows = commit is None
-        self._path = path  # where to begin
+        self.follows_changes = commit is None
+        self._path = path  # the file to start with
         self._diff: Diff | None = None
         self._rows = DiffRows(Diff())
         self._painter = DiffPainter(self._rows, "")
@@ -100,40 +101,40 @@ class DiffView(SheetView[Diff]):
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
-    def ask(self, context: Context, one: Target, tree: Worktree, stop: Event) -> Diff:
-        on_part = self._teller(stop) if self._diff is None else None
+    def read(self, context: Context, target: Target, tree: Worktree, stop: Event) -> Diff:
+        on_part = self._part_callback(stop) if self._diff is None else None
         if self.commit is not None:
-            return action.of_commit(context, one, self.commit.sha, on_part)
-        return action.read(context, one, self.kind, [], on_part=on_part)
+            return action.of_commit(context, target, self.commit.sha, on_part)
+        return action.read(context, target, self.kind, [], on_part=on_part)
 
-    def _teller(self, stop: Event) -> Callable[[Diff], None]:
-        """Shows what has come so far, for those who see nothing yet."""
+    def _part_callback(self, stop: Event) -> Callable[[Diff], None]:
+        """A function for the reading thread that shows a part of the diff while nothing is shown yet."""
         loop, kind = self._loop, self.kind
 
         def show(part: Diff) -> None:
             if not stop.is_set() and kind == self.kind and self.is_attached:
-                self.arrived(part)
+                self.received(part)
                 self.redraw()
 
-        def tell(part: Diff) -> None:
+        def show_from_thread(part: Diff) -> None:
             loop.call_soon_threadsafe(show, part)
 
-        return tell
+        return show_from_thread
 
-    def want(self, pause: float = 0.0) -> None:
+    def schedule_read(self, pause: float = 0.0) -> None:
         self._loop = asyncio.get_running_loop()
-        super().want(pause)
+        super().schedule_read(pause)
 
-    def arrived(self, found: Diff) -> None:
-        if found == self._diff:
+    def received(self, result: Diff) -> None:
+        if result == self._diff:
             return
         anchor = self._rows.anchor(self.sheet.cursor) if self._diff is not None else None
-        self._diff = found
-        self._rows = DiffRows(found)
-        self._painter = DiffPainter(self._rows, f"imi diff {self.called} {self._option()}--file")
-        self._painter_from(anchor)
+        self._diff = result
+        self._rows = DiffRows(result)
+        self._painter = DiffPainter(self._rows, f"imi diff {self.worktree_name} {self._option()}--file")
+        self._show_from(anchor)
 
-    def _painter_from(self, anchor: diff_rows.DiffAnchor | None) -> None:
+    def _show_from(self, anchor: diff_rows.DiffAnchor | None) -> None:
         row = self._rows.find(anchor) if anchor is not None else 0
         self.sheet.show(len(self._rows), self._draw, cursor=row)
         at = self._rows.file_at(row)
@@ -149,15 +150,15 @@ class DiffView(SheetView[Diff]):
 
     # -- drawing ----------------------------------------------------------------------------------------------------
 
-    def paint(self) -> None:
+    def draw_rows(self) -> None:
         if not len(self._rows):
-            self.fill(0, self._draw)
+            self.show_rows(0, self._draw)
             self.files.show(0, self._file)
 
     def _draw(self, row: int, width: int) -> Content:
         return self._painter.draw(row, width)
 
-    def nothing(self) -> Content | None:
+    def empty_text(self) -> Content | None:
         if self._diff is None:
             return None
         if self.commit is not None:
@@ -172,12 +173,14 @@ class DiffView(SheetView[Diff]):
         line = Content.styled(f"{file.state} ", diff_painter.STATES.get(file.state, "$text-warning")).append(name)
         return line.pad_right(max(1, width - line.cell_length - tail.cell_length - 1)).append(tail)
 
-    def headline(self) -> Content:
+    def title_text(self) -> Content:
         if self.commit is not None:
             head = Content.styled(f"Commit {self.commit.sha[:8]} ", "bold").append(safe(self.commit.subject, 200))
             head = head.append(Content.styled(f" · {safe(self.commit.who, 60)}", MUTED))
         else:
-            head = Content.styled(f"Diff {self.called} ", "bold").append(self.trouble()).append(self._kinds())
+            head = (
+                Content.styled(f"Diff {self.worktree_name} ", "bold").append(self.problem_text()).append(self._kinds())
+            )
         diff = self._diff
         if diff is not None and diff.files:
             sums = f" · {count(len(diff.files) + diff.omitted, 'file')} +{diff.added:,} −{diff.removed:,}"
@@ -189,7 +192,7 @@ class DiffView(SheetView[Diff]):
         return head
 
     def _kinds(self) -> Content:
-        """The four words, the one that is shown in reverse; the letter to press is underlined."""
+        """The four kinds: the shown one in reverse, each with its key underlined."""
         words = []
         for kind, _ in KINDS:
             word = Content.styled(f" {kind} ", "reverse" if kind == self.kind else MUTED)
@@ -205,7 +208,7 @@ class DiffView(SheetView[Diff]):
     @on(Sheet.CursorMoved, "#diff-files")
     @on(Sheet.RowChosen, "#diff-files")
     def _picked(self) -> None:
-        """A click on a file; not when the list only follows the lines."""
+        """A click on a file goes to it; nothing happens when the list of files only follows the cursor."""
         index = self.files.cursor
         if index < len(self._rows.heads) and index != self._rows.file_at(self.sheet.cursor):
             self.sheet.show_at_top(self._rows.heads[index])
@@ -213,16 +216,16 @@ class DiffView(SheetView[Diff]):
     @on(Sheet.SidewaysRequested)
     def _sideways(self, message: Sheet.SidewaysRequested) -> None:
         self._painter.shift = max(0, self._painter.shift + message.by)
-        self.fill(len(self._rows), self._draw)
+        self.show_rows(len(self._rows), self._draw)
 
     def action_kind(self, kind: Kind) -> None:
-        """A commit has only one diff: the keys do nothing there, and above all not what they do elsewhere."""
+        """Show another kind of diff. A commit has only one: there the keys do nothing."""
         if self.commit is None and kind != self.kind:
             self.kind = kind
             self._diff, self.problem, self._rows = None, None, DiffRows(Diff())
             self.sheet.show(0, self._draw, cursor=0)
             self._loop = asyncio.get_running_loop()
-            self.again()
+            self.read_now()
             self.redraw()
 
     def action_next_kind(self, step: int) -> None:

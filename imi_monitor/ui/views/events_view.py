@@ -77,7 +77,7 @@ class EventsView(FilteredView):
         last = self._events[-1].seq if self._events else 0
 
         def question(stop: ShouldStop) -> EventsPage:
-            with self.surroundings(None) as context:
+            with self.open_context(None) as context:
                 newer = log.page(context, behind=last, limit=PAGE)
                 before = log.page(context, before=first, limit=PAGE) if older and first is not None else []
                 return EventsPage(newer, before, older)

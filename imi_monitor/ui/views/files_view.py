@@ -1,4 +1,4 @@
-"""View `f`: every file the selected worktree changed, how much, when, by whom, and who else has it in hand."""
+"""The files the selected worktree changed: lines, age, owner, and other worktrees that changed them too."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from imi_monitor.actions.worktree_lookup import Target
     from imi_monitor.git.git_diff import Kind
     from imi_monitor.model.snapshot import Key, Worktree
-    from imi_monitor.ui.views.view import Surroundings
+    from imi_monitor.ui.views.view import OpenContextAt
 
-_WIDE = 76  # cells from which there are columns for who and for the others
+_WIDE = 76  # cells from which there are columns for owner and overlaps
 
 
 class FilesView(ItemsView[FileDetails, FileRow]):
@@ -38,78 +38,79 @@ class FilesView(ItemsView[FileDetails, FileRow]):
 
     BINDINGS = [Binding("enter", "choose", "Diff"), Binding("e", "edit", "Editor")]
 
-    def __init__(self, key: Key | None, surroundings: Surroundings) -> None:
-        super().__init__(key, surroundings)
+    def __init__(self, key: Key | None, open_context: OpenContextAt) -> None:
+        super().__init__(key, open_context)
         self._details: FileDetails | None = None
-        self._parts: tuple[object, ...] = ()  # of what the rows were made
+        self._inputs: tuple[object, ...] = ()  # what the rows were made from
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
-    def ask(self, context: Context, one: Target, tree: Worktree, stop: Event) -> FileDetails:
-        uncommitted = action.read(context, one, "all", [], ONLY_COUNTS)
+    def read(self, context: Context, target: Target, tree: Worktree, stop: Event) -> FileDetails:
+        uncommitted = action.read(context, target, "all", [], ONLY_COUNTS)
         try:
-            committed = action.read(context, one, "trunk", [], ONLY_COUNTS, new_files=False)
-        except Refused:  # no trunk, no commit, or nothing in common: then there is no such part
+            committed = action.read(context, target, "trunk", [], ONLY_COUNTS, new_files=False)
+        except Refused:  # no trunk, no commit, or no common ancestor
             committed = Diff()
         written = git_diff.written(tree.path, [file.path for file in uncommitted.files])
         return FileDetails(uncommitted, committed, written)
 
-    def arrived(self, found: FileDetails) -> None:
-        self._details = found
+    def received(self, result: FileDetails) -> None:
+        self._details = result
 
     # -- drawing ----------------------------------------------------------------------------------------------------
 
-    def listed(self) -> list[FileRow | str]:
+    def items(self) -> list[FileRow | str]:
         tree = self.worktree
-        parts = (
+        inputs = (
             tree,
             self.snapshot and self.snapshot.collisions,
             self.snapshot and self.snapshot.changes,
             self._details,
         )
-        if all(one is other for one, other in zip(parts, self._parts, strict=False)) and self._parts:
-            return self.rows  # thousands are not sorted again because something else moved
-        self._parts = parts
+        if all(one is other for one, other in zip(inputs, self._inputs, strict=False)) and self._inputs:
+            return self.rows
+        self._inputs = inputs
         found = changed_files(self.snapshot, tree, self._details) if self.snapshot and tree and not tree.missing else []
         own = [row for row in found if not row.committed]
         rest = [row for row in found if row.committed]
         trunk = safe(self._details.committed.base or "the trunk", 60) if self._details else ""
         divider = [f"committed since {trunk}"] if rest else []
-        ending = [f"and {count(self._more, 'more uncommitted file')}"] if self._more else []
+        ending = [f"and {count(self._unlisted, 'more uncommitted file')}"] if self._unlisted else []
         return [*own, *ending, *divider, *rest]
 
     @property
-    def _more(self) -> int:
-        """Uncommitted files that are only counted."""
+    def _unlisted(self) -> int:
+        """How many uncommitted files are counted but not listed."""
         return self._details.uncommitted.omitted if self._details else 0
 
-    def identity(self, thing: FileRow) -> object:
-        return thing.path
+    def identity(self, item: FileRow) -> object:
+        return item.path
 
-    def nothing(self) -> Content | None:
+    def empty_text(self) -> Content | None:
         if self._details is None or self.worktree is None or self.worktree.git is None:
             return None
         return Content.styled(" ✓ no file is changed, and no commit is ahead of the trunk", "$success")
 
-    def headline(self) -> Content:
+    def title_text(self) -> Content:
         files = [row for row in self.rows if isinstance(row, FileRow)]
         committed, met = sum(row.committed for row in files), sum(bool(row.overlaps) for row in files)
         open_ = len(files) - committed
-        told = f" · {count(open_, 'file')} uncommitted" if open_ else " · nothing uncommitted" if committed else ""
-        told += f" and {self._more:,} more" if self._more else ""
-        told += f" · {committed} committed" if committed else ""
-        head = Content.styled(f"Files {self.called}", "bold").append(self.trouble()).append(Content.styled(told, MUTED))
+        text = f" · {count(open_, 'file')} uncommitted" if open_ else " · nothing uncommitted" if committed else ""
+        text += f" and {self._unlisted:,} more" if self._unlisted else ""
+        text += f" · {committed} committed" if committed else ""
+        head = Content.styled(f"Files {self.worktree_name}", "bold").append(self.problem_text())
+        head = head.append(Content.styled(text, MUTED))
         return head.append(Content.styled(f" · ⚡ {met} elsewhere too", "$collision")) if met else head
 
-    def line(self, thing: FileRow, width: int) -> Content:
-        letters, tail = thing.letters.replace(".", " "), self._tail(thing, width)
-        name = safe(thing.path, 1000) + (f" (was {safe(thing.origin, 1000)})" if thing.origin else "")
+    def item_line(self, item: FileRow, width: int) -> Content:
+        letters, tail = item.letters.replace(".", " "), self._tail(item, width)
+        name = safe(item.path, 1000) + (f" (was {safe(item.origin, 1000)})" if item.origin else "")
         room = max(6, width - 4 - tail.cell_length)
         path = Content(columns.pad(diff_painter.shorten_path(name, room), room))
-        return Content("").join([Content.styled(f" {letters} ", _style(thing)), path, tail])
+        return Content("").join([Content.styled(f" {letters} ", _style(item)), path, tail])
 
     def _tail(self, row: FileRow, width: int) -> Content:
-        """Lines, age, who and the others: each in its own column."""
+        """Changed lines, age, owner and overlaps, each in its column."""
         plus = Content.styled(f"+{row.added:,}" if row.added else "", "$text-success")
         minus = Content.styled(f"−{row.removed:,}" if row.removed else "", "$text-error")
         if row.binary:
@@ -126,9 +127,9 @@ class FilesView(ItemsView[FileDetails, FileRow]):
 
     # -- keys -------------------------------------------------------------------------------------------------------
 
-    def choose(self, thing: FileRow) -> None:
-        kind: Kind = "trunk" if thing.committed else "all"
-        self.open(DiffView(self.key, self.surroundings, kind=kind, path=thing.path))
+    def open_item(self, item: FileRow) -> None:
+        kind: Kind = "trunk" if item.committed else "all"
+        self.open_view(DiffView(self.key, self.open_context, kind=kind, path=item.path))
 
     def action_edit(self) -> None:
         tree, row = self.worktree, self.chosen

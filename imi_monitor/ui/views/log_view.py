@@ -1,4 +1,4 @@
-"""View `L`: the commits of the selected worktree's branch, its own first, with their graph; enter shows what one did."""
+"""The commits of the selected worktree's branch with their graph, its own first; enter shows the diff of one."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.worktree_lookup import Target
     from imi_monitor.model.snapshot import Key, Worktree
-    from imi_monitor.ui.views.view import Surroundings
+    from imi_monitor.ui.views.view import OpenContextAt
 
 _PAGE = 200
-_NEAR_END = 30  # rows before the end at which the next page is read
-_MOST = 20_000  # commits kept
-_AGAIN = 2000  # commits read again at once when the branch moved
+_NEAR_END = 30  # rows before the end where the next page is read
+_MAX_COMMITS = 20_000  # commits kept
+_MAX_REREAD = 2000  # commits read at once after the branch moved
 _WIDE = 76
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedCommits:
-    """A page, and behind which commits it was asked for."""
+    """A page of commits, and behind which commits it starts."""
 
     start: tuple[int, int]
     page: CommitLogPage
 
 
 class LogRow(NamedTuple):
-    """A commit, and its place in the graph."""
+    """A commit and its part of the graph."""
 
     entry: CommitLogEntry
     picture: str
@@ -57,54 +57,55 @@ class LogView(ItemsView[LoadedCommits, LogRow]):
 
     BINDINGS = [Binding("enter", "choose", "What it did")]
 
-    def __init__(self, key: Key | None, surroundings: Surroundings) -> None:
-        super().__init__(key, surroundings)
+    def __init__(self, key: Key | None, open_context: OpenContextAt) -> None:
+        super().__init__(key, open_context)
         self._commits: list[LogRow] = []
         self._graph = CommitGraph()
         self._page: CommitLogPage | None = None
-        self._more = False  # the next page is wanted, not the first one again
-        self._parts: list[LogRow | str] = []
+        self._next_page = False  # read the next page, not the first one again
+        self._items: list[LogRow | str] = []
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
-    def stamp(self, tree: Worktree) -> object:
-        """Commits move, files do not matter here."""
+    def version(self, tree: Worktree) -> object:
+        """Only commits and branches matter here, not files."""
         git = tree.git
         return (tree.branch, git.head, git.trunk, git.trunk_ahead, git.trunk_behind) if git else tree.branch
 
-    def want(self, pause: float = 0.0) -> None:
-        self._more = False
-        super().want(pause)
+    def schedule_read(self, pause: float = 0.0) -> None:
+        self._next_page = False
+        super().schedule_read(pause)
 
-    def ask(self, context: Context, one: Target, tree: Worktree, stop: Event) -> LoadedCommits:
-        if self._more and self._page is not None:
+    def read(self, context: Context, target: Target, tree: Worktree, stop: Event) -> LoadedCommits:
+        if self._next_page and self._page is not None:
             start, size = self._page.seen, _PAGE
         else:
-            start, size = (0, 0), max(_PAGE, min(_AGAIN, len(self._commits)))
-        return LoadedCommits(start, action.page(context, one, start, size))
+            start, size = (0, 0), max(_PAGE, min(_MAX_REREAD, len(self._commits)))
+        return LoadedCommits(start, action.page(context, target, start, size))
 
-    def arrived(self, found: LoadedCommits) -> None:
-        page = found.page
-        if found.start == (0, 0):
+    def received(self, result: LoadedCommits) -> None:
+        page = result.page
+        if result.start == (0, 0):
             self._commits, self._graph = [], CommitGraph()
-        self._more, self._page = False, page
+        self._next_page, self._page = False, page
         self._commits += [LogRow(entry, self._graph.row(entry.sha, entry.parents)) for entry in page.entries]
-        self._parts = self._divided(page) if self._commits else []
+        self._items = self._with_headings(page) if self._commits else []
 
     # -- drawing ----------------------------------------------------------------------------------------------------
 
-    def listed(self) -> list[LogRow | str]:
-        return self._parts
+    def items(self) -> list[LogRow | str]:
+        return self._items
 
-    def identity(self, thing: LogRow) -> object:
-        return thing.entry.sha
+    def identity(self, item: LogRow) -> object:
+        return item.entry.sha
 
-    def _divided(self, page: CommitLogPage) -> list[LogRow | str]:
-        """The commits, with words between the branch's own and those it stands on, and at the end."""
+    def _with_headings(self, page: CommitLogPage) -> list[LogRow | str]:
+        """The commits, with headings above the branch's own and above those it shares with the trunk, and one at the end."""
         own = sum(one.entry.own for one in self._commits)
         rows: list[LogRow | str] = list(self._commits)
         if page.more:
-            rows.append("more…" if len(self._commits) < _MOST else f"more: imi log {self.called} -n {2 * _MOST}")
+            command = f"more: imi log {self.worktree_name} -n {2 * _MAX_COMMITS}"
+            rows.append("more…" if len(self._commits) < _MAX_COMMITS else command)
         if page.trunk:
             trunk, all_own = safe(page.trunk, 60), own == len(self._commits)
             if not all_own:
@@ -114,12 +115,12 @@ class LogView(ItemsView[LoadedCommits, LogRow]):
                 rows.insert(0, f"{count(own, 'commit')}{many} not on {trunk}")
         return rows
 
-    def nothing(self) -> Content | None:
+    def empty_text(self) -> Content | None:
         return None if self._page is None else Content.styled(" nothing is committed here yet", MUTED)
 
-    def headline(self) -> Content:
+    def title_text(self) -> Content:
         tree = self.worktree
-        head = Content.styled(f"Log {self.called}", "bold").append(self.trouble())
+        head = Content.styled(f"Log {self.worktree_name}", "bold").append(self.problem_text())
         if tree is not None:
             head = head.append(Content.styled(f" · {safe(tree.branch or '(detached)', 60)}", MUTED))
         if self._commits and self._page:
@@ -127,10 +128,10 @@ class LogView(ItemsView[LoadedCommits, LogRow]):
             head = head.append(Content.styled(f" · {len(self._commits):,}{more} commits", MUTED))
         return head
 
-    def line(self, thing: LogRow, width: int) -> Content:
-        entry, wide = thing.entry, width >= _WIDE
+    def item_line(self, item: LogRow, width: int) -> Content:
+        entry, wide = item.entry, width >= _WIDE
         tail = self._tail(entry, 16 if wide else 10).append(" ")
-        left = Content.styled(f" {thing.picture} ", "$text-primary" if entry.own else MUTED)
+        left = Content.styled(f" {item.picture} ", "$text-primary" if entry.own else MUTED)
         if wide:
             left = left.append(Content.styled(f"{entry.sha[:8]} ", MUTED))
         room = max(10, width - tail.cell_length)
@@ -150,19 +151,19 @@ class LogView(ItemsView[LoadedCommits, LogRow]):
     @on(Sheet.CursorMoved)
     def _moved(self) -> None:
         page = self._page
-        if page is None or not page.more or self.reading or len(self._commits) >= _MOST:
+        if page is None or not page.more or self.reading or len(self._commits) >= _MAX_COMMITS:
             return
         if self.sheet.cursor >= len(self.rows) - _NEAR_END:
-            self._more = True
-            self._begin()
+            self._next_page = True
+            self.start_read()
 
-    def choose(self, thing: LogRow) -> None:
-        entry = thing.entry
-        self.open(DiffView(self.key, self.surroundings, commit=ShownCommit(entry.sha, entry.subject, entry.who)))
+    def open_item(self, item: LogRow) -> None:
+        entry = item.entry
+        self.open_view(DiffView(self.key, self.open_context, commit=ShownCommit(entry.sha, entry.subject, entry.who)))
 
 
 def _names(entry: CommitLogEntry, room: int) -> str:
-    """The branches and tags that stand here, as many as fit; what was done is more than where."""
+    """The branches and tags at this commit, as many as fit."""
     shown = ""
     for name in entry.refs:
         label = f"[{safe(name, 40)}] "

@@ -109,7 +109,7 @@ class PeekView(SingleAgentView, ModalScreen[None]):
             return
 
         def question(_stop: ShouldStop) -> SessionPart:
-            with self.surroundings(None) as context:
+            with self.open_context(None) as context:
                 return db.read(context.connection, read, agent, behind)
 
         self._asking.ask(question)

@@ -41,7 +41,7 @@ class QueueView(View):
         mark = (snapshot.waiting, tuple(tree.claim for tree in snapshot.worktrees))
         if mark != self._mark:
             self._mark = mark
-            self._asking.ask(lambda stop: action_data(self.surroundings, None, "queue", {}, stop))
+            self._asking.ask(lambda stop: action_data(self.open_context, None, "queue", {}, stop))
         self._draw(now)
 
     def _told(self, told: dict[str, Any] | ImiError) -> None:

@@ -1,9 +1,7 @@
-"""What all views share: a whole screen about one thing, fed with every snapshot like a panel, left with `esc`.
+"""The base of views: a full screen about one thing, which gets every snapshot like a panel and is left with `esc`.
 
-A view reads more than a snapshot holds (a diff, a log) itself, in a worker, through `surroundings`; what cannot be read is a
-sentence on the screen. It never acts: acts are actions, and have their dialog.
-
-How views ask what a snapshot does not hold: through the action that the command line would use, in a thread.
+What a snapshot does not hold (a diff, a log) a view reads itself in a thread, through the action the command line uses; what
+cannot be read becomes a sentence on the screen. A view changes nothing: that is done by actions and their dialogs.
 """
 
 from __future__ import annotations
@@ -25,12 +23,12 @@ from imi_monitor.model.snapshot import Key, Snapshot, Worktree
 from imi_monitor.ui.background_query import ShouldStop
 from imi_monitor.ui.textual_internals import is_alive
 
-Surroundings = Callable[[str | None], Context]
-"""A context for the worktree at a path (None: where the dashboard was started). Use it as a context manager, in a thread."""
+OpenContextAt = Callable[[str | None], Context]
+"""Opens a context for the worktree at a path (None: where the dashboard was started), to be used in a thread."""
 
 
 class View(Screen[None]):
-    """Subclasses set the class attributes, give the widgets of `body`, and draw in `show`."""
+    """Subclasses declare the view, make its widgets in `body` and draw them in `show`."""
 
     word = ""  # its name in the command table and in `[ui.keymap]`
     group = "Views"
@@ -40,15 +38,15 @@ class View(Screen[None]):
     help = ""  # lower case, no full stop
     requires: tuple[str, ...] = ()  # as in Action
     needs_worktree = False
-    agent_id: str | None = None  # the agent that it is about, or that is chosen in it
+    agent_id: str | None = None  # the agent the view shows, or the one under its cursor
 
-    # a binding that does what a command does has that command's word as its id: then `[ui.keymap]` holds for it, too
+    # a binding for something that is also a command has that command's word as id, so that `[ui.keymap]` changes both
     BINDINGS = [("escape,q", "leave", "Back")]
 
-    def __init__(self, key: Key | None, surroundings: Surroundings) -> None:
+    def __init__(self, key: Key | None, open_context: OpenContextAt) -> None:
         super().__init__()
         self.key = key
-        self.surroundings = surroundings
+        self.open_context = open_context
         self.snapshot: Snapshot | None = None
 
     def compose(self) -> ComposeResult:
@@ -60,16 +58,16 @@ class View(Screen[None]):
         raise NotImplementedError
 
     def show(self, snapshot: Snapshot, now: datetime) -> None:
-        """The world moved on (or a second passed). Keep the reader's place; paint only what looks different."""
+        """Draw a new snapshot, or the same one a second later; keep the cursor's place."""
 
     @property
     def worktree(self) -> Worktree | None:
         return self.snapshot.worktree(self.key) if self.snapshot and self.key else None
 
-    def take(self, snapshot: Snapshot, now: datetime) -> None:
-        """Called by the app with every snapshot and every second."""
+    def show_snapshot(self, snapshot: Snapshot, now: datetime) -> None:
+        """The app calls this with every snapshot and every second."""
         self.snapshot = snapshot
-        if self.is_mounted and is_alive(self):  # `is_mounted` stays true while it is taken down
+        if self.is_mounted and is_alive(self):  # `is_mounted` stays true while the screen is removed
             self.show(snapshot, now)
 
     def set_title(self, title: Content) -> None:
@@ -80,20 +78,22 @@ class View(Screen[None]):
 
 
 def folder_in_repository(snapshot: Snapshot | None, key: Key | None) -> str | None:
-    """A folder of the worktree's repository that exists: its own, else that of another worktree of the same repository."""
+    """An existing folder of the worktree's repository: its own, else that of another worktree."""
     trees = snapshot.worktrees if snapshot is not None and key is not None else ()
-    there = [tree for tree in trees if key and tree.key.repo == key.repo and not tree.missing]
-    own = next((tree for tree in there if tree.key == key), None)
-    return own.path if own else there[0].path if there else None
+    existing = [tree for tree in trees if key and tree.key.repo == key.repo and not tree.missing]
+    own = next((tree for tree in existing if tree.key == key), None)
+    return own.path if own else existing[0].path if existing else None
 
 
 def action_data(
-    surroundings: Surroundings, where: str | None, verb: str, values: dict[str, object], stop: ShouldStop
+    open_context: OpenContextAt, where: str | None, verb: str, values: dict[str, object], stop: ShouldStop
 ) -> dict[str, Any]:
-    """What `imi VERB …` tells scripts. Only for actions that change nothing."""
+    """The data of `imi VERB … --json`, for an action that changes nothing."""
     action = actions.find(verb)
     if action is None or action.changes:
-        raise ImiError(f"{verb} is nothing that can be looked at", code="not-a-question")
-    with surroundings(where) as context:
+        raise ImiError(
+            f"the action {verb} cannot be read: it does not exist or changes something", code="not-a-question"
+        )
+    with open_context(where) as context:
         context.cancelled = stop
         return action.run(context, Request(verb, dict(values))).data
