@@ -1,7 +1,7 @@
-"""The engine: owns the sources, folds what they say into snapshots, and publishes those.
+"""The engine: runs the sources, combines their readings into snapshots, and publishes at most ten snapshots a second.
 
-It is the board the sources write on. Writing marks the picture as changed; a publisher makes the next snapshot at
-once for what a person waits for, and at most ten in a second. Nothing here waits, reads or runs anything itself.
+A reading only marks the snapshot as changed, and says how urgent the change is. A publisher makes the next snapshot:
+at once for a file, a claim or a worktree, a little later for the rest. The engine itself reads nothing.
 """
 
 from __future__ import annotations
@@ -39,16 +39,19 @@ if TYPE_CHECKING:
     from imi_monitor.sources.source import RegistryReading, RosterEntry, Source
 
 PER_SECOND = 10  # snapshots at most
-AT_ONCE = 2  # of them without any pause, so that a single change is never kept waiting
-_A_SECOND = 7.5  # the usual share of them: so many then, on and on
-_WAITED_FOR = 2.0  # what somebody waits for has a share of its own
-CALM = 0.3  # seconds that what nobody waits for may go with the next one
-MOST_CHANGES = 2000
-MOST_EVENTS = 500
+_BURST = 2  # snapshots without a pause between them
+_USUAL_RATE = 7.5  # snapshots a second
+_RESERVED_RATE = 2.0  # snapshots a second, only for changes that a person waits for
+_LONGEST_DELAY = 0.3  # seconds that a change without urgency waits for an urgent one
+_MOST_CHANGES = 2000
+_MOST_EVENTS = 500
 
 
 class Engine:
-    """Use as `async with Engine(sources) as engine: async for snapshot in engine.snapshots(): …`."""
+    """Runs the sources while it is open, and receives their readings.
+
+    `async with Engine(sources) as engine: async for snapshot in engine.snapshots(): …`
+    """
 
     def __init__(self, sources: Sequence[Source], *, first: Snapshot | None = None) -> None:
         self.sources = tuple(sources)
@@ -56,22 +59,21 @@ class Engine:
         self._worktrees: dict[Key, Worktree] = {}
         self._claims: dict[Key, ClaimState] = {}
         self._periods: dict[Key, list[ClaimPeriod]] = {}
-        self._changes: deque[Change] = deque(maxlen=MOST_CHANGES)
-        self._events: deque[RegistryEvent] = deque(maxlen=MOST_EVENTS)
+        self._changes: deque[Change] = deque(maxlen=_MOST_CHANGES)
+        self._events: deque[RegistryEvent] = deque(maxlen=_MOST_EVENTS)
         self._activity: dict[Key, Activity] = {}
-        self._fields: dict[str, object] = {}  # of the snapshot, as sources set them
+        self._fields: dict[str, object] = {}  # fields of the snapshot that a source sets as they are
         self._agents: tuple[Agent, ...] = ()
         self._names = AgentNames()
-        self._looked_at: set[tuple[str, str | None]] = set()  # who, since when it stood so
-        self._repositories: tuple[tuple[Worktree, ...], tuple[str, ...]] = (), ()
+        self._looked_at: set[tuple[str, str | None]] = set()  # (agent, since when it is in that state)
         self._health: dict[str, SourceHealth] = {}
         self._waiting: tuple[Waiter, ...] = ()
         self._changed = asyncio.Event()
-        self._urgent = asyncio.Event()
-        self._waited_for = asyncio.Event()
+        self._urgent = asyncio.Event()  # changed, and does not wait for other changes
+        self._awaited = asyncio.Event()  # changed, and a person may wait for it: uses the reserved rate
         self._published = asyncio.Condition()
         self._snapshot = first or Snapshot(0, times.stamp(), host.hostname())
-        if first is not None:  # known, until the sources say something else
+        if first is not None:  # shown until the sources have read
             self._worktrees = {tree.key: tree for tree in first.worktrees}
             self._claims = {tree.key: tree.claim for tree in first.worktrees if tree.claim is not None}
             self._waiting = first.waiting
@@ -89,11 +91,11 @@ class Engine:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The last published reading."""
+        """The last published snapshot."""
         return self._snapshot
 
     async def snapshots(self) -> AsyncIterator[Snapshot]:
-        """Every published picture from now on; a slow reader gets the newest one, not all."""
+        """Yield the present snapshot and each one that follows; a slow reader skips to the newest."""
         seen = -1
         while True:
             async with self._published:
@@ -106,12 +108,10 @@ class Engine:
         """Read everything again now, whether or not anything seems to have changed."""
         self.send_hint(RefreshRequested())
 
-    def looked_at(self, agent: Agent) -> None:
-        """A person has looked at this agent as it stands: until it stands otherwise nobody is needed for that any more."""
+    def mark_looked_at(self, agent: Agent) -> None:
+        """A person has looked at this agent: until its state changes it needs no attention."""
         self._looked_at.add((agent.id, agent.truth.since))
-        self._named = None
-        self._urgent.set()
-        self._changed.set()
+        self._mark_urgent()
 
     # -- readings ---------------------------------------------------------------------------------------------------
 
@@ -126,10 +126,9 @@ class Engine:
 
     def set_roster(self, entries: tuple[RosterEntry, ...]) -> None:
         self._entries = {entry.key: entry for entry in entries}
-        self._worktrees = {entry.key: self._listed(entry) for entry in entries}
+        self._worktrees = {entry.key: self._merge_entry(entry) for entry in entries}
         self.send_hint(RosterRead(entries))
-        self._urgent.set()
-        self._changed.set()
+        self._mark_urgent()
 
     def set_git_state(self, key: Key, state: GitState) -> None:
         if state.last_commit is not None:
@@ -137,39 +136,37 @@ class Engine:
             state = replace(state, last_commit=replace(state.last_commit, by=by))
         known = self._worktrees.get(key)
         if known is not None and known.git is not None and replace(known.git, read_at=state.read_at) == state:
-            # the same answer again: remember that it is fresh, but there is nothing new to show
+            # only the time of the reading is new: it is kept, but is no reason to publish
             self._worktrees[key] = replace(known, git=state)
             state = known.git if known.failure is None else state
-        self._update(key, git=state, failure=None, branch=state.branch)
+        self._update_worktree(key, git=state, failure=None, branch=state.branch)
         self.send_hint(GitStateRead(key, state))
 
     def set_git_failure(self, key: Key, why: str) -> None:
         known = self._worktrees.get(key)
         if known is not None:
             since = known.failure.since if known.failure and known.failure.why == why else times.stamp()
-            self._update(key, failure=Failure("git status", why, since))
+            self._update_worktree(key, failure=Failure("git status", why, since))
 
     def add_changes(self, changes: Sequence[Change]) -> None:
-        """New lines of the feed, oldest first; who did it is filled in here, where the claims are known."""
-        for change in changes:
-            key = Key(host.hostname(), change.repo, change.worktree)
-            by = change.by or holder_at(self._periods, key, change.at)
-            change = replace(change, by=by)
+        """Append changes, oldest first, each with the owner of the worktree's claim at its time."""
+        for reported in changes:
+            key = Key(host.hostname(), reported.repo, reported.worktree)
+            change = replace(reported, by=reported.by or holder_at(self._periods, key, reported.at))
             self._changes.append(change)
             activity = self._activity.setdefault(key, Activity())
             minute = times.clock() // 60_000_000_000
             activity.add(minute, change.count)
-            self._update(key, last_change=change, activity=activity.since(minute - MINUTES))
-        self._urgent.set()
-        self._changed.set()
+            self._update_worktree(key, last_change=change, activity=activity.since(minute - MINUTES))
+        self._mark_urgent()
 
     def set_watch_mode(self, key: Key, mode: str, why: str | None) -> None:
-        self._update(key, watched=mode, watched_why=why)
+        self._update_worktree(key, watched=mode, watched_why=why)
 
     def set_registry(self, reading: RegistryReading) -> None:
         claims = {claim.key: claim for claim in reading.claims}
         if (reading.waiting, claims) != (self._waiting, self._claims):
-            self._urgent.set()  # a line of the log alone goes with the next
+            self._urgent.set()  # a new event alone is not urgent
         self._waiting = reading.waiting
         self._periods = periods_by_worktree(reading.periods)
         self._claims = claims
@@ -178,16 +175,15 @@ class Engine:
             worktree, claim = self._worktrees[key], entry.claim(self._claims)
             if worktree.claim != claim:
                 self._worktrees[key] = replace(worktree, claim=claim)
-                self._waited_for.set()
+                self._awaited.set()
         self._changed.set()
 
-    def set_agents(self, seen: tuple[Agent, ...]) -> None:
-        if seen != self._agents:
-            if _other_state(self._agents, seen):
-                self._waited_for.set()
-            self._agents = seen
-            self._urgent.set()
-            self._changed.set()
+    def set_agents(self, agents: tuple[Agent, ...]) -> None:
+        if agents != self._agents:
+            if _states_differ(self._agents, agents):
+                self._awaited.set()
+            self._agents = agents
+            self._mark_urgent()
 
     def set_healthy(self, source: str, note: str | None = None) -> None:
         before = self._health.get(source)
@@ -203,77 +199,79 @@ class Engine:
         self._health[source] = SourceHealth(source, read_at, Failure(what, why, times.stamp()))
         self._changed.set()
 
-    # -- folding ----------------------------------------------------------------------------------------------------
+    # -- snapshots --------------------------------------------------------------------------------------------------
 
-    def _listed(self, entry: RosterEntry) -> Worktree:
-        """The worktree of a roster entry, keeping what is already known of it."""
+    def _mark_urgent(self) -> None:
+        self._urgent.set()
+        self._changed.set()
+
+    def _merge_entry(self, entry: RosterEntry) -> Worktree:
+        """Return the worktree of a roster entry with everything that was read of it before."""
         known = self._worktrees.get(entry.key)
-        if known is not None and known.path == entry.path:
-            listed = replace(
-                known,
-                type=entry.type,
-                branch=entry.branch,
-                is_main=entry.is_main,
-                missing=entry.missing,
-                locked=entry.locked,
-                pr=entry.pr,
-                claim=entry.claim(self._claims),
-            )
-            return known if listed == known else listed  # the very same one need not be drawn again
-        return entry.worktree(self._claims)
+        if known is None or known.path != entry.path:
+            return entry.worktree(self._claims)
+        merged = replace(
+            known,
+            type=entry.type,
+            branch=entry.branch,
+            is_main=entry.is_main,
+            missing=entry.missing,
+            locked=entry.locked,
+            pr=entry.pr,
+            claim=entry.claim(self._claims),
+        )
+        return known if merged == known else merged  # the same object is not drawn again
 
-    def _update(self, key: Key, **fields: object) -> None:
+    def _update_worktree(self, key: Key, **fields: object) -> None:
         known = self._worktrees.get(key)
         if known is None:
-            return  # it left the roster meanwhile
+            return  # no longer on the roster
         changed = replace(known, **fields)  # type: ignore[arg-type]
         if changed != known:
             self._worktrees[key] = changed
             self._changed.set()
 
     def _named_agents(self) -> tuple[Agent, ...]:
-        """With their claims' names, and whether a person has looked at them as they stand."""
+        """Return the agents with the owner names of their claims, marked if a person has looked at their state."""
         named = self._names.of(self._agents, {key: tree.claim for key, tree in self._worktrees.items() if tree.claim})
-        return tuple(map(self._as_looked_at, named)) if self._looked_at else named
-
-    def _as_looked_at(self, one: Agent) -> Agent:
-        return replace(one, looked_at=True) if (one.id, one.truth.since) in self._looked_at else one
+        if not self._looked_at:
+            return named
+        return tuple(
+            replace(one, looked_at=True) if (one.id, one.truth.since) in self._looked_at else one for one in named
+        )
 
     async def _publish(self) -> None:
-        """What a person waits for (a file, a claim, a worktree) goes out at once; the rest goes with it, or soon after."""
-        allowance, last = SnapshotRateLimit(), -CALM
+        limit, last = SnapshotRateLimit(), -_LONGEST_DELAY
         while True:
             await self._changed.wait()
             if not self._urgent.is_set():
-                with suppress(TimeoutError):  # not `wait_for`: that may forget a cancellation
-                    async with asyncio.timeout(max(0.0, last + CALM - time.monotonic())):
+                with suppress(TimeoutError):  # not `asyncio.wait_for`, which can lose a cancellation
+                    async with asyncio.timeout(max(0.0, last + _LONGEST_DELAY - time.monotonic())):
                         await self._urgent.wait()
-            await self._turn_of(allowance)
-            waited_for = self._waited_for.is_set()
+            await self._wait_for_rate(limit)
+            awaited = self._awaited.is_set()
             self._changed.clear()
             self._urgent.clear()
-            self._waited_for.clear()
-            made = self._fold()
-            if not _same(made, self._snapshot):
+            self._awaited.clear()
+            snapshot = self._make_snapshot()
+            if not _same_content(snapshot, self._snapshot):
                 last = time.monotonic()
-                allowance.spend(last, waited_for=waited_for)
-                self._snapshot = made
+                limit.spend(last, awaited=awaited)
+                self._snapshot = snapshot
                 async with self._published:
                     self._published.notify_all()
 
-    async def _turn_of(self, allowance: SnapshotRateLimit) -> None:
-        """Until the next snapshot may go out. What somebody waits for (who asks, who holds what) has a share of its own."""
-        if not self._waited_for.is_set():
+    async def _wait_for_rate(self, limit: SnapshotRateLimit) -> None:
+        """Wait until the rate limit allows a snapshot; an awaited change that comes meanwhile shortens the wait."""
+        if not self._awaited.is_set():
             with suppress(TimeoutError):
-                async with asyncio.timeout(allowance.wait(time.monotonic())):
-                    await self._waited_for.wait()
-        if self._waited_for.is_set():
-            await asyncio.sleep(allowance.wait(time.monotonic(), waited_for=True))
+                async with asyncio.timeout(limit.wait(time.monotonic())):
+                    await self._awaited.wait()
+        if self._awaited.is_set():
+            await asyncio.sleep(limit.wait(time.monotonic(), awaited=True))
 
-    def _fold(self) -> Snapshot:
+    def _make_snapshot(self) -> Snapshot:
         worktrees = tuple(self._worktrees.values())
-        if worktrees != self._repositories[0]:
-            self._repositories = worktrees, tuple(dict.fromkeys([key.repo for key in self._worktrees]))
         return Snapshot(
             seq=self._snapshot.seq + 1,
             taken_at=times.stamp(),
@@ -286,63 +284,61 @@ class Engine:
             health=tuple(self._health[name] for name in sorted(self._health)),
             complete="worktrees" in self._health
             and all(tree.missing or tree.git is not None or tree.failure is not None for tree in worktrees),
-            repositories=self._repositories[1],
+            repositories=tuple(dict.fromkeys([key.repo for key in self._worktrees])),
             **self._fields,  # type: ignore[arg-type]
         )
 
 
 class SnapshotRateLimit:
-    """At most PER_SECOND in any second. There are two shares of it: one for what somebody waits for, and the usual one, so
-    that a crowd of small news holds up nobody who asks, and is itself told evenly.
+    """Rate limit of PER_SECOND snapshots with a reserved share for changes that a person waits for.
 
-    A share is saved up while nothing is published: what is spent a moment ago costs nothing as long as something is left,
-    and a change right behind a reading of git is not kept waiting, as a fixed pause between two would.
+    Each share is a token bucket: after a pause _BURST snapshots may go out at once, so that a change right behind
+    another one is not delayed.
     """
 
     def __init__(self) -> None:
-        self._usual, self._waited_for = _TokenBucket(_A_SECOND), _TokenBucket(_WAITED_FOR)
+        self._usual, self._reserved = _TokenBucket(_USUAL_RATE), _TokenBucket(_RESERVED_RATE)
         self._sent: deque[float] = deque(maxlen=PER_SECOND)
 
-    def wait(self, now: float, *, waited_for: bool = False) -> float:
-        """Seconds until the next snapshot may go out."""
-        share = self._usual.wait(now)
-        if waited_for:
-            share = min(share, self._waited_for.wait(now))
+    def wait(self, now: float, *, awaited: bool = False) -> float:
+        """Return the seconds until the next snapshot may go out."""
+        pause = self._usual.wait(now)
+        if awaited:
+            pause = min(pause, self._reserved.wait(now))
         full = self._sent[0] + 1.0 - now if len(self._sent) == PER_SECOND else 0.0
-        return max(0.0, full, share)
+        return max(0.0, full, pause)
 
-    def spend(self, now: float, *, waited_for: bool = False) -> None:
+    def spend(self, now: float, *, awaited: bool = False) -> None:
+        """Count a snapshot that goes out now."""
         self._sent.append(now)
-        of = self._waited_for if waited_for and self._waited_for.wait(now) <= self._usual.wait(now) else self._usual
-        of.spend(now)
+        use_reserved = awaited and self._reserved.wait(now) <= self._usual.wait(now)
+        (self._reserved if use_reserved else self._usual).spend(now)
 
 
 class _TokenBucket:
-    """So many a second, and AT_ONCE of them that are saved up."""
-
-    def __init__(self, a_second: float) -> None:
-        self._a_second = a_second
-        self._left, self._at = float(AT_ONCE), time.monotonic()
+    def __init__(self, rate: float) -> None:
+        self._rate = rate
+        self._tokens, self._updated_at = float(_BURST), time.monotonic()
 
     def wait(self, now: float) -> float:
-        return max(0.0, (1.0 - self._earned(now)) / self._a_second)
+        return max(0.0, (1.0 - self._available(now)) / self._rate)
 
     def spend(self, now: float) -> None:
-        self._left, self._at = self._earned(now) - 1.0, now
+        self._tokens, self._updated_at = self._available(now) - 1.0, now
 
-    def _earned(self, now: float) -> float:
-        return min(float(AT_ONCE), self._left + (now - self._at) * self._a_second)
+    def _available(self, now: float) -> float:
+        return min(float(_BURST), self._tokens + (now - self._updated_at) * self._rate)
 
 
-def _other_state(before: Sequence[Agent], now: Sequence[Agent]) -> bool:
-    """Whether somebody came or went, or does something else."""
+def _states_differ(before: Sequence[Agent], now: Sequence[Agent]) -> bool:
+    """True if an agent came, went or changed its state."""
     if len(before) != len(now):
         return True
     pairs = zip(before, now, strict=True)
     return any((one.id, one.state) != (other.id, other.state) for one, other in pairs if one is not other)
 
 
-def _same(left: Snapshot, right: Snapshot) -> bool:
+def _same_content(left: Snapshot, right: Snapshot) -> bool:
     return replace(left, seq=0, taken_at="") == replace(right, seq=0, taken_at="")
 
 

@@ -193,34 +193,34 @@ def test_an_edit_of_the_shared_configuration_is_seen(cluster: Repo, back_end: st
 
 @given(st.lists(st.floats(0, 0.5), min_size=1, max_size=80))
 def test_never_more_than_ten_snapshots_in_a_second(pauses: list[float]) -> None:
-    made, now = engine.SnapshotRateLimit(), time.monotonic() + 10
+    limit, now = engine.SnapshotRateLimit(), time.monotonic() + 10
     sent: list[float] = []
     for pause in pauses:
         now += pause
-        now += made.wait(now)
-        made.spend(now)
+        now += limit.wait(now)
+        limit.spend(now)
         sent.append(now)
     for first in sent:
         assert sum(first <= moment < first + 0.999 for moment in sent) <= engine.PER_SECOND
 
 
 def test_a_change_right_behind_another_snapshot_does_not_wait() -> None:
-    made, now = engine.SnapshotRateLimit(), time.monotonic() + 10
+    limit, now = engine.SnapshotRateLimit(), time.monotonic() + 10
     for moment in range(20):  # a change and the reading of git behind it, three times a second
         for behind in (0.0, 0.05):
-            assert made.wait(now + moment * 0.35 + behind) == 0
-            made.spend(now + moment * 0.35 + behind)
+            assert limit.wait(now + moment * 0.35 + behind) == 0
+            limit.spend(now + moment * 0.35 + behind)
 
 
-def test_who_asks_is_told_at_once_in_a_crowd_of_small_news() -> None:
-    made, now = engine.SnapshotRateLimit(), time.monotonic() + 10
+def test_an_awaited_change_goes_out_at_once_among_many_others() -> None:
+    limit, now = engine.SnapshotRateLimit(), time.monotonic() + 10
     for asks in range(5):
         for _ in range(3):
-            now += made.wait(now)
-            made.spend(now)
-        assert made.wait(now) > 0, "as much goes out as may"
-        assert made.wait(now, waited_for=True) == 0, asks
-        made.spend(now, waited_for=True)
+            now += limit.wait(now)
+            limit.spend(now)
+        assert limit.wait(now) > 0, "as much goes out as may"
+        assert limit.wait(now, awaited=True) == 0, asks
+        limit.spend(now, awaited=True)
         now += 0.5
 
 

@@ -124,7 +124,7 @@ def test_a_life_is_seen_and_kept(repo: Repo, home: Path) -> None:  # S2.14, S2.2
             claude.do("crash")
             (dead,) = (await until(made, lambda one: one.state == "dead")).agents
             assert attention.needs_attention(dead)
-            made.looked_at(dead)
+            made.mark_looked_at(dead)
             seen = await until(made, lambda one: one.looked_at)
             assert (seen.agents[0].state, attention.standing(seen.agents[0])) == ("dead", "ended")
             assert not attention.needs_attention(seen.agents[0])

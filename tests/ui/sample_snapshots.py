@@ -51,7 +51,7 @@ class FakeEngine:
         self._given.append(snapshot)
         self._more.set()
 
-    def looked_at(self, agent: Agent) -> None:
+    def mark_looked_at(self, agent: Agent) -> None:
         self.looked_at_them.append(agent.id)
 
     @property

@@ -127,4 +127,4 @@ class AgentCommands:
         """An agent that died or failed stays on top until a person has looked at it."""
         engine = self._app.engine
         if agent is not None and engine is not None and attention.has_ended(agent) and attention.needs_attention(agent):
-            engine.looked_at(agent)
+            engine.mark_looked_at(agent)
