@@ -1,7 +1,7 @@
-"""Collisions: which worktrees touch the same files, and whether merging them would really conflict.
+"""Collisions: which worktrees change the same files, and whether a merge of them conflicts.
 
-That files overlap is known at once from what git status and the branches say. Whether it conflicts is tried in the
-background, one pair at a time, and remembered by content: the same two contents are never tried twice.
+Overlapping files follow from git status and the branches. Whether they conflict is found by trial merges in the
+background, one pair at a time; results are kept by content, so that the same two contents are merged once.
 """
 
 from __future__ import annotations
@@ -22,21 +22,32 @@ from imi_monitor.model.snapshot import Collision, GitState, Key
 from imi_monitor.sources.hints import FilesChanged, GitStateRead, Hint, RosterRead
 from imi_monitor.sources.source import ReadingReceiver, RosterEntry, Source
 
-_CALM = 0.5  # seconds without news before anything is computed
-_LONGEST_CALM = 10.0
-_SHARE = 0.05  # of the time may go into it while there is always something new
+_SHORTEST_PAUSE = 0.5  # seconds between a change and the computation
+_LONGEST_PAUSE = 10.0
+_TIME_SHARE = 0.05  # of the time is used for it while there are changes all the time
 _MOST_REMEMBERED = 4000
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """What is known of one worktree's part: its commits and its uncommitted files."""
+class _Side:
+    """One side of a collision: the commits and the uncommitted files of a worktree."""
 
     head: str | None
     trunk: str | None
     edits: tuple[str, ...]
-    marks: tuple[tuple[str, str, str], ...]
-    generation: int  # how often something was written there: the same files may hold something else
+    edit_states: tuple[tuple[str, str, str], ...]  # (path, state in the index, state in the worktree)
+    generation: int  # grows with each write in the worktree: the same files may have other contents
+
+
+@dataclass(frozen=True, slots=True)
+class _Inputs:
+    """What one computation reads; the source goes on collecting changes meanwhile."""
+
+    sides: dict[Key, _Side]
+    entries: dict[Key, RosterEntry]
+
+    def sides_of(self, pair: Pair) -> tuple[_Side | None, ...]:
+        return tuple(self.sides.get(key) for key in pair if key is not None)
 
 
 class CollisionsSource(Source):
@@ -46,13 +57,13 @@ class CollisionsSource(Source):
 
     def __init__(self) -> None:
         self._entries: dict[Key, RosterEntry] = {}
-        self._known: dict[Key, _Known] = {}
-        self._branch: dict[tuple[str, str, str], tuple[frozenset[str], frozenset[str]]] = {}
-        self._results: OrderedDict[tuple[str, str], tuple[str, ...]] = OrderedDict()
-        self._verdicts: dict[Pair, tuple[object, tuple[str, ...] | None, str]] = {}
-        self._written: dict[Key, int] = {}
+        self._sides: dict[Key, _Side] = {}
+        self._branch_files: dict[tuple[str, str, str], tuple[frozenset[str], frozenset[str]]] = {}
+        self._merges: OrderedDict[tuple[str, str], tuple[str, ...]] = OrderedDict()  # (commit, commit) -> conflicts
+        self._tried: dict[Pair, tuple[object, tuple[str, ...] | None, str]] = {}  # (sides, conflicts, when)
+        self._generations: dict[Key, int] = {}
         self._trunks: dict[tuple[str, str], str | None] = {}
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         self._stopping = False
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="trial")
 
@@ -63,142 +74,126 @@ class CollisionsSource(Source):
             case GitStateRead(key, state):
                 self._set_state(key, state)
             case FilesChanged(key, _):  # the next git state may look the same although the contents differ
-                self._written[key] = self._written.get(key, 0) + 1
+                self._generations[key] = self._generations.get(key, 0) + 1
 
     def _set_roster(self, entries: tuple[RosterEntry, ...]) -> None:
         self._entries = {entry.key: entry for entry in entries if not entry.missing and entry.admin_dir}
-        for key in [key for key in self._known if key not in self._entries]:
-            del self._known[key]
-            self._news.set()
+        for key in [key for key in self._sides if key not in self._entries]:
+            del self._sides[key]
+            self._changed.set()
 
     def _set_state(self, key: Key, state: GitState) -> None:
         edits = tuple(file.path for file in state.files)
-        marks = tuple((file.path, file.index, file.tree) for file in state.files)
-        known = _Known(state.head, state.trunk, edits, marks, self._written.get(key, 0))
-        if self._known.get(key) != known:
-            self._known[key] = known
-            self._news.set()
+        edit_states = tuple((file.path, file.index, file.tree) for file in state.files)
+        side = _Side(state.head, state.trunk, edits, edit_states, self._generations.get(key, 0))
+        if self._sides.get(key) != side:
+            self._sides[key] = side
+            self._changed.set()
 
     async def run(self, receiver: ReadingReceiver) -> None:
         try:
-            pause = _CALM
+            pause = _SHORTEST_PAUSE
             while True:
-                await self._news.wait()
+                await self._changed.wait()
                 await asyncio.sleep(pause)
-                self._news.clear()
+                self._changed.clear()
                 started = time.monotonic()
                 try:
-                    await self._turn(receiver)
+                    await self._find_collisions(receiver)
                 except (ImiError, OSError) as error:
                     receiver.set_failure(self.name, "collisions", str(error))
-                pause = min(_LONGEST_CALM, max(_CALM, (time.monotonic() - started) / _SHARE))
+                pause = min(_LONGEST_PAUSE, max(_SHORTEST_PAUSE, (time.monotonic() - started) / _TIME_SHARE))
         finally:
             self._stopping = True
             self._pool.shutdown(wait=False, cancel_futures=True)
 
-    async def _turn(self, receiver: ReadingReceiver) -> None:
+    async def _find_collisions(self, receiver: ReadingReceiver) -> None:
         loop = asyncio.get_running_loop()
-        known, entries = dict(self._known), dict(self._entries)
-        touched, trunk_side = await loop.run_in_executor(self._pool, self._touched, known, entries)
-        pairs = add_trunk_overlaps(find_overlaps(touched), touched, trunk_side)
-        receiver.update(collisions=self._collisions(pairs, known))
-        for pair, _ in pairs.items():
-            if self._news.is_set():
-                return  # something changed meanwhile: start over rather than finish what is old
-            if self._is_new(pair, known):
-                await self._try(receiver, pair, known, entries)
-                receiver.update(collisions=self._collisions(pairs, known))
+        inputs = _Inputs(dict(self._sides), dict(self._entries))
+        changed_files, trunk_files = await loop.run_in_executor(self._pool, self._changed_files, inputs)
+        pairs = add_trunk_overlaps(find_overlaps(changed_files), changed_files, trunk_files)
+        receiver.update(collisions=self._collisions(pairs, inputs))
+        for pair in pairs:
+            if self._changed.is_set():
+                return  # start over instead of merging what is outdated
+            if self._tried.get(pair, (None,))[0] != inputs.sides_of(pair):
+                await self._try(receiver, pair, inputs)
+                receiver.update(collisions=self._collisions(pairs, inputs))
         receiver.set_healthy(self.name)
 
-    def _collisions(self, pairs: Mapping[Pair, tuple[str, ...]], known: Mapping[Key, _Known]) -> tuple[Collision, ...]:
+    def _collisions(self, pairs: Mapping[Pair, tuple[str, ...]], inputs: _Inputs) -> tuple[Collision, ...]:
         found = []
-        for (left, right), files in pairs.items():
-            mark, conflicts, at = self._verdicts.get((left, right), (None, None, ""))
-            current = mark == _mark((left, right), known)
-            found.append(Collision(left, right, files, conflicts if current else None, at if current else None))
+        for pair, files in pairs.items():
+            sides, conflicts, at = self._tried.get(pair, (None, None, ""))
+            current = sides == inputs.sides_of(pair)
+            found.append(Collision(*pair, files, conflicts if current else None, at if current else None))
         return tuple(found)
 
-    def _is_new(self, pair: Pair, known: Mapping[Key, _Known]) -> bool:
-        return self._verdicts.get(pair, (None,))[0] != _mark(pair, known)
-
-    async def _try(
-        self, receiver: ReadingReceiver, pair: Pair, known: Mapping[Key, _Known], entries: Mapping[Key, RosterEntry]
-    ) -> None:
+    async def _try(self, receiver: ReadingReceiver, pair: Pair, inputs: _Inputs) -> None:
         loop = asyncio.get_running_loop()
-        mark = _mark(pair, known)
         try:
-            conflicts: tuple[str, ...] | None = await loop.run_in_executor(
-                self._pool, self._conflicts, pair, known, entries
-            )
+            conflicts = await loop.run_in_executor(self._pool, self._conflicts, pair, inputs)
         except (ImiError, OSError) as error:
-            conflicts = None  # shown as unknown, and tried again when something changes
+            conflicts = None  # unknown; tried again when a side changes
             receiver.set_failure(self.name, f"a trial merge of {pair[0].worktree}", str(error))
-        self._verdicts[pair] = (mark, conflicts, times.stamp())
-        if len(self._verdicts) > _MOST_REMEMBERED:
-            self._verdicts = {pair: verdict for pair, verdict in self._verdicts.items() if pair[0] in self._known}
+        self._tried[pair] = (inputs.sides_of(pair), conflicts, times.stamp())
+        if len(self._tried) > _MOST_REMEMBERED:
+            self._tried = {pair: tried for pair, tried in self._tried.items() if pair[0] in self._sides}
 
     # -- in the thread of the pool ----------------------------------------------------------------------------------
 
-    def _touched(
-        self, known: Mapping[Key, _Known], entries: Mapping[Key, RosterEntry]
-    ) -> tuple[dict[Key, frozenset[str]], dict[Key, frozenset[str]]]:
+    def _changed_files(self, inputs: _Inputs) -> tuple[dict[Key, frozenset[str]], dict[Key, frozenset[str]]]:
+        """Return the files that each worktree changed, and those that its trunk changed since they parted."""
         self._trunks.clear()
-        touched: dict[Key, frozenset[str]] = {}
-        trunk_side: dict[Key, frozenset[str]] = {}
-        for key, part in known.items():
-            entry = entries.get(key)
-            if entry is None:
-                continue
-            own, theirs = self._branch_files(entry, part)
-            edits = frozenset(git_merge.expand_folders(entry.path, part.edits))
-            touched[key] = own | edits
-            trunk_side[key] = theirs
-        return touched, trunk_side
+        own: dict[Key, frozenset[str]] = {}
+        trunk: dict[Key, frozenset[str]] = {}
+        for key, side in inputs.sides.items():
+            entry = inputs.entries.get(key)
+            if entry is not None:
+                on_branch, trunk[key] = self._files_of_branch(entry, side)
+                own[key] = on_branch | frozenset(git_merge.expand_folders(entry.path, side.edits))
+        return own, trunk
 
-    def _branch_files(self, entry: RosterEntry, part: _Known) -> tuple[frozenset[str], frozenset[str]]:
-        """What the branch and the trunk changed since they parted; remembered by the two commits."""
+    def _files_of_branch(self, entry: RosterEntry, side: _Side) -> tuple[frozenset[str], frozenset[str]]:
+        """Return the files that the branch and the trunk changed since they parted; cached by the two commits."""
         git = self._git(entry)
-        trunk = self._trunk_sha(git, part.trunk)
-        if part.head is None or trunk is None or trunk == part.head:
+        trunk = self._trunk_sha(git, side.trunk)
+        if side.head is None or trunk is None or trunk == side.head:
             return frozenset(), frozenset()
-        key = (entry.common_dir, part.head, trunk)
-        if key not in self._branch:
-            if len(self._branch) > _MOST_REMEMBERED:
-                self._branch.clear()
+        key = (entry.common_dir, side.head, trunk)
+        if key not in self._branch_files:
+            if len(self._branch_files) > _MOST_REMEMBERED:
+                self._branch_files.clear()
             try:
-                self._branch[key] = git_merge.branch_files(git, part.head, trunk)
+                self._branch_files[key] = git_merge.branch_files(git, side.head, trunk)
             except ImiError:
                 return frozenset(), frozenset()
-        return self._branch[key]
+        return self._branch_files[key]
 
-    def _conflicts(
-        self, pair: Pair, known: Mapping[Key, _Known], entries: Mapping[Key, RosterEntry]
-    ) -> tuple[str, ...] | None:
+    def _conflicts(self, pair: Pair, inputs: _Inputs) -> tuple[str, ...] | None:
+        """Return the files that conflict in a trial merge; None if a side has no commit."""
         left, right = pair
-        entry = entries[left]
-        git = self._git(entry)
-        with git_merge.TrialMerge(entry.common_dir) as made:
-            one = self._side(made, left, known, entries)
-            other = (
-                self._trunk_sha(git, known[left].trunk) if right is None else self._side(made, right, known, entries)
-            )
-            if one is None or other is None:
+        git = self._git(inputs.entries[left])
+        with git_merge.TrialMerge(inputs.entries[left].common_dir) as trial:
+            ours = self._commit(trial, left, inputs)
+            trunk = inputs.sides[left].trunk
+            theirs = self._trunk_sha(git, trunk) if right is None else self._commit(trial, right, inputs)
+            if ours is None or theirs is None:
                 return None
-            key = (one, other)
-            if key not in self._results:
-                self._results[key] = made.conflicts(git, one, other)
-                if len(self._results) > _MOST_REMEMBERED:
-                    self._results.popitem(last=False)
-            return self._results[key]
+            key = (ours, theirs)
+            if key not in self._merges:
+                self._merges[key] = trial.conflicts(git, ours, theirs)
+                if len(self._merges) > _MOST_REMEMBERED:
+                    self._merges.popitem(last=False)
+            return self._merges[key]
 
-    def _side(
-        self, made: git_merge.TrialMerge, key: Key, known: Mapping[Key, _Known], entries: Mapping[Key, RosterEntry]
-    ) -> str | None:
-        part, entry = known[key], entries[key]
-        if part.head is None:
+    def _commit(self, trial: git_merge.TrialMerge, key: Key, inputs: _Inputs) -> str | None:
+        """Return a temporary commit of the worktree with its uncommitted files."""
+        side, entry = inputs.sides[key], inputs.entries[key]
+        if side.head is None:
             return None
-        edits = tuple(git_merge.expand_folders(entry.path, part.edits))
-        return made.commit(git_merge.TrialSide(self._git(entry), part.head, edits))
+        edits = tuple(git_merge.expand_folders(entry.path, side.edits))
+        return trial.commit(git_merge.TrialSide(self._git(entry), side.head, edits))
 
     def _git(self, entry: RosterEntry) -> Git:
         return Git(
@@ -206,15 +201,10 @@ class CollisionsSource(Source):
         )
 
     def _trunk_sha(self, git: Git, name: str | None) -> str | None:
-        """Where the trunk stands: asked once a turn for all worktrees of a repository."""
+        """Return the trunk's commit; read once for all worktrees of a repository."""
         if name is None:
             return None
         key = (git.common_dir, name)
         if key not in self._trunks:
             self._trunks[key] = git_merge.trunk_sha(git, name)
         return self._trunks[key]
-
-
-def _mark(pair: Pair, known: Mapping[Key, _Known]) -> object:
-    """What the verdict on a pair depends on."""
-    return tuple(known.get(key) for key in pair if key is not None)

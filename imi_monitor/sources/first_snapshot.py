@@ -1,6 +1,6 @@
-"""What can be shown at once: the worktrees from git's own files, and who holds them. No git is asked and nothing is watched.
+"""The first snapshot of the dashboard: worktrees and claims from git's files and the registry, without running git.
 
-The sources find out the same, and more, and go on looking; this is only what a first picture need not wait for.
+Imports little: it is read in a second process while the dashboard's libraries are imported.
 """
 
 from __future__ import annotations
@@ -12,22 +12,18 @@ from imi_monitor import host
 from imi_monitor.model import times
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Snapshot
-from imi_monitor.sources import registry_source, worktrees_source
-from imi_monitor.sources.worktrees_source import RepositoryScope
+from imi_monitor.sources.registry_source import read_claims
+from imi_monitor.sources.worktrees_source import RepositoryScope, read_roster
 from imi_monitor.store import db
 
 
 def read_first_snapshot(database: str, common_dirs: Sequence[str] | None) -> Snapshot | None:
-    """For the engine to begin with; None when it cannot be read, which the sources will tell."""
+    """Return a snapshot for the engine to start with, or None on an error, which the sources will report."""
+    scope = RepositoryScope(None if common_dirs is None else tuple(common_dirs))
     try:
         connection = db.connect(database)
         try:
-            return db.read(
-                connection,
-                _read_snapshot,
-                RepositoryScope(None if common_dirs is None else tuple(common_dirs)),
-                database,
-            )
+            return db.read(connection, _read_snapshot, scope, database)
         finally:
             connection.close()
     except (ImiError, OSError):
@@ -35,14 +31,14 @@ def read_first_snapshot(database: str, common_dirs: Sequence[str] | None) -> Sna
 
 
 def _read_snapshot(connection: sqlite3.Connection, scope: RepositoryScope, database: str) -> Snapshot:
-    entries, _ = worktrees_source.read_roster(connection, scope, database)
-    picture = registry_source.read_claims(connection)
-    claims = {claim.key: claim for claim in picture.claims}
+    entries, _ = read_roster(connection, scope, database)
+    reading = read_claims(connection)
+    claims = {claim.key: claim for claim in reading.claims}
     return Snapshot(
         1,
         times.stamp(),
         host.hostname(),
         tuple(entry.worktree(claims) for entry in entries),
-        waiting=picture.waiting,
+        waiting=reading.waiting,
         repositories=tuple(dict.fromkeys(entry.key.repo for entry in entries)),
     )

@@ -1,1 +1,1 @@
-"""File events: which folders are followed, by which means, and what their raw events say about files."""
+"""File watching: watch roots, the watchers behind them, and changes made of their events."""
