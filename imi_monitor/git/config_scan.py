@@ -1,13 +1,8 @@
-"""Which keys of git's configuration name a program (or make git run one), and what stands there in their place.
+"""Finds the keys of a repository's configuration that name programs, and the settings that override them.
 
-One table for both questions asked of a repository's configuration: "could there be anything?" (a look at the bytes, no
-process) and "what exactly?" (git's own listing). Section and variable names cannot be escaped or split in a
-configuration file, so a file without the words cannot set the key.
-
-What a repository's own configuration says about programs, and how to take it back.
-
-Nearly always a look at the bytes of its two small files is enough, and it is remembered until they change. Only when
-the words of a dangerous key are in them, git itself is asked for the exact list, includes and scopes resolved.
+One table of keys serves two checks. The quick one searches the bytes of the repository's two small files for the words of such
+keys: section and variable names cannot be escaped or split, so a file without the words cannot set the key. Only if a word is
+found, git lists the exact configuration, with includes and scopes resolved. A result is cached until the files change.
 """
 
 from __future__ import annotations
@@ -20,8 +15,8 @@ from imi_monitor.git.environment import git_environment, git_path
 from imi_monitor.git.spawn import Finished, spawn
 from imi_monitor.model.errors import GitError
 
-# section.variable, whatever subsection is between them -> a value under which git runs nothing and works as if it were
-# unset. Where the user has a value of his own, that one is used instead.
+# section.variable (without the subsection) -> a value with which git runs nothing and works as if the key were unset. A value
+# of the user's own configuration is used instead.
 PROGRAM_KEYS: dict[str, str] = {
     "browser.cmd": "false",
     "browser.path": "",
@@ -31,9 +26,9 @@ PROGRAM_KEYS: dict[str, str] = {
     "core.gitproxy": "",
     "core.pager": "cat",
     "core.sshcommand": "ssh",
-    "core.virtualfilesystem": "",  # a hook of Microsoft's git
+    "core.virtualfilesystem": "",  # a hook in Microsoft's git
     "credential.helper": "",
-    "diff.command": "",  # there is no neutral program: `run` passes --no-ext-diff, and without it git now fails
+    "diff.command": "",  # has no neutral program: `Git.run` passes --no-ext-diff, without which git fails
     "diff.external": "",
     "diff.textconv": "cat",
     "difftool.cmd": "false",
@@ -43,12 +38,12 @@ PROGRAM_KEYS: dict[str, str] = {
     "filter.smudge": "",
     "gc.recentobjectshook": "",
     "gpg.defaultkeycommand": "",
-    "gpg.program": "gpg",  # for other formats see `neutral`
+    "gpg.program": "gpg",  # for other formats see `neutral_value`
     "guitool.cmd": "false",
     "imap.tunnel": "false",
     "init.templatedir": "",
     "interactive.difffilter": "cat",
-    "lfs.clean": "",  # git-lfs of the user's own, run by the user's own filter, has programs in its configuration too
+    "lfs.clean": "",  # the user's own git-lfs filter reads programs from the configuration too
     "lfs.path": "",
     "lfs.smudge": "",
     "lfs.standalonetransferagent": "",
@@ -68,10 +63,10 @@ PROGRAM_KEYS: dict[str, str] = {
     "uploadpack.packobjectshook": "",
 }
 
-# Sections whose every variable is, or may be, a program.
+# Sections in which every variable may be a program.
 PROGRAM_SECTIONS: dict[str, str] = {"alias": "", "hook": "false", "pager": "false"}
 
-# No programs themselves, but they make git run one.
+# Not programs themselves, but they make git run one.
 SWITCH_KEYS: dict[str, str] = {
     "commit.gpgsign": "false",
     "filter.required": "false",
@@ -81,11 +76,11 @@ SWITCH_KEYS: dict[str, str] = {
     "tag.gpgsign": "false",
 }
 
-# Off until the repository is trusted, whoever set them: `scan.LOCKED` says so without looking.
+# Off until the repository is trusted, in any scope: LOCKED_SETTINGS sets them without a scan.
 LOCKED_KEYS = frozenset(("core.fsmonitor", "core.hookspath"))
 
-# A setting cannot take these back (the first value wins, or an empty one is worse): the arguments and variables of
-# `run` and `environ` do, or the command is refused.
+# A setting cannot override these (the first value wins, or an empty one is worse). The arguments of `runner` and the variables
+# of `environment` do, or the command is refused.
 BEYOND_SETTINGS = frozenset(("core.gitproxy", "remote.receivepack", "remote.uploadpack", "remote.vcs"))
 
 _SIGNERS = {"x509": "gpgsm", "ssh": "ssh-keygen"}
@@ -93,7 +88,7 @@ _HARMLESS = frozenset(("", "false", "no", "off", "0", "none", "checkout", "merge
 
 
 def short_key(key: str) -> str:
-    """`section.variable` of a key as git lists it (both in lower case), without the subsection between them."""
+    """Return `section.variable` of a key as git lists it (both in lower case), without the subsection."""
     return f"{key.partition('.')[0]}.{key.rpartition('.')[2]}"
 
 
@@ -102,12 +97,12 @@ def subsection(key: str) -> str:
 
 
 def is_named_hook(key: str) -> bool:
-    """Hooks defined in configuration (git 2.54): core.hooksPath does not touch them, each must be disabled by name."""
+    """Return whether this is a hook defined in configuration (git 2.54). core.hooksPath does not disable those."""
     return key.startswith("hook.") and bool(subsection(key))
 
 
 def neutral_value(key: str) -> str | None:
-    """What to put in the place of `key`; None when git runs nothing because of it."""
+    """Return the value that disables `key`; None when git runs nothing because of it."""
     name = short_key(key)
     if name == "gpg.program":
         return _SIGNERS.get(subsection(key).lower(), "gpg")
@@ -118,13 +113,13 @@ def neutral_value(key: str) -> str | None:
 
 
 def names_program(key: str, value: str) -> bool:
-    """Whether trusting the repository would let this line run something."""
+    """Return whether this line runs a program in a trusted repository."""
     name = short_key(key)
     section = name.partition(".")[0]
     if name in LOCKED_KEYS or name in ("submodule.update", "remote.promisor") or section == "protocol":
         return value.lower() not in _HARMLESS
     if section in ("remote", "url", "branch") and "::" in key + value:
-        return True  # `ext::command` and its like: the address itself is a program
+        return True  # the address itself is a program: `ext::command` and the like
     return name in PROGRAM_KEYS or section in PROGRAM_SECTIONS
 
 
@@ -138,26 +133,26 @@ _MORE_WORDS = (b"include", b"protocol", b"::", b"promisor")
 
 
 def may_name_programs(config: bytes) -> bool:
-    """Whether a configuration file could set one of these keys: False is certain, True is a reason to ask git."""
+    """Return whether a configuration file may set one of these keys: False is certain, True needs git's listing."""
     low = config.lower()
     if any(word in low for word in _MORE_WORDS):
         return True
     return any(section in low and variable in low for section, variable in _WORDS)
 
 
-# For everybody: we read for a machine, never collect garbage, and never take a bare repository inside a tree for ours.
+# For all repositories: output for a program, no garbage collection, no bare repository inside a work tree.
 BASE_SETTINGS = [
     ("safe.bareRepository", "explicit"),
     ("log.showSignature", "false"),
     ("color.ui", "false"),
     ("color.diff", "false"),
-    # `git diff` takes index.lock to refresh the index, whatever --no-optional-locks says; without this, --name-only,
-    # --raw and --name-status also list files that were only touched (ask status, or --numstat)
+    # `git diff` takes index.lock to refresh the index, even with --no-optional-locks. With this setting, --name-only, --raw and
+    # --name-status also list files of which only the time stamp changed (status and --numstat do not)
     ("diff.autoRefreshIndex", "false"),
     ("gc.auto", "0"),
     ("maintenance.auto", "false"),
 ]
-# Until trusted, whatever the repository says: these need no scan, so nobody can change them behind one.
+# For all repositories that are not trusted. These need no scan, so no change after a scan can set them.
 LOCKED_SETTINGS = [
     ("core.fsmonitor", "false"),
     ("core.hooksPath", "/dev/null"),
@@ -169,19 +164,19 @@ LOCKED_SETTINGS = [
     ("protocol.ext.allow", "never"),
 ]
 
-_FRESH_NS = 100_000_000  # a file changed this recently can change again without its time stamps showing it
-_SECONDS = 30.0  # how long a scan is believed: a listing also depends on the user's own files
+_FRESH_NS = 100_000_000  # a file changed this recently can change again within the same time stamp
+_SECONDS = 30.0  # how long a scan is valid: a listing also depends on the user's own files
 _TIMEOUT = 5.0
 _LARGEST = 1 << 20
 _MOST_SCANS = 4096
-_UNKNOWN = b"include"  # stands for a file we cannot read: let git say what is in it
+_UNKNOWN = b"include"  # stands for the content of an unreadable file, so that git lists it
 _OWN = ("local", "worktree")
 
 Listing = list[tuple[str, str, str]]  # (scope, key, value) in git's order of precedence
 
 
 class ConfigScan:
-    """One look at a repository's configuration."""
+    """The result for one repository's configuration."""
 
     __slots__ = ("expires", "listing", "programs", "settings", "stamp")
 
@@ -194,7 +189,7 @@ class ConfigScan:
 
     @property
     def closed(self) -> bool:
-        """Whether the stamped files are all there is; what an included file says is not in the stamp."""
+        """Whether the stamp covers all files: included files are not in it."""
         return not any(key.startswith(("include.", "includeif.")) for key, _ in _own(self.listing))
 
 
@@ -202,7 +197,7 @@ _scans: dict[tuple[str, str, bool], ConfigScan] = {}
 
 
 def scan_config(common_dir: str, admin_dir: str, *, thorough: bool = False) -> ConfigScan:
-    """The configuration of one worktree; `thorough` asks git in any case and so knows the user's own values too."""
+    """Return the scan of one worktree. `thorough` always runs git, and so finds the user's own values too."""
     files = (
         os.path.join(common_dir, "config"),
         os.path.join(common_dir, "config.worktree"),
@@ -223,12 +218,12 @@ def scan_config(common_dir: str, admin_dir: str, *, thorough: bool = False) -> C
 
 
 def pinned_variables(common_dir: str, admin_dir: str) -> dict[str, str]:
-    """Pins the shared directory of a linked worktree: the file that names it could be rewritten to name another."""
+    """Return the variable that fixes the common directory of a linked worktree: its `commondir` file may be rewritten."""
     return {"GIT_COMMON_DIR": common_dir} if admin_dir != common_dir else {}
 
 
 def read_config_file(path: str) -> bytes:
-    """A small file's bytes. A FIFO in its place must not stop us, and may tell git something else than us."""
+    """Return a configuration file's bytes; GitError for a FIFO, which could give git another content than us."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -249,11 +244,11 @@ def read_config_file(path: str) -> bytes:
 def _no_file(path: str) -> GitError:
     from imi_monitor.model.text import safe
 
-    return GitError(f"{safe(path)} is no plain file (tampered with): nothing was run", code="tampered")
+    return GitError(f"{safe(path)} is not a regular file (tampered with): git was not run", code="tampered")
 
 
 def _stamp(files: tuple[str, ...]) -> tuple[tuple[object, ...], int]:
-    """Which files these are now, and when the youngest of them changed."""
+    """Return a stamp of the files' identities, and when the newest changed."""
     stamp: list[object] = []
     newest = 0
     for path in files:
@@ -304,7 +299,7 @@ def _users(listing: Listing) -> list[tuple[str, str]]:
 
 
 def _overrides(listing: Listing) -> list[tuple[str, str]]:
-    """The settings that take back what the repository's own scope says about programs, and every configured hook."""
+    """Return the settings that disable the programs of the repository's own scope, and every configured hook."""
     users = dict(_users(listing))
     settings: dict[str, str] = {}
     helpers: list[tuple[str, str]] = []
@@ -320,6 +315,6 @@ def _overrides(listing: Listing) -> list[tuple[str, str]]:
 
 
 def _helpers(listing: Listing) -> list[tuple[str, str]]:
-    """Credential helpers are a list that an empty value starts afresh: then the user's own follow, in their order."""
+    """Return credential helpers: an empty value clears the list, then the user's own follow in their order."""
     again = [(key, value) for key, value in _users(listing) if short_key(key) == "credential.helper"]
     return [("credential.helper", ""), *again]

@@ -1,7 +1,7 @@
-"""Whether a worktree has anything uncommitted: the one question of git that a hot verb asks.
+"""Whether a worktree has uncommitted changes: the only git question of a hot command.
 
-One status process. It does not enter nested repositories, whose configuration nobody has looked at; only where there
-are some, each is asked by a git of its own, fenced like any other. What cannot be told is an error, never "clean".
+It takes one status process, which does not enter nested repositories because their configuration was not scanned. Each nested
+repository gets its own git process. A failure is an error, never "clean".
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _TIMEOUT = 30.0  # a cold tree of 50,000 files on a slow disk
 
 
 def is_dirty(git: Git, meanwhile: Callable[[], None] | None = None) -> bool:
-    """Modified, staged, untracked or conflicted files, here or in a nested repository.
+    """Return whether files are modified, staged, untracked or in conflict, here or in a nested repository.
 
-    `meanwhile` is done once while git is at work, for somebody who has something else to do.
+    `meanwhile` is called once while git runs, so that the caller's own work takes no extra time.
     """
     during = _once(meanwhile) if meanwhile else None
     try:
@@ -38,20 +38,20 @@ def is_dirty(git: Git, meanwhile: Callable[[], None] | None = None) -> bool:
 
 
 def _once(work: Callable[[], None]) -> Callable[[], bool]:
-    """`work` in the place of somebody who may cancel, and never does."""
+    """Return a `cancelled` function that does `work` at its first call and never cancels."""
     left = [work]
 
-    def asked() -> bool:
+    def never_cancelled() -> bool:
         while left:
             left.pop()()
         return False
 
-    return asked
+    return never_cancelled
 
 
 def _nested_dirty(git: Git, path: str) -> bool:
     inner = nested_repositories.open_nested(git, path)
     if inner is not None:
         return is_dirty(inner)
-    # the place of a repository that is not there: git never looks at files in it
+    # the repository is absent, and git ignores files in its folder
     return os.path.isdir(path) and bool(os.listdir(path))

@@ -1,7 +1,7 @@
-"""The environment git gets from us: nothing of GIT_* inherited by accident, nobody asked, nothing executed.
+"""The environment of our git processes: no inherited GIT_* variables, no prompts, no programs started.
 
-Settings passed by environment (GIT_CONFIG_COUNT) override every configuration file. What git cannot be told by a
-setting (transports, lazy fetches, a proxy command, prompts) has a variable here.
+Settings in the environment (GIT_CONFIG_COUNT) override every configuration file. What has no setting (transports, lazy
+fetches, a proxy command, prompts) has a variable here.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 
 from imi_monitor.model.errors import GitError
 
-# The user's own choices among git's variables; any other would point git at another repository or program.
+# Variables that are the user's own choices; any other would point git to another repository or program.
 _KEPT = frozenset(
     (
         "GIT_CONFIG_GLOBAL",
@@ -34,7 +34,7 @@ _FIXED = {
     "LC_ALL": "C.UTF-8",
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",
-    "GIT_ASKPASS": "",  # empty, not absent: only so does it override core.askPass
+    "GIT_ASKPASS": "",  # an empty value overrides core.askPass, an absent one does not
     "SSH_ASKPASS": "",
     "SSH_ASKPASS_REQUIRE": "never",
     "GCM_INTERACTIVE": "never",
@@ -43,17 +43,17 @@ _FIXED = {
     "GIT_MERGE_AUTOEDIT": "no",
     "GIT_PAGER": "cat",
 }
-# Taken down again for a trusted repository.
+# Removed for a trusted repository.
 FENCE_VARIABLES = {
     "GIT_ALLOW_PROTOCOL": "https:ssh:git:file",
-    # a partial clone fetches a missing object in the middle of `show`, by the upload-pack command it configures
+    # a partial clone fetches a missing object during `show`, with the upload-pack command it configures
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_PROXY_COMMAND": "",  # the first core.gitProxy wins, so no later setting could override it
 }
 
 
 def git_environment(settings: list[tuple[str, str]]) -> dict[str, str]:
-    """The whole environment of a git process that asks nobody and runs nothing; `settings` override all files."""
+    """Return the environment of a git process without prompts and programs; `settings` override all configuration files."""
     env = {
         name: value
         for name, value in os.environ.items()
@@ -71,7 +71,7 @@ def git_environment(settings: list[tuple[str, str]]) -> dict[str, str]:
 
 
 def search_path() -> str:
-    """PATH without relative entries: with the work tree as directory they would name programs of the repository."""
+    """Return PATH without relative entries, which would name programs inside the work tree."""
     entries = os.environ.get("PATH", os.defpath).split(os.pathsep)
     return os.pathsep.join(entry for entry in entries if os.path.isabs(entry)) or os.defpath
 
@@ -80,7 +80,7 @@ _git_in: dict[str, str] = {}
 
 
 def git_path() -> str:
-    """git's absolute path, looked up once for each PATH."""
+    """Return git's absolute path, found once for each PATH."""
     path = search_path()
     if path not in _git_in:
         _git_in[path] = _find_git(path)
@@ -96,7 +96,7 @@ def _find_git(path: str) -> str:
 
 
 def users_ssh() -> str:
-    """The ssh command the user has chosen by environment, if any; it is not the repository's, so it is kept."""
+    """Return the ssh command of the user's environment, if any; it does not come from the repository, so it is kept."""
     command = os.environ.get("GIT_SSH_COMMAND", "")
     program = os.environ.get("GIT_SSH", "")
     if not command and program:
@@ -105,7 +105,7 @@ def users_ssh() -> str:
 
 
 def never_asking(command: str) -> str:
-    """The same ssh command, but it fails where it would ask for a password or an unknown host."""
+    """Return the ssh command with an option to fail instead of asking for a password or about an unknown host."""
     words = command.split()
     plain = bool(words) and os.path.basename(words[0].strip("'\"")) in ("ssh", "ssh.exe")
     return f"{command} -o BatchMode=yes" if plain else command

@@ -1,7 +1,7 @@
-"""How a repository lies on disk, read natively: no git process, so the hot commands and the status loop can afford it.
+"""Reads the layout of a repository on disk without a git process, for the hot commands and the status loop.
 
-Nothing here trusts a work tree's own `.git` file further than it can check it: an agent can rewrite that file, so a
-linked worktree counts only if the repository's admin directory points back at it.
+A work tree's own `.git` file is not trusted, because an agent can rewrite it: a linked worktree counts only if the repository's
+admin directory points back to it.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from imi_monitor.model.errors import GitError
 from imi_monitor.model.text import safe
 
 _LARGE = 1 << 28
-_SMALL = 1 << 16  # nobody's HEAD, gitdir or commondir file is larger
+_SMALL = 1 << 16  # no valid HEAD, gitdir or commondir file is larger
 
 
 class Repository:
-    """One repository: its common git directory and, unless it is bare, its main work tree."""
+    """One repository: its common git directory, and its main work tree unless it is bare."""
 
     __slots__ = ("bare", "common_dir", "main_path")
 
@@ -28,7 +28,7 @@ class Repository:
 
     @property
     def cluster(self) -> str | None:
-        """The folder whose children are the worktrees, if the trunk lives in `trunk-<branch>`; else None."""
+        """The folder whose children are the worktrees, if the trunk's folder is `trunk-<branch>`; else None."""
         if self.main_path and os.path.basename(self.main_path).startswith("trunk-"):
             return os.path.dirname(self.main_path)
         if self.bare and os.path.basename(self.common_dir) in (".bare", ".git", "bare.git"):
@@ -39,7 +39,7 @@ class Repository:
 
     @property
     def home(self) -> str:
-        """The folder the repository is known by: its main work tree, else where its git directory lies."""
+        """The folder that identifies the repository: its main work tree, else the folder of its git directory."""
         if self.main_path:
             return self.main_path
         named = os.path.basename(self.common_dir) in (".bare", ".git")
@@ -47,7 +47,7 @@ class Repository:
 
 
 class RepositoryLocation:
-    """Where somebody stands: a repository and the worktree around that spot (none inside a bare repository)."""
+    """A repository and the worktree around a folder (no worktree inside a bare repository)."""
 
     __slots__ = ("admin_dir", "path", "repository")
 
@@ -58,7 +58,7 @@ class RepositoryLocation:
 
 
 class LinkedWorktree:
-    """A worktree as the repository's admin files know it; `branch` is None when detached, `head` None when unborn."""
+    """A linked worktree from the repository's admin files; `branch` is None when detached, `head` None when unborn."""
 
     __slots__ = ("admin_dir", "branch", "head", "locked", "path")
 
@@ -75,7 +75,7 @@ class LinkedWorktree:
 
 
 def discover(start: str) -> RepositoryLocation | None:
-    """The repository around `start`, found by walking up; None when there is none."""
+    """Return the repository around `start`, found by walking up; None when there is none."""
     folder = os.path.realpath(start)
     bare: RepositoryLocation | None = None
     while True:
@@ -83,7 +83,7 @@ def discover(start: str) -> RepositoryLocation | None:
         if found is not None:
             return found
         if bare is None and _is_git_dir(folder):
-            # A bare repository inside a work tree may be content of a pull request: the enclosing one wins.
+            # a bare repository inside a work tree may come from a pull request: the enclosing one has priority
             bare = RepositoryLocation(repository_at(folder), folder, None)
         inside = None if bare else _trunk_below(folder)
         if inside is not None:
@@ -95,7 +95,7 @@ def discover(start: str) -> RepositoryLocation | None:
 
 
 def repository_at(common_dir: str) -> Repository:
-    """The repository whose common git directory this is."""
+    """Return the repository of a common git directory."""
     common_dir = os.path.realpath(common_dir)
     core = _config_values(common_dir, "core")
     bare = core.get("bare", "").lower() in ("true", "yes", "on", "1")
@@ -108,7 +108,7 @@ def repository_at(common_dir: str) -> Repository:
 
 
 def linked_worktrees(common_dir: str) -> list[LinkedWorktree]:
-    """All linked worktrees, from `<common>/worktrees/*`; the main one is not among them."""
+    """Return all linked worktrees from `<common>/worktrees/*`, without the main one."""
     root = os.path.join(common_dir, "worktrees")
     found = []
     for name in sorted(_names(root)):
@@ -124,7 +124,7 @@ def linked_worktrees(common_dir: str) -> list[LinkedWorktree]:
 
 
 def read_head(admin_dir: str, common_dir: str) -> tuple[str | None, str | None]:
-    """(branch, commit) of a git directory's HEAD; each None when there is none or it cannot be told cheaply."""
+    """Return (branch, commit) of a git directory's HEAD; each is None when absent or not readable without git."""
     text = read_small(os.path.join(admin_dir, "HEAD"))
     if not text:
         return None, None
@@ -135,18 +135,18 @@ def read_head(admin_dir: str, common_dir: str) -> tuple[str | None, str | None]:
 
 
 def read_ref(common_dir: str, ref: str) -> str | None:
-    """Where a ref stands; None when there is none or it is kept in a way that cannot be read like this."""
+    """Return the commit of a ref; None when it is absent or not readable without git (reftable)."""
     return read_small(os.path.join(common_dir, ref)) or _packed(common_dir, ref)
 
 
 def points_back(admin_dir: str, path: str) -> bool:
-    """Whether the work tree's `.git` file names exactly this admin directory, as git wrote it."""
+    """Return whether the work tree's `.git` file names this admin directory."""
     target = gitfile(os.path.join(path, ".git"))
     return target is not None and os.path.realpath(target) == os.path.realpath(admin_dir)
 
 
 def repository_name(repository: Repository) -> str:
-    """What people call it, as iMi does: the last part of origin's URL, else the name of its folder."""
+    """Return the repository's name, as iMi chooses it: the last part of origin's URL, else the folder's name."""
     url = _config_values(repository.common_dir, 'remote "origin"').get("url", "")
     tail = url.rstrip("/").replace(":", "/").rsplit("/", 1)[-1].removesuffix(".git")
     if tail and tail not in (".", ".."):
@@ -156,20 +156,20 @@ def repository_name(repository: Repository) -> str:
 
 
 def remote_url(repository: Repository, remote: str = "origin") -> str:
-    """The URL written in the repository's configuration, or an empty string."""
+    """Return the URL in the repository's configuration, or an empty string."""
     return _config_values(repository.common_dir, f'remote "{remote}"').get("url", "")
 
 
 def read_small(path: str) -> str | None:
-    """A small text file's content without its last newline; None when it cannot be read."""
+    """Return a small text file without its last newline; None when it cannot be read."""
     content = read_regular(path, _SMALL)
     return None if content is None else os.fsdecode(content).strip("\n\r ")
 
 
 def read_regular(path: str, most: int) -> bytes | None:
-    """The beginning of a file; None when it is missing, closed to us, or no plain file.
+    """Return the beginning of a regular file; None when it cannot be read.
 
-    A named pipe that somebody put in its place must not make us wait, and so must not be opened for waiting.
+    It is opened without blocking, because a named pipe in its place would block for ever.
     """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -204,7 +204,7 @@ def _place_at(folder: str) -> RepositoryLocation | None:
 
 def _linked_place(folder: str, admin: str) -> RepositoryLocation:
     shared = read_small(os.path.join(admin, "commondir"))
-    if shared is None:  # a submodule, or a repository with a separate git directory
+    if shared is None:  # a submodule or a repository with a separate git directory
         repository = repository_at(admin)
         return RepositoryLocation(repository, admin, None if repository.bare else folder)
     common = os.path.realpath(os.path.join(admin, shared))
@@ -221,13 +221,13 @@ def _linked_place(folder: str, admin: str) -> RepositoryLocation:
 def _tampered(folder: str) -> GitError:
     return GitError(
         f"the .git file of {safe(folder)} does not belong to this worktree (tampered with, or a copy): "
-        "nothing was run; compare it with `git worktree list` of the repository",
+        "git was not run; compare it with `git worktree list` of the repository",
         code="tampered",
     )
 
 
 def _trunk_below(folder: str) -> RepositoryLocation | None:
-    """Standing in a cluster folder, which is no repository itself, means its trunk."""
+    """Return the trunk's repository for a cluster folder, which is no repository itself."""
     for name in sorted(_names(folder)):
         if name.startswith("trunk-"):
             found = _place_at(os.path.join(folder, name))
@@ -237,7 +237,7 @@ def _trunk_below(folder: str) -> RepositoryLocation | None:
 
 
 def gitfile(path: str) -> str | None:
-    """The directory that a `.git` file names; None when it is no such file."""
+    """Return the directory that a `.git` file names; None when it is no such file."""
     if os.path.islink(path) or not os.path.isfile(path):
         return None
     text = read_small(path)
@@ -270,7 +270,7 @@ def _packed(common_dir: str, ref: str) -> str | None:
 
 
 def _config_values(common_dir: str, section: str) -> dict[str, str]:
-    """One section of the repository's configuration, the last value of each key. Includes are not followed."""
+    """Return one section of the repository's configuration, the last value of each key. Includes are not followed."""
     values: dict[str, str] = {}
     current = ""
     lines = os.fsdecode(read_regular(os.path.join(common_dir, "config"), 1 << 20) or b"").splitlines()

@@ -1,4 +1,4 @@
-"""A lock file of git's that is in the way: which one, and what to do. None is deleted here: a git at work may hold it."""
+"""git's lock files: which one blocks a command, and what to do about it. None is deleted: a running git may hold it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _SUFFIX = ".lock"
 
 
 def lock_in_message(lines: list[str]) -> str | None:
-    """The lock file that git's own words on stderr name as being there already."""
+    """Return the lock file that git's messages name as already existing."""
     for line in lines:
         _, config, rest = line.partition("could not lock config file ")
         path = rest.removesuffix(": File exists") + _SUFFIX
-        if config and (rest.endswith(": File exists") or os.path.lexists(path)):  # git does not always say why
+        if config and (rest.endswith(": File exists") or os.path.lexists(path)):  # git does not always give the reason
             return path
         _, quote, rest = line.partition("Unable to create '")
         path, end, _ = rest.partition(f"{_SUFFIX}': File exists")
@@ -26,15 +26,15 @@ def lock_in_message(lines: list[str]) -> str | None:
 
 
 def lock_advice(path: str) -> str:
-    """The rest of a sentence about it."""
+    """Return the rest of a sentence about a lock file that exists."""
     return (
-        f"{safe(path)} exists{_since(path)}: another git is at work there, or died and left it; "
-        "when none is running any more, delete that file"
+        f"{safe(path)} exists{_since(path)}: another git is running there, or died and left it; "
+        "delete that file when no git is running"
     )
 
 
 def _since(path: str) -> str:
     try:
         return f", made {age(time.time() - os.lstat(path).st_mtime)} ago"
-    except OSError:  # gone by now, or not for us to see
+    except OSError:  # deleted meanwhile, or not readable
         return ""

@@ -1,7 +1,7 @@
-"""Repositories inside a work tree that its index records (submodules, or whatever a pull request calls one).
+"""Repositories inside a work tree that its index records: submodules, or any folder that a pull request records as one.
 
-git starts git inside them, and each has a configuration of its own: filters under names we have not heard of. So
-status does not enter them, and a command that must gets their programs taken back too.
+git starts git inside them, and each has its own configuration, with filters of any name. So `git status` does not enter them,
+and a command that has to enter them also gets settings that disable their programs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TIMEOUT = 30.0
 
 
 def nested_paths(git: Git) -> Iterator[str]:
-    """Where the index records another repository, whether it is there or not."""
+    """Yield the paths that the index records as repositories, whether they exist or not."""
     if git.work_tree is None or not _may_have(git.admin_dir):
         return
     for entry in git.run("ls-files", "--stage", "-z", timeout=_TIMEOUT).stdout.split(b"\0"):
@@ -33,17 +33,17 @@ def nested_paths(git: Git) -> Iterator[str]:
 
 
 def open_nested(git: Git, path: str) -> Git | None:
-    """git in the nested repository at `path`, never trusted; None when there is none."""
+    """Return git in the nested repository at `path`, not trusted; None when there is no repository."""
     if not os.path.lexists(os.path.join(path, ".git")):
         return None
     place = layout.discover(path)
     if place is None or place.path is None or os.path.realpath(path) != place.path:
-        raise GitError(f"{safe(path)} is a nested repository that cannot be opened: look at it by hand")
+        raise GitError(f"{safe(path)} is a nested repository that cannot be opened: check it by hand")
     return type(git)(place.repository.common_dir, place.admin_dir, place.path, cancelled=git.cancelled)
 
 
 def neutral_settings(git: Git) -> list[tuple[str, str]]:
-    """What takes back the programs of every nested repository, and of those nested in them."""
+    """Return the settings that disable the programs of all nested repositories, at any depth."""
     found: list[tuple[str, str]] = []
     for path in nested_paths(git):
         nested = open_nested(git, path)
@@ -54,13 +54,13 @@ def neutral_settings(git: Git) -> list[tuple[str, str]]:
 
 
 def _may_have(admin_dir: str) -> bool:
-    """From the bytes of the index: no is certain, and it saves a process in nearly every worktree."""
+    """Return False if the bytes of the index rule a nested repository out, which saves a process in nearly every worktree."""
     names = [name for name in os.listdir(admin_dir) if name == "index" or name.startswith("sharedindex.")]
     return any(_contains(os.path.join(admin_dir, name), _GITLINK_MODE) for name in names)
 
 
 def _contains(path: str, wanted: bytes) -> bool:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe in its place must not stop us
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe in its place must not block
     try:
         tail = b""
         while data := os.read(fd, _CHUNK):

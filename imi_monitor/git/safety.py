@@ -1,14 +1,12 @@
-"""What git may execute: nothing that a repository names, until somebody says `imi trust` for it.
+"""Keeps git from running programs that a repository names, until `imi trust`, and checks who owns a repository.
 
-A repository is written to by agents and pull requests, so its configuration is hostile text: a filter, a hook, a
-textconv or an ssh command in it is a program that runs with the user's rights at the next `git status`. Keys of the
-repository's own scope that name a program get the user's own value back, or none; hooks and fsmonitor are off wherever
-they come from. Trust is given to the programs as they are then: `fingerprint` tells when they are others.
+Agents and pull requests write to a repository, so its configuration is hostile: a filter, hook, textconv or ssh command in it is
+a program that runs with the user's rights at the next `git status`. Keys of the repository's own scope that name a program get
+the user's own value or none; hooks and fsmonitor are off in every scope. Trust holds for the programs of that time: `fingerprint`
+changes with them.
 
-Whose repository it is. git refuses to work in somebody else's ("dubious ownership"), but only where it discovers it.
-
-We name the git directory, so git does not look; this looks instead. A foreign repository is a state to show: only the
-user's own `safe.directory` opens it, and we never add one.
+git refuses to work in another user's repository ("dubious ownership"), but only if it discovers the git directory itself. We
+pass the directory, so `check_owner` does the check. Only the user's own `safe.directory` allows such a repository; imi adds none.
 """
 
 from __future__ import annotations
@@ -27,10 +25,10 @@ _LARGEST_HOOK = 16 << 20
 def neutral_settings(
     common_dir: str, admin_dir: str, trusted: bool, *, thorough: bool = False
 ) -> list[tuple[str, str]]:
-    """The settings under which git runs nothing that this repository configures; with `trusted` only our own habits.
+    """Return the settings with which git runs nothing that this repository configures; for a trusted one only the base.
 
-    `thorough` is for commands that fire hooks: it also finds those that the user configured for every repository,
-    which may well be scripts of the checked-out tree.
+    `thorough` is for commands that run hooks: it also finds those that the user configured for every repository, which may
+    be scripts of the checked-out tree.
     """
     if trusted:
         return list(BASE_SETTINGS)
@@ -38,7 +36,7 @@ def neutral_settings(
 
 
 def programs(common_dir: str) -> list[str]:
-    """`key=value` of everything the repository's own configuration could run, in all its worktrees."""
+    """Return `key=value` of everything that the repository's own configuration could run, in all its worktrees."""
     found: dict[str, None] = {}
     for admin_dir in (common_dir, *configured_worktrees(common_dir)):
         found.update(dict.fromkeys(scan_config(common_dir, admin_dir).programs))
@@ -46,13 +44,13 @@ def programs(common_dir: str) -> list[str]:
 
 
 def fingerprint(common_dir: str) -> str:
-    """Changes when the repository's programs or hooks change: trust was given to the old ones only."""
+    """Return a hash that changes with the repository's programs and hooks: trust holds for those only."""
     from hashlib import sha256
 
     lines = programs(common_dir)
     digest = sha256("\0".join(lines).encode("utf-8", "surrogateescape"))
     moved = [line.partition("=")[2] for line in lines if line.startswith("core.hookspath=")]
-    # a relative hooksPath is another directory in every worktree: its value is all that can be held on to
+    # a relative hooksPath is another folder in every worktree, so only its value counts
     for folder in (os.path.join(common_dir, "hooks"), *filter(os.path.isabs, moved)):
         for path in _hooks(folder):
             digest.update(sha256(os.fsencode(path)).digest() + sha256(_whole(path)).digest())
@@ -60,7 +58,7 @@ def fingerprint(common_dir: str) -> str:
 
 
 def configured_worktrees(common_dir: str) -> list[str]:
-    """The admin directories of the linked worktrees that have a configuration of their own."""
+    """Return the admin directories of linked worktrees that have their own configuration."""
     root = os.path.join(common_dir, "worktrees")
     try:
         names = sorted(os.listdir(root))
@@ -71,7 +69,7 @@ def configured_worktrees(common_dir: str) -> list[str]:
 
 
 def refused_remote(common_dir: str, admin_dir: str) -> str | None:
-    """A configured `remote.*.vcs` line: it names a helper program that no setting can take back."""
+    """Return a configured `remote.*.vcs` line, if any: it names a helper program that no setting overrides."""
     for line in scan_config(common_dir, admin_dir).programs:
         key = line.partition("=")[0]
         if key.startswith("remote.") and key.endswith(".vcs"):
@@ -80,7 +78,7 @@ def refused_remote(common_dir: str, admin_dir: str) -> str | None:
 
 
 def ssh_command(common_dir: str, admin_dir: str, trusted: bool) -> str:
-    """How to run ssh so that it never asks: the user's own command; the repository's only when that is trusted."""
+    """Return the ssh command that never asks: the user's own, or the repository's if that is trusted."""
     listing = scan_config(common_dir, admin_dir, thorough=True).listing
     found = "ssh"
     for scope, key, value in listing:
@@ -98,7 +96,7 @@ def _hooks(folder: str) -> list[str]:
 
 
 def _whole(path: str) -> bytes:
-    """A hook's mode and bytes; one that cannot be read has a mark of its own, so that becoming readable is a change."""
+    """Return a hook's mode and bytes; an unreadable one has its errno, so that becoming readable is a change."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
@@ -113,7 +111,7 @@ def _whole(path: str) -> bytes:
         os.close(fd)
 
 
-_ACCEPTED_SECONDS = 30.0  # how long git's answer about a foreign repository is believed
+_ACCEPTED_SECONDS = 30.0  # how long git's answer about another user's repository is valid
 _allowed_until: dict[str, float] = {}
 
 
@@ -136,7 +134,7 @@ def _owner(path: str) -> int | None:
 def _ask_git_to_accept(where: str, foreign: str) -> None:
     if time.monotonic() < _allowed_until.get(where, 0.0):
         return
-    env = git_environment([*BASE_SETTINGS[1:], *LOCKED_SETTINGS])  # discovery on purpose, also of a bare repository
+    env = git_environment([*BASE_SETTINGS[1:], *LOCKED_SETTINGS])  # git has to discover it, even a bare repository
     done = spawn([git_path(), "--no-pager", "-C", where, "rev-parse", "--git-dir"], env=env, timeout=10.0, cap=1 << 16)
     if done.returncode:
         raise _foreign(where, foreign, done.stderr)
@@ -148,7 +146,7 @@ def _foreign(where: str, foreign: str, stderr: bytes) -> GitError:
     from imi_monitor.model.text import safe
 
     return GitError(
-        f"{safe(foreign)} belongs to another user, so git does not work in it; "
+        f"{safe(foreign)} belongs to another user, so git refuses to work in it; "
         f"if you trust it: git config --global --add safe.directory {safe(where)}",
         code="dubious-ownership",
         stderr="\n".join(printable_lines(stderr)),

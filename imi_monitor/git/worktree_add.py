@@ -1,4 +1,4 @@
-"""Making a worktree. It never forces and never resets; if it fails, it says what is left, and the caller undoes it."""
+"""Makes a worktree with `git worktree add`, never by force. After a failure it reports what is left for the caller to undo."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ _MEANINGS = (
     ("already registered worktree", "registered"),
     ("already exists", "exists"),
 )
-_MOST_WORKERS = 8  # beyond that, starting them costs more than they save
+_MOST_WORKERS = 8  # starting more takes longer than they save
 
 
 class Leftovers:
-    """What a failed attempt has left on disk; None where there is nothing."""
+    """What a failed attempt left on disk; None where there is nothing."""
 
     __slots__ = ("admin_dir", "branch", "folder", "path", "sha")
 
     def __init__(
         self, *, branch: str | None, sha: str | None, path: str | None, admin_dir: str | None, folder: str | None
     ) -> None:
-        self.branch = branch  # a new branch, which stands at `sha`
+        self.branch = branch  # a new branch, at `sha`
         self.sha = sha
         self.path = path
         self.admin_dir = admin_dir
-        self.folder = folder  # the topmost folder that was made to hold the worktree
+        self.folder = folder  # the topmost parent folder that was made
 
 
 class AddFailed(GitError):
-    """`git worktree add` failed or was cancelled; `left` is for whoever cleans up."""
+    """`git worktree add` failed or was cancelled; `left` is what has to be undone."""
 
     def __init__(self, cause: GitError, code: str, left: Leftovers) -> None:
         super().__init__(cause.sentence, code=code, stderr=cause.stderr, returncode=cause.returncode)
@@ -63,30 +63,23 @@ def add_worktree(
 ) -> str:
     """Make a worktree on an existing `branch`, on a `new_branch` from `start`, or with `detach` at `start`.
 
-    `start` is a full ref, a full commit id or HEAD; only a remote branch of the very same name becomes the new branch's
-    upstream. `at` is the commit that an existing branch is known to stand at, which saves asking; `lock` is a reason to
-    lock the worktree with, from its first moment. Gives the new worktree's admin directory; raises AddFailed.
+    `start` is a full ref, a full commit id or HEAD; only a remote branch of the same name becomes the new branch's upstream.
+    `at` is the known commit of an existing branch, which saves a git process; `lock` is a reason for locking the worktree from
+    the start. Returns the new worktree's admin directory; raises AddFailed.
     """
     path = os.path.abspath(path)
     if os.path.lexists(path):
-        raise Refused(f"{safe(path)} exists already: nothing was done", code="path-exists")
+        raise Refused(f"{safe(path)} exists already: nothing was changed", code="path-exists")
     options: list[str] = []
     if branch is not None and at is not None and new_branch is None and not detach:
-        if (problem := branch_problem(branch)) is not None:
-            raise UsageError(f"the branch name {safe(branch, 80) or '(empty)'} {problem}", code="bad-name")
-        commit, sha = branch, at
+        commit, sha = _checked_branch(branch), at
     else:
-        options, commit, sha = _what(git, branch, new_branch, start, detach)
+        options, commit, sha = _checkout_arguments(git, branch, new_branch, start, detach)
     options += ["--lock", f"--reason={lock}"] if lock else []
     folder = _first_missing(os.path.dirname(path))
     try:
         git.run(
-            "worktree",
-            "add",
-            *options,
-            "--",
-            path,
-            commit,
+            *("worktree", "add", *options, "--", path, commit),
             timeout=timeout,
             on_progress=on_progress,
             cancelled=cancelled,
@@ -98,18 +91,28 @@ def add_worktree(
         raise AddFailed(problem, [*codes, problem.code][0], _left(git, path, folder, new_branch, sha)) from problem
     admin = _admin_dir(git, path)
     if admin is None:
-        missing = GitError(f"git made no worktree at {safe(path)}, though it did not complain")
+        missing = GitError(f"git made no worktree at {safe(path)}, though it reported no error")
         raise AddFailed(missing, "git", _left(git, path, folder, new_branch, sha))
     return admin
 
 
 def _settings() -> list[tuple[str, str]]:
-    """Several processes write the files of a large tree; git does without for a small one."""
+    """Let several processes write the files of a large tree; git uses one for a small tree."""
     return [("worktree.guessRemote", "false"), ("checkout.workers", str(min(os.cpu_count() or 1, _MOST_WORKERS)))]
 
 
-def _what(git: Git, branch: str | None, new: str | None, start: str, detach: bool) -> tuple[list[str], str, str]:
-    """git's options, the commit-ish it takes, and the commit that stands for."""
+def _checked_branch(branch: str) -> str:
+    """Return `branch` like `refs.check_branch_name`, whose module takes longer to import than this path may."""
+    problem = branch_problem(branch)
+    if problem is not None:
+        raise UsageError(f"the branch name {safe(branch, 80) or '(empty)'} {problem}", code="bad-name")
+    return branch
+
+
+def _checkout_arguments(
+    git: Git, branch: str | None, new: str | None, start: str, detach: bool
+) -> tuple[list[str], str, str]:
+    """Return git's options, the commit-ish argument, and the commit id it stands for."""
     from imi_monitor.git.refs import branch_sha, check_branch_name, check_revision, resolve
 
     if (branch is not None) + (new is not None) + detach != 1:
@@ -118,14 +121,14 @@ def _what(git: Git, branch: str | None, new: str | None, start: str, detach: boo
         sha = branch_sha(git, branch)
         if sha is None:
             raise GitError(f"there is no branch {safe(branch)} here", code="no-ref")
-        return [], branch, sha  # by its short name, else git would detach
+        return [], branch, sha  # the short name, because git would detach HEAD for a full one
     sha = resolve(git, check_revision(start))
     if sha is None:
         raise _no_start(git, start)
     if new is None:
         return ["--detach"], sha, sha
     if branch_sha(git, check_branch_name(new)) is not None:
-        raise Refused(f"there is a branch {safe(new)} already: it was not touched", code="branch-exists")
+        raise Refused(f"the branch {safe(new)} exists already: it was not touched", code="branch-exists")
     if start.startswith("refs/remotes/") and start.split("/", 3)[3:] == [new]:
         return ["-b", new, "--track"], start, sha
     return ["-b", new, "--no-track"], sha, sha
@@ -133,7 +136,7 @@ def _what(git: Git, branch: str | None, new: str | None, start: str, detach: boo
 
 def _no_start(git: Git, start: str) -> GitError:
     if start == "HEAD":
-        return GitError("there is no commit yet to start from: make a first commit", code="unborn")
+        return GitError("the repository has no commit to start from: make a first commit", code="unborn")
     return GitError(f"{safe(start)} does not exist here", code="no-ref")
 
 
@@ -151,7 +154,7 @@ def _left(git: Git, path: str, folder: str | None, new_branch: str | None, sha: 
 
 
 def _admin_dir(git: Git, path: str) -> str | None:
-    """Where git keeps the worktree at `path`; git may have recorded its real path."""
+    """Return the admin directory of the worktree at `path`, which git may have recorded by its real path."""
     wanted = {path, os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))}
     for linked in linked_worktrees(git.common_dir):
         if linked.path in wanted:
@@ -160,7 +163,7 @@ def _admin_dir(git: Git, path: str) -> str | None:
 
 
 def _first_missing(folder: str) -> str | None:
-    """The topmost of the folders that git will have to make."""
+    """Return the topmost folder that git has to make."""
     missing = None
     while not os.path.lexists(folder):
         missing, folder = folder, os.path.dirname(folder)

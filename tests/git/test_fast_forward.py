@@ -80,7 +80,7 @@ def test_a_lock_that_may_be_somebodys_stays(repo: Repo, ahead: tuple[Git, str, s
     os.symlink("/bin/sleep", repo.path.parent / "git-commit")
     someone = subprocess.Popen([repo.path.parent / "git-commit", "60"], cwd=repo.path)
     try:
-        with pytest.raises(GitError, match="another git is at work"):
+        with pytest.raises(GitError, match="another git is running"):
             recover_fast_forward(git, before, after, began=0.0)
     finally:
         someone.kill()
