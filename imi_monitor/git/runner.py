@@ -1,7 +1,7 @@
-"""The one door through which git is run: explicit repository, nothing of it executed, bounded in time and output.
+"""Runs git: the only module that does so, with an explicit repository, no programs of it, and limits of time and output.
 
-`Git` names a worktree by the directories git keeps for it, never by discovery from a directory somebody else writes to.
-Every failure is a `GitError` with one sentence; git's own words, without secrets and controls, are in its `stderr`.
+`Git` names a worktree by its git directories, never by discovery from a folder that others write to. Every failure is a `GitError`
+with one sentence; git's own message, redacted and without control characters, is in its `stderr`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from imi_monitor.model.text import safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import TypedDict, Unpack
 
     class Options(TypedDict, total=False):
-        """What `run` takes besides git's arguments."""
+        """The keyword arguments of `Git.run`."""
 
         timeout: float
         cap: int
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
         on_progress: Callable[[str], None] | None
         on_stdout: Callable[[bytes], None] | None
         cancelled: Callable[[], bool] | None
-        settings: list[tuple[str, str]]
+        settings: Sequence[tuple[str, str]]
 
 
-_PAUSES = (0.02, 0.05, 0.1, 0.2, 0.4)  # seconds before `git worktree` is tried again
+_PAUSES = (0.02, 0.05, 0.1, 0.2, 0.4)  # seconds before `git worktree` is run again
 _NO_DRIVERS = ("--no-ext-diff", "--no-textconv")
-# `dirty` still compares the recorded commit with the nested HEAD, but starts no git inside the nested repository
+# `dirty` still compares the recorded commit with the nested HEAD, but starts no git inside a nested repository
 _NO_NESTED = ("--ignore-submodules=dirty",)
-# What only arguments can switch off; they come first, so that a caller's own choice still wins.
+# What only arguments can switch off. They come first, so that a caller's argument has priority.
 _GUARDS: dict[str, tuple[str, ...]] = {
     "blame": ("--no-textconv",),
     "diff": _NO_DRIVERS + _NO_NESTED,
@@ -55,7 +55,7 @@ _GUARDS: dict[str, tuple[str, ...]] = {
     "status": _NO_NESTED,
 }
 _NETWORK = frozenset(("fetch", "ls-remote", "push"))
-# Only reads, so that no hook can fire; every other verb gets the thorough look at the configuration.
+# Verbs that only read, so that no hook can run; every other verb gets the thorough scan of the configuration.
 _READING = frozenset(
     (
         "blame",
@@ -86,9 +86,9 @@ _READING = frozenset(
         "version",
     )
 )
-# Look at files and so start git in nested repositories, which no argument of theirs prevents.
+# Verbs that start git in nested repositories, which none of their arguments prevents.
 _ENTERING = frozenset(("add", "checkout", "commit", "merge", "read-tree", "reset", "restore", "rm", "stash", "switch"))
-# What this product must not do to anybody's work (safety rules 2 and 8), or could not fence: no caller gets it past here.
+# What imi must never do to a user's work (safety rules 2 and 8) or cannot make safe; `Git.run` refuses it.
 _NEVER: dict[str, frozenset[str]] = {
     "branch": frozenset(("-D", "-f", "--force")),
     "checkout": frozenset(("-f", "--force")),
@@ -109,7 +109,7 @@ _NEVER: dict[str, frozenset[str]] = {
 
 
 class Result:
-    """What git answered."""
+    """The result of a git process."""
 
     __slots__ = ("returncode", "stderr", "stdout")
 
@@ -120,7 +120,7 @@ class Result:
 
 
 class Git:
-    """git in one worktree (or in none: for a bare repository, or for questions about refs)."""
+    """git in one worktree, or without one for a bare repository and for questions about refs."""
 
     __slots__ = ("admin_dir", "cancelled", "common_dir", "trusted", "work_tree")
 
@@ -137,10 +137,10 @@ class Git:
         self.admin_dir = admin_dir or common_dir
         self.work_tree = work_tree
         self.trusted = trusted
-        self.cancelled = cancelled  # asked while git runs, unless a call brings its own
+        self.cancelled = cancelled  # called while git runs, unless a call has its own
 
     def at(self, admin_dir: str, work_tree: str | None) -> Git:
-        """git in another worktree of the same repository, with the same trust."""
+        """Return git in another worktree of the same repository, with the same trust."""
         return Git(self.common_dir, admin_dir, work_tree, trusted=self.trusted, cancelled=self.cancelled)
 
     def run(
@@ -154,11 +154,11 @@ class Git:
         on_progress: Callable[[str], None] | None = None,
         on_stdout: Callable[[bytes], None] | None = None,
         cancelled: Callable[[], bool] | None = None,
-        settings: list[tuple[str, str]] = [],  # noqa: B006 - nobody changes it
+        settings: Sequence[tuple[str, str]] = (),
     ) -> Result:
-        """Run `git args` and give its answer; an exit status that is not in `ok` is a GitError.
+        """Run `git args` and return its result; GitError for an exit status that is not in `ok`.
 
-        `on_stdout` gets the answer piece by piece instead, so that it may be larger than anybody wants to keep.
+        `on_stdout` receives the output piece by piece; the result then has none.
         """
         verb = _verb(args)
         safety.check_owner(self.common_dir, self.admin_dir, self.work_tree)
@@ -178,7 +178,7 @@ class Git:
                 )
             except (OSError, ValueError) as error:
                 raise _not_started(verb, error) from error
-            if pause is None or verb != "worktree" or not _met_a_beginning(done):
+            if pause is None or verb != "worktree" or not _met_unfinished_worktree(done):
                 break
             time.sleep(pause)
         if done.timed_out or done.capped or done.cancelled or done.returncode not in ok:
@@ -186,11 +186,11 @@ class Git:
         return Result(done.returncode, done.stdout, done.stderr)
 
     def text(self, *args: str | bytes, **options: Unpack[Options]) -> str:
-        """stdout as text without its last line break; bytes that are not UTF-8 survive as surrogates."""
+        """Run git and return stdout without its last line break; bytes that are not UTF-8 become surrogates."""
         return os.fsdecode(self.run(*args, **options).stdout.removesuffix(b"\n"))
 
     def lines0(self, *args: str | bytes, **options: Unpack[Options]) -> list[str]:
-        """stdout split at its NUL bytes."""
+        """Run git and return stdout split at its NUL bytes."""
         fields = os.fsdecode(self.run(*args, **options).stdout).split("\0")
         return fields if fields[-1] else fields[:-1]
 
@@ -202,11 +202,11 @@ class Git:
         guards = () if self.trusted else _GUARDS.get(verb, ())
         return [*start, args[0], *guards, *args[1:]]
 
-    def _environment(self, verb: str, settings: list[tuple[str, str]]) -> dict[str, str]:
+    def _environment(self, verb: str, settings: Sequence[tuple[str, str]]) -> dict[str, str]:
         env = git_environment([*self._neutral(verb), *settings])
         env.update(pinned_variables(self.common_dir, self.admin_dir))
         if self.work_tree is None:
-            env["GIT_IMPLICIT_WORK_TREE"] = "0"  # else the git directory itself would be taken for the work tree
+            env["GIT_IMPLICIT_WORK_TREE"] = "0"  # otherwise git takes its directory for the work tree
         if self.trusted:
             for name in FENCE_VARIABLES:
                 del env[name]
@@ -214,14 +214,14 @@ class Git:
             self._refuse_helpers(verb)
             env["GIT_SSH_COMMAND"] = safety.ssh_command(self.common_dir, self.admin_dir, self.trusted)
         elif self.trusted and not users_ssh():
-            del env["GIT_SSH_COMMAND"]  # a lazy fetch uses the configured one, and has no terminal to ask on
+            del env["GIT_SSH_COMMAND"]  # a lazy fetch uses the configured command, which has no terminal to ask on
         return env
 
     def _neutral(self, verb: str) -> list[tuple[str, str]]:
         thorough = verb not in _READING
         neutral = safety.neutral_settings(self.common_dir, self.admin_dir, self.trusted, thorough=thorough)
         if verb == "worktree" and not self.trusted:
-            # it starts git in other worktrees, which may have configuration of their own
+            # it starts git in other worktrees, which may have their own configuration
             for other in safety.configured_worktrees(self.common_dir):
                 more = safety.neutral_settings(self.common_dir, other, False, thorough=thorough)
                 neutral += [setting for setting in more if setting not in neutral]
@@ -236,7 +236,7 @@ class Git:
         if line is not None:
             raise GitError(
                 f"git {verb} is refused: the repository configures a program for its remote ({safe(line)}); "
-                "look at it, then either remove the line or run imi trust"
+                "check it, then remove the line or run imi trust"
             )
 
     def _failure(self, verb: str, done: Finished, timeout: float, cap: int) -> GitError:
@@ -264,32 +264,32 @@ _versions: dict[str, tuple[int, int, int]] = {}
 
 
 def git_version() -> tuple[int, int, int]:
-    """The version of the git we run."""
+    """Return the version of git."""
     program = git_path()
     if program not in _versions:
         done = spawn([program, "version"], env=git_environment([]), timeout=10.0, cap=4096)
         _versions[program] = _parse_version(done.stdout) or (0, 0, 0)
     if _versions[program] == (0, 0, 0):
-        raise GitError(f"{safe(program)} does not say which version it is: is it really git?")
+        raise GitError(f"{safe(program)} reports no version: is it really git?")
     return _versions[program]
 
 
 def _parse_version(output: bytes) -> tuple[int, int, int] | None:
-    """`git version 2.39.5 (Apple Git-154)`, `git version 2.55.0.rc1.g1a2b3c4`."""
+    """Parse `git version 2.39.5 (Apple Git-154)` or `git version 2.55.0.rc1.g1a2b3c4`."""
     words = output.split()
     numbers = words[2].split(b".")[:3] if words[:2] == [b"git", b"version"] and len(words) > 2 else []
     major, minor, patch = (int(part) if part.isdigit() else 0 for part in [*numbers, b"", b"", b""][:3])
     return (major, minor, patch) if major else None
 
 
-def _met_a_beginning(done: Finished) -> bool:
-    """git reads the records of all worktrees first, and dies of one that another git is making this very moment."""
+def _met_unfinished_worktree(done: Finished) -> bool:
+    """Return whether git failed at the admin directory of a worktree that another git is just making."""
     return done.returncode > 0 and b"failed to read " in done.stderr and b"/commondir: Success" in done.stderr
 
 
 def _verb(args: tuple[str | bytes, ...]) -> str:
     verb = os.fsdecode(args[0]) if args else ""
-    if not verb or verb.startswith("-"):  # an option here would be git's own: -c, --exec-path, --config-env
+    if not verb or verb.startswith("-"):  # an option here would be one of git itself: -c, --exec-path, --config-env
         raise ValueError(f"git needs a verb first, not {verb!r}")
     if verb in _NEVER and (not _NEVER[verb] or not _NEVER[verb].isdisjoint(_options(args))):
         raise ValueError(f"imi never runs git {' '.join(map(str, args[:3]))}")
@@ -297,13 +297,13 @@ def _verb(args: tuple[str | bytes, ...]) -> str:
 
 
 def _options(args: tuple[str | bytes, ...]) -> list[str | bytes]:
-    """The arguments that git would take as options or subcommands: those before the names."""
+    """Return the arguments that git reads as options or subcommands: those before the names."""
     ends = [args.index(mark) for mark in ("--", "--end-of-options") if mark in args]
     return list(args[1 : min(ends, default=len(args))])
 
 
 def _line_by_line(on_progress: Callable[[str], None]) -> Callable[[bytes], None]:
-    """git rewrites its progress line with carriage returns: each state of it is one call."""
+    """Return a receiver of stderr that calls `on_progress` for each line; git ends progress lines with carriage returns."""
     from imi_monitor.model.redact import printable_lines
 
     rest = bytearray()
@@ -319,7 +319,7 @@ def _line_by_line(on_progress: Callable[[str], None]) -> Callable[[bytes], None]
 
 
 def _reason(lines: list[str], returncode: int) -> str:
-    """The line that says why: the first fatal one, else the first error, else the last line."""
+    """Return the reason: the first line with `fatal:`, else the first with `error:`, else the last line."""
     for mark in ("fatal: ", "error: "):
         for line in lines:
             if line.startswith(mark):
@@ -329,7 +329,7 @@ def _reason(lines: list[str], returncode: int) -> str:
 
 def _not_started(verb: str, error: Exception) -> GitError:
     if isinstance(error, FileNotFoundError):
-        return GitError("git is not there any more: install git 2.38 or newer", code="git-missing")
+        return GitError("git does not exist any more: install git 2.38 or newer", code="git-missing")
     if isinstance(error, ValueError):
-        return GitError(f"git {safe(verb)} cannot be run: a name or path given to it holds a NUL byte")
+        return GitError(f"git {safe(verb)} cannot be run: one of its names or paths contains a NUL byte")
     return GitError(f"git {safe(verb)} cannot be run: {safe(str(error))}")

@@ -127,7 +127,7 @@ def check_owner(common_dir: str, admin_dir: str, work_tree: str | None) -> None:
 def _owner(path: str) -> int | None:
     try:
         return os.stat(path).st_uid
-    except OSError:  # git will say what is wrong with it
+    except OSError:  # the git command itself will report it
         return None
 
 
@@ -137,11 +137,11 @@ def _ask_git_to_accept(where: str, foreign: str) -> None:
     env = git_environment([*BASE_SETTINGS[1:], *LOCKED_SETTINGS])  # git has to discover it, even a bare repository
     done = spawn([git_path(), "--no-pager", "-C", where, "rev-parse", "--git-dir"], env=env, timeout=10.0, cap=1 << 16)
     if done.returncode:
-        raise _foreign(where, foreign, done.stderr)
+        raise _dubious_ownership(where, foreign, done.stderr)
     _allowed_until[where] = time.monotonic() + _ACCEPTED_SECONDS
 
 
-def _foreign(where: str, foreign: str, stderr: bytes) -> GitError:
+def _dubious_ownership(where: str, foreign: str, stderr: bytes) -> GitError:
     from imi_monitor.model.redact import printable_lines
     from imi_monitor.model.text import safe
 
