@@ -1,9 +1,7 @@
-"""What git says about one worktree: its changed, untracked, conflicted and ignored files, and where its branch stands.
+"""Reads `git status` of one worktree: changed, untracked, conflicted and ignored files, the branch and its upstream.
 
-Odd states (unborn, detached, no upstream, in the middle of a rebase) are values here, not errors.
-
-Edits that `git status` was told not to see: files marked assume-unchanged or skip-worktree whose content is not the
-index's. They are somebody's work like any other and must be found before a worktree goes away.
+Unusual states (unborn, detached, no upstream, during a rebase) are values, not errors. `hidden_edits` finds edits that `git
+status` does not show: files marked assume-unchanged or skip-worktree that differ from the index. A removal must not miss them.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
     from imi_monitor.git.runner import Git
 
 
-# In the order of asking: a rebase stops at picks and merges of its own, and is then the better answer.
+# In the order of the checks: a rebase may stop at its own picks and merges, and is then the operation.
 _OPERATIONS = (
     ("rebase-merge", "rebase"),
     ("rebase-apply", "rebase"),
@@ -38,7 +36,7 @@ _OPERATIONS = (
 
 @dataclass(frozen=True, slots=True)
 class GitStatusEntry:
-    """One file with its two states as git letters it (`.` unchanged, `M A D R C T U`, `?` untracked, `!` ignored)."""
+    """One file with git's two state letters (`.` unchanged, `M A D R C T U`, `?` untracked, `!` ignored)."""
 
     path: str
     index: str
@@ -48,7 +46,7 @@ class GitStatusEntry:
 
 @dataclass(frozen=True, slots=True)
 class GitStatus:
-    """One worktree; `ahead` and `behind` are None without an upstream or when that is gone, `oid` when unborn."""
+    """The status of one worktree; `ahead` and `behind` are None without an existing upstream, `oid` when unborn."""
 
     branch: str | None
     oid: str | None
@@ -68,7 +66,7 @@ class GitStatus:
 
     @property
     def dirty(self) -> bool:
-        """Whether there is anything uncommitted, ignored files aside."""
+        """Whether anything is uncommitted, ignored files aside."""
         return bool(self.staged or self.unstaged or self.untracked or self.conflicted)
 
 
@@ -80,9 +78,9 @@ def read_status(
     *,
     cancelled: Callable[[], bool] | None = None,
 ) -> GitStatus:
-    """The state of git's work tree, or of only `paths` in it (a rename then shows as what it is for those paths)."""
+    """Read the status of git's work tree, or of only `paths` in it (a rename then shows as an added or deleted file)."""
     if git.work_tree is None:
-        raise GitError(f"{safe(git.common_dir)} is bare here: it has no files to look at", code="bare")
+        raise GitError(f"{safe(git.common_dir)} is bare here: it has no files", code="bare")
     output = git.run(
         "status",
         "--porcelain=v2",
@@ -101,7 +99,7 @@ def read_status(
 
 
 def operation_in_progress(admin_dir: str) -> str | None:
-    """What is going on in a worktree: merge, rebase, am, cherry-pick, revert or bisect; None when nothing is."""
+    """Return the operation in progress in a worktree: merge, rebase, am, cherry-pick, revert or bisect; None without one."""
     try:
         names = set(os.listdir(admin_dir))
     except OSError as problem:
@@ -117,7 +115,7 @@ def operation_in_progress(admin_dir: str) -> str | None:
 
 
 def stashes(git: Git, branch: str | None) -> list[str]:
-    """The stash entries made on `branch` (None: on a detached HEAD), newest first; all worktrees share one stash."""
+    """Return the stash entries made on `branch` (None: on a detached HEAD), newest first; all worktrees share one stash."""
     on = branch if branch is not None else "(no branch)"
     lines = git.lines0("stash", "list", "-z", "--no-show-signature", "--format=%gd: %gs")
     own = (f"WIP on {on}: ", f"On {on}: ")
@@ -125,7 +123,7 @@ def stashes(git: Git, branch: str | None) -> list[str]:
 
 
 def _sequence(admin_dir: str) -> str | None:
-    """Between two picks of a series only its list of things to do tells which kind it is."""
+    """Return the kind of a series between two of its picks, which only its todo list shows."""
     todo = read_small(os.path.join(admin_dir, "sequencer", "todo"))
     if not todo:
         return None
@@ -159,7 +157,7 @@ def _entries(tokens: Iterator[str], heads: dict[str, str]) -> Iterator[GitStatus
             key, _, heads[key] = rest.partition(" ")
         elif kind in "?!" and kind:
             yield GitStatusEntry(rest, kind, kind)
-        elif kind == "u":  # whatever the two letters are, both sides count as conflicted
+        elif kind == "u":  # with any two letters, both sides count as conflicted
             yield GitStatusEntry(rest.split(" ", 9)[9], "U", "U")
         elif kind == "1":
             yield GitStatusEntry(rest.split(" ", 7)[7], rest[0], rest[1])
@@ -168,7 +166,7 @@ def _entries(tokens: Iterator[str], heads: dict[str, str]) -> Iterator[GitStatus
 
 
 def _distance(text: str) -> tuple[int | None, int | None]:
-    """`+1 -2`; git writes `?` for a number it was told not to count."""
+    """Parse `+1 -2`; git writes `?` for a number that it does not count."""
     ahead, _, behind = text.partition(" ")
     return _number(ahead), _number(behind)
 
@@ -189,35 +187,35 @@ class _Marked:
 
 
 def hidden_edits(git: Git) -> tuple[str, ...]:
-    """The marked files that differ from the index. What cannot be read counts as an edit."""
+    """Return the marked files that differ from the index. An unreadable file counts as an edit."""
     marked = [one for line in git.lines0("ls-files", "-z", "-v", "--stage", cap=_CAP) if (one := _marked(line))]
     edits: list[str] = []
     unsure: list[_Marked] = []
     for one in marked:
-        verdict = _at_a_glance(os.path.join(git.work_tree or "", one.path), one)
-        if verdict is None:
+        edited = _edited_by_stat(os.path.join(git.work_tree or "", one.path), one)
+        if edited is None:
             unsure.append(one)
-        elif verdict:
+        elif edited:
             edits.append(one.path)
     return tuple(sorted([*edits, *_differing(git, unsure)]))
 
 
 def _marked(line: str) -> _Marked | None:
-    """`S 100644 <sha> 0<TAB>path`: lower case is assume-unchanged, S is skip-worktree, s both."""
+    """Parse `S 100644 <sha> 0<TAB>path`: lower case is assume-unchanged, S is skip-worktree, s both."""
     words, _, path = line.partition("\t")
     tag, mode, sha, _ = words.split(" ")
     return _Marked(path, mode, sha, tag in "Ss") if tag == "S" or tag.islower() else None
 
 
-def _at_a_glance(path: str, one: _Marked) -> bool | None:
-    """True: edited; False: as in the index; None: only its content tells."""
+def _edited_by_stat(path: str, one: _Marked) -> bool | None:
+    """Return True if edited, False if as in the index, None if only the content can show it."""
     try:
         info = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
         return not one.sparse
     except OSError:
         return True
-    if one.mode == "160000":  # a submodule somebody hid: look closer only if there is one
+    if one.mode == "160000":  # a hidden submodule counts as edited if it exists
         return os.path.lexists(os.path.join(path, ".git"))
     if one.mode == "120000":
         return not stat.S_ISLNK(info.st_mode) or _blob_id(os.fsencode(os.readlink(path)), one.sha) != one.sha
@@ -230,7 +228,7 @@ def _blob_id(content: bytes, like: str) -> str:
 
 
 def _differing(git: Git, files: Sequence[_Marked]) -> list[str]:
-    """Those whose content git would store under another id (line endings converted as the repository says)."""
+    """Return the files whose content has another id in git (line endings converted as the repository configures)."""
     if not files:
         return []
     names = b"".join(_quoted(os.fsencode(one.path)) + b"\n" for one in files)
@@ -239,5 +237,5 @@ def _differing(git: Git, files: Sequence[_Marked]) -> list[str]:
 
 
 def _quoted(path: bytes) -> bytes:
-    """A path as a line of its own: in git's quotes, so that a newline or a quote in it stays part of it."""
+    """Return a path as one line in git's quotes, so that a newline or a quote stays part of it."""
     return b'"' + path.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n") + b'"'

@@ -1,9 +1,9 @@
-"""Starts processes for the git room, so that no child can hang us, flood us or outlive its usefulness.
+"""Runs child processes with limits: none can block imi, flood it with output or outlive its call.
 
-`os.posix_spawn` instead of `subprocess`: half the price and nothing to import. Every child gets a session of its own
-(no terminal to ask on, one group to kill), a deadline, a cap on its output and somebody who may cancel it. Whatever
-ends the wait (deadline, cap, cancellation, Ctrl-C, a failing callback) ends the whole process group: TERM first, so
-that git takes its lock files away with it, KILL a moment later.
+`os.posix_spawn` takes half the time of `subprocess` and needs no import. Every child gets its own session (no terminal for
+questions, one process group to kill), a deadline, a cap on its output and a check for cancellation. Whatever ends the wait
+(deadline, cap, cancellation, Ctrl-C, a failing callback) ends the whole process group: TERM first, so that git deletes its lock
+files, KILL a moment later.
 """
 
 from __future__ import annotations
@@ -31,31 +31,30 @@ if TYPE_CHECKING:
 
 _CHUNK = 65536
 _STDERR_KEPT = 65536
-_GRACE = 0.3  # seconds between asking a child to end and ending it
-_TICK_MS = 50  # how often somebody who may cancel is asked
-_REAP_SECONDS = 2.0  # a killed process that sits in the kernel (a dead NFS mount) is not waited for any longer
+_GRACE = 0.3  # seconds between TERM and KILL
+_TICK_MS = 50  # how often `cancelled` is called
+_REAP_SECONDS = 2.0  # how long a killed process is waited for that hangs in the kernel (a dead NFS mount)
 
-# A session of its own has no controlling terminal, so not even ssh can ask there; without it, at least an own group.
+# A new session has no controlling terminal, so not even ssh can ask there. Without sessions, at least a process group.
 _own_group: dict[str, bool | int] = {"setsid": True}
 
 
-class _Spent(_local):
-    """What a thread's children have cost."""
+class _ChildCpu(_local):
+    """The CPU time of a thread's children."""
 
     seconds = 0.0
 
 
-_spent = _Spent()
+_child_cpu = _ChildCpu()
 
 
 def child_cpu_seconds() -> float:
-    """Seconds of a core that children of this thread have used until now: what they cost, however long they had to
-    wait for their turn on a busy machine."""
-    return _spent.seconds
+    """Return the CPU seconds that children of this thread have used, without their waiting time."""
+    return _child_cpu.seconds
 
 
 class Finished:
-    """How a child ended and what it said: stdout up to the cap, the last 64 KB of stderr."""
+    """How a child ended, its stdout up to the cap, and the last 64 KB of its stderr."""
 
     __slots__ = ("cancelled", "capped", "returncode", "stderr", "stdout", "timed_out")
 
@@ -91,13 +90,13 @@ def spawn(
 ) -> Finished:
     """Run `argv` (an absolute program) to its end, within `timeout` seconds and `cap` bytes of stdout.
 
-    With `on_stdout` its output is handed on piece by piece, up to the cap, and not kept.
+    `on_stdout` receives the output piece by piece, up to the cap; the result then has none.
     """
     if cwd is not None:
-        # posix_spawn cannot change the directory, and doing it here would move every thread of ours
+        # posix_spawn cannot change the directory, and os.chdir would change it for all our threads
         argv = ["/bin/sh", "-c", 'cd -- "$0" && exec "$@"', cwd, *argv]
     deadline = time.monotonic() + timeout
-    # Ctrl-C waits while there is a process that nobody would end yet, and while it is being ended
+    # SIGINT is blocked while the child exists without a handler that ends it, and while it is being ended
     mask = pthread_sigmask(SIG_BLOCK, (SIGINT,))
     try:
         child = _Child(*_start(list(argv), env, stdin), cap, on_stderr, on_stdout)
@@ -115,7 +114,7 @@ def spawn(
 
 
 def _start(argv: list[bytes | str], env: dict[str, str], stdin: bytes | None) -> tuple[int, int, int]:
-    """The process id and our ends of its stdout and stderr."""
+    """Start the child; returns its process id and our ends of its stdout and stderr."""
     opened: list[int] = []
     try:
         out, out_child = _pipe(opened)
@@ -135,11 +134,11 @@ def _start(argv: list[bytes | str], env: dict[str, str], stdin: bytes | None) ->
 
 
 def _posix_spawn(argv: list[bytes | str], env: dict[str, str], actions: list[tuple[int, int, int]]) -> int:
-    # Python ignores SIGPIPE and a thread may block signals: a child must inherit neither
+    # Python ignores SIGPIPE, and a thread may block signals: a child must inherit neither
     back = (SIGPIPE, SIGXFSZ)
     try:
         return _spawn(argv[0], argv, env, file_actions=actions, setsigmask=(), setsigdef=back, **_own_group)
-    except NotImplementedError:  # this libc cannot start sessions
+    except NotImplementedError:  # the libc cannot start sessions
         if "setsid" not in _own_group:
             raise
         _own_group.clear()
@@ -156,7 +155,7 @@ def _pipe(opened: list[int]) -> tuple[int, int]:
 
 
 def _input(data: bytes | None, opened: list[int]) -> int:
-    """What the child reads: nothing, or `data` from a nameless file, which needs nobody to feed it."""
+    """Return the child's stdin: /dev/null, or an anonymous file with `data`, which needs no writer."""
     if not data:
         return _above_stdio(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), opened)
     fd = _above_stdio(_nameless_file(), opened)
@@ -178,8 +177,8 @@ def _nameless_file() -> int:
 
 
 def _above_stdio(fd: int, opened: list[int]) -> int:
-    """`fd` moved above 2. Started with stdio closed, our pipes would get those numbers, and not every libc lets a child
-    inherit a descriptor that lies already where it must go."""
+    """Return `fd` moved above 2. If imi starts with closed stdio, its pipes get those numbers, and not every libc lets a child
+    inherit a descriptor under its own number."""
     if fd < 3:
         import fcntl
 
@@ -190,7 +189,7 @@ def _above_stdio(fd: int, opened: list[int]) -> int:
 
 
 class _Child:
-    """A running process: what it said so far, and how to get rid of it."""
+    """A running process: its output so far, waiting for it and ending it."""
 
     def __init__(
         self,
@@ -203,9 +202,9 @@ class _Child:
     ) -> None:
         self.pid = pid
         self.out, self.err = out, err
-        self.room = cap  # bytes of stdout that may still come
+        self.room = cap  # bytes of stdout that are still accepted
         self.capped = False
-        self.stdout = BytesIO()  # grows in place and hands its bytes out without a copy
+        self.stdout = BytesIO()  # grows in place and returns its bytes without a copy
         self.stderr = bytearray()
         self.on_stderr = on_stderr
         self.on_stdout = on_stdout
@@ -219,7 +218,7 @@ class _Child:
                 self.poll.register(fd, select.POLLIN)
 
     def wait(self, deadline: float, grace: float, cancelled: Callable[[], bool] | None) -> Finished:
-        """Until it ends; or until it must be ended."""
+        """Wait until it ends, or end it at the deadline, the cap or a cancellation."""
         stopped = timed_out = False
         while not self.gone:
             left = deadline - grace - time.monotonic()
@@ -237,7 +236,7 @@ class _Child:
         return Finished(code, out, err, timed_out=timed_out, capped=self.capped, cancelled=stopped)
 
     def stop(self, until: float) -> None:
-        """End the whole group: ask now, insist at `until`. Never reaped in between, so that the id stays ours."""
+        """End the whole group: TERM now, KILL at `until`. It is not reaped in between, so its id cannot be reused."""
         if self.returncode is not None:
             return
         self.on_stderr = None
@@ -264,7 +263,7 @@ class _Child:
             return
 
     def _step(self, milliseconds: float, reap: bool = True) -> None:
-        """Wait for one thing to happen and take note of it."""
+        """Wait for one event and handle it."""
         if self.pidfd < 0:
             milliseconds = min(milliseconds, _TICK_MS if self.open else 2)
         for fd, _ in self.poll.poll(max(0.0, milliseconds)):
@@ -273,10 +272,10 @@ class _Child:
             else:
                 self._read(fd)
         if self.pidfd < 0:
-            self._look(reap)
+            self._check_ended(reap)
 
-    def _look(self, reap: bool) -> None:
-        """Without a pidfd, only reaping it tells whether it ended; before a kill its closed pipes must do."""
+    def _check_ended(self, reap: bool) -> None:
+        """Without a pidfd, only reaping shows that it ended; before a kill, closed pipes have to be enough."""
         if reap:
             self.gone = self._reap(os.WNOHANG)
         elif not self.open:
@@ -286,8 +285,8 @@ class _Child:
         if self.returncode is None:
             try:
                 pid, status, used = os.wait4(self.pid, options)
-                _spent.seconds += used.ru_utime + used.ru_stime
-            except ChildProcessError:  # whoever started us ignores SIGCHLD: how it ended is lost, so it did not succeed
+                _child_cpu.seconds += used.ru_utime + used.ru_stime
+            except ChildProcessError:  # our parent ignores SIGCHLD: the exit status is lost, so it counts as a failure
                 pid, status = self.pid, 255 << 8
             if not pid:
                 return False
@@ -303,7 +302,7 @@ class _Child:
             self.poll.unregister(fd)
             self.open.discard(fd)
         elif fd == self.out:
-            self._take(data)
+            self._keep(data)
         else:
             self.stderr += data
             del self.stderr[:-_STDERR_KEPT]
@@ -311,7 +310,7 @@ class _Child:
                 self.on_stderr(data)
         return len(data)
 
-    def _take(self, data: bytes) -> None:
+    def _keep(self, data: bytes) -> None:
         room = self.room
         self.capped = self.capped or len(data) > room
         self.room -= min(room, len(data))
@@ -323,7 +322,7 @@ class _Child:
                 self.stdout.write(kept)
 
     def _drain(self) -> None:
-        """What it left in the pipes, and no more: a grandchild that holds them open may write for ever."""
+        """Read what it left in the pipes, and no more: a grandchild that holds them open may write for ever."""
         for fd in tuple(self.open):
             left = 1 << 20  # the most a pipe can hold
             while left > 0 and (count := self._read(fd)):
@@ -331,7 +330,7 @@ class _Child:
 
 
 def _ignored(_: bytes) -> None:
-    """What a child still says while it is being ended."""
+    """Drop the output of a child that is being ended."""
 
 
 def _pidfd(pid: int) -> int:
