@@ -1,7 +1,7 @@
-"""After a crash in the middle of a fast-forward: decide how far git came, and bring files, index and ref to agree.
+"""Fast-forwards a checked-out branch, and recovers one that was interrupted: files, index and ref agree again.
 
-Files are only put back when they hold exactly what git had been writing, or a beginning of it: those bytes are in the
-object database. Anything else is somebody's work and is left and named.
+Recovery restores a file only if it holds what git was writing, or a beginning of it: those bytes are in the object database. Any
+other file is the user's work; it is left alone and named.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from imi_monitor.git.runner import Git
 
 
-_LONGER_THAN_A_REFRESH = 0.2  # seconds in which a program at work on the index would be done, or have gone on
-_COARSE = 1.0  # how much a file system's clock may be behind
+_LONGER_THAN_A_REFRESH = 0.2  # seconds within which a running program changes or deletes its index.lock
+_CLOCK_GRAIN = 1.0  # seconds that a file system's clock may lag
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,33 +35,34 @@ class _Change:
 
 
 def recover_fast_forward(git: Git, before: str, after: str, *, began: float) -> str | None:
-    """What was done about a fast-forward from `before` to `after` that may have died half way; None: nothing to do.
+    """Recover a fast-forward from `before` to `after` that may have been interrupted; returns what was done, None for nothing.
 
-    `began` is when it did, in seconds since the epoch: a lock from before cannot be of it.
+    `began` is its start in seconds since the epoch: an older lock cannot belong to it.
     """
     head = resolve(git, "HEAD")
     if head == after:
         return None
     if head != before:
-        return "the branch has moved on since, so its files were left as they are"
+        return "the branch has moved since, so its files were left unchanged"
     _drop_stale_lock(git, began)
     if _index_is(git, after):
         git.run("update-ref", "-m", "imi merge: finished after an interruption", "HEAD", after, before)
         return "it was finished"
-    left = _put_back(git, _changes(git, before, after))
+    left = _restore_files(git, _changes(git, before, after))
     if left:
-        return f"it was taken back but for {count(len(left), 'file')} changed since: {', '.join(map(safe, left[:5]))}"
-    return "it was taken back; run the merge again"
+        names = ", ".join(map(safe, left[:5]))
+        return f"it was reverted except for {count(len(left), 'file')} changed since: {names}"
+    return "it was reverted; run the merge again"
 
 
 def undo_fast_forward(git: Git, before: str, after: str) -> None:
-    """After a fast-forward that git itself gave up: files and index as they were, for git writes them before the ref."""
+    """Restore files and index after a fast-forward that git itself aborted: git writes them before the ref."""
     if resolve(git, "HEAD") != before:
         return
     if _index_is(git, after):
         git.run("read-tree", "-m", "-u", after, before, timeout=300.0)
     else:
-        _put_back(git, _changes(git, before, after))
+        _restore_files(git, _changes(git, before, after))
 
 
 def _index_is(git: Git, commit: str) -> bool:
@@ -69,7 +70,7 @@ def _index_is(git: Git, commit: str) -> bool:
 
 
 def _drop_stale_lock(git: Git, began: float) -> None:
-    """The `index.lock` that our dead git left. One that may be somebody's is a reason to wait, and to say what to do."""
+    """Delete the `index.lock` of our dead git; GitError with advice if it may belong to another process."""
     lock = os.path.join(git.admin_dir, "index.lock")
     first = _mark(lock)
     if first is None:
@@ -78,7 +79,8 @@ def _drop_stale_lock(git: Git, began: float) -> None:
         one for folder in (git.admin_dir, git.work_tree or "") if folder for one in host.processes_inside(folder)
     }
     time.sleep(_LONGER_THAN_A_REFRESH)
-    if _mark(lock) == first and first[1] >= began - _COARSE and not any(name.startswith("git") for _, name in at_work):
+    ours = first[1] >= began - _CLOCK_GRAIN and not any(name.startswith("git") for _, name in at_work)
+    if ours and _mark(lock) == first:
         os.unlink(lock)
     elif os.path.lexists(lock):
         raise GitError(lock_advice(lock), code="git-busy")
@@ -97,8 +99,8 @@ def _changes(git: Git, before: str, after: str) -> list[_Change]:
     return [_Change(path, *heads.split(" ")[2:4]) for heads, path in zip(fields[::2], fields[1::2], strict=True)]
 
 
-def _put_back(git: Git, changes: list[_Change]) -> list[str]:
-    """Make each file what it was before; gives those that hold something else and were left."""
+def _restore_files(git: Git, changes: list[_Change]) -> list[str]:
+    """Restore each file; returns those with other content, which are left unchanged."""
     left, restore = [], []
     for change in changes:
         if _is_as_before(git, change):
@@ -124,7 +126,7 @@ def _is_as_before(git: Git, change: _Change) -> bool:
 
 
 def _came_from_git(git: Git, change: _Change) -> bool:
-    """Whether the file is absent, as before, as after, or the beginning of what git was writing."""
+    """Return whether the file is absent, as before, as after, or a beginning of what git was writing."""
     path = os.path.join(git.work_tree or "", change.path)
     if not os.path.lexists(path):
         return True
@@ -141,38 +143,29 @@ def _came_from_git(git: Git, change: _Change) -> bool:
 
 
 def _remove(git: Git, path: str) -> None:
-    """Take away a file that only the interrupted merge had made; its bytes are a blob."""
+    """Delete a file that only the interrupted merge made; its bytes are in the object database."""
     full = os.path.join(git.work_tree or "", path)
     if os.path.lexists(full):
         os.unlink(full)
 
 
 def fast_forward(git: Git, sha: str, *, timeout: float = 120.0) -> None:
-    """Move the branch checked out in git's work tree forward to `sha`, files included; Refused if that cannot be."""
+    """Move the branch checked out in git's work tree forward to `sha`, files included; Refused if that is impossible."""
     if git.work_tree is None:
-        raise GitError(f"{safe(git.common_dir)} is bare here: there is nothing checked out to move", code="bare")
+        raise GitError(f"{safe(git.common_dir)} is bare here: no branch is checked out", code="bare")
+    # ignored files are the user's work too: a file in the way stops the merge instead of being overwritten
+    options = ("--ff-only", "--no-overwrite-ignore", "--no-autostash", "--no-stat", "--no-verify-signatures")
+    words = ("merge", *options, "--end-of-options", check_commit_id(sha))
     try:
-        # Ignored files count as somebody's work too, so a file in the way stops it instead of being overwritten.
-        git.run(
-            "merge",
-            "--ff-only",
-            "--no-overwrite-ignore",
-            "--no-autostash",
-            "--no-stat",
-            "--no-verify-signatures",
-            "--end-of-options",
-            check_commit_id(sha),
-            timeout=timeout,
-            settings=_no_options(git),
-        )
+        git.run(*words, timeout=timeout, settings=_no_merge_options(git))
     except GitError as problem:
         raise _not_forward(git, sha, problem) from problem
     if resolve(git, "HEAD") != sha and not _has(git, sha):
-        raise GitError(f"git did not move {safe(git.work_tree)} to {sha[:10]}, though it did not complain")
+        raise GitError(f"git did not move {safe(git.work_tree)} to {sha[:10]}, though it reported no error")
 
 
-def _no_options(git: Git) -> list[tuple[str, str]]:
-    """`branch.NAME.mergeOptions` could say --squash or --no-commit, which would leave the work tree half merged."""
+def _no_merge_options(git: Git) -> list[tuple[str, str]]:
+    """Override `branch.NAME.mergeOptions`: --squash or --no-commit would leave the work tree half merged."""
     branch, _ = read_head(git.admin_dir, git.common_dir)
     return [(f"branch.{branch}.mergeOptions", "")] if branch else []
 
@@ -180,11 +173,11 @@ def _no_options(git: Git) -> list[tuple[str, str]]:
 def _not_forward(git: Git, sha: str, problem: GitError) -> GitError | Refused:
     where = safe(git.work_tree or git.common_dir)
     reasons = (
-        ("Not possible to fast-forward", "not-forward", f"{where} has commits of its own that {sha[:10]} has not"),
-        ("iverging branches", "not-forward", f"{where} has commits of its own that {sha[:10]} has not"),
+        ("Not possible to fast-forward", "not-forward", f"{where} has commits that {sha[:10]} does not have"),
+        ("iverging branches", "not-forward", f"{where} has commits that {sha[:10]} does not have"),
         ("would be overwritten", "dirty", f"files in {where} would be overwritten"),
-        ("unmerged files", "operation", f"{where} is in the middle of a merge"),
-        ("have not concluded", "operation", f"{where} is in the middle of a merge"),
+        ("unmerged files", "operation", f"a merge is in progress in {where}"),
+        ("have not concluded", "operation", f"a merge is in progress in {where}"),
         ("index.lock", "busy", problem.sentence),
     )
     for mark, code, sentence in reasons:

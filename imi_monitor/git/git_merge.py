@@ -1,10 +1,8 @@
-"""Merging without touching anything until it is known to work: the merge is computed in the object store, shown, made a
-commit there, and only then does a branch move forward to it.
+"""Computes merges in the object store, without changing a work tree, index or ref.
 
-Trial merges of what two worktrees hold right now, uncommitted edits included, without writing into the repository.
-
-The edits become objects in a folder of our own, through a copy of the index: neither the worktree's index nor the
-repository's object store is touched. The folder goes when the trial is over.
+`preview_merge` and `merge_commit` prepare a merge, to which `fast_forward` then moves a branch. `TrialMerge` merges the present
+content of two worktrees, uncommitted edits included: it copies the index and writes the objects to a temporary folder, so the
+repository is not written to.
 """
 
 from __future__ import annotations
@@ -33,9 +31,9 @@ _SINCE = (2, 38, 0)
 
 @dataclass(frozen=True, slots=True)
 class MergePreview:
-    """What a merge would give: the resulting tree, or None and the files in conflict with git's words about them.
+    """The result of a merge: its tree, or None and the files in conflict, with git's messages.
 
-    `marked` is the tree as git left it, where the files in conflict hold their conflict markers.
+    `marked` is the tree with conflict markers in the files in conflict.
     """
 
     tree: str | None
@@ -45,12 +43,12 @@ class MergePreview:
 
 
 def preview_merge(git: Git, ours: str, theirs: str, *, env: dict[str, str] | None = None) -> MergePreview:
-    """Merge `theirs` into `ours` (full refs or ids) in the object store only; no work tree, index or ref changes.
+    """Merge `theirs` into `ours` (full refs or ids) in the object store only.
 
-    `env` may name another object store: then both are ids, and are not looked up first.
+    `env` may name another object store; then both must be ids, which are not resolved first.
     """
     if git_version() < _SINCE:
-        raise GitError("git can show a merge beforehand since 2.38 only: install a newer git", code="git-too-old")
+        raise GitError("a preview of a merge needs git 2.38 or newer: install a newer git", code="git-too-old")
     sides = [check_commit_id(ours), check_commit_id(theirs)] if env else [_commit(git, ours), _commit(git, theirs)]
     try:
         done = git.run(
@@ -75,7 +73,7 @@ def preview_merge(git: Git, ours: str, theirs: str, *, env: dict[str, str] | Non
 
 
 def merge_commit(git: Git, tree: str, parents: Sequence[str], message: str) -> str:
-    """A commit of `tree` with these parents that no ref points to yet. GitError "no-identity" if nobody is named."""
+    """Make a commit of `tree` with these parents and without a ref. GitError "no-identity" without a committer."""
     arguments = [word for parent in parents for word in ("-p", check_commit_id(parent))]
     try:
         made = git.text(
@@ -101,7 +99,7 @@ def merge_commit(git: Git, tree: str, parents: Sequence[str], message: str) -> s
 
 
 def _committing() -> list[tuple[str, str]]:
-    """Nobody is guessed from the machine's name: a trunk keeps its committers for ever. $EMAIL is no guess."""
+    """Keep git from making up a committer from the host name, which would stay in the trunk's history. $EMAIL is allowed."""
     return [("user.useConfigOnly", "false" if os.environ.get("EMAIL") else "true"), ("i18n.commitEncoding", "UTF-8")]
 
 
@@ -113,7 +111,7 @@ def _commit(git: Git, revision: str) -> str:
 
 
 def _parse(fields: list[str]) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    """tree, conflicted names, an empty field, then messages: a count, so many names, a kind and the text."""
+    """Parse the tree, the names in conflict, an empty field, and messages (a count, that many names, a kind, the text)."""
     tree, rest = fields[0], fields[1:]
     end = rest.index("") if "" in rest else len(rest)
     messages = []
@@ -125,8 +123,8 @@ def _parse(fields: list[str]) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
     return tree, tuple(rest[:end]), tuple(messages)
 
 
-# Whoever makes the trial commit does not matter, and must not: the same content has to give the same commit.
-_NOBODY = {
+# A fixed author and date, so that the same content gives the same commit.
+_TRIAL_AUTHOR = {
     "GIT_AUTHOR_NAME": "imi",
     "GIT_AUTHOR_EMAIL": "imi@localhost",
     "GIT_AUTHOR_DATE": "@0 +0000",
@@ -139,7 +137,7 @@ _MOST_EDITS = 2000
 
 @dataclass(frozen=True, slots=True)
 class TrialSide:
-    """One worktree as it takes part: its HEAD and the files that differ from it."""
+    """One worktree of a trial merge: its HEAD and the files that differ from it."""
 
     git: Git
     head: str
@@ -147,7 +145,7 @@ class TrialSide:
 
 
 class TrialMerge:
-    """Use as a context manager: the objects live as long as it does."""
+    """A context manager; its objects are deleted when it ends."""
 
     def __init__(self, common_dir: str) -> None:
         self._common_dir = common_dir
@@ -164,29 +162,29 @@ class TrialMerge:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def commit(self, side: TrialSide) -> str:
-        """A commit of exactly what the worktree holds now; its own HEAD if nothing is uncommitted."""
+        """Return a commit of the worktree's present content; its HEAD if nothing is uncommitted."""
         if not side.edits:
             return side.head
         if len(side.edits) > _MOST_EDITS:
             raise GitError("too many edited files for a trial merge", code="too-many")
         index = os.path.join(self._folder, "index")
         shutil.copyfile(os.path.join(side.git.admin_dir, "index"), index)
-        env = {**self._env, "GIT_INDEX_FILE": index, **_NOBODY}
+        env = {**self._env, "GIT_INDEX_FILE": index, **_TRIAL_AUTHOR}
         names = b"".join(os.fsencode(path) + b"\0" for path in side.edits)
         side.git.run("update-index", "--add", "--remove", "-z", "--stdin", stdin=names, env=env, timeout=30)
         tree = side.git.text("write-tree", env=env)
         return side.git.text("commit-tree", "--no-gpg-sign", "-p", side.head, "-m", "trial", tree, env=env)
 
     def conflicts(self, git: Git, left: str, right: str) -> tuple[str, ...]:
-        """The files in which merging the two commits conflicts; none when it goes through."""
+        """Return the files in which merging the two commits conflicts."""
         return self.merge(git, left, right).conflicts
 
     def merge(self, git: Git, left: str, right: str) -> MergePreview:
-        """What merging the two commits gives, conflict markers included."""
+        """Merge the two commits."""
         return preview_merge(git, left, right, env=self._env)
 
     def content(self, git: Git, tree: str, path: str, most: int) -> bytes | None:
-        """A file of a merged tree, None if it is not in there; GitError "git-too-much" beyond `most` bytes."""
+        """Return a file of a merged tree, None if it has none; GitError "git-too-much" beyond `most` bytes."""
         entry = git.run("ls-tree", "-z", "--full-tree", check_commit_id(tree), "--", f":(literal){path}", env=self._env)
         kind, _, found = entry.stdout.split(b"\t", 1)[0].decode("ascii", "replace").partition(" blob ")
         if not found or kind == "160000":
@@ -202,21 +200,21 @@ class TrialMerge:
 
 
 def trunk_sha(git: Git, name: str | None) -> str | None:
-    """The commit of the trunk (`origin/main`, or `main` where there is no remote one); None when it is not known."""
+    """Return the commit of the trunk (`origin/main`, else the local `main`); None when it is unknown."""
     refs = (f"refs/remotes/{name}", f"refs/heads/{name}") if name else ()
     return next((found for ref in refs if (found := resolve(git, ref)) is not None), None)
 
 
 def branch_files(git: Git, head: str, trunk: str) -> tuple[frozenset[str], frozenset[str]]:
-    """(files the branch changed since it left the trunk, files the trunk changed since then)."""
+    """Return the files that the branch and the trunk changed since their merge base."""
     fork = git.run("merge-base", "--end-of-options", head, trunk, ok=(0, 1)).stdout.decode("ascii").strip()
     if not fork:
-        return frozenset(), frozenset()  # no common history: nothing to compare
+        return frozenset(), frozenset()  # no common history
     return frozenset(changed_files(git, fork, head)), frozenset(changed_files(git, fork, trunk))
 
 
 def expand_folders(root: str, paths: Sequence[str]) -> list[str]:
-    """Untracked folders (`new/`) as the files in them, as far as a trial needs them."""
+    """Return the paths with untracked folders (`new/`) replaced by the files in them, cut at the limit of a trial merge."""
     found: list[str] = []
     for path in paths:
         if not path.endswith("/"):

@@ -1,14 +1,11 @@
-"""Whether a branch has been merged, proven: by ancestry, by content, or by the same changes under other ids.
+"""Proves that a branch is merged: by ancestry, by content, or by the same changes in other commits.
 
-Somebody may delete a branch on the strength of this answer, so every doubt is None: no proof. A branch whose change
-was merged as a copy (squash, rebase) and later taken back is not merged; one whose own commits are in the trunk is,
-whatever happened to them afterwards, because nothing can be lost.
+A branch may be deleted because of this proof, so any doubt is None: no proof. A branch that was merged as a copy (squash,
+rebase) and then reverted is not merged. One whose own commits are in the trunk is merged even if reverted, because nothing can be
+lost.
 
-What happened in the trunk to the files of a branch, and which of these changes were taken back again.
-
-What commits change, as marks that survive being moved: the same change elsewhere in history has the same mark.
-
-Like `git patch-id`, but exact about white space (in Python an indentation is a change) and about binary files.
+Changes are compared by hashes of patches, which stay equal when a commit is moved. They are like `git patch-id`, but exact about
+white space (in Python an indentation is a change) and binary files.
 """
 
 from __future__ import annotations
@@ -33,18 +30,18 @@ if TYPE_CHECKING:
 _MERGE_TREE_SINCE = (2, 38, 0)
 _MOST_OWN = 500  # commits of the branch that are compared one by one
 _MOST_TRIED = 20  # trunk commits into which the branch is merged for a trial
-_PLAIN_MERGE = [("merge.default", "text")]  # else any file's changes could be thrown away by a driver
+_PLAIN_MERGE = [("merge.default", "text")]  # a merge driver could drop the changes of a file
 
 
 def merge_proof(git: Git, tip_sha: str, base_ref: str) -> str | None:
-    """How `tip_sha` is proven to be in `base_ref`: "ancestor", "same tree", "patch-id", "squash"; None: not proven."""
+    """Return the proof that `tip_sha` is in `base_ref`: "ancestor", "same tree", "patch-id", "squash"; None without one."""
     try:
         tip, base = resolve(git, tip_sha), resolve(git, base_ref)
         return _prove(git, tip, base) if tip and base else None
     except GitError as problem:
         if problem.code in ("git-missing", "cancelled"):
             raise
-        return None  # a question that git cannot answer proves nothing
+        return None  # a failure proves nothing
 
 
 def _prove(git: Git, tip: str, base: str) -> str | None:
@@ -52,49 +49,49 @@ def _prove(git: Git, tip: str, base: str) -> str | None:
     if forks == [tip]:
         return "ancestor"
     if len(forks) != 1:
-        return None  # unrelated, or so entangled that "what the branch changed" has no single answer
+        return None  # no common history, or several merge bases: the branch's changes are not well-defined
     files = _changed(git, forks[0], tip)
     if not set(files) <= set(_changed(git, forks[0], base)):
-        return None  # a file that the trunk has as if the branch had never been: not merged, or taken back
+        return None  # the trunk has not changed one of the files: not merged, or reverted
     own = _own_commits(git, tip, base)
-    if not files:  # empty commits are merged everywhere; changes that undo each other may themselves be nowhere
-        return "same tree" if _says_nothing(git, own) else None
+    if not files:  # empty commits count as merged; changes that undo each other may be nowhere in the trunk
+        return "same tree" if _all_empty(git, own) else None
     if _contained(git, tip, base, files):
         return "same tree"
     return _copied(git, tip, base, forks[0], own, files)
 
 
 def _copied(git: Git, tip: str, base: str, fork: str, own: list[list[str]], files: list[str]) -> str | None:
-    """Proof by copies of the changes in the trunk, provided that they are still there."""
+    """Return a proof by copies of the changes in the trunk that were not reverted."""
     theirs = touching(git, tip, base, files)
     kept = not_reverted(git, theirs)
     simple = len(own) <= _MOST_OWN and all(len(parents) <= 1 for _, *parents in own)
-    mine = {made.mark for made in patches_of(git, [sha for sha, *_ in own]) if made.mark} if simple else set()
+    mine = {patch.mark for patch in patches_of(git, [sha for sha, *_ in own]) if patch.mark} if simple else set()
     if mine and mine <= set(kept):
         return "patch-id"
     if whole_patch(git, fork, tip) in kept:
         return "squash"
     if len(kept) < len(theirs):
-        return None  # something was taken back since, and a trial merge cannot tell whether it was the branch's
+        return None  # something was reverted, and a trial merge cannot show whether it came from the branch
     return "squash" if _was_contained(git, tip, theirs, files) else None
 
 
 def _own_commits(git: Git, tip: str, base: str) -> list[list[str]]:
-    """The commits that only the branch has, each with its parents."""
+    """Return the commits that only the branch has, each with its parents."""
     limit = f"--max-count={_MOST_OWN + 1}"
     lines = _lines(git, "rev-list", "--parents", limit, "--end-of-options", tip, f"^{base}", "--")
     return [line.split(" ") for line in lines]
 
 
-def _says_nothing(git: Git, own: list[list[str]]) -> bool:
-    """Whether these commits are all empty, as made by `git commit --allow-empty`."""
+def _all_empty(git: Git, own: list[list[str]]) -> bool:
+    """Return whether these commits are all empty, as made by `git commit --allow-empty`."""
     if len(own) > _MOST_OWN or any(len(parents) > 1 for _, *parents in own):
         return False
-    return all(made.mark is None for made in patches_of(git, [sha for sha, *_ in own]))
+    return all(patch.mark is None for patch in patches_of(git, [sha for sha, *_ in own]))
 
 
 def _was_contained(git: Git, tip: str, theirs: Sequence[Landed], files: Sequence[str]) -> bool:
-    """Whether merging the branch into the trunk as it once was would have changed nothing: a squash made then."""
+    """Return whether merging the branch into an earlier trunk commit changes nothing: that commit was a squash."""
     made = int(
         git.text("rev-list", "--no-commit-header", "--max-count=1", "--format=%ct", "--end-of-options", tip, "--")
     )
@@ -103,7 +100,7 @@ def _was_contained(git: Git, tip: str, theirs: Sequence[Landed], files: Sequence
 
 
 def _contained(git: Git, tip: str, base: str, files: Sequence[str]) -> bool:
-    """Whether merging `tip` into `base` gives exactly what `base` has already."""
+    """Return whether merging `tip` into `base` changes nothing."""
     if git_version() < _MERGE_TREE_SINCE:
         return False
     done = git.run(
@@ -125,20 +122,20 @@ def _contained(git: Git, tip: str, base: str, files: Sequence[str]) -> bool:
 
 
 def _plainly_merged(git: Git, tip: str, base: str, files: Sequence[str]) -> bool:
-    """Whether git's own merge under these very names made the result.
+    """Return whether git's own merge made the result, under the files' own names.
 
-    A driver (`merge=ours` and the like) throws changes away, and a file that the trunk has renamed is merged under
-    attributes of its new name, which git before 2.49 cannot be told to leave alone.
+    A driver (`merge=ours` and the like) drops changes. A file that the trunk has renamed is merged with the attributes of its
+    new name, which no option of git before 2.49 prevents.
     """
     if set(files) & set(_changed(git, tip, base, "--diff-filter=D")):
         return False
-    asked = b"".join(os.fsencode(name) + b"\0" for name in files)
-    answer = git.lines0("check-attr", "-z", "--stdin", "merge", stdin=asked)
-    return all(value in ("unspecified", "set", "text") for value in answer[2::3])
+    names = b"".join(os.fsencode(name) + b"\0" for name in files)
+    attributes = git.lines0("check-attr", "-z", "--stdin", "merge", stdin=names)
+    return all(value in ("unspecified", "set", "text") for value in attributes[2::3])
 
 
 def _changed(git: Git, before: str, after: str, *options: str) -> list[str]:
-    """The files that differ between two commits."""
+    """Return the files that differ between two commits."""
     names = ("-r", "-z", "--no-renames", "--name-only", "--ignore-submodules=none", *options)
     return git.lines0("diff-tree", *names, "--end-of-options", before, after, "--", env=UNALTERED_HISTORY)
 
@@ -155,7 +152,7 @@ _REVERT_TITLE = re.compile(r'^(Revert ".+")(?: \(#\d+\))?$')
 
 @dataclass(frozen=True, slots=True)
 class Landed:
-    """A commit of the trunk: when it was made and what its message says it takes back."""
+    """A commit of the trunk, with the commits that its message says it reverts."""
 
     sha: str
     seconds: int
@@ -164,7 +161,7 @@ class Landed:
 
 
 def touching(git: Git, tip: str, base: str, files: Sequence[str]) -> list[Landed]:
-    """The commits of `base` that `tip` does not have and that change one of `files`, newest first."""
+    """Return the commits of `base` that `tip` does not have and that change one of `files`, newest first."""
     paths = [f":(top,literal){name}" for name in files[:_MOST_FILES]]
     output = git.text(
         "rev-list",
@@ -186,19 +183,19 @@ def touching(git: Git, tip: str, base: str, files: Sequence[str]) -> list[Landed
 
 
 def not_reverted(git: Git, landed: Sequence[Landed]) -> list[str]:
-    """The marks of those commits (newest first) that no later one takes back, by content or in its own words."""
+    """Return the marks of those commits (newest first) that no later one reverts, by its content or its message."""
     shas = [one.sha for one in landed]
     undone: set[str | None] = set()
-    words: list[str] = []
+    reverted: list[str] = []
     kept: list[str] = []
     for one, made, undoing in zip(landed, patches_of(git, shas), patches_of(git, shas, reverse=True), strict=True):
-        if _spoken_of(one, words) or made.mark in undone:
+        if _named_in(one, reverted) or made.mark in undone:
             undone.discard(made.mark)
             continue
         if made.mark:
             kept.append(made.mark)
             undone.add(undoing.mark)
-        words.extend(one.reverts)
+        reverted.extend(one.reverts)
     return kept
 
 
@@ -210,16 +207,16 @@ def _landed(record: str) -> Landed:
     return Landed(sha, int(seconds), title, tuple(_REVERTED.findall(message)) or ((named[1],) if named else ()))
 
 
-def _spoken_of(one: Landed, words: list[str]) -> bool:
-    """Whether a later commit says that it reverts this one; each such word counts once."""
-    for word in words:
-        if word == f'Revert "{one.title}"' or one.sha.startswith(word):
-            words.remove(word)
+def _named_in(one: Landed, reverted: list[str]) -> bool:
+    """Return whether a later commit's message reverts this one, and use that entry up."""
+    for entry in reverted:
+        if entry == f'Revert "{one.title}"' or one.sha.startswith(entry):
+            reverted.remove(entry)
             return True
     return False
 
 
-# Every setting that shapes a patch is given, so that both sides of a comparison are made the same way.
+# Every setting that changes a patch is fixed, so that both sides of a comparison are made the same way.
 _AS_PATCH = (
     "--root",
     "--always",
@@ -241,20 +238,20 @@ _TITLE = re.compile(rb"^(?:[0-9a-f]{40}|[0-9a-f]{64})$")
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """One commit and the mark of its change; `mark` is None when it changes nothing."""
+    """One commit and the hash of its patch; `mark` is None when it changes nothing."""
 
     sha: str
     mark: str | None
 
 
 def whole_patch(git: Git, fork: str, tip: str) -> str | None:
-    """The mark of everything between two commits taken as one change."""
-    # Further ids on a line are taken by diff-tree as the commit's parents: tip as if it were one commit on fork.
+    """Return the mark of all changes between two commits as one patch."""
+    # diff-tree takes further ids on a line as the commit's parents, so tip becomes one commit on top of fork
     return _patches(git, [f"{tip} {fork}"])[0].mark
 
 
 def patches_of(git: Git, shas: Sequence[str], *, reverse: bool = False) -> list[Patch]:
-    """The changes of these commits (merges change nothing here), or of undoing them."""
+    """Return the patches of these commits or, with `reverse`, of reverting them; a merge has no patch."""
     return _patches(git, shas, *(["-R"] if reverse else [])) if shas else []
 
 
@@ -269,7 +266,7 @@ def _read(output: bytes) -> Iterator[Patch]:
     sha = ""
     lines: list[bytes] = []
     for line in output.split(b"\n"):
-        # Inside a patch every line has a mark in front, so a bare id can only be the title of the next one.
+        # every line of a patch has a sign in front, so a bare id is the title of the next patch
         if _TITLE.match(line):
             if sha:
                 yield Patch(sha, _mark(lines))
@@ -290,7 +287,7 @@ def _mark(lines: list[bytes]) -> str | None:
             continue
         if not line:
             continue
-        # The ids of a text file depend on the rest of the file; those of a binary file are all there is to compare.
+        # the ids of a text file depend on the rest of the file; of a binary file only the ids can be compared
         digest.update((index if line.startswith(b"Binary files ") else b"") + _HUNK.sub(b"@@", line) + b"\n")
         empty = False
     return None if empty else digest.hexdigest()

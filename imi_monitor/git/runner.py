@@ -1,7 +1,7 @@
 """Runs git: the only module that does so, with an explicit repository, no programs of it, and limits of time and output.
 
-`Git` names a worktree by its git directories, never by discovery from a folder that others write to. Every failure is a `GitError`
-with one sentence; git's own message, redacted and without control characters, is in its `stderr`.
+`Git` names a worktree by its git directories, never by discovery from a folder that others write to. Every failure is a
+`GitError` with one sentence; git's own message, redacted and without control characters, is in its `stderr`.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
-"""The block of `info/exclude` that keeps shared links out of commits. Common to all worktrees, never committed itself.
+"""Which names can be shared links: the block of `info/exclude` that keeps links out of commits, and names that git tracks.
 
-A rule such as `node_modules/` does not match a link of that name, so each link is listed exactly: anchored, escaped, no
-slash at the end. Whatever else is in the file stays as it is, byte for byte.
+`info/exclude` is common to all worktrees and never committed. A rule such as `node_modules/` does not match a link of that name,
+so each link is listed exactly: anchored, escaped, without a slash at the end. The rest of the file stays byte-identical.
 
-Which names git itself minds: tracked ones, and ones that a `.gitignore` un-ignores. Those are never linked over.
-
-Asked for every shared file in every worktree, so git is run only where a look at the index and the ignore files
-cannot rule it out.
+Tracked names, and names that a `.gitignore` un-ignores, are never replaced by links. git runs only where the bytes of the index
+and the ignore files cannot rule that out, because every shared file is checked in every worktree.
 """
 
 from __future__ import annotations
@@ -28,20 +26,23 @@ if TYPE_CHECKING:
 
 _BEGIN = b"# imi: links to shared files; `imi sync` keeps this block\n"
 _BEGIN_GLUED = b"# imi: links to shared files; `imi sync` keeps this block (the line before had no end)\n"
-_PATIENCE = 15.0  # seconds; a sync of 100 worktrees takes less than one
 _END = b"# imi: end of the links to shared files\n"
 
 
 def excluded_names(common_dir: str) -> set[str]:
-    """The names in our block."""
+    """Return the names in the block."""
     return {_unescape(line) for line in _split(_read(_path(common_dir)))[1]}
 
 
 class ExcludeBlock:
-    """Our block, locked while it is open: whoever makes or removes links does that inside, one at a time."""
+    """The block, locked by a context manager, inside which links are made and removed, one process at a time.
 
-    def __init__(self, common_dir: str) -> None:
+    GitError "exclude-busy" after `timeout` seconds; a sync of 100 worktrees takes less than one.
+    """
+
+    def __init__(self, common_dir: str, timeout: float = 15.0) -> None:
         self._path = _path(common_dir)
+        self._timeout = timeout
         self._folder = -1
 
     def __enter__(self) -> ExcludeBlock:
@@ -49,16 +50,16 @@ class ExcludeBlock:
         try:
             os.makedirs(folder, exist_ok=True)
             self._folder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            self._lock(time.monotonic() + _PATIENCE)
+            self._lock(time.monotonic() + self._timeout)
         except OSError as error:
-            raise _trouble(self._path, error) from error
+            raise _write_error(self._path, error) from error
         return self
 
     def __exit__(self, *exception: object) -> None:
         os.close(self._folder)
 
     def _lock(self, deadline: float) -> None:
-        """Not for ever: whoever holds it may be stopped (SIGSTOP)."""
+        """Wait for the lock, but not for ever: its holder may be stopped (SIGSTOP)."""
         while True:
             try:
                 fcntl.flock(self._folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -67,7 +68,8 @@ class ExcludeBlock:
                 if time.monotonic() > deadline:
                     os.close(self._folder)
                     raise GitError(
-                        f"another imi has been linking shared files here for {_PATIENCE:.0f} s: wait for it, then run `imi sync`",
+                        f"another imi has been linking shared files here for {self._timeout:.0f} s: "
+                        "wait for it, then run `imi sync`",
                         code="exclude-busy",
                     ) from None
                 time.sleep(0.01)
@@ -76,7 +78,7 @@ class ExcludeBlock:
         return {_unescape(line) for line in _split(_read(self._path))[1]}
 
     def put(self, names: set[str]) -> bool:
-        """Let the block hold exactly these names; False when nothing had to be written."""
+        """Make the block hold exactly these names; returns False when nothing had to be written."""
         content = _read(self._path)
         before, _, after = _split(content)
         fresh = _join(before, sorted(map(_escape, names)), after)
@@ -84,18 +86,18 @@ class ExcludeBlock:
             return False
         if os.path.islink(self._path):
             raise GitError(
-                f"{safe(self._path)} is a link: make it a real file, as imi must list its links there", code="exclude"
+                f"{safe(self._path)} is a link: make it a real file, because imi lists its links there", code="exclude"
             )
         try:
             self._replace(fresh)
         except OSError as error:
-            raise _trouble(self._path, error) from error
+            raise _write_error(self._path, error) from error
         return True
 
     def _replace(self, content: bytes) -> None:
         mode = stat.S_IMODE(os.stat(self._path).st_mode) if os.path.exists(self._path) else 0o644
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-        temporary = "exclude.imi-new"  # one name is enough under the lock, and a crash leaves one file at most
+        temporary = "exclude.imi-new"  # one name is enough under the lock, so a crash leaves one file at most
         try:
             with os.fdopen(os.open(temporary, flags, mode, dir_fd=self._folder), "wb") as file:
                 file.write(content)
@@ -109,12 +111,12 @@ class ExcludeBlock:
         os.fsync(self._folder)
 
 
-def _trouble(path: str, error: OSError) -> GitError:
+def _write_error(path: str, error: OSError) -> GitError:
     return GitError(f"cannot write {safe(path)}: {error.strerror}", code="exclude")
 
 
 def _split(content: bytes) -> tuple[bytes, list[bytes], bytes]:
-    """(what is before our block, its lines, what is behind). Without its end a block stops at the first foreign line."""
+    """Return (before the block, its lines, after it). A block without its end stops at the first line that is no link."""
     lines = content.splitlines(keepends=True)
     start = next((i for i, line in enumerate(lines) if line in (_BEGIN, _BEGIN_GLUED)), None)
     if start is None:
@@ -138,7 +140,7 @@ def _join(before: bytes, lines: list[bytes], after: bytes) -> bytes:
 
 
 def _escape(name: str) -> bytes:
-    """The pattern that matches exactly this name at the top of a worktree."""
+    """Return the pattern that matches exactly this name at the top of a worktree."""
     escaped = b"".join(b"\\" + bytes([c]) if c in b"\\*?[ " else bytes([c]) for c in os.fsencode(name))
     return b"/" + escaped
 
@@ -172,7 +174,7 @@ _PLAIN_INDEX = (b"DIRC\0\0\0\2", b"DIRC\0\0\0\3")  # version 4 compresses its pa
 
 
 def tracked_names(git: Git, admin_dir: str, names: Iterable[str]) -> dict[str, str]:
-    """name -> why it is taken, for the names that the worktree's index holds (also as a folder, or a folder above)."""
+    """Return name -> reason for the names in the worktree's index, also as a folder or with a tracked parent."""
     index = _index(admin_dir)
     suspects = [name for name in names if index is None or _may_hold(index, name)]
     if not suspects:
@@ -188,7 +190,7 @@ def tracked_names(git: Git, admin_dir: str, names: Iterable[str]) -> dict[str, s
 
 
 def unignored_names(git: Git, work_tree: str, names: list[str]) -> set[str]:
-    """The names that git would add to a commit although `info/exclude` lists them: a `.gitignore` wins over that."""
+    """Return the names that git adds to a commit although `info/exclude` lists them: a `.gitignore` has priority."""
     folders = {"", *(folder for name in names for folder in _folders_above(name))}
     if not names or not any(_negates(os.path.join(work_tree, folder, ".gitignore")) for folder in folders):
         return set()
@@ -198,7 +200,7 @@ def unignored_names(git: Git, work_tree: str, names: list[str]) -> set[str]:
 
 
 def _index(admin_dir: str) -> bytes | None:
-    """The index as bytes in which every tracked path stands whole; None when it is of another kind."""
+    """Return the index as bytes that contain every tracked path whole; None when its format does not."""
     try:
         with open(os.path.join(admin_dir, "index"), "rb") as file:
             content = file.read()
@@ -216,17 +218,17 @@ def _may_hold(index: bytes, name: str) -> bool:
 
 
 def _above(name: str, index: bytes | None) -> list[str]:
-    """The folders above `name` that could be tracked as a file, a link or a submodule."""
+    """Return the parent folders of `name` that may be tracked as a file, a link or a submodule."""
     return [f for f in _folders_above(name) if index is None or _entry(index, os.fsencode(f) + b"\0")]
 
 
 def _is_file(git: Git, path: str) -> bool:
-    """Whether the index has an entry of exactly this name. `ls-files` would list all that is below a folder."""
+    """Return whether the index has an entry of exactly this name; `ls-files` would also list all below a folder."""
     return git.run("rev-parse", "--verify", "--quiet", "--end-of-options", f":0:{path}", ok=(0, 1)).returncode == 0
 
 
 def _entry(index: bytes, start: bytes) -> bool:
-    """Whether an entry's path starts like this. In front of a path stands its length, so that chance finds are none."""
+    """Return whether an entry's path starts with `start`. The length before each path excludes chance matches."""
     at = index.find(start)
     while at >= 0:
         length = min(index.find(b"\0", at) - at, 0xFFF)
@@ -252,7 +254,7 @@ def _why_taken(name: str, found: set[str], files: set[str]) -> str | None:
 
 
 def _negates(path: str) -> bool:
-    """Whether an ignore file has a line that takes something out again. Links are not followed: git does not either."""
+    """Return whether an ignore file has a negated line. Links are not followed, as in git."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:

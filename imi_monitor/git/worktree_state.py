@@ -1,7 +1,7 @@
-"""One worktree's whole git state, with as few questions as its change needs.
+"""Reads the git state of one worktree for the snapshot, with as few git processes as its change needs.
 
-`git status` answers most of it. What it does not say (distance to the trunk, the last commit, lines) is asked only when
-the commits or the changed files it depends on are not the ones it was asked for last time.
+`git status` gives most of it. The distance to the trunk, the last commit and the changed lines are read only when the commits or
+files they depend on have changed.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from imi_monitor.model import times
 from imi_monitor.model.errors import GitError
 from imi_monitor.model.snapshot import Commit, FileState, GitState
 
-_MOST_FILES = 5000  # files kept of one worktree; beyond that the counts stay right and the list is cut
+_MOST_FILES = 5000  # files kept of one worktree; the counts include the rest
 _MOST_COUNTED = 2000  # changed files whose lines are still counted
 
 
 @dataclass(frozen=True, slots=True)
 class TrunkPosition:
-    """What everybody's distance is measured from: its ref and where that stands."""
+    """The ref of the trunk and its commit, from which all distances are measured."""
 
     ref: str | None
     sha: str | None
@@ -38,11 +38,11 @@ class TrunkPosition:
 def read_state(
     git: Git, trunk: TrunkPosition, before: GitState | None, paths: Sequence[str] | None, *, linked: bool
 ) -> GitState:
-    """The state now. With `paths` only those are asked about, and what was known of the others stays."""
+    """Read the state. With `paths` only those are read, and the others are taken from `before`."""
     assert git.work_tree is not None
     if linked and not points_back(git.admin_dir, git.work_tree):
         raise GitError(
-            "its .git file names another repository (tampered with, or a copy): nothing was asked", code="tampered"
+            "its .git file names another repository (tampered with, or a copy): git was not run", code="tampered"
         )
     partial = paths is not None and before is not None
     status = read_status(git, untracked="normal", paths=paths if partial and paths else ())
@@ -56,13 +56,13 @@ def read_state(
 
 
 def update_trunk_distance(git: Git, trunk: TrunkPosition, state: GitState) -> GitState:
-    """The same state after the trunk moved: only the distance is asked, the files are where they were."""
+    """Return the state after the trunk moved: only the distance is read."""
     ahead, behind = _trunk_distance(git, trunk, state.head)
     return replace(state, trunk=trunk.name, trunk_ahead=ahead, trunk_behind=behind)
 
 
 def stash_count(common_dir: str) -> int | None:
-    """How many entries the stash has, from its log; None when that cannot be read."""
+    """Return the number of stash entries, from the stash's reflog; None when it cannot be read."""
     try:
         with open(os.path.join(common_dir, "logs", "refs", "stash"), "rb") as file:
             return sum(1 for _ in file)
@@ -114,12 +114,12 @@ def _files(status: GitStatus) -> tuple[FileState, ...]:
 
 
 def _merged(before: GitState, status: GitStatus, paths: Sequence[str]) -> tuple[FileState, ...]:
-    """What was known, with the answers about `paths` in place of what they were."""
-    asked = set(paths)
+    """Return the files of `before`, with those of `paths` replaced by the new status."""
+    changed = set(paths)
 
     def replaced(path: str) -> bool:
         # an untracked folder `new/` stands for the files in it
-        return path in asked or (path.endswith("/") and any(name.startswith(path) for name in asked))
+        return path in changed or (path.endswith("/") and any(name.startswith(path) for name in changed))
 
     kept = [file for file in before.files if not replaced(file.path)]
     return tuple(sorted([*kept, *_files(status)], key=lambda file: file.path))
@@ -130,7 +130,7 @@ _MOST_DISTANCES = 4000
 
 
 def _trunk_distance(git: Git, trunk: TrunkPosition, head: str | None) -> tuple[int | None, int | None]:
-    """Remembered by the two commits: they never change their distance."""
+    """Return the distance to the trunk, cached by the two commits, between which it never changes."""
     if trunk.sha is None or head is None:
         return None, None
     if trunk.sha == head:
@@ -139,7 +139,7 @@ def _trunk_distance(git: Git, trunk: TrunkPosition, head: str | None) -> tuple[i
     if key not in _distances:
         try:
             found = distance(git, head, trunk.sha)
-        except GitError:  # an object is missing (a shallow or partial clone): the rest is still worth showing
+        except GitError:  # an object is missing (a shallow or partial clone): show the rest
             return None, None
         if len(_distances) >= _MOST_DISTANCES:
             _distances.clear()
@@ -158,7 +158,7 @@ def _commit(git: Git, head: str | None) -> Commit | None:
 
 
 def _lines(git: Git, status: GitStatus, paths: Sequence[str] | None) -> dict[str, tuple[int | None, int | None]]:
-    """path -> (lines added, lines removed) against HEAD, for tracked files; binary ones are unknown."""
+    """Return path -> (lines added, lines removed) against HEAD for tracked files; None for binary ones."""
     changed = [entry.path for entry in status.entries if entry.index not in "?!U"]
     if not changed or len(changed) > _MOST_COUNTED or status.oid is None:
         return {}

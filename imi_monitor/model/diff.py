@@ -120,8 +120,11 @@ class DiffLimits:
     lines: int = 30_000
     files: int = 3000
     width: int = 2000  # characters of one line
+    patch_bytes: int = 1_000_000_000  # of git's output that are parsed
+    name_bytes: int = 8_000_000  # of the names of untracked files
+    untracked_bytes: int = 64_000_000  # that are read of all untracked files
 
 
-USUAL = DiffLimits()
-ONE_FILE = DiffLimits(lines_of_file=100_000, lines=100_000, width=10_000)
-ONLY_COUNTS = DiffLimits(lines_of_file=0, lines=0)
+DEFAULT_LIMITS = DiffLimits()
+ONE_FILE_LIMITS = DiffLimits(lines_of_file=100_000, lines=100_000, width=10_000)
+COUNTS_ONLY = DiffLimits(lines_of_file=0, lines=0)

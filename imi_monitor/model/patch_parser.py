@@ -10,7 +10,18 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from imi_monitor.model.diff import ADDED, CONTEXT, NOTE, REMOVED, USUAL, Diff, DiffHunk, DiffLimits, DiffLine, FileDiff
+from imi_monitor.model.diff import (
+    ADDED,
+    CONTEXT,
+    DEFAULT_LIMITS,
+    NOTE,
+    REMOVED,
+    Diff,
+    DiffHunk,
+    DiffLimits,
+    DiffLine,
+    FileDiff,
+)
 
 _LONGEST = 1 << 16  # bytes of one line that are parsed
 _HEAD_BYTES = 32  # enough bytes of a line to recognise its kind
@@ -19,7 +30,7 @@ _HEAD_BYTES = 32  # enough bytes of a line to recognise its kind
 class PatchParser:
     """Takes git's output by `feed`; `diff` is the result so far, `close` returns the whole."""
 
-    def __init__(self, limits: DiffLimits = USUAL) -> None:
+    def __init__(self, limits: DiffLimits = DEFAULT_LIMITS) -> None:
         self._limits = limits
         self._files: list[FileDiff] = []
         self._open: _OpenFile | None = None

@@ -470,15 +470,12 @@ class TestExclude:
         assert tree_hash(world.home) == before
         assert target.read_text() == "# dotfiles\n"
 
-    def test_a_stopped_neighbour_is_not_waited_for_for_ever(
-        self, world: World, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_the_lock_of_a_stopped_process_is_not_waited_for_for_ever(self, world: World) -> None:
         common = str(world.trunk.path / ".git")
-        monkeypatch.setattr(shared_names, "_PATIENCE", 0.1)
         with (
             shared_names.ExcludeBlock(common),
             pytest.raises(GitError, match="another imi"),
-            shared_names.ExcludeBlock(common),
+            shared_names.ExcludeBlock(common, timeout=0.1),
         ):
             raise AssertionError("both have it")
         with shared_names.ExcludeBlock(common) as block:

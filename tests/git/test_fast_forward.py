@@ -38,7 +38,7 @@ def test_the_branch_went_on(repo: Repo, ahead: tuple[Git, str, str]) -> None:
     git, before, after = ahead
     repo.write("x", "x")
     repo.commit("somebody else")
-    assert "moved on" in (recover_fast_forward(git, before, after, began=0.0) or "")
+    assert "has moved since" in (recover_fast_forward(git, before, after, began=0.0) or "")
 
 
 def test_half_of_the_files_written(repo: Repo, ahead: tuple[Git, str, str]) -> None:
@@ -47,7 +47,7 @@ def test_half_of_the_files_written(repo: Repo, ahead: tuple[Git, str, str]) -> N
     repo.write("src/new/file.py", "fresh\n" * 20)  # the beginning of it
     repo.write("src/api.py", "def api():\n    return 'new'\n" * 50)
     (repo.path / ".git" / "index.lock").write_bytes(b"")
-    assert "taken back" in (recover_fast_forward(git, before, after, began=0.0) or "")
+    assert "reverted" in (recover_fast_forward(git, before, after, began=0.0) or "")
     assert repo.git("status", "--porcelain") == ""
     assert repo.git("rev-parse", "HEAD") == before
 
@@ -86,7 +86,7 @@ def test_a_lock_that_may_be_somebodys_stays(repo: Repo, ahead: tuple[Git, str, s
         someone.kill()
         someone.wait()
     assert lock.exists()
-    assert "taken back" in (recover_fast_forward(git, before, after, began=0.0) or "")
+    assert "reverted" in (recover_fast_forward(git, before, after, began=0.0) or "")
     assert not lock.exists()
 
 

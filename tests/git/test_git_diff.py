@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from imi_monitor.git import git_diff, runner
 from imi_monitor.git.runner import Git
-from imi_monitor.model.diff import ONLY_COUNTS, Diff, DiffLimits, FileDiff
+from imi_monitor.model.diff import COUNTS_ONLY, Diff, DiffLimits, FileDiff
 from imi_monitor.model.errors import GitError, Refused, UsageError
 from tests.git.asking import branch_with, conflict, git_of, sha_of
 from tests.helpers import Repo, git, tree_hash
@@ -89,7 +89,7 @@ def test_rename_mode_binary_link_and_empty(repo: Repo) -> None:
     found = git_diff.read_diff(git_of(repo), "all")
     assert (one(found, "src/moved.py").state, one(found, "src/moved.py").origin) == ("R", "src/api.py")
     assert (one(found, "src/db.py").old_mode, one(found, "src/db.py").new_mode) == ("100644", "100755")
-    assert one(found, "README.md").binary and one(found, "new.bin").note == "3000 bytes"
+    assert one(found, "README.md").binary and one(found, "new.bin").note == "3.0 kB"
     assert signs(one(found, "link")) == [("+", "/etc/passwd")], "the link itself, not what it leads to"
     assert (one(found, "empty").added, one(found, "empty").hunks) == (0, ())
 
@@ -211,14 +211,13 @@ def test_a_huge_diff_is_streamed_and_counted(repo: Repo) -> None:  # T5
     assert all(len(part.files) <= 2 for part in parts)
 
 
-def test_output_beyond_the_cap_and_a_git_that_takes_too_long_end_with_a_word(
+def test_a_diff_beyond_the_cap_and_one_that_takes_too_long_say_why_they_end(
     repo: Repo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repo.write("big.txt", "line\n" * 100_000)
     repo.git("add", "-A")
-    monkeypatch.setattr(git_diff, "_MOST_BYTES", 100_000)
-    found = git_diff.read_diff(git_of(repo), "staged")
-    assert found.unfinished is not None and "larger than" in found.unfinished
+    found = git_diff.read_diff(git_of(repo), "staged", limits=DiffLimits(patch_bytes=100_000))
+    assert found.unfinished is not None and "larger than 100.0 kB" in found.unfinished
     assert one(found, "big.txt").kept == 3000
     real = runner.spawn
 
@@ -260,21 +259,19 @@ def test_untracked_oddities(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_link_put_in_a_files_place_meanwhile_is_not_followed(repo: Repo) -> None:
     (repo.path / "link").symlink_to("/etc/passwd")
     with pytest.raises(OSError, match="link"):
-        git_diff._beginning(str(repo.path / "link"), 10)
+        git_diff.read_beginning(str(repo.path / "link"), 10)
 
 
-def test_untracked_files_are_bounded(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_untracked_files_are_bounded(repo: Repo) -> None:
     for number in range(20):
         repo.write(f"new/{number:02}", "line\n" * 100)
     found = git_diff.read_untracked(git_of(repo), (), DiffLimits(lines_of_file=10, lines=25, files=15))
     assert (len(found.files), found.omitted) == (15, 5)
     assert [file.kept for file in found.files[:4]] == [10, 10, 5, 0]
     assert all(file.kept + file.cut == 100 for file in found.files)
-    monkeypatch.setattr(git_diff, "_MOST_ALTOGETHER", 700)
-    notes = [file.note for file in git_diff.read_untracked(git_of(repo), (), DiffLimits()).files]
-    assert notes[0] is None and "not read" in (notes[1] or "") and "too much" in (notes[5] or "")
-    monkeypatch.setattr(git_diff, "_MOST_NAMES", 20)
-    assert git_diff.read_untracked(git_of(repo), (), DiffLimits()).unfinished
+    notes = [file.note for file in git_diff.read_untracked(git_of(repo), (), DiffLimits(untracked_bytes=700)).files]
+    assert notes[0] is None and "not read" in (notes[1] or "") and "too many" in (notes[5] or "")
+    assert git_diff.read_untracked(git_of(repo), (), DiffLimits(name_bytes=20)).unfinished
 
 
 def test_bare_has_no_files(tmp_path: Path) -> None:
@@ -303,7 +300,7 @@ def test_the_numbers_are_gits_own(repo: Repo, texts: dict[str, tuple[bytes, byte
         ["git", "diff", "--numstat", "-z", "HEAD"], cwd=repo.path, capture_output=True, check=True
     ).stdout.split(b"\0")  # fmt: skip
     wanted = {tuple(line.split(b"\t", 2)) for line in told if line}
-    for limits in (DiffLimits(), DiffLimits(lines_of_file=1), ONLY_COUNTS):
+    for limits in (DiffLimits(), DiffLimits(lines_of_file=1), COUNTS_ONLY):
         files = git_diff.read_diff(git_of(repo), "all", limits=limits).files
         assert {
             (str(file.added).encode(), str(file.removed).encode(), os.fsencode(file.path)) for file in files

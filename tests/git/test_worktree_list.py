@@ -139,7 +139,7 @@ def test_detached_and_from_a_bare_repository(cloned: Repo, tmp_path: Path) -> No
 
 def test_unborn_has_nothing_to_start_from(tmp_path: Path) -> None:
     git("init", "-q", "-b", "main", str(tmp_path / "new"), cwd=tmp_path)
-    with pytest.raises(GitError, match="no commit yet") as failed:
+    with pytest.raises(GitError, match="no commit to start from") as failed:
         add_worktree(git_of(tmp_path / "new"), str(tmp_path / "x"), new_branch="feat/x")
     assert failed.value.code == "unborn"
 

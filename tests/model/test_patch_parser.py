@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imi_monitor.model.diff import ONLY_COUNTS, Diff, DiffLimits, FileDiff
+from imi_monitor.model.diff import COUNTS_ONLY, Diff, DiffLimits, FileDiff
 from imi_monitor.model.patch_parser import PatchParser
 
 PATCH = b"""diff --git a/src/api.py b/src/api.py
@@ -101,12 +101,12 @@ def test_every_kind_of_file() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 64, 1000])
-@pytest.mark.parametrize("limits", [DiffLimits(), DiffLimits(lines_of_file=1), DiffLimits(lines=4), ONLY_COUNTS])
+@pytest.mark.parametrize("limits", [DiffLimits(), DiffLimits(lines_of_file=1), DiffLimits(lines=4), COUNTS_ONLY])
 def test_the_pieces_do_not_matter(size: int, limits: DiffLimits) -> None:
     assert read(PATCH, limits, size) == read(PATCH, limits)
 
 
-@pytest.mark.parametrize("limits", [DiffLimits(lines_of_file=1), DiffLimits(lines=4), ONLY_COUNTS])
+@pytest.mark.parametrize("limits", [DiffLimits(lines_of_file=1), DiffLimits(lines=4), COUNTS_ONLY])
 def test_what_is_not_kept_is_counted(limits: DiffLimits) -> None:
     whole, short = read(PATCH), read(PATCH, limits)
     assert sum(file.kept for file in short.files) < sum(file.kept for file in whole.files)
@@ -126,7 +126,7 @@ def test_a_line_without_end_is_cut_and_the_next_file_is_found() -> None:
     lines = found.files[0].hunks[0].lines
     assert [(len(line.text), line.cut) for line in lines] == [(2000, True), (3, False)]
     assert [file.path for file in found.files] == ["x", "y"]
-    counted = read(head + b"+" + b"x" * 3_000_000 + tail, ONLY_COUNTS, size=4096)
+    counted = read(head + b"+" + b"x" * 3_000_000 + tail, COUNTS_ONLY, size=4096)
     assert [(file.path, file.added, file.cut) for file in counted.files] == [("x", 2, 2), ("y", 0, 0)]
 
 

@@ -6,7 +6,7 @@ from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.actions.status import worktree_git
 from imi_monitor.git import git_diff as diffs
 from imi_monitor.model import diff_text
-from imi_monitor.model.diff import ONE_FILE, ONLY_COUNTS, USUAL, Diff
+from imi_monitor.model.diff import COUNTS_ONLY, DEFAULT_LIMITS, ONE_FILE_LIMITS, Diff
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.text import safe
 
@@ -53,7 +53,7 @@ class DiffAction(Action):
         kind: Kind = next((kind for kind in _KINDS if request.flag(kind)), "all")
         path = request.text("file")
         stat = request.flag("stat")
-        limits = ONLY_COUNTS if stat else USUAL if path is None else ONE_FILE
+        limits = COUNTS_ONLY if stat else DEFAULT_LIMITS if path is None else ONE_FILE_LIMITS
         found = read(context, one, kind, [path] if path is not None else [], limits)
         shown = (
             diff_text.diff_summary(found) if stat else diff_text.diff_lines(found, f"imi diff {safe(one.name)} --file")
@@ -67,7 +67,7 @@ def read(
     one: Target,
     kind: Kind,
     paths: list[str],
-    limits: DiffLimits = USUAL,
+    limits: DiffLimits = DEFAULT_LIMITS,
     on_part: Callable[[Diff], None] | None = None,
     *,
     new_files: bool = True,

@@ -10,7 +10,7 @@ from textual.content import Content
 from imi_monitor.actions.status import diff_action as action
 from imi_monitor.git import git_diff
 from imi_monitor.model import columns, times
-from imi_monitor.model.diff import ONLY_COUNTS, Diff
+from imi_monitor.model.diff import COUNTS_ONLY, Diff
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells, diff_painter, editor
@@ -46,9 +46,9 @@ class FilesView(ItemsView[FileDetails, FileRow]):
     # -- reading ----------------------------------------------------------------------------------------------------
 
     def read(self, context: Context, target: Target, tree: Worktree, stop: Event) -> FileDetails:
-        uncommitted = action.read(context, target, "all", [], ONLY_COUNTS)
+        uncommitted = action.read(context, target, "all", [], COUNTS_ONLY)
         try:
-            committed = action.read(context, target, "trunk", [], ONLY_COUNTS, new_files=False)
+            committed = action.read(context, target, "trunk", [], COUNTS_ONLY, new_files=False)
         except Refused:  # no trunk, no commit, or no common ancestor
             committed = Diff()
         written = git_diff.written(tree.path, [file.path for file in uncommitted.files])
