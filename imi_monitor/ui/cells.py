@@ -188,6 +188,11 @@ def change_line(line: Change, width: int) -> Content:
     return Content("").join(parts)
 
 
+def failure(sentence: str) -> Content:
+    """A sentence about something that cannot be read."""
+    return Content.styled(f"? {safe(sentence, 400)}", "$error")
+
+
 def age(at: str | None, now: datetime) -> str:
     """The age of a stored time."""
     then = parse_time(at)

@@ -19,7 +19,7 @@ from textual.widgets import Input, Static
 from imi_monitor.actions.action import Action, Argument, Option
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.text import safe
-from imi_monitor.ui.widgets.form_inputs import ChoiceInput, TickBox
+from imi_monitor.ui.widgets.form_inputs import ChoiceInput, FormInput, TickBox
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +161,7 @@ class Form(Vertical):
         return _number(field.name, text) if field.number else text
 
     @on(Input.Changed)
-    @on(TickBox.Changed)
-    @on(ChoiceInput.Changed)
+    @on(FormInput.ValueChanged)
     def _changed(self, event: Message) -> None:
         event.stop()
         if self.is_mounted:
@@ -170,8 +169,7 @@ class Form(Vertical):
         self.post_message(self.Changed())
 
     @on(Input.Submitted)
-    @on(ChoiceInput.Submitted)
-    @on(TickBox.Submitted)
+    @on(FormInput.ValueSubmitted)
     def _submitted(self, event: Message) -> None:
         event.stop()
         self.post_message(self.Submitted())

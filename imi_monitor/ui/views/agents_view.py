@@ -1,4 +1,4 @@
-"""The lead's view: every agent of every worktree, grouped by who needs a person, with what was done today."""
+"""The lead's view: the agents of all worktrees, grouped by urgency, with a summary of today's work."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from imi_monitor.model.errors import ImiError
 from imi_monitor.model.session import add_known
 from imi_monitor.model.snapshot import Key, Snapshot, Worktree
 from imi_monitor.model.text import count, safe
-from imi_monitor.ui import agent_cells, agent_row, filters
+from imi_monitor.ui import agent_cells, agent_row, cells, filters
 from imi_monitor.ui.background_query import BackgroundQuery, ShouldStop
 from imi_monitor.ui.cells import MUTED
 from imi_monitor.ui.views.filtered_view import FILTER, FilteredView
 from imi_monitor.ui.views.single_agent_view import WAITING, SingleAgentView
-from imi_monitor.ui.widgets.row_list import ListRow, RowList
+from imi_monitor.ui.widgets.row_list import ListRow, RowList, message_row
 
 _HEADING = "group\0"
-_EVERY = 10.0  # seconds between two questions about today
+_TODAY_INTERVAL = 10.0  # seconds between two reads of today's work
 _STYLES = {"Needs you": "bold $agent-asks", "Working": "bold $agent-works", "Dead": "bold $agent-dead"}
 
 
@@ -48,8 +48,8 @@ class AgentsView(FilteredView, SingleAgentView):
     ]
 
     def on_mount(self) -> None:
-        self._asking: BackgroundQuery[StatsGroup] = BackgroundQuery(self, self._told)
-        self._asked_at = -_EVERY
+        self._today_query: BackgroundQuery[StatsGroup] = BackgroundQuery(self, self._show_today)
+        self._today_read_at = -_TODAY_INTERVAL
         self.query_one(RowList).focus()
 
     def body(self) -> ComposeResult:
@@ -61,12 +61,12 @@ class AgentsView(FilteredView, SingleAgentView):
 
     def show(self, snapshot: Snapshot, now: datetime) -> None:
         self._draw(now)
-        if time.monotonic() - self._asked_at >= _EVERY and not self._asking.busy:
-            self._asked_at = time.monotonic()
-            self._asking.ask(self._today)
+        if time.monotonic() - self._today_read_at >= _TODAY_INTERVAL and not self._today_query.busy:
+            self._today_read_at = time.monotonic()
+            self._today_query.ask(self._read_today)
 
-    def again(self) -> None:
-        """The cursor goes where it is about now."""
+    def agent_changed(self) -> None:
+        """Put the cursor on the agent."""
         if self.agent_id is not None:
             self.query_one(RowList).select(self.agent_id)
 
@@ -74,7 +74,7 @@ class AgentsView(FilteredView, SingleAgentView):
         snapshot = self.snapshot
         if snapshot is None:
             return
-        found = [agent for agent in self.agents if filters.agent_matches(agent, self.wanted)]
+        found = [agent for agent in self.agents if filters.agent_matches(agent, self.filter_text)]
         lines = self.query_one(RowList)
         plan = agent_row.plan_columns(
             max(20, lines.room),
@@ -86,37 +86,31 @@ class AgentsView(FilteredView, SingleAgentView):
         trees = {tree.key: tree for tree in snapshot.worktrees}
         rows = list(_rows(found, trees, plan, now))
         self.set_title(self._title(found, snapshot))
-        lines.show(rows or [self._nothing(snapshot)], 2 if plan.stacked else 1)
-        self._chosen_is(lines.cursor)
+        lines.show(rows or [message_row(self._why_empty(snapshot))], 2 if plan.stacked else 1)
+        self._choose(lines.cursor)
 
     def _title(self, found: Sequence[Agent], snapshot: Snapshot) -> Content:
-        told = f"{len(found)} of {len(snapshot.agents)}" if self.wanted else ""
-        head = Content.styled("Agents", "bold").append(Content.styled(f"  {told}" if told else "", "$accent"))
-        return head.append(Content.styled(f"  {_sum(found)}", MUTED))
+        shown = f"  {len(found)} of {len(snapshot.agents)}" if self.filter_text else ""
+        head = Content.styled("Agents", "bold").append(Content.styled(shown, "$accent"))
+        return head.append(Content.styled(f"  {_totals(found)}", MUTED))
 
-    def _nothing(self, snapshot: Snapshot) -> ListRow:
-        if self.wanted:
-            why = f"no agent fits {safe(self.wanted, 80)}: esc clears the filter"
-        elif snapshot.has_read("agents"):
-            why = agent_cells.no_agents_text(snapshot) + (": start one in any worktree" if snapshot.sees_agents else "")
-        else:
-            why = "looking for agents…"
-        return ListRow("", (Content.styled(why, MUTED),))
+    def _why_empty(self, snapshot: Snapshot) -> str:
+        if self.filter_text:
+            return f"no agent matches {safe(self.filter_text, 80)}: esc clears the filter"
+        if not snapshot.has_read("agents"):
+            return "looking for agents…"
+        return agent_cells.no_agents_text(snapshot) + (": start one in any worktree" if snapshot.sees_agents else "")
 
     # -- today ------------------------------------------------------------------------------------------------------
 
-    def _today(self, _stop: ShouldStop) -> StatsGroup:
-        """What was done since midnight, in the repository that is shown, or in all that the registry knows."""
+    def _read_today(self, _stop: ShouldStop) -> StatsGroup:
+        """The work since midnight, in the only repository shown or in all that the registry knows."""
         repos = self.snapshot.repositories if self.snapshot is not None else ()
         with self.open_context(None) as context:
             return stats_action.today(context, repos[0] if len(repos) == 1 else None)
 
-    def _told(self, told: StatsGroup | ImiError) -> None:
-        line = (
-            Content.styled(f"? {safe(told.sentence, 300)}", "$error")
-            if isinstance(told, ImiError)
-            else today_line(told)
-        )
+    def _show_today(self, result: StatsGroup | ImiError) -> None:
+        line = cells.failure(result.sentence) if isinstance(result, ImiError) else today_line(result)
         self.query_one("#agents-today", Static).update(line, layout=False)
 
     # -- the cursor -------------------------------------------------------------------------------------------------
@@ -124,9 +118,9 @@ class AgentsView(FilteredView, SingleAgentView):
     @on(RowList.CursorMoved)
     def _moved(self, event: RowList.CursorMoved) -> None:
         event.stop()
-        self._chosen_is(event.key)
+        self._choose(event.key)
 
-    def _chosen_is(self, row: str | None) -> None:
+    def _choose(self, row: str | None) -> None:
         self.agent_id = row if row and not row.startswith(_HEADING) else None
 
     @on(RowList.RowChosen)
@@ -135,7 +129,7 @@ class AgentsView(FilteredView, SingleAgentView):
         await self.run_action("app.go_to_chosen")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return action != "go" or not isinstance(self.focused, Input)  # there the key ends the typing
+        return action != "go" or not isinstance(self.focused, Input)  # there the key ends the input
 
     async def action_go(self) -> None:
         await self.run_action("app.go_to_chosen")
@@ -145,14 +139,14 @@ class AgentsView(FilteredView, SingleAgentView):
 
     # -- the filter -------------------------------------------------------------------------------------------------
 
-    def filtered(self) -> None:
+    def filter_changed(self) -> None:
         self._draw(times.now())
 
 
 def _rows(
     found: Sequence[Agent], trees: dict[Key, Worktree], plan: agent_row.AgentColumns, now: datetime
 ) -> Iterator[ListRow]:
-    """Headings and agents, group by group; a group without anybody is left out."""
+    """Headings and agents, group by group; empty groups are left out."""
     for group in attention.GROUPS:
         members = [agent for agent in found if attention.group(agent) == group]
         if members:
@@ -164,12 +158,12 @@ def _rows(
 
 
 def _heading(group: str, number: int, room: int) -> Content:
-    told = Content.styled(f"{group} ", _STYLES.get(group, "bold")).append(Content.styled(f"{number} ", MUTED))
-    return told.append(Content.styled("─" * max(0, room - told.cell_length), "$border-blurred"))
+    head = Content.styled(f"{group} ", _STYLES.get(group, "bold")).append(Content.styled(f"{number} ", MUTED))
+    return head.append(Content.styled("─" * max(0, room - head.cell_length), "$border-blurred"))
 
 
 def today_line(done: StatsGroup) -> Content:
-    """`today  12 sessions · worked 3h 20m · waited for you 14m · 2.1M tokens · 3 failed`; what is not known is left out."""
+    """`today  12 sessions · worked 3h 20m · waited for you 14m · 2.1M tokens · 3 failed`; unknown values are left out."""
     spent, tokens = done.spent, add_known(done.tokens_in, done.tokens_out)
     failed = spent.failed + done.interrupted
     parts = [(count(done.sessions, "session"), "")]
@@ -183,15 +177,15 @@ def today_line(done: StatsGroup) -> Content:
     return Content.styled("today  ", "bold").append(shown)
 
 
-def _sum(found: Sequence[Agent]) -> str:
-    """`5 agents in 4 worktrees · 97k tokens · $1.37`: of those shown."""
+def _totals(found: Sequence[Agent]) -> str:
+    """`5 agents in 4 worktrees · 97k tokens · $1.37`: the totals of the agents shown."""
     places = len({agent.key for agent in found if agent.key is not None})
-    told = [f"{count(len(found), 'agent')} in {count(places, 'worktree')}"]
+    totals = [f"{count(len(found), 'agent')} in {count(places, 'worktree')}"]
     tokens = [number for number in map(attention.total_tokens, found) if number is not None]
     if tokens:
-        told.append(f"{agent_cells.token_count(sum(tokens))} tokens")
+        totals.append(f"{agent_cells.token_count(sum(tokens))} tokens")
     costs = [agent.facts.cost_usd for agent in found if agent.facts.cost_usd is not None]
-    return " · ".join([*told, *([f"${sum(costs):.2f}"] if costs else [])])
+    return " · ".join([*totals, *([f"${sum(costs):.2f}"] if costs else [])])
 
 
 VIEW = AgentsView

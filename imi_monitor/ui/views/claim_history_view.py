@@ -1,4 +1,4 @@
-"""Who held the selected worktree: when, for how long, how it ended, on which task; and who waits for it now."""
+"""The claims of the selected worktree: owner, time, duration, end and task; and who is in line for it now."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from imi_monitor.ui import cells
 from imi_monitor.ui.background_query import BackgroundQuery, ShouldStop
 from imi_monitor.ui.views.queue_view import NARROW, waiting_rows
 from imi_monitor.ui.views.view import View, action_data, folder_in_repository
-from imi_monitor.ui.widgets.row_list import ListRow, RowList
+from imi_monitor.ui.widgets.row_list import ListRow, RowList, message_row
 
 _LIMIT = 500.0
-_BAD = ("forced", "taken_over", "died")  # ends that the owner did not choose
+_INVOLUNTARY = ("forced", "taken_over", "died")  # ends that the owner did not choose
 
 
 class ClaimHistoryView(View):
@@ -31,8 +31,8 @@ class ClaimHistoryView(View):
     needs_worktree = True
 
     def on_mount(self) -> None:
-        self._asking: BackgroundQuery[dict[str, Any]] = BackgroundQuery(self, self._told)
-        self._mark: object = None
+        self._query: BackgroundQuery[dict[str, Any]] = BackgroundQuery(self, self._received)
+        self._version: object = None
         self._grants: list[dict[str, Any]] | None = None
         self._waiting: list[dict[str, Any]] = []
         self._failed: str | None = None
@@ -44,27 +44,27 @@ class ClaimHistoryView(View):
     def show(self, snapshot: Snapshot, now: datetime) -> None:
         claim = self.worktree.claim if self.worktree else None
         own = tuple(one for one in snapshot.waiting if one.key == self.key)
-        mark = (claim.epoch if claim else None, claim is None, own, folder_in_repository(snapshot, self.key))
-        if mark != self._mark:
-            self._mark = mark
-            self._asking.ask(self._read)
+        version = (claim.epoch if claim else None, claim is None, own, folder_in_repository(snapshot, self.key))
+        if version != self._version:
+            self._version = version
+            self._query.ask(self._read)
         self._draw(now)
 
     def _read(self, stop: ShouldStop) -> dict[str, Any]:
         name = self.key.worktree if self.key else ""
         where = folder_in_repository(self.snapshot, self.key)
-        told = action_data(self.open_context, where, "claims", {"history": name, "limit": _LIMIT}, stop)
+        claims = action_data(self.open_context, where, "claims", {"history": name, "limit": _LIMIT}, stop)
         try:
             line = action_data(self.open_context, where, "queue", {"name": name}, stop)["queue"]
-        except ImiError:  # a worktree that is gone has a history, but nobody waits for it
+        except ImiError:  # a removed worktree has a history, but no line
             line = []
-        return {**told, "queue": line}
+        return {**claims, "queue": line}
 
-    def _told(self, told: dict[str, Any] | ImiError) -> None:
-        if isinstance(told, ImiError):
-            self._failed, self._mark = told.sentence, None
+    def _received(self, result: dict[str, Any] | ImiError) -> None:
+        if isinstance(result, ImiError):
+            self._failed, self._version = result.sentence, None
         else:
-            self._grants, self._waiting, self._failed = told["history"][::-1], told["queue"], None
+            self._grants, self._waiting, self._failed = result["history"][::-1], result["queue"], None
         self._draw(times.now())
 
     def _draw(self, now: datetime) -> None:
@@ -77,23 +77,23 @@ class ClaimHistoryView(View):
 
     def _rows(self, now: datetime, width: int) -> list[ListRow]:
         if self._failed is not None:
-            return [ListRow("", (Content.styled(f"? {safe(self._failed, 400)}", "$error"),))]
+            return [message_row(cells.failure(self._failed))]
         if self._grants is None:
-            return [ListRow("", (Content.styled("looking…", cells.MUTED),))]
+            return [message_row("looking…")]
         rows = list(waiting_rows(self._waiting, now, width, named=False))
         if rows:
             rows.insert(0, ListRow("line", (Content.styled("in line", "bold"),)))
             rows.append(ListRow("held", (Content.styled("held by", "bold"),)))
         rows += [ListRow(f"epoch {one['epoch']}", grant_lines(one, now, width)) for one in self._grants]
-        return rows or [ListRow("", (Content.styled("nobody has ever claimed it: c claims it", cells.MUTED),))]
+        return rows or [message_row("it was never claimed: c claims it")]
 
 
 def grant_lines(one: dict[str, Any], now: datetime, width: int) -> tuple[Content, ...]:
-    """One grant: epoch, who, from when, how long, how it ended and by whom."""
+    """One claim: epoch, owner, beginning, duration and end."""
     moment = times.parse(one["claimed_at"])
     begun = moment.astimezone().strftime("%Y-%m-%d %H:%M:%S") if moment else "?"
-    standing = one["released_at"] is None
-    held = times.age_of(one["claimed_at"], now) if standing else times.age(one["held_seconds"])
+    held_now = one["released_at"] is None
+    held = times.age_of(one["claimed_at"], now) if held_now else times.age(one["held_seconds"])
     who = cells.fixed(safe(one["agent_id"]), 18, "bold")
     span = cells.fixed(f"for {held}", 9)
     task = Content.styled(f"  {safe(one['task_id'], 60)}" if one["task_id"] else "", cells.MUTED)
@@ -112,7 +112,9 @@ def _ending(one: dict[str, Any]) -> Content:
     ended = str(one["ended"] or "ended")
     by = f" by {safe(one['taken_by'], 40)}" if one["taken_by"] and one["taken_by"] != one["agent_id"] else ""
     why = f": {safe(one['reason'], 120)}" if one["reason"] else ""
-    return Content.styled(f"{safe(ENDINGS.get(ended, ended), 40)}{by}{why}", "$warning" if ended in _BAD else "")
+    return Content.styled(
+        f"{safe(ENDINGS.get(ended, ended), 40)}{by}{why}", "$warning" if ended in _INVOLUNTARY else ""
+    )
 
 
 VIEW = ClaimHistoryView

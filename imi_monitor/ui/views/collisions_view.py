@@ -1,6 +1,6 @@
-"""Who gets into whose way: worktrees against worktrees and the trunk, and of the chosen pair the files and conflicting lines.
+"""Collisions of worktrees with each other and the trunk, and the files and conflicting lines of the selected pair.
 
-The matrix is the snapshot's; the lines are asked of `imi collisions A B`, in a thread, when the cursor rests on a conflict.
+The matrix shows the snapshot; the lines are read in a thread when the cursor rests on a pair in conflict.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class CollisionsView(View):
     word = "collisions"
     opening_key = "x"
     label = "Collisions"
-    help = "which worktrees touch the same files, and in which lines they conflict"
+    help = "worktrees that changed the same files, and the lines in which they conflict"
 
     def on_mount(self) -> None:
-        self._asking: BackgroundQuery[dict[str, Any]] = BackgroundQuery(self, self._told, pause=0.15)
+        self._query: BackgroundQuery[dict[str, Any]] = BackgroundQuery(self, self._received, pause=0.15)
         self._pairs: dict[tuple[str, str], Collision] = {}
-        self._mark: object = None  # which pair the lines are of, and as of when
+        self._shown: object = None  # the pair whose lines are read, and its collision
         self._lines: list[ListRow] = []
         self.query_one(Matrix).focus()
 
@@ -78,10 +78,10 @@ class CollisionsView(View):
         found = snapshot.collisions
         hard = sum(bool(one.conflicts) for one in found)
         untried = sum(one.conflicts is None for one in found)
-        said = [count(len(found), "pair overlaps", "pairs overlap")] if found else []
-        said += [f"⚡ {hard} in conflict"] if hard else []
-        said += [f"{untried} not tried yet"] if untried else []
-        title = Content.styled("Collisions", "bold").append(Content.styled(f"  {', '.join(said)}", cells.MUTED))
+        parts = [count(len(found), "pair overlaps", "pairs overlap")] if found else []
+        parts += [f"⚡ {hard} in conflict"] if hard else []
+        parts += [f"{untried} not tried yet"] if untried else []
+        title = Content.styled("Collisions", "bold").append(Content.styled(f"  {', '.join(parts)}", cells.MUTED))
         self.set_title(title)
 
     # -- the chosen pair --------------------------------------------------------------------------------------------
@@ -97,29 +97,29 @@ class CollisionsView(View):
         return self._pairs.get(cursor) if cursor else None
 
     def _detail(self) -> None:
-        """The files at once; the lines when somebody has tried the merge and it conflicts."""
+        """Show the files at once, and read the lines of a pair in conflict."""
         chosen = self._chosen
-        mark = (self.query_one(Matrix).cursor, chosen)
-        if mark != self._mark:
-            self._mark, self._lines = mark, []
+        shown = (self.query_one(Matrix).cursor, chosen)
+        if shown != self._shown:
+            self._shown, self._lines = shown, []
             if chosen is not None and chosen.conflicts:
-                self._lines = [_row("looking", "looking at the lines in conflict…", cells.MUTED)]
+                self._lines = [_row("looking", "reading the conflicting lines…", cells.MUTED)]
                 self._read(chosen)
             else:
-                self._asking.drop()
+                self._query.drop()
         self.query_one("#collision", RowList).show(self._rows(chosen))
 
     def _read(self, chosen: Collision) -> None:
         where = folder_in_repository(self.snapshot, chosen.left)
         other = TRUNK if chosen.right is None else chosen.right.worktree
         values: dict[str, object] = {"name": chosen.left.worktree, "other": other}
-        self._asking.ask(lambda stop: action_data(self.open_context, where, "collisions", values, stop))
+        self._query.ask(lambda stop: action_data(self.open_context, where, "collisions", values, stop))
 
-    def _told(self, told: dict[str, Any] | ImiError) -> None:
-        if isinstance(told, ImiError):
-            self._lines = [_row("failed", f"? {safe(told.sentence, 400)}", "$error")]
+    def _received(self, result: dict[str, Any] | ImiError) -> None:
+        if isinstance(result, ImiError):
+            self._lines = [_row("failed", f"? {safe(result.sentence, 400)}", "$error")]
         else:
-            self._lines = [row for one in told["conflicts"] for row in conflict_rows(one)]
+            self._lines = [row for one in result["conflicts"] for row in conflict_rows(one)]
         self.query_one("#collision", RowList).show(self._rows(self._chosen))
 
     def _rows(self, chosen: Collision | None) -> list[ListRow]:
@@ -127,23 +127,23 @@ class CollisionsView(View):
             return [*pair_rows(chosen), *self._lines]
         if self.snapshot is not None and not self.snapshot.collisions:
             return [_row("", self._why_none(self.snapshot), cells.MUTED)]
-        return [_row("", "these two touch no common file", cells.MUTED)]
+        return [_row("", "the two have no changed file in common", cells.MUTED)]
 
     def _why_none(self, snapshot: Snapshot) -> str:
         failed = next((one.failure for one in snapshot.health if one.source == "collisions" and one.failure), None)
         if failed is not None:
-            return f"cannot tell: {safe(failed.why, 300)}"
-        return "no two worktrees touch the same file" if snapshot.complete else "looking…"
+            return f"collisions cannot be read: {safe(failed.why, 300)}"
+        return "no two worktrees changed the same file" if snapshot.complete else "looking…"
 
 
 def both_ways(found: Sequence[Collision]) -> dict[tuple[str, str], Collision]:
-    """(row, column) -> the collision of those two, whichever stands where; the trunk is only ever a column."""
+    """(row, column) -> the collision of the two, in both orders; the trunk is only a column."""
     cells_ = {(_id(one.left), _id(one.right)): one for one in found}
     return {**cells_, **{(right, left): one for (left, right), one in cells_.items() if right}}
 
 
 def sign(one: Collision) -> Content:
-    """`⚡2` files in conflict, `3` that only overlap, `3?` when nobody has tried yet."""
+    """`⚡2` files in conflict, `3` that only overlap, `3?` when the merge was not tried yet."""
     if one.conflicts is None:
         return Content.styled(f"{len(one.files)}?", cells.MUTED)
     if one.conflicts:
@@ -152,10 +152,10 @@ def sign(one: Collision) -> Content:
 
 
 def pair_rows(one: Collision) -> list[ListRow]:
-    """Who, how bad, and the files, those in conflict first."""
+    """The names of the pair, the verdict, and the files, those in conflict first."""
     left, right = safe(one.left.worktree, 40), TRUNK if one.right is None else safe(one.right.worktree, 40)
-    told = {None: "not tried yet", True: f"{count(len(one.conflicts or ()), 'file')} in conflict"}
-    verdict = told.get(None if one.conflicts is None else bool(one.conflicts), "merges cleanly")
+    verdicts = {None: "not tried yet", True: f"{count(len(one.conflicts or ()), 'file')} in conflict"}
+    verdict = verdicts.get(None if one.conflicts is None else bool(one.conflicts), "merges cleanly")
     head = Content.styled(f"< {left}", "bold $text-accent").append(
         Content.styled(f"   > {right}", "bold $text-primary")
     )
@@ -171,7 +171,7 @@ def pair_rows(one: Collision) -> list[ListRow]:
 
 
 def conflict_rows(one: dict[str, Any]) -> list[ListRow]:
-    """One file's lines in conflict, each with whose it is."""
+    """The conflicting lines of one file, each marked with its side."""
     path = str(one["path"])
     why = f"  {safe(str(one['why']), 200)}" if one["why"] else ""
     name = Content.styled(safe(path, 300), "bold").append(Content.styled(why, cells.MUTED))

@@ -1,4 +1,4 @@
-"""Everything that the dashboard did, newest last: how it ended, how long it took, and the command line that does the same."""
+"""Everything the dashboard did, the newest last: result, duration, and the command line that does the same."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from imi_monitor.ui import cells, command_log
 from imi_monitor.ui.command_log import CommandLogEntry
 from imi_monitor.ui.textual_internals import is_alive
 from imi_monitor.ui.views.view import View
-from imi_monitor.ui.widgets.row_list import ListRow, RowList
+from imi_monitor.ui.widgets.row_list import ListRow, RowList, message_row
 
 _SIGNS = {
     command_log.RUNNING: ("…", "$accent"),
@@ -31,7 +31,7 @@ _SIGNS = {
 
 class CommandLogView(View):
     word = "commands"
-    opening_key = "at"  # what the terminal library calls @
+    opening_key = "at"  # @
     label = "Command log"
     help = "everything this dashboard did, as command lines"
     BINDINGS = [Binding("y", "copy", "Copy the command")]
@@ -42,12 +42,12 @@ class CommandLogView(View):
         self._draw()
         if lines.rows:
             lines.select(lines.rows[-1].key)
-        self.set_interval(1.0, self._draw)  # what runs goes on while the snapshots are paused
+        self.set_interval(1.0, self._draw)  # a running command goes on while snapshots are paused
 
     def body(self) -> ComposeResult:
         yield RowList(id="commands", follow_end=True)
         with VerticalScroll(id="command-detail", can_focus=False):
-            yield Static(id="command-said")
+            yield Static(id="command-output")
 
     def show(self, snapshot: Snapshot, now: datetime) -> None:
         self._draw()
@@ -64,7 +64,7 @@ class CommandLogView(View):
         width = max(20, lines.size.width)
         tail = f"  {count(len(entries), 'command')}" if entries else ""
         self.set_title(Content.styled("Command log", "bold").append(Content.styled(tail, cells.MUTED)))
-        nothing = ListRow("", (Content.styled("nothing was done from here yet", cells.MUTED),))
+        nothing = message_row("the dashboard has run no command yet")
         lines.show([ListRow(str(one.number), (command_line(one, width),)) for one in entries] or [nothing])
         self._detail()
 
@@ -79,14 +79,14 @@ class CommandLogView(View):
         self._detail()
 
     def _detail(self) -> None:
-        """The whole command, and what came of it."""
+        """Show the whole command and its output."""
         one = self._chosen
         box = self.query_one("#command-detail")
         box.display = one is not None
         if one is not None:
-            said = [Content(f"  {safe(text, 600)}") for text in one.said]
+            output = [Content(f"  {safe(text, 600)}") for text in one.said]
             head = Content.styled("$ ", cells.MUTED).append(Content.styled(safe(one.command, 4000), "bold"))
-            self.query_one("#command-said", Static).update(Content("\n").join([head, *said]))
+            self.query_one("#command-output", Static).update(Content("\n").join([head, *output]))
 
     def action_copy(self) -> None:
         one = self._chosen

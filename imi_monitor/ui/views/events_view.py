@@ -1,7 +1,6 @@
-"""The log of everything that happened: it follows its end, older entries come while one scrolls up, `/` filters.
+"""The events of the registry: the list follows its end, scrolling up loads older ones, `/` filters.
 
-A filter is words that all must fit: `type:claimed`, `@agent`, `in:feat-api`, plain text; `!` turns a word round. Capitals count
-only if the word has any.
+Filter words are `type:claimed`, `@agent`, `in:feat-api` and plain text; `!` negates a word. See `ui/filters.py`.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ from imi_monitor.store.events import Event
 from imi_monitor.ui import cells, filters
 from imi_monitor.ui.background_query import BackgroundQuery, ShouldStop
 from imi_monitor.ui.views.filtered_view import FILTER, FilteredView
-from imi_monitor.ui.widgets.row_list import ListRow, RowList
+from imi_monitor.ui.widgets.row_list import ListRow, RowList, message_row
 
 PAGE = 300
-MOST = 6000  # entries held; who wants to go further back asks `imi events --since`
+MAX_EVENTS = 6000  # entries kept; `imi events --since` shows older ones
 NARROW = 80
 
 
 @dataclass(frozen=True, slots=True)
 class EventsPage:
-    """What one reading gave: entries behind the newest and in front of the oldest that are known."""
+    """The events behind the newest known one and before the oldest."""
 
     newer: list[Event]
     older: list[Event]
@@ -43,16 +42,16 @@ class EventsView(FilteredView):
     word = "events"
     opening_key = "t"
     label = "Events"
-    help = "the log of everything that happened, with a filter"
+    help = "the registry's events, with a filter"
     BINDINGS = [FILTER, Binding("f", "only_this", "Only the selected")]
 
     def on_mount(self) -> None:
-        self._asking: BackgroundQuery[EventsPage] = BackgroundQuery(self, self._read)
+        self._query: BackgroundQuery[EventsPage] = BackgroundQuery(self, self._received)
         self._events: list[Event] = []
-        self._begun = False
-        self._exhausted = False  # there is nothing older, or no more is held
+        self._has_read = False
+        self._exhausted = False  # nothing older exists, or no more is kept
         self._failed: str | None = None
-        self._drawn: object = None  # what the screen shows now
+        self._drawn: object = None  # the inputs of the rows on the screen
         lines = self.query_one(RowList)
         lines.focus()
         self.watch(lines, "scroll_y", self._scrolled, init=False)
@@ -66,13 +65,13 @@ class EventsView(FilteredView):
     def show(self, snapshot: Snapshot, now: datetime) -> None:
         newest = snapshot.events[-1].seq if snapshot.events else 0
         known = self._events[-1].seq if self._events else 0
-        if not self._begun or newest > known or self._failed:
-            self._ask(older=False)
+        if not self._has_read or newest > known or self._failed:
+            self._start_read(older=False)
         self._draw()
 
-    def _ask(self, *, older: bool) -> None:
-        if self._asking.busy and not older:
-            return  # the next snapshot asks again
+    def _start_read(self, *, older: bool) -> None:
+        if self._query.busy and not older:
+            return  # the next snapshot starts another read
         first = self._events[0].seq if self._events else None
         last = self._events[-1].seq if self._events else 0
 
@@ -82,73 +81,75 @@ class EventsView(FilteredView):
                 before = log.page(context, before=first, limit=PAGE) if older and first is not None else []
                 return EventsPage(newer, before, older)
 
-        self._asking.ask(question)
+        self._query.ask(question)
 
-    def _read(self, page: EventsPage | ImiError) -> None:
+    def _received(self, page: EventsPage | ImiError) -> None:
         if isinstance(page, ImiError):
             self._failed = page.sentence
             self._draw()
             return
         self._failed = None
-        begun, self._begun = self._begun, True
+        had_read, self._has_read = self._has_read, True
         lines = self.query_one(RowList)
         before, at = len(lines.rows), lines.scroll_offset.y
-        follows = not begun or bool(lines.rows and lines.cursor == lines.rows[-1].key)
-        self._exhausted = self._exhausted or (page.asked_older and len(page.older) < PAGE) or len(self._events) > MOST
+        follows = not had_read or bool(lines.rows and lines.cursor == lines.rows[-1].key)
+        self._exhausted = (
+            self._exhausted or (page.asked_older and len(page.older) < PAGE) or len(self._events) > MAX_EVENTS
+        )
         self._events = [*page.older, *self._events, *page.newer]
         self._draw()
-        if page.older:  # what was on the screen stays where it was
+        if page.older:  # keep the visible rows in their place
             lines.scroll_to(y=at + max(0, len(lines.rows) - before), animate=False, immediate=True)
         elif follows and lines.rows:
             lines.select(lines.rows[-1].key)
         self._fill()
 
     def _fill(self) -> None:
-        """A filter may leave so little of what is known that the screen is not full: go on back."""
+        """Load older events while the filter leaves too few to fill the screen."""
         lines = self.query_one(RowList)
-        if self._begun and not self._exhausted and len(lines.rows) <= lines.size.height:
-            self._ask(older=True)
+        if self._has_read and not self._exhausted and len(lines.rows) <= lines.size.height:
+            self._start_read(older=True)
 
     def _scrolled(self, _before: float, now: float) -> None:
-        if now <= 0 and self._begun and not self._exhausted and not self._asking.busy and self._events:
-            self._ask(older=True)
+        if now <= 0 and self._has_read and not self._exhausted and not self._query.busy and self._events:
+            self._start_read(older=True)
 
     # -- drawing ----------------------------------------------------------------------------------------------------
 
     def _draw(self) -> None:
-        wanted, width = self.wanted, max(20, self.query_one(RowList).size.width)
+        words, width = self.filter_text, max(20, self.query_one(RowList).size.width)
         ends = (self._events[0].seq, self._events[-1].seq) if self._events else None
-        mark = (wanted, width, ends, self._begun, self._exhausted, self._failed)
-        if mark == self._drawn:
-            return  # a log does not change by itself, and it may be long
-        self._drawn = mark
-        shown = [event for event in self._events if event_matches(event, wanted)]
+        inputs = (words, width, ends, self._has_read, self._exhausted, self._failed)
+        if inputs == self._drawn:
+            return
+        self._drawn = inputs
+        shown = [event for event in self._events if event_matches(event, words)]
         parts = [Content.styled("Events", "bold")]
-        if wanted:
-            parts.append(Content.styled(f"  {safe(wanted, 60)}: {len(shown)} of {len(self._events)}", "$accent"))
-        elif self._begun:
+        if words:
+            parts.append(Content.styled(f"  {safe(words, 60)}: {len(shown)} of {len(self._events)}", "$accent"))
+        elif self._has_read:
             more = "" if self._exhausted else ", older ones as you scroll up"
             parts.append(Content.styled(f"  {count(len(shown), 'entry', 'entries')}{more}", cells.MUTED))
         self.set_title(Content("").join(parts))
         rows = [ListRow(str(event.seq), (event_line(event, width),)) for event in shown]
-        self.query_one(RowList).show(rows or self._nothing(wanted))
+        self.query_one(RowList).show(rows or self._why_empty(words))
 
-    def _nothing(self, wanted: str) -> Sequence[ListRow]:
+    def _why_empty(self, words: str) -> Sequence[ListRow]:
         if self._failed is not None:
-            return [ListRow("", (Content.styled(f"? {safe(self._failed, 400)}", "$error"),))]
-        if not self._begun:
-            return [ListRow("", (Content.styled("looking…", cells.MUTED),))]
-        why = f"nothing fits {safe(wanted, 80)}: esc clears the filter" if wanted else "nothing has happened yet"
-        return [ListRow("", (Content.styled(why, cells.MUTED),))]
+            return [message_row(cells.failure(self._failed))]
+        if not self._has_read:
+            return [message_row("looking…")]
+        why = f"no event matches {safe(words, 80)}: esc clears the filter" if words else "no events yet"
+        return [message_row(why)]
 
     # -- the filter -------------------------------------------------------------------------------------------------
 
     def action_only_this(self) -> None:
-        """Only what happened in the selected worktree, and back."""
+        """Show only the events of the selected worktree, or all again."""
         word = f"in:{self.key.worktree}" if self.key else ""
-        self.want("" if self.wanted == word else word)
+        self.set_filter("" if self.filter_text == word else word)
 
-    def filtered(self) -> None:
+    def filter_changed(self) -> None:
         self._draw()
         self._fill()
 

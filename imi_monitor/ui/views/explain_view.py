@@ -1,4 +1,4 @@
-"""Why imi says of an agent what it says: the evidence it believes, the evidence it set aside and why, and all it knows."""
+"""How imi knows an agent's state: the evidence it used, the evidence it rejected and why, and everything else it knows."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _SOURCE, _STATE, _AGE = 11, 13, 5
 _BESIDE = 2 + _SOURCE + 1 + _STATE + _AGE + 2
 _MOST_FILES = 12
 _GAUGE = 20
-_CONFIDENCE = {EXACT: "exact", LIKELY: "likely: this source cannot tell it from all else", GUESS: "a guess"}
-_SHOWN_OTHERWISE = ("context", "files", "claim")
+_CONFIDENCE = {EXACT: "exact", LIKELY: "likely: the source cannot distinguish it from other states", GUESS: "a guess"}
+_SHOWN_ELSEWHERE = ("context", "files", "claim")
 
 
 class ExplainView(SingleAgentView):
@@ -46,7 +46,7 @@ class ExplainView(SingleAgentView):
     def show(self, snapshot: Snapshot, now: datetime) -> None:
         self._draw(now)
 
-    def again(self) -> None:
+    def agent_changed(self) -> None:
         self._draw(times.now())
 
     def _draw(self, now: datetime) -> None:
@@ -55,7 +55,7 @@ class ExplainView(SingleAgentView):
         width = max(20, lines.room)
         if agent is None:
             self.set_title(Content.styled("Explain", "bold"))
-            lines.show([ListRow("", (Content.styled("no agent is seen here any more", MUTED),))])
+            lines.show([ListRow("", (Content.styled("this agent is not visible any more", MUTED),))])
             return
         self.set_title(agent_title(agent, now))
         lines.show([ListRow(f"{number}", (line,)) for number, line in enumerate(explanation_lines(agent, now, width))])
@@ -80,7 +80,7 @@ def explanation_lines(agent: Agent, now: datetime, width: int) -> list[Content]:
     """Everything about one agent, line by line."""
     lines = [
         *_headed("State", _state(agent, now, width)),
-        *_headed("Believed", _used(agent.truth.used, now, width), "nobody tells what it does: unknown is not idle"),
+        *_headed("Believed", _used(agent.truth.used, now, width), "no evidence of its state: unknown is not idle"),
         *_headed("Set aside", _rejected(agent.truth.rejected, now, width)),
         *_headed("Session", _session(agent, now, width)),
     ]
@@ -111,9 +111,9 @@ def _claim(agent: Agent) -> str:
     holder = safe(agent.claimed_by or "", 60)
     where = safe(agent.key.worktree, 60) if agent.key else ""
     if agent.key is None:
-        return "it works in none of the worktrees shown here"
+        return "it works outside of the worktrees shown here"
     if not holder:
-        return f"nobody has claimed {where}"
+        return f"{where} has no claim"
     if agent.intruder:
         return f"{holder} holds {where}: this one intrudes"
     return f"it holds {where}" if holder == safe(agent.name, 60) else f"{holder} holds {where}"
@@ -156,7 +156,7 @@ def _evidence(one: Evidence, now: datetime, width: int, style: str = "") -> Iter
 
 
 def _narrow(width: int) -> bool:
-    """Whether what a witness says has no room beside who it is, and stands below."""
+    """Whether the text of evidence stands below its source, because it has no room beside it."""
     return width < _BESIDE + 24
 
 
@@ -166,7 +166,7 @@ def _word(state: str) -> str:
 
 def _session(agent: Agent, now: datetime, width: int) -> Iterator[Content]:
     for label, text in agent_text.list_facts(agent, now):
-        if label not in _SHOWN_OTHERWISE:
+        if label not in _SHOWN_ELSEWHERE:
             yield from _fact(label, text, width, "$warning" if label == "note" else "")
     yield from _context(agent, width)
     yield from _files(agent, width)
@@ -176,9 +176,9 @@ def _context(agent: Agent, width: int) -> Iterator[Content]:
     """`context    ██████████░░░░░░░░░░ 59%  118k of 200k`."""
     share, facts = attention.context_fill(agent), agent.facts
     if share is not None:
-        told = f" {share:.0%}  {agent_cells.token_count(facts.context_used)} of {agent_cells.token_count(facts.context_size)}"
-        room = min(_GAUGE, width - _LABEL - 3 - len(told))
-        yield _labelled("context").append(agent_cells.gauge(share, max(0, room))).append(Content(told))
+        text = f" {share:.0%}  {agent_cells.token_count(facts.context_used)} of {agent_cells.token_count(facts.context_size)}"
+        room = min(_GAUGE, width - _LABEL - 3 - len(text))
+        yield _labelled("context").append(agent_cells.gauge(share, max(0, room))).append(Content(text))
     elif facts.context_used is not None:
         yield _labelled("context").append(Content(f"{agent_cells.token_count(facts.context_used)}, of an unknown size"))
 
@@ -209,7 +209,7 @@ def _fact(label: str, text: str, width: int, style: str = "") -> Iterator[Conten
 
 
 def _wrapped(text: str, width: int, indent: int, style: str = "") -> Iterator[Content]:
-    """Lines that start below each other; wide characters count double, so that none is lost."""
+    """The text in indented lines of at most `width` cells. With wide characters a line gets half as many characters."""
     room = max(8, width - indent)
     if columns.cell_width(text) > len(text):
         room //= 2

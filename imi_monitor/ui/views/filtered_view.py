@@ -1,4 +1,4 @@
-"""What views with a filter share: `/` opens its box above the lines, `enter` goes back to them, `esc` clears it first."""
+"""Views with a filter: `/` opens its box above the rows, `enter` goes back to them, `esc` clears it before it leaves the view."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ FILTER = Binding("slash", "filter", "Filter", key_display="/", id="filter")
 
 
 class FilteredView(View):
-    """Subclasses put `filter_box` above their lines and write `filtered`."""
+    """Subclasses put `filter_box` above their rows and implement `filter_changed`."""
 
     @staticmethod
     def filter_box(hint: str) -> Widget:
         return TextField(f"filter: {hint}", "view-filter")
 
-    def filtered(self) -> None:
-        """Other words are wanted now."""
+    def filter_changed(self) -> None:
+        """The filter has another text."""
         raise NotImplementedError
 
     @property
@@ -30,10 +30,10 @@ class FilteredView(View):
         return self.query_one("#view-filter", Input)
 
     @property
-    def wanted(self) -> str:
+    def filter_text(self) -> str:
         return self._box.value.strip()
 
-    def want(self, words: str) -> None:
+    def set_filter(self, words: str) -> None:
         self._box.value = words
         self._box.set_class(bool(words), "-open")
 
@@ -42,19 +42,19 @@ class FilteredView(View):
         self._box.focus()
 
     @on(Input.Changed, "#view-filter")
-    def _filter_changed(self, event: Input.Changed) -> None:
+    def _filter_edited(self, event: Input.Changed) -> None:
         event.stop()
-        self.filtered()
+        self.filter_changed()
 
     @on(Input.Submitted, "#view-filter")
-    def _filter_done(self, event: Input.Submitted) -> None:
+    def _filter_entered(self, event: Input.Submitted) -> None:
         event.stop()
         self.query_one(RowList).focus()
 
     def action_leave(self) -> None:
-        """One step out: the filter first."""
+        """Clear the filter, else leave."""
         if self._box.has_class("-open"):
-            self.want("")
+            self.set_filter("")
             self.query_one(RowList).focus()
         else:
             super().action_leave()

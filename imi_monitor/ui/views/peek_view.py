@@ -1,6 +1,6 @@
-"""A peek at one agent: a small live window with what it was asked, what it says and which tools it uses, like `tail -f`.
+"""A small live window on one agent: its prompts, messages and tool calls, like `tail -f`.
 
-It shows what the registry keeps of the session; of an agent whose session is not kept (yet), what is seen of it now.
+It shows the session as the registry recorded it; while nothing is recorded, what the agent's program shows now.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from imi_monitor.ui.views.explain_view import agent_title
 from imi_monitor.ui.views.single_agent_view import OTHERS, WAITING, SingleAgentView
 from imi_monitor.ui.widgets.row_list import ListRow, RowList
 
-MOST = 300  # lines held; all of it is told by `imi session show`
-_EVERY = 0.4  # seconds between two looks at the registry, one small question each
-_MOST_TEXT = 4  # lines that one message takes
+MAX_LINES = 300  # lines kept; `imi session show` has all
+_INTERVAL = 0.4  # seconds between two small reads of the registry
+_MAX_TEXT_LINES = 4  # lines that one message takes
 _STYLES = {
     "prompt": "bold $primary",
     "asks": "bold $agent-asks",
@@ -54,16 +54,16 @@ _OUTCOMES = {
     "running": ("…", "$accent"),
 }
 _CLOCK, _WORD = 9, 9
-_NOTHING = {None: "looking…", False: "nothing of this session is kept yet", True: "nothing was said yet"}
+_NOTHING = {None: "looking…", False: "nothing of this session is recorded yet", True: "the session has no messages yet"}
 
 
 @dataclass(frozen=True, slots=True)
 class SessionPart:
-    """One reading: what is new of the session, behind which everything else will be."""
+    """The new lines of a session, and the cursor behind them."""
 
     lines: list[TimelineLine]
     cursor: int
-    kept: bool
+    recorded: bool
 
 
 class PeekView(SingleAgentView, ModalScreen[None]):
@@ -80,48 +80,47 @@ class PeekView(SingleAgentView, ModalScreen[None]):
             yield RowList(id="peek", follow_end=True)
 
     def on_mount(self) -> None:
-        self._asking: BackgroundQuery[SessionPart] = BackgroundQuery(self, self._told)
+        self._query: BackgroundQuery[SessionPart] = BackgroundQuery(self, self._received)
         self._lines: dict[str, TimelineLine] = {}
         self._cursor = 0
-        self._kept: bool | None = None  # whether the registry knows the session; None: not asked yet
+        self._recorded: bool | None = None  # whether the registry has the session; None: not read yet
         self._failed: str | None = None
         window = self.query_one("#peek-window")
         window.border_subtitle = "esc closes · ←→ others · w next waiting · ⏎ goes there · E explains"
         self.query_one(RowList).focus()
-        self._ask()
-        self.set_interval(_EVERY, self._ask)
+        self._start_read()
+        self.set_interval(_INTERVAL, self._start_read)
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
-    def again(self) -> None:
-        """About another agent now."""
-        self._lines, self._cursor, self._kept, self._failed = {}, 0, None, None
-        self._asking.drop()
-        self._ask()
+    def agent_changed(self) -> None:
+        self._lines, self._cursor, self._recorded, self._failed = {}, 0, None, None
+        self._query.drop()
+        self._start_read()
         self._draw()
 
     def show(self, snapshot: Snapshot, now: datetime) -> None:
         self._draw()
 
-    def _ask(self) -> None:
+    def _start_read(self) -> None:
         agent, behind = self.agent, self._cursor
-        if agent is None or self._asking.busy:
+        if agent is None or self._query.busy:
             return
 
         def question(_stop: ShouldStop) -> SessionPart:
             with self.open_context(None) as context:
                 return db.read(context.connection, read, agent, behind)
 
-        self._asking.ask(question)
+        self._query.ask(question)
 
-    def _told(self, told: SessionPart | ImiError) -> None:
-        if isinstance(told, ImiError):
-            self._failed = told.sentence
+    def _received(self, result: SessionPart | ImiError) -> None:
+        if isinstance(result, ImiError):
+            self._failed = result.sentence
         else:
-            self._failed, self._kept, self._cursor = None, told.kept, told.cursor
-            for line in told.lines:
+            self._failed, self._recorded, self._cursor = None, result.recorded, result.cursor
+            for line in result.lines:
                 self._lines[_key(line)] = line
-            for old in list(self._lines)[:-MOST]:
+            for old in list(self._lines)[:-MAX_LINES]:
                 del self._lines[old]
         self._draw()
 
@@ -130,23 +129,23 @@ class PeekView(SingleAgentView, ModalScreen[None]):
     def _draw(self) -> None:
         agent, now, lines = self.agent, times.now(), self.query_one(RowList)
         if agent is None:
-            self.set_title(Content.styled("nobody is seen here any more: esc closes", MUTED))
+            self.set_title(Content.styled("this agent is not visible any more: esc closes", MUTED))
             return
         self.set_title(agent_title(agent, now).append(_beside(agent)))
         width = max(20, lines.room)
         lines.show(list(self._rows(agent, width)))
 
     def _rows(self, agent: Agent, width: int) -> Iterator[ListRow]:
-        told = sorted(self._lines.values(), key=lambda line: (line.at, line.seq))
-        for line in told:
+        lines = sorted(self._lines.values(), key=lambda line: (line.at, line.seq))
+        for line in lines:
             for number, drawn in enumerate(drawn_line(line, width)):
                 yield ListRow(f"{_key(line)} {number}", (drawn,))
         if self._failed is not None:
-            yield ListRow("failed", (Content.styled(f"? {safe(self._failed, 300)}", "$error"),))
-        seen = [] if told else list(_seen_now(agent, width))
+            yield ListRow("failed", (cells.failure(self._failed),))
+        seen = [] if lines else list(_seen_now(agent, width))
         yield from seen
-        if self._failed is None and (self._kept is None or not (told or seen)):
-            yield ListRow("why", (Content.styled(_NOTHING[self._kept], MUTED),))
+        if self._failed is None and (self._recorded is None or not (lines or seen)):
+            yield ListRow("why", (Content.styled(_NOTHING[self._recorded], MUTED),))
         if attention.standing(agent) == attention.ASKS:
             waits = Content.styled(f"◆ waits for you: {safe(agent_cells.waits_for(agent), 300)}", "bold $agent-asks")
             yield ListRow("waits", (waits.truncate(width, ellipsis=True),))
@@ -159,7 +158,7 @@ class PeekView(SingleAgentView, ModalScreen[None]):
         await self.run_action("app.go_to_chosen")
 
     def on_click(self, event: events.Click) -> None:
-        """Beside it: enough seen."""
+        """A click beside the window closes it."""
         if event.widget is self:
             self.action_leave()
 
@@ -168,23 +167,23 @@ class PeekView(SingleAgentView, ModalScreen[None]):
 
 
 def read(connection: sqlite3.Connection, agent: Agent, behind: int) -> SessionPart:
-    """What the registry learnt of the agent's session behind line `behind`."""
+    """The recorded lines of the agent's session behind line `behind`."""
     ident = session_id(agent)
     session = next((one for one in sessions.find_by_prefix(connection, ident) if one.id == ident), None)
     if session is None:
-        return SessionPart([], 0, kept=False)
+        return SessionPart([], 0, recorded=False)
     cursor = session_timeline.cursor(connection, session.seq)
-    lines = session_timeline.timeline(connection, session.seq, behind, MOST) if cursor > behind else []
-    return SessionPart(lines, cursor, kept=True)
+    lines = session_timeline.timeline(connection, session.seq, behind, MAX_LINES) if cursor > behind else []
+    return SessionPart(lines, cursor, recorded=True)
 
 
 def _key(line: TimelineLine) -> str:
-    """A call comes again when it has ended, and takes the place of its beginning."""
+    """A tool call that ended has the key of its beginning, whose place it takes."""
     return f"call {line.call}" if line.call is not None and line.outcome is not None else str(line.seq)
 
 
 def drawn_line(line: TimelineLine, width: int) -> list[Content]:
-    """`14:02:09 tool     Edit src/api.ts   ✓ 2s`; more of a long text below its beginning."""
+    """`14:02:09 tool     Edit src/api.ts   ✓ 2s`; a long text continues below."""
     clock = cells.fixed(cells.clock(line.at) if line.at else "", _CLOCK, MUTED) if width >= 50 else Content("")
     head = clock.append(cells.fixed(safe(line.word, 20), _WORD, _STYLES.get(line.word, MUTED)))
     who = f"[{safe(line.subagent, 30)}] " if line.subagent else ""
@@ -193,7 +192,7 @@ def drawn_line(line: TimelineLine, width: int) -> list[Content]:
     texts = [
         text for part in line.text.split("\n") if part.strip() for text in _chunks(safe(part, 600), room - len(who))
     ]
-    shown = texts[:_MOST_TEXT]
+    shown = texts[:_MAX_TEXT_LINES]
     first = Content(who + (shown[0] if shown else "")).truncate(room, ellipsis=True)
     if tail.plain:
         first = cells.padded(first, room).append(Content(" ")).append(tail)
@@ -224,15 +223,15 @@ def _outcome(line: TimelineLine) -> Content:
 
 
 def _beside(agent: Agent) -> Content:
-    """What it costs, behind the title."""
-    told = agent_cells.token_count(attention.total_tokens(agent))
+    """Tokens and context, behind the title."""
+    tokens = agent_cells.token_count(attention.total_tokens(agent))
     share = attention.context_fill(agent)
-    parts = [f"{told} tok" if told else "", f"context {share:.0%}" if share is not None else ""]
+    parts = [f"{tokens} tok" if tokens else "", f"context {share:.0%}" if share is not None else ""]
     return Content.styled("".join(f"  {part}" for part in parts if part), MUTED)
 
 
 def _seen_now(agent: Agent, width: int) -> Iterator[ListRow]:
-    """What its program shows now, when the registry has no line of it."""
+    """What the agent's program shows now, for a session without recorded lines."""
     facts, tool = agent.facts, agent.truth.tool
     for word, text in (("prompt", facts.prompt), ("says", facts.last_message), ("tool", str(tool) if tool else None)):
         if text:

@@ -1,4 +1,4 @@
-"""Everybody who waits for a worktree: for which, since when, in which place, and who has it meanwhile."""
+"""The lines for claimed worktrees: who waits for which one, since when, in which place, and who holds it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells
 from imi_monitor.ui.background_query import BackgroundQuery
 from imi_monitor.ui.views.view import View, action_data
-from imi_monitor.ui.widgets.row_list import ListRow, RowList
+from imi_monitor.ui.widgets.row_list import ListRow, RowList, message_row
 
 NARROW = 80
 
@@ -25,11 +25,11 @@ class QueueView(View):
     word = "queue"
     opening_key = "Q"
     label = "Queue"
-    help = "everybody who waits for a worktree, and who has it"
+    help = "agents in line for a worktree, and who holds it"
 
     def on_mount(self) -> None:
-        self._asking: BackgroundQuery[dict[str, Any]] = BackgroundQuery(self, self._told)
-        self._mark: object = None
+        self._query: BackgroundQuery[dict[str, Any]] = BackgroundQuery(self, self._received)
+        self._version: object = None
         self._line: list[dict[str, Any]] | None = None
         self._failed: str | None = None
         self.query_one(RowList).focus()
@@ -38,18 +38,18 @@ class QueueView(View):
         yield RowList(id="queue")
 
     def show(self, snapshot: Snapshot, now: datetime) -> None:
-        mark = (snapshot.waiting, tuple(tree.claim for tree in snapshot.worktrees))
-        if mark != self._mark:
-            self._mark = mark
-            self._asking.ask(lambda stop: action_data(self.open_context, None, "queue", {}, stop))
+        version = (snapshot.waiting, tuple(tree.claim for tree in snapshot.worktrees))
+        if version != self._version:
+            self._version = version
+            self._query.ask(lambda stop: action_data(self.open_context, None, "queue", {}, stop))
         self._draw(now)
 
-    def _told(self, told: dict[str, Any] | ImiError) -> None:
-        if isinstance(told, ImiError):
-            self._failed, self._mark = told.sentence, None  # asked again with the next snapshot
+    def _received(self, result: dict[str, Any] | ImiError) -> None:
+        if isinstance(result, ImiError):
+            self._failed, self._version = result.sentence, None  # read again with the next snapshot
         else:
             self._failed = None
-            self._line = sorted(told["queue"], key=lambda one: (one["repo_name"], one["worktree_name"], one["place"]))
+            self._line = sorted(result["queue"], key=lambda one: (one["repo_name"], one["worktree_name"], one["place"]))
         self._draw(times.now())
 
     def _draw(self, now: datetime) -> None:
@@ -63,22 +63,18 @@ class QueueView(View):
 
     def _rows(self, waiting: Sequence[dict[str, Any]], now: datetime, width: int) -> list[ListRow]:
         if self._failed is not None:
-            return [ListRow("", (Content.styled(f"? {safe(self._failed, 400)}", "$error"),))]
+            return [message_row(cells.failure(self._failed))]
         if self._line is None:
-            return [ListRow("", (Content.styled("looking…", cells.MUTED),))]
+            return [message_row("looking…")]
         if not waiting:
-            return [
-                ListRow(
-                    "", (Content.styled("nobody waits: `imi claim NAME --wait SECONDS` stands in line", cells.MUTED),)
-                )
-            ]
+            return [message_row("no agent is in line: `imi claim NAME --wait SECONDS` waits for a worktree")]
         return list(waiting_rows(waiting, now, width))
 
 
 def waiting_rows(
     waiting: Iterable[dict[str, Any]], now: datetime, width: int, *, named: bool = True
 ) -> Iterable[ListRow]:
-    """One row for each who waits; `named` with the worktree in front."""
+    """One row for each waiter; `named` puts the worktree in front."""
     for one in waiting:
         key = f"{one['repo_name']}\0{one['worktree_name']}\0{one['place']}\0{one['agent_id']}"
         yield ListRow(key, _stacked(one, now, width) if width < NARROW else (_line(one, now, width, named=named),))
@@ -112,10 +108,10 @@ def _stacked(one: dict[str, Any], now: datetime, width: int) -> tuple[Content, .
 
 def _holder(one: dict[str, Any], now: datetime) -> Content:
     if not one["ready"]:
-        return Content.styled("suspended: passed by until it runs", "$agent-suspended")
+        return Content.styled("suspended: skipped until it runs", "$agent-suspended")
     if one["held_by"] is None:
-        return Content.styled("it is free: any moment now", "$success")
-    return Content(f"{safe(one['held_by'], 24)} has it for {times.age_of(one['held_since'], now)}")
+        return Content.styled("it is free: the claim follows", "$success")
+    return Content(f"{safe(one['held_by'], 24)} holds it for {times.age_of(one['held_since'], now)}")
 
 
 VIEW = QueueView

@@ -1,4 +1,4 @@
-"""What views about one agent share: which one it is, found again in every snapshot, and the way to the others."""
+"""Views about one agent, which is found again in every snapshot, with keys for the other agents."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ WAITING = Binding("w", "waiting", "Next waiting", id="next")
 
 
 class SingleAgentView(View):
-    """`agent_id` is given by whoever opens it; where there is none, the view says so."""
+    """The caller sets `agent_id`; without an agent the view says so."""
 
-    about_one_agent = True  # who leaves it has looked at that one
+    about_one_agent = True  # the agent counts as looked at when the view is left
 
     @property
     def agents(self) -> tuple[Agent, ...]:
@@ -37,26 +37,25 @@ class SingleAgentView(View):
             return "this agent"
         return f"{safe(agent.name, 40)} in {safe(agent.key.worktree, 40)}" if agent.key else safe(agent.name, 40)
 
-    def turn_to(self, agent: Agent) -> None:
-        """It is about this one from now on."""
+    def show_agent(self, agent: Agent) -> None:
         self.agent_id = agent.id
-        self.again()
+        self.agent_changed()
 
-    def again(self) -> None:
-        """Draw all anew."""
+    def agent_changed(self) -> None:
+        """Draw the other agent."""
         raise NotImplementedError
 
     def action_other(self, step: int) -> None:
         agents = self.agents
         if agents:
             here = next((place for place, agent in enumerate(agents) if agent.id == self.agent_id), -step)
-            self.turn_to(agents[(here + step) % len(agents)])
+            self.show_agent(agents[(here + step) % len(agents)])
 
     def action_waiting(self) -> None:
-        """The next that waits, the most patient first."""
+        """Show the next agent that waits, the longest first."""
         waiting = [agent for agent in self.agents if attention.standing(agent) == attention.ASKS]
         if not waiting:
-            self.notify("nobody waits for you", markup=False)
+            self.notify("no agent waits for you", markup=False)
             return
         here = next((place for place, agent in enumerate(waiting) if agent.id == self.agent_id), -1)
-        self.turn_to(waiting[(here + 1) % len(waiting)])
+        self.show_agent(waiting[(here + 1) % len(waiting)])

@@ -1,1 +1,1 @@
-"""Widgets that know nothing of worktrees: lists of lines, a filter line."""
+"""Widgets without knowledge of worktrees: lists with a cursor, form inputs, the key bar."""

@@ -1,7 +1,4 @@
-"""One of a few known values, on one line: ← → (or h l) choose, a letter jumps, a click picks. Enter goes on.
-
-Yes or no on one line: `[x]` or `[ ]`, told by the sign and not by its colour. Space ticks, a click too; enter goes on.
-"""
+"""One-line inputs of forms: ChoiceInput for one of a few values, TickBox for yes or no."""
 
 from __future__ import annotations
 
@@ -18,8 +15,26 @@ from imi_monitor.model.text import safe
 from imi_monitor.ui.cells import MUTED
 
 
-class ChoiceInput(Widget, can_focus=True):
-    """Draws all values side by side, the chosen one marked; scrolls sideways where there is no room for all."""
+class FormInput(Widget, can_focus=True):
+    """Posts ValueChanged, and ValueSubmitted on enter."""
+
+    BINDINGS = [Binding("enter", "submit", "Go on", show=False)]
+
+    class ValueChanged(Message):
+        """The input has another value."""
+
+    class ValueSubmitted(Message):
+        """Enter in the input."""
+
+    def action_submit(self) -> None:
+        self.post_message(self.ValueSubmitted())
+
+
+class ChoiceInput(FormInput):
+    """All values side by side, the chosen one marked: ← → (or h l) choose, a letter jumps, a click picks.
+
+    The line scrolls sideways where the values do not fit.
+    """
 
     DEFAULT_CSS = """
     ChoiceInput { height: 1; width: 1fr; background: $boost; }
@@ -28,16 +43,9 @@ class ChoiceInput(Widget, can_focus=True):
     BINDINGS = [
         Binding("left,h", "step(-1)", "Previous", show=False),
         Binding("right,l", "step(1)", "Next", show=False),
-        Binding("enter", "submit", "Go on", show=False),
     ]
 
     at = reactive(0)
-
-    class Changed(Message):
-        """Another value is chosen."""
-
-    class Submitted(Message):
-        """Enter on the chosen value."""
 
     def __init__(self, values: Sequence[str] = (), *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -52,26 +60,23 @@ class ChoiceInput(Widget, can_focus=True):
         return self._values
 
     def offer(self, values: Sequence[str]) -> None:
-        """These are the values from now on; the chosen one stays if it is among them."""
+        """Set the values; the chosen one stays chosen if it is among them."""
         before = self.value
         self._values = tuple(values)
         self.at = self._values.index(before) if before in self._values else 0
         self.refresh()
-        self.post_message(self.Changed())
+        self.post_message(self.ValueChanged())
 
     def pick(self, value: str) -> None:
         if value in self._values:
             self.at = self._values.index(value)
 
     def watch_at(self) -> None:
-        self.post_message(self.Changed())
+        self.post_message(self.ValueChanged())
 
     def action_step(self, by: int) -> None:
         if self._values:
             self.at = (self.at + by) % len(self._values)
-
-    def action_submit(self) -> None:
-        self.post_message(self.Submitted())
 
     def on_key(self, event: events.Key) -> None:
         letter = event.character
@@ -100,7 +105,7 @@ class ChoiceInput(Widget, can_focus=True):
         return Content("").join(parts)
 
     def _places(self) -> list[tuple[int, int]]:
-        """Where each value is drawn; those scrolled out are nowhere."""
+        """The cells (start, end) of each value; empty for one that is scrolled out."""
         places, left = [], 0
         for index, value in enumerate(self._values):
             width = len(safe(value, 40)) + 2 if index >= self._first() else 0
@@ -109,7 +114,7 @@ class ChoiceInput(Widget, can_focus=True):
         return places
 
     def _first(self) -> int:
-        """The first value drawn: as far to the left as the chosen one still fits."""
+        """The first value drawn: the leftmost with which the chosen one still fits."""
         widths = [len(safe(value, 40)) + 2 for value in self._values]
         first = 0
         while first < self.at and sum(widths[first : self.at + 1]) > max(1, self.size.width):
@@ -117,32 +122,23 @@ class ChoiceInput(Widget, can_focus=True):
         return first
 
 
-class TickBox(Widget, can_focus=True):
-    """`label` is said beside it."""
+class TickBox(FormInput):
+    """`[x] label` or `[ ] label`: space and a click toggle it."""
 
     DEFAULT_CSS = "TickBox { height: 1; width: 1fr; } TickBox:focus { background: $surface-lighten-1; }"
-    BINDINGS = [Binding("space", "tick", "Tick", show=False), Binding("enter", "submit", "Go on", show=False)]
+    BINDINGS = [Binding("space", "tick", "Tick", show=False)]
 
     value = reactive(False)
-
-    class Changed(Message):
-        """Ticked or not any more."""
-
-    class Submitted(Message):
-        """Enter on it."""
 
     def __init__(self, label: str, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._label = label
 
     def watch_value(self) -> None:
-        self.post_message(self.Changed())
+        self.post_message(self.ValueChanged())
 
     def action_tick(self) -> None:
         self.value = not self.value
-
-    def action_submit(self) -> None:
-        self.post_message(self.Submitted())
 
     def on_click(self, event: events.Click) -> None:
         self.action_tick()

@@ -1,6 +1,6 @@
-"""The bottom line: what can be done here, most wanted first, what cannot be done now dimmed. One widget, one line.
+"""The bottom line: the keys that work here, the most useful first, unavailable ones dimmed.
 
-Textual's own Footer builds itself anew whenever a key becomes available (25 ms); this is a line of text.
+Textual's Footer rebuilds its widgets whenever a key becomes available (25 ms); this is one line of text.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from textual.widgets import Static
 
 
 class KeyHint(NamedTuple):
-    """One key; `action` is what a click runs."""
+    """One key; a click runs `action`."""
 
     key: str
     label: str
@@ -23,27 +23,27 @@ class KeyHint(NamedTuple):
 
 
 class ClickableLine(Static):
-    """A line with parts that can be clicked, which keep their own colours."""
+    """A line with clickable parts, which keep their own colours."""
 
     auto_links = False
 
 
 class KeyBar(ClickableLine):
-    """Shows as many hints as there is room for."""
+    """Shows as many hints as fit."""
 
     def __init__(self) -> None:
         super().__init__(id="keybar")
         self._shown: tuple[object, ...] = ()
 
     def show(self, hints: Sequence[KeyHint], width: int) -> None:
-        """Draw them, if anything is different."""
+        """Draw the hints, if anything changed."""
         if (width, *hints) != self._shown:
             self._shown = (width, *hints)
             self.update(key_bar_line(hints, width), layout=False)
 
 
 def key_bar_line(hints: Sequence[KeyHint], width: int) -> Content:
-    """`c Claim  R Release … ? Help`, cut at a whole key; the last hint is always there: it leads to all others."""
+    """`c Claim  R Release … ? Help`, cut between keys; the last hint is always shown, because it lists all others."""
     last = _one(hints[-1]) if hints else Content("")
     parts: list[Content] = []
     room = width - 1 - last.cell_length

@@ -48,6 +48,11 @@ class ListRow:
         return len(mine) == len(theirs) and all(map(_is_same, mine, theirs))
 
 
+def message_row(text: Content | str) -> ListRow:
+    """A row that says why a list is empty."""
+    return ListRow("", (Content.styled(text, "$foreground 60%") if isinstance(text, str) else text,))
+
+
 class RowList(CursorList):
     """Rows with keys. `follow_end` keeps the last row on the screen while rows are added, unless it was scrolled away."""
 
