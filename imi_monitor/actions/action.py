@@ -163,6 +163,7 @@ class Action:
     options: tuple[Option, ...] = ()
     dialog_options: tuple[str, ...] = ()  # options that a dialog offers beside the required arguments
     makes_new = False  # its first argument names something new, so a dialog does not fill in the selected worktree
+    returns_path = False  # its outcome can hold a path, into which the shell function changes
     opens_worktree = False  # the dashboard opens the resulting path in a new pane
     dangerous = False  # the dashboard asks for confirmation
     changes = True  # refused under --read-only

@@ -1,4 +1,4 @@
-"""The command line that does what a dialog did: the way back from a Request to the words a person could have typed."""
+"""The command line that is equivalent to a Request, as the dashboard's dialogs and command log show it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def words(action: Action, request: Request, context: Context | None = None) -> list[str]:
-    """`imi`, the globals that say where (of a context), the verb, its options, its arguments: parsing gives the request."""
+    """`imi`, the global options of the context, the verb, its options, its arguments. Parsing them returns the request."""
     return [
         "imi",
         *(_where(context) if context else ()),
@@ -25,7 +25,7 @@ def words(action: Action, request: Request, context: Context | None = None) -> l
 
 
 def line(parts: list[str]) -> str:
-    """One line for a POSIX-like shell (bash, zsh), printable whatever the words hold."""
+    """One printable line for a POSIX-like shell (bash, zsh)."""
     return " ".join(map(_quoted, parts))
 
 
@@ -34,7 +34,7 @@ def _where(context: Context) -> list[str]:
     if context.repo_option is None:
         return found
     try:
-        return [*found, "--repo", context.repository().home]  # stays true when the worktree that was named goes
+        return [*found, "--repo", context.repository().home]  # valid even after the named worktree is removed
     except ImiError:
         return [*found, "--repo", context.repo_option]
 
@@ -61,12 +61,12 @@ def _arguments(action: Action, request: Request) -> list[str]:
         elif isinstance(value, str):
             found.append(value)
         else:
-            break  # what follows a word that was left out cannot be given by its place
+            break  # arguments after a missing one have no position
     return ["--", *found] if any(word.startswith("-") for word in found) else found
 
 
 def _quoted(word: str) -> str:
-    """`$'…'` where a control or a stray byte would otherwise be typed into somebody's terminal by pasting."""
+    """The word quoted for a shell; as `$'…'` when it holds control characters or bytes that are not UTF-8."""
     if word.isprintable():
         return shlex.quote(word)
     return "$'" + "".join(map(_escaped, word)) + "'"

@@ -1,7 +1,7 @@
-"""What an action works with: where the caller stands, the settings, the registry, git, and a way to report progress.
+"""What an action works with: the caller's folder, the settings, the registry, git, and a way to report progress.
 
-Everything is opened when first asked for and closed once at the end. The registry's room is not even loaded before: a
-quarter of the time of a hot command, in which `imi release` lets git work.
+Each is opened at its first use and closed at the end. The store is imported late, because it takes a quarter of the time
+of a hot command; `imi release` runs git meanwhile.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
     from imi_monitor.store.repositories import RepositoryRegistration
 
 
-def _nothing(_: str) -> None:
-    """The progress of those who do not want to see any."""
+def _discard(_: str) -> None:
+    """Progress without a display."""
 
 
 def _never() -> bool:
     return False
 
 
-def _nobody(_title: str, _lines: list[str]) -> int | None:
-    """The choice of those who cannot be asked."""
+def _no_choice(_title: str, _lines: list[str]) -> int | None:
+    """The choice where no user can answer."""
     return None
 
 
 class Context:
-    """One caller's surroundings. Use as a context manager, so that the registry is closed whatever happens."""
+    """The surroundings of one caller. As a context manager it closes the registry, also after an error."""
 
     def __init__(
         self,
@@ -49,17 +49,17 @@ class Context:
         progress: Callable[[str], None] | None = None,
         emit: Callable[[str, dict[str, object]], None] | None = None,
         cancelled: Callable[[], bool] = _never,
-        choose: Callable[[str, list[str]], int | None] = _nobody,
+        choose: Callable[[str, list[str]], int | None] = _no_choice,
     ) -> None:
         self._cwd = cwd
         self._repo = repo
         self.database = config.database_path(database)
-        self.progress = progress or _nothing
-        self.shows_progress = progress is not None  # else nobody sees any progress, and none needs to be made
+        self.progress = progress or _discard
+        self.shows_progress = progress is not None  # without a display, git is not asked for progress
         self.cancelled = cancelled
-        self.choose = choose  # (title, lines) -> the index a person picked; None when nobody can be asked
+        self.choose = choose  # (title, lines) -> the index of the chosen line, or None
         self._emit = emit
-        self.process_ends = False  # the process ends with it, so that closing the registry may be left to the kernel
+        self.process_ends = False  # the process ends afterwards, so the kernel may close the registry
         self._connection: sqlite3.Connection | None = None
         self._settings: dict[str | None, config.Settings] = {}  # by cluster
         self._repository: layout.Repository | None = None
@@ -80,7 +80,7 @@ class Context:
             return
         from imi_monitor.store import db
 
-        if isinstance(error, db.Error):  # from a question asked outside of `reading` and `transact`
+        if isinstance(error, db.Error):  # from a query outside of `db.read` and `db.transact`
             raise db.registry_error(error, self.database) from error
 
     def close(self) -> None:
@@ -90,16 +90,16 @@ class Context:
 
     @property
     def cwd(self) -> str:
-        """Where the caller stands; said clearly when that folder was deleted under their feet."""
+        """The caller's folder; Refused when it no longer exists."""
         if self._cwd is None:
             try:
                 self._cwd = os.getcwd()
             except OSError as error:
-                raise Refused("the folder you stand in no longer exists: cd somewhere else", code="no-cwd") from error
+                raise Refused("the current folder no longer exists: cd to another one", code="no-cwd") from error
         return self._cwd
 
     def emit(self, line: str, data: dict[str, object]) -> None:
-        """One entry of a stream, at once: for `--follow` and the like."""
+        """Print one entry of a stream at once, for `--follow`."""
         if self._emit is not None:
             self._emit(line, data)
 
@@ -116,7 +116,7 @@ class Context:
         return self.settings_of(self._repository)
 
     def settings_of(self, repository: layout.Repository | None) -> config.Settings:
-        """The user's settings with those of the repository's cluster on top."""
+        """The user's settings, overridden by those of the repository's cluster."""
         cluster = repository.cluster if repository else None
         if cluster not in self._settings:
             extra = os.path.join(cluster, ".iMi", "config.toml") if cluster else None
@@ -130,7 +130,7 @@ class Context:
 
     @property
     def repo_option(self) -> str | None:
-        """What the caller named with `--repo`."""
+        """The value of `--repo`."""
         return self._repo
 
     def repo_filter(self) -> str | None:
@@ -138,17 +138,17 @@ class Context:
         return self.repo_name(self.repository()) or "" if self.explicit_repo else None
 
     def place(self) -> layout.RepositoryLocation | None:
-        """Where the caller stands in a repository, if at all. `--repo` does not change this."""
+        """The worktree around the caller's folder, if there is one. `--repo` does not change this."""
         return layout.discover(self.cwd)
 
     def place_at(self, path: str) -> layout.RepositoryLocation | None:
-        """What git has at `path`, looked up once: for verbs that ask twice within a few milliseconds."""
+        """The worktree at `path`, cached: some verbs need it twice within milliseconds."""
         if path not in self._places:
             self._places[path] = layout.discover(path)
         return self._places[path]
 
     def repository(self, named: str | None = None) -> layout.Repository:
-        """The repository meant: the one named, else `--repo`, else the one around the caller."""
+        """The repository called `named`, else that of `--repo`, else the one around the caller; Refused when there is none."""
         if named is not None:
             return self.named_repository(named)
         if self._repository is None:
@@ -156,7 +156,7 @@ class Context:
         return self._repository
 
     def find_repository(self) -> layout.Repository | None:
-        """Like `repository`, but None when the caller neither stands in one nor named one."""
+        """Like `repository()`, but None when `--repo` is not given and the caller is outside of any repository."""
         if self._repository is None and self._repo is None:
             place = self.place()
             self._repository = place.repository if place else None
@@ -225,7 +225,7 @@ class Context:
         return db.transact(self.connection, repositories.register, self.registration(repository))
 
     def git(self, repository: layout.Repository, admin_dir: str | None = None, path: str | None = None) -> Git:
-        """git on the repository, or on one of its worktrees, as far as it is trusted."""
+        """git on the repository or on one of its worktrees, with the repository's trust."""
         from imi_monitor.git.runner import Git
 
         if admin_dir is None:
@@ -233,7 +233,7 @@ class Context:
         return Git(repository.common_dir, admin_dir, path, trusted=self.trusted(repository))
 
     def trusted(self, repository: layout.Repository) -> bool:
-        """Whether programs configured in the repository may run: trusted by the user, and unchanged since."""
+        """Whether the repository's programs may run: the user trusts them and they have not changed since."""
         from imi_monitor.store import repositories
 
         stored = repositories.trusted_fingerprint(self.connection, repository.common_dir)
@@ -244,9 +244,9 @@ class Context:
         return stored == safety.fingerprint(repository.common_dir)
 
     def agent(self, request: Request) -> str:
-        """Who acts: `--agent`, else IMI_AGENT_ID, else the configured one, else `human:$USER`."""
+        """The acting agent: `--agent`, else IMI_AGENT_ID, else the configured one, else `human:$USER`."""
         agent = request.text("agent")
-        if agent is None:  # an empty one is a mistake (an unset variable in a script), not the default
+        if agent is None:  # an empty value is an error (an unset variable in a script), not the default
             agent = os.environ.get("IMI_AGENT_ID")
         if agent is None:
             agent = self.settings.text("claims.agent") or f"human:{_user()}"

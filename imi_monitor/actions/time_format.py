@@ -1,4 +1,4 @@
-"""Moments as people write and read them: `2h`, `3d`, a date; `14:02:09`, with the day in front when it was not today."""
+"""Times as users type them (`2h`, `3d`, a date) and as the command line prints them (`14:02:09`, `12m 05s`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
 def since(text: str | None, advice: str = "use 10m, 2h, 3d, or 2026-01-27T15:30") -> str | None:
-    """The stored moment that `--since` means; None when nothing was said."""
+    """The time stamp that `--since` stands for; None without a text."""
     from datetime import datetime, timedelta
 
     if text is None:
@@ -19,12 +19,13 @@ def since(text: str | None, advice: str = "use 10m, 2h, 3d, or 2026-01-27T15:30"
     if unit in _SECONDS and number.isdecimal() and number.isascii() and len(number) < 7:
         return times.stamp(times.now() - timedelta(seconds=int(number) * _SECONDS[unit]))
     try:
-        return times.stamp(datetime.fromisoformat(text).astimezone())  # without an offset: the user's own clock
+        return times.stamp(datetime.fromisoformat(text).astimezone())  # without an offset: local time
     except (ValueError, OverflowError, OSError) as error:
-        raise UsageError(f"--since {safe(text)!r} is no time: {advice}", code="bad-option") from error
+        raise UsageError(f"--since {safe(text)!r} is not a time: {advice}", code="bad-option") from error
 
 
 def clock(text: str | None) -> str:
+    """A stored time stamp in local time, with the day in front when it is not today."""
     moment = times.parse(text)
     if moment is None:
         return "??:??:??"
@@ -34,7 +35,7 @@ def clock(text: str | None) -> str:
 
 
 def span(seconds: float | None) -> str:
-    """How long something took: `3s`, `12m 05s`, `2h 10m`, `3d 4h`; nothing known is a dash."""
+    """A duration: `3s`, `12m 05s`, `2h 10m`, `3d 4h`; a dash when it is unknown."""
     if seconds is None:
         return "–"
     whole = int(seconds)

@@ -1,5 +1,7 @@
-"""Words on the command line -> a verb and its Request, by the action's own description. No argparse: it costs an agent
-6 ms on every claim, and the same description also gives help, completion and dialogs."""
+"""Parses the command line into a verb and its Request, by the declaration of the action.
+
+Not argparse: importing it costs 6 ms of every claim, and the declarations already feed help, completion and dialogs.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ class ParsedCommandLine:
         self.action = action
         self.request = request
         self.globals = global_values
-        self.words = words  # what stood where a verb could be; for plain `imi [REPO…]`
+        self.words = words  # the words without options; the repositories of plain `imi [REPO…]`
 
     def option(self, name: str) -> str | None:
         value = self.globals.get(name)
@@ -33,25 +35,25 @@ class ParsedCommandLine:
 
 
 def parse(argv: list[str]) -> ParsedCommandLine:
-    """The command line as a request; UsageError says what is wrong with which word."""
+    """The parsed command line; UsageError names the wrong word."""
     global_values: dict[str, object] = {}
-    rest = _take_globals(argv, global_values)
+    rest = _read_globals(argv, global_values)
     verb, words = _verb(rest)
     action = actions.find(verb) if verb else None
     if action is None:
         return ParsedCommandLine(None, Request("", {}), global_values, words)
     values: dict[str, object] = {}
-    positional = _take_options(verb, words, action.options, values, global_values)
+    positional = _read_options(verb, words, action.options, values, global_values)
     if "help" not in global_values:
         _assign(verb, action, positional, values)
     return ParsedCommandLine(action, Request(verb, values), global_values, positional)
 
 
-def _take_globals(argv: list[str], into: dict[str, object]) -> list[str]:
-    """Global options in front of the verb; the rest is the verb and its words."""
+def _read_globals(argv: list[str], into: dict[str, object]) -> list[str]:
+    """Read the global options before the verb; return the remaining words."""
     index = 0
     while index < len(argv) and argv[index].startswith("-") and argv[index] not in ("-", "--"):
-        index = _take_one("", argv, index, GLOBAL_OPTIONS, into)
+        index = _read_option("", argv, index, GLOBAL_OPTIONS, into)
     return argv[index:]
 
 
@@ -70,12 +72,12 @@ def _verb(words: list[str]) -> tuple[str, list[str]]:
     return "", words
 
 
-def _take_options(
+def _read_options(
     verb: str, words: list[str], options: tuple[Option, ...], values: dict[str, object], globals_: dict[str, object]
 ) -> list[str]:
     positional: list[str] = []
     index = 0
-    own = {spelling for option in options for spelling in _spellings(option)}
+    own = {spelling for option in options for spelling in option.spellings}
     while index < len(words):
         word = words[index]
         if word == "--":
@@ -83,7 +85,7 @@ def _take_options(
             break
         if word.startswith("-") and word != "-" and not word[1:].isdecimal():
             is_own = word.split("=", 1)[0] in own
-            index = _take_one(
+            index = _read_option(
                 verb, words, index, options if is_own else GLOBAL_OPTIONS, values if is_own else globals_, options
             )
         else:
@@ -92,7 +94,7 @@ def _take_options(
     return positional
 
 
-def _take_one(
+def _read_option(
     verb: str,
     words: list[str],
     index: int,
@@ -100,9 +102,9 @@ def _take_one(
     into: dict[str, object],
     own: tuple[Option, ...] = (),
 ) -> int:
-    """Read the option at `index` with its value; gives the index behind it."""
+    """Read the option at `index` with its value; return the index after it."""
     spelled, equals, inline = words[index].partition("=")
-    option = next((option for option in options if spelled in _spellings(option)), None)
+    option = next((option for option in options if spelled in option.spellings), None)
     if option is None:
         raise UsageError(_unknown_option(verb, spelled, (*own, *GLOBAL_OPTIONS)), code="unknown-option")
     if not option.value:
@@ -135,10 +137,6 @@ def _value(option: Option, spelled: str, text: str) -> object:
     return number
 
 
-def _spellings(option: Option) -> list[str]:
-    return [("-" if len(name) == 1 else "--") + name for name in (option.name, *option.aliases)]
-
-
 def _assign(verb: str, action: Action, words: list[str], values: dict[str, object]) -> None:
     left = list(words)
     for argument in action.arguments:
@@ -150,14 +148,12 @@ def _assign(verb: str, action: Action, words: list[str], values: dict[str, objec
         elif not argument.optional:
             raise UsageError(f"imi {verb} needs {argument.name}: {argument.help} (`imi {verb} --help`)", code="missing")
     if left:
-        raise UsageError(
-            f"imi {verb} does not know what to do with {safe(left[0])!r} (`imi {verb} --help`)", code="extra"
-        )
+        raise UsageError(f"imi {verb} takes no argument {safe(left[0])!r} (`imi {verb} --help`)", code="extra")
 
 
 def _unknown_option(verb: str, spelled: str, options: tuple[Option, ...]) -> str:
     from difflib import get_close_matches
 
-    near = get_close_matches(spelled, [text for option in options for text in _spellings(option)], 1)
+    near = get_close_matches(spelled, [text for option in options for text in option.spellings], 1)
     hint = f"did you mean {near[0]}?" if near else f"see `imi {verb} --help`".replace("  ", " ")
     return f"unknown option {safe(spelled)}: {hint}"

@@ -1,7 +1,4 @@
-"""From words to an exit status: 0 done, 1 refused or failed, 2 a request that makes no sense, 130 interrupted.
-
-Asking a person to pick one of several, on a terminal. On stderr, so that stdout stays what was asked for.
-"""
+"""Runs one command line. Exit status: 0 done, 1 refused or failed, 2 a wrong request, 130 interrupted."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command line. Nothing leaves here but an exit status: no traceback, whatever happens."""
+    """Run one command line and return its exit status. No exception leaves this function."""
     words = list(sys.argv[1:] if argv is None else argv)
     as_json = "--json" in words
     try:
@@ -32,7 +29,7 @@ def main(argv: list[str] | None = None) -> int:
         return 130
     except BrokenPipeError:
         return _pipe_closed()
-    except Exception as error:  # noqa: BLE001  the last line of defence: a person gets a sentence, the log the rest
+    except Exception as error:  # noqa: BLE001  the user gets a sentence, the log the traceback
         from imi_monitor.cli import crash_log
 
         return _fail(crash_log.recorded(error), as_json)
@@ -48,9 +45,9 @@ def _run(words: list[str]) -> int:
     if parsed.action is None:
         return _without_verb(parsed)
     if parsed.flag("help"):
-        from imi_monitor.cli import help_pages as pages
+        from imi_monitor.cli import help_pages
 
-        return pages.show_action(parsed.action, parsed.request.verb)
+        return help_pages.show_action(parsed.action, parsed.request.verb)
     if parsed.action.front_end:
         from imi_monitor.cli import front_end
 
@@ -89,38 +86,38 @@ def _run_action(parsed: argument_parser.ParsedCommandLine, action: Action) -> in
     if action.streams:
         context.cancelled = output.reader_gone
     with context:
-        settled = _settle(context) if action.recovers and not action.hot else []
+        recovered = _recover(context) if action.recovers and not action.hot else []
         result = action.run(context, parsed.request)
     output.end_progress()
-    if settled and as_json:
-        result.data["settled"] = list(settled)
-    elif settled:
-        for text in settled:
+    if recovered and as_json:
+        result.data["settled"] = list(recovered)
+    elif recovered:
+        for text in recovered:
             output.note(f"imi: {text}")
     _show(action, result, as_json)
     return result.exit_status
 
 
-def _settle(context: Context) -> list[str]:
-    """Finish or take back what a crash left half done, before anything else is done on top of it.
+def _recover(context: Context) -> list[str]:
+    """Complete or revert the operations that a crash interrupted; return a line for each.
 
-    And this is the moment for the registry's upkeep: its ballast, if a full disk has cost it, and its oldest history.
+    Also the registry's upkeep: its ballast, when a full disk consumed it, and expired history and sessions.
     """
     from imi_monitor.actions import recovery
     from imi_monitor.store import db, retention
 
-    settled = recovery.recover(context)
+    recovered = recovery.recover(context)
     db.restore_ballast(context.database)
     if retention.is_history_due(context.connection):
         db.transact(context.connection, retention.trim_history)
     keep_days = _keep_days(context)
     if keep_days is not None and retention.are_sessions_due(context.connection, keep_days):
         db.transact(context.connection, retention.trim_sessions, keep_days)
-    return settled
+    return recovered
 
 
 def _keep_days(context: Context) -> int | None:
-    """For how long sessions are kept; None when the settings cannot be read, which is for those to say who need one."""
+    """The days that sessions are kept; None when the settings cannot be read: commands that need a setting report that."""
     try:
         return context.settings.number("sessions.keep_days")
     except UsageError:
@@ -135,15 +132,15 @@ def _show(action: Action, result: Outcome, as_json: bool) -> None:
 
 
 def _without_verb(parsed: argument_parser.ParsedCommandLine) -> int:
-    """Plain `imi`, `imi --help`, `imi help VERB`, or a word that is no verb."""
-    from imi_monitor.cli import help_pages as pages
+    """Plain `imi`, `imi --help`, `imi help VERB`, or an unknown verb."""
+    from imi_monitor.cli import help_pages
 
     if parsed.words[:1] == ["help"]:
-        return pages.show(parsed.words[1:])
+        return help_pages.show(parsed.words[1:])
     if parsed.flag("help"):
-        return pages.show([])
+        return help_pages.show([])
     if parsed.words and not _is_repository(parsed.words[0]):
-        raise UsageError(pages.unknown_verb(parsed.words[0]), code="unknown-verb")
+        raise UsageError(help_pages.unknown_verb(parsed.words[0]), code="unknown-verb")
     from imi_monitor.cli import dashboard_command
 
     return dashboard_command.show_default(parsed)
@@ -168,7 +165,7 @@ def _fail(error: ImiError, as_json: bool) -> int:
 
 
 def _pipe_closed() -> int:
-    """The reader went away (`imi list | head`): that is its right, and nobody is there to be told."""
+    """The reader closed the pipe (`imi list | head`): not an error."""
     import os
 
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -176,14 +173,14 @@ def _pipe_closed() -> int:
 
 
 def choose_on_terminal(title: str, lines: list[str]) -> int | None:
-    """The index of the line that was picked; None when there is no terminal, or the person leaves it."""
+    """The index of the line that the user chooses; None without a terminal or a choice. It prints on stderr."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
     output.end_progress()
     digits = len(str(len(lines)))
     for number, text in enumerate(lines, 1):
         output.note(f"{number:>{digits}}  {text}")
-    output.note(f"{title} (1-{len(lines)}, or nothing to leave):")
+    output.note(f"{title} (1-{len(lines)}, or nothing to cancel):")
     answer = sys.stdin.readline().strip()
     if answer.isascii() and answer.isdecimal() and 1 <= int(answer[:9]) <= len(lines):
         return int(answer) - 1

@@ -1,4 +1,4 @@
-"""What nobody foresaw: one sentence for the person, the traceback (without values, which may be secrets) in a log."""
+"""Unexpected errors: one sentence for the user, and the traceback, without values and secrets, in the error log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_BYTES = 1 << 20
 _MOST_ENTRY = 64 << 10
 _SECRET_NAMES = ("TOKEN", "SECRET", "PASSW", "APIKEY", "API_KEY", "ACCESS_KEY", "PRIVATE_KEY", "CREDENTIAL")
 _SHORTEST_SECRET = 6
-# What is wrong with the machine and not with imi: nobody should report a full disk.
+# Errors of the machine, not of imi: the sentence does not ask for a bug report.
 _SYSTEM = {
     errno.ENOSPC,
     errno.EDQUOT,
@@ -36,7 +36,7 @@ _SYSTEM = {
 
 
 def recorded(error: BaseException) -> ImiError:
-    """The error as a person may see it, after its traceback went to the log."""
+    """Write the traceback to the log; return the error to show."""
     what = safe(_without_secrets(_described(error)), 200)
     where = _write(error)
     kept = f"details are in {safe(where)}" if where else "the log could not be written either"
@@ -51,12 +51,12 @@ def _described(error: BaseException) -> str:
     name = type(error).__name__
     try:
         return f"{name}: {error}"
-    except Exception:  # noqa: BLE001  an exception that cannot even tell itself must not end this either
+    except Exception:  # noqa: BLE001  str() of the exception fails
         return name
 
 
 def _write(error: BaseException) -> str | None:
-    """Append the traceback to the log; None when that is not possible: a full disk must not hide the error."""
+    """Append the traceback to the log and return its path; None when it cannot be written."""
     path = paths.error_log()
     try:
         # `format_exception` gives source lines, never the values of variables
@@ -66,13 +66,13 @@ def _write(error: BaseException) -> str | None:
         if os.path.exists(path) and os.path.getsize(path) > _MOST_BYTES:
             os.replace(path, path + ".old")
         _append(path, entry)
-    except Exception:  # noqa: BLE001  the person's sentence comes first, whatever is wrong with the log
+    except Exception:  # noqa: BLE001  a failing log must not hide the error
         return None
     return path
 
 
 def _append(path: str, entry: bytes) -> None:
-    # a link or a named pipe in the log's place is refused, not followed or waited for
+    # a link or a named pipe in place of the log is an error: it is not followed and does not block
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     handle = os.open(path, flags, 0o600)
     try:
@@ -83,7 +83,7 @@ def _append(path: str, entry: bytes) -> None:
 
 
 def _without_secrets(text: str) -> str:
-    """No password of a URL, no token, and no value of an environment variable whose name says that it is secret."""
+    """The text without passwords in URLs, tokens, and values of environment variables with secret names."""
     for value in _secrets():
         text = text.replace(value, "***")
     return redact(text)

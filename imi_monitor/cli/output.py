@@ -1,4 +1,4 @@
-"""What reaches the terminal: everything printed goes through here, made safe, and broken pipes end quietly."""
+"""Everything that the command line prints: made safe for the terminal, with the JSON envelope of `--json`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from imi_monitor.actions.action import Outcome
     from imi_monitor.model.errors import ImiError
 
-SCHEMA = 1  # of the JSON envelope; grows when a field changes its meaning, not when one is added
-UNWRITTEN = "output"  # the code of an answer that could not be written: it must be told beside it
-_WIDE = 4096  # a line for people may be this long before its middle is cut
+SCHEMA = 1  # of the JSON envelope; incremented when a field changes its meaning, not when one is added
+UNWRITTEN = "output"  # the code of an error in writing stdout; it is reported on stderr
+_WIDE = 4096  # longer lines of text lose their middle
 
 
 def line(text: str) -> None:
@@ -29,7 +29,7 @@ def note(text: str) -> None:
 
 
 def progress(text: str) -> None:
-    """A line that replaces the one before, on a terminal; elsewhere there is no such thing and it is left out."""
+    """A line on stderr that replaces the previous one; nothing when stderr is not a terminal."""
     if sys.stderr.isatty():
         _print_beside(f"\r\x1b[K{safe(text, 120)}")
 
@@ -40,7 +40,7 @@ def end_progress() -> None:
 
 
 def flush() -> None:
-    """Write out what stdout still keeps: only then is it known whether the answer arrived."""
+    """Write out the buffer of stdout; raises when that fails."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -62,15 +62,15 @@ def _print_beside(text: str) -> None:
     try:
         print(text, end="", file=sys.stderr, flush=True)
     except OSError:
-        return  # nobody is left who could be told; the exit status still tells
+        return  # stderr is closed: the exit status still reports the result
 
 
 def _unwritable(error: OSError) -> ImiError:
-    """stdout leads to a full or broken disk. What is in its buffer must not fail once more when the program ends."""
+    """The error of a stdout on a full or broken disk. Its buffer is discarded, so that it does not fail again at exit."""
     from imi_monitor.model.errors import ImiError
 
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return ImiError(f"the answer cannot be written: {error.strerror}", code=UNWRITTEN)
+    return ImiError(f"the output cannot be written: {error.strerror}", code=UNWRITTEN)
 
 
 def envelope(success: bool, data: object, error: str | None, code: str | None = None) -> None:
@@ -82,30 +82,30 @@ def envelope(success: bool, data: object, error: str | None, code: str | None = 
 
 
 def entry(data: dict[str, object]) -> None:
-    """One object of a stream, on its own line, at once."""
+    """One object of a stream, on its own line, flushed."""
     _print(json_writer.dumps(data), at_once=True)
 
 
 def page(lines: list[str], *, clear: bool) -> None:
-    """A picture that replaces the one before on a terminal, and follows it elsewhere."""
+    """Lines that replace the previous ones on a terminal (`clear`) and follow them elsewhere."""
     text = "\n".join(safe(each, _WIDE) for each in lines)
     print(("\x1b[H\x1b[2J" if clear else "") + text, flush=True)
 
 
 def reader_gone() -> bool:
-    """Whether nobody reads our stdout any more: a stream that has nothing to say would never find out by writing."""
+    """Whether the reader of stdout is gone. A stream without changes writes nothing and so gets no error."""
     import select
 
     poller = select.poll()
     try:
-        poller.register(sys.stdout.fileno(), 0)  # errors and hang-ups are reported without being asked for
+        poller.register(sys.stdout.fileno(), 0)  # poll always reports errors and hang-ups
     except (OSError, ValueError):
-        return False  # not a real file: somebody in this process reads it
+        return False  # not a real file: captured in this process
     return bool(poller.poll(0))
 
 
 def outcome(result: Outcome, *, as_json: bool) -> None:
-    """What came of an action. The path comes last, so that scripts can take the last line."""
+    """The outcome of an action. The path is the last line, so that scripts can use it."""
     if as_json:
         data = dict(result.data)
         if result.warnings:
@@ -121,6 +121,7 @@ def outcome(result: Outcome, *, as_json: bool) -> None:
 
 
 def failure(error: ImiError, *, as_json: bool) -> None:
+    """An error: the envelope of `--json`, else its sentence and details on stderr."""
     if as_json:
         data = dict(error.data or {})
         if error.details:
@@ -133,11 +134,11 @@ def failure(error: ImiError, *, as_json: bool) -> None:
 
 
 def tell_shell(path: str) -> None:
-    """Hand the exact path to the shell function of `imi shell-init`, which changes directory with it."""
+    """Write the exact path to the file of the shell function, which then changes directory."""
     target = os.environ.get("IMI_CD_FILE")
     if target:
         try:
             with open(target, "wb") as file:
                 file.write(os.fsencode(path))
         except OSError as error:
-            note(f"warning: the shell cannot be told where to go ({error.strerror}): cd to the path below")
+            note(f"warning: the shell function cannot change directory ({error.strerror}): cd to the path below")

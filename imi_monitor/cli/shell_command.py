@@ -1,7 +1,7 @@
-"""`imi shell-init` and `imi completion`: what a shell needs so that `imi feat x` really changes its directory.
+"""`imi shell-init` and `imi completion`: the shell function with which `imi feat x` changes directory, and completion.
 
-A process cannot change its parent's directory. The function of `shell-init` gives the command a file to write the path
-into (IMI_CD_FILE) and goes there afterwards; stdout stays the command's own.
+A process cannot change its parent's directory. The function passes a file (IMI_CD_FILE), to which the command writes the
+path, and changes directory afterwards; stdout is not used for it.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
 
 SHELLS = ("zsh", "bash", "fish")
-NAMES = "names"  # not a shell: what the completion asks while a person types
+NAMES = "names"  # instead of a shell: the completion scripts call `imi completion names`
 
 
 class _ShellAction(Action):
     group = "Setup"
     changes = False
     recovers = False
-    hot = True  # it runs whenever a terminal is opened or the tab key is pressed
+    hot = True  # it runs when a terminal opens and when the tab key is pressed
 
     def script(self, shell: str) -> list[str]:
         raise NotImplementedError
@@ -39,12 +39,12 @@ class _ShellAction(Action):
 class ShellInitAction(_ShellAction):
     words = ("shell-init",)
     label = "Shell"
-    help = 'print the shell function that changes directory, and the completion: eval "$(imi shell-init zsh)"'
+    help = 'print the shell function and the completion: eval "$(imi shell-init zsh)"'
     more = """
     In ~/.zshrc or ~/.bashrc: eval "$(imi shell-init zsh)" (or bash); in ~/.config/fish/config.fish:
-    imi shell-init fish | source. From then on imi feat, imi go and the like take you there.
+    imi shell-init fish | source. The function makes imi feat, imi go and others change directory.
     """
-    arguments = (Argument("shell", "zsh, bash or fish; the one in $SHELL if not given", optional=True),)
+    arguments = (Argument("shell", "zsh, bash or fish (default: the one in $SHELL)", optional=True),)
 
     def script(self, shell: str) -> list[str]:
         from imi_monitor.cli import shell_completion, shell_function
@@ -55,8 +55,8 @@ class ShellInitAction(_ShellAction):
 class CompletionAction(_ShellAction):
     words = ("completion",)
     label = "Completion"
-    help = "print the completion alone, for a shell that shall not get the function"
-    arguments = (Argument("shell", "zsh, bash or fish; the one in $SHELL if not given", optional=True),)
+    help = "print the completion without the shell function"
+    arguments = (Argument("shell", "zsh, bash or fish (default: the one in $SHELL)", optional=True),)
 
     def script(self, shell: str) -> list[str]:
         from imi_monitor.cli import shell_completion
@@ -71,11 +71,11 @@ class CompletionAction(_ShellAction):
 
 
 def _names(context: Context) -> list[str]:
-    """The worktrees a person may mean here. One whose name cannot be typed and shown as it is, is left out."""
+    """The names of worktrees for completion, without those that hold control characters."""
     from imi_monitor.actions import worktree_lookup
 
     if not os.path.exists(context.database):
-        return []  # the tab key makes no registry
+        return []  # completion must not create a registry
     repository = context.find_repository()
     among = [repository] if repository is not None else worktree_lookup.known_repositories(context)
     found = {one.name for each in among for one in worktree_lookup.list_worktrees(context, each)}
@@ -85,7 +85,7 @@ def _names(context: Context) -> list[str]:
 def _shell(named: str | None, verb: str) -> str:
     shell = os.path.basename(os.environ.get("SHELL", "")) if named is None else named
     if shell not in SHELLS:
-        raise UsageError(f"{safe(shell)!r} is no shell that imi knows: imi {verb} {'|'.join(SHELLS)}", code="bad-shell")
+        raise UsageError(f"{safe(shell)!r} is not a supported shell: imi {verb} {'|'.join(SHELLS)}", code="bad-shell")
     return shell
 
 

@@ -1,6 +1,6 @@
-"""Completion for three shells, made from the actions' own descriptions, so that it cannot lag behind.
+"""Completion scripts for three shells, made from the declarations of the actions.
 
-Names of worktrees are asked for while a person types (`imi completion names`); everything else stands in the script.
+The scripts call `imi completion names` for the names of worktrees; everything else is in the script.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ if TYPE_CHECKING:
     from imi_monitor.actions.action import Action
 
 _WORKTREE_ARGUMENTS = ("name", "worktree", "query")
-_NEW_NAMES = ("feat", "fix", "aiops", "devops", "add", "types add", "types remove", "review", "pr")
 
 
 @dataclass(frozen=True, slots=True)
 class CompletedVerb:
-    """What can follow one verb. `kind` is what its words are: worktree, shell, or nothing that we can know."""
+    """What can follow one verb. `kind` says what its arguments are: `worktree`, `shell` or nothing known."""
 
     name: str
     help: str
@@ -36,35 +35,29 @@ def script(shell: str) -> list[str]:
 
 
 def verbs() -> list[CompletedVerb]:
-    """All verbs in the order of the registry of actions, then the front ends."""
+    """All verbs, in the order of the help pages."""
     return [
-        CompletedVerb(word, _quotable(action.help), action.options, _kind(word, action))
+        CompletedVerb(word, _quotable(action.help), action.options, _kind(action))
         for action in actions.all_actions()
         for word in action.words
     ]
 
 
-def _kind(word: str, action: Action) -> str:
-    if word in ("shell-init", "completion"):
+def _kind(action: Action) -> str:
+    first = action.arguments[0].name if action.arguments else ""
+    if first == "shell":
         return "shell"
-    first = action.arguments[0].name.lower() if action.arguments else ""
-    return "worktree" if first in _WORKTREE_ARGUMENTS and word not in _NEW_NAMES else ""
+    return "worktree" if first in _WORKTREE_ARGUMENTS and not action.makes_new else ""
 
 
 def _quotable(text: str) -> str:
-    """Help for a description in single quotes: ASCII, and without what a shell or its completion would interpret."""
+    """Help as a description in single quotes: ASCII, without characters that a shell or its completion interprets."""
     plain = text.encode("ascii", "replace").decode().replace("'", "")
     return plain.replace("\\", "").replace("`", "").replace(":", ",")
 
 
 def _spellings(options: tuple[Option, ...], *, valued: bool = False) -> str:
-    found = [
-        ("-" if len(name) == 1 else "--") + name
-        for o in options
-        for name in (o.name, *o.aliases)
-        if o.value or not valued
-    ]
-    return " ".join(found)
+    return " ".join(text for option in options if option.value or not valued for text in option.spellings)
 
 
 def _groups(known: list[CompletedVerb]) -> dict[str, list[str]]:
@@ -78,12 +71,12 @@ def _groups(known: list[CompletedVerb]) -> dict[str, list[str]]:
 
 
 def _firsts(known: list[CompletedVerb]) -> dict[str, str]:
-    """The first words that there are, each with its help."""
+    """The first words of the verbs, each with its help."""
     return {verb.name.partition(" ")[0]: verb.help for verb in reversed(known)}
 
 
 def _table(known: list[CompletedVerb]) -> str:
-    """A function for bash and zsh that sets what can follow the verb (two words of it) in its arguments."""
+    """A function for bash and zsh that sets what can follow a verb of up to two words."""
     lines = ["_imi_verb() {", "  imi_options= imi_values= imi_kind= imi_below="]
     lines += ['  case "$1" in']
     lines += [f"    {head}) imi_below='{' '.join(below)}' ;;" for head, below in _groups(known).items()]
@@ -100,7 +93,7 @@ def _bash(known: list[CompletedVerb]) -> str:
 
 
 def _zsh(known: list[CompletedVerb]) -> str:
-    described = [f"      '{word}:{text}'" for word, text in [*_firsts(known).items(), ("help", "what there is")]]
+    described = [f"      '{word}:{text}'" for word, text in [*_firsts(known).items(), ("help", "list all commands")]]
     return _filled(known, _ZSH, "\n".join(described))
 
 
@@ -113,7 +106,7 @@ def _fish(known: list[CompletedVerb]) -> str:
     lines = ["complete -c imi -e", "complete -c imi -f", *(_fish_option("", option) for option in GLOBAL_OPTIONS)]
     lines += [
         f"complete -c imi -n __fish_use_subcommand -a {word} -d '{text}'"
-        for word, text in [*_firsts(known).items(), ("help", "what there is")]
+        for word, text in [*_firsts(known).items(), ("help", "list all commands")]
     ]
     for head, below in _groups(known).items():
         inside = f"__fish_seen_subcommand_from {head}; and not __fish_seen_subcommand_from {' '.join(below)}"

@@ -1,42 +1,15 @@
-"""The shell function `imi`, as text. It leaves stdin, stdout and the exit status to the command it wraps.
+"""The text of the shell function `imi`. stdin, stdout and the exit status are those of the command it wraps.
 
-The lines hold no tab and nothing that is not ASCII, because they are printed like everything else: made safe.
+The lines hold ASCII without tabs, because output is made safe for the terminal.
 """
 
 from __future__ import annotations
 
-# Asked by agents all day and never giving a path: they are spared the temporary file.
-WITHOUT_PATH = (
-    "claim",
-    "heartbeat",
-    "verify-lock",
-    "check-lock",
-    "release",
-    "claims",
-    "queue",
-    "list",
-    "ls",
-    "status",
-    "events",
-    "diff",
-    "log",
-    "collisions",
-    "reset-terminal",
-    "sync",
-    "trust",
-    "doctor",
-    "paths",
-    "config",
-    "shell-init",
-    "completion",
-    "types",
-    "help",
-    "watch",
-)
+from imi_monitor import actions
 
-# IMI_SHELL tells `imi doctor` that it was called by the function; not exported, or whatever is started from that shell would
-# say so too. `command` and `builtin` because people alias rm and cd; no `local x=$(…)`, which would hide a failure; `|| :` and
-# `|| imi_code=…` because somebody's shell may run with -e. `read -d ''` keeps a newline at the end of a path.
+# IMI_SHELL shows `imi doctor` that the function called it; it is not exported, so that other programs of the shell do not
+# inherit it. `command` and `builtin` because users alias rm and cd; no `local x=$(…)`, which hides a failure; `|| :` and
+# `|| imi_code=…` because the shell may run with -e. `read -d ''` keeps a newline at the end of a path.
 _POSIX = r"""
 function imi {
   case "${1-}" in
@@ -91,5 +64,15 @@ end
 def function(shell: str) -> list[str]:
     """The function for `shell`, line by line."""
     text = _FISH if shell == "fish" else _POSIX
-    plain = " ".join(WITHOUT_PATH) if shell == "fish" else "|".join(WITHOUT_PATH)
+    plain = (" " if shell == "fish" else "|").join(words_without_path())
     return text.strip("\n").replace("@PLAIN@", plain).replace("@SHELL@", shell).split("\n")
+
+
+def words_without_path() -> list[str]:
+    """The first words of the verbs that never return a path: the function makes no temporary file for them."""
+    found = {"help": True}
+    for action in actions.all_actions():
+        for word in action.words:
+            head = word.partition(" ")[0]
+            found[head] = found.get(head, True) and not action.returns_path
+    return [head for head, without in found.items() if without]

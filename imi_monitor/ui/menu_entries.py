@@ -1,11 +1,4 @@
-"""The lists that open on top of the home screen, all made from the one table of commands.
-
-What of a worktree can be copied. The terminal's clipboard gets it (OSC 52), which works over ssh too.
-
-What a worktree can be opened with: shells, the editor, agents and git screens that are installed.
-
-Around is the multiplexer we run in; without one everything opens right here, with the dashboard asleep meanwhile.
-"""
+"""The entries of the dashboard's menus: palette, help, a worktree's menu, copy, open with, theme."""
 
 from __future__ import annotations
 
@@ -26,22 +19,22 @@ from imi_monitor.ui.filters import STATES
 
 ReasonAgainst = Callable[[Command], str]
 NAVIGATION = (
-    ("j k ↑ ↓", "Move", "in the panel that has the focus; page up and down, home and end too"),
-    ("1-5 tab", "Panels", "where there is no room for all, the number shows its panel"),
-    ("h l ← →", "Fold", "and unfold the group under the cursor"),
-    ("esc", "Back", "one step out: the zoom, the filter, the marks"),
-    ("mouse", "All of it", "click selects, double click opens, right button offers, wheel scrolls"),
+    ("j k ↑ ↓", "Move", "move in the focused panel; also page up, page down, home, end"),
+    ("1-5 tab", "Panels", "focus a panel, and show it where there is not enough space for all"),
+    ("h l ← →", "Fold", "fold and unfold the group under the cursor"),
+    ("esc", "Back", "go one step back: zoom, filter, marks"),
+    ("mouse", "Mouse", "click to select, double-click to open, right-click for the menu, wheel to scroll"),
 )
 
 
 def palette_menu(commands: Sequence[Command], why: ReasonAgainst) -> Menu:
-    """Everything by name, what can be done now first."""
+    """All commands, those that can run now first."""
     entries = [_entry(command, why) for command in commands if command.word != "palette"]
-    return Menu("Do what?", sorted(entries, key=lambda entry: bool(entry.why_not)))
+    return Menu("Commands", sorted(entries, key=lambda entry: bool(entry.why_not)))
 
 
 def keys_menu(commands: Sequence[Command], why: ReasonAgainst) -> Menu:
-    """The help: what every key does, by what it is about."""
+    """The help: every key by group, then the words of the filter."""
     entries = [MenuEntry("", "Navigation")]
     entries += [MenuEntry("", label, text, key) for key, label, text in NAVIGATION]
     for group in dict.fromkeys(command.group for command in commands):
@@ -53,7 +46,7 @@ def keys_menu(commands: Sequence[Command], why: ReasonAgainst) -> Menu:
 
 
 def row_menu(title: str, commands: Sequence[Command], why: ReasonAgainst) -> Menu:
-    """What can be done with one worktree."""
+    """The commands for one worktree, or for the marked ones."""
     entries = [_entry(command, why) for command in commands if command.needs_worktree and command.word != "menu"]
     return Menu(title, entries, search=False)
 
@@ -67,11 +60,11 @@ def _entry(command: Command, why: ReasonAgainst) -> MenuEntry:
     return MenuEntry(command.word, command.label, command.help, command.key_label, why(command))
 
 
-_HARMFUL = "holds control characters: copy the command, which has them quoted"
+_HARMFUL = "holds control characters: copy the command, which quotes them"
 
 
 def copy_choices(tree: Worktree) -> dict[str, tuple[str, str, str]]:
-    """word -> (key, label, text). Pasted into a shell, the command cannot do anything but change the folder."""
+    """word -> (key, label, text) of everything that can be copied. The command, pasted into a shell, only changes directory."""
     found = {
         "path": ("p", "Path", tree.path),
         "branch": ("b", "Branch", tree.branch or ""),
@@ -92,18 +85,17 @@ def copy_entries(tree: Worktree) -> list[MenuEntry]:
 
 
 def _harmless(word: str, text: str) -> bool:
-    """A line break would run a command where it is pasted; in the command everything is quoted."""
+    """Whether the text holds no line break, which would run a command when pasted. The command is always quoted."""
     return text.isprintable() or word == "command"
 
 
-# Agents by the program that starts them.
 _AGENTS = (("c", "claude"), ("x", "codex"), ("i", "gemini"), ("p", "copilot"), ("k", "opencode"), ("m", "amp"))
 _PLACES = {"zellij": "a new pane of Zellij", "tmux": "a new window of tmux"}
 
 
 @dataclass(frozen=True, slots=True)
 class OpenWay:
-    """`command` empty is a shell; `here` is this terminal even where there is a multiplexer."""
+    """One entry of `Open with`. An empty `command` is a shell; `here`: in this terminal even inside a multiplexer."""
 
     key: str
     label: str
@@ -114,11 +106,12 @@ class OpenWay:
 
 
 def open_ways(tree: Worktree, around: str) -> dict[str, OpenWay]:
+    """What a worktree can be opened with; `around` is the multiplexer around the dashboard, or empty."""
     place = _PLACES.get(around, "this terminal, until it ends")
     found = {}
     if around:
         found["shell"] = OpenWay("s", "Shell", f"{place}, or the one already there")
-    found["here"] = OpenWay("h", "Shell here", "in this terminal; leave it to come back", here=True)
+    found["here"] = OpenWay("h", "Shell here", "in this terminal; exit to return", here=True)
     found["editor"] = _editor(tree)
     for key, program in _AGENTS:
         if installed(program):
@@ -138,7 +131,7 @@ def installed(program: str) -> bool:
 
 
 def _editor(tree: Worktree) -> OpenWay:
-    """At the folder, always here: most editors want a terminal of their own to come back from."""
+    """The editor on the folder, always in this terminal: most editors need one."""
     try:
         argv = editor.command(tree.path, "")
     except Refused as refusal:

@@ -1,4 +1,4 @@
-"""A worktree's pull request as a web page: its address, and a browser if there is one."""
+"""The web page of a pull request: its address, and opening it in a browser."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _TIMEOUT = 10.0
 
 
 def pull_request_page(path: str, number: int, remote: str = "origin") -> str:
-    """`https://…` of the pull request; Refused when the remote is no forge that has such pages."""
+    """`https://…` of the pull request; Refused when the remote is not a forge with web pages."""
     place = layout.discover(path)
     url = layout.remote_url(place.repository, remote) if place is not None else ""
     found = remote_address.parse_address(url) if url else None
     if found is None or not found.host:
-        raise Refused(f"pull request {number} has no page: the remote {safe(remote)} is no forge on the web")
+        raise Refused(f"pull request {number} has no page: the remote {safe(remote)} is not a forge with web pages")
     part = "-/merge_requests" if "gitlab" in found.host.lower() else "pull"
     return f"https://{found.host}/{found.project}/{part}/{number}"
 
 
 def browse(url: str) -> bool:
-    """Open the page; False when there is no browser to open it with, as over ssh."""
+    """Open the page; False when there is no browser, as over ssh."""
     program = _program()
     if program is None:
         return False

@@ -131,7 +131,7 @@ def test_since(registry: str, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("since", ["soon", "m", "-3m", "5y", "١٠m", "99999999999999999999", "10000-01-01", "", "1e3m"])
 def test_a_time_that_is_none(registry: str, since: str) -> None:
     done = imi("events", f"--since={since}")
-    assert (done.code, "is no time: use 10m" in done.err) == (2, True)
+    assert (done.code, "is not a time: use 10m" in done.err) == (2, True)
 
 
 def test_repositories_are_told_apart(registry: str, repo: Repo, cluster: Repo) -> None:

@@ -158,7 +158,7 @@ def test_picking_from_the_list_on_a_terminal(app: Repo, answer: str, index: int 
     os.close(other)
     shown = b""
     deadline = time.monotonic() + 20
-    while b"to leave" not in shown and time.monotonic() < deadline:
+    while b"to cancel" not in shown and time.monotonic() < deadline:
         shown += os.read(main, 4096)
     os.write(main, answer.encode() + b"\n")
     out, _ = process.communicate(timeout=20)

@@ -295,13 +295,13 @@ def slow_git(tmp_path: Path, seconds: float) -> str:
 
 
 def test_statuses_are_asked_at_the_same_time(busy: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from imi_monitor.actions.status import status_survey
+    from imi_monitor.actions.status import status_reader
 
     monkeypatch.setenv("PATH", slow_git(tmp_path, 1.0))
     monkeypatch.setattr("os.cpu_count", lambda: 4)
     with Context(str(busy.path)) as context:
         started = time.monotonic()
-        readings = status_survey.read_states(context, [context.repository()])
+        readings = status_reader.read_states(context, [context.repository()])
         took = time.monotonic() - started
     assert [reading.known.worktree_name for reading in readings if reading.staged is not None] == [
         "app", "feat-api", "fix-bug", "odd",

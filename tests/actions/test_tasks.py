@@ -254,7 +254,7 @@ def test_hostile_text_in_the_registry_steers_no_terminal(registry: sqlite3.Conne
     [
         (("--state", "great"), "use one of open, completed"),
         (("--failed", "--state", "open"), "exclude each other"),
-        (("--since", "soon"), "is no time"),
+        (("--since", "soon"), "is not a time"),
     ],
 )
 def test_what_makes_no_sense_is_refused(repo: Repo, words: tuple[str, ...], why: str) -> None:

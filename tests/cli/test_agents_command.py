@@ -42,7 +42,7 @@ def test_without_agents_the_list_says_so(repo: Repo) -> None:
     assert "no agent was found" in imi("agents", cwd=repo.path).out
     refused = imi("agents", "explain", "bob", cwd=repo.path)
     assert (refused.code, refused.out) == (1, "")
-    assert refused.err == "imi: no agent is called 'bob': none is to be seen\n"
+    assert refused.err == "imi: no agent is called 'bob': no agent was found\n"
 
 
 def test_an_agents_claim_names_it(codex: Repo, repo: Repo) -> None:

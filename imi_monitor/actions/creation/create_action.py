@@ -44,6 +44,7 @@ class _CreateAction(Action):
     options = _OPTIONS
     dialog_options = ("from", "branch")
     makes_new = True
+    returns_path = True
     opens_worktree = True
 
     def refuse(self, context: Context, request: Request) -> None:

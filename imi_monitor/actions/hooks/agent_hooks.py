@@ -1,7 +1,7 @@
-"""What each agent wants its hooks to look like: where they are set, which events, in which units.
+"""The hooks of each agent program: their settings file, their events and the form of a handler.
 
-Only events that the installed version knows: an unknown one opens a warning dialog at every start of Claude. None of our
-handlers is asynchronous: one costs 3 ms, and in order a question never comes after its answer.
+Only events of the installed version: an unknown one opens a warning dialog at every start of Claude. The handlers are
+synchronous: each costs 3 ms, and keeping their order keeps a question before its answer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from imi_monitor.model.text import safe
 USER: Final = "user"
 PROJECT: Final = "project"
 
-# Since which version Claude knows an event.
+# The version of Claude that introduced each event.
 _CLAUDE: Final = {
     "SessionStart": (1, 0, 62),
     "UserPromptSubmit": (1, 0, 54),
@@ -53,26 +53,26 @@ _GEMINI: Final = ("SessionStart", "BeforeAgent", "BeforeTool", "AfterTool", "Not
 
 
 class AgentHooks:
-    """One agent program. `note` is what a person must know after installing."""
+    """One agent program. `note` is printed after the installation."""
 
     cli = ""
     note = ""
-    shared_only = False  # what it reads in a project is everybody's
+    shared_only = False  # its project settings are always shared through the repository
 
     def home(self) -> str:
-        """Its folder of settings; there when the agent was ever used."""
+        """Its settings folder, which exists once the agent was used."""
         raise NotImplementedError
 
     def file(self, scope: str, root: str | None, shared: bool) -> str:
-        """The settings file that is meant; refuses what does not exist."""
+        """The settings file of a scope; Refused for a scope that the program does not have."""
         raise NotImplementedError
 
     def groups(self) -> dict[str, HookGroup]:
-        """Our handlers by event, for the installed version; empty for one that has no settings but a file of ours."""
+        """imi's handlers by event, for the installed version; empty for a program with a plugin file instead."""
         return {}
 
     def untrusted(self, path: str) -> bool:
-        """Whether it has our hooks and does not run them, because nobody has looked at them."""
+        """Whether the program ignores the installed hooks because the user has not accepted them."""
         return False
 
 
@@ -96,26 +96,22 @@ class ClaudeHooks(AgentHooks):
 
 class CodexHooks(AgentHooks):
     cli = "codex"
-    note = "Codex runs them only after you have looked at them: start codex once and accept its review of hooks"
+    note = "Codex runs hooks only after you accept them: start codex once and accept its review of hooks"
 
     def home(self) -> str:
         return os.environ.get("CODEX_HOME") or os.path.join(paths.home(), ".codex")
 
     def file(self, scope: str, root: str | None, shared: bool) -> str:
         if scope == PROJECT:
-            raise Refused("Codex has its hooks in its own folder only: leave out --scope project", code="no-such-scope")
+            raise Refused("Codex reads hooks from its own folder only: leave out --scope project", code="no-such-scope")
         return os.path.join(self.home(), "hooks.json")
 
     def groups(self) -> dict[str, HookGroup]:
-        handler = {
-            "type": "command",
-            "command": hook_script.command("codex"),
-            "timeout": 3,
-        }  # it allows no more at the end
+        handler = {"type": "command", "command": hook_script.command("codex"), "timeout": 3}  # Codex allows at most 3 s
         return {name: _group(handler, True) for name in _CODEX}
 
     def untrusted(self, path: str) -> bool:
-        """It keeps a fingerprint of each handler that a person has accepted, named by its file."""
+        """Codex stores a fingerprint of each accepted handler, keyed by its file."""
         import tomllib
 
         try:
@@ -140,7 +136,7 @@ class GeminiHooks(AgentHooks):
             return os.path.join(self.home(), "settings.json")
         if not shared:
             raise Refused(
-                "Gemini knows no private settings of a project: --shared writes .gemini/settings.json, which others may get",
+                "Gemini has no private project settings: --shared writes .gemini/settings.json, which the repository shares",
                 code="shared",
             )
         return os.path.join(_root(root), ".gemini", "settings.json")
@@ -157,7 +153,7 @@ class GeminiHooks(AgentHooks):
 
 class OpencodeHooks(AgentHooks):
     cli = "opencode"
-    note = "opencode installs its plugin SDK from npm when it starts with a plugin: it needs the network, and half a minute once"
+    note = "opencode installs its plugin SDK from npm at the first start with a plugin: that needs the network and half a minute"
 
     def home(self) -> str:
         base = os.environ.get("XDG_CONFIG_HOME", "")
@@ -174,7 +170,7 @@ NAMES: Final = tuple(agent.cli for agent in AGENT_HOOKS)
 
 
 def named(name: str | None) -> list[AgentHooks]:
-    """The one, or all that were ever used here."""
+    """The program of that name; without a name all programs that were used here."""
     if name is None:
         return [agent for agent in AGENT_HOOKS if os.path.isdir(agent.home())]
     found = [agent for agent in AGENT_HOOKS if agent.cli == name]
@@ -194,16 +190,16 @@ def _root(root: str | None) -> str:
 
 
 def _version(name: str) -> tuple[int, ...] | None:
-    """What the program says of itself; None when it is not there, or says nothing that we understand."""
+    """The program's version; None when it is not installed or prints no version."""
     place = shutil.which(name)
-    said = _say([place, "--version"]) if place else ""
-    numbers = said.split(" ")[0].strip().split(".") if said else []
+    printed = _output_of([place, "--version"]) if place else ""
+    numbers = printed.split(" ")[0].strip().split(".") if printed else []
     return (
         tuple(int(part) for part in numbers) if len(numbers) == 3 and all(part.isdigit() for part in numbers) else None
     )
 
 
-def _say(argv: Sequence[str]) -> str:
+def _output_of(argv: Sequence[str]) -> str:
     import subprocess
 
     try:

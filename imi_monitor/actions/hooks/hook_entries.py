@@ -1,7 +1,7 @@
-"""Our hooks in a settings file of an agent, as text: put in, found, and taken out.
+"""imi's hooks in the text of an agent's settings file: added, found and removed.
 
 The files of Claude, Codex and Gemini have the same form: `hooks` holds lists by event, a list holds groups, a group holds
-handlers. Ours stand in groups of their own, behind those of the user, so that nobody's place changes.
+handlers. imi's handlers are in separate groups behind the user's, so that the user's groups keep their positions.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from imi_monitor.actions.hooks import jsonc_edit
 from imi_monitor.actions.hooks.jsonc_edit import JsonNode, JsonStyle, parse
 from imi_monitor.model.errors import Refused
 
-MARK: Final = "/imi/hooks/imi-hook.sh'"  # in the command of each handler of ours
+MARK: Final = "/imi/hooks/imi-hook.sh'"  # part of the command of each handler of imi
 EMPTY: Final = "{}\n"
 
 HookGroup = dict[str, object]
 
 
 class AddedHooks:
-    """The text with our hooks in it, and what must be known to take them out to the byte."""
+    """The text with imi's hooks, and what is needed to remove them byte for byte."""
 
     __slots__ = ("insides", "made", "text")
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.made: list[str] = []  # `hooks`, or `hooks.EVENT`: containers that are ours altogether
-        self.insides: dict[str, str] = {}  # what stood in the empty ones of theirs
+        self.made: list[str] = []  # containers that imi created: `hooks`, `hooks.EVENT`
+        self.insides: dict[str, str] = {}  # the blanks in the user's empty containers
 
 
 def add_hooks(text: str, groups: Mapping[str, HookGroup]) -> AddedHooks:
-    """`groups` by event; the text must be free of ours."""
+    """Add imi's groups, by event, to a text that has none of them."""
     done = AddedHooks(text)
     root = parse(text)
     style = JsonStyle(text, root)
@@ -66,7 +66,7 @@ def _remember(done: AddedHooks, name: str, container: JsonNode) -> None:
 
 
 def find_hooks(text: str) -> dict[str, list[str]]:
-    """The commands of ours that are there, by event; NotJson and Refused when the text is not what it should be."""
+    """imi's commands in the text, by event; NotJson or Refused when the text is not a settings file."""
     hooks = _container(parse(text), "hooks", "object")
     found: dict[str, list[str]] = {}
     for event, groups in zip(hooks.keys, hooks.items, strict=True) if hooks is not None else ():
@@ -82,19 +82,19 @@ def find_hooks(text: str) -> dict[str, list[str]]:
 
 
 def remove_hooks(text: str, made: Sequence[str] | None, insides: Mapping[str, str]) -> str:
-    """Without anything of ours. `made`: the containers that we brought; None: not known, the emptied ones are taken as ours."""
+    """The text without imi's hooks. `made`: the containers that imi created; None: unknown, then every emptied one counts."""
     touched: list[str] = []
-    while (step := _next_of_ours(text)) is not None:
+    while (step := _remove_next(text)) is not None:
         text, event = step
         touched.append(f"hooks.{event}")
     for name in (*dict.fromkeys(touched), "hooks"):
         if touched:
-            text = _close_emptied(text, name, made, insides)
+            text = _clean_up_emptied(text, name, made, insides)
     return text
 
 
-def _next_of_ours(text: str) -> tuple[str, str] | None:
-    """The text without one handler of ours, or without its whole group when that holds nothing else."""
+def _remove_next(text: str) -> tuple[str, str] | None:
+    """Remove one handler of imi, or its group when it holds nothing else: (text, event), or None when there is none."""
     hooks = _container(parse(text), "hooks", "object")
     if hooks is None:
         return None
@@ -112,8 +112,8 @@ def _next_of_ours(text: str) -> tuple[str, str] | None:
     return None
 
 
-def _close_emptied(text: str, name: str, made: Sequence[str] | None, insides: Mapping[str, str]) -> str:
-    """An emptied container goes if it came with us, else it gets back the blanks that stood in it."""
+def _clean_up_emptied(text: str, name: str, made: Sequence[str] | None, insides: Mapping[str, str]) -> str:
+    """Remove an emptied container that imi created; restore the blanks in one that the user had."""
     root = parse(text)
     parent, _, key = name.rpartition(".")
     holder = root if not parent else root.get(parent)

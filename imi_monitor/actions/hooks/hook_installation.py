@@ -1,7 +1,7 @@
-"""One settings file of one agent: what is in it of ours, and the text with our hooks and without them.
+"""imi's hooks in one settings file of one agent: their state, installation and removal.
 
-What we did to a file is noted in our own folder, with a copy of what it was: if nobody has touched it since, it comes back
-exactly; if somebody has, only ours goes.
+A record in imi's folder keeps what imi changed, with a copy of the original file. If the file is unchanged since, removal
+restores the original bytes; otherwise it removes imi's hooks only.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _PLUGIN_MARK: Final = b"// imi's plugin, version "
 
 
 class HookInstallation:
-    """`path` as a person names it; it may be a link to the file that is meant."""
+    """`path` may be a link to the settings file."""
 
     def __init__(self, agent: AgentHooks, path: str) -> None:
         self.agent = agent
         self.path = path
         self.data = settings_file.read(path)
-        self.note = _notes().get(self._key)
+        self.record = _read_records().get(self._key)
 
     @property
     def _key(self) -> str:
@@ -46,7 +46,7 @@ class HookInstallation:
     def is_plugin(self) -> bool:
         return self.path.endswith(".js")
 
-    # -- what is there --------------------------------------------------------------------------------------------------
+    # -- state -----------------------------------------------------------------------------------------------------------
 
     def state(self) -> str:
         if self.data is None:
@@ -66,7 +66,7 @@ class HookInstallation:
         return UNTRUSTED if found == INSTALLED and self.agent.untrusted(self.path) else found
 
     def _state_of_hooks(self) -> str:
-        present = self._understood(hook_entries.find_hooks, self._text())
+        present = self._parsed(hook_entries.find_hooks, self._text())
         wanted = {event: _command(group) for event, group in self.agent.groups().items()}
         if not present:
             return NOT
@@ -74,41 +74,45 @@ class HookInstallation:
             return OLDER
         return INSTALLED if wanted.keys() <= present.keys() else PARTLY
 
-    # -- what it would be -----------------------------------------------------------------------------------------------
+    # -- texts -----------------------------------------------------------------------------------------------------------
 
-    def without(self) -> bytes | None:
-        """Its content without ours, None for no file at all."""
+    def content_without_hooks(self) -> bytes | None:
+        """The content without imi's hooks; None when the file should not exist."""
         if self.data is None:
             return None
-        if self.note is not None and _sum(self.data) == self.note.get("after"):
+        if self.record is not None and _checksum(self.data) == self.record.get("after"):
             return self._before()
         if self.is_plugin:
             if not self.data.startswith(_PLUGIN_MARK):
-                raise Refused(f"{safe(self.path)} is not imi's: move it away first", code="foreign")
+                raise Refused(f"{safe(self.path)} is not imi's plugin: move it away first", code="foreign")
             return None
-        made, insides = self._noted()
-        text = self._understood(lambda it: hook_entries.remove_hooks(it, made, insides), self._text())
-        bare = text.strip() == "{}" and self.note is not None and self.note.get("before") is None
+        made, insides = self._recorded()
+        text = self._parsed(lambda it: hook_entries.remove_hooks(it, made, insides), self._text())
+        bare = text.strip() == "{}" and self.record is not None and self.record.get("before") is None
         return None if bare else text.encode()
 
-    def with_ours(self, base: bytes | None) -> tuple[bytes, dict[str, Any]]:
-        """The content with our hooks in it, made from one without, and the note that leads back."""
+    def content_with_hooks(self, base: bytes | None) -> tuple[bytes, dict[str, Any]]:
+        """The content with imi's hooks added to `base`, and the record for their removal."""
         if self.is_plugin:
             return hook_script.plugin(), {}
         text = hook_entries.EMPTY if base is None or not base.strip() else self._decoded(base)
-        done = self._understood(lambda it: hook_entries.add_hooks(it, self.agent.groups()), text)
+        done = self._parsed(lambda it: hook_entries.add_hooks(it, self.agent.groups()), text)
         return done.text.encode(), {"made": done.made, "insides": done.insides}
 
-    # -- doing it -----------------------------------------------------------------------------------------------------------
+    # -- changes ---------------------------------------------------------------------------------------------------------
 
-    def install(self, base: bytes | None, after: bytes, note: dict[str, Any]) -> None:
+    def install(self, base: bytes | None, after: bytes, record: dict[str, Any]) -> None:
         if base is not None:
             settings_file.write(self._copy(), base)
-        folders = [*(self.note or {}).get("folders", []), *settings_file.make_folders(self.path)]
-        known = {**note, "before": None if base is None else _sum(base), "after": _sum(after), "folders": folders}
-        _note(
-            self._key, known
-        )  # first: a crash leaves a note too many, never hooks that nobody knows the way back from
+        folders = [*(self.record or {}).get("folders", []), *settings_file.make_folders(self.path)]
+        known = {
+            **record,
+            "before": None if base is None else _checksum(base),
+            "after": _checksum(after),
+            "folders": folders,
+        }
+        # the record first: a crash leaves an unused record, never hooks without a record
+        _write_record(self._key, known)
         settings_file.write(self.path, after, expected=self.data)
 
     def uninstall(self, after: bytes | None) -> None:
@@ -116,35 +120,35 @@ class HookInstallation:
             settings_file.delete(self.path, self.data)
         else:
             settings_file.write(self.path, after, expected=self.data)
-        left = settings_file.remove_folders((self.note or {}).get("folders", []))
+        left = settings_file.remove_folders((self.record or {}).get("folders", []))
         self.forget()
-        _hand_on(left)
+        _keep_folders(left)
         if os.path.lexists(self._copy()):
             os.unlink(self._copy())
 
     def forget(self) -> None:
-        """That anything was ever done to it."""
-        if self.note is not None:
-            _note(self._key, None)
+        """Delete the record of the file."""
+        if self.record is not None:
+            _write_record(self._key, None)
 
-    # -- small things -------------------------------------------------------------------------------------------------------
+    # -- helpers ---------------------------------------------------------------------------------------------------------
 
     def _before(self) -> bytes | None:
-        if self.note is None or self.note.get("before") is None:
+        if self.record is None or self.record.get("before") is None:
             return None
         copy = settings_file.read(self._copy())
-        if copy is None or _sum(copy) != self.note["before"]:
-            made, insides = self._noted()
-            return self._understood(lambda it: hook_entries.remove_hooks(it, made, insides), self._text()).encode()
+        if copy is None or _checksum(copy) != self.record["before"]:
+            made, insides = self._recorded()
+            return self._parsed(lambda it: hook_entries.remove_hooks(it, made, insides), self._text()).encode()
         return copy
 
-    def _noted(self) -> tuple[list[str] | None, dict[str, str]]:
-        note = self.note or {}
-        made, insides = note.get("made"), note.get("insides")
+    def _recorded(self) -> tuple[list[str] | None, dict[str, str]]:
+        record = self.record or {}
+        made, insides = record.get("made"), record.get("insides")
         return made if isinstance(made, list) else None, insides if isinstance(insides, dict) else {}
 
     def _copy(self) -> str:
-        name = f"{self.agent.cli}-{_sum(os.path.realpath(self.path).encode())[:16]}.before"
+        name = f"{self.agent.cli}-{_checksum(os.path.realpath(self.path).encode())[:16]}.before"
         return os.path.join(paths.hooks_dir(), name)
 
     def _text(self) -> str:
@@ -154,17 +158,17 @@ class HookInstallation:
         try:
             return data.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise Refused(f"{safe(self.path)} is not UTF-8: it is left alone", code="not-json") from error
+            raise Refused(f"{safe(self.path)} is not UTF-8: imi does not change it", code="not-json") from error
 
-    def _understood(self, act: Callable[[str], T], text: str) -> T:
+    def _parsed(self, act: Callable[[str], T], text: str) -> T:
         try:
             return act(text)
         except Refused as error:
-            raise Refused(f"{safe(self.path)} is left alone: {error.sentence}", code=error.code) from error
+            raise Refused(f"{safe(self.path)} is not changed: {error.sentence}", code=error.code) from error
 
 
-def any_noted() -> bool:
-    return bool(_notes())
+def has_records() -> bool:
+    return bool(_read_records())
 
 
 def _command(group: hook_entries.HookGroup) -> str:
@@ -172,34 +176,34 @@ def _command(group: hook_entries.HookGroup) -> str:
     return str(handlers[0]["command"]) if isinstance(handlers, list) else ""
 
 
-def _sum(data: bytes) -> str:
+def _checksum(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _notes_path() -> str:
+def _records_path() -> str:
     return os.path.join(paths.hooks_dir(), "installed.json")
 
 
-def _notes() -> dict[str, dict[str, Any]]:
+def _read_records() -> dict[str, dict[str, Any]]:
     try:
-        found = json.loads(settings_file.read(_notes_path()) or b"{}")
+        found = json.loads(settings_file.read(_records_path()) or b"{}")
     except ValueError:
-        return {}  # without notes only ours is taken out, by what it looks like
+        return {}  # without records, imi's hooks are recognised by their command
     return {key: value for key, value in found.items() if isinstance(value, dict)} if isinstance(found, dict) else {}
 
 
-def _hand_on(folders: list[str]) -> None:
-    """A folder that we made holds another file of ours now: it goes with that one."""
-    for key, note in _notes().items():
+def _keep_folders(folders: list[str]) -> None:
+    """Record these folders for another settings file in them, with which they are removed."""
+    for key, record in _read_records().items():
         if folders and key.partition(":")[2].startswith(folders[-1] + "/"):
-            _note(key, {**note, "folders": [*folders, *note.get("folders", [])]})
+            _write_record(key, {**record, "folders": [*folders, *record.get("folders", [])]})
             return
 
 
-def _note(key: str, value: dict[str, Any] | None) -> None:
-    notes = _notes()
-    notes.pop(key, None)
+def _write_record(key: str, value: dict[str, Any] | None) -> None:
+    records = _read_records()
+    records.pop(key, None)
     if value is not None:
-        notes[key] = value
+        records[key] = value
     os.makedirs(paths.hooks_dir(), mode=0o700, exist_ok=True)
-    settings_file.write(_notes_path(), json.dumps(notes, indent=1).encode())
+    settings_file.write(_records_path(), json.dumps(records, indent=1).encode())

@@ -1,4 +1,4 @@
-"""The program that agents call: where it lies, how it is called, whether it is the one of this version."""
+"""The hook script that agents call: its path, the command that calls it, its installation and removal."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def path() -> str:
 
 
 def command(cli: str) -> str:
-    """For a shell, whichever it is: nothing happens when the program is gone, and no mount option keeps it from running."""
+    """The shell command that runs the script. It does nothing when the script is gone, and works on `noexec` mounts."""
     place = path()
     if "'" in place or "\\" in place or not place.isprintable():
         raise Refused(
-            f"{safe(place)} cannot be written into a command: set XDG_STATE_HOME to a plainer path", code="bad-path"
+            f"{safe(place)} cannot be quoted in a command: set XDG_STATE_HOME to a path without quotes", code="bad-path"
         )
     return f"test ! -r '{place}' || exec /bin/sh '{place}' {cli}"
 
@@ -32,7 +32,7 @@ def source() -> bytes:
 
 
 def plugin() -> bytes:
-    """For opencode, which has no hooks but plugins."""
+    """The plugin for opencode, which has plugins instead of hooks."""
     import json
 
     with open(os.path.join(_HERE, "opencode_plugin.js"), encoding="utf-8") as file:
@@ -40,11 +40,12 @@ def plugin() -> bytes:
 
 
 def current() -> bool:
+    """Whether the installed script is the one of this version."""
     return settings_file.read(path()) == source()
 
 
 def install() -> None:
-    """The program of this version, and the spool beside it; both only for this user."""
+    """Install the script of this version and the spool folder, accessible to this user only."""
     os.makedirs(os.path.join(paths.hooks_dir(), "spool"), mode=0o700, exist_ok=True)
     for folder in (paths.hooks_dir(), os.path.join(paths.hooks_dir(), "spool")):
         os.chmod(folder, 0o700)
@@ -53,6 +54,6 @@ def install() -> None:
 
 
 def uninstall() -> None:
-    """Nobody calls it any more. What is in the spool stays for whoever reads it."""
+    """Delete the script. Events in the spool stay for the agents source."""
     if os.path.lexists(path()):
         os.unlink(path())

@@ -1,4 +1,4 @@
-"""`imi hooks install|status|uninstall`: lets agents tell imi what they do, instead of imi looking for it."""
+"""`imi hooks install|status|uninstall`: hooks through which agents report each step to imi at once."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ if TYPE_CHECKING:
     from imi_monitor.actions.hooks.agent_hooks import AgentHooks
     from imi_monitor.actions.hooks.hook_installation import HookInstallation
 
-_AGENT = Argument("agent", "claude, codex, gemini or opencode; all that are used here if not given", optional=True)
-_SCOPE = Option("scope", "user (all your work, the default) or project (the worktree you stand in)", value="SCOPE")
-_SHARED = Option("shared", "with --scope project: the settings that the repository shares, not your own")
+_AGENT = Argument("agent", "claude, codex, gemini or opencode (default: all that were used here)", optional=True)
+_SCOPE = Option("scope", "user (all your work, the default) or project (the worktree around you)", value="SCOPE")
+_SHARED = Option(
+    "shared", "with --scope project: change the settings that the repository shares, not your private ones"
+)
 _DRY = Option("dry-run", "only show what would change in which file")
 
 
 class _HooksAction(Action):
     group = "Agents"
-    makes_new = True  # its argument is no worktree
+    makes_new = True  # its argument names an agent program, not a worktree
     recovers = False  # it needs no registry
 
     def choices(self, context: Context, name: str) -> list[str]:
@@ -42,12 +44,11 @@ class _HooksAction(Action):
 class InstallHooksAction(_HooksAction):
     words = ("hooks install",)
     label = "Install hooks"
-    help = "let agents tell at once what they do: imi's hooks go into their settings, nothing else changes"
+    help = "add hooks to the agents' settings, so that imi sees each step at once"
     more = """
-    What agents do is seen without hooks too; with them it is exact and instant, above all that one waits for an answer. A
-    hook costs the agent 3 ms; it prints nothing, never fails, and works while no imi runs. Settings keep every byte that is
-    not ours, and `imi hooks uninstall` gives them back as they were. Events go to imi's own
-    folder and nowhere else.
+    imi sees agents without hooks too; hooks make it exact and instant, above all that an agent waits for an answer. A
+    hook costs the agent 3 ms, prints nothing, never fails, and works while imi is not running. Nothing else in the
+    settings changes, and `imi hooks uninstall` restores them. Events are written to imi's own folder only.
     """
     arguments = (_AGENT,)
     options = (_SCOPE, _SHARED, _DRY)
@@ -59,31 +60,31 @@ class InstallHooksAction(_HooksAction):
         self.refuse(context, request)
         from imi_monitor.actions.hooks import hook_installation, hook_script
 
-        plans = []  # all of them before anything is done: what cannot be understood stops everything
+        plans = []  # all files are parsed before the first one changes
         for each in _settings(context, request):
-            base = each.without()
+            base = each.content_without_hooks()
             plans.append(
                 (
                     each,
                     each.state() in (hook_installation.INSTALLED, hook_installation.UNTRUSTED),
                     base,
-                    *each.with_ours(base),
+                    *each.content_with_hooks(base),
                 )
             )
         results = []
-        for each, done, base, after, note in plans:
+        for each, done, base, after, record in plans:
             if not done and not request.flag("dry-run"):
                 hook_script.install()
-                each.install(base, after, note)
-            said = "has imi's hooks already" if done else _doing(request, "gets", "has") + " imi's hooks"
-            results.append(_result(each, said, each.data if done else after, request))
+                each.install(base, after, record)
+            message = "has imi's hooks already" if done else _tense(request, "gets", "has") + " imi's hooks"
+            results.append(_result(each, message, each.data if done else after, request))
         return _outcome(results, [each.note for each in _agents(request) if each.note])
 
 
 class UninstallHooksAction(_HooksAction):
     words = ("hooks uninstall",)
     label = "Remove hooks"
-    help = "take imi's hooks out of the agents' settings again, byte for byte"
+    help = "remove imi's hooks from the agents' settings, byte for byte"
     arguments = (_AGENT,)
     options = (_SCOPE, _SHARED, _DRY)
 
@@ -91,14 +92,17 @@ class UninstallHooksAction(_HooksAction):
         self.refuse(context, request)
         from imi_monitor.actions.hooks import hook_installation, hook_script
 
-        plans = [(each, each.state() != hook_installation.NOT, each.without()) for each in _settings(context, request)]
+        plans = [
+            (each, each.state() != hook_installation.NOT, each.content_without_hooks())
+            for each in _settings(context, request)
+        ]
         results = []
         for each, there, after in plans:
             if not request.flag("dry-run"):
-                each.uninstall(after) if there else each.forget()  # somebody took them out by hand
-            said = _doing(request, "loses", "has lost") + " imi's hooks" if there else "has no hooks of imi"
-            results.append(_result(each, said, after if there else each.data, request))
-        if not request.flag("dry-run") and not hook_installation.any_noted():
+                each.uninstall(after) if there else each.forget()  # the hooks were removed by hand
+            message = _tense(request, "loses", "has lost") + " imi's hooks" if there else "has no hooks of imi"
+            results.append(_result(each, message, after if there else each.data, request))
+        if not request.flag("dry-run") and not hook_installation.has_records():
             hook_script.uninstall()
         return _outcome(results, [])
 
@@ -106,7 +110,7 @@ class UninstallHooksAction(_HooksAction):
 class HooksStatusAction(_HooksAction):
     words = ("hooks status", "hooks")
     label = "Hooks"
-    help = "which agents have imi's hooks, and whether they are whole, current and trusted"
+    help = "show which agents have imi's hooks, and whether they are complete, current and trusted"
     changes = False
 
     def run(self, context: Context, request: Request) -> Outcome:
@@ -118,22 +122,22 @@ class HooksStatusAction(_HooksAction):
             for agent in agent_hooks.AGENT_HOOKS
             for scope, shared in ((agent_hooks.USER, False), (agent_hooks.PROJECT, False), (agent_hooks.PROJECT, True))
         ]
-        told = [
+        shown = [
             row for row in rows if row and (row["scope"] == agent_hooks.USER or row["state"] != hook_installation.NOT)
         ]
         lines = [
             f"{row['agent']:<8}  {row['scope']:<7}  {row['state']:<19}  {safe(str(row['path']), 1000)}"
-            for row in told
+            for row in shown
             if row
         ]
-        return Outcome(lines, {"hooks": told, "count": len(told)})
+        return Outcome(lines, {"hooks": shown, "count": len(shown)})
 
 
 ACTIONS = (InstallHooksAction(), HooksStatusAction(), UninstallHooksAction())
 
 
 def _row(agent: AgentHooks, scope: str, root: str | None, shared: bool) -> dict[str, object] | None:
-    """None for what the agent does not have; a file that cannot be understood is said so."""
+    """One settings file; None when the agent does not have it. A file that cannot be parsed has the error as its state."""
     from imi_monitor.actions.hooks.hook_installation import HookInstallation
 
     if shared and agent.cli not in ("claude", "gemini"):
@@ -154,14 +158,12 @@ def _agents(request: Request) -> list[AgentHooks]:
 
     found = agent_hooks.named(request.text("agent"))
     if not found:
-        raise Refused(
-            "none of claude, codex, gemini and opencode was used here yet: name the one you mean", code="no-agents"
-        )
+        raise Refused("claude, codex, gemini and opencode were not used here yet: name one of them", code="no-agents")
     return found
 
 
 def _settings(context: Context, request: Request) -> list[HookInstallation]:
-    """The files that are meant."""
+    """The settings files that the request names."""
     from imi_monitor.actions.hooks import agent_hooks
     from imi_monitor.actions.hooks.hook_installation import HookInstallation
 
@@ -173,14 +175,14 @@ def _settings(context: Context, request: Request) -> list[HookInstallation]:
     return [HookInstallation(agent, agent.file(scope, root, request.flag("shared"))) for agent in _agents(request)]
 
 
-def _doing(request: Request, would: str, did: str) -> str:
+def _tense(request: Request, would: str, did: str) -> str:
     return would if request.flag("dry-run") else did
 
 
-def _result(setting: HookInstallation, said: str, after: bytes | None, request: Request) -> dict[str, object]:
+def _result(setting: HookInstallation, message: str, after: bytes | None, request: Request) -> dict[str, object]:
     changed = after != setting.data
     diff = _diff(setting.path, setting.data, after) if changed and request.flag("dry-run") else []
-    return {"agent": setting.agent.cli, "path": setting.path, "message": said, "changed": changed, "diff": diff}
+    return {"agent": setting.agent.cli, "path": setting.path, "message": message, "changed": changed, "diff": diff}
 
 
 def _diff(path: str, before: bytes | None, after: bytes | None) -> list[str]:

@@ -1,8 +1,6 @@
-"""Where things stand in a JSON text, comments and trailing commas allowed, so that it can be changed in one place only.
+"""Edits a JSON text, with comments and trailing commas allowed, in one place without changing any other byte.
 
-Nothing is ever written back from values: a settings file keeps its order, its blanks and its comments.
-
-Puts one piece into a JSON text and takes it out again: every byte that is not the piece's own stays as it is.
+`parse` finds the position of every value; nothing is written back from values, so order, blanks and comments stay.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ _DEEPEST = 200
 
 
 class JsonNode:
-    """A value and its place: `text[start:end]`. Of an object the members, of an array the elements; commas stand at `commas`."""
+    """A value at `text[start:end]`. `items` are the values of an object or array, `keys` an object's keys."""
 
     __slots__ = ("commas", "end", "items", "keys", "kind", "start", "value")
 
@@ -24,13 +22,13 @@ class JsonNode:
         self.kind = kind  # object, array, string, other
         self.start = start
         self.end = start
-        self.keys: list[JsonNode] = []  # of an object, beside `items`
+        self.keys: list[JsonNode] = []  # of an object, parallel to `items`
         self.items: list[JsonNode] = []
-        self.commas: list[int] = []
+        self.commas: list[int] = []  # their positions
         self.value: str | None = None  # of a string
 
     def get(self, key: str) -> JsonNode | None:
-        """The value of a member; of two with the same key the last, as every reader has it."""
+        """The value of a member; of two with the same key the last, as in every JSON parser."""
         found = None
         for name, item in zip(self.keys, self.items, strict=False):
             if name.value == key:
@@ -43,7 +41,7 @@ class JsonNode:
 
 
 class NotJson(Refused):
-    """The text cannot be understood, and so must not be changed."""
+    """The text cannot be parsed and must not be changed."""
 
     def __init__(self, why: str, at: int, text: str) -> None:
         line = text.count("\n", 0, at) + 1
@@ -51,13 +49,13 @@ class NotJson(Refused):
 
 
 def parse(text: str) -> JsonNode:
-    """The whole text as one value; NotJson says where it is none."""
+    """The text as one value; NotJson gives the line of an error."""
     scanner = _JsonScanner(text)
     scanner.skip()
     node = scanner.value(0)
     scanner.skip()
     if scanner.at != len(text):
-        raise NotJson("there is something behind the end", scanner.at, text)
+        raise NotJson("there is text after the end", scanner.at, text)
     return node
 
 
@@ -67,7 +65,7 @@ class _JsonScanner:
         self.at = 0
 
     def skip(self) -> None:
-        """Over blanks and comments."""
+        """Skip blanks and comments."""
         text = self.text
         while self.at < len(text):
             if text[self.at] in _BLANK:
@@ -120,7 +118,7 @@ class _JsonScanner:
         try:
             json.loads(self.text[node.start : node.end])
         except ValueError:
-            raise NotJson("this is no JSON value", node.start, self.text) from None
+            raise NotJson("this is not a JSON value", node.start, self.text) from None
         return node
 
     def _container(self, first: str, depth: int) -> JsonNode:
@@ -158,7 +156,7 @@ _BLANKS_AFTER = " \t\r\n"
 
 
 class JsonStyle:
-    """How the text is laid out: by its own first lines."""
+    """The text's newline and indentation, from its first member."""
 
     __slots__ = ("newline", "unit")
 
@@ -177,33 +175,33 @@ class JsonStyle:
 
 
 def append(text: str, container: JsonNode, key: str | None, value: object, depth: int, style: JsonStyle) -> str:
-    """`value` as the last in `container` (with its key, if that is an object); `depth`: how deep the container lies."""
+    """The text with `value` appended to `container`, under `key` if that is an object; `depth` is the container's depth."""
     inside = text[container.start + 1 : container.end - 1]
     flat = "\n" not in text[container.start : container.end] and bool(container.items)
     indent = style.unit * (depth + 1)
     if container.items:
-        told = _indent_of(text, (container.keys or container.items)[-1].start)
-        indent = indent if told is None else told
+        found = _indent_of(text, (container.keys or container.items)[-1].start)
+        indent = indent if found is None else found
     piece = style.rendered(value, indent, flat)
     if key is not None:
         piece = f"{json.dumps(key, ensure_ascii=False)}: {piece}"
     before = " " if flat else style.newline + indent
     if not container.items:
         return _into_empty(text, container, before + piece, style.newline + style.unit * depth, inside)
-    if len(container.commas) == len(container.items):  # a comma ends the last one already: ours ends so, too
+    if len(container.commas) == len(container.items):  # trailing comma: the new value gets one too
         return _put(text, container.commas[-1] + 1, f"{before}{piece},")
     last = container.items[-1].end
     tail = text[last : container.end - 1]
     if not tail.strip(_BLANKS_AFTER):
         return _put(text, last, f",{before}{piece}")
-    behind = last + len(tail.rstrip(_BLANKS_AFTER))  # a comment belongs to what stands before it
+    behind = last + len(tail.rstrip(_BLANKS_AFTER))  # a comment belongs to the value before it
     return _put(_put(text, behind, (style.newline + indent if flat else before) + piece), last, ",")
 
 
 def remove(text: str, container: JsonNode, index: int) -> str:
-    """Without one member or element, its comma, and the blanks in front of it."""
+    """The text without one member or element, its comma, and the blanks before it."""
     start, end = (container.keys or container.items)[index].start, container.items[index].end
-    if index == 0 and len(container.items) > 1:  # the next one takes its place
+    if index == 0 and len(container.items) > 1:  # the next one moves to its position
         comma = container.commas[0]
         after = text[comma + 1 :]
         return text[:start] + text[end:comma] + after[len(after) - len(after.lstrip(_BLANKS_AFTER)) :]
@@ -236,7 +234,7 @@ def _put(text: str, at: int, piece: str) -> str:
 
 
 def _indent_of(text: str, at: int) -> str | None:
-    """The blanks before it, if it is the first on its line."""
+    """The indentation of the text at `at`; None when it is not the first on its line."""
     start = text.rfind("\n", 0, at) + 1
     before = text[start:at]
     return before if start > 0 and not before.strip(" \t") else None

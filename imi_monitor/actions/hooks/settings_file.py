@@ -1,4 +1,4 @@
-"""Settings files of others: read whole, written whole or not at all, through a link to where it leads."""
+"""Settings files of agent programs: read in full, replaced in one step, links followed to their target."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LARGEST = 8 << 20
 
 
 def read(path: str) -> bytes | None:
-    """What is there; None when nothing is."""
+    """The content; None when the file does not exist."""
     try:
         with open(path, "rb") as file:
             data = file.read(_LARGEST + 1)
@@ -26,14 +26,14 @@ def read(path: str) -> bytes | None:
 
 
 def write(path: str, data: bytes, mode: int = 0o600, expected: bytes | bool | None = True) -> None:
-    """Replace it in one step. `expected`: what must still be there (True: whatever is)."""
+    """Replace the file in one step; Refused when its content is no longer `expected` (True: any content)."""
     target = os.path.realpath(path)
     temporary = f"{target}.imi-{os.getpid()}~"
     try:
         _write_beside(target, temporary, data, mode)
         try:
             if expected is not True and read(target) != expected:
-                raise Refused(f"{safe(path)} was changed by somebody just now: try again", code="changing")
+                raise Refused(f"{safe(path)} was changed by another program just now: try again", code="changing")
             os.rename(temporary, target)
         except BaseException:
             os.unlink(temporary)
@@ -64,10 +64,11 @@ def _write_beside(target: str, temporary: str, data: bytes, mode: int) -> None:
 
 
 def delete(path: str, expected: bytes | None) -> None:
+    """Delete the file; Refused when its content is no longer `expected`."""
     target = os.path.realpath(path)
     try:
         if read(target) != expected:
-            raise Refused(f"{safe(path)} was changed by somebody just now: try again", code="changing")
+            raise Refused(f"{safe(path)} was changed by another program just now: try again", code="changing")
         os.unlink(target)
         _sync_folder(target)
     except OSError as error:
@@ -83,7 +84,7 @@ def _sync_folder(target: str) -> None:
 
 
 def make_folders(path: str) -> list[str]:
-    """The folders above a file, as far as they were missing: those that were made, the outermost first."""
+    """Make the missing folders above a file; return them, the outermost first."""
     missing = []
     folder = os.path.dirname(os.path.realpath(path))
     while not os.path.isdir(folder):
@@ -93,12 +94,12 @@ def make_folders(path: str) -> list[str]:
         for each in reversed(missing):
             os.mkdir(each, 0o700)
     except OSError as error:
-        raise Refused(f"{safe(path)} cannot be made: {error.strerror}", code="unwritable") from error
+        raise Refused(f"{safe(path)} cannot be created: {error.strerror}", code="unwritable") from error
     return missing[::-1]
 
 
 def remove_folders(folders: list[str]) -> list[str]:
-    """Those that we made, if nobody uses them; the ones that stay."""
+    """Remove these folders where they are empty; return the ones that stay."""
     left = list(folders)
     while left:
         try:

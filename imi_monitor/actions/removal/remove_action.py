@@ -35,6 +35,7 @@ _OPTIONS: tuple[Option, ...] = (
 
 
 class _RemovalAction(Action):
+    returns_path = True
     """What `remove` and `close` share: inspection, overrides, the move."""
 
     arguments = _ARGUMENTS

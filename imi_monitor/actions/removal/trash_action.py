@@ -27,6 +27,7 @@ class UndoAction(Action):
     words = ("undo",)
     group = "Merge and remove"
     label = "Undo"
+    returns_path = True
     help = "bring back the worktree that was removed last, with everything in it"
     more = """Without an argument: the last one of the current repository, or of all repositories outside of one.
     A deleted branch is recreated; if the branch has moved or is checked out elsewhere, HEAD stays detached."""
@@ -151,6 +152,7 @@ class TrashRestoreAction(Action):
     words = ("trash restore",)
     group = "Merge and remove"
     label = "Restore"
+    returns_path = True
     help = "restore a worktree from the trash, like `imi undo`"
     arguments = (Argument("which", "id or name from `imi trash list`"),)
     options = (_AGENT,)

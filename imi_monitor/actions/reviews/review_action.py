@@ -39,6 +39,7 @@ class ReviewAction(Action):
     key = "v"
     key_bar = 70
     makes_new = True
+    returns_path = True
     opens_worktree = True
     arguments = (
         Argument("pr", "123, #123, the address of its page, or owner:branch"),

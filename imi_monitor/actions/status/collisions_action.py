@@ -222,11 +222,11 @@ def _line(entry: dict[str, object]) -> str:
     files, conflicts = entry["files"], entry["conflicts"]
     assert isinstance(files, list)
     right = "the trunk" if entry["right"] is None else safe(str(entry["right"]))
-    who = f"{safe(str(entry['left']))} and {right}"
+    pair = f"{safe(str(entry['left']))} and {right}"
     if isinstance(conflicts, list) and conflicts:
-        return f"⚡ {who} conflict in {_files(conflicts)}"
+        return f"⚡ {pair} conflict in {_files(conflicts)}"
     merge = "not tried" if conflicts is None else "merges cleanly"
-    return f"  {who} both changed {_files(files)} ({merge})" if files else f"  {who} changed no common file ({merge})"
+    return f"  {pair} both changed {_files(files)} ({merge})" if files else f"  {pair} changed no common file ({merge})"
 
 
 def _files(files: list[str]) -> str:

@@ -115,6 +115,7 @@ class GoAction(Action):
     words = ("go",)
     group = "Worktrees"
     label = "Go to a worktree"
+    returns_path = True
     help = "print the path of the best-matching worktree, by its name, branch or repository"
     more = """
     The whole name ranks first, then its start, a part of it, its letters in order; the current repository ranks before
@@ -159,6 +160,7 @@ class TrunkAction(Action):
     words = ("trunk",)
     group = "Worktrees"
     label = "Go to the trunk"
+    returns_path = True
     help = "print the path of the trunk's worktree"
     arguments = (Argument("repo", "a repository: a path, or a name from the registry", optional=True),)
     changes = False

@@ -27,7 +27,7 @@ _COLUMNS = (
     Column("Graph", least=2),
     Column("Commit"),
     Column("Subject", least=20),
-    Column("Who", least=8, rank=1),
+    Column("By", least=8, rank=1),
     Column("Age", right=True),
 )
 
@@ -38,7 +38,7 @@ class LogAction(Action):
     label = "Log"
     help = "list the commits of a worktree's branch: its own first, then those of the trunk"
     more = """
-    The column Who shows the owner of the worktree's claim at the time of the commit, else the commit's author.
+    The column By shows the owner of the worktree's claim at the time of the commit, else the commit's author.
     """
     arguments = (Argument("name", "the worktree (default: the one around you)", optional=True),)
     options = (

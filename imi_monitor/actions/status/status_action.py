@@ -7,7 +7,7 @@ import sys
 
 from imi_monitor.actions import worktree_lookup
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
-from imi_monitor.actions.status import status_survey
+from imi_monitor.actions.status import status_reader
 from imi_monitor.model import times, worktree_table
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
@@ -69,7 +69,7 @@ class ListAction(Action):
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
         selected, warnings = selected_repositories(context, request.text("repo"), request.flag("all"))
-        known = [one for repository in selected for one in status_survey.known_worktrees(context, repository)]
+        known = [one for repository in selected for one in status_reader.known_worktrees(context, repository)]
         lines = worktree_table.list_table(known, terminal_width()) or [_EMPTY]
         data: dict[str, object] = {"worktrees": [one.data() for one in known], "count": len(known)}
         return Outcome(lines, data, warnings=warnings)
@@ -104,7 +104,7 @@ def status(
     context: Context, selected: list[Repository], only: str | None = None, *, warnings: list[str] | None = None
 ) -> Outcome:
     """The status of the repositories' worktrees, or of the one called `only`."""
-    statuses = status_survey.read_states(context, selected, only)
+    statuses = status_reader.read_states(context, selected, only)
     lines = worktree_table.status_table(statuses, terminal_width(), times.now()) or [_EMPTY]
     failed = sum(one.error is not None for one in statuses)
     data: dict[str, object] = {"worktrees": [one.data() for one in statuses], "count": len(statuses), "failed": failed}

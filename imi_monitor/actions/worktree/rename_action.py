@@ -41,6 +41,7 @@ class RenameAction(Action):
     label = "Rename"
     help = "give a worktree another name: its folder and, if it follows the naming, its branch"
     key = "N"
+    returns_path = True
     more = """A branch that has been pushed under its name keeps it, so that its pull request keeps its branch."""
     arguments = (
         Argument("name", "the worktree"),
