@@ -47,7 +47,7 @@ def test_all_agents_and_back(home: Path) -> None:
     before = settings_of(home)
     ran = imi("hooks", "install")
     assert ran.code == 0, ran
-    assert "Codex runs them only after you have looked at them" in ran.err and "npm" in ran.err
+    assert "Codex runs hooks only after you accept them" in ran.err and "npm" in ran.err
     assert states() == {
         ("claude", "user"): "installed", ("codex", "user"): "not trusted", ("gemini", "user"): "installed",
         ("opencode", "user"): "installed",
@@ -153,7 +153,7 @@ def test_what_cannot_be_understood_is_left_alone_with_one_sentence(home: Path, t
 
 def test_nothing_is_made_for_agents_that_are_not_used(own_home: Path) -> None:
     ran = imi("hooks", "install")
-    assert ran.code == 1 and "name the one you mean" in ran.err
+    assert ran.code == 1 and "name one of them" in ran.err
     assert not settings_of(own_home).keys() - {".gitconfig"}
     (own_home / ".codex").mkdir()
     imi("hooks", "install")
@@ -297,9 +297,9 @@ def test_a_plugin_of_somebody_else_is_left_alone(home: Path) -> None:
 def test_a_change_in_the_same_moment_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
     path.write_text("theirs, newer")
-    with pytest.raises(Refused, match="changed by somebody"):
+    with pytest.raises(Refused, match="changed by another program"):
         settings_file.write(str(path), b"ours", expected=b"theirs, older")
-    with pytest.raises(Refused, match="changed by somebody"):
+    with pytest.raises(Refused, match="changed by another program"):
         settings_file.delete(str(path), b"theirs, older")
     assert path.read_text() == "theirs, newer" and not list(tmp_path.glob("*~"))
 

@@ -39,13 +39,13 @@ def broken(*args: str, raising: str, env: dict[str, str] | None = None) -> Ran:
     """The real command line around an action that fails in a way nobody foresaw."""
     program = (
         "import sys, sqlite3\n"
-        "from imi_monitor.actions import settings\n"
+        "from imi_monitor.actions.setup import config_action\n"
         "from imi_monitor.cli.command_runner import main\n"
         "def run(self, context, request):\n"
         "    import os\n"
         "    secret_local = os.environ['MY_TOKEN']\n"
         f"    raise {raising}\n"
-        "settings.Paths.run = run\n"
+        "config_action.PathsAction.run = run\n"
         "sys.exit(main(sys.argv[1:]))\n"
     )
     done = subprocess.run(
