@@ -24,7 +24,7 @@ class CommitLogEntry:
     by: str | None = None
 
     @property
-    def who(self) -> str:
+    def writer(self) -> str:
         return self.by or self.author
 
     def data(self) -> dict[str, object]:

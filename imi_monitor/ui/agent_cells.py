@@ -116,7 +116,7 @@ def _headed(head: str, colour: str, text: str, text_style: str, *, short: bool) 
 
 
 def _intruding(agent: Agent, *, short: bool) -> Content:
-    """`short` leaves out the claim's owner, who is shown in the owner's column."""
+    """`short` leaves out the claim's owner, shown in the owner's column."""
     head = f"{safe(agent.name, 30)} intrudes" if short else f"{safe(agent.claimed_by or 'another', 40)} holds the claim"
     text = Content.styled(head, "$agent-intrudes bold" if short else "$agent-intrudes")
     return text.append(Content.styled(f" · {safe(str(agent.truth.tool), 80)}", MUTED)) if agent.truth.tool else text

@@ -221,12 +221,12 @@ def event_style(kind: str) -> str:
 
 def event_line(line: RegistryEvent, width: int) -> Content:
     """`14:02:09 worktree.claimed feat-api  claude-1`; in little room only the verb of the kind."""
-    who, kind, verb = safe(line.agent or ""), safe(line.type), 18
+    agent, kind, verb = safe(line.agent or ""), safe(line.type), 18
     if width < 50:
         kind, verb = kind.rpartition(".")[2], 9
     room = max(8, width - 9 - verb)
     where = safe(line.worktree or line.repo or "")
-    place = fixed(where, min(room, 14)).append(Content.styled(f" {who}", MUTED)) if who else Content(where)
+    place = fixed(where, min(room, 14)).append(Content.styled(f" {agent}", MUTED)) if agent else Content(where)
     return Content("").join(
         [fixed(clock(line.at), 9, MUTED), fixed(kind, verb, event_style(kind)), padded(place, room)]
     )

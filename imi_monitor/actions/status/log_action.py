@@ -83,7 +83,7 @@ def _lines(found: CommitLogPage) -> list[str]:
         return ["no commits yet"]
     graph, now = CommitGraph(), times.now()
     rows = [
-        [graph.row(one.sha, one.parents), one.sha[:8], _subject(one), safe(one.who, 40), times.age_of(one.at, now)]
+        [graph.row(one.sha, one.parents), one.sha[:8], _subject(one), safe(one.writer, 40), times.age_of(one.at, now)]
         for one in found.entries
     ]
     lines = table(_COLUMNS, rows, status_action.terminal_width())

@@ -38,7 +38,7 @@ class AgentsView(FilteredView, SingleAgentView):
     opening_key = "A"
     key_bar = 45
     label = "Agents"
-    help = "the lead's view: every agent by who needs you, works, is idle, done or dead"
+    help = "the lead's view: all agents by urgency: needs you, working, idle, done, dead"
     BINDINGS = [
         Binding("enter", "go", "Go there", key_display="⏎", priority=True),
         Binding("space", "peek", "Peek", id="peek"),

@@ -1,4 +1,4 @@
-"""The claims of the selected worktree: owner, time, duration, end and task; and who is in line for it now."""
+"""The claims of the selected worktree: owner, time, duration, end and task; and the agents in line for it now."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ClaimHistoryView(View):
     word = "history"
     opening_key = "H"
     label = "Claim history"
-    help = "who held the selected worktree, for how long, and how it ended"
+    help = "the claims of the selected worktree: owner, duration and end"
     needs_worktree = True
 
     def on_mount(self) -> None:
@@ -94,15 +94,15 @@ def grant_lines(one: dict[str, Any], now: datetime, width: int) -> tuple[Content
     begun = moment.astimezone().strftime("%Y-%m-%d %H:%M:%S") if moment else "?"
     held_now = one["released_at"] is None
     held = times.age_of(one["claimed_at"], now) if held_now else times.age(one["held_seconds"])
-    who = cells.fixed(safe(one["agent_id"]), 18, "bold")
+    owner = cells.fixed(safe(one["agent_id"]), 18, "bold")
     span = cells.fixed(f"for {held}", 9)
     task = Content.styled(f"  {safe(one['task_id'], 60)}" if one["task_id"] else "", cells.MUTED)
     if width < NARROW:
-        first = Content("").join([who, span, Content.styled(begun, cells.MUTED)])
+        first = Content("").join([owner, span, Content.styled(begun, cells.MUTED)])
         second = Content("").join([Content.styled(f"  #{one['epoch']} ", cells.MUTED), _ending(one), task])
         return first.truncate(width), second.truncate(width)
     number = cells.fixed(f"#{one['epoch']}", 6, cells.MUTED, right=True)
-    parts = [number, Content("  "), who, cells.fixed(begun, 21), span, _ending(one), task]
+    parts = [number, Content("  "), owner, cells.fixed(begun, 21), span, _ending(one), task]
     return (Content("").join(parts).truncate(width),)
 
 

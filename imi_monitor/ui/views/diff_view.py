@@ -47,7 +47,7 @@ class ShownCommit:
 
     sha: str
     subject: str
-    who: str = ""
+    author: str = ""
 
 
 class DiffView(SheetView[Diff]):
@@ -176,7 +176,7 @@ class DiffView(SheetView[Diff]):
     def title_text(self) -> Content:
         if self.commit is not None:
             head = Content.styled(f"Commit {self.commit.sha[:8]} ", "bold").append(safe(self.commit.subject, 200))
-            head = head.append(Content.styled(f" · {safe(self.commit.who, 60)}", MUTED))
+            head = head.append(Content.styled(f" · {safe(self.commit.author, 60)}", MUTED))
         else:
             head = (
                 Content.styled(f"Diff {self.worktree_name} ", "bold").append(self.problem_text()).append(self._kinds())

@@ -34,7 +34,7 @@ class FilesView(ItemsView[FileDetails, FileRow]):
     word = "files"
     opening_key = "f"
     label = "Files"
-    help = "the files the selected worktree changed: lines, age, who, and who else touches them"
+    help = "the files the selected worktree changed: lines, age, owner and overlaps"
 
     BINDINGS = [Binding("enter", "choose", "Diff"), Binding("e", "edit", "Editor")]
 
@@ -118,9 +118,9 @@ class FilesView(ItemsView[FileDetails, FileRow]):
         age = cells.fixed(times.age_of(row.at, self.now) if row.at else "", 5, MUTED, right=True)
         parts = [_right(plus, 7), _right(minus, 7), age]
         if width >= _WIDE:
-            who = cells.fixed(safe(row.by or "", 40), 12, "" if row.by else MUTED)
+            owner = cells.fixed(safe(row.by or "", 40), 12, "" if row.by else MUTED)
             met = f"⚡ {', '.join(safe(name, 40) for name in row.overlaps)}" if row.overlaps else ""
-            parts += [Content("  "), who, Content(" "), cells.fixed(met, max(14, width // 5), "$collision")]
+            parts += [Content("  "), owner, Content(" "), cells.fixed(met, max(14, width // 5), "$collision")]
         else:
             parts.append(cells.fixed(" ⚡" if row.overlaps else "", 3, "$collision"))
         return Content("").join(parts)

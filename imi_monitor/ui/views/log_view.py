@@ -141,9 +141,9 @@ class LogView(ItemsView[LoadedCommits, LogRow]):
         return left.pad_right(max(0, room - left.cell_length)).append(tail)
 
     def _tail(self, entry: CommitLogEntry, width: int) -> Content:
-        who = cells.fixed(safe(entry.who, 60), width, "" if entry.by else MUTED)
+        author = cells.fixed(safe(entry.writer, 60), width, "" if entry.by else MUTED)
         return Content(" ").join(
-            [Content(""), who, cells.fixed(times.age_of(entry.at, self.now), 4, MUTED, right=True)]
+            [Content(""), author, cells.fixed(times.age_of(entry.at, self.now), 4, MUTED, right=True)]
         )
 
     # -- keys -------------------------------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ class LogView(ItemsView[LoadedCommits, LogRow]):
 
     def open_item(self, item: LogRow) -> None:
         entry = item.entry
-        self.open_view(DiffView(self.key, self.open_context, commit=ShownCommit(entry.sha, entry.subject, entry.who)))
+        self.open_view(DiffView(self.key, self.open_context, commit=ShownCommit(entry.sha, entry.subject, entry.writer)))
 
 
 def _names(entry: CommitLogEntry, room: int) -> str:

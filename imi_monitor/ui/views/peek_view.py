@@ -186,14 +186,14 @@ def drawn_line(line: TimelineLine, width: int) -> list[Content]:
     """`14:02:09 tool     Edit src/api.ts   ✓ 2s`; a long text continues below."""
     clock = cells.fixed(cells.clock(line.at) if line.at else "", _CLOCK, MUTED) if width >= 50 else Content("")
     head = clock.append(cells.fixed(safe(line.word, 20), _WORD, _STYLES.get(line.word, MUTED)))
-    who = f"[{safe(line.subagent, 30)}] " if line.subagent else ""
+    subagent = f"[{safe(line.subagent, 30)}] " if line.subagent else ""
     tail = _outcome(line)
     room = max(8, width - head.cell_length - (tail.cell_length + 1 if tail.plain else 0))
     texts = [
-        text for part in line.text.split("\n") if part.strip() for text in _chunks(safe(part, 600), room - len(who))
+        text for part in line.text.split("\n") if part.strip() for text in _chunks(safe(part, 600), room - len(subagent))
     ]
     shown = texts[:_MAX_TEXT_LINES]
-    first = Content(who + (shown[0] if shown else "")).truncate(room, ellipsis=True)
+    first = Content(subagent + (shown[0] if shown else "")).truncate(room, ellipsis=True)
     if tail.plain:
         first = cells.padded(first, room).append(Content(" ")).append(tail)
     below = [Content(" " * head.cell_length).append(Content(text)) for text in shown[1:]]

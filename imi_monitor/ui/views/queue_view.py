@@ -1,4 +1,4 @@
-"""The lines for claimed worktrees: who waits for which one, since when, in which place, and who holds it."""
+"""The lines for claimed worktrees: waiting agents, places, waiting times and holders."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class QueueView(View):
     word = "queue"
     opening_key = "Q"
     label = "Queue"
-    help = "agents in line for a worktree, and who holds it"
+    help = "agents in line for a worktree, and its holder"
 
     def on_mount(self) -> None:
         self._query: BackgroundQuery[dict[str, Any]] = BackgroundQuery(self, self._received)
