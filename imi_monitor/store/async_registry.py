@@ -1,21 +1,22 @@
-"""The registry off the event loop: whole store functions, each in one hop to aiosqlite's thread.
+"""The registry for the event loop: each call runs one whole store function in aiosqlite's thread.
 
-A transaction that is spread over several awaits can be cancelled between two of them and then stays open, shutting
-out every other program; one hop per statement is also three times slower. So a function and its BEGIN and COMMIT
-travel together: once it has started it finishes or rolls back, whatever happens to the one who asked.
+A transaction spread over several awaits can be cancelled between two of them and then blocks every other program; one
+await per statement is also three times slower. So a function travels with its BEGIN and COMMIT: once started, it
+commits or rolls back even if its caller is cancelled.
 
-aiosqlite offers no public way to run a function in its thread: `_execute` and `_conn` are its own, the version is
-pinned, and a test looks at both.
+aiosqlite runs statements, not functions. Its public `Connection(connector, …)` accepts any object as the connection:
+here one whose `execute` calls a function on the registry's real connection.
 """
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from sqlite3 import Connection
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import aiosqlite
 
@@ -24,7 +25,7 @@ from imi_monitor.store import db
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_LAST_WORDS = 1.0
+_JOIN_SECONDS = 1.0
 
 
 class AsyncRegistry:
@@ -33,92 +34,139 @@ class AsyncRegistry:
     def __init__(self, link: aiosqlite.Connection) -> None:
         self._link = link
 
+    async def open(self) -> None:
+        """Open the file now, so that its errors are raised here."""
+        await self._call(lambda _: None)
+
     async def write(self, work: Callable[Concatenate[Connection, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """`work(connection, …)` as one transaction, as `db.transact` does it."""
-        return await self._hop(partial(db.transact, self._connection(), work, *args, **kwargs))
+        """`work(connection, …)` as one transaction, as `db.transact` runs it."""
+        return await self._call(lambda connection: db.transact(connection, work, *args, **kwargs))
 
     async def write_unsynced(
         self, work: Callable[Concatenate[Connection, P], T], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """`work(connection, …)` as `db.transact_unsynced` does it: for what a power cut may undo."""
-        return await self._hop(partial(db.transact_unsynced, self._connection(), work, *args, **kwargs))
+        """`work(connection, …)` as `db.transact_unsynced` runs it: a power cut may undo it."""
+        return await self._call(lambda connection: db.transact_unsynced(connection, work, *args, **kwargs))
 
     async def read(self, work: Callable[Concatenate[Connection, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """`work(connection, …)` on one consistent picture, as `db.read` does it."""
-        return await self._hop(partial(db.read, self._connection(), work, *args, **kwargs))
+        """`work(connection, …)` on one consistent state, as `db.read` runs it."""
+        return await self._call(lambda connection: db.read(connection, work, *args, **kwargs))
 
-    def _connection(self) -> Connection:
+    async def _call(self, function: Callable[[Connection], T]) -> T:
+        """Run the function in the thread. Cancelled before its turn it never starts; later it completes unobserved."""
+        call = _Call(function)
         try:
-            return self._link._conn
-        except ValueError:
-            raise _closed() from None
-
-    async def _hop(self, function: Callable[[], T]) -> T:
-        """Run it in the thread. Cancelled before its turn it never starts; later it ends by itself, and quietly."""
-        job = _QueuedCall(function)
-        try:
-            result: T = await self._link._execute(job)  # type: ignore[no-untyped-call]
+            await self._link.execute_fetchall("", (call,))
         except asyncio.CancelledError:
-            job.wanted = False
+            call.cancelled = True
             raise
         except ValueError as error:
-            if not self._link._running:
-                raise _closed() from error
-            raise
-        return result
+            raise RegistryError(
+                "the registry was closed while it was still in use: start imi again", code="registry-closed"
+            ) from error
+        return cast(T, call.outcome())
 
 
-class _QueuedCall:
-    """A function in the queue of the thread, and whether anybody still wants it."""
+class _Call:
+    """A function in the thread's queue, and its result or error."""
 
-    __slots__ = ("_function", "wanted")
+    __slots__ = ("_error", "_function", "_result", "cancelled")
 
-    def __init__(self, function: Callable[[], object]) -> None:
+    def __init__(self, function: Callable[[Connection], object]) -> None:
         self._function = function
-        self.wanted = True
+        self._result: object = None
+        self._error: BaseException | None = None
+        self.cancelled = False
 
-    def __call__(self) -> object:
-        return self._function() if self.wanted else None
+    def run(self, connection: Connection) -> None:
+        if self.cancelled:
+            return
+        try:
+            self._result = self._function(connection)
+        except BaseException as error:  # noqa: BLE001  raised by `outcome` in the caller's task
+            self._error = error
+
+    def outcome(self) -> object:
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+
+class _CallingConnection:
+    """The object that aiosqlite uses as its connection; all methods run in aiosqlite's thread.
+
+    The registry is opened by the first call and not by the connector, because aiosqlite loses a connection whose opening
+    is cancelled.
+    """
+
+    def __init__(self, connect: Callable[[], Connection]) -> None:
+        self._connect = connect
+        self._connection: Connection | None = None
+        self.thread: threading.Thread | None = None
+        self.started = threading.Event()
+
+    def start(self) -> Any:
+        """The connector."""
+        self.thread = threading.current_thread()
+        self.started.set()
+        return self
+
+    def execute(self, _sql: str, parameters: tuple[_Call]) -> _CallingConnection:
+        if self._connection is None:
+            self._connection = self._connect()
+        parameters[0].run(self._connection)
+        return self
+
+    def fetchall(self) -> list[Any]:
+        return []
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
 
 
 @asynccontextmanager
 async def open_registry(path: str, *, create: bool = True) -> AsyncIterator[AsyncRegistry]:
-    """The registry for the time of an `async with`; closed whatever happens, also when cancelled while opening."""
-    link = aiosqlite.Connection(partial(db.connect, path, create=create), iter_chunk_size=64)
-    # A program that dies without coming to the end of this block must not hang on the thread: SQLite rolls back by
-    # itself what is unfinished when the file is opened next.
-    link._thread.daemon = True
+    """The registry for an `async with`; closed however it ends, also when cancelled while opening."""
+    calling = _CallingConnection(partial(db.connect, path, create=create))
+    link = _make_in_daemon_thread(lambda: aiosqlite.Connection(calling.start, iter_chunk_size=64))
     try:
-        await _uncancelled(_start(link))
-        yield AsyncRegistry(link)
-    finally:
-        if link._thread.is_alive():
-            await _close(link)
-
-
-def _start(link: aiosqlite.Connection) -> asyncio.Future[None]:
-    """What awaiting the link does, but with a bare future: a task would be cancelled with all others at the end of
-    the loop, and leave a connection that nobody closes."""
-    opened = asyncio.get_running_loop().create_future()
-
-    def connect() -> None:
-        link._connection = link._connector()  # set in the thread, so that `stop` finds it whenever it comes
-
-    link._thread.start()
-    link._tx.put_nowait((opened, connect))
-    return opened
-
-
-async def _close(link: aiosqlite.Connection) -> None:
-    """The thread finishes what it has begun, closes, and ends."""
+        await link
+    except BaseException:  # aiosqlite has stopped its thread; the registry is not open yet
+        _join(calling)
+        raise
     try:
-        await _uncancelled(link.stop())
+        registry = AsyncRegistry(link)
+        await registry.open()
+        yield registry
     finally:
-        link._thread.join(_LAST_WORDS)  # it has nothing left to do but to return
+        try:
+            await _wait_uncancelled(link.stop())
+        finally:
+            _join(calling)
 
 
-async def _uncancelled(future: asyncio.Future[None] | None) -> None:
-    """Wait to the end even if cancelled meanwhile; the cancellation goes on afterwards."""
+def _make_in_daemon_thread(make: Callable[[], aiosqlite.Connection]) -> aiosqlite.Connection:
+    """Create the link in a daemon thread, because its thread inherits that.
+
+    A program that ends without leaving `open_registry` must not hang on the thread; SQLite rolls back unfinished
+    transactions when the file is opened next.
+    """
+    made: list[aiosqlite.Connection] = []
+    maker = threading.Thread(target=lambda: made.append(make()), daemon=True)
+    maker.start()
+    maker.join()
+    return made[0]
+
+
+def _join(calling: _CallingConnection) -> None:
+    """Wait until the thread, which has nothing left to do, has ended."""
+    if calling.started.wait(_JOIN_SECONDS) and calling.thread is not None:
+        calling.thread.join(_JOIN_SECONDS)
+
+
+async def _wait_uncancelled(future: asyncio.Future[None] | None) -> None:
+    """Wait for the future even if cancelled meanwhile; the cancellation is raised afterwards."""
     cancelled = False
     while future is not None and not future.done():
         try:
@@ -130,7 +178,3 @@ async def _uncancelled(future: asyncio.Future[None] | None) -> None:
         raise asyncio.CancelledError
     if error is not None:
         raise error
-
-
-def _closed() -> RegistryError:
-    return RegistryError("the registry was closed while it was still asked: start imi again", code="registry-closed")

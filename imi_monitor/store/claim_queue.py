@@ -20,7 +20,7 @@ _COLUMNS = (
 _KEY = "WHERE repo_name = ? AND worktree_name = ?"
 
 
-class Waiter:
+class WaiterRow:
     __slots__ = (
         "agent_id",
         "boot",
@@ -106,22 +106,22 @@ def leave(connection: sqlite3.Connection, seq: int) -> bool:
 
 def list_waiters(
     connection: sqlite3.Connection, repo_name: str | None = None, worktree_name: str | None = None
-) -> list[Waiter]:
+) -> list[WaiterRow]:
     """All waiters in order, those that are gone too: of one worktree, one repository, or all."""
     where, values = db.where(repo_name=repo_name, worktree_name=worktree_name)
     rows = connection.execute(f"SELECT {_COLUMNS} FROM claim_queue{where} ORDER BY seq", values)
-    return [Waiter(row) for row in rows]
+    return [WaiterRow(row) for row in rows]
 
 
 def first_ready(
     connection: sqlite3.Connection, repo_name: str, worktree_name: str, before: int | None = None
-) -> Waiter | None:
+) -> WaiterRow | None:
     """The first waiter that could claim now, among those before number `before` or among all."""
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM claim_queue {_KEY} AND seq < ? ORDER BY seq",
         (repo_name, worktree_name, before if before is not None else 1 << 62),
     ).fetchall()
-    return next((waiter for row in rows if (waiter := Waiter(row)).ready), None)
+    return next((waiter for row in rows if (waiter := WaiterRow(row)).ready), None)
 
 
 def remove_gone(connection: sqlite3.Connection, repo_name: str, worktree_name: str) -> int:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Concatenate, ParamSpec
 
-    from imi_monitor.store.claim_queue import Waiter
+    from imi_monitor.store.claim_queue import WaiterRow
     from imi_monitor.store.claims import Claim, ClaimRequest
     from imi_monitor.store.repositories import RepositoryRegistration
 
@@ -62,7 +62,7 @@ class ClaimAnswer:
 
     __slots__ = ("ahead", "before", "claim", "how", "seq")
 
-    def __init__(self, how: str, claim: Claim, before: Claim | None = None, ahead: Waiter | None = None) -> None:
+    def __init__(self, how: str, claim: Claim, before: Claim | None = None, ahead: WaiterRow | None = None) -> None:
         self.how = how
         self.claim = claim
         self.before = before
@@ -79,7 +79,7 @@ class ClaimPreview:
 
     __slots__ = ("ahead", "claim", "free", "grantable")
 
-    def __init__(self, claim: Claim, grantable: bool, free: bool, ahead: Waiter | None) -> None:
+    def __init__(self, claim: Claim, grantable: bool, free: bool, ahead: WaiterRow | None) -> None:
         self.claim = claim
         self.grantable = grantable
         self.free = free
@@ -285,7 +285,7 @@ def _join(connection: sqlite3.Connection, answer: ClaimAnswer, request: ClaimReq
 
 
 def _claim_with_rights(
-    connection: sqlite3.Connection, request: ClaimRequest, before: Claim, ahead: Waiter | None
+    connection: sqlite3.Connection, request: ClaimRequest, before: Claim, ahead: WaiterRow | None
 ) -> str | None:
     """Claim a worktree that is not free or has a line, by the rights of the request; how, or None if refused.
 
@@ -308,7 +308,7 @@ def _claim_with_rights(
 
 
 def _event_details(
-    request: ClaimRequest, how: str | None, before: str | None = None, ahead: Waiter | None = None
+    request: ClaimRequest, how: str | None, before: str | None = None, ahead: WaiterRow | None = None
 ) -> dict[str, object]:
     """The data of a grant's event beyond owner and epoch."""
     details: dict[str, object] = {}

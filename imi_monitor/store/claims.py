@@ -249,7 +249,7 @@ def free(
 
 
 def reserve(connection: sqlite3.Connection, repo_name: str, worktree_name: str, *, expect_epoch: int, by: str) -> int:
-    """Grant the worktree to an operation of imi, whoever the owner is; returns the epoch.
+    """Grant the worktree to an operation of imi, whatever its owner; returns the epoch.
 
     Refused when it was granted to another owner since `expect_epoch` was read.
     """

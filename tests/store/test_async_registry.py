@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import random
 import sqlite3
 import subprocess
@@ -12,7 +11,6 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import closing, suppress
-from importlib.metadata import version
 from pathlib import Path
 
 import aiosqlite
@@ -57,16 +55,32 @@ def settled(path: str) -> int:
         return db.transact(connection, counted)
 
 
-def test_the_parts_of_aiosqlite_that_we_lean_on_are_there() -> None:
-    assert version("aiosqlite") == "0.22.1", "look at aiosqlite's core.py again, then at store/async_registry.py"
-    link = aiosqlite.Connection(lambda: sqlite3.connect(":memory:"), 64)
-    assert inspect.iscoroutinefunction(link._execute)
-    assert list(inspect.signature(link._execute).parameters) == ["fn", "args", "kwargs"]
-    assert link._running is True and link._connection is None
-    assert isinstance(link._thread, threading.Thread) and not link._thread.is_alive()
-    assert callable(link._tx.put_nowait) and callable(link._connector)
-    with pytest.raises(ValueError, match="no active connection"):
-        _ = link._conn
+def test_aiosqlite_calls_execute_and_fetchall_of_any_connection_in_its_thread() -> None:
+    """The public behaviour that store/async_registry.py relies on; if this fails, aiosqlite has changed it."""
+    calls: list[tuple[str, object]] = []
+
+    class Connection:
+        def execute(self, sql: str, parameters: object) -> Connection:
+            calls.append((threading.current_thread().name, parameters))
+            return self
+
+        def fetchall(self) -> list[object]:
+            return []
+
+        def close(self) -> None:
+            calls.append((threading.current_thread().name, "closed"))
+
+    async def body() -> None:
+        link = aiosqlite.Connection(Connection, iter_chunk_size=64)  # type: ignore[arg-type]
+        await link
+        await link.execute_fetchall("", ("call",))
+        await link.stop()  # type: ignore[misc]
+        with pytest.raises(ValueError):
+            await link.execute_fetchall("", ("late",))
+
+    asyncio.run(body())
+    assert [what for _, what in calls] == [("call",), "closed"]
+    assert threading.current_thread().name not in {name for name, _ in calls}
 
 
 def test_writes_and_reads_with_arguments_and_results(path: str) -> None:
@@ -81,24 +95,23 @@ def test_writes_and_reads_with_arguments_and_results(path: str) -> None:
     assert settled(path) == 1
 
 
-def test_a_transaction_is_one_hop(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    hops = 0
-    execute = aiosqlite.Connection._execute
+def test_each_transaction_runs_as_one_call_in_the_thread(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = 0
+    execute_fetchall = aiosqlite.Connection.execute_fetchall
 
-    async def counting(self: aiosqlite.Connection, *args: object) -> object:
-        nonlocal hops
-        hops += 1
-        return await execute(self, *args)
-
-    monkeypatch.setattr(aiosqlite.Connection, "_execute", counting)
+    def counting(self: aiosqlite.Connection, *args: object) -> object:
+        nonlocal calls
+        calls += 1
+        return execute_fetchall(self, *args)  # type: ignore[arg-type]
 
     async def body() -> None:
         async with async_registry.open_registry(path) as registry:
+            monkeypatch.setattr(aiosqlite.Connection, "execute_fetchall", counting)
             await registry.write(slow, 0)
             await registry.read(counted)
 
     asyncio.run(body())
-    assert hops == 2
+    assert calls == 2
 
 
 def test_many_tasks_share_it(path: str) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.store.claim_history import ClaimGrant
-    from imi_monitor.store.claim_queue import Waiter
+    from imi_monitor.store.claim_queue import WaiterRow
     from imi_monitor.store.claims import Claim
 
 ENDINGS = {
@@ -95,11 +95,11 @@ def _history_key(context: Context, request: Request) -> tuple[str, str]:
     return found.repo_name or "", found.name
 
 
-def _entry(claim: Claim, waiting: list[Waiter]) -> dict[str, object]:
+def _entry(claim: Claim, waiting: list[WaiterRow]) -> dict[str, object]:
     return {**ownership.claim_data(claim), "waiting": _waiting(claim, waiting)}
 
 
-def _columns(claim: Claim, waiting: list[Waiter]) -> list[str]:
+def _columns(claim: Claim, waiting: list[WaiterRow]) -> list[str]:
     number = _waiting(claim, waiting)
     silent = claims.silent_seconds(claim)
     return [
@@ -114,11 +114,11 @@ def _columns(claim: Claim, waiting: list[Waiter]) -> list[str]:
     ]
 
 
-def _waiting(claim: Claim, waiting: list[Waiter]) -> int:
+def _waiting(claim: Claim, waiting: list[WaiterRow]) -> int:
     return sum((waiter.repo_name, waiter.worktree_name) == claim.key and not waiter.gone for waiter in waiting)
 
 
-def _waiter_columns(waiter: Waiter, place: int, holder: Claim | None) -> list[str]:
+def _waiter_columns(waiter: WaiterRow, place: int, holder: Claim | None) -> list[str]:
     suspended = "" if waiter.ready else "suspended"
     behind = f"{safe(holder.agent_id or '?')} has it for {times.age_of(holder.claimed_at)}" if holder else "it is free"
     return [
@@ -133,7 +133,7 @@ def _waiter_columns(waiter: Waiter, place: int, holder: Claim | None) -> list[st
     ]
 
 
-def _waiter_data(waiter: Waiter, place: int, holder: Claim | None) -> dict[str, object]:
+def _waiter_data(waiter: WaiterRow, place: int, holder: Claim | None) -> dict[str, object]:
     return {
         "repo_name": waiter.repo_name,
         "worktree_name": waiter.worktree_name,

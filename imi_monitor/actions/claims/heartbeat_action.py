@@ -20,7 +20,7 @@ class HeartbeatAction(Action):
     label = "Heartbeat"
     help = "send a heartbeat for a claimed worktree"
     more = (
-        "Only the owner's heartbeat counts. If the claim was taken meanwhile, the answer says by whom and why, with exit"
+        "Only the owner's heartbeat counts. If the claim was taken meanwhile, the answer names the new owner and the reason, with exit"
         " status 1: stop working in the worktree then."
     )
     arguments = (claim_options.NAME,)

@@ -108,7 +108,7 @@ def since(moment: str | None) -> str:
 
 
 def not_yours(context: Context, found: Target, claim: Claim | None, agent: str, epoch: int | None) -> Refused:
-    """The refusal for an agent that does not hold this claim: it was taken (by whom and why), is another's, or is free."""
+    """The refusal for an agent that does not hold this claim: it was taken (by which agent and why), is another's, or is free."""
     name = safe(found.name)
     data = claim_data(claim) if claim else None
     if claim is None or claim.agent_id is None:
