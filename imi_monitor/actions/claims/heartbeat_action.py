@@ -20,8 +20,8 @@ class HeartbeatAction(Action):
     label = "Heartbeat"
     help = "send a heartbeat for a claimed worktree"
     more = (
-        "Only the owner's heartbeat counts. If the claim was taken meanwhile, the answer names the new owner and the reason, with exit"
-        " status 1: stop working in the worktree then."
+        "Only the owner's heartbeat counts. If the claim was taken meanwhile, the answer names the new owner and the reason,"
+        " with exit status 1: stop working in the worktree then."
     )
     arguments = (claim_options.NAME,)
     options = (claim_options.AGENT, claim_options.EPOCH)
