@@ -159,7 +159,9 @@ class LogView(ItemsView[LoadedCommits, LogRow]):
 
     def open_item(self, item: LogRow) -> None:
         entry = item.entry
-        self.open_view(DiffView(self.key, self.open_context, commit=ShownCommit(entry.sha, entry.subject, entry.writer)))
+        self.open_view(
+            DiffView(self.key, self.open_context, commit=ShownCommit(entry.sha, entry.subject, entry.writer))
+        )
 
 
 def _names(entry: CommitLogEntry, room: int) -> str:

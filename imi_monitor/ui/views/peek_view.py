@@ -190,7 +190,10 @@ def drawn_line(line: TimelineLine, width: int) -> list[Content]:
     tail = _outcome(line)
     room = max(8, width - head.cell_length - (tail.cell_length + 1 if tail.plain else 0))
     texts = [
-        text for part in line.text.split("\n") if part.strip() for text in _chunks(safe(part, 600), room - len(subagent))
+        text
+        for part in line.text.split("\n")
+        if part.strip()
+        for text in _chunks(safe(part, 600), room - len(subagent))
     ]
     shown = texts[:_MAX_TEXT_LINES]
     first = Content(subagent + (shown[0] if shown else "")).truncate(room, ellipsis=True)
