@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,11 @@ import pytest
 
 from imi_monitor import host
 from imi_monitor.actions.context import Context
-from imi_monitor.actions.removal import trash_folder
 from imi_monitor.config import database_path
 from imi_monitor.model.errors import ImiError, Refused
 from imi_monitor.store import claims, db, operations, trash
 from tests.actions.removal_kit import act, assert_same, fingerprint, force, remove, somebody_inside, undo
+from tests.audit_events import at_event
 from tests.helpers import ROOT, Repo, git, imi_argv
 
 
@@ -33,19 +34,17 @@ def tree(repo: Repo) -> Repo:
     return made
 
 
-def between(monkeypatch: pytest.MonkeyPatch, deed: Callable[[], object]) -> None:
-    """Let something happen after the verdict and after the claim was reserved, before the move."""
-    real = claims.reserve
-
-    def reserve(*args: Any, **options: Any) -> int:
-        epoch = real(*args, **options)
-        deed()
-        return epoch
-
-    monkeypatch.setattr(claims, "reserve", reserve)
+def before_the_move(deed: Callable[[], object]) -> AbstractContextManager[object]:
+    """Let something happen after the verdict and the reservation of the claim, before the move: as the trash is prepared."""
+    return at_event("os.mkdir", deed, when=lambda path, *_: "/imi/trash/" in str(path))
 
 
-def refused_and_unharmed(repo: Repo, tree: Repo, code: str, **values: Any) -> None:
+def after_the_move(tree: Repo, deed: Callable[[], object]) -> AbstractContextManager[object]:
+    """Let something happen as soon as the folder is in the trash, before git's records say so."""
+    return at_event("open", deed, when=lambda *_: not tree.path.exists())
+
+
+def refused_and_unharmed(repo: Repo, tree: Repo, code: str, **values: Any) -> Refused:
     with pytest.raises(Refused) as refused:
         remove(repo, "feat-x", **values)
     assert refused.value.code == code
@@ -54,30 +53,29 @@ def refused_and_unharmed(repo: Repo, tree: Repo, code: str, **values: Any) -> No
         assert operations.list_unfinished(context.connection) == []
         assert trash.list_kept(context.connection) == []
     assert "locked" not in repo.git("worktree", "list", "--porcelain")
+    return refused.value
 
 
-def test_a_file_written_after_the_verdict(repo: Repo, tree: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
-    between(monkeypatch, lambda: tree.write("just-now.py", "x\n"))
-    refused_and_unharmed(repo, tree, "changed")
+def test_a_file_written_after_the_verdict(repo: Repo, tree: Repo) -> None:
+    with before_the_move(lambda: tree.write("just-now.py", "x\n")):
+        refused_and_unharmed(repo, tree, "changed")
     assert (tree.path / "just-now.py").read_text() == "x\n"
 
 
-def test_a_commit_after_the_verdict(repo: Repo, tree: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
-    between(monkeypatch, lambda: tree.git("commit", "-q", "--allow-empty", "-m", "just now"))
-    refused_and_unharmed(repo, tree, "changed")
+def test_a_commit_after_the_verdict(repo: Repo, tree: Repo) -> None:
+    with before_the_move(lambda: tree.git("commit", "-q", "--allow-empty", "-m", "just now")):
+        refused_and_unharmed(repo, tree, "changed")
 
 
-def test_a_tampered_git_file_after_the_verdict(repo: Repo, tree: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tampered_git_file_after_the_verdict(repo: Repo, tree: Repo) -> None:
     def tamper() -> None:
         (tree.path / ".git").write_text(f"gitdir: {repo.path}/.git\n")
 
-    between(monkeypatch, tamper)
-    refused_and_unharmed(repo, tree, "changed")
+    with before_the_move(tamper):
+        refused_and_unharmed(repo, tree, "changed")
 
 
-def test_another_folder_in_its_place_after_the_verdict(
-    repo: Repo, tree: Repo, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_another_folder_in_its_place_after_the_verdict(repo: Repo, tree: Repo, tmp_path: Path) -> None:
     def exchange() -> None:
         tree.path.rename(tmp_path / "moved")
         tree.path.mkdir()
@@ -85,16 +83,16 @@ def test_another_folder_in_its_place_after_the_verdict(
         for name in ("README.md", ".gitignore", "src"):
             os.rename(tmp_path / "moved" / name, tree.path / name)
 
-    between(monkeypatch, exchange)
-    refused_and_unharmed(repo, tree, "changed")
+    with before_the_move(exchange):
+        refused_and_unharmed(repo, tree, "changed")
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
-def test_somebody_comes_in_after_the_verdict(repo: Repo, tree: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_starts_inside_after_the_verdict(repo: Repo, tree: Repo) -> None:
     inside: list[subprocess.Popen[bytes]] = []
-    between(monkeypatch, lambda: inside.append(subprocess.Popen(["sleep", "60"], cwd=tree.path)))
     try:
-        refused_and_unharmed(repo, tree, "changed", force=True)
+        with before_the_move(lambda: inside.append(subprocess.Popen(["sleep", "60"], cwd=tree.path))):
+            refused_and_unharmed(repo, tree, "changed", force=True)
     finally:
         inside[0].kill()
         inside[0].wait()
@@ -128,62 +126,37 @@ def test_claimed_between_verdict_and_reservation(repo: Repo, tree: Repo, monkeyp
 
 
 @pytest.mark.parametrize("when", ["before the look", "after the look"])
-def test_another_folder_in_its_place_at_the_move(
-    repo: Repo, tree: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
-) -> None:
-    """Also in the very moment between looking which folder it is and renaming it."""
-    real = trash_folder._rename_checked
+def test_another_folder_in_its_place_at_the_move(repo: Repo, tree: Repo, tmp_path: Path, when: str) -> None:
+    """Also at the moment between the check of the inode and the rename."""
 
-    def exchange(*_: object) -> None:
+    def exchange() -> None:
         tree.path.rename(tmp_path / "aside")
         tree.path.mkdir()
-        (tree.path / "somebodys").write_text("work\n")
+        (tree.path / "mine").write_text("work\n")
 
-    def move(source: str, target: str, inode: int) -> None:
-        if when == "before the look":
-            exchange()
-        else:
-            rename = os.rename
-            monkeypatch.setattr(
-                os, "rename", lambda *paths: (monkeypatch.setattr(os, "rename", rename), exchange(), rename(*paths))
-            )
-        try:
-            real(source, target, inode)
-        except Refused as refusal:  # seen before, nothing is moved at all
-            assert ("is not the folder that was inspected" in refusal.sentence) == (when == "before the look")
-            raise
-
-    monkeypatch.setattr(trash_folder, "_rename_checked", move)
-    refused_and_unharmed(repo, tree, "changed")
-    assert os.listdir(tree.path) == ["somebodys"]
+    copying = at_event("os.mkdir", exchange, when=lambda path, *_: str(path).endswith("/admin"))
+    renaming = at_event("os.rename", exchange, when=lambda source, *_: source == str(tree.path))
+    with copying if when == "before the look" else renaming as met:
+        refusal = refused_and_unharmed(repo, tree, "changed")
+    assert met
+    assert ("is not the folder that was inspected" in refusal.sentence) == (when == "before the look")
+    assert os.listdir(tree.path) == ["mine"]
     assert (tmp_path / "aside" / "README.md").exists()
 
 
 @pytest.mark.parametrize("when", ["before the move", "after the move"])
-def test_taken_over_while_removing(  # C4: a remover that was stopped past a takeover
-    repo: Repo, tree: Repo, monkeypatch: pytest.MonkeyPatch, when: str
-) -> None:
+def test_taken_over_while_removing(repo: Repo, tree: Repo, when: str) -> None:  # C4: a remover stopped past a takeover
     def take_over() -> None:
         connection = db.connect(database_path(None))
         standing = claims.current(connection, "app", "feat-x")
         connection.close()
         assert grant("claude-1", replaces=standing, ended="forced") is not None
 
-    real = trash_folder.move_to_trash
-
-    def take_away(*args: Any) -> None:
-        real(*args)
-        take_over()
-
-    if when == "before the move":
-        monkeypatch.setattr(
-            "imi_monitor.actions.removal.trash_folder.prepare_entry", lambda folder: (os.makedirs(folder), take_over())
-        )
-        monkeypatch.setattr(trash_folder, "move_to_trash", lambda *_: pytest.fail("moved in spite of the takeover"))
-    else:
-        monkeypatch.setattr(trash_folder, "move_to_trash", take_away)
     before = fingerprint(repo, tree.path)
-    refused_and_unharmed(repo, tree, "claim-changed")
+    moving = at_event("os.rename", lambda: None, when=lambda source, *_: source == str(tree.path))
+    with before_the_move(take_over) if when == "before the move" else after_the_move(tree, take_over), moving as moved:
+        refused_and_unharmed(repo, tree, "claim-changed")
+    assert bool(moved) == (when == "after the move")
     assert_same(fingerprint(repo, tree.path), before)
     connection = db.connect(database_path(None))
     assert claims.current(connection, "app", "feat-x").agent_id == "claude-1"
@@ -392,23 +365,18 @@ def test_somebody_inside_follows_it_into_the_trash(repo: Repo, tree: Repo) -> No
         assert os.readlink(f"/proc/{child.pid}/cwd") == str(tree.path)
 
 
-def test_prune_between_the_move_and_the_new_pointer(
-    repo: Repo, tree: Repo, monkeypatch: pytest.MonkeyPatch
-) -> None:  # R3: without the lock this is the end of git's record
-    from imi_monitor.actions.removal import trash_folder
-
+def test_prune_between_the_move_and_the_new_pointer(repo: Repo, tree: Repo) -> None:
+    """R3: without the lock this would be the end of git's record."""
     index = repo.path / ".git" / "worktrees" / "feat-x" / "index"
     inode = index.stat().st_ino
-    real = trash_folder._rename_checked
 
-    def move(*args: Any) -> None:
-        real(*args)
+    def prune() -> None:
         git("worktree", "prune", "--expire=now", cwd=repo.path)
         assert index.stat().st_ino == inode
 
-    with monkeypatch.context() as patched:
-        patched.setattr(trash_folder, "_rename_checked", move)
+    with after_the_move(tree, prune) as met:
         remove(repo, "feat-x")
+    assert met
     listed = repo.git("worktree", "list", "--porcelain")
     assert "locked imi trash " in listed and "imi undo brings it back" in listed
     assert "feat-x" not in str(act("list", cwd=repo.path).data)
@@ -416,19 +384,12 @@ def test_prune_between_the_move_and_the_new_pointer(
     assert "feat-x" in str(act("list", cwd=repo.path).data)
 
 
-def test_pruned_in_the_very_moment(repo: Repo, tree: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A prune that looked for the lock before we laid it: our links to git's files put them back."""
-    from imi_monitor.actions.removal import trash_folder
-
-    real = trash_folder._rename_checked
+def test_pruned_in_the_very_moment(repo: Repo, tree: Repo) -> None:
+    """A prune that looked for the lock before it was laid: the links to git's files put them back."""
     before = fingerprint(repo, tree.path)
-
-    def move(*args: Any) -> None:
-        real(*args)
-        shutil.rmtree(repo.path / ".git" / "worktrees" / "feat-x", ignore_errors=True)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(trash_folder, "_rename_checked", move)
+    admin_dir = repo.path / ".git" / "worktrees" / "feat-x"
+    with after_the_move(tree, lambda: shutil.rmtree(admin_dir)) as met:
         remove(repo, "feat-x")
+    assert met
     undo(repo)
     assert_same(fingerprint(repo, tree.path), before)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -10,9 +11,10 @@ import pytest
 from imi_monitor.actions import worktree_lookup as targets
 from imi_monitor.actions.context import Context
 from imi_monitor.actions.removal import ignored_files, safe_removal
-from imi_monitor.model.errors import GitError, Refused
+from imi_monitor.model.errors import Refused
 from imi_monitor.model.verdict import FORCE, NEVER, NOTE, YES_REALLY, Reason, Verdict
 from tests.actions.removal_kit import act, force, remove
+from tests.audit_events import at_event, fail
 from tests.helpers import Repo, git, imi
 
 
@@ -85,15 +87,13 @@ class TestIgnored:
         found = ignored_files.scan_ignored(str(tmp_path / "t"), [where.split("/")[0] + "/"], [])
         assert found.nested == [f"{where}/nested"]
 
-    def test_too_much_to_look_at_is_said(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_too_many_entries_are_reported(self, tmp_path: Path) -> None:
         (tmp_path / "t" / "many").mkdir(parents=True)
         for number in range(20):
             (tmp_path / "t" / "many" / str(number)).touch()
         found = ignored_files.scan_ignored(str(tmp_path / "t"), ["many/"], [])
         assert found.complete
-        limited = ignored_files.IgnoredFiles(_left=10)
-        monkeypatch.setattr(ignored_files, "IgnoredFiles", lambda: limited)
-        assert not ignored_files.scan_ignored(str(tmp_path / "t"), ["many/"], []).complete
+        assert not ignored_files.scan_ignored(str(tmp_path / "t"), ["many/"], [], limit=10).complete
 
 
 def test_counts_and_the_first_names(repo: Repo) -> None:
@@ -115,13 +115,9 @@ def test_names_are_shown_without_their_escapes(repo: Repo) -> None:  # T2
     assert "\x1b" not in done.err and "\\x1b]0;title\\x07" in done.err
 
 
-def test_a_git_that_fails_is_a_reason(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_git_that_fails_is_a_reason(repo: Repo) -> None:
     repo.worktree("feat-x")
-
-    def broken(*_: object, **__: object) -> None:
-        raise GitError("git status failed: index file corrupt")
-
-    monkeypatch.setattr("imi_monitor.git.git_status.read_status", broken)
+    (repo.path / ".git" / "worktrees" / "feat-x" / "index").write_bytes(b"corrupt")
     found = verdict(repo)
     assert reason(found, "unknown").override == YES_REALLY
     for overrides in ({}, {"force": True}):
@@ -231,16 +227,12 @@ def test_what_overrides_what(found: str, force_only: bool, both: bool) -> None:
     assert one.strongest == found
 
 
-def test_a_trash_on_another_file_system_is_refused(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trash_on_another_file_system_is_refused(repo: Repo) -> None:
     tree = repo.worktree("feat-x")
-
-    def cross_device(source: str, target: str) -> None:
-        raise OSError(18, "Invalid cross-device link")
-
-    with monkeypatch.context() as patched:
-        patched.setattr("imi_monitor.actions.removal.trash_folder.os.rename", cross_device)
-        with pytest.raises(Refused, match="on another file system"):
-            remove(repo, "feat-x")
+    moving = at_event("os.rename", fail(errno.EXDEV), when=lambda source, *_: source == str(tree.path), once=False)
+    with moving as met, pytest.raises(Refused, match="on another file system"):
+        remove(repo, "feat-x")
+    assert len(met) == 2  # both places for the trash were tried
     assert tree.git("status", "--porcelain") == ""
     assert "locked" not in repo.git("worktree", "list", "--porcelain")
 
@@ -261,11 +253,11 @@ def test_what_pre_remove_has_done_is_looked_at(repo: Repo, own_home: Path) -> No
     assert (tree.path / "made-by-it").read_text() == "backup\n"
 
 
-def test_too_many_to_look_at_is_no_yes(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_ignored_files_are_no_consent(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     tree = repo.worktree("feat-x")
     tree.write(".gitignore", "build/\ndata/\n")
     tree.commit("ignore")
-    monkeypatch.setattr(ignored_files.IgnoredFiles, "reserve", lambda found, _: setattr(found, "complete", False))
+    monkeypatch.setattr(ignored_files, "MOST_ENTRIES", 0)
     tree.write("build/x", "made again\n")
     assert reason(verdict(repo), "ignored-many").override == NOTE
     (tree.path / "data").mkdir()

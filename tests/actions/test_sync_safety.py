@@ -18,6 +18,7 @@ from imi_monitor.actions.sync import safe_links, worktree_links
 from imi_monitor.git import shared_names
 from imi_monitor.model.errors import GitError
 from tests.actions.sync_world import Oracle, World, clear
+from tests.audit_events import at_event, fail
 from tests.helpers import Repo, git, imi, tree_hash
 
 
@@ -242,40 +243,34 @@ def test_a_worktree_with_a_forged_git_file_is_left_alone(world: World, tmp_path:
     assert not os.path.lexists(world.feat.path / ".env")
 
 
-def test_a_private_copy_is_never_lost_to_a_race(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`sed -i` puts a real file in the link's place between our look and our act."""
+def test_a_private_copy_is_never_lost_to_a_race(world: World) -> None:
+    """`sed -i` puts a real file in the link's place between the check and the removal."""
     source = world.share(".env", folder="sync/global")
     world.sync()
     world.share(".env")  # now repo wins: the link is to be moved
     link = world.feat.path / ".env"
-    rename = os.rename
 
-    def late(src: str, dst: str, **more: int) -> None:
-        if src == ".env" and link.is_symlink():
-            link.unlink()
-            link.write_text("an agent's own\n")
-        rename(src, dst, **more)
+    def replace() -> None:
+        link.unlink()
+        link.write_text("an agent's own\n")
 
-    monkeypatch.setattr(safe_links.os, "rename", late)
     (world.trunk.path / ".env").unlink()
-    told = world.report(world.sync())
+    with at_event("os.rename", replace, when=lambda source, *_: source == ".env" and link.is_symlink()):
+        told = world.report(world.sync())
     assert told == {".env": "another file was created there at the same moment"}
     assert link.read_text() == "an agent's own\n"
     assert source.read_text() == "shared\n"
     assert [n for n in os.listdir(world.trunk.path / ".git" / "worktrees" / "feat-a") if "aside" in n] == []
 
 
-def test_a_file_that_appears_before_the_link_stays(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_appears_before_the_link_stays(world: World) -> None:
     world.share(".env")
-    symlink = os.symlink
-
-    def late(target: str, name: str, *, dir_fd: int) -> None:
-        if os.path.samestat(os.fstat(dir_fd), os.stat(world.feat.path)):
-            (world.feat.path / ".env").write_text("first\n")
-        symlink(target, name, dir_fd=dir_fd)
-
-    monkeypatch.setattr(safe_links.os, "symlink", late)
-    assert world.report(world.sync()) == {".env": "a file was created there at the same moment"}
+    first = world.feat.path / ".env"
+    with at_event(
+        "os.symlink", lambda: first.write_text("first\n"), when=lambda *args: in_folder(args[2], world.feat.path)
+    ):
+        told = world.report(world.sync())
+    assert told == {".env": "a file was created there at the same moment"}
     assert (world.feat.path / ".env").read_text() == "first\n"
 
 
@@ -293,24 +288,27 @@ def test_a_file_that_appears_after_the_look_stays(world: World, monkeypatch: pyt
     assert (world.feat.path / ".env").read_text() == "first\n"
 
 
+def in_folder(handle: int, folder: Path) -> bool:
+    return os.path.samestat(os.fstat(handle), os.stat(folder))
+
+
 @pytest.mark.parametrize("what", ["link", "file", "folder"])
-def test_git_on_another_disk(world: World, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
-    """Then there is no place for the old link among git's files, and it is looked at where it is."""
+def test_git_on_another_disk(world: World, what: str) -> None:
+    """The old link cannot be moved into git's directory then, so it is moved aside within its folder."""
     world.share(".env", folder="sync/global")
     world.sync()
     world.share(".env")
-    link, rename = world.feat.path / ".env", os.rename
+    link = world.feat.path / ".env"
 
-    def far(src: str, dst: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
-        if src_dir_fd != dst_dir_fd:
-            raise OSError(errno.EXDEV, "Invalid cross-device link")
-        if what != "link" and src == ".env" and os.path.samestat(os.fstat(src_dir_fd), os.stat(world.feat.path)):
-            link.unlink()
-            link.mkdir() if what == "folder" else link.write_text("mine\n")
-        rename(src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+    def replace() -> None:
+        link.unlink()
+        link.mkdir() if what == "folder" else link.write_text("mine\n")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(safe_links.os, "rename", far)
+    def is_replaced(source: str, target: str, source_fd: int, target_fd: int) -> bool:
+        return what != "link" and source == ".env" and source_fd == target_fd and in_folder(source_fd, world.feat.path)
+
+    far = at_event("os.rename", fail(errno.EXDEV), when=lambda _s, _t, source_fd, fd: source_fd != fd, once=False)
+    with far, at_event("os.rename", replace, when=is_replaced):
         told = world.report(world.sync())
     assert (told == {}) == (what == "link")
     assert link.is_symlink() == (what == "link") and link.is_dir() == (what == "folder")
@@ -318,17 +316,11 @@ def test_git_on_another_disk(world: World, monkeypatch: pytest.MonkeyPatch, what
     assert not [name for name in os.listdir(world.feat.path) if "aside" in name]
 
 
-def test_a_link_that_does_not_reach_its_source_is_taken_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Success is told only after looking: here the source vanishes while it is being linked. # S2.33"""
+def test_a_link_that_does_not_reach_its_source_is_removed(world: World) -> None:
+    """A link is verified after its creation: here the source vanishes while it is being linked. # S2.33"""
     source = world.share(".env")
-    symlink = os.symlink
-
-    def late(target: str, name: str, *, dir_fd: int) -> None:
-        source.unlink(missing_ok=True)
-        symlink(target, name, dir_fd=dir_fd)
-
-    monkeypatch.setattr(safe_links.os, "symlink", late)
-    result = world.sync()
+    with at_event("os.symlink", lambda: source.unlink(missing_ok=True)):
+        result = world.sync()
     assert world.report(result) == {".env": "the link did not reach its source and was removed again"}
     assert not os.path.lexists(world.feat.path / ".env")
     assert b"/.env" not in world.exclude.read_bytes()

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from imi_monitor.actions.context import Context
-from imi_monitor.actions.removal import restore, trash_folder
+from imi_monitor.actions.removal import trash_folder
 from imi_monitor.config import database_path
 from imi_monitor.git import layout
 from imi_monitor.model.errors import Refused
 from imi_monitor.store import db, events, trash, worktrees
 from tests.actions.removal_kit import act, admin_of, assert_same, fingerprint, remove, trash_root, undo
+from tests.audit_events import at_event
 from tests.helpers import Repo, git, imi
 
 
@@ -130,17 +131,16 @@ def test_even_an_empty_folder_in_its_place_is_not_replaced(repo: Repo, tree: Rep
         undo(repo)
 
 
-def test_what_comes_into_its_place_in_the_last_moment_is_not_replaced(
-    repo: Repo, tree: Repo, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A rename would replace an empty folder without a word."""
+def test_a_folder_created_during_the_restore_is_not_replaced(repo: Repo, tree: Repo) -> None:
+    """A rename would replace an empty folder silently."""
     remove(repo, "feat-x")
-    refuse = restore.refuse_restore
-    monkeypatch.setattr(restore, "refuse_restore", lambda *_: tree.path.mkdir())
-    with pytest.raises(Refused, match="feat-x exists: move"):
+    parent = str(tree.path.parent)
+    with (
+        at_event("os.mkdir", tree.path.mkdir, when=lambda path, *_: path == parent) as met,
+        pytest.raises(Refused, match="feat-x exists: move"),
+    ):
         undo(repo)
-    assert list(tree.path.iterdir()) == []
-    monkeypatch.setattr(restore, "refuse_restore", refuse)
+    assert met and list(tree.path.iterdir()) == []
     tree.path.rmdir()
     undo(repo)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _SMALL = 1024  # bytes; a smaller ignored file without a telling name is not reported
-_MOST_ENTRIES = 300_000  # entries checked per worktree; beyond that `complete` is False
+MOST_ENTRIES = 300_000  # entries checked per worktree; beyond that `complete` is False
 
 
 def _any(*patterns: str) -> re.Pattern[str]:
@@ -174,18 +174,20 @@ class IgnoredFiles:
     foreign: list[str] = field(default_factory=list)  # worktrees of this or another repository
     complete: bool = True
     missed: bool = False
-    _left: int = _MOST_ENTRIES
+    left: int = 0  # entries that may still be checked
 
     def reserve(self, number: int) -> bool:
         """Count `number` entries against the limit; False if it is exceeded."""
-        self._left -= number
-        self.complete = self.complete and self._left >= 0
-        return self._left >= 0
+        self.left -= number
+        self.complete = self.complete and self.left >= 0
+        return self.left >= 0
 
 
-def scan_ignored(root: str, ignored: Iterable[str], untracked: Iterable[str]) -> IgnoredFiles:
+def scan_ignored(
+    root: str, ignored: Iterable[str], untracked: Iterable[str], *, limit: int | None = None
+) -> IgnoredFiles:
     """Check the names git listed; a name that ends in a slash is a folder git did not enter."""
-    found = IgnoredFiles()
+    found = IgnoredFiles(left=MOST_ENTRIES if limit is None else limit)
     for path in ignored:
         if path.endswith("/"):
             _walk(root, path.rstrip("/"), found, _regenerable_path(path), count=True)

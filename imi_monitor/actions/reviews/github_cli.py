@@ -41,7 +41,11 @@ class GhUnavailable(Exception):
 
 
 def view_pull_request(
-    project: RemoteAddress | None, mention: PullRequestMention, cancelled: Callable[[], bool] | None = None
+    project: RemoteAddress | None,
+    mention: PullRequestMention,
+    cancelled: Callable[[], bool] | None = None,
+    *,
+    timeout: float = TIMEOUT,
 ) -> PullRequest:
     """The pull request's details; GhUnavailable if gh gives none."""
     program = find_gh()
@@ -52,18 +56,18 @@ def view_pull_request(
     argv = [program, "pr", "view", "--repo", repository, "--json", _FIELDS, "--", which]
     env = {key: value for key, value in git_environment([]).items() if key not in _DROPPED} | _QUIET
     try:
-        done = spawn(argv, env=env, cwd="/", timeout=TIMEOUT, cap=_CAP, cancelled=cancelled)
+        done = spawn(argv, env=env, cwd="/", timeout=timeout, cap=_CAP, cancelled=cancelled)
     except OSError as error:
         raise GhUnavailable(f"gh cannot be started ({error.strerror})") from error
     if done.cancelled:
         raise GitError("cancelled", code="cancelled")
     if done.timed_out:
-        raise GhUnavailable(f"gh did not answer within {TIMEOUT:g} s")
+        raise GhUnavailable(f"gh did not answer within {timeout:g} s")
     if done.returncode == _NOT_LOGGED_IN:
         raise GhUnavailable("gh is not logged in (`gh auth login`)")
     if done.returncode or done.capped:
         said = printable_lines(done.stderr)
-        raise GhUnavailable(f"gh could not answer ({said[0] if said else f'exit status {done.returncode}'})")
+        raise GhUnavailable(f"gh failed ({said[0] if said else f'exit status {done.returncode}'})")
     return parse_answer(done.stdout, mention)
 
 
