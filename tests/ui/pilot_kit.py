@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from textual.pilot import Pilot
+from textual.strip import Strip
 
 from imi_monitor import engine, paths
 from imi_monitor.actions.context import Context
@@ -49,9 +50,13 @@ async def wait_until(pilot: Pilot[Any], true: Callable[[], object], seconds: flo
 
 
 def screen_text(app: Any) -> str:
-    """What a person sees, as text."""
-    lines = app.screen._compositor.render_strips()
-    return "\n".join("".join(segment.text for segment in strip) for strip in lines)
+    """The lines on the screen."""
+    return "\n".join("".join(segment.text for segment in strip) for strip in screen_strips(app))
+
+
+def screen_strips(app: Any) -> list[Strip]:
+    strips: list[Strip] = app.screen._compositor.render_strips()
+    return strips
 
 
 def record_terminal_writes(app: ImiApp) -> list[str]:

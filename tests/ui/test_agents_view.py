@@ -194,7 +194,7 @@ def test_the_key_bar_follows_whom_the_keys_are_about() -> None:
 
     async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         def can_peek() -> bool:
-            return next(hint for hint in app.query_one(KeyBar)._shown[1:] if hint.label == "Peek").enabled  # type: ignore[attr-defined]
+            return next(hint for hint in app.query_one(KeyBar).hints if hint.label == "Peek").enabled
 
         app.stop_clock()
         await pilot.press("end")

@@ -18,7 +18,7 @@ from imi_monitor.ui.views.diff_view import DiffView
 from imi_monitor.ui.widgets.sheet import Sheet
 from tests.git.asking import conflict
 from tests.helpers import Repo, git
-from tests.ui.pilot_kit import run_view, screen_text, wait_until
+from tests.ui.pilot_kit import run_view, screen_strips, screen_text, wait_until
 
 Play = Callable[[ImiApp, Pilot[Any]], Awaitable[None]]
 HOSTILE = "\x1b]52;c;aGk=\x07 [/b] [a=b:] ev\u202eil \x9b31m"
@@ -75,15 +75,15 @@ def test_files_hunks_and_the_list_beside(feat: Repo, repo: Repo) -> None:
         await pilot.press("right_square_bracket", "j", "j", "j")
         view = app.screen
         assert isinstance(view, DiffView)
-        line = view._rows.line_at(lines_of(app).cursor)
+        line = view.rows.line_at(lines_of(app).cursor)
         assert line is not None and line.text == "line 149"
         await pilot.press("n")
         await wait_until(pilot, lambda: files.cursor == 1)
-        assert view._rows.rows[lines_of(app).cursor].kind == "file"
+        assert view.rows.rows[lines_of(app).cursor].kind == "file"
         await pilot.press("N")
         await wait_until(pilot, lambda: files.cursor == 0)
         await pilot.click("#diff-files", offset=(3, 1))
-        await wait_until(pilot, lambda: view._rows.file_at(lines_of(app).cursor) == 1)
+        await wait_until(pilot, lambda: view.rows.file_at(lines_of(app).cursor) == 1)
 
     run_view(repo, "d", play, size=(140, 16))
 
@@ -99,17 +99,17 @@ def test_the_readers_line_stays_while_the_worktree_changes(feat: Repo, repo: Rep
         await pilot.press("n", "n", *["j"] * 150)
 
         def at() -> tuple[str, int]:
-            line = view._rows.line_at(lines_of(app).cursor)
+            line = view.rows.line_at(lines_of(app).cursor)
             assert line is not None
             return line.text, lines_of(app).cursor - lines_of(app).scroll_offset.y
 
         before = at()
         assert before[0] == "line 149"
         feat.write("new.txt", "inserted above\n" * 40 + text)
-        await wait_until(pilot, lambda: (view._diff.added if view._diff else 0) > 340)
+        await wait_until(pilot, lambda: (view.diff.added if view.diff else 0) > 340)
         assert at() == before
         feat.write("aaa.txt", "a file before all others\n" * 5)
-        await wait_until(pilot, lambda: len(view._rows.diff.files) == 4)
+        await wait_until(pilot, lambda: len(view.rows.diff.files) == 4)
         assert at() == before
 
     run_view(repo, "d", play)
@@ -200,7 +200,7 @@ def test_hostile_text_is_harmless_at_every_width(feat: Repo, repo: Repo, size: t
             assert (
                 "caf\\xe9␍" in screen_text(app) and "binary" in screen_text(app) and "new\\x0aline" in screen_text(app)
             )
-        widths = {sum(segment.cell_length for segment in strip) for strip in app.screen._compositor.render_strips()}
+        widths = {sum(segment.cell_length for segment in strip) for strip in screen_strips(app)}
         assert widths == {size[0]}, "no line is wider or narrower than the screen"
 
     run_view(repo, "d", play, size=size)

@@ -13,7 +13,6 @@ from textual.widgets import Input
 from imi_monitor import paths
 from imi_monitor.store import db, events
 from imi_monitor.ui.app import ImiApp
-from imi_monitor.ui.views import events_view as module
 from imi_monitor.ui.views.events_view import EventsView
 from imi_monitor.ui.widgets.row_list import RowList
 from tests.helpers import Repo, imi
@@ -60,7 +59,7 @@ def test_it_follows_its_end(repo: Repo, size: tuple[int, int]) -> None:
 
 
 def test_older_ones_come_as_one_scrolls_up(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PAGE", 50)
+    monkeypatch.setattr(EventsView, "page_size", 50)
     write(170)
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
@@ -84,8 +83,8 @@ def test_older_ones_come_as_one_scrolls_up(repo: Repo, monkeypatch: pytest.Monke
 
 
 def test_more_than_is_held_is_not_read(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PAGE", 20)
-    monkeypatch.setattr(module, "MOST", 30)
+    monkeypatch.setattr(EventsView, "page_size", 20)
+    monkeypatch.setattr(EventsView, "max_events", 30)
     write(200)
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:

@@ -12,7 +12,7 @@ from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.views.diff_view import DiffView
 from imi_monitor.ui.views.files_view import FilesView
 from tests.helpers import Repo, imi
-from tests.ui.pilot_kit import run_view, screen_text, wait_until
+from tests.ui.pilot_kit import run_view, screen_strips, screen_text, wait_until
 from tests.ui.test_diff_view import HOSTILE, feat
 
 __all__ = ["feat"]
@@ -57,8 +57,8 @@ def test_enter_opens_its_diff_and_the_cursor_stays_on_its_file(feat: Repo, repo:
         await wait_until(pilot, lambda: isinstance(app.screen, DiffView) and "return 2" in screen_text(app))
         diff = app.screen
         assert isinstance(diff, DiffView)
-        await wait_until(pilot, lambda: diff._rows.file_at(diff.sheet.cursor) > 0)
-        assert diff._rows.diff.files[diff._rows.file_at(diff.sheet.cursor)].path == "src/api.py"
+        await wait_until(pilot, lambda: diff.rows.file_at(diff.sheet.cursor) > 0)
+        assert diff.rows.diff.files[diff.rows.file_at(diff.sheet.cursor)].path == "src/api.py"
         await pilot.press("escape", "G", "enter")
         await wait_until(pilot, lambda: "committed" in screen_text(app) and "against main" in screen_text(app))
 
@@ -101,7 +101,7 @@ def test_hostile_names_are_harmless_at_every_width(repo: Repo, size: tuple[int, 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await wait_until(pilot, lambda: "caf\\xe9" in screen_text(app))
         assert not set(screen_text(app)) & set("\x1b\x07\u202e\x9b\r")
-        widths = {sum(segment.cell_length for segment in strip) for strip in app.screen._compositor.render_strips()}
+        widths = {sum(segment.cell_length for segment in strip) for strip in screen_strips(app)}
         assert widths == {size[0]}
         await pilot.press("enter")
         await wait_until(pilot, lambda: isinstance(app.screen, DiffView) and "reading…" not in screen_text(app))

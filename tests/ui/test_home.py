@@ -20,6 +20,7 @@ from tests.ui.pilot_kit import (
     listed_names,
     make_four_worktrees,
     run_dashboard,
+    screen_strips,
     screen_text,
     select_worktree,
     selected_name,
@@ -366,7 +367,7 @@ def test_without_colours_every_state_still_has_its_word(repo: Repo, monkeypatch:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await wait_until(pilot, lambda: "◌ silent" in screen_text(app) and "✎1" in screen_text(app))
         colours = set()
-        for strip in app.screen._compositor.render_strips():
+        for strip in screen_strips(app):
             for segment in strip:
                 for colour in (segment.style.color, segment.style.bgcolor) if segment.style else ():
                     if colour is not None and colour.triplet is not None:

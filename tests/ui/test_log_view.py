@@ -8,11 +8,10 @@ import pytest
 from textual.pilot import Pilot
 
 from imi_monitor.ui.app import ImiApp
-from imi_monitor.ui.views import log_view
 from imi_monitor.ui.views.diff_view import DiffView
 from imi_monitor.ui.views.log_view import LogView
 from tests.helpers import Repo, git, imi
-from tests.ui.pilot_kit import run_view, screen_text, wait_until
+from tests.ui.pilot_kit import run_view, screen_strips, screen_text, wait_until
 from tests.ui.test_diff_view import HOSTILE
 
 
@@ -66,7 +65,7 @@ def test_new_commits_come_in_and_the_cursor_stays(repo: Repo) -> None:
 
 
 def test_pages_are_read_as_the_reader_gets_there(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:  # T5
-    monkeypatch.setattr(log_view, "_PAGE", 40)
+    monkeypatch.setattr(LogView, "page_size", 40)
     for number in range(110):
         repo.git("commit", "-q", "--allow-empty", "-m", f"number {number}")
     repo.worktree("feat-x")
@@ -81,15 +80,15 @@ def test_pages_are_read_as_the_reader_gets_there(repo: Repo, monkeypatch: pytest
             await wait_until(pilot, lambda wanted=wanted: wanted in screen_text(app))
         await pilot.press("G")
         await wait_until(pilot, lambda: "first" in screen_text(app) and "more…" not in screen_text(app))
-        shas = [one.entry.sha for one in view._commits]
+        shas = [one.entry.sha for one in view.commits]
         assert len(shas) == len(set(shas)) == 112 == int(repo.git("rev-list", "--count", "HEAD"))
 
     run_view(repo, "L", play)
 
 
 def test_bounded_with_the_command_that_goes_on(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_view, "_PAGE", 2)
-    monkeypatch.setattr(log_view, "_MAX_COMMITS", 4)
+    monkeypatch.setattr(LogView, "page_size", 2)
+    monkeypatch.setattr(LogView, "max_commits", 4)
     for number in range(8):
         repo.git("commit", "-q", "--allow-empty", "-m", f"number {number}")
     repo.worktree("feat-x")
@@ -133,7 +132,7 @@ def test_hostile_commits_are_harmless_at_every_width(repo: Repo, size: tuple[int
         await wait_until(pilot, lambda: "[/b]" in screen_text(app) or "52;c" in screen_text(app))
         for key in ("j", "j", "enter"):
             assert not set(screen_text(app)) & set("\x1b\x07\u202e\x9b\r")
-            widths = {sum(segment.cell_length for segment in strip) for strip in app.screen._compositor.render_strips()}
+            widths = {sum(segment.cell_length for segment in strip) for strip in screen_strips(app)}
             assert widths == {size[0]}
             await pilot.press(key)
         await wait_until(pilot, lambda: "this commit changes no file" in screen_text(app))

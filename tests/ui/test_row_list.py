@@ -134,7 +134,10 @@ def test_pieces_side_by_side_look_as_if_textual_had_drawn_them(
     content = Content("").join([Content.styled(text, style) if style else Content(text) for text, style in pieces])
     for start, end, style in over:
         content = content.stylize(style, start, end)
-    base, get_style = Style(), RowList()._get_style
+    base = Style()
+
+    def get_style(style: Style | str) -> Style:
+        return style if isinstance(style, Style) else Style.parse(style, {})
 
     def cells(segments: Iterable[tuple[str, object]]) -> list[tuple[str, object]]:
         return [(char, style) for text, style in segments for char in text]

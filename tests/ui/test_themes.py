@@ -12,7 +12,7 @@ from imi_monitor.model import attention
 from imi_monitor.ui import agent_cells, themes
 from imi_monitor.ui.app import ImiApp
 from tests.ui import sample_agents, sample_snapshots
-from tests.ui.pilot_kit import screen_text, wait_until
+from tests.ui.pilot_kit import screen_strips, screen_text, wait_until
 from tests.ui.snapshot_kit import no_context
 
 PINK = Color.parse("#ff00aa")
@@ -22,7 +22,7 @@ def texts_in(app: ImiApp, colour: Color) -> str:
     """Everything on the screen that has this colour."""
     return " ".join(
         segment.text
-        for strip in app.screen._compositor.render_strips()
+        for strip in screen_strips(app)
         for segment in strip
         if segment.style is not None
         and segment.style.color is not None

@@ -83,9 +83,9 @@ class DiffView(SheetView[Diff]):
         self.commit = commit
         self.follows_changes = commit is None
         self._path = path  # the file to start with
-        self._diff: Diff | None = None
-        self._rows = DiffRows(Diff())
-        self._painter = DiffPainter(self._rows, "")
+        self.diff: Diff | None = None
+        self.rows = DiffRows(Diff())
+        self._painter = DiffPainter(self.rows, "")
 
     def body(self) -> ComposeResult:
         with Horizontal(id="diff-body"):
@@ -102,7 +102,7 @@ class DiffView(SheetView[Diff]):
     # -- reading ----------------------------------------------------------------------------------------------------
 
     def read(self, context: Context, target: Target, tree: Worktree, stop: Event) -> Diff:
-        on_part = self._part_callback(stop) if self._diff is None else None
+        on_part = self._part_callback(stop) if self.diff is None else None
         if self.commit is not None:
             return action.of_commit(context, target, self.commit.sha, on_part)
         return action.read(context, target, self.kind, [], on_part=on_part)
@@ -126,23 +126,23 @@ class DiffView(SheetView[Diff]):
         super().schedule_read(pause)
 
     def received(self, result: Diff) -> None:
-        if result == self._diff:
+        if result == self.diff:
             return
-        anchor = self._rows.anchor(self.sheet.cursor) if self._diff is not None else None
-        self._diff = result
-        self._rows = DiffRows(result)
-        self._painter = DiffPainter(self._rows, f"imi diff {self.worktree_name} {self._option()}--file")
+        anchor = self.rows.anchor(self.sheet.cursor) if self.diff is not None else None
+        self.diff = result
+        self.rows = DiffRows(result)
+        self._painter = DiffPainter(self.rows, f"imi diff {self.worktree_name} {self._option()}--file")
         self._show_from(anchor)
 
     def _show_from(self, anchor: diff_rows.DiffAnchor | None) -> None:
-        row = self._rows.find(anchor) if anchor is not None else 0
-        self.sheet.show(len(self._rows), self._draw, cursor=row)
-        at = self._rows.file_at(row)
-        self.files.show(len(self._rows.diff.files), self._file, cursor=at)
+        row = self.rows.find(anchor) if anchor is not None else 0
+        self.sheet.show(len(self.rows), self._draw, cursor=row)
+        at = self.rows.file_at(row)
+        self.files.show(len(self.rows.diff.files), self._file, cursor=at)
         self.files.reveal(at)
-        paths = [file.path for file in self._rows.diff.files]
+        paths = [file.path for file in self.rows.diff.files]
         if self._path in paths:
-            self.sheet.show_at_top(self._rows.heads[paths.index(self._path)])
+            self.sheet.show_at_top(self.rows.heads[paths.index(self._path)])
             self._path = None
 
     def _option(self) -> str:
@@ -151,7 +151,7 @@ class DiffView(SheetView[Diff]):
     # -- drawing ----------------------------------------------------------------------------------------------------
 
     def draw_rows(self) -> None:
-        if not len(self._rows):
+        if not len(self.rows):
             self.show_rows(0, self._draw)
             self.files.show(0, self._file)
 
@@ -159,14 +159,14 @@ class DiffView(SheetView[Diff]):
         return self._painter.draw(row, width)
 
     def empty_text(self) -> Content | None:
-        if self._diff is None:
+        if self.diff is None:
             return None
         if self.commit is not None:
             return Content.styled(" this commit changes no file", MUTED)
         return Content.styled(f" ✓ {dict(KINDS)[self.kind]}", "$success")
 
     def _file(self, index: int, width: int) -> Content:
-        file = self._rows.diff.files[index]
+        file = self.rows.diff.files[index]
         tail = diff_painter.line_counts(file)
         room = max(4, width - tail.cell_length - 4)
         name = diff_painter.shorten_path(diff_text.file_title(file), room)
@@ -181,7 +181,7 @@ class DiffView(SheetView[Diff]):
             head = (
                 Content.styled(f"Diff {self.worktree_name} ", "bold").append(self.problem_text()).append(self._kinds())
             )
-        diff = self._diff
+        diff = self.diff
         if diff is not None and diff.files:
             sums = f" · {count(len(diff.files) + diff.omitted, 'file')} +{diff.added:,} −{diff.removed:,}"
             head = head.append(Content.styled(sums, MUTED))
@@ -203,26 +203,26 @@ class DiffView(SheetView[Diff]):
 
     @on(Sheet.CursorMoved, "#rows")
     def _moved(self) -> None:
-        self.files.select(self._rows.file_at(self.sheet.cursor))
+        self.files.select(self.rows.file_at(self.sheet.cursor))
 
     @on(Sheet.CursorMoved, "#diff-files")
     @on(Sheet.RowChosen, "#diff-files")
     def _picked(self) -> None:
         """A click on a file goes to it; nothing happens when the list of files only follows the cursor."""
         index = self.files.cursor
-        if index < len(self._rows.heads) and index != self._rows.file_at(self.sheet.cursor):
-            self.sheet.show_at_top(self._rows.heads[index])
+        if index < len(self.rows.heads) and index != self.rows.file_at(self.sheet.cursor):
+            self.sheet.show_at_top(self.rows.heads[index])
 
     @on(Sheet.SidewaysRequested)
     def _sideways(self, message: Sheet.SidewaysRequested) -> None:
         self._painter.shift = max(0, self._painter.shift + message.by)
-        self.show_rows(len(self._rows), self._draw)
+        self.show_rows(len(self.rows), self._draw)
 
     def action_kind(self, kind: Kind) -> None:
         """Show another kind of diff. A commit has only one: there the keys do nothing."""
         if self.commit is None and kind != self.kind:
             self.kind = kind
-            self._diff, self.problem, self._rows = None, None, DiffRows(Diff())
+            self.diff, self.problem, self.rows = None, None, DiffRows(Diff())
             self.sheet.show(0, self._draw, cursor=0)
             self._loop = asyncio.get_running_loop()
             self.read_now()
@@ -233,16 +233,16 @@ class DiffView(SheetView[Diff]):
         self.action_kind(names[(names.index(self.kind) + step) % len(names)])
 
     def action_jump(self, kind: str, step: int) -> None:
-        row = self._rows.next(self.sheet.cursor, kind, step)
+        row = self.rows.next(self.sheet.cursor, kind, step)
         if row is not None:
             self.sheet.show_at_top(row)
 
     def action_edit(self) -> None:
         tree = self.worktree
-        if tree is None or tree.missing or not self._rows.diff.files:
+        if tree is None or tree.missing or not self.rows.diff.files:
             return
-        line = self._rows.line_at(self.sheet.cursor)
-        path = self._rows.diff.files[self._rows.file_at(self.sheet.cursor)].path
+        line = self.rows.line_at(self.sheet.cursor)
+        path = self.rows.diff.files[self.rows.file_at(self.sheet.cursor)].path
         editor.edit(self.app, tree.path, path, line.new or line.old if line else None)
 
 

@@ -24,8 +24,6 @@ from imi_monitor.ui.background_query import BackgroundQuery, ShouldStop
 from imi_monitor.ui.views.filtered_view import FILTER, FilteredView
 from imi_monitor.ui.widgets.row_list import ListRow, RowList, message_row
 
-PAGE = 300
-MAX_EVENTS = 6000  # entries kept; `imi events --since` shows older ones
 NARROW = 80
 
 
@@ -44,6 +42,8 @@ class EventsView(FilteredView):
     label = "Events"
     help = "the registry's events, with a filter"
     BINDINGS = [FILTER, Binding("f", "only_this", "Only the selected")]
+    page_size = 300  # events read at once
+    max_events = 6000  # events kept; `imi events --since` shows older ones
 
     def on_mount(self) -> None:
         self._query: BackgroundQuery[EventsPage] = BackgroundQuery(self, self._received)
@@ -77,8 +77,8 @@ class EventsView(FilteredView):
 
         def question(stop: ShouldStop) -> EventsPage:
             with self.open_context(None) as context:
-                newer = log.page(context, behind=last, limit=PAGE)
-                before = log.page(context, before=first, limit=PAGE) if older and first is not None else []
+                newer = log.page(context, behind=last, limit=self.page_size)
+                before = log.page(context, before=first, limit=self.page_size) if older and first is not None else []
                 return EventsPage(newer, before, older)
 
         self._query.ask(question)
@@ -94,7 +94,9 @@ class EventsView(FilteredView):
         before, at = len(lines.rows), lines.scroll_offset.y
         follows = not had_read or bool(lines.rows and lines.cursor == lines.rows[-1].key)
         self._exhausted = (
-            self._exhausted or (page.asked_older and len(page.older) < PAGE) or len(self._events) > MAX_EVENTS
+            self._exhausted
+            or (page.asked_older and len(page.older) < self.page_size)
+            or len(self._events) > self.max_events
         )
         self._events = [*page.older, *self._events, *page.newer]
         self._draw()

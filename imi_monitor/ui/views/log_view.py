@@ -27,9 +27,7 @@ if TYPE_CHECKING:
     from imi_monitor.model.snapshot import Key, Worktree
     from imi_monitor.ui.views.view import OpenContextAt
 
-_PAGE = 200
 _NEAR_END = 30  # rows before the end where the next page is read
-_MAX_COMMITS = 20_000  # commits kept
 _MAX_REREAD = 2000  # commits read at once after the branch moved
 _WIDE = 76
 
@@ -56,10 +54,12 @@ class LogView(ItemsView[LoadedCommits, LogRow]):
     help = "the commits of the selected worktree's branch, its own first, then those of the trunk"
 
     BINDINGS = [Binding("enter", "choose", "What it did")]
+    page_size = 200  # commits read at once
+    max_commits = 20_000  # commits kept
 
     def __init__(self, key: Key | None, open_context: OpenContextAt) -> None:
         super().__init__(key, open_context)
-        self._commits: list[LogRow] = []
+        self.commits: list[LogRow] = []
         self._graph = CommitGraph()
         self._page: CommitLogPage | None = None
         self._next_page = False  # read the next page, not the first one again
@@ -78,18 +78,18 @@ class LogView(ItemsView[LoadedCommits, LogRow]):
 
     def read(self, context: Context, target: Target, tree: Worktree, stop: Event) -> LoadedCommits:
         if self._next_page and self._page is not None:
-            start, size = self._page.seen, _PAGE
+            start, size = self._page.seen, self.page_size
         else:
-            start, size = (0, 0), max(_PAGE, min(_MAX_REREAD, len(self._commits)))
+            start, size = (0, 0), max(self.page_size, min(_MAX_REREAD, len(self.commits)))
         return LoadedCommits(start, action.page(context, target, start, size))
 
     def received(self, result: LoadedCommits) -> None:
         page = result.page
         if result.start == (0, 0):
-            self._commits, self._graph = [], CommitGraph()
+            self.commits, self._graph = [], CommitGraph()
         self._next_page, self._page = False, page
-        self._commits += [LogRow(entry, self._graph.row(entry.sha, entry.parents)) for entry in page.entries]
-        self._items = self._with_headings(page) if self._commits else []
+        self.commits += [LogRow(entry, self._graph.row(entry.sha, entry.parents)) for entry in page.entries]
+        self._items = self._with_headings(page) if self.commits else []
 
     # -- drawing ----------------------------------------------------------------------------------------------------
 
@@ -101,13 +101,13 @@ class LogView(ItemsView[LoadedCommits, LogRow]):
 
     def _with_headings(self, page: CommitLogPage) -> list[LogRow | str]:
         """The commits, with headings above the branch's own and above those it shares with the trunk, and one at the end."""
-        own = sum(one.entry.own for one in self._commits)
-        rows: list[LogRow | str] = list(self._commits)
+        own = sum(one.entry.own for one in self.commits)
+        rows: list[LogRow | str] = list(self.commits)
         if page.more:
-            command = f"more: imi log {self.worktree_name} -n {2 * _MAX_COMMITS}"
-            rows.append("more…" if len(self._commits) < _MAX_COMMITS else command)
+            command = f"more: imi log {self.worktree_name} -n {2 * self.max_commits}"
+            rows.append("more…" if len(self.commits) < self.max_commits else command)
         if page.trunk:
-            trunk, all_own = safe(page.trunk, 60), own == len(self._commits)
+            trunk, all_own = safe(page.trunk, 60), own == len(self.commits)
             if not all_own:
                 rows.insert(own, f"on {trunk} too")
             if own:
@@ -123,9 +123,9 @@ class LogView(ItemsView[LoadedCommits, LogRow]):
         head = Content.styled(f"Log {self.worktree_name}", "bold").append(self.problem_text())
         if tree is not None:
             head = head.append(Content.styled(f" · {safe(tree.branch or '(detached)', 60)}", MUTED))
-        if self._commits and self._page:
+        if self.commits and self._page:
             more = "+" if self._page.more else ""
-            head = head.append(Content.styled(f" · {len(self._commits):,}{more} commits", MUTED))
+            head = head.append(Content.styled(f" · {len(self.commits):,}{more} commits", MUTED))
         return head
 
     def item_line(self, item: LogRow, width: int) -> Content:
@@ -151,7 +151,7 @@ class LogView(ItemsView[LoadedCommits, LogRow]):
     @on(Sheet.CursorMoved)
     def _moved(self) -> None:
         page = self._page
-        if page is None or not page.more or self.reading or len(self._commits) >= _MAX_COMMITS:
+        if page is None or not page.more or self.reading or len(self.commits) >= self.max_commits:
             return
         if self.sheet.cursor >= len(self.rows) - _NEAR_END:
             self._next_page = True

@@ -33,12 +33,13 @@ class KeyBar(ClickableLine):
 
     def __init__(self) -> None:
         super().__init__(id="keybar")
-        self._shown: tuple[object, ...] = ()
+        self.hints: tuple[KeyHint, ...] = ()
+        self._width = 0
 
     def show(self, hints: Sequence[KeyHint], width: int) -> None:
         """Draw the hints, if anything changed."""
-        if (width, *hints) != self._shown:
-            self._shown = (width, *hints)
+        if (width, tuple(hints)) != (self._width, self.hints):
+            self._width, self.hints = width, tuple(hints)
             self.update(key_bar_line(hints, width), layout=False)
 
 
