@@ -1,4 +1,4 @@
-"""The engine on real repositories: what happens outside is in the next snapshot, and what cannot be read is said so."""
+"""The engine on real repositories: changes appear in the next snapshot, and failed readings are reported."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from imi_monitor.engine import Engine
 from imi_monitor.model.snapshot import Snapshot, Worktree
 from tests.helpers import Repo, imi, imi_argv
 
-BACK_ENDS = ["inotify", "watchfiles"] if sys.platform.startswith("linux") else ["watchfiles"]
+WATCHERS = ["inotify", "watchfiles"] if sys.platform.startswith("linux") else ["watchfiles"]
 
 
-@pytest.fixture(params=BACK_ENDS)
-def back_end(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+@pytest.fixture(params=WATCHERS)
+def watcher(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("IMI_WATCHER", request.param)
     return str(request.param)
 
@@ -40,7 +40,7 @@ async def live(repo: Repo | None) -> AsyncIterator[Engine]:
 
 
 async def until(made: Engine, true: Callable[[Snapshot], object], seconds: float = 10) -> Snapshot:
-    """Wait for a snapshot in which something is true."""
+    """Return the first snapshot for which the condition holds."""
     try:
         async with asyncio.timeout(seconds):
             async for snapshot in made.snapshots():
@@ -59,7 +59,7 @@ def run(work: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(work())  # type: ignore[arg-type]
 
 
-def test_a_write_is_seen_with_its_git_state(repo: Repo, back_end: str) -> None:  # S2.34 S2.35 S2.36 S2.54
+def test_a_write_appears_as_a_change_and_in_the_git_state(repo: Repo, watcher: str) -> None:  # S2.34 S2.35 S2.36 S2.54
     other = repo.worktree("feat-a")
 
     async def work() -> None:
@@ -81,7 +81,7 @@ def test_a_write_is_seen_with_its_git_state(repo: Repo, back_end: str) -> None: 
     run(work)
 
 
-def test_a_commit_moves_head_and_distance(repo: Repo, back_end: str) -> None:
+def test_a_commit_updates_head_and_the_distance_to_the_trunk(repo: Repo, watcher: str) -> None:
     other = repo.worktree("feat-a")
 
     async def work() -> None:
@@ -99,7 +99,7 @@ def test_a_commit_moves_head_and_distance(repo: Repo, back_end: str) -> None:
     run(work)
 
 
-def test_claims_are_seen_and_changes_attributed(repo: Repo) -> None:  # S2.14
+def test_claims_appear_and_changes_name_their_owner(repo: Repo) -> None:  # S2.14
     other = repo.worktree("feat-a")
 
     async def work() -> None:
@@ -122,7 +122,7 @@ def test_claims_are_seen_and_changes_attributed(repo: Repo) -> None:  # S2.14
     run(work)
 
 
-def test_a_holder_that_dies_is_seen_though_nobody_writes(repo: Repo) -> None:
+def test_the_death_of_a_holder_is_noticed_without_a_write(repo: Repo) -> None:
     repo.worktree("feat-a")
     holder = subprocess.Popen(["sleep", "60"])
     try:
@@ -141,7 +141,7 @@ def test_a_holder_that_dies_is_seen_though_nobody_writes(repo: Repo) -> None:
         holder.wait()
 
 
-def test_the_holder_s_process_has_a_name(repo: Repo) -> None:
+def test_a_claim_names_the_holders_process(repo: Repo) -> None:
     repo.worktree("feat-x")
     holder = subprocess.Popen(["sleep", "60"])
     try:
@@ -159,7 +159,7 @@ def test_the_holder_s_process_has_a_name(repo: Repo) -> None:
         holder.wait()
 
 
-def test_a_lock_of_another_program_is_a_claim_while_it_is_there(cluster: Repo) -> None:
+def test_a_presence_lock_of_another_program_is_shown_as_a_claim(cluster: Repo) -> None:
     made = cluster.worktree("feat-x")
     lock = cluster.path.parent / ".iMi" / "presence" / f"{made.path.name}.lock"
 
@@ -177,7 +177,7 @@ def test_a_lock_of_another_program_is_a_claim_while_it_is_there(cluster: Repo) -
     run(main)
 
 
-def test_an_edit_of_the_shared_configuration_is_seen(cluster: Repo, back_end: str) -> None:  # S2.30
+def test_an_edit_of_a_shared_file_is_a_change(cluster: Repo, watcher: str) -> None:  # S2.30
     shared = cluster.path.parent / "sync" / "repo" / ".env"
     shared.write_text("A=1\n")
 
@@ -204,7 +204,7 @@ def test_never_more_than_ten_snapshots_in_a_second(pauses: list[float]) -> None:
         assert sum(first <= moment < first + 0.999 for moment in sent) <= engine.PER_SECOND
 
 
-def test_a_change_right_behind_another_snapshot_does_not_wait() -> None:
+def test_a_change_right_behind_another_snapshot_is_not_delayed() -> None:
     limit, now = engine.SnapshotRateLimit(), time.monotonic() + 10
     for moment in range(20):  # a change and the reading of git behind it, three times a second
         for behind in (0.0, 0.05):
@@ -218,19 +218,19 @@ def test_an_awaited_change_goes_out_at_once_among_many_others() -> None:
         for _ in range(3):
             now += limit.wait(now)
             limit.spend(now)
-        assert limit.wait(now) > 0, "as much goes out as may"
+        assert limit.wait(now) > 0, "the usual share is used up"
         assert limit.wait(now, awaited=True) == 0, asks
         limit.spend(now, awaited=True)
         now += 0.5
 
 
-def test_worktrees_come_and_go(repo: Repo, back_end: str) -> None:
+def test_created_and_removed_worktrees_appear_and_disappear(repo: Repo, watcher: str) -> None:
     async def work() -> None:
         async with live(repo) as made:
             other = await asyncio.to_thread(repo.worktree, "feat-new")
             await until(made, lambda s: any(w.key.worktree == "feat-new" and w.git for w in s.worktrees), 3)
             await until(made, lambda s: tree(s, "feat-new").watched == "live")
-            other.write("README.md", "in the new one\n")
+            other.write("README.md", "in the new worktree\n")
             await until(made, lambda s: tree(s, "feat-new").last_change)
             shutil.rmtree(other.path)
             await until(made, lambda s: tree(s, "feat-new").missing, 3)
@@ -240,7 +240,7 @@ def test_worktrees_come_and_go(repo: Repo, back_end: str) -> None:
     run(work)
 
 
-def test_a_root_that_was_replaced_is_followed_again(repo: Repo, back_end: str) -> None:  # W1
+def test_a_worktree_folder_that_is_replaced_is_watched_again(repo: Repo, watcher: str) -> None:  # W1
     other = repo.worktree("feat-a")
 
     async def work() -> None:
@@ -251,7 +251,7 @@ def test_a_root_that_was_replaced_is_followed_again(repo: Repo, back_end: str) -
             copy.rename(other.path)
             await until(made, lambda s: tree(s, "feat-a").watched == "live" and not tree(s, "feat-a").missing)
             await asyncio.sleep(1.5)
-            other.write("README.md", "after the exchange\n")
+            other.write("README.md", "after the replacement\n")
             await until(made, lambda s: (g := tree(s, "feat-a").git) and g.unstaged == 1, 6)
 
     run(work)
@@ -276,7 +276,7 @@ def test_collisions_with_and_without_conflict(repo: Repo) -> None:
     run(work)
 
 
-def test_ignored_trees_cost_nothing_and_are_no_changes(repo: Repo) -> None:
+def test_ignored_folders_are_not_watched_and_cause_no_changes(repo: Repo) -> None:
     other = repo.worktree("feat-a")
     for number in range(300):
         (other.path / "node_modules" / f"p{number}" / "lib").mkdir(parents=True)
@@ -288,7 +288,7 @@ def test_ignored_trees_cost_nothing_and_are_no_changes(repo: Repo) -> None:
             (other.path / "build").mkdir()
             (other.path / "build" / "out").write_text("x")
             (other.path / ".env").write_text("x")
-            other.write("README.md", "told\n")
+            other.write("README.md", "a change\n")
             seen = await until(made, lambda s: tree(s, "feat-a").last_change)
             await asyncio.sleep(0.3)
             assert {change.path for change in made.snapshot.changes} == {"README.md"}, seen
@@ -298,7 +298,7 @@ def test_ignored_trees_cost_nothing_and_are_no_changes(repo: Repo) -> None:
 
 
 def watches() -> int:
-    """How many inotify watches this process has."""
+    """Return how many inotify watches this process has."""
     number = 0
     for fd in os.listdir("/proc/self/fd"):
         try:
@@ -308,7 +308,7 @@ def watches() -> int:
     return number
 
 
-def test_a_checkout_of_thousands_is_one_line(repo: Repo) -> None:
+def test_a_checkout_of_thousands_of_files_is_a_few_changes(repo: Repo) -> None:
     other = repo.worktree("feat-a")
     other.git("switch", "-q", "-c", "many")
     for number in range(3000):
@@ -328,7 +328,7 @@ def test_a_checkout_of_thousands_is_one_line(repo: Repo) -> None:
     run(work)
 
 
-def test_what_git_cannot_tell_is_a_failure_and_the_last_answer_stays(repo: Repo) -> None:
+def test_a_failing_git_status_is_reported_and_the_last_state_stays(repo: Repo) -> None:
     other = repo.worktree("feat-a")
 
     async def work() -> None:
@@ -337,7 +337,7 @@ def test_what_git_cannot_tell_is_a_failure_and_the_last_answer_stays(repo: Repo)
             (admin / "index").write_bytes(b"garbage")
             other.write("README.md", "x\n")
             seen = await until(made, lambda s: tree(s, "feat-a").failure)
-            assert tree(seen, "feat-a").git is not None, "the last good answer stays"
+            assert tree(seen, "feat-a").git is not None, "the last good state stays"
             assert "index" in tree(seen, "feat-a").failure.why  # type: ignore[union-attr]
             (admin / "index").unlink()
             other.git("reset", "-q")
@@ -346,19 +346,19 @@ def test_what_git_cannot_tell_is_a_failure_and_the_last_answer_stays(repo: Repo)
     run(work)
 
 
-def test_a_registry_that_breaks_is_a_failure(repo: Repo) -> None:
+def test_a_broken_registry_leaves_git_states_alone(repo: Repo) -> None:
     async def work() -> None:
         async with live(repo) as made:
             for name in ("", "-wal", "-shm"):
                 Path(paths.default_database() + name).unlink(missing_ok=True)
             Path(paths.default_database()).write_bytes(b"not a database" * 1000)
             await asyncio.sleep(1.5)
-            assert tree(made.snapshot, "app").git is not None, "the rest goes on"
+            assert tree(made.snapshot, "app").git is not None, "the git source is not affected"
 
     run(work)
 
 
-def test_our_looking_writes_nothing(repo: Repo) -> None:  # G4
+def test_reading_a_worktree_does_not_write_its_index(repo: Repo) -> None:  # G4
     other = repo.worktree("feat-a")
     os.utime(other.path / "README.md", (1, 1))  # plain `git status` would refresh the index now
 
@@ -374,7 +374,7 @@ def test_our_looking_writes_nothing(repo: Repo) -> None:  # G4
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
-def test_watch_streams_and_ends_cleanly(repo: Repo, how: signal.Signals) -> None:
+def test_imi_watch_streams_changes_and_ends_on_a_signal(repo: Repo, how: signal.Signals) -> None:
     import json
 
     other = repo.worktree("feat-a")
@@ -399,7 +399,7 @@ def test_watch_streams_and_ends_cleanly(repo: Repo, how: signal.Signals) -> None
         process.wait()
 
 
-def test_watch_ends_when_its_reader_goes(repo: Repo) -> None:
+def test_imi_watch_ends_when_its_reader_is_gone(repo: Repo) -> None:
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
     process = subprocess.Popen(
         imi_argv("watch"), cwd=repo.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env
@@ -412,8 +412,15 @@ def test_watch_ends_when_its_reader_goes(repo: Repo) -> None:
     process.stderr.close()
 
 
-def test_no_child_outlives_us(repo: Repo, tmp_path: Path) -> None:  # G5
-    """git that hangs is killed with its group when we end."""
+def wait_for(condition: Callable[[], object], seconds: float = 15) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_a_hanging_git_is_killed_when_imi_watch_ends(repo: Repo, tmp_path: Path) -> None:  # G5
+    """The whole process group of git is killed."""
     slow = tmp_path / "bin"
     slow.mkdir()
     real = shutil.which("git") or "git"
@@ -425,32 +432,18 @@ def test_no_child_outlives_us(repo: Repo, tmp_path: Path) -> None:  # G5
         imi_argv("watch"), cwd=repo.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env
     )
     try:
-        for _ in range(100):
-            if (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip():
-                break
-            process.poll()
-            import time
-
-            time.sleep(0.1)
+        wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip())
         child = int((tmp_path / "pid").read_text())
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=15)
-        for _ in range(50):
-            try:
-                os.kill(child, 0)
-            except ProcessLookupError:
-                return
-            import time
-
-            time.sleep(0.1)
-        pytest.fail("a child of git is still alive")
+        wait_for(lambda: not Path(f"/proc/{child}").exists())
     finally:
         process.kill()
         process.wait()
 
 
-def test_a_record_that_git_fills_a_moment_later(repo: Repo, back_end: str) -> None:
-    """git makes `gitdir` empty and then writes it, which changes no folder's time: the roster once stayed without it."""
+def test_a_worktree_whose_files_git_fills_later_appears(repo: Repo, watcher: str) -> None:
+    """git makes `gitdir` empty and fills it later, which changes no folder's time stamp: once it never appeared."""
     whole = repo.worktree("feat-late")
     admin = repo.path / ".git/worktrees/feat-late"
     hidden = repo.path.parent / "hidden"
@@ -458,12 +451,11 @@ def test_a_record_that_git_fills_a_moment_later(repo: Repo, back_end: str) -> No
 
     async def work() -> None:
         async with live(repo) as made:
-            room = repo.path / ".git/worktrees"
-            room.mkdir(exist_ok=True)
-            half = room / "feat-late"
+            half = repo.path / ".git/worktrees/feat-late"
+            half.parent.mkdir(exist_ok=True)
             half.mkdir()
             (half / "gitdir").touch()
-            await asyncio.sleep(0.4)  # until the half of it was looked at
+            await asyncio.sleep(0.4)  # until the incomplete one was read
             for file in sorted(hidden.iterdir()):
                 if file.is_file():
                     (half / file.name).write_bytes(file.read_bytes())
@@ -477,8 +469,8 @@ def _has(snapshot: Snapshot, name: str) -> bool:
     return any(one.key.worktree == name for one in snapshot.worktrees)
 
 
-def test_a_record_that_becomes_whole_while_the_list_is_read(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is not in the list, and nothing will ever tell again: the list must call itself incomplete."""
+def test_a_worktree_completed_during_a_reading_makes_it_incomplete(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is missing in the list and causes no further event: the reading must be repeated."""
     from imi_monitor.sources import worktrees_source
     from imi_monitor.store import db
 

@@ -27,7 +27,7 @@ FAKE = ROOT / "tests/sources/agents/fakes/claude.py"
 
 
 class Claude:
-    """The fake Claude Code as a process of its own, in a worktree."""
+    """The fake Claude Code in its own process."""
 
     def __init__(self, folder: Path, tree: Path, session: str = "-") -> None:
         self.process = subprocess.Popen(
@@ -73,7 +73,7 @@ async def until(made: Engine, true: Callable[[Agent], object], seconds: float = 
 
 
 def snapshot_then(snapshot: Snapshot, **before: bool) -> Snapshot:
-    """The same picture when its only agent was otherwise."""
+    """Return the snapshot with another state of its only agent."""
     return replace(snapshot, agents=(replace(snapshot.agents[0], **before),))
 
 
@@ -81,7 +81,7 @@ def live(repo: Repo, settings: config.Settings | None = None) -> object:
     return engine.open_engine(paths.default_database(), [str(repo.path / ".git")], settings=settings)
 
 
-def test_a_life_is_seen_and_kept(repo: Repo, home: Path) -> None:  # S2.14, S2.21, S3.1-S3.8
+def test_the_states_of_an_agent_appear_and_are_recorded(repo: Repo, home: Path) -> None:  # S2.14, S2.21, S3.1-S3.8
     tree = repo.worktree("feat-a")
     claude = Claude(home, tree.path)
 
@@ -107,7 +107,7 @@ def test_a_life_is_seen_and_kept(repo: Repo, home: Path) -> None:  # S2.14, S2.2
             stopped = await until(made, lambda one: one.suspended)
             assert stopped.agents[0].state == "running", "suspended is not dead"
             assert attention.standing(stopped.agents[0]) == "suspended"
-            assert alert.find_alerts(snapshot_then(stopped, suspended=False), stopped) == [], "nobody is called for it"
+            assert alert.find_alerts(snapshot_then(stopped, suspended=False), stopped) == [], "no alert"
             (told,) = imi("agents", "--json", cwd=repo.path).data["agents"]
             assert (told["state"], told["suspended"], told["pid"]) == ("running", True, claude.process.pid)
             assert "feat-a  suspended: " in imi("agents", cwd=repo.path).out
@@ -145,7 +145,7 @@ def test_a_life_is_seen_and_kept(repo: Repo, home: Path) -> None:  # S2.14, S2.2
     assert "pytest -q" in shown.out
 
 
-def test_an_agent_in_anothers_worktree_is_a_loud_warning(repo: Repo, home: Path) -> None:
+def test_an_agent_in_a_worktree_of_another_owner_is_an_intruder(repo: Repo, home: Path) -> None:
     tree = repo.worktree("feat-a")
     assert imi("claim", "feat-a", "--agent", "codex-1", cwd=repo.path).code == 0
     claude = Claude(home, tree.path)
@@ -163,7 +163,7 @@ def test_an_agent_in_anothers_worktree_is_a_loud_warning(repo: Repo, home: Path)
         claude.end()
 
 
-def test_with_auto_claim_it_has_its_worktree_while_it_lives(
+def test_with_auto_claim_an_agent_holds_its_worktree_while_it_lives(
     repo: Repo, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tree = repo.worktree("feat-a")
@@ -188,7 +188,7 @@ def test_with_auto_claim_it_has_its_worktree_while_it_lives(
         claude.end()
 
 
-def test_where_agents_are_not_wanted_that_is_said(repo: Repo) -> None:
+def test_agents_that_are_not_tracked_are_reported_as_such(repo: Repo) -> None:
     off = config.Settings()
     off.set("monitoring_settings.track_agent_activity", False, "test")
 

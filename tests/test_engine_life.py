@@ -1,7 +1,7 @@
-"""A scripted life: after every step the snapshot equals an independent fresh reading by plain git, within two seconds.
+"""Random steps in a repository: after each the snapshot equals the output of plain git within two seconds.
 
-The short form lives for some steps; `make soak` lets it live for half an hour. Also what must not grow, and what must not
-happen at rest.
+The short form makes 40 steps, `make soak` goes on for half an hour. Also: memory does not grow, and an idle engine runs
+no process.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from tests.helpers import Repo, fill, git
 WITHIN = 2.0
 
 
-def fresh(repo: Repo) -> dict[str, tuple[object, ...]]:
-    """What plain git says about every worktree now."""
+def plain_git_states(repo: Repo) -> dict[str, tuple[object, ...]]:
+    """Return the state of every worktree by plain git."""
     found: dict[str, tuple[object, ...]] = {}
     trunk = repo.git("rev-parse", "main")
     for block in repo.git("worktree", "list", "--porcelain").split("\n\n"):
@@ -73,7 +73,7 @@ def _distance(path: Path, trunk: str) -> tuple[int, int]:
     return int(ahead), int(behind)
 
 
-def shown(snapshot: Snapshot) -> dict[str, tuple[object, ...]]:
+def snapshot_states(snapshot: Snapshot) -> dict[str, tuple[object, ...]]:
     found: dict[str, tuple[object, ...]] = {}
     for tree in snapshot.worktrees:
         state = tree.git
@@ -89,8 +89,8 @@ def shown(snapshot: Snapshot) -> dict[str, tuple[object, ...]]:
     return found
 
 
-class Life:
-    """Random but repeatable steps in a repository with worktrees."""
+class RandomSteps:
+    """Repeatable random steps in a repository with worktrees."""
 
     def __init__(self, repo: Repo, seed: int) -> None:
         self.repo = repo
@@ -174,14 +174,14 @@ class Life:
         self.repo.commit("the trunk moves")
 
 
-async def agree(made: Engine, repo: Repo, what: str, within: float) -> float:
-    """Seconds until the snapshot says what git says."""
-    wanted, started = await asyncio.to_thread(fresh, repo), time.monotonic()
+async def wait_until_equal(made: Engine, repo: Repo, what: str, within: float) -> float:
+    """Wait until the snapshot equals plain git, and return the seconds it took."""
+    wanted, started = await asyncio.to_thread(plain_git_states, repo), time.monotonic()
     while True:
-        if shown(made.snapshot) == wanted:
+        if snapshot_states(made.snapshot) == wanted:
             return time.monotonic() - started
         if time.monotonic() - started > within:
-            now = shown(made.snapshot)
+            now = snapshot_states(made.snapshot)
             wrong = {
                 name: (now.get(name), wanted.get(name)) for name in {*now, *wanted} if now.get(name) != wanted.get(name)
             }
@@ -189,14 +189,14 @@ async def agree(made: Engine, repo: Repo, what: str, within: float) -> float:
         await asyncio.sleep(0.02)
 
 
-async def live_on(repo: Repo, seed: int, *, steps: int, seconds: float, within: float) -> list[float]:
-    life = Life(repo, seed)
+async def run_steps(repo: Repo, seed: int, *, steps: int, seconds: float, within: float) -> list[float]:
+    life = RandomSteps(repo, seed)
     times_taken = []
     async with engine.open_engine(paths.default_database(), [str(repo.path / ".git")]) as made:
         end = time.monotonic() + seconds
         for _ in range(steps):
             what = await asyncio.to_thread(life.step)
-            times_taken.append(await agree(made, repo, what, within))
+            times_taken.append(await wait_until_equal(made, repo, what, within))
             if time.monotonic() > end:
                 break
     return times_taken
@@ -210,31 +210,31 @@ def watcher(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize("watcher", ["inotify", "watchfiles"], indirect=True)
-def test_some_steps_of_life(repo: Repo, watcher: str) -> None:
+def test_the_snapshot_equals_git_after_random_steps(repo: Repo, watcher: str) -> None:
     # the machine that runs the suite is busy with other tests: the bound of two seconds is the soak's
-    asyncio.run(live_on(repo, 11, steps=40, seconds=60, within=15))
+    asyncio.run(run_steps(repo, 11, steps=40, seconds=60, within=15))
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(2400)
 @pytest.mark.parametrize("watcher", ["inotify", "watchfiles"], indirect=True)
-def test_half_an_hour_of_life(repo: Repo, watcher: str) -> None:
-    taken = asyncio.run(live_on(repo, 42, steps=1_000_000, seconds=900, within=WITHIN))
+def test_the_snapshot_equals_git_for_half_an_hour(repo: Repo, watcher: str) -> None:
+    taken = asyncio.run(run_steps(repo, 42, steps=1_000_000, seconds=900, within=WITHIN))
     print(f"{watcher}: {len(taken)} steps, worst {max(taken):.2f} s")
 
 
-def test_a_repository_deleted_and_made_again(repo: Repo) -> None:
+def test_a_repository_that_is_deleted_and_made_again(repo: Repo) -> None:
     common = str(repo.path / ".git")
 
     async def play() -> None:
         async with engine.open_engine(paths.default_database(), [common]) as made:
-            await agree(made, repo, "the start", 15)
+            await wait_until_equal(made, repo, "the start", 15)
             await asyncio.to_thread(shutil.rmtree, repo.path)
             while made.snapshot.worktrees and not all(tree.missing for tree in made.snapshot.worktrees):
                 await asyncio.sleep(0.05)
             again = await asyncio.to_thread(Repo.create, repo.path)
             again.write("README.md", "a new life\n")
-            await agree(made, again, "the new start", 15)
+            await wait_until_equal(made, again, "the new start", 15)
 
     asyncio.run(asyncio.wait_for(play(), 60))
 
@@ -258,21 +258,21 @@ def test_changes_between_the_first_statuses_and_the_watches_are_seen(
     async def play() -> None:
         monkeypatch.setattr(ChangesSource, "handle_hint", hold_back)
         async with engine.open_engine(paths.default_database(), [str(repo.path / ".git")]) as made:
-            await agree(made, repo, "the start", 15)
+            await wait_until_equal(made, repo, "the start", 15)
             assert all(tree.watched == "starting" for tree in made.snapshot.worktrees)
             feat.write("src/api.py", "x = 1\n")
             feat.git("switch", "-q", "-c", "other")
             repo.write("new/file", "x")
             held_back[0]()
-            await agree(made, repo, "changes before the watches", 15)
+            await wait_until_equal(made, repo, "changes before the watches", 15)
             feat.write("later", "x")
-            await agree(made, repo, "changes after the watches", 15)
+            await wait_until_equal(made, repo, "changes after the watches", 15)
 
     asyncio.run(asyncio.wait_for(play(), 60))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount a small tmpfs")
-def test_a_disk_that_fills_up(tmp_path: Path) -> None:
+def test_states_are_correct_during_and_after_a_full_disk(tmp_path: Path) -> None:
     small = tmp_path / "small"
     small.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "imi-test", str(small)], check=False).returncode:
@@ -282,19 +282,21 @@ def test_a_disk_that_fills_up(tmp_path: Path) -> None:
 
         async def play() -> None:
             async with engine.open_engine(paths.default_database(), [str(repo.path / ".git")]) as made:
-                await agree(made, repo, "the start", 15)
+                await wait_until_equal(made, repo, "the start", 15)
                 fill(small / "filler")
-                await agree(made, repo, "the disk was full", 15)
+                await wait_until_equal(made, repo, "the disk was full", 15)
                 (small / "filler").unlink()
                 repo.write("README.md", "room again\n")
-                await agree(made, repo, "there was room again", 15)
+                await wait_until_equal(made, repo, "there was room again", 15)
 
         asyncio.run(asyncio.wait_for(play(), 60))
     finally:
         subprocess.run(["umount", "-l", str(small)], check=False)
 
 
-def test_at_rest_git_is_not_asked(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:  # W3
+def test_an_idle_engine_runs_no_process_and_publishes_nothing(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:  # W3
     from imi_monitor.sources import git_status_source
 
     monkeypatch.setattr(git_status_source, "_SWEEP_INTERVAL", 60.0)
@@ -303,8 +305,8 @@ def test_at_rest_git_is_not_asked(repo: Repo, monkeypatch: pytest.MonkeyPatch) -
 
     async def play() -> None:
         async with engine.open_engine(paths.default_database(), [str(repo.path / ".git")]) as made:
-            await agree(made, repo, "the start", 15)
-            await asyncio.sleep(3)  # what follows the start: each worktree once more, after its watches stood
+            await wait_until_equal(made, repo, "the start", 15)
+            await asyncio.sleep(3)  # after the start each worktree is read once more, when its watches are live
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
             seq = made.snapshot.seq
             await asyncio.sleep(4)
@@ -315,8 +317,8 @@ def test_at_rest_git_is_not_asked(repo: Repo, monkeypatch: pytest.MonkeyPatch) -
     asyncio.run(play())
 
 
-class Ticks(Source):
-    """A source that makes a day go by: changes, git states, claims and failures, as fast as the loop takes them."""
+class BusySource(Source):
+    """Reports changes, git states, claims and failures as fast as possible."""
 
     name = "ticks"
 
@@ -374,10 +376,10 @@ def _resident() -> float:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-async def _days(ticks: int) -> float:
-    """Megabytes grown in the second half."""
+async def _memory_growth(ticks: int) -> float:
+    """Return the megabytes of growth after the changes of the snapshot have reached their limit."""
     half = 0.0
-    source = Ticks(ticks)
+    source = BusySource(ticks)
     async with Engine((source,)) as made:
         reading = made.snapshots()
         first = await anext(reading)
@@ -390,7 +392,7 @@ async def _days(ticks: int) -> float:
         await asyncio.sleep(0.3)
         task.cancel()
         await reading.aclose()
-        assert len(made.snapshot.changes) == 2000, "the ring has its size"
+        assert len(made.snapshot.changes) == 2000, "the limit"
     return _resident() - half
 
 
@@ -400,10 +402,10 @@ async def _drain(made: Engine) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads memory from /proc")
-def test_an_hour_does_not_grow() -> None:  # K1
-    assert asyncio.run(_days(8_000)) < 15
+def test_memory_does_not_grow_in_an_hour() -> None:  # K1
+    assert asyncio.run(_memory_growth(8_000)) < 15
 
 
 @pytest.mark.soak
-def test_a_day_does_not_grow() -> None:  # K1
-    assert asyncio.run(_days(86_400)) < 5
+def test_memory_does_not_grow_in_a_day() -> None:  # K1
+    assert asyncio.run(_memory_growth(86_400)) < 5

@@ -1,4 +1,4 @@
-"""When a source looks again, and that it ends when it is told to."""
+"""Poll timers: pauses, waking, retries, and cancellation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import asyncio
 from imi_monitor.sources.timers import PollTimer, aligned_deadline
 
 
-def test_asked_or_over() -> None:
+def test_wait_returns_whether_it_was_woken() -> None:
     async def play() -> list[bool]:
         timer = PollTimer(0.01)
         first = await timer.wait()
@@ -17,8 +17,8 @@ def test_asked_or_over() -> None:
     assert asyncio.run(play()) == [False, True]
 
 
-def test_an_end_that_comes_together_with_news_is_not_forgotten() -> None:
-    """It was once: quitting right after a change of the registry then waited for ever."""
+def test_a_cancellation_together_with_waking_is_not_lost() -> None:
+    """It was once: quitting right after a change of the registry never ended."""
 
     async def play() -> bool:
         timer = PollTimer(60)
@@ -32,7 +32,7 @@ def test_an_end_that_comes_together_with_news_is_not_forgotten() -> None:
     assert asyncio.run(play())
 
 
-def test_who_has_nothing_to_do_rests_until_somebody_asks() -> None:
+def test_a_slowed_timer_waits_until_it_is_woken() -> None:
     async def play() -> tuple[bool, bool]:
         timer = PollTimer(0.01)
         timer.slow_down(60)
@@ -44,7 +44,7 @@ def test_who_has_nothing_to_do_rests_until_somebody_asks() -> None:
     assert asyncio.run(asyncio.wait_for(play(), 30)) == (True, False)
 
 
-def test_who_asks_what_is_new_is_not_woken_for_nothing() -> None:
+def test_a_pause_is_repeated_until_the_source_is_due() -> None:
     async def play() -> tuple[bool, int, bool]:
         timer, asked = PollTimer(0.001), 0
 
@@ -61,7 +61,7 @@ def test_who_asks_what_is_new_is_not_woken_for_nothing() -> None:
     assert asyncio.run(asyncio.wait_for(play(), 30)) == (False, 3, True)
 
 
-def test_pauses_of_seconds_are_over_together_and_never_late() -> None:
+def test_pauses_of_seconds_end_at_whole_seconds_and_never_late() -> None:
     assert {aligned_deadline(now, pause) for now in (7.0, 7.001, 7.4, 7.999) for pause in (1.0, 1.2)} == {8.0, 9.0}
     assert aligned_deadline(7.4, 5.0) == aligned_deadline(11.9, 1.0) == 12.0
     assert aligned_deadline(7.25, 0.5) == 7.75

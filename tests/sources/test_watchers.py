@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -23,6 +24,7 @@ from imi_monitor.sources.files.watchfiles_watcher import WatchfilesWatcher
 from imi_monitor.sources.timers import StallDetector
 from tests.sources.source_kit import until
 
+INotify = pytest.importorskip("inotify_simple").INotify
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="compares with Linux's inotify")
 MAKERS: dict[str, Callable[[], FileWatcher]] = {
     "inotify": InotifyWatcher,
@@ -269,26 +271,27 @@ def test_roots_beyond_the_limit_are_polled_until_they_are_active(tmp_path: Path)
     asyncio.run(main())
 
 
-def test_a_root_is_polled_when_the_kernels_limit_is_reached_early(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:  # W1
+class LimitedQueue(INotify):  # type: ignore[misc]
+    """An inotify instance of a user who has ten watches left."""
+
+    def __init__(self) -> None:
+        super().__init__(nonblocking=True)
+        self.used = 0
+
+    def add_watch(self, path: str, mask: int) -> int:
+        self.used += 1
+        if self.used > 10:
+            raise OSError(errno.ENOSPC, "no watches left")
+        return int(super().add_watch(path, mask))
+
+
+def test_a_root_is_polled_when_the_kernels_limit_is_reached_early(tmp_path: Path) -> None:  # W1
     for number in range(30):
         (tmp_path / "r" / f"d{number}").mkdir(parents=True)
     recorder = Recorder()
 
     async def main() -> None:
-        live = InotifyWatcher()
-        real, used = live._queue.add_watch, 0
-
-        def limited(path: str, mask: int) -> int:
-            nonlocal used
-            used += 1
-            if used > 10:
-                raise OSError(errno.ENOSPC, "no watches left")
-            return int(real(path, mask))
-
-        monkeypatch.setattr(live._queue, "add_watch", limited, raising=False)
-        tiers = TieredWatcher(live, PollingWatcher(shortest=0.05))
+        tiers = TieredWatcher(InotifyWatcher(queue=LimitedQueue()), PollingWatcher(shortest=0.05))
         await tiers.start()
         await tiers.add(recorder.root("r", tmp_path / "r", deep=True))
         await recorder.until(lambda: recorder.modes.get("r", ("",))[0] == "polling")
@@ -313,8 +316,8 @@ def test_watchfiles_survives_a_file_name_that_is_not_utf_8(tmp_path: Path) -> No
 
 def test_watchfiles_restarts_its_process_and_reports_a_loss(tmp_path: Path) -> None:
     async def play(events: FileWatcher, recorder: Recorder) -> None:
-        assert isinstance(events, WatchfilesWatcher) and events._process is not None
-        events._process.kill()
+        assert isinstance(events, WatchfilesWatcher) and events.pid is not None
+        os.kill(events.pid, signal.SIGKILL)
         await recorder.until(lambda: recorder.losses)
         await recorder.until(lambda: recorder.modes["r"][0] == "live")
         (tmp_path / "afterwards").write_text("x")

@@ -21,6 +21,10 @@ from imi_monitor.sources.files.watcher import (
 )
 from imi_monitor.sources.timers import StallDetector
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from inotify_simple import INotify
+
 _MODIFY, _CLOSE_WRITE, _MOVED_FROM, _MOVED_TO = 0x2, 0x8, 0x40, 0x80
 _CREATE, _DELETE, _DELETE_SELF, _MOVE_SELF = 0x100, 0x200, 0x400, 0x800
 _UNMOUNT, _Q_OVERFLOW, _IGNORED, _ISDIR = 0x2000, 0x4000, 0x8000, 0x40000000
@@ -56,10 +60,10 @@ class InotifyWatcher(FileWatcher):
 
     name = "inotify"
 
-    def __init__(self, stall: StallDetector | None = None) -> None:
+    def __init__(self, stall: StallDetector | None = None, queue: INotify | None = None) -> None:
         from inotify_simple import INotify
 
-        self._queue = INotify(nonblocking=True)
+        self._queue = queue or INotify(nonblocking=True)
         self._roots: dict[str, WatchRoot] = {}
         self._folders: dict[int, tuple[str, str]] = {}  # watch -> (root, folder)
         self._watches: dict[str, dict[str, int]] = {}  # root -> folder -> watch

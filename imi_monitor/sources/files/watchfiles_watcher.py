@@ -64,6 +64,11 @@ class WatchfilesWatcher(FileWatcher):
         self._uncertain_timer: asyncio.TimerHandle | None = None
         self._stall = StallDetector()
 
+    @property
+    def pid(self) -> int | None:
+        """The process id of the child."""
+        return None if self._process is None else self._process.pid
+
     async def start(self) -> None:
         self._stall.start(lambda why: self._report_loss(self._roots.values(), why))
         self._spawn(self._supervise())
