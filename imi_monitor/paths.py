@@ -1,4 +1,4 @@
-"""Where our own files live. The registry's place is iMi's own; everything else follows the XDG directories."""
+"""Paths of our own files. The registry is where iMi has it; everything else follows the XDG directories."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def home() -> str:
 
 def _xdg(variable: str, *default: str) -> str:
     value = os.environ.get(variable, "")
-    # The XDG specification says that a relative path in these variables must be ignored.
+    # by the XDG specification, a relative path in these variables must be ignored
     return value if os.path.isabs(value) else os.path.join(home(), *default)
 
 
@@ -28,7 +28,7 @@ def config_file() -> str:
 
 
 def default_database() -> str:
-    # iMi 2.0.2 ignores XDG_CONFIG_HOME for its database; the same file must be found by both programs.
+    # iMi 2.0.2 ignores XDG_CONFIG_HOME for its database, and both programs must find the same file
     return os.path.join(home(), ".config", "iMi", "iMi.db")
 
 
@@ -37,7 +37,7 @@ def state_dir() -> str:
 
 
 def hooks_dir(of_home: str | None = None, env: Mapping[str, str] | None = None) -> str:
-    """Where the program lies that agents call, with the spool of what they told beside it."""
+    """Return the folder of the hook program that agents call, and of its spool."""
     if of_home is None or env is None:
         return os.path.join(state_dir(), "hooks")
     state = env.get("XDG_STATE_HOME", "")
@@ -50,7 +50,7 @@ def error_log() -> str:
 
 
 def styles_dir() -> str:
-    """Where the dashboard's style sheets are: inside an installed package, beside it in a checkout."""
+    """Return the folder of the dashboard's style sheets: inside an installed package, beside it in a checkout."""
     package = os.path.dirname(os.path.abspath(__file__))
     inside = os.path.join(package, "styles")
     return inside if os.path.isdir(inside) else os.path.join(os.path.dirname(package), "styles")

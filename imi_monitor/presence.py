@@ -1,8 +1,8 @@
-"""`.iMi/presence/<worktree>.lock`: the claim as other programs of a cluster read it. A mirror; the registry decides.
+"""Presence locks, `.iMi/presence/<worktree>.lock`: copies of claims that other programs of a cluster read.
 
-Only in clusters that have `.iMi/`. What is read may be iMi's JSON or the older bare agent id. A lock that this registry
-did not write counts as a claim of whoever it names, because its writer does not look into our registry; a lock that
-this registry wrote is only its own echo and never decides anything. Lean.
+Only clusters with `.iMi/` have them. A lock holds iMi's JSON or the older bare agent id. A lock that another program wrote counts
+as a claim of the owner it names, because its writer does not read our registry; a lock that this registry wrote decides nothing.
+The hot commands import this module.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from imi_monitor.git.layout import Repository
     from imi_monitor.store.claims import Claim
 
-_MOST = 1 << 16  # bytes of a lock file that are looked at
+_MOST = 1 << 16  # bytes of a lock file that are read
 _ROUNDS = 20
 UNREADABLE = "?"
 
 
 class PresenceOwner:
-    """Who a lock names; `agent` is UNREADABLE when the file is there but does not say."""
+    """The owner in a lock; `agent` is UNREADABLE when the file does not name one."""
 
     __slots__ = ("agent", "since")
 
@@ -37,7 +37,7 @@ class PresenceOwner:
 
 
 def presence_lock_path(repository: Repository, worktree_name: str) -> str | None:
-    """The lock's place; None outside clusters, and in those without `.iMi/`."""
+    """Return the path of the lock; None outside clusters and in those without `.iMi/`."""
     cluster = repository.cluster
     if cluster is None or not os.path.isdir(os.path.join(cluster, ".iMi")):
         return None
@@ -45,7 +45,7 @@ def presence_lock_path(repository: Repository, worktree_name: str) -> str | None
 
 
 def foreign_owner(path: str | None, database: str) -> PresenceOwner | None:
-    """Who holds the worktree according to a program that does not use this registry; None when nobody does."""
+    """Return the owner in a lock that another program wrote; None without one."""
     if path is None:
         return None
     try:
@@ -53,17 +53,17 @@ def foreign_owner(path: str | None, database: str) -> PresenceOwner | None:
     except FileNotFoundError:
         return None
     except OSError:
-        return PresenceOwner(UNREADABLE, None)  # unknown is never free
-    return None if _is_echo(raw, database) else _owner(raw)
+        return PresenceOwner(UNREADABLE, None)  # an unreadable lock never means free
+    return None if _is_ours(raw, database) else _owner(raw)
 
 
 def update_presence_lock(
     connection: sqlite3.Connection, path: str | None, repo_name: str, name: str, database: str
 ) -> str | None:
-    """Make the lock say what the registry says; a warning when that fails, for a mirror never decides.
+    """Make the lock equal to the claim in the registry; returns a warning when that fails, because the lock never decides.
 
-    Called after each commit. Whoever comes second may act before the first has finished, so everybody looks again
-    after acting until nothing has changed: the last to act has seen the last state.
+    It is called after each commit. Two processes may overlap, so each repeats until the claim is the one it has written: the
+    last writer has read the last claim.
     """
     if path is None:
         return None
@@ -80,7 +80,7 @@ def update_presence_lock(
         except OSError as error:
             return f"the presence lock {safe(path)} could not be updated: {error.strerror}"
         done = (claim.agent_id, claim.epoch)
-    return None  # it changes hands faster than we can write: the next owner's own mirror comes last
+    return None  # the claim changes faster than we write: the next owner's own update comes last
 
 
 def _write(path: str, claim: Claim, database: str) -> None:
@@ -108,14 +108,14 @@ def _write(path: str, claim: Claim, database: str) -> None:
 
 def _remove(path: str, database: str) -> None:
     try:
-        if _is_echo(_read(path), database):  # what somebody else wrote meanwhile is theirs to take away
+        if _is_ours(_read(path), database):  # a lock that another program wrote meanwhile stays
             os.unlink(path)
     except FileNotFoundError:
         return
 
 
 def _read(path: str) -> bytes:
-    # O_NONBLOCK: a FIFO in its place must not hold us up
+    # O_NONBLOCK: a FIFO in its place must not block
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         return os.read(handle, _MOST)
@@ -123,8 +123,8 @@ def _read(path: str) -> bytes:
         os.close(handle)
 
 
-def _is_echo(raw: bytes, database: str) -> bool:
-    """Whether this registry wrote it; told by our own spelling, so that no JSON parser need be imported."""
+def _is_ours(raw: bytes, database: str) -> bool:
+    """Return whether this registry wrote it, by searching our own notation, so that no JSON parser is imported."""
     marks = {"registry": database, "hostname": host.hostname()}
     return all(f'"{key}": {json_writer.dumps(value)}'.encode() in raw for key, value in marks.items())
 

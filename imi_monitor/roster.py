@@ -1,7 +1,7 @@
-"""Which worktrees there are and what they are called: git's own list joined with our rows.
+"""Lists the worktrees of a repository with their names: git's own list joined with the rows of the registry.
 
-Both the actions and the engine ask here, so that a name means the same worktree everywhere. A worktree that plain git
-made is there by itself; a row whose folder is gone is there as missing; what lies in our trash is not.
+Actions and engine share it, so that a name means the same worktree everywhere. It includes worktrees made by plain git, and rows
+whose folder is missing, but not worktrees in our trash.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ KNOWN_PREFIXES = ["feat-", "fix-", "aiops-", "devops-", "review-", "pr-", "pr-re
 
 
 class Target:
-    """One worktree: what git knows of it (`linked`, None for the main one or a missing one) and our row, if any."""
+    """One worktree: git's record (`linked`, None for the main or a missing one) and the registry's row, if any."""
 
     __slots__ = ("admin_dir", "is_main", "linked", "name", "path", "repo_name", "repository", "row")
 
@@ -45,7 +45,7 @@ class Target:
 
     @property
     def branch(self) -> str | None:
-        """The branch checked out there, from git; the row's when git does not know the worktree any more."""
+        """The checked-out branch, from git; from the row when git no longer has the worktree."""
         if self.is_main:
             return layout.read_head(self.repository.common_dir, self.repository.common_dir)[0]
         return self.linked.branch if self.linked else (self.row.branch if self.row else None)
@@ -56,7 +56,7 @@ class Target:
 
     @property
     def kind(self) -> str:
-        """feat, fix, review, trunk and so on; `unknown` when neither row nor name tells."""
+        """The worktree's type: feat, fix, review, trunk …; `unknown` when neither row nor name gives it."""
         if self.row is not None:
             return "review" if self.row.type == "pr" else self.row.type
         if self.is_main:
@@ -70,9 +70,9 @@ class Target:
 def list_worktrees(
     connection: sqlite3.Connection, repository: layout.Repository, repo_name: str | None
 ) -> list[Target]:
-    """Every worktree of the repository: git's, and active rows whose worktree git no longer has."""
+    """Return every worktree of the repository: git's, and active rows whose worktree git no longer has."""
     rows = worktrees.list_worktrees(connection, repo_name) if repo_name else []
-    real = _Real()
+    real = _RealPath()
     by_path = {real(row.path): row for row in rows}
     found: list[Target] = []
     if repository.main_path is not None:
@@ -93,20 +93,20 @@ def list_worktrees(
 
 
 def known_repositories(connection: sqlite3.Connection) -> list[layout.Repository]:
-    """The repositories of the registry that exist on this machine."""
+    """Return the repositories of the registry that exist on this machine."""
     found = {}
     for common_dir in repositories.list_common_dirs(connection).values():
         if os.path.isdir(common_dir):
             found[common_dir] = layout.repository_at(common_dir)
     for row in repositories.list_repositories(connection):
-        if row.active and os.path.isdir(os.path.join(row.path, ".git")):  # written by iMi, not yet placed by us
+        if row.active and os.path.isdir(os.path.join(row.path, ".git")):  # written by iMi, without our common_dir
             repository = layout.repository_at(os.path.join(row.path, ".git"))
             found.setdefault(repository.common_dir, repository)
     return list(found.values())
 
 
-class _Real:
-    """`os.path.realpath`, for many folders side by side: what is above them is followed once."""
+class _RealPath:
+    """`os.path.realpath` that resolves each parent folder once, for many folders in the same place."""
 
     def __init__(self) -> None:
         self._above: dict[str, str] = {}

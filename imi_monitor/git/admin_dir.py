@@ -1,9 +1,8 @@
-"""Parking a worktree's admin directory while its folder lies in the trash, natively: no git command does this.
+"""Changes the admin directory of a worktree whose folder is in the trash, and restores it; no git command does this.
 
-The directory stays registered, so that `git gc` keeps everything its index, HEAD, logs and half-done rebase refer to. It is
-locked, so that `git worktree prune` leaves it alone; its pointer names the folder's place in the trash; and its HEAD is
-detached, so that the branch can be checked out elsewhere. Every function can be repeated after a crash, and the original
-bytes come back exactly.
+The directory stays registered, so that `git gc` keeps all objects that its index, HEAD, logs and unfinished rebase refer to. It
+is locked against `git worktree prune`; its pointer names the folder in the trash; its HEAD is detached, so that the branch can be
+checked out elsewhere. Every function can be repeated after a crash, and the original bytes are restored exactly.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ if TYPE_CHECKING:
 
 _SMALL = 1 << 16
 _TEMPORARY = ".imi-new"
-# nobody's name: the reflog must not get an entry, or undoing would not be byte-identical
+# an entry in the reflog would keep an undo from being byte-identical
 _NO_REFLOG = [("core.logAllRefUpdates", "false")]
 
 
 @dataclass(frozen=True, slots=True)
 class AdminFiles:
-    """The files of an admin directory as they were; text with surrogates for bytes that are not UTF-8."""
+    """The original files of an admin directory; text with surrogates for bytes that are not UTF-8."""
 
     head: str
     gitdir: str
@@ -37,18 +36,18 @@ class AdminFiles:
 
 
 def read_admin_files(admin_dir: str) -> AdminFiles:
-    """The files that parking changes; Refused when one of them is not what git makes."""
+    """Return the files that this module changes; Refused when git's record is incomplete."""
     head, gitdir = _read(os.path.join(admin_dir, "HEAD")), _read(os.path.join(admin_dir, "gitdir"))
     if head is None or gitdir is None:
-        raise Refused(
-            f"git's own record of this worktree is incomplete: look at {safe(admin_dir)}", code="admin-broken"
-        )
+        raise Refused(f"git's own record of this worktree is incomplete: check {safe(admin_dir)}", code="admin-broken")
     return AdminFiles(head, gitdir, _read(os.path.join(admin_dir, "locked")))
 
 
 def copy_admin_dir(admin_dir: str, into: str) -> None:
-    """Hard links to all files of the admin directory: a `git worktree prune` that looked for the lock a moment too early,
-    or that somebody runs after unlocking, then still takes nothing away. Where links cannot be made, copies."""
+    """Copy the admin directory by hard links, or by real copies where links are impossible.
+
+    With the copy, a `git worktree prune` that tested the lock a moment too early, or that ran after an unlock, loses nothing.
+    """
     same = os.stat(admin_dir).st_dev == os.stat(os.path.dirname(into)).st_dev
     for folder, folders, files in os.walk(admin_dir):
         if not same and "modules" in folders:
@@ -63,7 +62,7 @@ def copy_admin_dir(admin_dir: str, into: str) -> None:
 
 
 def restore_admin_dir(admin_dir: str, copy: str) -> bool:
-    """Put the files of a pruned admin directory back from the copy; False when it was not pruned."""
+    """Restore a pruned admin directory from the copy; returns False when it was not pruned."""
     if all(os.path.lexists(os.path.join(admin_dir, name)) for name in ("HEAD", "gitdir", "commondir")):
         return False
     for folder, _, files in os.walk(copy):
@@ -76,13 +75,13 @@ def restore_admin_dir(admin_dir: str, copy: str) -> bool:
 
 
 def lock(admin_dir: str, reason: str) -> None:
-    """From here on `git worktree prune` leaves the worktree alone, wherever its folder is."""
+    """Lock the worktree against `git worktree prune`."""
     write_file(os.path.join(admin_dir, "locked"), reason + "\n")
     fsync_folder(admin_dir)
 
 
 def unlock(admin_dir: str, parked: AdminFiles, ours: str) -> None:
-    """The lock as it was before, or none; a lock that is not ours by now belongs to somebody and stays."""
+    """Restore the original lock, or none; a lock with another reason is not ours and stays."""
     path = os.path.join(admin_dir, "locked")
     if not (_read(path) or "").startswith(ours):
         return
@@ -98,17 +97,17 @@ def is_locked_by(admin_dir: str, ours: str) -> bool:
 
 
 def read_pointer(admin_dir: str) -> str | None:
-    """Where the admin directory says that its folder's `.git` file is, as it is written there."""
+    """Return the recorded path of the worktree's `.git` file, as it is written."""
     return _read(os.path.join(admin_dir, "gitdir"))
 
 
 def write_pointer(admin_dir: str, text: str) -> None:
-    """Let the admin directory name the folder's `.git` file at another place."""
+    """Record another path of the worktree's `.git` file."""
     write_file(os.path.join(admin_dir, "gitdir"), text)
 
 
 def detach_head(git: Git, sha: str | None) -> None:
-    """HEAD names the commit itself, so that its branch is free; an unborn or detached one stays as it is (None)."""
+    """Detach HEAD at its commit, so that the branch is free; an unborn or detached HEAD (None) stays unchanged."""
     if sha is None:
         return
     if _has_reftable(git.admin_dir):
@@ -118,7 +117,7 @@ def detach_head(git: Git, sha: str | None) -> None:
 
 
 def restore_head(git: Git, head: str, branch: str | None) -> None:
-    """HEAD as it was: its bytes, or where git keeps it in a table, its branch."""
+    """Restore HEAD: its bytes, or its branch where git stores refs in a reftable."""
     if not _has_reftable(git.admin_dir):
         _replace_head(git.admin_dir, head)
     elif branch is not None:
@@ -126,7 +125,7 @@ def restore_head(git: Git, head: str, branch: str | None) -> None:
 
 
 def write_file(path: str, text: str, *, by: str | None = None) -> None:
-    """A small file with new content, all of it or the old one; its permissions stay. `by` is written first."""
+    """Replace a small file atomically, with its permissions. `by` is the name of the temporary file."""
     content = os.fsencode(text)
     if _read(path) == text:
         return
@@ -140,7 +139,7 @@ def write_file(path: str, text: str, *, by: str | None = None) -> None:
 
 
 def remove_temporary_files(admin_dir: str) -> None:
-    """Take away what a crash in the middle of `replace` left."""
+    """Delete the temporary files that a crash during `write_file` leaves."""
     for name in ("locked", "gitdir"):
         temporary = os.path.join(admin_dir, name + _TEMPORARY)
         if os.path.lexists(temporary):
@@ -148,7 +147,7 @@ def remove_temporary_files(admin_dir: str) -> None:
 
 
 def fsync_folder(folder: str) -> None:
-    """What was renamed, made or unlinked in this folder is on the disk now."""
+    """Write renames, new files and deletions in this folder to the disk."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
@@ -157,19 +156,19 @@ def fsync_folder(folder: str) -> None:
 
 
 def list_lock_files(admin_dir: str) -> list[str]:
-    """git's own lock files there: a git command is at work, or died there."""
+    """Return git's own lock files there: a git command is running, or has died."""
     return sorted(name for name in os.listdir(admin_dir) if name.endswith(".lock"))
 
 
 def remove_head_lock(admin_dir: str, contents: tuple[str, ...], ours: str) -> None:
-    """After a crash of our own: the HEAD.lock that we left, which is empty or holds what we were about to write."""
+    """Delete the HEAD.lock of our own crashed process, which is empty or holds one of `contents`."""
     path = os.path.join(admin_dir, "HEAD.lock")
     if (_read(os.path.join(admin_dir, "locked")) or "").startswith(ours) and _read(path) in ("", *contents):
         os.unlink(path)
 
 
 def _replace_head(admin_dir: str, text: str) -> None:
-    """git's own way: whoever creates HEAD.lock may change HEAD."""
+    """Write HEAD as git does, by creating HEAD.lock."""
     path, lock_path = os.path.join(admin_dir, "HEAD"), os.path.join(admin_dir, "HEAD.lock")
     if _read(path) == text:
         return
@@ -188,7 +187,7 @@ def _replace_head(admin_dir: str, text: str) -> None:
 
 
 def _write(fd: int, content: bytes, *, like: str) -> None:
-    with suppress(FileNotFoundError):  # a new file: the umask decides
+    with suppress(FileNotFoundError):  # the umask decides for a new file
         os.fchmod(fd, stat.S_IMODE(os.lstat(like).st_mode))
     while content:
         content = content[os.write(fd, content) :]
@@ -207,7 +206,7 @@ def _read(path: str) -> str | None:
     finally:
         os.close(fd)
     if len(content) == _SMALL:
-        raise Refused(f"{safe(path)} is too long for what it should be", code="admin-broken")
+        raise Refused(f"{safe(path)} is larger than git makes it", code="admin-broken")
     return os.fsdecode(content)
 
 
@@ -218,7 +217,7 @@ def _link(source: str, copy: str) -> None:
     try:
         os.link(source, copy, follow_symlinks=False)
     except FileNotFoundError:
-        pass  # a lock or temporary file of git's that is gone again
+        pass  # a lock or temporary file of git that was deleted meanwhile
     except OSError:
         import shutil
 

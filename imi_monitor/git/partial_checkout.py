@@ -1,7 +1,7 @@
-"""Taking back a `git worktree add` that died: exactly the bytes that git had written, never anybody else's.
+"""Deletes the remains of a `git worktree add` that died, and only files that git wrote.
 
-Every file is compared with what the checkout writes there (or a beginning of it: git may have died within a file), so
-all that goes is in the object database. One file that is not from the checkout, and nothing is touched.
+Every file is compared with what the checkout writes (or a beginning of it: git may have died within a file), so all deleted
+content is in the object database. If one file is not from the checkout, nothing is deleted.
 """
 
 from __future__ import annotations
@@ -17,46 +17,46 @@ if TYPE_CHECKING:
 
     from imi_monitor.git.runner import Git
 
-_MOST_CHANGED = 200  # a checkout dies within as many files as it has workers, not within more
+_MOST_CHANGED = 200  # an interrupted checkout leaves at most one partial file for each of its workers
 _LARGEST = 1 << 30
 _GITLINK = "160000"
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What lies in a folder: files with what tells whether they change meanwhile, and folders, both relative."""
+    """The content of a folder: files with a stamp that shows a change, and folders, with relative paths."""
 
     files: dict[str, tuple[int, int, int]]
     folders: list[str]
 
 
 def admin_dir_locked_with(common_dir: str, lock: str) -> str | None:
-    """Where git keeps the worktree that is locked with this reason."""
+    """Return the admin directory of the worktree that is locked with this reason."""
     root = os.path.join(common_dir, "worktrees")
     found = (os.path.join(root, name) for name in _names(root))
     return next((admin for admin in found if read_small(os.path.join(admin, "locked")) == lock), None)
 
 
 def admin_dir_at(common_dir: str, path: str) -> str | None:
-    """Where git keeps the worktree at `path`, whoever made it; not one whose remains nobody could use."""
+    """Return the usable admin directory of the worktree at `path`."""
     found = (linked.admin_dir for linked in linked_worktrees(common_dir) if linked.path == path)
-    return next((admin for admin in found if not _is_wreck(admin, path)), None)
+    return next((admin for admin in found if not _is_broken(admin, path)), None)
 
 
-def broken_admin_dirs(common_dir: str, path: str, taken: list[str]) -> list[str]:
-    """Git's directories for the worktree at `path` that a dying git left unfit for use, and without our lock.
+def broken_admin_dirs(common_dir: str, path: str, existing: list[str]) -> list[str]:
+    """Return the unusable admin directories for the worktree at `path` that a dying git left without our lock.
 
-    It died before it had written the lock, or while it took back its own work, in whatever order that happened. What was
-    there before (`taken`), what is locked, and what a worktree could be used with, is none of it.
+    It died before it wrote the lock, or while it undid its own work. Directories that were there before (`existing`), that are
+    locked or that are usable are not among them.
     """
     root, stem = os.path.join(common_dir, "worktrees"), os.path.basename(path)
-    # git numbers the names of its directories when folders are called the same
-    numbers = {name: name.removeprefix(stem) for name in _names(root) if name.startswith(stem) and name not in taken}
+    # git adds a number to the directory's name if another worktree's folder has the same name
+    numbers = {name: name.removeprefix(stem) for name in _names(root) if name.startswith(stem) and name not in existing}
     fresh = [os.path.join(root, name) for name, number in numbers.items() if not number or number.isdecimal()]
-    return [admin for admin in fresh if _is_wreck(admin, path)]
+    return [admin for admin in fresh if _is_broken(admin, path)]
 
 
-def _is_wreck(admin_dir: str, path: str) -> bool:
+def _is_broken(admin_dir: str, path: str) -> bool:
     found = _names(admin_dir)
     if "locked" in found and (len(found) > 1 or read_small(os.path.join(admin_dir, "locked"))):
         return False
@@ -68,7 +68,7 @@ def _is_wreck(admin_dir: str, path: str) -> bool:
 
 
 def is_on_branch(admin_dir: str, branch: str) -> bool:
-    """Whether that worktree has the branch checked out, with an index, and nobody is writing just now, or died writing."""
+    """Return whether that worktree has the branch checked out, with an index and without lock files."""
     if read_small(os.path.join(admin_dir, "HEAD")) != f"ref: refs/heads/{branch}":
         return False
     found = _names(admin_dir)
@@ -76,7 +76,7 @@ def is_on_branch(admin_dir: str, branch: str) -> bool:
 
 
 def is_complete(git: Git, branch: str, commit: str) -> bool:
-    """Whether the checkout went to its end: the right branch and commit, an index, and every file as it is there."""
+    """Return whether the checkout is complete: the branch and commit, an index, and every file unchanged."""
     if not is_on_branch(git.admin_dir, branch) or not os.path.isfile(os.path.join(git.work_tree or "", ".git")):
         return False
     if git.run("diff-index", "--cached", "--quiet", commit, "--", ok=(0, 1)).returncode:
@@ -86,22 +86,24 @@ def is_complete(git: Git, branch: str, commit: str) -> bool:
 
 
 def delete_checkout(git: Git, path: str, commit: str, is_ours: Callable[[str], bool], scratch: str) -> list[str]:
-    """Delete the folder if all in it came from the checkout; else, or if somebody writes meanwhile, gives what is in the way.
+    """Delete the folder if all of it came from the checkout; otherwise returns the files that did not, or that have changed.
 
-    `scratch` is a file name that may be used meanwhile, for an index of its own.
+    `scratch` is a file name for a temporary index.
     """
     if not os.path.lexists(path):
         return []
     if os.path.islink(path) or not os.path.isdir(path):
-        return [os.path.basename(path)]  # somebody put something else in its place
-    found, foreign = _judge(git, path, commit, is_ours, scratch)
+        return [os.path.basename(path)]  # another file has its place
+    found, foreign = _inspect(git, path, commit, is_ours, scratch)
     return foreign or _delete(path, found)
 
 
 def delete_admin_dir(admin_dir: str) -> None:
-    """Delete what git kept about the worktree. Its folder must be gone: then nothing in here is anybody's work."""
+    """Delete the admin directory of a worktree whose folder is gone, so that no user's work is in it."""
     for folder, names, files in os.walk(admin_dir, topdown=False):
-        for name in sorted(files, key=lambda file: file == "locked"):  # the lock last: it is what says whose this is
+        for name in sorted(
+            files, key=lambda file: file == "locked"
+        ):  # the lock last, because it identifies our directory
             os.unlink(os.path.join(folder, name))
         for name in names:
             full = os.path.join(folder, name)
@@ -109,8 +111,11 @@ def delete_admin_dir(admin_dir: str) -> None:
     os.rmdir(admin_dir)
 
 
-def _judge(git: Git, path: str, commit: str, is_ours: Callable[[str], bool], scratch: str) -> tuple[_Found, list[str]]:
-    found = _look(path)
+def _inspect(
+    git: Git, path: str, commit: str, is_ours: Callable[[str], bool], scratch: str
+) -> tuple[_Found, list[str]]:
+    """Return the folder's content, and the files and folders that are not from the checkout."""
+    found = _list_content(path)
     tree = _tree(git, commit)
     folders = {name for name, mode in tree.items() if mode == _GITLINK}
     folders |= {parent for name in tree for parent in _parents(name)}
@@ -126,14 +131,14 @@ def _judge(git: Git, path: str, commit: str, is_ours: Callable[[str], bool], scr
 
 
 def _ties(common_dir: str, path: str) -> bool:
-    """Whether the `.git` file is what git writes there for this repository, or has not been written yet."""
+    """Return whether the `.git` file is the one that git writes for this repository, or not yet written."""
     target = gitfile(os.path.join(path, ".git"))
     if target is None:
         return read_small(os.path.join(path, ".git")) == ""
     return os.path.realpath(os.path.dirname(target)) == os.path.join(common_dir, "worktrees")
 
 
-def _look(path: str) -> _Found:
+def _list_content(path: str) -> _Found:
     files: dict[str, tuple[int, int, int]] = {}
     folders: list[str] = []
 
@@ -156,7 +161,7 @@ def _mark(info: os.stat_result) -> tuple[int, int, int]:
 
 
 def _tree(git: Git, commit: str) -> dict[str, str]:
-    """Every path of the commit and its mode."""
+    """Return every path of the commit with its mode."""
     found = {}
     for line in git.lines0("ls-tree", "-r", "-z", "--full-tree", "--end-of-options", commit, cap=1 << 28, timeout=60):
         facts, _, name = line.partition("\t")
@@ -170,7 +175,7 @@ def _parents(name: str) -> list[str]:
 
 
 def _changed(git: Git, path: str, commit: str, tree: dict[str, str], scratch: str) -> list[str]:
-    """The files that are neither as in the commit nor a beginning of that, told by an index made for the purpose."""
+    """Return the files that are neither as in the commit nor a beginning of that, found with a temporary index."""
     here = git.at(git.common_dir, path)
     index = {"GIT_INDEX_FILE": scratch}
     try:
@@ -199,11 +204,11 @@ def _beginning(git: Git, commit: str, path: str, name: str, tree: dict[str, str]
 
 
 def _delete(path: str, found: _Found) -> list[str]:
-    """Delete just what was judged and is still the same; the `.git` file last, as it ties the folder to the repository."""
+    """Delete the inspected files that are unchanged; the `.git` file last, because it ties the folder to the repository."""
     left: list[str] = []
     for folder, names, files, handle in os.fwalk(path, topdown=False):
         prefix = os.path.relpath(folder, path) + "/" if folder != path else ""
-        # os.fwalk counts a link to a folder among the folders; here it is a file like any other
+        # os.fwalk lists a link to a folder among the folders; here it is a file
         links = [name for name in names if prefix + name in found.files]
         for name in sorted([*files, *links], key=lambda file: prefix + file == ".git"):
             if found.files.get(prefix + name) != _now(name, handle) or (prefix + name == ".git" and left):
@@ -227,7 +232,7 @@ def _now(name: str, handle: int) -> tuple[int, int, int] | None:
 def _drop_folder(name: str, handle: int | None, prefix: str, left: list[str]) -> None:
     try:
         os.rmdir(name, dir_fd=handle)
-    except OSError:  # somebody has put something in it meanwhile
+    except OSError:  # a new file is in it
         left.append(prefix + name)
 
 

@@ -1,6 +1,6 @@
-"""Is a server there? Asked by `imi doctor` only; nothing is ever sent but a connection, and a PING to Redis.
+"""Checks for `imi doctor` whether a server answers: opens a connection, and sends a PING to Redis.
 
-The answer is None when it is there, else the end of a sentence. No answer holds the URL: it may have a password in it.
+A check returns None if it answers, else the end of a sentence, without the URL because it may contain a password.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Callable
 from urllib.parse import urlsplit
 
 TIMEOUT = 1.0
-_SLOWEST = 2.5  # looking up a name cannot be given a timeout, so it is left behind in its thread
+_SLOWEST = 2.5  # a name lookup has no timeout, so a slow one is abandoned in its thread
 PORTS = {"redis": 6379, "rediss": 6379, "amqp": 5672, "amqps": 5671, "postgres": 5432, "postgresql": 5432}
 
 
 def server_address(url: str, schemes: tuple[str, ...]) -> tuple[str, int] | None:
-    """(host, port) of a server's URL; None when it is no URL of that kind."""
+    """Return (host, port) of a server's URL; None when it has none of the schemes."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -27,14 +27,14 @@ def server_address(url: str, schemes: tuple[str, ...]) -> tuple[str, int] | None
     return parts.hostname, port or PORTS[parts.scheme]
 
 
-def check_tcp(host: str, port: int) -> str | None:
-    """Whether somebody listens there."""
-    return _within(lambda: _connect(host, port))
+def check_tcp(host: str, port: int, *, longest: float = _SLOWEST) -> str | None:
+    """Check that a server accepts connections."""
+    return _within(longest, lambda: _connect(host, port))
 
 
 def check_redis(url: str) -> str | None:
-    """Whether a Redis answers there, with the password of the URL."""
-    return _within(lambda: _ping(url))
+    """Check that a Redis answers, with the password of the URL."""
+    return _within(_SLOWEST, lambda: _ping(url))
 
 
 def _connect(host: str, port: int) -> str | None:
@@ -42,7 +42,7 @@ def _connect(host: str, port: int) -> str | None:
         socket.create_connection((host, port), timeout=TIMEOUT).close()
     except TimeoutError:
         return f"does not answer within {TIMEOUT:g} s"
-    except (OSError, UnicodeError) as error:  # the second for a name that cannot be one
+    except (OSError, UnicodeError) as error:  # UnicodeError: an invalid host name
         return f"cannot be reached ({getattr(error, 'strerror', None) or type(error).__name__})"
     return None
 
@@ -67,9 +67,9 @@ def _ping(url: str) -> str | None:
     return None
 
 
-def _within(ask: Callable[[], str | None]) -> str | None:
+def _within(seconds: float, check: Callable[[], str | None]) -> str | None:
     answers: list[str | None] = []
-    thread = threading.Thread(target=lambda: answers.append(ask()), daemon=True)
+    thread = threading.Thread(target=lambda: answers.append(check()), daemon=True)
     thread.start()
-    thread.join(_SLOWEST)
-    return answers[0] if answers else f"does not answer within {_SLOWEST:g} s"
+    thread.join(seconds)
+    return answers[0] if answers else f"does not answer within {seconds:g} s"
