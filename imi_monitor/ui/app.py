@@ -113,8 +113,6 @@ class ImiApp(CrashSafeApp):
         self._bind_commands()
 
     def _bind_commands(self) -> None:
-        keymap = self.preferences.keymap or {}
-        self._keymap = {one.word: one.key for one in self.commands if one.key and one.word in keymap}
         for command in self.commands:
             if command.key and command.key != "enter":  # enter is bound by the list, which knows the row
                 self.bind(
@@ -139,6 +137,11 @@ class ImiApp(CrashSafeApp):
     # -- start and end ----------------------------------------------------------------------------------------------
 
     def on_mount(self) -> None:
+        keymap = self.preferences.keymap or {}
+        self.set_keymap({command.word: command.key for command in self.commands if command.word in keymap})
+        displaced = commands.displaced_keys_text(self.commands)
+        if displaced:
+            self.say(displaced, bad=True)
         self.set_refresh_interval(self.interval)
         if self.crash_marker is not None:
             self.run_worker(self._report_last_crash(self.crash_marker), exit_on_error=False)

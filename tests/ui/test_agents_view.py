@@ -341,7 +341,8 @@ def test_what_the_registry_cannot_say_is_a_sentence_in_the_peek(tmp_path: Path) 
     async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         await pilot.press("space")
         await wait_until(
-            pilot, lambda: isinstance(app.screen, PeekView) and "? " in screen_text(app).split("gemini-2 · feat-ui")[1]
+            pilot,
+            lambda: isinstance(app.screen, PeekView) and "? " in screen_text(app).partition("gemini-2 · feat-ui")[2],
         )
         await pilot.press("escape")
 

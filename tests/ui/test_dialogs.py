@@ -253,7 +253,7 @@ def test_a_review_is_made_from_its_number(tmp_path: Path) -> None:
         await wait_until(pilot, lambda: isinstance(app.screen, ActionDialog))
         dialog = app.screen
         await pilot.press(*"123")
-        await wait_until(pilot, lambda: "makes the worktree review-123" in screen_text(app))
+        await wait_until(pilot, lambda: "creates the worktree review-123" in screen_text(app))
         await pilot.press("enter")
         await wait_until(pilot, lambda: app.screen is not dialog, 40)
         await wait_until(pilot, lambda: any(tree.key.worktree == "review-123" for tree in app.home.snapshot.worktrees))  # type: ignore[union-attr]

@@ -1,0 +1,64 @@
+"""Private members of Textual: used in one module only, listed there, and present in the installed version."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Iterator
+from functools import cache
+
+import pytest
+import textual
+
+from imi_monitor import ui
+from imi_monitor.ui import textual_internals
+from imi_monitor.ui.textual_internals import PRIVATE_MEMBERS
+
+_HOOKS = ("_on_", "_watch_", "_validate_", "_compute_")  # found by name, in addition to the public ones
+_LISTED = {name for names in PRIVATE_MEMBERS.values() for name in names.split()}
+
+
+@cache
+def attributes_set_by(cls: type) -> frozenset[str]:
+    return frozenset(re.findall(r"self\.(_[a-z]\w*)(?: *:[^=\n]+)? *=[^=]", inspect.getsource(cls)))
+
+
+def private_members(cls: type) -> set[str]:
+    """The private names that Textual's own bases of a class define or assign."""
+    bases = [base for base in cls.__mro__ if base.__module__.startswith("textual")]
+    names = {name for base in bases for name in {*vars(base), *attributes_set_by(base)}}
+    return {name for name in names if name.startswith("_") and not name.startswith(("__", "_abc_", *_HOOKS))}
+
+
+def dashboard_classes() -> Iterator[type]:
+    """The dashboard's classes that derive from one of Textual's."""
+    for module in pkgutil.walk_packages(ui.__path__, "imi_monitor.ui."):
+        for cls in vars(importlib.import_module(module.name)).values():
+            if inspect.isclass(cls) and cls.__module__ == module.name and private_members(cls):
+                yield cls
+
+
+@pytest.mark.parametrize("cls", PRIVATE_MEMBERS, ids=lambda cls: cls.__name__)
+def test_textual_still_has_the_private_members_that_are_overridden_or_read(cls: type) -> None:
+    known = {name for base in cls.__mro__[:-1] for name in {*vars(base), *attributes_set_by(base)}}
+    known |= set(re.findall(r"self\.(\w+)(?: *:[^=\n]+)? *=[^=]", inspect.getsource(cls)))
+    missing = sorted(set(PRIVATE_MEMBERS[cls].split()) - known)
+    assert not missing, (
+        f"Textual {textual.__version__} has no {cls.__name__}.{missing[0]}: read how it does this now,"
+        " and change imi_monitor/ui/textual_internals.py"
+    )
+
+
+def test_no_other_module_uses_private_members_of_textual() -> None:
+    for cls in dashboard_classes():
+        source = inspect.getsource(cls)
+        used = {*re.findall(r"(?:self|super\(\))\.(_[a-z]\w*)", source), *re.findall(r"def (_[a-z]\w*)", source)}
+        clashes = used & private_members(cls)
+        if cls.__module__ == textual_internals.__name__:
+            clashes -= _LISTED
+        assert not clashes, (
+            f"{cls.__module__}.{cls.__name__} uses or overrides {sorted(clashes)} of Textual: rename it,"
+            " use a public member, or put it into textual_internals.PRIVATE_MEMBERS"
+        )
