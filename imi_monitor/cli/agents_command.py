@@ -23,7 +23,7 @@ class AgentsVerb(FrontEndVerb):
     """
     arguments = (REPOSITORIES,)
 
-    def show(self, parsed: ParsedCommandLine) -> int:
+    def show(self, parsed: ParsedCommandLine) -> Outcome:
         from imi_monitor.model import agent_text, snapshot_json, times
         from imi_monitor.store.agents import NOT_DESCRIBED
 
@@ -31,7 +31,7 @@ class AgentsVerb(FrontEndVerb):
         labels = {name: description_label(one) for name, one in descriptions.items()}
         lines = agent_text.table(agents, times.now(), labels) or ["no agent was found in these worktrees"]
         rows = [{**snapshot_json.agent_data(one), **descriptions.get(one.name, NOT_DESCRIBED).data()} for one in agents]
-        return _print(parsed, Outcome(lines, {"agents": rows, "count": len(agents)}, warnings=warnings))
+        return Outcome(lines, {"agents": rows, "count": len(agents)}, warnings=warnings)
 
 
 class ExplainAgentVerb(FrontEndVerb):
@@ -41,7 +41,7 @@ class ExplainAgentVerb(FrontEndVerb):
     help = "show the evidence for an agent's state: what was used and what was set aside"
     arguments = (Argument("name", "the agent, its worktree, or the beginning of its session id"),)
 
-    def show(self, parsed: ParsedCommandLine) -> int:
+    def show(self, parsed: ParsedCommandLine) -> Outcome:
         from imi_monitor.actions.history import describe_action
         from imi_monitor.model import agent_text, snapshot_json, times
         from imi_monitor.store.agents import NOT_DESCRIBED
@@ -52,7 +52,7 @@ class ExplainAgentVerb(FrontEndVerb):
         sentence = describe_action.sentence(description)
         lines = agent_text.explain(agent, times.now()) + ([f"  described as: {sentence}"] if sentence else [])
         data: dict[str, object] = {"agent": {**snapshot_json.agent_data(agent), **description.data()}}
-        return _print(parsed, Outcome(lines, data, warnings=warnings))
+        return Outcome(lines, data, warnings=warnings)
 
 
 ACTIONS = (AgentsVerb(), ExplainAgentVerb())
@@ -109,10 +109,3 @@ def _read_agents(parsed: ParsedCommandLine) -> tuple[tuple[Agent, ...], dict[str
         descriptions = db.read(context.connection, described_agents.list_descriptions)
     agents, broken = agent_poll.read_agents_once(roster, registry.claims)
     return agents, descriptions, [safe(text, 300) for text in broken]
-
-
-def _print(parsed: ParsedCommandLine, outcome: Outcome) -> int:
-    from imi_monitor.cli import output
-
-    output.outcome(outcome, as_json=parsed.flag("json"))
-    return 0

@@ -51,7 +51,7 @@ def _run(words: list[str]) -> int:
     if parsed.action.front_end:
         from imi_monitor.cli import front_end
 
-        return front_end.show(parsed.action, parsed)
+        return _finish(front_end.show(parsed.action, parsed), parsed)
     if parsed.request.verb == "status" and parsed.request.flag("watch"):
         from imi_monitor.cli import snapshot_stream
 
@@ -72,7 +72,6 @@ def _run_action(parsed: argument_parser.ParsedCommandLine, action: Action) -> in
             output.flush()
 
     def choose(title: str, lines: list[str]) -> int | None:
-
         return None if as_json else choose_on_terminal(title, lines)
 
     context = Context(
@@ -94,8 +93,9 @@ def _run_action(parsed: argument_parser.ParsedCommandLine, action: Action) -> in
     elif recovered:
         for text in recovered:
             output.note(f"imi: {text}")
-    _show(action, result, as_json)
-    return result.exit_status
+    if action.streams and as_json:
+        return result.exit_status  # its entries are the output
+    return _finish(result, parsed)
 
 
 def _recover(context: Context) -> list[str]:
@@ -124,11 +124,15 @@ def _keep_days(context: Context) -> int | None:
         return None
 
 
-def _show(action: Action, result: Outcome, as_json: bool) -> None:
+def _finish(result: Outcome | int, parsed: argument_parser.ParsedCommandLine) -> int:
+    """Print an outcome, if there is one; return the exit status."""
+    if isinstance(result, int):
+        return result
+    output.end_progress()
     if result.path is not None:
-        output.tell_shell(result.path)
-    if not (action.streams and as_json):
-        output.outcome(result, as_json=as_json)
+        output.write_path_for_shell(result.path)
+    output.outcome(result, as_json=parsed.flag("json"))
+    return result.exit_status
 
 
 def _without_verb(parsed: argument_parser.ParsedCommandLine) -> int:
@@ -143,7 +147,7 @@ def _without_verb(parsed: argument_parser.ParsedCommandLine) -> int:
         raise UsageError(help_pages.unknown_verb(parsed.words[0]), code="unknown-verb")
     from imi_monitor.cli import dashboard_command
 
-    return dashboard_command.show_default(parsed)
+    return _finish(dashboard_command.show_default(parsed), parsed)
 
 
 def _is_repository(word: str) -> bool:

@@ -36,8 +36,8 @@ class MonitorVerb(FrontEndVerb):
     """
     arguments = (REPOSITORIES,)
 
-    def show(self, parsed: ParsedCommandLine) -> int:
-        from imi_monitor.cli import output
+    def show(self, parsed: ParsedCommandLine) -> Outcome | int:
+        from imi_monitor.actions.action import Outcome
         from imi_monitor.model.errors import Refused
 
         if not _interactive(parsed):
@@ -46,23 +46,19 @@ class MonitorVerb(FrontEndVerb):
                 code="no-terminal",
             )
         status = run_dashboard(parsed, parsed.request.rest("repo"))
-        if status is not None:
-            return status
-        for text in _WELCOME.splitlines():
-            output.line(text)
-        return 0
+        return Outcome(_WELCOME.splitlines()) if status is None else status
 
 
 ACTIONS = (MonitorVerb(),)
 
 
-def show_default(parsed: ParsedCommandLine) -> int:
-    """Plain `imi`: the dashboard on a terminal, else the status as text. Returns the exit status."""
+def show_default(parsed: ParsedCommandLine) -> Outcome | int:
+    """Plain `imi`: the dashboard on a terminal, which gives the exit status, else the outcome of `imi status`."""
     if _interactive(parsed):
         status = run_dashboard(parsed, parsed.words)
         if status is not None:
             return status
-    return _print_status(parsed)
+    return _status_outcome(parsed)
 
 
 def run_dashboard(parsed: ParsedCommandLine, named: list[str]) -> int | None:
@@ -98,17 +94,13 @@ def _interactive(parsed: ParsedCommandLine) -> bool:
     return not parsed.flag("json") and sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()
 
 
-def _print_status(parsed: ParsedCommandLine) -> int:
+def _status_outcome(parsed: ParsedCommandLine) -> Outcome:
     from imi_monitor.actions.context import Context
     from imi_monitor.cli import output
 
-    as_json = parsed.flag("json")
-    progress = None if as_json or parsed.flag("quiet") else output.progress
+    progress = None if parsed.flag("json") or parsed.flag("quiet") else output.progress
     with Context(database=parsed.option("db"), repo=parsed.option("repo"), progress=progress) as context:
-        outcome = _status(context, parsed.words)
-    output.end_progress()
-    output.outcome(outcome, as_json=as_json)
-    return outcome.exit_status
+        return _status(context, parsed.words)
 
 
 def _status(context: Context, named: list[str]) -> Outcome:

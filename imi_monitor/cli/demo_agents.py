@@ -1,7 +1,7 @@
-"""The demonstration's agents as their programs would leave them: a process each, and the records that it writes.
+"""Simulated agent programs for the demonstration: one process each, and the session files that the program would write.
 
-The same files as Claude Code, Codex and Gemini write, as far as `imi` reads them, in a folder of the demonstration's own:
-what a person sees is found out in the same way as with real ones.
+The files have the formats of Claude Code, Codex and Gemini, as far as imi reads them, in the demonstration's own folder:
+imi detects these agents in the same way as real ones.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _LONGEST_LIFE = "86400"
 
 
 class FakeAgent:
-    """One agent's process and records. `prompt`, then `tool` and `done` as often as it likes, then `finish`."""
+    """One agent's process and session file. The order of calls: `prompt`, then `tool` and `done` repeatedly, then `finish`."""
 
     cli = ""
 
     def __init__(self, home: str, cwd: str, rng: random.Random) -> None:
         self.home, self.cwd, self.rng = home, cwd, rng
         self.session = str(uuid.UUID(int=rng.getrandbits(128), version=4))
-        # a program that does nothing, under the agent's name: it is found among the processes, and can be killed
+        # `sleep` under the agent's name: a process that imi detects and that can be killed
         self.process = subprocess.Popen(
             [self.cli, _LONGEST_LIFE], executable="/bin/sleep", cwd=cwd, start_new_session=True
         )
@@ -37,23 +37,23 @@ class FakeAgent:
         self.begin()
 
     def begin(self) -> None:
-        """What it writes when it starts."""
+        """Write the records of the start."""
 
     def prompt(self, text: str) -> None:
         raise NotImplementedError
 
     def tool(self, name: str, target: str) -> None:
-        """It uses a tool: `Edit` on a file, or `Bash` with a command."""
+        """Write the start of a tool call: `Edit` on a file, or `Bash` with a command."""
         raise NotImplementedError
 
     def ask(self) -> None:
-        """It wants a permission for the tool it is about to use."""
+        """Write that the tool call waits for a permission, if the program records that."""
 
     def answered(self) -> None:
-        """It has it."""
+        """Write that the permission was given."""
 
     def done(self) -> None:
-        """The tool is through."""
+        """Write the end of the tool call."""
         raise NotImplementedError
 
     def finish(self, text: str) -> None:
@@ -223,7 +223,7 @@ class FakeCodex(FakeAgent):
 
 
 class FakeGemini(FakeAgent):
-    """It writes tools down only when they are through, and never that it asks: that is how Gemini is."""
+    """Like Gemini itself, it records tool calls only at their end and never records questions."""
 
     cli = "gemini"
 
@@ -278,7 +278,7 @@ FAKE_AGENTS: dict[str, Callable[[str, str, random.Random], FakeAgent]] = {
 
 
 def environment(home: str) -> dict[str, str]:
-    """Where the programs would keep their records: what the readers look at instead of the person's own."""
+    """Environment variables that lead the agent readers to the demonstration's session files instead of the user's."""
     return {
         "CLAUDE_CONFIG_DIR": os.path.join(home, "claude"),
         "CODEX_HOME": os.path.join(home, "codex"),

@@ -1,8 +1,6 @@
-"""The demonstration's world: a real repository with real worktrees, and agents that really edit, commit, claim, collide.
+"""The demonstration: a real repository with worktrees, and simulated agents that edit, commit, claim and collide.
 
-Everything lies in one folder of its own with a registry of its own; nothing of the user's is read or written.
-
-Making history: a new repository and commits in it. For the demonstration, never in somebody's repository.
+Everything is in one temporary folder with its own registry; no file of the user is read or written.
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ _ANSWERS = ("Done, all tests pass.", "It is faster now, and there is a test for 
 _WORKTREES = (("feat", "api"), ("feat", "ui"), ("fix", "bug"), ("devops", "ci"), ("feat", "search"))
 
 
-# What is written into a file, by its ending.
+# The line that an edit adds, by file extension.
 _LINES = {
     ".py": "\n\ndef step_{0}(items):\n    return [item for item in items if item != {0}]",
     ".tsx": "export const Item{0} = () => <li>item {0}</li>",
@@ -56,7 +54,7 @@ _LINES = {
 
 @dataclass(frozen=True)
 class DemoAgent:
-    """One agent: its worktree and the files it works on. `src/db.py` is everybody's, so they get into each other's way."""
+    """One agent: its worktree and its files. Two agents share `src/db.py`, which makes a collision."""
 
     agent: str
     worktree: str
@@ -71,7 +69,7 @@ DEMO_AGENTS = (
 
 
 class DemoWorld:
-    """A folder, built once; `act` lets the agents live in it until told to stop."""
+    """A folder with repository, worktrees and registry; `start` simulates agents in it until `stop`."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -79,10 +77,10 @@ class DemoWorld:
         self.database = os.path.join(folder, "registry", "iMi.db")
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
-        self._pens: list[FakeAgent] = []
+        self._fake_agents: list[FakeAgent] = []
 
     def build(self) -> None:
-        """The repository, six worktrees beside its trunk, and the first claims."""
+        """Make the repository, six worktrees beside its trunk, and the first claims."""
         git = create_repository(self.trunk)
         os.makedirs(os.path.join(self.folder, "shop", ".iMi"))
         self._write(self.trunk, _FILES)
@@ -98,39 +96,41 @@ class DemoWorld:
             self.act("claim", name=actor.worktree, agent=actor.agent)
 
     def act(self, verb: str, **values: object) -> Outcome:
-        """One of imi's own actions, in this world."""
+        """Run one of imi's actions with the demonstration's registry."""
         action = actions.find(verb)
         assert action is not None
         with Context(self.trunk, database=self.database) as context:
             return action.run(context, Request(verb, dict(values)))
 
     def start(self, pace: float = 1.0, seed: int = 7) -> None:
-        """Let the agents live, each as a program with its own records."""
+        """Start the agents, each with a process and session files."""
         home = os.path.join(self.folder, "agents")
         os.environ.update(demo_agents.environment(home))
-        for number, life in enumerate(self.lives(seed)):
-            pen = demo_agents.FAKE_AGENTS[life.actor.agent.partition("-")[0]](
-                home, life.root, random.Random(seed - number)
+        for number, simulation in enumerate(self.simulations(seed)):
+            fake = demo_agents.FAKE_AGENTS[simulation.actor.agent.partition("-")[0]](
+                home, simulation.root, random.Random(seed - number)
             )
-            self._pens.append(pen)
-            thread = threading.Thread(target=life.run, args=(pace, self._stop, pen), daemon=True, name=life.actor.agent)
+            self._fake_agents.append(fake)
+            thread = threading.Thread(
+                target=simulation.run, args=(pace, self._stop, fake), daemon=True, name=simulation.actor.agent
+            )
             self._threads.append(thread)
             thread.start()
 
-    def lives(self, seed: int = 7) -> list[DemoAgentLife]:
-        """Of each agent; the same for the same seed, as long as nobody interferes."""
+    def simulations(self, seed: int = 7) -> list[DemoAgentLife]:
+        """One simulation for each agent; the same seed gives the same steps."""
         return [DemoAgentLife(self, actor, random.Random(seed + number)) for number, actor in enumerate(DEMO_AGENTS)]
 
     def stop(self) -> None:
         self._stop.set()
         for thread in self._threads:
             thread.join(timeout=10)
-        for pen in self._pens:
-            pen.end()
-        self._pens.clear()
+        for fake in self._fake_agents:
+            fake.end()
+        self._fake_agents.clear()
 
     def _pull_request(self, git: Git) -> None:
-        """What a forge would have: a pull request's head under `refs/pull`, in an origin that is a folder."""
+        """Make a pull request as a forge has it: its head below `refs/pull`, in an origin that is a folder."""
         origin = os.path.join(self.folder, "shop.git")
         create_bare_repository(origin)
         git.run("remote", "add", "origin", origin)
@@ -144,7 +144,7 @@ class DemoWorld:
 
 
 class DemoAgentLife:
-    """What one agent does, step by step, until the world stops."""
+    """The steps of one agent, until the demonstration stops."""
 
     def __init__(self, world: DemoWorld, actor: DemoAgent, rng: random.Random) -> None:
         self.actor = actor
@@ -153,17 +153,17 @@ class DemoAgentLife:
         self.root = os.path.realpath(os.path.join(world.folder, "shop", actor.worktree))
         self._file: str | None = None
 
-    def run(self, pace: float, stop: threading.Event, pen: FakeAgent) -> None:
-        for step in self._recorded(pen):
+    def run(self, pace: float, stop: threading.Event, fake: FakeAgent) -> None:
+        for step in self._recorded(fake):
             if stop.wait(pace * self._rng.uniform(0.5, 1.5)):
                 return
             try:
                 step()
             except (ImiError, OSError):
-                continue  # the person who watches removed or took over its worktree: that is part of the play
+                continue  # the user removed or claimed its worktree, which the demonstration allows
 
     def steps(self) -> Iterator[Callable[[], object]]:
-        """Endless: some edits, a commit, now and then a new claim."""
+        """Endless steps: some edits, a commit, at times a new claim."""
         while True:
             for _ in range(self._rng.randint(2, 5)):
                 yield self._edit
@@ -174,26 +174,26 @@ class DemoAgentLife:
                 yield self._release
                 yield self._claim
 
-    def _recorded(self, pen: FakeAgent) -> Iterator[Callable[[], object]]:
-        """The same, with what the agent's program writes about it: who asked for it, which tools, what it waits for."""
+    def _recorded(self, fake: FakeAgent) -> Iterator[Callable[[], object]]:
+        """The steps, with the records of the agent's program between them: prompts, tool calls, questions."""
         resting = True
         for step in self.steps():
             if resting:
-                yield lambda: pen.prompt(self._rng.choice(_PROMPTS))
+                yield lambda: fake.prompt(self._rng.choice(_PROMPTS))
             resting = step == self._commit
             if step == self._edit:
-                yield lambda: pen.tool("Edit", self._choose())
+                yield lambda: fake.tool("Edit", self._choose())
                 yield step
-                yield pen.done
+                yield fake.done
             elif step == self._commit:
-                yield lambda: pen.tool("Bash", self._rng.choice(_COMMANDS))
+                yield lambda: fake.tool("Bash", self._rng.choice(_COMMANDS))
                 if self._rng.random() < 0.5:
-                    yield pen.ask
+                    yield fake.ask
                     yield from [_nothing] * self._rng.randint(2, 5)
-                    yield pen.answered
-                yield pen.done
+                    yield fake.answered
+                yield fake.done
                 yield step
-                yield lambda: pen.finish(self._rng.choice(_ANSWERS))
+                yield lambda: fake.finish(self._rng.choice(_ANSWERS))
                 yield from [_nothing] * self._rng.randint(1, 4)
             else:
                 yield step
@@ -218,7 +218,7 @@ class DemoAgentLife:
             git.run("add", "--all", "--", ".")
 
     def _git(self) -> Git | None:
-        """Only in its own worktree: without it, the one around would be meant."""
+        """git in the agent's worktree; None when that is gone, so that git does not act on the surrounding one."""
         place = discover(self.root)
         if place is None or place.path != self.root:
             return None
@@ -237,11 +237,11 @@ class DemoAgentLife:
 
 
 def _nothing() -> None:
-    """It thinks, or waits for somebody."""
+    """A step in which the agent thinks or waits."""
 
 
 def write(path: str, text: str) -> None:
-    """As editors do it: a new file beside, then a rename. Its time is that of imi's own clock, as all times here."""
+    """Write as editors do: a new file, then a rename. Its modification time comes from imi's own clock."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     beside = f"{path}.tmp"
     with open(beside, "w", encoding="utf-8") as file:
@@ -259,7 +259,7 @@ def _read(path: str) -> str:
 
 
 def create_repository(path: str, branch: str = "main") -> Git:
-    """A new empty repository at `path`, which must not be one yet."""
+    """Make an empty repository at `path`, which must not exist yet."""
     os.makedirs(path)
     common = os.path.join(path, ".git")
     os.makedirs(common)
@@ -269,7 +269,7 @@ def create_repository(path: str, branch: str = "main") -> Git:
 
 
 def create_bare_repository(path: str, branch: str = "main") -> Git:
-    """A new bare repository, as a forge has it."""
+    """Make a bare repository, as a forge has it."""
     os.makedirs(path)
     git = Git(path)
     git.run("init", "--quiet", "--bare", f"--initial-branch={branch}")
@@ -277,9 +277,9 @@ def create_bare_repository(path: str, branch: str = "main") -> Git:
 
 
 def commit_all(git: Git, message: str, author: str, paths: Sequence[str] = (".",)) -> None:
-    """Everything under `paths` as one commit by `author`, now by imi's own clock."""
-    who = [("user.name", author), ("user.email", f"{author}@demo.invalid"), ("commit.gpgSign", "false")]
+    """Commit everything below `paths` as `author`, at the time of imi's own clock."""
+    identity = [("user.name", author), ("user.email", f"{author}@demo.invalid"), ("commit.gpgSign", "false")]
     git.run("add", "--all", "--", *paths)
     now = f"{times.clock() // 1_000_000_000} +0000"
     moment = {"GIT_AUTHOR_DATE": now, "GIT_COMMITTER_DATE": now}
-    git.run("commit", "--quiet", "--allow-empty", "--no-verify", "-m", message, settings=who, env=moment)
+    git.run("commit", "--quiet", "--allow-empty", "--no-verify", "-m", message, settings=identity, env=moment)

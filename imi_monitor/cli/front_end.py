@@ -6,6 +6,7 @@ from imi_monitor.actions.action import Action, Argument
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from imi_monitor.actions.action import Outcome
     from imi_monitor.actions.context import Context
     from imi_monitor.cli.argument_parser import ParsedCommandLine
 
@@ -18,13 +19,13 @@ class FrontEndVerb(Action):
     changes = False
     front_end = True
 
-    def show(self, parsed: ParsedCommandLine) -> int:
-        """Run until it is finished; return the exit status."""
+    def show(self, parsed: ParsedCommandLine) -> Outcome | int:
+        """Run until it is finished; return the exit status, or an outcome to print."""
         raise NotImplementedError
 
 
-def show(verb: Action, parsed: ParsedCommandLine) -> int:
-    """Run a front-end verb; return the exit status."""
+def show(verb: Action, parsed: ParsedCommandLine) -> Outcome | int:
+    """Run a front-end verb."""
     assert isinstance(verb, FrontEndVerb)
     return verb.show(parsed)
 

@@ -133,7 +133,7 @@ def failure(error: ImiError, *, as_json: bool) -> None:
         note(f"  {text}")
 
 
-def tell_shell(path: str) -> None:
+def write_path_for_shell(path: str) -> None:
     """Write the exact path to the file of the shell function, which then changes directory."""
     target = os.environ.get("IMI_CD_FILE")
     if target:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from imi_monitor.actions.action import Outcome
 from imi_monitor.cli.front_end import FrontEndVerb
 
 TYPE_CHECKING = False
@@ -19,10 +20,9 @@ class ResetTerminalVerb(FrontEndVerb):
     more = "If you cannot see what you type: press ctrl-j, type the command, press ctrl-j. Nothing is cleared."
     recovers = False
 
-    def show(self, parsed: ParsedCommandLine) -> int:
+    def show(self, parsed: ParsedCommandLine) -> Outcome:
         """Reset the terminal of the standard streams, else the controlling terminal."""
         from imi_monitor import terminal
-        from imi_monitor.cli import output
         from imi_monitor.model.errors import Refused
 
         fd = terminal.terminal_fd()
@@ -30,9 +30,7 @@ class ResetTerminalVerb(FrontEndVerb):
         if fd is None:
             raise Refused("there is no terminal here to reset", code="no-terminal")
         terminal.reset(fd)
-        if parsed.flag("json"):
-            output.envelope(True, {"reset": True}, None)
-        return 0
+        return Outcome(data={"reset": True})
 
 
 ACTIONS = (ResetTerminalVerb(),)

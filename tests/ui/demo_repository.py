@@ -100,7 +100,7 @@ def _clock() -> Iterator[_Clock]:
 
 async def _lived(world: DemoWorld, clock: _Clock) -> Snapshot:
     """The script, with the real engine looking: each step is seen before the next one."""
-    lives = world.lives()
+    lives = world.simulations()
     steps = [life.steps() for life in lives]
     async with engine.open_engine(world.database, [f"{world.trunk}/.git"]) as live:
         await _until(lambda: live.snapshot.complete and all(t.watched == "live" for t in live.snapshot.worktrees))
