@@ -138,7 +138,9 @@ class ImiApp(CrashSafeApp):
 
     def on_mount(self) -> None:
         keymap = self.preferences.keymap or {}
-        self.set_keymap({command.word: command.key for command in self.commands if command.word in keymap})
+        self.set_keymap(
+            {command.word: command.key for command in self.commands if command.key and command.word in keymap}
+        )
         displaced = commands.displaced_keys_text(self.commands)
         if displaced:
             self.say(displaced, bad=True)

@@ -26,6 +26,7 @@ from textual.drivers.linux_driver import LinuxDriver
 from textual.geometry import Region, Size
 from textual.screen import Screen
 from textual.strip import Strip
+from textual.style import Style
 from textual.timer import Timer
 from textual.widget import Widget
 
@@ -38,7 +39,7 @@ PRIVATE_MEMBERS: Mapping[type, str] = {
     Screen: "_compositor _compositor_refresh _layout_required _on_idle _on_screen_resume _on_timer_update _refresh_layout"
     " _repaint_required _update_timer",
     Compositor: "_dirty_regions render_partial_update visible_widgets",
-    Widget: "_pruning _refresh_scrollbars",
+    Widget: "_get_style _pruning _refresh_scrollbars",
     LinuxDriver: "_app _auto_restart _debug _file _get_terminal_size _must_signal_resume _run_input_thread"
     " _sigcont_application _sigtstp_application _writer_thread attrs_before run_input_thread",
     XTermParser: "_timeout_time",
@@ -50,6 +51,11 @@ _KEY_TIMEOUT = 0.02  # seconds to wait for the rest of an escape sequence
 def is_alive(widget: Widget) -> bool:
     """Return whether the widget can still be drawn into: attached and not being removed."""
     return widget.is_attached and not widget._pruning
+
+
+def style_resolver(widget: Widget) -> Callable[[Style | str], Style]:
+    """Return the function that turns a style's text, such as `bold $warning`, into the style it has in this widget."""
+    return widget._get_style
 
 
 def write_to_terminal(app: App[Any], sequence: str) -> None:

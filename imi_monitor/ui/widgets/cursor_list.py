@@ -19,6 +19,8 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.style import Style
 
+from imi_monitor.ui.textual_internals import style_resolver
+
 
 class CursorList(ScrollView, can_focus=True):
     """Rows of equal height with a cursor."""
@@ -58,7 +60,7 @@ class CursorList(ScrollView, can_focus=True):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._renderer = LineRenderer(self._get_style)
+        self._renderer = LineRenderer(style_resolver(self))
 
     # -- for subclasses ---------------------------------------------------------------------------------------------
 
