@@ -25,7 +25,7 @@ from imi_monitor.model.agent import Agent
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.text import safe
 from imi_monitor.sources.hints import AgentsRead, Hint
-from imi_monitor.sources.source import ReadingReceiver, Source
+from imi_monitor.sources.source import ReadingReceiver, Source, SourceContext
 from imi_monitor.sources.timers import PollTimer
 from imi_monitor.store import automatic_claims, claims, db, repositories
 from imi_monitor.store.automatic_claims import AutomaticClaim
@@ -75,6 +75,11 @@ class AutoClaim(Source):
             else:
                 self._timer.succeeded()
                 receiver.set_healthy(self.name)
+
+
+def make_source(context: SourceContext) -> AutoClaim | None:
+    wanted = context.tracks_agents and context.settings.flag("claims.auto")
+    return AutoClaim(context.database) if wanted else None
 
 
 def update_claims(database: str, agents: Sequence[Agent]) -> list[str]:

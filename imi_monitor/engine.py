@@ -351,21 +351,21 @@ async def open_engine(
     first: Snapshot | None = None,
 ) -> AsyncIterator[Engine]:
     """Run an engine on these repositories, or on all that the registry has."""
-    from imi_monitor.source_list import SourceContext, make_sources
+    from imi_monitor.sources import make_sources
     from imi_monitor.sources.agents.session_recorder import SessionRecorder
     from imi_monitor.sources.files.tiered_watcher import choose_watcher
-    from imi_monitor.sources.worktrees_source import RepositoryScope
+    from imi_monitor.sources.source import SourceContext
     from imi_monitor.store import async_registry
 
     settings = settings or Settings()
-    scope = RepositoryScope(None if common_dirs is None else tuple(common_dirs))
+    repositories = None if common_dirs is None else tuple(common_dirs)
     async with AsyncExitStack() as stack:
         registry = await stack.enter_async_context(async_registry.open_registry(database))
         recorder = await stack.enter_async_context(SessionRecorder(registry, settings.number("sessions.keep_days")))
         watcher = choose_watcher()
         await watcher.start()
         stack.push_async_callback(watcher.close)
-        context = SourceContext(registry, database, scope, settings, watcher, recorder)
+        context = SourceContext(registry, database, repositories, settings, watcher, recorder)
         engine = await stack.enter_async_context(Engine(make_sources(context), first=first))
         if not context.tracks_agents:
             engine.set_healthy("agents", NOT_LOOKED_FOR)

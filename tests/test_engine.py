@@ -488,8 +488,7 @@ def test_a_worktree_completed_during_a_reading_makes_it_incomplete(repo: Repo, m
     monkeypatch.setattr(worktrees_source.roster, "list_worktrees", list_and_fill)
     connection = db.connect(paths.default_database())
     try:
-        scope = worktrees_source.RepositoryScope((str(repo.path / ".git"),))
-        entries, whole = worktrees_source.read_roster(connection, scope, paths.default_database())
+        entries, whole = worktrees_source.read_roster(connection, [str(repo.path / ".git")], paths.default_database())
     finally:
         connection.close()
     assert [entry.key.worktree for entry in entries] == ["app"]

@@ -97,13 +97,13 @@ def _read_agents(parsed: ParsedCommandLine) -> tuple[tuple[Agent, ...], dict[str
     from imi_monitor.model.text import safe
     from imi_monitor.sources.agents import agent_poll
     from imi_monitor.sources.registry_source import read_registry
-    from imi_monitor.sources.worktrees_source import RepositoryScope, read_roster
+    from imi_monitor.sources.worktrees_source import read_roster
     from imi_monitor.store import agents as described_agents
     from imi_monitor.store import db
 
     with Context(database=parsed.option("db"), repo=parsed.option("repo")) as context:
         dirs = common_dirs_of(context, parsed.request.rest("repo"))
-        scope = RepositoryScope(None if dirs is None else tuple(dirs))
+        scope = dirs
         roster, _ = db.read(context.connection, read_roster, scope, context.database)
         registry = db.read(context.connection, read_registry, 0)
         descriptions = db.read(context.connection, described_agents.list_descriptions)

@@ -29,7 +29,7 @@ from imi_monitor.sources.hints import (
     RosterRead,
     WorktreeListChanged,
 )
-from imi_monitor.sources.source import ReadingReceiver, RosterEntry, Source
+from imi_monitor.sources.source import ReadingReceiver, RosterEntry, Source, SourceContext
 
 # files of a git directory that are written all the time and mean nothing here
 _NOISE = (".lock", "COMMIT_EDITMSG", "FETCH_HEAD", "gc.pid", "ORIG_HEAD~")
@@ -211,6 +211,10 @@ class ChangesSource(Source):
             if changes:
                 self.receiver.add_changes(changes)
         self._schedule_flush()
+
+
+def make_source(context: SourceContext) -> ChangesSource:
+    return ChangesSource(context.watcher, context.database)
 
 
 class _RootSink(WatchSink):

@@ -20,7 +20,7 @@ from imi_monitor.model.collision import Pair, add_trunk_overlaps, find_overlaps
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Collision, GitState, Key
 from imi_monitor.sources.hints import FilesChanged, GitStateRead, Hint, RosterRead
-from imi_monitor.sources.source import ReadingReceiver, RosterEntry, Source
+from imi_monitor.sources.source import ReadingReceiver, RosterEntry, Source, SourceContext
 
 _SHORTEST_PAUSE = 0.5  # seconds between a change and the computation
 _LONGEST_PAUSE = 10.0
@@ -208,3 +208,7 @@ class CollisionsSource(Source):
         if key not in self._trunks:
             self._trunks[key] = git_merge.trunk_sha(git, name)
         return self._trunks[key]
+
+
+def make_source(_context: SourceContext) -> CollisionsSource:
+    return CollisionsSource()

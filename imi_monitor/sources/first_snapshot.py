@@ -13,25 +13,24 @@ from imi_monitor.model import times
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.sources.registry_source import read_claims
-from imi_monitor.sources.worktrees_source import RepositoryScope, read_roster
+from imi_monitor.sources.worktrees_source import read_roster
 from imi_monitor.store import db
 
 
 def read_first_snapshot(database: str, common_dirs: Sequence[str] | None) -> Snapshot | None:
     """Return a snapshot for the engine to start with, or None on an error, which the sources will report."""
-    scope = RepositoryScope(None if common_dirs is None else tuple(common_dirs))
     try:
         connection = db.connect(database)
         try:
-            return db.read(connection, _read_snapshot, scope, database)
+            return db.read(connection, _read_snapshot, common_dirs, database)
         finally:
             connection.close()
     except (ImiError, OSError):
         return None
 
 
-def _read_snapshot(connection: sqlite3.Connection, scope: RepositoryScope, database: str) -> Snapshot:
-    entries, _ = read_roster(connection, scope, database)
+def _read_snapshot(connection: sqlite3.Connection, common_dirs: Sequence[str] | None, database: str) -> Snapshot:
+    entries, _ = read_roster(connection, common_dirs, database)
     reading = read_claims(connection)
     claims = {claim.key: claim for claim in reading.claims}
     return Snapshot(

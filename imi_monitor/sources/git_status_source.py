@@ -30,7 +30,7 @@ from imi_monitor.sources.hints import (
     RefsChanged,
     RosterRead,
 )
-from imi_monitor.sources.source import ReadingReceiver, RosterEntry, Source
+from imi_monitor.sources.source import ReadingReceiver, RosterEntry, Source, SourceContext
 from imi_monitor.sources.timers import sleep_aligned
 
 _SHORTEST = 0.5  # seconds between two reads of one worktree
@@ -329,6 +329,11 @@ class GitStatusSource(Source):
         elif self._trees.get(tree.entry.key) is tree:
             tree.state = measured
             self._receiver.set_git_state(tree.entry.key, measured)
+
+
+def make_source(context: SourceContext) -> GitStatusSource:
+    remote = context.settings.text("git_settings.remote_name")
+    return GitStatusSource(TrunkSettings(remote, context.settings.text("git_settings.default_branch") or None))
 
 
 def _stamps(admin_dir: str) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ from imi_monitor.model.attribution import ClaimPeriod
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import ClaimState, Key, RegistryEvent, Waiter
 from imi_monitor.sources.hints import Hint, RefreshRequested, RegistryChanged, RegistryWritten
-from imi_monitor.sources.source import ReadingReceiver, RegistryReading, Source
+from imi_monitor.sources.source import ReadingReceiver, RegistryReading, Source, SourceContext
 from imi_monitor.store import claim_history, claim_queue, claims, db, events
 
 TYPE_CHECKING = False
@@ -108,6 +108,10 @@ class RegistrySource(Source):
     async def _holders_changed(self) -> bool:
         """True if a holder's state changed without a write: its process ended, or it was silent beyond its ttl."""
         return bool(self._states) and await self._registry.read(_states) != self._states
+
+
+def make_source(context: SourceContext) -> RegistrySource:
+    return RegistrySource(context.registry, context.database)
 
 
 def settled_stamps(files: Iterable[str], unsettled: float) -> tuple[object, ...] | None:

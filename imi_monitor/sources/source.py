@@ -17,7 +17,11 @@ from imi_monitor.model.snapshot import ClaimState, GitState, Key, RegistryEvent,
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from imi_monitor.config import Settings
+    from imi_monitor.sources.agents.session_recorder import SessionRecorder
+    from imi_monitor.sources.files.watcher import FileWatcher
     from imi_monitor.sources.hints import Hint
+    from imi_monitor.store.async_registry import AsyncRegistry
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +118,22 @@ class ReadingReceiver(Protocol):
 
     def send_hint(self, hint: Hint) -> None:
         """Pass the hint on to every source."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceContext:
+    """What sources are made from."""
+
+    registry: AsyncRegistry
+    database: str
+    common_dirs: tuple[str, ...] | None  # of the repositories; None: all that the registry has
+    settings: Settings
+    watcher: FileWatcher
+    recorder: SessionRecorder
+
+    @property
+    def tracks_agents(self) -> bool:
+        return self.settings.flag("monitoring_settings.track_agent_activity")
 
 
 class Source:

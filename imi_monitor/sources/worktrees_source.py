@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from imi_monitor import host, presence, roster
 from imi_monitor.fast.frozen_dataclass import dataclass
@@ -16,7 +16,7 @@ from imi_monitor.git import layout, safety
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Key
 from imi_monitor.sources.hints import Hint, RefreshRequested, RegistryChanged, WorktreeListChanged
-from imi_monitor.sources.source import ReadingReceiver, RosterEntry, Source
+from imi_monitor.sources.source import ReadingReceiver, RosterEntry, Source, SourceContext
 from imi_monitor.store import db, repositories
 
 TYPE_CHECKING = False
@@ -27,13 +27,6 @@ _INCOMPLETE_RETRY = 0.05  # seconds until a worktree that is being created is re
 _CHECK_INTERVAL = 1.0  # seconds between two comparisons of the stamps of git's lists
 _FOLDER_CHECK_EVERY = 5  # comparisons until folders of worktrees are checked as well
 _FOLDER_CHECK_PARTS = 2  # such checks until every folder was checked: file events find a missing folder sooner
-
-
-@dataclass(frozen=True, slots=True)
-class RepositoryScope:
-    """The git directories of some repositories, or None for every one the registry has."""
-
-    common_dirs: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +42,18 @@ class WorktreesSource(Source):
 
     name = "worktrees"
 
-    def __init__(self, registry: AsyncRegistry, scope: RepositoryScope, database: str) -> None:
+    def __init__(self, registry: AsyncRegistry, common_dirs: Sequence[str] | None, database: str) -> None:
         from imi_monitor.sources.timers import PollTimer  # imports asyncio, which `read_roster` does not need
 
         self._registry = registry
         self._database = database
-        self._scope = scope
+        self._scope = common_dirs
         self._timer = PollTimer(_CHECK_INTERVAL)
         self._reading = _RosterReading((), True, {}, -1)
         self._must_read = True
         self._list_stamps: tuple[object, ...] = ()
         self._checks = 0
-        self._common_dirs: set[str] = set(scope.common_dirs or ())  # all seen so far: a deleted one may come back
+        self._common_dirs: set[str] = set(common_dirs or ())  # all seen so far: a deleted one may come back
 
     def handle_hint(self, hint: Hint) -> None:
         match hint:
@@ -119,9 +112,13 @@ class WorktreesSource(Source):
         return any(_has_folder(entry) != self._reading.has_folder[entry.path] for entry in entries)
 
 
-def _read(connection: sqlite3.Connection, scope: RepositoryScope, database: str) -> _RosterReading:
+def make_source(context: SourceContext) -> WorktreesSource:
+    return WorktreesSource(context.registry, context.common_dirs, context.database)
+
+
+def _read(connection: sqlite3.Connection, common_dirs: Sequence[str] | None, database: str) -> _RosterReading:
     """Read all in the registry's thread: for hundreds of files it takes tens of milliseconds."""
-    entries, complete = read_roster(connection, scope, database)
+    entries, complete = read_roster(connection, common_dirs, database)
     has_folder = {entry.path: _has_folder(entry) for entry in entries}
     return _RosterReading(entries, complete, has_folder, db.data_version(connection))
 
@@ -131,13 +128,16 @@ def _has_folder(entry: RosterEntry) -> bool:
 
 
 def read_roster(
-    connection: sqlite3.Connection, scope: RepositoryScope, database: str
+    connection: sqlite3.Connection, common_dirs: Sequence[str] | None, database: str
 ) -> tuple[tuple[RosterEntry, ...], bool]:
-    """Return every worktree in scope, and whether the list is complete: no worktree is being created right now."""
-    if scope.common_dirs is None:
+    """Return the worktrees of these repositories, or of all in the registry, and whether the list is complete.
+
+    It is incomplete while git creates one of the worktrees.
+    """
+    if common_dirs is None:
         found = roster.known_repositories(connection)
     else:
-        found = [layout.repository_at(path) for path in scope.common_dirs if os.path.isdir(path)]
+        found = [layout.repository_at(path) for path in common_dirs if os.path.isdir(path)]
     # before the lists: a worktree may be listed half made and be complete a moment later, without another event
     complete = all(_is_complete(repository.common_dir) for repository in found)
     entries = [entry for repository in found for entry in _entries(connection, repository, database)]

@@ -22,12 +22,13 @@ from imi_monitor.model import times
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.snapshot import Key
 from imi_monitor.model.truth import reports_rest
+from imi_monitor.sources.agents import all_readers, process_scanner
 from imi_monitor.sources.agents.agent_poll import TICK, AgentPoll, PollResult
 from imi_monitor.sources.agents.agent_reader import AgentReader, ScanProcesses, Sighting
 from imi_monitor.sources.agents.sighting_merge import SeenAgent, as_agent, says_the_same
 from imi_monitor.sources.files.watcher import FileEvent, FileWatcher, WatchRoot, WatchSink
 from imi_monitor.sources.hints import AgentsRead, Hint, RefreshRequested, RosterRead
-from imi_monitor.sources.source import ReadingReceiver, RosterEntry, Source
+from imi_monitor.sources.source import ReadingReceiver, RosterEntry, Source, SourceContext
 from imi_monitor.sources.timers import PollTimer
 
 _GATHER = 0.01  # seconds to wait for what comes together: a record is written in several pieces
@@ -201,6 +202,12 @@ class AgentsSource(Source):
             self._told[name] = f"polled, {why}"
         else:
             self._told.pop(name, None)
+
+
+def make_source(context: SourceContext) -> AgentsSource | None:
+    if not context.tracks_agents:
+        return None
+    return AgentsSource(context.watcher, all_readers, process_scanner, context.recorder.keep)
 
 
 class ReaderSink(WatchSink):
