@@ -92,7 +92,7 @@ def test_offline_the_local_trunk_is_used_and_its_age_is_told(cloned: Repo) -> No
     done = imi("feat", "x", cwd=cloned.path)
     assert (done.code, branches(cloned)["feat/x"]) == (0, tip)
     assert "could not fetch" in done.err
-    assert "used the local copy of main, last fetched 3h ago" in done.err
+    assert "used the local copy of main, last fetched 3 hours ago" in done.err
 
 
 def test_offline_a_local_trunk_that_is_behind_is_not_preferred(cloned: Repo, colleague: Repo) -> None:

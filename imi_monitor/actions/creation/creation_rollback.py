@@ -209,7 +209,7 @@ def lock_creation(common_dir: str, operation: str) -> CreationLock:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise Refused(
-            f"cannot write in {safe(common_dir)}: {error.strerror}; nothing was made", code="not-writable"
+            f"cannot write in {safe(common_dir)}: {error.strerror}; nothing was created", code="not-writable"
         ) from error
     fcntl.flock(handle, fcntl.LOCK_EX)
     os.set_inheritable(handle, True)

@@ -14,6 +14,7 @@ from imi_monitor.actions.creation import creation_rollback
 from imi_monitor.git import heads, layout, partial_checkout
 from imi_monitor.git.layout import repository_at
 from imi_monitor.git.worktree_add import add_worktree
+from imi_monitor.model import amounts
 from imi_monitor.model.errors import GitError, ImiError, Refused, RegistryError
 from imi_monitor.model.text import safe
 from imi_monitor.store import db, events, operations, worktrees
@@ -160,7 +161,7 @@ def _check_out(context: Context, git: Git, plan: CreationPlan, identity: str, wa
         mark.remove()
     branch, _ = layout.read_head(admin_dir, plan.repository.common_dir)
     if branch != plan.branch or not layout.points_back(admin_dir, plan.path):
-        raise GitError(f"git made {safe(plan.path)} on {safe(branch or 'no branch')} instead of {safe(plan.branch)}")
+        raise GitError(f"git created {safe(plan.path)} on {safe(branch or 'no branch')} instead of {safe(plan.branch)}")
     return admin_dir
 
 
@@ -185,8 +186,8 @@ def _explain_unwritable(problem: GitError, plan: CreationPlan) -> GitError:
         folder = os.path.dirname(folder)
     free, where = min((_free(place), place) for place in (folder, plan.repository.common_dir))
     explained = GitError(
-        f"git could not write all that {safe(plan.name)} needs: no space left ({free / 1e6:.1f} MB are free in "
-        f"{safe(where)}) or not allowed; nothing was made",
+        f"git could not write all that {safe(plan.name)} needs: no space left ({amounts.size(free)} free in "
+        f"{safe(where)}) or not allowed; nothing was created",
         code="not-writable",
         stderr=problem.stderr,
     )
@@ -204,7 +205,7 @@ def finish_setup(context: Context, git: Git, plan: CreationPlan) -> list[str]:
     if plan.new_branch and plan.upstream:
         creation_rollback.set_upstream(git, plan.branch, plan.upstream)
     if context.cancelled():
-        raise Refused(f"making {safe(plan.name)} was cancelled", code="cancelled")
+        raise Refused(f"the creation of {safe(plan.name)} was cancelled", code="cancelled")
     settings = context.settings
     around = os.path.dirname(plan.path)
     shared = ("sync", settings.text("sync_settings.user_sync_path"), settings.text("sync_settings.local_sync_path"))

@@ -40,7 +40,7 @@ class BranchDeletionResult:
 
 
 def plan_branch_deletion(inspected: WorktreeInspection, *, delete: bool, remote: str | None) -> BranchDeletion:
-    """What may be deleted of what was asked for; Refused if any of it may not, so that nothing at all is done then."""
+    """The requested deletions; Refused if any of them is not allowed, before anything is changed."""
     if not delete and remote is None:
         return BranchDeletion()
     status, git = inspected.status, inspected.git

@@ -226,18 +226,18 @@ def _refuse_if_changed(
     if inspected.status is not None and inspected.git is not None:
         now = inspection.status_of(inspected.git, with_ignored=False)
         if _comparable(now) != _comparable(inspected.status):
-            raise Refused(f"{safe(found.name)} changed while it was being inspected: check and repeat", code="changed")
+            raise Refused(f"{safe(found.name)} changed while it was being inspected: run the command again", code="changed")
     if git_admin_dir.read_admin_files(trashed.admin_dir) != trashed.parked or not layout.points_back(
         trashed.admin_dir, trashed.path
     ):
-        raise Refused(f"git's record of {safe(found.name)} changed meanwhile: check and repeat", code="changed")
+        raise Refused(f"git's record of {safe(found.name)} changed meanwhile: run the command again", code="changed")
     inside, _ = inspection.live_processes(found)
     if inside and not overrides.yes_really:
         raise Refused(
             f"{', '.join(inside[:5])} started in {safe(found.name)} meanwhile: nothing was moved", code="changed"
         )
     if not _holds_reservation(context, trashed, epoch):
-        raise Refused(f"{safe(found.name)} was claimed meanwhile: check and repeat", code="claim-changed")
+        raise Refused(f"{safe(found.name)} was claimed meanwhile: run the command again", code="claim-changed")
 
 
 def _comparable(status: GitStatus) -> tuple[object, ...]:

@@ -7,7 +7,7 @@ from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.actions.claims import claim_options
 from imi_monitor.actions.removal import grace_period, purge, restore
 from imi_monitor.git import layout
-from imi_monitor.model import names, times
+from imi_monitor.model import amounts, names, times
 from imi_monitor.model.errors import ImiError, Refused, UsageError
 from imi_monitor.model.text import count, safe
 from imi_monitor.store import operations, trash
@@ -46,7 +46,7 @@ class UndoAction(Action):
         trashed = restore.trashed_worktree(context, entry)
         gone, why = restore.branch_state(context.git(layout.repository_at(trashed.common_dir)), trashed)
         lines = [
-            f"restores {safe(entry.worktree_name)}, removed {times.age_of(entry.removed_at)} ago by {safe(entry.removed_by)}",
+            f"restores {safe(entry.worktree_name)}, removed {_long_age(entry)} ago by {safe(entry.removed_by)}",
             f"folder  {safe(entry.path)}, with every file unchanged",
         ]
         if trashed.branch is not None:
@@ -57,6 +57,11 @@ class UndoAction(Action):
     def run(self, context: Context, request: Request) -> Outcome:
         entry = _find_entry(context, request.text("which"))
         return _restore_outcome(restore.restore_worktree(context, entry, agent=claim_options.agent(context, request)))
+
+
+def _long_age(entry: trash.TrashEntry) -> str:
+    age = grace_period.age_by_clock(entry)
+    return "an unknown time" if age is None else amounts.long_age(age)
 
 
 def _find_entry(context: Context, which: str | None) -> trash.TrashEntry:
