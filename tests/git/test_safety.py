@@ -352,7 +352,7 @@ def test_a_pipe_as_configuration_is_refused_at_once(repo: Repo, name: str) -> No
     path = repo.path / ".git" / name
     path.unlink(missing_ok=True)
     os.mkfifo(path)
-    with pytest.raises(GitError, match="no plain file"):
+    with pytest.raises(GitError, match="not a regular file"):
         Git(common(repo), f"{common(repo)}/worktrees/feat-a", str(linked.path)).run("status")
 
 
