@@ -32,7 +32,7 @@ def test_one_picture_and_nothing_stays(room: Path) -> None:
     told = imi("demo", "status", "--once")
     assert told.code == 0, told.err
     assert {line.split()[0] for line in told.out.splitlines()[1:] if line} >= NAMES
-    assert list(room.iterdir()) == []
+    assert list(room.glob("imi-demo-*")) == []
 
 
 def test_a_stream_for_some_seconds(room: Path) -> None:
@@ -44,7 +44,7 @@ def test_a_stream_for_some_seconds(room: Path) -> None:
     assert {agent["cli"] for agent in agents} == {"claude", "codex", "gemini"}
     assert {"running"} <= {agent["state"] for agent in agents if agent["cli"] == "claude"}
     assert any(agent["tool"] and agent["tool"]["name"] == "Edit" for agent in agents if agent["cli"] == "claude")
-    assert list(room.iterdir()) == []
+    assert list(room.glob("imi-demo-*")) == []
 
 
 def test_ended_from_outside_it_removes_itself(room: Path) -> None:
@@ -54,14 +54,14 @@ def test_ended_from_outside_it_removes_itself(room: Path) -> None:
     assert '"snapshot"' in process.stdout.readline()
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=30)
-    assert list(room.iterdir()) == []
+    assert list(room.glob("imi-demo-*")) == []
 
 
 def test_a_dashboard_needs_a_terminal(room: Path) -> None:
     refused = imi("demo", "dashboard")
     assert (refused.code, refused.out) == (1, "")
     assert "needs a terminal" in refused.err
-    assert list(room.iterdir()) == []
+    assert list(room.glob("imi-demo-*")) == []
 
 
 @pytest.mark.skipif(MISSING, reason="tmux is not installed here")
@@ -70,4 +70,4 @@ def test_on_a_terminal_it_is_the_dashboard(tmp_path: Path, room: Path) -> None:
         tmux.until(lambda now: "7 worktrees" in now and all(name in now for name in NAMES))
         tmux.until("codex-1")
         tmux.keys("q")
-        tmux.until(lambda _: not list(room.iterdir()))
+        tmux.until(lambda _: not list(room.glob("imi-demo-*")))

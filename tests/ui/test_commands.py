@@ -8,6 +8,10 @@ from imi_monitor import config
 from imi_monitor.model.errors import UsageError
 from imi_monitor.ui import command_conditions, commands, preferences
 from imi_monitor.ui.app import ImiApp
+from imi_monitor.ui.handlers.agent_commands import AgentCommands
+from imi_monitor.ui.handlers.display_commands import DisplayCommands
+from imi_monitor.ui.handlers.list_commands import ListCommands
+from imi_monitor.ui.handlers.worktree_commands import WorktreeCommands
 from tests.helpers import Repo, imi
 
 
@@ -16,8 +20,9 @@ def by_word(**options: object) -> dict[str, commands.Command]:
 
 
 def test_every_dashboard_function_has_a_handler() -> None:
+    handlers = (ImiApp, AgentCommands, DisplayCommands, ListCommands, WorktreeCommands)
     for function in commands.DASHBOARD_FUNCTIONS:
-        assert callable(getattr(ImiApp, f"do_{function.word}")), function.word
+        assert any(callable(getattr(handler, f"do_{function.word}", None)) for handler in handlers), function.word
 
 
 def test_every_command_is_described_and_its_conditions_exist() -> None:
