@@ -55,7 +55,7 @@ def test_what_happened_before_a_watch_is_live_is_read_again(tmp_path: Path) -> N
         assert not scene.take_hints()
         for root, hints in (
             ("worktree app feat", [FilesChanged(feat.key, None)]),
-            (f"git {common}", [GitDirsUncertain(common), WorktreeListChanged()]),
+            (f"git {common}", [GitDirsUncertain(common), RefsChanged(common), WorktreeListChanged()]),
             (f"refs {common}", [RefsChanged(common)]),
             ("registry", [RegistryWritten()]),
         ):

@@ -1,0 +1,171 @@
+"""What the events of each kind of watch root mean: changes of files, and hints for the other sources."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from imi_monitor.sources.files.change_coalescer import ChangeCoalescer
+from imi_monitor.sources.files.ignore_rules import IgnoreRules
+from imi_monitor.sources.files.watcher import FileEvent, WatchSink
+from imi_monitor.sources.hints import (
+    FilesChanged,
+    GitDirChanged,
+    GitDirsUncertain,
+    Hint,
+    RefsChanged,
+    RegistryWritten,
+    WorktreeListChanged,
+)
+from imi_monitor.sources.source import RosterEntry
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from imi_monitor.sources.changes_source import ChangesSource
+
+# files of a git directory that are written all the time and mean nothing here
+_NOISE = (".lock", "COMMIT_EDITMSG", "FETCH_HEAD", "gc.pid", "ORIG_HEAD~")
+
+
+class _RootSink(WatchSink):
+    """Has everything below the root read again when its watch begins or lost events."""
+
+    def __init__(self, source: ChangesSource, root: str) -> None:
+        self._source = source
+        self._root = root
+
+    def _send(self, *hints: Hint) -> None:
+        for hint in hints:
+            self._source.receiver.send_hint(hint)
+
+    def read_again(self) -> None: ...
+
+    def lost(self, why: str) -> None:
+        self.read_again()
+
+    def mode_changed(self, mode: str, why: str | None) -> None:
+        if mode == "live":
+            self.read_again()
+
+    def gone(self, folder: str) -> None:
+        self._source.watch_again(self._root)
+
+
+class WorktreeSink(_RootSink):
+    """The files of one worktree."""
+
+    def __init__(self, source: ChangesSource, root: str, entry: RosterEntry, rules: IgnoreRules) -> None:
+        super().__init__(source, root)
+        self.entry = entry
+        self.rules = rules
+        self.mode = "starting"
+        self.mode_reason: str | None = None
+        self.coalescer = ChangeCoalescer(
+            entry.path,
+            entry.key.repo,
+            entry.key.worktree,
+            lambda path: self.rules.ignores(path, is_dir=False),
+            lambda path: self.rules.tracks(path, is_dir=False),
+        )
+
+    def stands_elsewhere(self, entry: RosterEntry) -> bool:
+        return (self.entry.path, self.entry.admin_dir) != (entry.path, entry.admin_dir)
+
+    def read_again(self) -> None:
+        self.rules.forget()
+        self._send(FilesChanged(self.entry.key, None))
+
+    def events(self, batch: Sequence[FileEvent]) -> None:
+        names = {os.path.basename(event.path) for event in batch}
+        if ".gitignore" in names:
+            self.rules.forget()
+        self._source.coalesce(self.coalescer, batch)
+        paths = {os.path.relpath(event.path, self.entry.path) for event in batch if not event.is_dir}
+        folder_moved = any(event.is_dir and event.kind in ("moved_from", "moved_to", "deleted") for event in batch)
+        if folder_moved or ".git" in paths or ".gitignore" in names:
+            self._send(FilesChanged(self.entry.key, None))
+        elif wanted := frozenset(path for path in paths if not self.rules.ignores(path, is_dir=False)):
+            self._send(FilesChanged(self.entry.key, wanted))
+
+    def lost(self, why: str) -> None:
+        super().lost(why)
+        self._send(WorktreeListChanged())
+
+    def mode_changed(self, mode: str, why: str | None) -> None:
+        super().mode_changed(mode, why)
+        self.mode, self.mode_reason = mode, why
+        self._source.receiver.set_watch_mode(self.entry.key, mode, why)
+        self._source.report_polling()
+
+
+class SharedFolderSink(_RootSink):
+    """The files of a cluster's `sync/`."""
+
+    def __init__(self, source: ChangesSource, root: str, folder: str, repo: str) -> None:
+        super().__init__(source, root)
+        self.coalescer = ChangeCoalescer(folder, repo, "sync", lambda _path: False, lambda _path: False)
+
+    def events(self, batch: Sequence[FileEvent]) -> None:
+        self._source.coalesce(self.coalescer, batch)
+
+
+class GitDirSink(_RootSink):
+    """The git directory of a repository and those of its worktrees, without subfolders."""
+
+    def __init__(self, source: ChangesSource, root: str, common: str) -> None:
+        super().__init__(source, root)
+        self._common = common
+
+    def events(self, batch: Sequence[FileEvent]) -> None:
+        common, changed_dirs = self._common, set()
+        for event in batch:
+            folder, name = os.path.split(event.path)
+            if name.endswith(_NOISE):
+                continue
+            if folder == os.path.join(common, "worktrees") or (folder == common and name == "worktrees"):
+                self._send(WorktreeListChanged())
+            elif folder == os.path.join(common, "info"):
+                self._source.forget_ignore_rules(common)
+            elif folder == common and name in ("packed-refs", "config"):
+                self._send(RefsChanged(common))
+            else:
+                if name in ("HEAD", "gitdir", "locked"):
+                    self._send(WorktreeListChanged())
+                changed_dirs.add(folder)
+        self._send(*map(GitDirChanged, changed_dirs))
+
+    def read_again(self) -> None:
+        self._send(GitDirsUncertain(self._common), RefsChanged(self._common), WorktreeListChanged())
+
+    def uncertain(self) -> None:
+        self._send(GitDirsUncertain(self._common))
+
+
+class RefsSink(_RootSink):
+    """The branches and tags of a repository."""
+
+    def __init__(self, source: ChangesSource, root: str, common: str) -> None:
+        super().__init__(source, root)
+        self._common = common
+
+    def events(self, batch: Sequence[FileEvent]) -> None:
+        if any(not event.path.endswith(".lock") for event in batch):
+            self._send(RefsChanged(self._common))
+
+    def read_again(self) -> None:
+        self._send(RefsChanged(self._common))
+
+
+class RegistrySink(_RootSink):
+    """The folder of the registry."""
+
+    def __init__(self, source: ChangesSource, root: str, database: str) -> None:
+        super().__init__(source, root)
+        self._database = database
+
+    def events(self, batch: Sequence[FileEvent]) -> None:
+        if any(os.path.basename(event.path).startswith(self._database) for event in batch):
+            self._send(RegistryWritten())
+
+    def read_again(self) -> None:
+        self._send(RegistryWritten())
