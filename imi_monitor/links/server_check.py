@@ -51,7 +51,7 @@ def _ping(url: str) -> str | None:
     try:
         import redis as library
     except ImportError:
-        return "cannot be asked: the Python package redis is missing or broken"
+        return "cannot be checked: the Python package redis is missing or broken"
     try:
         client = library.Redis.from_url(url, socket_connect_timeout=TIMEOUT, socket_timeout=TIMEOUT)
         try:

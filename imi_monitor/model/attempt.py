@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from imi_monitor.model.agent import CANCELLED, COMPLETED, FAILED, RESTING, UNKNOWN, WAITING, WORKING
-from imi_monitor.model.session import INTERRUPTED
+from imi_monitor.model.session_status import INTERRUPTED
 
 OPEN: Final = "open"
 OUTCOMES: Final = (OPEN, COMPLETED, FAILED, CANCELLED, UNKNOWN)

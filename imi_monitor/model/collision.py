@@ -65,23 +65,21 @@ def conflict_hunks(text: str, *, most_lines: int = 400) -> tuple[ConflictHunk, .
     """Return the conflicts in a merged file. Beyond `most_lines` in all, the rest is only counted."""
     lines = text.removesuffix("\n").split("\n")
     found: list[ConflictHunk] = []
-    room, index = most_lines, 0
+    left, index = most_lines, 0
     while index < len(lines):
         end = _end(lines, index) if lines[index].startswith("<<<<<<< ") else None
         if end is None:
             index += 1
             continue
-        hunk = _conflict_hunk(lines, index, end, max(2, room))
+        hunk = _conflict_hunk(lines, index, end, max(2, left))
         found.append(hunk)
-        room -= len(hunk.lines)
+        left -= len(hunk.lines)
         index = end + 1
-        if room <= 0:
-            left = sum(line.startswith("<<<<<<< ") for line in lines[index:])
-            return (
-                (*found, ConflictHunk(index + 1, (ConflictLine(CUT, f"{left} more conflicts"),)))
-                if left
-                else tuple(found)
-            )
+        if left <= 0:
+            more = sum(line.startswith("<<<<<<< ") for line in lines[index:])
+            if more:
+                found.append(ConflictHunk(index + 1, (ConflictLine(CUT, f"{more} more conflicts"),)))
+            break
     return tuple(found)
 
 
@@ -90,7 +88,7 @@ def _end(lines: Sequence[str], start: int) -> int | None:
     return next((index for index in range(start + 1, len(lines)) if lines[index].startswith(">>>>>>> ")), None)
 
 
-def _conflict_hunk(lines: Sequence[str], start: int, end: int, room: int) -> ConflictHunk:
+def _conflict_hunk(lines: Sequence[str], start: int, end: int, most: int) -> ConflictHunk:
     first = max(0, start - AROUND)
     side = SAME
     given: list[ConflictLine] = []
@@ -102,6 +100,6 @@ def _conflict_hunk(lines: Sequence[str], start: int, end: int, room: int) -> Con
             side = THEIRS
         else:
             given.append(ConflictLine(side, line.removesuffix("\r")))
-    if len(given) > room:
-        given = [*given[:room], ConflictLine(CUT, f"{len(given) - room} more lines")]
+    if len(given) > most:
+        given = [*given[:most], ConflictLine(CUT, f"{len(given) - most} more lines")]
     return ConflictHunk(start + 1, tuple(given))

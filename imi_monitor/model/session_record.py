@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from hashlib import sha256
 
-from imi_monitor.model import session, times
+from imi_monitor.model import session_status, times
 from imi_monitor.model.agent import Agent, AgentEvent
 from imi_monitor.model.redact import redact
 from imi_monitor.model.text import safe
@@ -110,7 +110,7 @@ class SessionRecord:
     """Everything new of one session, ready to be stored."""
 
     session: SessionState
-    told: tuple[StreamEntry, ...] = ()
+    entries: tuple[StreamEntry, ...] = ()
     calls: tuple[ToolCallRecord, ...] = ()
     files: tuple[WrittenFile, ...] = ()
     only_acts: bool = False  # the session's own row is unchanged if it exists
@@ -267,7 +267,7 @@ def _stream_entry(one: AgentEvent, now: datetime) -> StreamEntry:
         type=_TYPES.get(one.kind, "log"),
         kind=safe(one.kind, 40),
         at=stored_moment(one.at, now),
-        status=session.implied_status(one.kind) if one.subagent is None else None,
+        status=session_status.implied_status(one.kind) if one.subagent is None else None,
         call=call,
         text=None if in_call else stored_text(one.text),
         data=data,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from imi_monitor import host
 from imi_monitor.model import attempt as model
-from imi_monitor.model import session as life
+from imi_monitor.model import session_status as life
 from imi_monitor.model.agent import UNKNOWN
 from imi_monitor.store import agents, sessions
 from imi_monitor.store.agents import AgentDescription

@@ -58,18 +58,18 @@ _LINE = (
 
 
 def add_record(connection: sqlite3.Connection, session: int, record: SessionRecord) -> None:
-    for told in record.told:
+    for entry in record.entries:
         add_event(
             connection,
             session,
-            told.id,
-            told.type,
-            told.kind,
-            told.at,
-            status=told.status,
-            call=told.call,
-            text=told.text,
-            data=told.data,
+            entry.id,
+            entry.type,
+            entry.kind,
+            entry.at,
+            status=entry.status,
+            call=entry.call,
+            text=entry.text,
+            data=entry.data,
         )
     for call in record.calls:
         _add_call(connection, session, call)

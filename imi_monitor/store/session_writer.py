@@ -1,7 +1,7 @@
 """Recording of observed sessions. `record` runs in one transaction; rows that exist already stay as they are.
 
 Several monitors may observe the same agent at slightly different times: an observation older than the row does not set
-it back. The status changes only here, only along `model.session.steps`, and together with the agent's row and the
+it back. The status changes only here, only along `model.session_status.steps`, and together with the agent's row and the
 event log.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from imi_monitor.fast import json_writer
 from imi_monitor.fast.random_uuid import new_id
-from imi_monitor.model import session, times
+from imi_monitor.model import session_status, times
 from imi_monitor.model.agent import CANCELLED, FAILED, PLANNING, RESTING
 from imi_monitor.model.session_record import SessionRecord, SessionState
 from imi_monitor.store import agents, events, session_events
@@ -93,7 +93,7 @@ def _update_agent(connection: sqlite3.Connection, row: _RecordedSession, now: Se
         "SELECT status, lost FROM sessions WHERE agent_id = ? ORDER BY ended_at IS NULL DESC, status_at DESC LIMIT 1",
         (row.agent_id,),
     ).fetchone()
-    agents.mark_seen(connection, row.agent_id, row.host, now.seen_at, session.agent_entry_status(*newest))
+    agents.mark_seen(connection, row.agent_id, row.host, now.seen_at, session_status.agent_entry_status(*newest))
 
 
 def _seq(connection: sqlite3.Connection, host: str, session: str) -> int | None:
@@ -160,11 +160,14 @@ def _resume(connection: sqlite3.Connection, row: _RecordedSession, now: SessionS
 
 def _advance(connection: sqlite3.Connection, row: _RecordedSession, now: SessionState, fresh: bool) -> None:
     """Move the status to the observed one, step by step."""
-    lost, target = session.lost_state(now.state), row.status if session.lost_state(now.state) else now.state
+    lost, target = (
+        session_status.lost_state(now.state),
+        row.status if session_status.lost_state(now.state) else now.state,
+    )
     if now.ended and lost is None and target not in RESTING:
         target = CANCELLED  # it ended in the middle of a turn
     before = row.status
-    passed = session.steps(before, target)
+    passed = session_status.steps(before, target)
     for step in passed:
         seen = step if step == target else None  # the time of an intermediate step is unknown
         _add_status_event(connection, row, "status", now.since, seen, {"from": row.status, "to": step})
@@ -285,7 +288,7 @@ def _record_event(connection: sqlite3.Connection, row: _RecordedSession, kind: s
     about: dict[str, object] = {
         "session": row.id,
         "cli": row.cli,
-        "status": session.displayed_status(row.status, row.lost),
+        "status": session_status.displayed_status(row.status, row.lost),
         **data,
     }
     who = row.cli if row.agent_id == row.id else row.agent_id

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from imi_monitor import host
-from imi_monitor.model import session, times
+from imi_monitor.model import session_status, times
 from imi_monitor.model.agent import RESTING, UNKNOWN
 
 _COLUMNS = (
@@ -63,13 +63,13 @@ class SessionRow:
     @property
     def state(self) -> str:
         """The current state; `unknown` or `interrupted` when no monitor updated the row lately."""
-        return session.displayed_status(self.status, self.lost or self._lost_now())
+        return session_status.displayed_status(self.status, self.lost or self._lost_now())
 
     def _lost_now(self) -> str | None:
         if self.ended_at is not None or self.status in RESTING:
             return None
         if host.is_alive(self.host, self.boot, self.pid, self.pid_started) is False:
-            return session.INTERRUPTED
+            return session_status.INTERRUPTED
         seen = times.parse(self.seen_at)
         return None if seen is not None and times.now() - seen < _SILENT else UNKNOWN
 
@@ -106,7 +106,7 @@ class SessionFilter:
         return " AND ".join(f"({sql})" for sql, _ in asked) or "1", [value for _, values in asked for value in values]
 
 
-STATE_WORDS = (*session.SHOWN, "live", "ended")
+STATE_WORDS = (*session_status.SHOWN, "live", "ended")
 
 
 def find(connection: sqlite3.Connection, wanted: SessionFilter, limit: int | None = None) -> list[SessionRow]:
@@ -181,7 +181,7 @@ def list_written_files(connection: sqlite3.Connection, session: int, since: str)
 def _matches_state(one: SessionRow, state: str | None) -> bool:
     """Filtered in Python, because the current state is computed and not stored."""
     if state == "live":
-        return one.ended_at is None and one.state != session.INTERRUPTED
+        return one.ended_at is None and one.state != session_status.INTERRUPTED
     if state == "ended":
         return one.ended_at is not None
     return state is None or one.state == state

@@ -18,7 +18,7 @@ import pytest
 from imi_monitor import config, host
 from imi_monitor.actions.history import session_timeline
 from imi_monitor.actions.time_format import span
-from imi_monitor.model import session, session_record, times
+from imi_monitor.model import session_record, session_status, times
 from imi_monitor.model.agent import (
     COMPLETED,
     DEAD,
@@ -218,15 +218,17 @@ def test_commits_that_cannot_be_told_are_unknown(registry: sqlite3.Connection, r
 def test_time_is_cut_at_both_ends_and_unknown_is_none() -> None:
     told = [(at(0), "running"), (at(100), "waiting_for_input"), (at(150), "unknown"), (at(200), "running")]
 
-    def spent(begin: float, end: float) -> session.SessionTime:
-        return session.measure_session_time(told, BEGAN + timedelta(seconds=begin), BEGAN + timedelta(seconds=end))
+    def spent(begin: float, end: float) -> session_status.SessionTime:
+        return session_status.measure_session_time(
+            told, BEGAN + timedelta(seconds=begin), BEGAN + timedelta(seconds=end)
+        )
 
     assert (spent(0, 300).working, spent(0, 300).waiting, spent(0, 300).idle) == (200, 50, 0)
     assert (spent(90, 110).working, spent(90, 110).waiting) == (10, 10)
-    assert spent(160, 190) == session.SessionTime(0, 0, 0)
-    assert session.measure_session_time([], BEGAN, BEGAN) == session.SessionTime()
+    assert spent(160, 190) == session_status.SessionTime(0, 0, 0)
+    assert session_status.measure_session_time([], BEGAN, BEGAN) == session_status.SessionTime()
     twice = [(at(0), "running"), (at(5), "completed"), (at(6), "completed"), (at(7), "cancelled"), (at(8), "running")]
-    ends = session.measure_session_time(twice, BEGAN, BEGAN + timedelta(seconds=9))
+    ends = session_status.measure_session_time(twice, BEGAN, BEGAN + timedelta(seconds=9))
     assert (ends.completed, ends.failed, ends.cancelled) == (0, 0, 1), "one turn has one end"
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from imi_monitor.model import session as life
+from imi_monitor.model import session_status as life
 from imi_monitor.model.agent import CANCELLED, COMPLETED, DEAD, FAILED, PLANNING, RUNNING, STATES, UNKNOWN, WAITING
 from imi_monitor.store import agents, claim_requests, db, session_events, session_writer, sessions
 from tests.store import claim_kit

@@ -16,7 +16,7 @@ from imi_monitor.model.agent import COMPLETED, FAILED
 from imi_monitor.model.attempt import OUTCOMES
 from imi_monitor.model.columns import Column, table
 from imi_monitor.model.errors import UsageError
-from imi_monitor.model.session import INTERRUPTED, SessionTime, add_known, measure_session_time
+from imi_monitor.model.session_status import INTERRUPTED, SessionTime, add_known, measure_session_time
 from imi_monitor.model.text import safe
 from imi_monitor.store import agents, attempts, db, sessions
 

@@ -18,7 +18,7 @@ from imi_monitor.actions.history.stats_action import StatsGroup
 from imi_monitor.model import attention, times
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.errors import ImiError
-from imi_monitor.model.session import add_known
+from imi_monitor.model.session_status import add_known
 from imi_monitor.model.snapshot import Key, Snapshot, Worktree
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import agent_cells, agent_row, cells, filters

@@ -12,8 +12,8 @@ import pytest
 
 from imi_monitor import host
 from imi_monitor.actions.history import session_timeline
-from imi_monitor.model import session as life
 from imi_monitor.model import session_record
+from imi_monitor.model import session_status as life
 from imi_monitor.model.agent import CANCELLED, COMPLETED, DEAD, RUNNING, WAITING
 from imi_monitor.model.snapshot import Key
 from imi_monitor.sources.agents import session_recorder

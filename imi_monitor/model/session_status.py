@@ -146,9 +146,9 @@ def add_known(left: float | None, right: float | None) -> float | None:
     return right if left is None else left if right is None else left + right
 
 
-def measure_session_time(told: Iterable[tuple[str, str]], begin: datetime, end: datetime) -> SessionTime:
+def measure_session_time(statuses: Iterable[tuple[str, str]], begin: datetime, end: datetime) -> SessionTime:
     """Return the session's time between two moments, from (moment, status) in order; the last status holds to `end`."""
-    marks = [(at, status) for text, status in told if (at := times.parse(text)) is not None]
+    marks = [(at, status) for text, status in statuses if (at := times.parse(text)) is not None]
     if not marks:
         return SessionTime()
     parts: dict[str, float] = {"working": 0.0, "waiting": 0.0, "idle": 0.0}
