@@ -328,7 +328,7 @@ def test_a_peek_at_what_is_not_kept_shows_what_is_seen_and_at_nobody_says_so(tmp
         await pilot.press("down", "space")
         await wait_until(pilot, lambda: "The refresh works. Now its tests." in screen_text(app))
         feed.publish(replace(sample_snapshots.busy(), seq=5))
-        await wait_until(pilot, lambda: "nobody is seen here any more" in screen_text(app))
+        await wait_until(pilot, lambda: "this agent is not visible any more" in screen_text(app))
         await pilot.press("escape", "space")
         await wait_until(pilot, lambda: "no agent works in feat-api" in said(app) and len(app.screen_stack) == 1)
 
@@ -415,7 +415,7 @@ def test_an_explanation_fits_and_loses_no_word(width: int) -> None:
 def test_what_nobody_knows_is_not_in_an_explanation() -> None:
     bare = replace(made.GUESSED, facts=SessionFacts(), pid=None, session=None, seen_at=None)
     text = "\n".join(line.plain for line in explanation_lines(bare, sample_snapshots.NOW, 100))
-    assert "unknown is not idle" in text and "nobody has claimed devops-ci" in text
+    assert "unknown is not idle" in text and "devops-ci has no claim" in text
     for word in ("tokens", "context", "model", "since", "wrote", "cost"):
         assert f"  {word} " not in text
 
@@ -464,7 +464,7 @@ def test_the_leads_keys(tmp_path: Path) -> None:
         await pilot.press("enter", "escape")
         await wait_until(pilot, lambda: "10 agents" in screen_text(app) and len(app.screen_stack) == 2)
         await pilot.press("slash", *"zzz")
-        await wait_until(pilot, lambda: "no agent fits zzz" in screen_text(app))
+        await wait_until(pilot, lambda: "no agent matches zzz" in screen_text(app))
         await pilot.press("escape", "home", "w", "enter")
         await wait_until(pilot, lambda: len(app.screen_stack) == 1 and selected(app) == "review-123")
 

@@ -88,7 +88,7 @@ def test_a_worktree_that_nobody_claimed(repo: Repo) -> None:
         await wait_until(pilot, lambda: app.home.selected is not None)
         select(app, "feat-api")
         await pilot.press("H")
-        await wait_until(pilot, lambda: "nobody has ever claimed it" in screen_text(app))
+        await wait_until(pilot, lambda: "it was never claimed" in screen_text(app))
 
     run_dashboard(repo, play)
 
@@ -103,9 +103,11 @@ def test_the_queue_is_live(repo: Repo, size: tuple[int, int]) -> None:
         await wait_until(pilot, lambda: "2 agents wait for 1 worktree" in screen_text(app))
         text = screen_text(app)
         assert text.index("1. gemini-1") < text.index("2. codex-1")
-        assert "claude-1 has it for" in text
+        assert "claude-1 holds it for" in text
         await asyncio.to_thread(imi, "release", "feat-api", "--agent", "claude-1", cwd=repo.path)
-        await wait_until(pilot, lambda: "gemini-1 has it for" in screen_text(app) and "1. codex-1" in screen_text(app))
+        await wait_until(
+            pilot, lambda: "gemini-1 holds it for" in screen_text(app) and "1. codex-1" in screen_text(app)
+        )
 
     with waiting(repo, "feat-api", "gemini-1", "codex-1"):
         run_dashboard(repo, play, size)
@@ -114,7 +116,7 @@ def test_the_queue_is_live(repo: Repo, size: tuple[int, int]) -> None:
 def test_an_empty_queue_says_so(repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await pilot.press("Q")
-        await wait_until(pilot, lambda: "nobody waits" in screen_text(app))
+        await wait_until(pilot, lambda: "no agent is in line" in screen_text(app))
 
     run_dashboard(repo, play)
 

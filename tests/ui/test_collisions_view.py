@@ -86,7 +86,7 @@ def test_a_collision_that_is_settled_goes_from_the_screen(repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await opened(app, pilot)
         await asyncio.to_thread(trees[0].git, "checkout", "src/api.py")
-        await wait_until(pilot, lambda: "no two worktrees touch the same file" in screen_text(app))
+        await wait_until(pilot, lambda: "no two worktrees changed the same file" in screen_text(app))
 
     run_dashboard(repo, play)
 

@@ -24,7 +24,7 @@ from tests.ui.pilot_kit import record_terminal_writes, run_dashboard, screen_tex
 def test_nothing_was_done_yet(repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await pilot.press("at")
-        await wait_until(pilot, lambda: "nothing was done from here yet" in screen_text(app))
+        await wait_until(pilot, lambda: "the dashboard has run no command yet" in screen_text(app))
         await pilot.press("y")
         assert app.clipboard == ""
         await pilot.press("escape")

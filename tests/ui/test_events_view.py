@@ -115,7 +115,7 @@ def test_filter_by_type_worktree_agent_and_text(repo: Repo) -> None:
             await wait_until(pilot, lambda: f"{number} of 9" in screen_text(app))  # noqa: B023
             await pilot.press("enter")
             assert app.focused is lines(app)
-        await wait_until(pilot, lambda: "nothing fits CLAUDE" in screen_text(app))
+        await wait_until(pilot, lambda: "no event matches CLAUDE" in screen_text(app))
         await pilot.press("escape")
         await wait_until(pilot, lambda: "9 entries" in screen_text(app))
         assert isinstance(app.screen, EventsView), "esc goes one step out"
@@ -130,7 +130,7 @@ def test_filter_by_type_worktree_agent_and_text(repo: Repo) -> None:
 def test_an_empty_log_says_so(repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await opened(app, pilot)
-        await wait_until(pilot, lambda: "nothing has happened yet" in screen_text(app))
+        await wait_until(pilot, lambda: "no events yet" in screen_text(app))
 
     run_dashboard(repo, play)
 

@@ -1,26 +1,34 @@
 """The panels of the home screen.
 
-A panel is one file here, one entry in PANELS and a block in styles/panels.tcss. Its class declares its number (the key that goes
-to it), its slot and its place in the grid.
+MODULES is the registry. A new panel takes its module, one line here and a block in styles/panels.tcss. Its class declares its
+number (the key that goes to it), its slot and its place in the grid.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from imi_monitor.ui.panels.agents_panel import AgentsPanel
-from imi_monitor.ui.panels.changes_panel import ChangesPanel
-from imi_monitor.ui.panels.events_panel import EventsPanel
-from imi_monitor.ui.panels.git_panel import GitPanel
 from imi_monitor.ui.panels.panel import DETAIL, Panel
-from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel
 
-_CLASSES: tuple[type[Panel], ...] = (WorktreesPanel, GitPanel, AgentsPanel, ChangesPanel, EventsPanel)
+__all__ = ["DETAIL_NUMBERS", "MODULES", "PANELS", "Panel", "in_grid_order"]
 
-PANELS = tuple(sorted(_CLASSES, key=lambda panel: panel.number))
+MODULES = (
+    "imi_monitor.ui.panels.worktrees_panel",
+    "imi_monitor.ui.panels.git_panel",
+    "imi_monitor.ui.panels.agents_panel",
+    "imi_monitor.ui.panels.changes_panel",
+    "imi_monitor.ui.panels.events_panel",
+)
+"""The modules of the panels. Each ends with `PANEL`, its class."""
+
+
+def _load(module: str) -> type[Panel]:
+    panel: type[Panel] = __import__(module, fromlist=["PANEL"]).PANEL
+    return panel
+
+
+PANELS = tuple(sorted(map(_load, MODULES), key=lambda panel: panel.number))
 DETAIL_NUMBERS = tuple(panel.number for panel in PANELS if panel.slot == DETAIL)
-
-__all__ = ["DETAIL_NUMBERS", "PANELS", "Panel", "in_grid_order"]
 
 
 def in_grid_order(panels: Iterable[Panel], *, few: bool) -> list[Panel]:

@@ -115,3 +115,6 @@ def _urgency(one: ClaimState) -> tuple[int, str, Key]:
 
 def _place(number: int) -> str:
     return {1: "first", 2: "second", 3: "third"}.get(number, f"number {number}")
+
+
+PANEL = AgentsPanel

@@ -46,3 +46,6 @@ class ChangesPanel(Panel):
 
     def empty_text(self, snapshot: Snapshot) -> str:
         return f"no file of {safe(self.only.worktree)} has changed since the start" if self.only else self.empty_message
+
+
+PANEL = ChangesPanel

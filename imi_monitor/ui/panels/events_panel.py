@@ -42,3 +42,6 @@ class EventsPanel(Panel):
 
     def empty_text(self, snapshot: Snapshot) -> str:
         return f"no events of {safe(self.only.worktree)} yet" if self.only else self.empty_message
+
+
+PANEL = EventsPanel

@@ -141,3 +141,6 @@ def _path(path: str, room: int) -> str:
     home = os.path.expanduser("~")
     shown = safe(f"~{path[len(home) :]}" if path.startswith(f"{home}/") else path, 4096)
     return shown if len(shown) <= room else f"…{shown[-(room - 1) :]}"
+
+
+PANEL = GitPanel

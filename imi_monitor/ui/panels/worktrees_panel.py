@@ -222,3 +222,6 @@ def _changed_at(tree: Worktree) -> str | None:
         return tree.last_change.at
     commit = tree.git.last_commit if tree.git else None
     return commit.at if commit else None
+
+
+PANEL = WorktreesPanel
