@@ -16,7 +16,6 @@ import pytest
 from imi_monitor import host
 from imi_monitor.actions.action import Outcome, Request
 from imi_monitor.actions.context import Context
-from imi_monitor.actions.reviews import github_cli
 from imi_monitor.actions.setup import doctor_action
 from imi_monitor.git.environment import git_path
 from imi_monitor.model.errors import GitError
@@ -209,13 +208,13 @@ def test_gh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, state:
     monkeypatch.setenv("T", "hunter2")
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
-    monkeypatch.setattr(github_cli, "find_gh", lambda: str(program))
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
     found = checks()["gh"]
     assert found["state"] == state and says in found["says"]
     assert "hunter2" not in str(found)
     program.write_text("#!/nowhere/at/all\n")
     assert checks()["gh"]["state"] == "warn"
-    monkeypatch.setattr(github_cli, "find_gh", lambda: None)
+    program.unlink()
     assert checks()["gh"]["state"] == "ok"
 
 

@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 
 from imi_monitor.ui import menu_entries
 from imi_monitor.ui.app import ImiApp
-from imi_monitor.ui.dialogs.menu import Menu, MenuEntry, _found
+from imi_monitor.ui.dialogs.menu import Menu, MenuEntry, matching_entries
 from tests.helpers import Repo
 from tests.ui import snapshot_builder
 from tests.ui.pilot_kit import (
@@ -199,9 +199,9 @@ def test_searching_ranks_names_before_letters() -> None:
         MenuEntry("", "Heading"), MenuEntry("s", "Some other thing"), MenuEntry("one", "Sort", "the order"),
         MenuEntry("two", "Back", "not sorted"),
     ]  # fmt: skip
-    assert [entry.value for entry in _found(entries, "sort")] == ["one", "two", "s"]
-    assert [entry.value for entry in _found(entries, "soth")] == ["s"]
-    assert len(_found(entries, " ")) == 4
+    assert [entry.value for entry in matching_entries(entries, "sort")] == ["one", "two", "s"]
+    assert [entry.value for entry in matching_entries(entries, "soth")] == ["s"]
+    assert len(matching_entries(entries, " ")) == 4
 
 
 def test_keys_do_nothing_behind_a_menu(repo: Repo) -> None:

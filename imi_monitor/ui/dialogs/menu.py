@@ -110,7 +110,7 @@ class Menu(ModalScreen[str | None]):
         whole.update(Content(entry.why_not or entry.help if entry else ""))
 
     def _show(self, wanted: str) -> None:
-        found = _found(self._entries, wanted)
+        found = matching_entries(self._entries, wanted)
         self.lines.show(
             [ListRow(entry.value or f"-{n}", (self._line(entry),)) for n, entry in enumerate(found)]
             or [ListRow("", (Content.styled("nothing is called that", cells.MUTED),))]
@@ -198,7 +198,7 @@ class Menu(ModalScreen[str | None]):
         self.dismiss(None)
 
 
-def _found(entries: Sequence[MenuEntry], wanted: str) -> list[MenuEntry]:
+def matching_entries(entries: Sequence[MenuEntry], wanted: str) -> list[MenuEntry]:
     """Best first: by name, then by what it does; without a search everything, with its headings."""
     if not wanted.strip():
         return list(entries)
