@@ -11,7 +11,7 @@ from importlib import import_module
 
 from imi_monitor.sources.agents.agent_reader import AgentReader, ScanProcesses
 
-# Facts of an earlier reader win; readers that know sessions come before those that only see a process.
+# SessionFacts of an earlier reader win; readers that know sessions come before those that only see a process.
 READERS: tuple[str, ...] = (
     "claude.reader",
     "codex.reader",

@@ -1,8 +1,6 @@
-"""One look at all agents, in a thread: only the readers whose files moved are asked, all of them once a second.
+"""One poll of all agents, in a worker thread: only readers whose files changed are called, all of them once per tick.
 
-What a reader said last stands until it is asked again. A reader that breaks is said so and does not take the others with it.
-
-Every agent at one moment, without an engine: for `imi agents`.
+The last result of a reader stands until it is called again. A reader that fails is reported, and the others go on.
 """
 
 from __future__ import annotations
@@ -11,201 +9,228 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import NamedTuple
 
 from imi_monitor import host, paths
 from imi_monitor.model import times
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.agent_names import name_agents
-from imi_monitor.model.snapshot import ClaimState
+from imi_monitor.model.snapshot import ClaimState, Key
+from imi_monitor.model.truth import reports_rest
 from imi_monitor.sources import agents
 from imi_monitor.sources.agents.agent_reader import AgentProcess, AgentReader, ReadContext, ScanProcesses, Sighting
-from imi_monitor.sources.agents.sighting_merge import SightingMerge, as_agent
+from imi_monitor.sources.agents.sighting_merge import SeenAgent, SightingMerge, as_agent, differs_only_in_events
 from imi_monitor.sources.source import RosterEntry
 
-TICK = 1.0  # seconds between two questions for what no file tells
-_SCAN = 2.5  # between two looks at all processes while nothing new happens; those that are known are asked every time
-_MOST_KNOWN = 10_000  # files that are known to be written by somebody who is known
+TICK = 1.0  # seconds between two calls of every reader, for what no file shows
+SCAN_EVERY = 2.5  # seconds between two scans of all processes; those already found are checked every tick
+_MOST_KNOWN = 10_000  # paths known to be written by a known process
+_SETTLED = 5.0  # seconds after which newer evidence no longer overrides the last one
+_READ_ONCE = 1.0  # seconds that `imi agents` spends on older records
 
 
 class PollResult(NamedTuple):
-    found: Sequence[tuple[Sighting, str | None]]  # each with the worktree it is in; the very same when nothing moved
-    folders: dict[str, frozenset[str]]  # which are to be followed, for each reader
-    broken: list[str]
-    ticked: bool  # whether all were asked
+    agents: list[SeenAgent]
+    watch_folders: dict[str, frozenset[str]]  # by reader
+    failures: list[str]
 
 
 @dataclass(slots=True)
 class _ReaderState:
-    """A reader, and what it said last."""
+    """A reader with its last result."""
 
     reader: AgentReader
     sightings: tuple[Sighting, ...] = ()
     folders: frozenset[str] = frozenset()
-    broken: str | None = None
-    fresh: bool = False  # there are news among it
-    listed: Sequence[str] | None = None  # its folders, as it gave them
+    failure: str | None = None
+    has_events: bool = False
+    listed: Sequence[str] | None = None  # `folders` as the reader returned them
 
-    def concerning(self, touched: Sequence[tuple[str, str]]) -> frozenset[str]:
-        """Which of these paths, each with its folder, lie in the folders of this reader."""
+    def concerned_by(self, touched: Sequence[tuple[str, str]]) -> frozenset[str]:
+        """Those of the (path, folder) pairs that lie in the folders of this reader."""
         return frozenset([path for path, folder in touched if folder in self.folders or path in self.folders])
 
-    @property
-    def unread(self) -> bool:
-        return bool(getattr(self.reader, "unread", False))
-
-    def ask(self, world: ReadContext, touched: frozenset[str] | None) -> None:
+    def read(self, context: ReadContext, touched: frozenset[str] | None) -> None:
         try:
-            said = self.reader.look(world, touched)
-            self.sightings = tuple([_with_life(one, world) for one in said])
-            self.fresh = any(one.news for one in self.sightings)
-            listed = self.reader.folders(world)
+            self.sightings = tuple([_with_process_state(one, context) for one in self.reader.read(context, touched)])
+            self.has_events = any(one.events for one in self.sightings)
+            listed = self.reader.watch_folders(context)
             if listed is not self.listed:
                 self.folders, self.listed = frozenset(listed), listed
-            self.broken = None
-        except Exception as error:  # noqa: BLE001  a format that changed must not blind us to the other agents
-            self.fresh = True
-            self.again()  # what it said last stays, as far as its processes do
-            self.sightings = tuple(_with_life(replace(one, alive=None), world) for one in self.sightings)
-            self.broken = _sentence(self.reader.cli, error)
+            self.failure = None
+        except Exception as error:  # noqa: BLE001  a changed format must not hide the agents of other programs
+            self.has_events = True
+            self.drop_events()  # the last result stands, as far as the processes still run
+            self.sightings = tuple(_with_process_state(replace(one, alive=None), context) for one in self.sightings)
+            self.failure = _sentence(self.reader.cli, error)
 
-    def again(self) -> None:
-        """It is not asked: what was new is no news any more."""
-        if self.fresh:
-            self.sightings = tuple([replace(one, news=()) if one.news else one for one in self.sightings])
-            self.fresh = False
+    def drop_events(self) -> None:
+        """Keep the last result without its events: they were reported once."""
+        if self.has_events:
+            self.sightings = tuple([replace(one, events=()) if one.events else one for one in self.sightings])
+            self.has_events = False
 
 
 class AgentPoll:
-    def __init__(self, readers: Sequence[AgentReader], scan: ScanProcesses, env: Mapping[str, str]) -> None:
-        self._told = [_ReaderState(reader) for reader in readers]
+    def __init__(
+        self,
+        readers: Sequence[AgentReader],
+        scan: ScanProcesses,
+        env: Mapping[str, str],
+        *,
+        tick: float = TICK,
+        scan_every: float = SCAN_EVERY,
+    ) -> None:
+        self._readers = [_ReaderState(reader) for reader in readers]
         self._scan = scan
         self._env = env
-        self._joined = SightingMerge()
+        self._tick = tick
+        self._scan_every = scan_every
+        self._merge = SightingMerge()
+        self._seen: dict[object, tuple[Sighting, SeenAgent]] = {}  # by session or process
+        self._roots: Mapping[str, Key] = {}
+        self._known_roots: dict[str, str | None] = {}  # see ReadContext
         self._processes: tuple[AgentProcess, ...] = ()
-        self._scanned_at = -_SCAN
-        self._ticked_at = -TICK
-        self._known: set[str] = set()  # files that moved, and who was there then is there still
-        self._lives: dict[
-            int, tuple[str | None, bool]
-        ] = {}  # what is known of the lives of processes, asked anew with every tick
-        self._roots: dict[str, str | None] = {}  # folder -> the worktree it lies in
-        self._placed: tuple[object, Sequence[tuple[Sighting, str | None]]] = None, ()
-        self._blind: str | None = None  # why processes cannot be seen
+        self._process_states: dict[int, tuple[str | None, bool]] = {}  # see ReadContext; emptied every tick
+        self._scanned_at = float("-inf")
+        self._ticked_at = float("-inf")
+        self._known_paths: set[str] = set()  # changed before, and the processes of that time still run
+        self._scan_failure: str | None = None
 
     @property
-    def unread(self) -> bool:
-        """Whether a reader has more to read, which nobody waits for."""
-        return any(told.unread for told in self._told)
+    def has_more(self) -> bool:
+        """True while a reader has older records to read."""
+        return any(one.reader.has_more for one in self._readers)
 
-    def look(self, touched: frozenset[str] | None, roots: tuple[str, ...], *, calm: bool = False) -> PollResult:
-        """`calm`: nobody was there, and no file moved that anybody follows; then only processes can tell who comes."""
+    def poll(self, touched: frozenset[str] | None, roots: Mapping[str, Key], *, idle: bool = False) -> PollResult:
+        """All agents now. `roots`: the worktrees by their real paths.
+
+        `idle`: no agent was there at the last poll and no watched file changed since, so only a new process can show one.
+        """
+        if roots != self._roots:
+            self._roots, self._seen, touched = dict(roots), {}, None
         if touched is None:
-            self._roots, self._placed = {}, (None, ())
+            self._known_roots = {}
         now = time.monotonic()
-        due = touched is None or now - self._ticked_at >= TICK * 0.9
+        due = touched is None or now - self._ticked_at >= self._tick * 0.9
         if due:
-            self._lives = {}
-        before, processes = self._processes, self._running(touched, now, due)
-        ticked = touched is None or processes != before or (due and not calm)
+            self._process_states = {}
+        before, processes = self._processes, self._update_processes(touched, now, due)
+        ticked = touched is None or processes != before or (due and not idle)
         if ticked:
             self._ticked_at = now
-        world = ReadContext(time.time(), paths.home(), self._env, roots, processes, self._roots, self._lives)
-        where = [(path, os.path.dirname(path)) for path in touched or ()]
-        for told in self._told:
-            concerning = None if touched is None else told.concerning(where)
-            if ticked or concerning or told.unread:
-                told.ask(world, concerning)
-            else:
-                told.again()
+        context = ReadContext(
+            time.time(), paths.home(), self._env, tuple(roots), processes, self._known_roots, self._process_states
+        )
+        self._read(context, touched, ticked)
         return PollResult(
-            self._found(world),
-            {told.reader.cli: told.folders for told in self._told},
-            [why for why in (self._blind, *(told.broken for told in self._told)) if why is not None],
-            ticked,
+            self._agents(context, ticked),
+            {one.reader.cli: one.folders for one in self._readers},
+            [why for why in (self._scan_failure, *(one.failure for one in self._readers)) if why is not None],
         )
 
-    def _found(self, world: ReadContext) -> Sequence[tuple[Sighting, str | None]]:
-        joined = self._joined.join(*(told.sightings for told in self._told))
-        if joined is not self._placed[0]:
-            roots = self._roots
-            placed = [(one, roots[one.cwd] if one.cwd in roots else _root(one, world)) for one in joined]
-            self._placed = joined, placed
-        return self._placed[1]
+    def _read(self, context: ReadContext, touched: frozenset[str] | None, ticked: bool) -> None:
+        with_folder = [(path, os.path.dirname(path)) for path in touched or ()]
+        for one in self._readers:
+            concerned = None if touched is None else one.concerned_by(with_folder)
+            if ticked or concerned or one.reader.has_more:
+                one.read(context, concerned)
+            else:
+                one.drop_events()
 
-    def _running(self, touched: frozenset[str] | None, now: float, due: bool) -> tuple[AgentProcess, ...]:
-        """All agent processes, looked for anew when something new happened or some seconds are over."""
-        if touched is None or self._has_new(touched) or now - self._scanned_at >= _SCAN:
+    def _agents(self, context: ReadContext, ticked: bool) -> list[SeenAgent]:
+        """The state of an agent is decided again only when a reader reports something else, or time may change it."""
+        now, before, self._seen = times.now(), self._seen, {}
+        for one in self._merge.merge(one for reader in self._readers for one in reader.sightings):
+            name = one.cli, one.session or one.pid
+            known = before.get(name)
+            if known is None or (known[0] is not one and not differs_only_in_events(known[0], one)):
+                root = None if one.cwd is None else context.root_of(one.cwd)
+                known = one, as_agent(one, self._roots.get(root or ""), now)
+            elif ticked and _may_change(one, known[1].agent, now):
+                known = one, as_agent(one, known[1].agent.key, now)
+            elif known[0] is not one:
+                known = one, SeenAgent(known[1].agent, one.events)
+            self._seen[name] = known
+        return [seen for _, seen in self._seen.values()]
+
+    # -- processes ----------------------------------------------------------------------------------------------------
+
+    def _update_processes(self, touched: frozenset[str] | None, now: float, due: bool) -> tuple[AgentProcess, ...]:
+        """All agent processes: scanned when an unknown file changed or the last scan is old, else checked per tick."""
+        if touched is None or self._has_unknown(touched) or now - self._scanned_at >= self._scan_every:
             self._scanned_at = now
             self._processes = self._scanned()
         elif due:
-            self._lives = {one.pid: host.start_time_and_suspension(one.pid) for one in self._processes}
-            left = tuple(again for one in self._processes if (again := _again(one, self._lives[one.pid])) is not None)
+            self._process_states = {one.pid: host.start_time_and_suspension(one.pid) for one in self._processes}
+            left = tuple(
+                again
+                for one in self._processes
+                if (again := _still_running(one, self._process_states[one.pid])) is not None
+            )
             if len(left) != len(self._processes):
-                self._known = set()  # somebody else may go on with what it did
+                self._known_paths = set()  # a new process may go on with the files of the one that ended
             self._processes = left
         return self._processes
 
-    def _has_new(self, touched: frozenset[str]) -> bool:
-        """Whether a file moved that did not move before: somebody new may have written it. Where it did, those who write
-        it were looked for, and are there still."""
-        if touched <= self._known:
+    def _has_unknown(self, touched: frozenset[str]) -> bool:
+        """True if a path changed for the first time: a new process may have written it."""
+        if touched <= self._known_paths:
             return False
-        if len(self._known) > _MOST_KNOWN:
-            self._known.clear()
-        self._known |= touched
+        if len(self._known_paths) > _MOST_KNOWN:
+            self._known_paths.clear()
+        self._known_paths |= touched
         return True
 
     def _scanned(self) -> tuple[AgentProcess, ...]:
         try:
             found = tuple(self._scan())
-            self._blind = None
+            self._scan_failure = None
             return found
-        except Exception as error:  # noqa: BLE001  records tell most of it; without processes they still do
-            self._blind = _sentence("processes", error)
+        except Exception as error:  # noqa: BLE001  files show most of it, also without processes
+            self._scan_failure = _sentence("processes", error)
             return self._processes
-
-
-def _again(one: AgentProcess, life: tuple[str | None, bool]) -> AgentProcess | None:
-    """The same process a little later; None when it has ended."""
-    started, suspended = life
-    if started != one.started:
-        return None
-    return one if suspended == one.suspended else replace(one, suspended=suspended)
-
-
-def _root(one: Sighting, world: ReadContext) -> str | None:
-    return None if one.cwd is None else world.root_of(one.cwd)
-
-
-def _sentence(who: str, error: Exception) -> str:
-    return f"{who} cannot be read: {type(error).__name__}: {error}"
-
-
-def _with_life(one: Sighting, world: ReadContext) -> Sighting:
-    """Who names a process but could not say whether it lives is asked about here, once for all; and whether it is
-    suspended."""
-    if one.pid is None or one.alive is False or (one.alive is None and one.pid_started is None):
-        return one
-    started, suspended = world.life(one.pid)
-    alive = one.alive or started == one.pid_started
-    told = alive, alive and suspended
-    return one if told == (one.alive, one.suspended) else replace(one, alive=told[0], suspended=told[1])
-
-
-_PATIENCE = 1.0  # seconds for what lies further back in long records
 
 
 def read_agents_once(
     entries: Sequence[RosterEntry], claims: Sequence[ClaimState]
 ) -> tuple[tuple[Agent, ...], list[str]]:
-    """(the agents, what could not be read)."""
-    places = {os.path.realpath(entry.path): entry.key for entry in entries if not entry.missing}
-    looks = AgentPoll(agents.all_readers(), agents.process_scanner(), os.environ)
-    look = looks.look(None, tuple(places))
-    end = time.monotonic() + _PATIENCE
-    while looks.unread and time.monotonic() < end:
-        look = looks.look(frozenset(), tuple(places))
-    now = times.now()
-    seen = [as_agent(one, places.get(root or ""), now).agent for one, root in look.found]
-    return name_agents(seen, {claim.key: claim for claim in claims}), look.broken
+    """(every agent now, what could not be read), without an engine: for `imi agents`."""
+    roots = {os.path.realpath(entry.path): entry.key for entry in entries if not entry.missing}
+    poll = AgentPoll(agents.all_readers(), agents.process_scanner(), os.environ)
+    result = poll.poll(None, roots)
+    end = time.monotonic() + _READ_ONCE
+    while poll.has_more and time.monotonic() < end:
+        result = poll.poll(frozenset(), roots)
+    return name_agents([one.agent for one in result.agents], {claim.key: claim for claim in claims}), result.failures
+
+
+def _may_change(one: Sighting, agent: Agent, now: datetime) -> bool:
+    """True if time alone may change the state: the life of the process is unknown, or a turn has just ended."""
+    if one.alive is not None and not reports_rest(one.evidence):
+        return False
+    seen_at = times.parse(agent.seen_at)
+    return one.alive is None or seen_at is None or (now - seen_at).total_seconds() < _SETTLED
+
+
+def _still_running(one: AgentProcess, state: tuple[str | None, bool]) -> AgentProcess | None:
+    """The same process now; None if it has ended."""
+    started, suspended = state
+    if started != one.started:
+        return None
+    return one if suspended == one.suspended else replace(one, suspended=suspended)
+
+
+def _with_process_state(one: Sighting, context: ReadContext) -> Sighting:
+    """Fills in whether its process runs, where the reader names one without knowing, and whether it is suspended."""
+    if one.pid is None or one.alive is False or (one.alive is None and one.pid_started is None):
+        return one
+    started, suspended = context.process_state(one.pid)
+    alive = one.alive or started == one.pid_started
+    state = alive, alive and suspended
+    return one if state == (one.alive, one.suspended) else replace(one, alive=state[0], suspended=state[1])
+
+
+def _sentence(what: str, error: Exception) -> str:
+    return f"{what} cannot be read: {type(error).__name__}: {error}"

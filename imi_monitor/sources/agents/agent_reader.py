@@ -1,8 +1,8 @@
-"""What a reader of one agent program is, what it is told about the world, and what it says.
+"""The interface of a reader of one agent program: what it is given, and what it reports.
 
-A reader looks at files, databases and sockets that its program leaves behind. It runs in a thread, one reader one look
-at a time, and keeps between two looks what it has read already: a look costs what was appended, not what is there. It
-never raises for what it finds (an unknown record is a `format_note`), and never writes anything outside.
+A reader reads files, databases and sockets that its program leaves behind. It runs in a worker thread, one call at a
+time, and keeps its state between calls, so that a call costs what was appended since. Foreign data never makes it raise
+(an unknown record becomes a `format_note`), and it writes nothing into the program's folders.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ class AgentProcess:
 
     cli: str
     pid: int
-    started: str  # as host.start_time tells it
+    started: str  # in the form of host.start_time
     cwd: str  # real path; may lie outside every worktree
     argv: tuple[str, ...]
     began_at: float  # seconds since 1970
     family: frozenset[int] = frozenset()  # pids of its wrappers and children of the same program
     ancestors: tuple[int, ...] = ()  # its parents up to init, nearest first
     tty: str | None = None
-    suspended: bool = False  # it does nothing until somebody continues it
+    suspended: bool = False  # stopped by ctrl-z or SIGSTOP
 
 
 ScanProcesses = Callable[[], Sequence[AgentProcess]]
@@ -37,32 +37,32 @@ ScanProcesses = Callable[[], Sequence[AgentProcess]]
 
 @dataclass(frozen=True, slots=True)
 class ReadContext:
-    """What every reader may look at beside its own files."""
+    """What a reader may use besides its own files: the time, the worktrees and the running processes."""
 
     now: float  # seconds since 1970
     home: str
     env: Mapping[str, str]
-    roots: tuple[str, ...]  # real paths of the worktrees, and nothing else matters
+    roots: tuple[str, ...]  # real paths of the worktrees
     processes: tuple[AgentProcess, ...] = ()
-    known_roots: dict[str, str | None] = field(
-        default_factory=dict, compare=False, repr=False
-    )  # as they were asked for
-    lives: dict[int, tuple[str | None, bool]] | None = field(
-        default=None, compare=False, repr=False
-    )  # the same, lately
+    # Both are shared by all readers and, the first one, by all reads: path -> worktree; pid -> its state.
+    known_roots: dict[str, str | None] = field(default_factory=dict, compare=False, repr=False)
+    process_states: dict[int, tuple[str | None, bool]] | None = field(default=None, compare=False, repr=False)
 
-    def watched(self, cwd: str | None) -> bool:
-        """Whether it lies in one of the worktrees. `cwd` may be as recorded, with links in it or gone by now."""
+    def is_watched(self, cwd: str | None) -> bool:
+        """True if the folder lies in a worktree. `cwd` may contain links, or no longer exist."""
         return cwd is not None and self.root_of(cwd) is not None
 
     def root_of(self, cwd: str) -> str | None:
-        """The worktree it lies in: the longest one, as a worktree may lie inside another."""
+        """The innermost worktree that contains the folder."""
         if cwd not in self.known_roots:
-            self.known_roots[cwd] = self.root_of_real(os.path.realpath(cwd))
+            try:
+                self.known_roots[cwd] = self.root_of_real(os.path.realpath(cwd))
+            except (ValueError, OSError):  # a recorded name that no folder can have
+                self.known_roots[cwd] = None
         return self.known_roots[cwd]
 
     def root_of_real(self, real: str) -> str | None:
-        """The same for a path without links, as that of a process is: nothing is asked of the disk."""
+        """The same for a path without links, such as a process's folder; reads nothing from the disk."""
         if real not in self.known_roots:
             inside = [root for root in self.roots if real == root or real.startswith(root.rstrip("/") + "/")]
             self.known_roots[real] = max(inside, key=len, default=None)
@@ -71,19 +71,19 @@ class ReadContext:
     def processes_of(self, cli: str) -> tuple[AgentProcess, ...]:
         return tuple(process for process in self.processes if process.cli == cli)
 
-    def life(self, pid: int) -> tuple[str | None, bool]:
-        """As `host.life` tells it; several readers ask for the same process, and once a second is enough."""
-        if self.lives is None:
+    def process_state(self, pid: int) -> tuple[str | None, bool]:
+        """(start time, suspended) as in `host.start_time_and_suspension`, read at most once per tick."""
+        if self.process_states is None:
             return host.start_time_and_suspension(pid)
-        if pid not in self.lives:
-            self.lives[pid] = host.start_time_and_suspension(pid)
-        return self.lives[pid]
+        if pid not in self.process_states:
+            self.process_states[pid] = host.start_time_and_suspension(pid)
+        return self.process_states[pid]
 
     def start_time(self, pid: int) -> str | None:
-        return self.life(pid)[0]
+        return self.process_state(pid)[0]
 
     def alive(self, pid: int | None, started: str | None) -> bool | None:
-        """True: it runs, and is the same one. False: proven gone. None: nobody knows the pid."""
+        """True: the process runs and is the same one. False: it has ended. None: no pid is known."""
         if pid is None:
             return None
         now = self.start_time(pid)
@@ -92,35 +92,37 @@ class ReadContext:
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """What one reader says about one session. Several about the same session, or the same process, are joined."""
+    """What one reader found out about one session. Sightings of the same session or process are merged."""
 
     cli: str
     session: str | None  # None: only a process is known
-    cwd: str | None  # the newest that is recorded
+    cwd: str | None  # the newest recorded one
     pid: int | None = None
     pid_started: str | None = None
-    alive: bool | None = None  # True: proven to run; False: proven gone; None: not known
-    last_alive: str | None = None  # until when it was, when it is gone
+    alive: bool | None = None  # True: it runs; False: it has ended; None: unknown
+    last_alive: str | None = None  # of an ended one: when it was last seen running
     evidence: tuple[Evidence, ...] = ()
     facts: SessionFacts = field(default_factory=SessionFacts)
-    news: tuple[AgentEvent, ...] = ()  # what was read since the last look, oldest first
-    suspended: bool = False  # its process is stopped: asked for all readers in one place
+    events: tuple[AgentEvent, ...] = ()  # read since the last call, oldest first
+    suspended: bool = False  # filled in by AgentPoll for every reader
 
 
 class AgentReader(Protocol):
-    """One agent program. `look` is only ever called from one thread at a time."""
+    """One agent program. All calls come from one thread."""
 
     cli: str
+    has_more: bool  # older records are still unread; the next call reads another slice
 
-    def folders(self, world: ReadContext) -> Sequence[str]:
-        """Existing folders in which something changes whenever there is something new to read; asked after each look.
+    def watch_folders(self, context: ReadContext) -> Sequence[str]:
+        """Existing folders that change whenever there is something to read; asked for after each `read`.
 
-        Each is followed for itself, not what lies below it. Few: those of live sessions, and where new ones appear.
+        Each folder is watched by itself, without what lies below it. Few: those of live sessions, and those in which
+        new sessions appear.
         """
 
-    def look(self, world: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
-        """Everything that matters now: sessions in a watched worktree which live, or moved in the last 24 hours.
+    def read(self, context: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
+        """The sessions of watched worktrees that run now or changed in the last 24 hours.
 
-        `touched`: paths that changed since the last look; None: anything may have. Also called about every second with
-        nothing touched, for what no file tells (a process that ended): that must cost next to nothing.
+        `touched`: paths that changed since the last call; None: anything may have. A call with nothing touched comes
+        about once a second, for what no file shows (such as a process that ended), and must be cheap.
         """

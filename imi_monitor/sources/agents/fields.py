@@ -1,4 +1,4 @@
-"""Reading what others wrote without trusting a single field: a wrong type is an unknown value, never an exception."""
+"""Reads fields of foreign JSON records: a value of an unexpected type is None, never an exception."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from imi_monitor.model import times
 
 MOST_TEXT = 2000  # characters of a prompt or a message that are kept
 MOST_PATH = 4096
-_MOST_SECONDS = 4_102_444_800.0  # the year 2100: beyond it a number of seconds is one of milliseconds
+_MOST_SECONDS = 4_102_444_800.0  # the year 2100; a larger number is one of milliseconds
 
 
 def record(line: bytes | str) -> dict[str, Any] | None:
@@ -24,17 +24,17 @@ def record(line: bytes | str) -> dict[str, Any] | None:
 
 
 def text(value: object, most: int = MOST_TEXT) -> str | None:
-    """One that says something, bounded."""
+    """A string, stripped and cut; None if nothing is left."""
     return value.strip()[:most] or None if isinstance(value, str) else None
 
 
 def path(value: object) -> str | None:
-    """As it was written: a name may begin or end with a blank."""
+    """A path as it was written: its name may begin or end with a blank."""
     return value[:MOST_PATH] if isinstance(value, str) and value.strip() else None
 
 
 def number(value: object) -> int | None:
-    """A count: whole, not negative, not a truth value."""
+    """A count: not negative, not a boolean, cut to an integer."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     if isinstance(value, float) and not math.isfinite(value):
@@ -51,7 +51,7 @@ def rows(value: object) -> list[Any]:
 
 
 def moment(value: object) -> str | None:
-    """A moment in our own form, from RFC 3339 or from seconds or milliseconds since 1970."""
+    """A timestamp in imi's form, from RFC 3339 or from seconds or milliseconds since 1970."""
     try:
         if isinstance(value, str):
             parsed = times.parse(value)
@@ -65,16 +65,16 @@ def moment(value: object) -> str | None:
 
 
 def seconds(stamp: str | None) -> float | None:
-    """A stamp as seconds since 1970."""
+    """A timestamp as seconds since 1970."""
     parsed = times.parse(stamp)
     return parsed.timestamp() if parsed else None
 
 
 def at(wall: float) -> str:
-    """A moment of the wall clock as a stamp."""
+    """Seconds since 1970 as a timestamp."""
     return times.stamp(datetime.fromtimestamp(wall, UTC))
 
 
 def one_line(value: str | None, most: int = 200) -> str | None:
-    """A command or a question as it is shown beside a tool: one line."""
+    """A command or question on one line, as it is shown beside a tool."""
     return " ".join(value.split())[:most] or None if value else None

@@ -1,9 +1,9 @@
-"""Another program's SQLite database, looked into without leaving a trace: read only, for a moment, nothing created.
+"""Reads another program's SQLite database without leaving a trace: read only, briefly, creating no file.
 
-This is the one place outside `store/` that speaks SQL: these are formats of others, like their JSON files, and our
-registry is not among them. A connection is opened for one look and closed again, since an open one would keep the
-other program from tidying up its log. A database at rest is read as it lies (`immutable`): opening it in the usual way
-would create two files beside it, which nobody deletes.
+This is the only place outside `store/` with SQL: these databases are foreign formats like the programs' JSON files, and
+imi's registry is not among them. A connection is opened for one read and closed again, because an open one would keep
+the other program from checkpointing its log. A database without a log is opened as `immutable`: the usual way would
+create two files beside it that nothing deletes.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote
 
-_PATIENCE = 0.2  # seconds for a lock
-_COARSE = 0.05  # seconds in which two writes may carry the same time
+_LOCK_TIMEOUT = 0.2  # seconds
+_CLOCK_STEP = 0.05  # seconds in which two writes may carry the same time
 
 Row = dict[str, Any]
-Stamp = tuple[tuple[int, int, int], ...]
+DatabaseStamp = tuple[tuple[int, int, int], ...]
 
 
 class Unreadable(Exception):
-    """Not readable at this moment, or not what it was taken for; the sentence says why."""
+    """The database is not readable now, or does not have the expected shape; the text says why."""
 
 
-class Database:
+class ForeignDatabase:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
@@ -40,26 +40,26 @@ class Database:
             raise Unreadable(str(error)) from None
 
     def columns(self, table: str) -> frozenset[str]:
-        """None of them when there is no such table."""
+        """Empty if the table does not exist."""
         return frozenset(str(row["name"]) for row in self.rows("select name from pragma_table_info(?)", table))
 
 
 @contextmanager
-def opened(path: str) -> Iterator[Database]:
-    """For one look."""
+def opened(path: str) -> Iterator[ForeignDatabase]:
+    """The database, for one read."""
     try:
-        connection = sqlite3.connect(_address(path), uri=True, timeout=_PATIENCE, isolation_level=None)
+        connection = sqlite3.connect(_uri(path), uri=True, timeout=_LOCK_TIMEOUT, isolation_level=None)
     except sqlite3.Error as error:
         raise Unreadable(str(error)) from None
     connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
     try:
-        yield Database(connection)
+        yield ForeignDatabase(connection)
     finally:
         connection.close()
 
 
 def rows(path: str, question: str, *values: object) -> list[Row]:
-    """What it answers, by column; nothing where the file or its shape is another than was thought."""
+    """The answer to one question; empty if the database does not exist or has another shape."""
     try:
         with opened(path) as database:
             return database.rows(question, *values)
@@ -67,8 +67,8 @@ def rows(path: str, question: str, *values: object) -> list[Row]:
         return []
 
 
-def stamp(path: str) -> Stamp | None:
-    """Another one whenever something was written; None when there is no database. Too fresh to be sure: never equal."""
+def stamp(path: str) -> DatabaseStamp | None:
+    """Differs after any write; None without a database. A file written just now never equals itself."""
     files = []
     for name in (path, path + "-wal"):
         try:
@@ -76,7 +76,7 @@ def stamp(path: str) -> Stamp | None:
         except OSError:
             files.append((0, 0, 0))
             continue
-        if abs(time.time() - stat.st_mtime) < _COARSE:
+        if abs(time.time() - stat.st_mtime) < _CLOCK_STEP:
             files.append((time.monotonic_ns(), 0, 0))
         files.append((stat.st_mtime_ns, stat.st_size, stat.st_ino))
     return None if files[0] == (0, 0, 0) else tuple(files)
@@ -86,11 +86,11 @@ def placeholders(values: Sequence[object]) -> str:
     return ",".join("?" * len(values))
 
 
-def _address(path: str) -> str:
+def _uri(path: str) -> str:
     log, index = path + "-wal", path + "-shm"
-    address = f"file:{quote(os.path.abspath(path))}?mode=ro"
+    uri = f"file:{quote(os.path.abspath(path))}?mode=ro"
     if not os.path.exists(log) or os.path.getsize(log) == 0:
-        return f"{address}&immutable=1"
+        return f"{uri}&immutable=1"
     if not os.path.exists(index):
         raise Unreadable(f"{os.path.basename(path)} has a log without an index: to read it would write beside it")
-    return address
+    return uri

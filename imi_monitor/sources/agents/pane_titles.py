@@ -63,6 +63,7 @@ class _Asked:
 
 class PaneTitleReader:
     cli = "titles"
+    has_more = False
 
     def __init__(self) -> None:
         self._asked: dict[str, _Asked] = {}
@@ -72,36 +73,36 @@ class PaneTitleReader:
         self._servers_until = 0.0
         self._zellij = ZellijPanes()
 
-    def folders(self, world: ReadContext) -> Sequence[str]:
+    def watch_folders(self, context: ReadContext) -> Sequence[str]:
         return ()
 
-    def look(self, world: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
-        here = [process for process in world.processes if world.watched(process.cwd)]
+    def read(self, context: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
+        here = [process for process in context.processes if context.is_watched(process.cwd)]
         self._since = {key: value for key, value in self._since.items() if any(key == _key(one) for one in here)}
         if not here:
             self._asked.clear()
             self._servers_until = 0.0
             return ()
         self._slowly = not any(one.cli in _TALKATIVE for one in here)
-        panes = [*self._ask_tmux(world), *self._ask_zellij(world, here)]
-        return [sighting for process in here if (sighting := self._sighting(process, here, panes, world)) is not None]
+        panes = [*self._ask_tmux(context), *self._ask_zellij(context, here)]
+        return [sighting for process in here if (sighting := self._sighting(process, here, panes, context)) is not None]
 
     # -- asking ---------------------------------------------------------------------------------------------------------
 
-    def _ask_tmux(self, world: ReadContext) -> Iterable[tuple[Pane, float]]:
-        if world.now >= self._servers_until:
-            self._servers, self._servers_until = tmux.server_sockets(world.env), world.now + _SERVERS
+    def _ask_tmux(self, context: ReadContext) -> Iterable[tuple[Pane, float]]:
+        if context.now >= self._servers_until:
+            self._servers, self._servers_until = tmux.server_sockets(context.env), context.now + _SERVERS
         for server in self._servers:
-            yield from self._panes(server, "tmux", world.now, partial(tmux.list_panes, server, world.env))
+            yield from self._panes(server, "tmux", context.now, partial(tmux.list_panes, server, context.env))
 
-    def _ask_zellij(self, world: ReadContext, here: Sequence[AgentProcess]) -> Iterable[tuple[Pane, float]]:
-        if not world.env.get("ZELLIJ_SESSION_NAME"):
+    def _ask_zellij(self, context: ReadContext, here: Sequence[AgentProcess]) -> Iterable[tuple[Pane, float]]:
+        if not context.env.get("ZELLIJ_SESSION_NAME"):
             return ()
         return self._panes(
             "zellij",
             "zellij",
-            world.now,
-            partial(self._zellij.list_panes, world.env, [(one.pid, one.started) for one in here]),
+            context.now,
+            partial(self._zellij.list_panes, context.env, [(one.pid, one.started) for one in here]),
         )
 
     def _panes(
@@ -122,7 +123,7 @@ class PaneTitleReader:
         process: AgentProcess,
         here: Sequence[AgentProcess],
         panes: Sequence[tuple[Pane, float]],
-        world: ReadContext,
+        context: ReadContext,
     ) -> Sighting | None:
         mine = next(((pane, read_at) for pane, read_at in panes if _is_in(process, pane)), None)
         if mine is None:

@@ -247,15 +247,16 @@ class ProcessReader:
     """Says the very same of a process for as long as that is as it was."""
 
     cli = "processes"
+    has_more = False
 
     def __init__(self) -> None:
         self._known: dict[AgentProcess, Sighting] = {}
 
-    def folders(self, world: ReadContext) -> Sequence[str]:
+    def watch_folders(self, context: ReadContext) -> Sequence[str]:
         return ()
 
-    def look(self, world: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
-        before, here = self._known, [one for one in world.processes if world.root_of_real(one.cwd)]
+    def read(self, context: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
+        before, here = self._known, [one for one in context.processes if context.root_of_real(one.cwd)]
         if here != list(before):
             self._known = {one: before.get(one) or _sighting(one) for one in here}
         return list(self._known.values())

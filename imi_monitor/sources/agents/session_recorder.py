@@ -1,13 +1,8 @@
-"""Keeps what agents do: collects the news between two looks and writes it down, at most once a second.
+"""Records what agents do: collects their events between two polls and writes them at most once a second.
 
-Nobody waits for the registry here: `keep` only notes, a task of its own writes. What is new is asked first (many monitors
-see the same, and each start reads the same records again), so that what is known already costs no write at all. A registry
-that fails is tried again later and later; what waits meanwhile is bounded, and what had to go is counted and said.
-
-Where the files that agents write belong, and how large they are.
-
-They are looked at from outside only, never opened: an agent may name any file, the registry's own among them, and closing
-that would drop the locks SQLite has on it.
+`record` never waits for the registry; a task of its own writes. Known events are looked up first, because every monitor
+sees the same ones and each start reads the same files again: what is known costs no write. A registry that fails is
+tried again with growing pauses; what waits meanwhile is bounded, and dropped events are counted and reported.
 """
 
 from __future__ import annotations
@@ -16,7 +11,7 @@ import asyncio
 import os
 import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -31,15 +26,22 @@ from imi_monitor.sources.agents.sighting_merge import SeenAgent
 from imi_monitor.store import retention, session_writer
 from imi_monitor.store.async_registry import AsyncRegistry
 
-_EVERY = 1.0  # seconds between two transactions
-_FACTS = 10.0  # numbers that grow all the time (tokens) may be so old in the registry
+_FACTS_AGE = 10.0  # seconds that growing numbers (tokens) may be behind in the registry
 _HEARTBEAT = 60.0
-_LONGEST = 60.0  # seconds between two tries of a registry that fails
-_MOST_AT_ONCE = 2_000  # acts in one transaction
-_CROWDED = 10_000  # acts that wait before looking is slowed down
-_SLOWED = 1.0  # seconds, at most
-_MOST = 40_000  # acts that are held in memory at all
-_SWEEP = 600.0
+_LONGEST_PAUSE = 60.0  # seconds between two attempts while the registry fails
+_SLOWDOWN = 1.0  # seconds by which `record` delays the next poll at most
+_SWEEP_EVERY = 600.0
+_MOST_ROOTS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class RecorderLimits:
+    """Numbers are counts of events."""
+
+    pause: float = 1.0  # seconds between two transactions
+    per_transaction: int = 2_000
+    crowded: int = 10_000  # so many waiting slow polling down
+    waiting: int = 40_000  # more are dropped, the oldest first
 
 
 @dataclass(slots=True)
@@ -47,8 +49,8 @@ class _PendingAgent:
     """What is to be written of one agent, and what was written last."""
 
     agent: Agent
-    ident: str  # under which it is kept
-    news: dict[str, AgentEvent] = field(default_factory=dict)
+    session: str  # its id in the registry
+    events: dict[str, AgentEvent] = field(default_factory=dict)
     due: bool = False
     state: tuple[object, ...] | None = None
     facts: object = None
@@ -57,30 +59,38 @@ class _PendingAgent:
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """What one transaction is about."""
+    """The part of one agent in a transaction."""
 
-    noted: _PendingAgent
+    pending: _PendingAgent
     agent: Agent
-    news: tuple[AgentEvent, ...]
+    events: tuple[AgentEvent, ...]
     due: bool
 
 
 class SessionRecorder:
-    """Use as `async with Keeper(registry) as keeper`; what is left is written at the end."""
+    """Use as `async with SessionRecorder(registry) as recorder`; the rest is written at the end."""
 
-    def __init__(self, registry: AsyncRegistry, keep_days: int = retention.KEEP_DAYS) -> None:
+    def __init__(
+        self,
+        registry: AsyncRegistry,
+        keep_days: int = retention.KEEP_DAYS,
+        limits: RecorderLimits | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._registry = registry
+        self._clock = clock
         self._keep_days = keep_days
-        self._noted: dict[str, _PendingAgent] = {}  # by the agent's own id
-        self._waiting = 0
-        self._lost = 0
-        self._odd: str | None = None
-        self._trouble: str | None = None
-        self._written_at = -_EVERY
-        self._swept_at = -_SWEEP
-        self._pause = _EVERY
+        self._limits = limits or RecorderLimits()
+        self._pending: dict[str, _PendingAgent] = {}  # by the agent's own id
+        self.waiting = 0  # events not yet written
+        self._dropped = 0
+        self._not_recorded: str | None = None
+        self._registry_failure: str | None = None
+        self._written_at = -self._limits.pause
+        self._swept_at = -_SWEEP_EVERY
+        self._pause = self._limits.pause
         self._task: asyncio.Task[None] | None = None
-        self._room = asyncio.Event()
+        self._not_crowded = asyncio.Event()
         self._roots = WorktreeRoots()
 
     async def __aenter__(self) -> SessionRecorder:
@@ -89,163 +99,169 @@ class SessionRecorder:
     async def __aexit__(self, *exception: object) -> None:
         await self.close()
 
-    async def keep(self, seen: Sequence[SeenAgent]) -> str | None:
-        """Note what is new. Gives a sentence while it cannot be written, or when something was lost."""
+    async def record(self, seen: Sequence[SeenAgent]) -> str | None:
+        """Note what is new. Returns a sentence while it cannot be written, or if something was dropped."""
         if not self._keep_days:
             return None
-        now = time.monotonic()
+        now = self._clock()
         sessions = 0
         for one in seen:
             agent = one.agent
             if agent.session is not None:
                 sessions += 1
-                noted = self._noted.get(agent.id)
-                if noted is None or noted.agent is not agent or one.news or now - noted.at >= _FACTS:
+                pending = self._pending.get(agent.id)
+                if pending is None or pending.agent is not agent or one.events or now - pending.at >= _FACTS_AGE:
                     self._note(one, now)
-        if sessions != len(self._noted):
-            self._forget_the_gone({one.agent.id for one in seen})
-        if (self._task is None or self._task.done()) and self._due():
-            self._task = asyncio.create_task(self._write_until_done(), name="keep sessions")
-        if self._waiting > _CROWDED and self._trouble is None:
-            self._room.clear()
-            with suppress(TimeoutError):  # not `wait_for`: that may forget a cancellation
-                async with asyncio.timeout(_SLOWED):
-                    await self._room.wait()
-        return self.trouble
+        if sessions != len(self._pending):
+            self._forget_ended({one.agent.id for one in seen})
+        if not self.writing and self._is_due():
+            self._task = asyncio.create_task(self._write_until_done(), name="record sessions")
+        if self.waiting > self._limits.crowded and self._registry_failure is None:
+            self._not_crowded.clear()
+            with suppress(TimeoutError):  # not `wait_for`, which may swallow a cancellation
+                async with asyncio.timeout(_SLOWDOWN):
+                    await self._not_crowded.wait()
+        return self.failure
 
     @property
-    def trouble(self) -> str | None:
-        lost = f"{count(self._lost, 'act')} of agents could not be kept" if self._lost else None
-        return "; ".join(filter(None, (self._trouble, self._odd, lost))) or None
+    def failure(self) -> str | None:
+        dropped = f"{count(self._dropped, 'event')} of agents could not be recorded" if self._dropped else None
+        return "; ".join(filter(None, (self._registry_failure, self._not_recorded, dropped))) or None
+
+    @property
+    def writing(self) -> bool:
+        """True while a task writes what is due."""
+        return self._task is not None and not self._task.done()
 
     async def close(self) -> None:
-        """Write what is left, once; a registry that fails now has the last word."""
+        """Write the rest; gives up at the first failure of the registry."""
         task, self._task = self._task, None
         if task is not None and not task.done():
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
-        while any(one.due or one.news for one in self._noted.values()):
-            before = self._waiting
+        while self._is_due():
+            before = self.waiting
             await self._write()
-            if self._trouble is not None or (before and self._waiting >= before):
+            if self._registry_failure is not None or (before and self.waiting >= before):
                 return
 
     # -- noting -----------------------------------------------------------------------------------------------------
 
     def _note(self, one: SeenAgent, now: float) -> None:
-        noted = self._noted.get(one.agent.id)
-        if noted is None:
-            noted = self._noted[one.agent.id] = _PendingAgent(one.agent, session_record.session_id(one.agent))
-        age = now - noted.at
-        noted.agent = one.agent
-        for act in one.news:
-            if act.id not in noted.news:
-                self._waiting += 1
-            noted.news[act.id] = act
-        while self._waiting > _MOST:
+        pending = self._pending.get(one.agent.id)
+        if pending is None:
+            pending = self._pending[one.agent.id] = _PendingAgent(one.agent, session_record.session_id(one.agent))
+        age = now - pending.at
+        pending.agent = one.agent
+        for event in one.events:
+            if event.id not in pending.events:
+                self.waiting += 1
+            pending.events[event.id] = event
+        while self.waiting > self._limits.waiting:
             self._drop_oldest()
-        if _state(one.agent) != noted.state:
-            noted.due = True
-        elif age >= _FACTS:
+        if _written_state(one.agent) != pending.state:
+            pending.due = True
+        elif age >= _FACTS_AGE:
             heartbeat = age >= _HEARTBEAT and not one.agent.truth.ended
-            noted.due = (
-                noted.due or heartbeat or (one.agent.facts is not noted.facts and one.agent.facts != noted.facts)
-            )
+            facts_changed = one.agent.facts is not pending.facts and one.agent.facts != pending.facts
+            pending.due = pending.due or heartbeat or facts_changed
 
     def _drop_oldest(self) -> None:
-        fullest = max(self._noted.values(), key=lambda one: len(one.news))
-        fullest.news.pop(next(iter(fullest.news)))
-        self._waiting -= 1
-        self._lost += 1
+        fullest = max(self._pending.values(), key=lambda one: len(one.events))
+        fullest.events.pop(next(iter(fullest.events)))
+        self.waiting -= 1
+        self._dropped += 1
 
-    def _forget_the_gone(self, seen: set[str]) -> None:
-        """Who is not seen any more needs no place here, once everything is written."""
+    def _forget_ended(self, seen: set[str]) -> None:
+        """Forget agents that are no longer seen, once everything of them is written."""
         for ident in [
-            ident for ident, one in self._noted.items() if ident not in seen and not one.news and not one.due
+            ident for ident, one in self._pending.items() if ident not in seen and not one.events and not one.due
         ]:
-            del self._noted[ident]
+            del self._pending[ident]
 
-    def _due(self) -> bool:
-        return any(one.due or one.news for one in self._noted.values())
+    def _is_due(self) -> bool:
+        return any(one.due or one.events for one in self._pending.values())
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
     async def _write_until_done(self) -> None:
-        while self._due():
-            await asyncio.sleep(max(0.0, self._written_at + self._pause - time.monotonic()))
+        while self._is_due():
+            await asyncio.sleep(max(0.0, self._written_at + self._pause - self._clock()))
             await self._write()
 
     async def _write(self) -> None:
-        """One transaction, and only if there is anything that is not kept yet."""
-        taken = self._take(time.monotonic())
+        """One transaction, if there is anything the registry does not have yet."""
+        batch = self._take_batch(self._clock())
         try:
-            await self._write_these(taken)
+            await self._write_batch(batch)
         except asyncio.CancelledError:
-            self._give_back(taken)  # kept twice is kept once
+            self._put_back(batch)  # writing it twice is harmless
             raise
         except ImiError as error:
-            self._give_back(taken)
-            self._trouble = error.sentence
-            self._pause = min(_LONGEST, self._pause * 2)
+            self._put_back(batch)
+            self._registry_failure = error.sentence
+            self._pause = min(_LONGEST_PAUSE, self._pause * 2)
         else:
-            self._trouble, self._pause = None, _EVERY
+            self._registry_failure, self._pause = None, self._limits.pause
         finally:
-            self._written_at = time.monotonic()
-            if self._waiting < _CROWDED // 2:
-                self._room.set()
+            self._written_at = self._clock()
+            if self.waiting < self._limits.crowded // 2:
+                self._not_crowded.set()
 
-    async def _write_these(self, taken: Sequence[_Batch]) -> None:
-        asked = [(one.noted.ident, session_record.event_ids(one.news)) for one in taken if one.news]
-        known = await self._registry.read(session_writer.known_event_ids, host.hostname(), asked) if asked else set()
-        fresh = [(one.agent, _unknown(one, known), one.due) for one in taken]
-        records = await asyncio.to_thread(self._prepared, [one for one in fresh if one[1] or one[2]])
+    async def _write_batch(self, batch: Sequence[_Batch]) -> None:
+        ids = [(one.pending.session, session_record.event_ids(one.events)) for one in batch if one.events]
+        known = await self._registry.read(session_writer.known_event_ids, host.hostname(), ids) if ids else set()
+        new = [(one.agent, _unknown_events(one, known), one.due) for one in batch]
+        records = await asyncio.to_thread(self._records, [one for one in new if one[1] or one[2]])
         if records:
             await self._registry.write_unsynced(session_writer.record, records)  # it can all be read again
-        await self._sweep(time.monotonic())
+        await self._sweep(self._clock())
 
-    def _prepared(self, wanted: Sequence[tuple[Agent, Sequence[AgentEvent], bool]]) -> list[SessionRecord]:
-        """In a thread, before the registry is asked to hold still: cleaning texts and looking at files takes its time."""
+    def _records(self, wanted: Sequence[tuple[Agent, Sequence[AgentEvent], bool]]) -> list[SessionRecord]:
+        """Runs in a thread, before the transaction: cleaning texts and measuring files takes time."""
         now, here, boot = times.now(), host.hostname(), host.boot()
         made: list[SessionRecord] = []
-        for agent, news, due in wanted:
+        for agent, events, due in wanted:
             try:
-                seen = session_record.session_state(agent, here, boot, now)
+                state = session_record.session_state(agent, here, boot, now)
                 root = self._roots.of(agent.cwd)
-                made.append(session_record.session_record(seen, root, news, now, file_size, only_acts=not due))
-            except Exception as error:  # noqa: BLE001  what one agent's records hold must not end the record of the others
-                self._lost += len(news)
-                self._odd = f"{safe(agent.id, 60)} is not kept: {type(error).__name__}: {safe(str(error), 120)}"
+                made.append(session_record.session_record(state, root, events, now, file_size, only_acts=not due))
+            except Exception as error:  # noqa: BLE001  odd data of one agent must not stop the record of the others
+                self._dropped += len(events)
+                what = f"{type(error).__name__}: {safe(str(error), 120)}"
+                self._not_recorded = f"{safe(agent.id, 60)} is not recorded: {what}"
         return made
 
-    def _take(self, now: float) -> list[_Batch]:
-        """The oldest of everybody, as much as one transaction may hold."""
-        room, taken = _MOST_AT_ONCE, []
-        for noted in self._noted.values():
-            ids = list(noted.news)[:room]
-            # signs of life go together: forty agents must not make forty transactions a minute
-            due = noted.due or (now - noted.at >= _HEARTBEAT / 2 and not noted.agent.truth.ended)
+    def _take_batch(self, now: float) -> list[_Batch]:
+        """The oldest events of every agent, as many as one transaction may hold."""
+        left, batch = self._limits.per_transaction, []
+        for pending in self._pending.values():
+            ids = list(pending.events)[:left]
+            # heartbeats are written together: forty agents must not cause forty transactions a minute
+            due = pending.due or (now - pending.at >= _HEARTBEAT / 2 and not pending.agent.truth.ended)
             if not ids and not due:
                 continue
-            news = tuple(noted.news.pop(ident) for ident in ids)
-            taken.append(_Batch(noted, noted.agent, news, due))
+            events = tuple(pending.events.pop(ident) for ident in ids)
+            batch.append(_Batch(pending, pending.agent, events, due))
             if due:
-                noted.state, noted.facts, noted.at, noted.due = _state(noted.agent), noted.agent.facts, now, False
-            room -= len(news)
-        self._waiting -= _MOST_AT_ONCE - room
-        return taken
+                pending.state, pending.facts = _written_state(pending.agent), pending.agent.facts
+                pending.at, pending.due = now, False
+            left -= len(events)
+        self.waiting -= self._limits.per_transaction - left
+        return batch
 
-    def _give_back(self, taken: Sequence[_Batch]) -> None:
-        for one in taken:
-            before = len(one.noted.news)
-            one.noted.news = {**{act.id: act for act in one.news}, **one.noted.news}
-            self._waiting += len(one.noted.news) - before
-            one.noted.due = one.noted.due or one.due
-            self._noted.setdefault(one.agent.id, one.noted)
+    def _put_back(self, batch: Sequence[_Batch]) -> None:
+        for one in batch:
+            before = len(one.pending.events)
+            one.pending.events = {**{event.id: event for event in one.events}, **one.pending.events}
+            self.waiting += len(one.pending.events) - before
+            one.pending.due = one.pending.due or one.due
+            self._pending.setdefault(one.agent.id, one.pending)
 
     async def _sweep(self, now: float) -> None:
-        """A bite of what is too old, every so often; the rest of it with the next write."""
-        if now - self._swept_at < _SWEEP:
+        """Delete a slice of what is older than `keep_days`; the next write deletes the next slice."""
+        if now - self._swept_at < _SWEEP_EVERY:
             return
         if await self._registry.read(retention.are_sessions_due, self._keep_days):
             await self._registry.write_unsynced(retention.trim_sessions, self._keep_days)
@@ -253,23 +269,27 @@ class SessionRecorder:
             self._swept_at = now
 
 
-def _state(agent: Agent) -> tuple[object, ...]:
-    """What is written at once when it changes. While it works, only that it does: each tool is told by its own act."""
+def _written_state(agent: Agent) -> tuple[object, ...]:
+    """What is written at once when it changes. While an agent works, `since` is not: its tool calls are events."""
     truth = agent.truth
     since = None if truth.state in WORKING else truth.since
     return truth.state, since, truth.ended, truth.detail, agent.facts.ended_at, agent.pid, agent.pid_started, agent.key
 
 
-def _unknown(one: _Batch, known: set[tuple[str, str]]) -> list[AgentEvent]:
-    ids = session_record.event_ids(one.news)
-    return [act for act, event in zip(one.news, ids, strict=True) if (one.noted.ident, event) not in known]
+def _unknown_events(one: _Batch, known: set[tuple[str, str]]) -> list[AgentEvent]:
+    ids = session_record.event_ids(one.events)
+    return [event for event, ident in zip(one.events, ids, strict=True) if (one.pending.session, ident) not in known]
 
 
-_MOST_ROOTS = 1000
+# -- files that agents write ------------------------------------------------------------------------------------------
 
 
 def file_size(path: str, root: str | None) -> int | None:
-    """Of a plain file in its worktree as it is now; None for what cannot be told, or is none of ours to look at."""
+    """The size of a plain file inside its worktree; None for anything else.
+
+    The file is never opened: an agent may name any file, also the registry's own, and closing that would drop the locks
+    SQLite has on it.
+    """
     if root is None or not path.startswith(root.rstrip("/") + "/"):
         return None
     try:
@@ -280,7 +300,7 @@ def file_size(path: str, root: str | None) -> int | None:
 
 
 class WorktreeRoots:
-    """The worktree that a folder lies in, looked up once."""
+    """The worktree that contains a folder, looked up once per folder."""
 
     def __init__(self) -> None:
         self._found: dict[str, str] = {}
@@ -291,11 +311,11 @@ class WorktreeRoots:
         if cwd not in self._found:
             if len(self._found) >= _MOST_ROOTS:
                 self._found.clear()
-            self._found[cwd] = _root(cwd)
+            self._found[cwd] = _worktree_root(cwd)
         return self._found[cwd]
 
 
-def _root(cwd: str) -> str:
+def _worktree_root(cwd: str) -> str:
     try:
         place = layout.discover(cwd)
     except (ImiError, OSError):

@@ -12,7 +12,7 @@ from typing import Any
 from imi_monitor.model.agent import Agent, AgentEvent
 from imi_monitor.sources.agents.agent_reader import AgentProcess, ReadContext, Sighting
 from imi_monitor.sources.agents.claude.reader import ClaudeReader
-from imi_monitor.sources.agents.sighting_merge import as_agent, join
+from imi_monitor.sources.agents.sighting_merge import SightingMerge, as_agent
 from tests.sources.agents.fakes.claude import Claude
 
 BEGAN = 1_794_987_315.0
@@ -30,7 +30,7 @@ class Scene:
         self.time = BEGAN
         self.world = ReadContext(self.time, str(self.home), {}, (str(self.worktree.resolve()),))
         self.reader = ClaudeReader()
-        self.news: list[AgentEvent] = []
+        self.events: list[AgentEvent] = []
         self._before = self._files()
 
     def claude(self, session: str | None = None, **more: Any) -> Claude:
@@ -49,17 +49,17 @@ class Scene:
         self._before = now
         return frozenset(changed)
 
-    def look(self, whole: bool = False, processes: tuple[AgentProcess, ...] = ()) -> list[Sighting]:
+    def read(self, whole: bool = False, processes: tuple[AgentProcess, ...] = ()) -> list[Sighting]:
         self.world = replace(self.world, now=self.time, processes=processes)
         touched = self.touched()
-        found = join(self.reader.look(self.world, None if whole else touched))
-        self.reader.folders(self.world)
-        self.news += [happened for one in found for happened in one.news]
+        found = SightingMerge().merge(self.reader.read(self.world, None if whole else touched))
+        self.reader.watch_folders(self.world)
+        self.events += [happened for one in found for happened in one.events]
         return found
 
     def agents(self, whole: bool = False, processes: tuple[AgentProcess, ...] = ()) -> list[Agent]:
         now = datetime.fromtimestamp(self.time, UTC)
-        return [as_agent(one, None, now).agent for one in self.look(whole, processes)]
+        return [as_agent(one, None, now).agent for one in self.read(whole, processes)]
 
     def agent(self, session: str | None = None, whole: bool = False) -> Agent:
         found = [one for one in self.agents(whole) if session is None or one.session == session]

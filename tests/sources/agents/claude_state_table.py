@@ -46,7 +46,7 @@ def _terminal_closed(scene: Scene, claude: Claude) -> Agent:
 
 def _cleared(scene: Scene, claude: Claude) -> Agent:
     claude.finish("y")
-    scene.look()
+    scene.read()
     claude.clear()
     claude.prompt("anew")
     return scene.agent(claude.session)

@@ -70,14 +70,14 @@ class Feed:
         """The state after these events, each seen as it comes."""
         for payload in payloads:
             path = self.put(payload)
-            self.look(frozenset({str(path)}))
+            self.read(frozenset({str(path)}))
         return self.truth()
 
-    def look(self, touched: frozenset[str] | None = None) -> list[Sighting]:
-        return list(self.reader.look(self.world(), touched))
+    def read(self, touched: frozenset[str] | None = None) -> list[Sighting]:
+        return list(self.reader.read(self.world(), touched))
 
     def one(self) -> Sighting:
-        (found,) = self.look(frozenset())
+        (found,) = self.read(frozenset())
         return found
 
     def truth(self, alive: bool | None = True) -> Truth:

@@ -41,12 +41,12 @@ def truth(one: Sighting, now: float) -> Truth:
     return decide(one.evidence, one.alive, datetime.fromtimestamp(now, UTC), last_alive=one.last_alive)
 
 
-def look_twice(reader: AgentReader, at: ReadContext) -> Sequence[Sighting]:
+def read_twice(reader: AgentReader, at: ReadContext) -> Sequence[Sighting]:
     """Everything, then a tick, which must say the same and have no news."""
-    first = reader.look(at, None)
-    again = reader.look(at, frozenset())
-    assert [replace(one, news=()) for one in first] == [replace(one, news=()) for one in again]
-    assert not any(one.news for one in again)
+    first = reader.read(at, None)
+    again = reader.read(at, frozenset())
+    assert [replace(one, events=()) for one in first] == [replace(one, events=()) for one in again]
+    assert not any(one.events for one in again)
     return first
 
 

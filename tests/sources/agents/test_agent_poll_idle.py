@@ -11,7 +11,6 @@ import pytest
 
 from imi_monitor.model import times
 from imi_monitor.model.agent import Evidence
-from imi_monitor.sources.agents import agents_source as module
 from imi_monitor.sources.agents.agent_reader import AgentProcess, ReadContext, Sighting
 from imi_monitor.sources.agents.agents_source import AgentsSource
 from imi_monitor.sources.files.inotify_watcher import InotifyWatcher
@@ -23,16 +22,17 @@ class Reader:
     """Knows whom the test names, breaks when it is told to, and counts how often it is asked."""
 
     cli = "fake"
+    has_more = False
 
     def __init__(self) -> None:
         self.asked = 0
         self.sessions: list[str] = []
         self.broken = False
 
-    def folders(self, world: ReadContext) -> Sequence[str]:
+    def watch_folders(self, world: ReadContext) -> Sequence[str]:
         return ()
 
-    def look(self, world: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
+    def read(self, world: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
         self.asked += 1
         if self.broken:
             raise ValueError("a format of tomorrow")
@@ -57,18 +57,23 @@ class Scene:
 
 
 @pytest.fixture
-def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Scene], object]], None]:
-    monkeypatch.setattr(module, "_NOBODY", 0.02)
-    monkeypatch.setattr(module, "TICK", 0.02)
-    monkeypatch.setattr("imi_monitor.sources.agents.agent_poll.TICK", 0.0)
-    monkeypatch.setattr("imi_monitor.sources.agents.agent_poll._SCAN", 0.0)
+def play(tmp_path: Path) -> Callable[[Callable[[Scene], object]], None]:
     (tmp_path / "feat").mkdir()
 
     def run(work: Callable[[Scene], object]) -> None:
         async def main() -> None:
             scene = Scene()
-            source = AgentsSource(scene.watcher, lambda: [scene.reader], lambda: scene.scan, None, {})
-            source.follow((entry(tmp_path / "feat"),))
+            source = AgentsSource(
+                scene.watcher,
+                lambda: [scene.reader],
+                lambda: scene.scan,
+                None,
+                {},
+                tick=0.02,
+                scan_every=0.0,
+                without_agents=0.02,
+            )
+            source.set_roster((entry(tmp_path / "feat"),))
             async with running(source, scene.notes, scene.watcher):
                 await scene.some_looks()
                 await work(scene)  # type: ignore[misc]

@@ -36,33 +36,35 @@ class OneFile:
     """A program whose state is the content of a file: `session cwd state`, one a line."""
 
     cli = "fake"
+    has_more = False
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.looks: list[frozenset[str] | None] = []
 
-    def folders(self, world: ReadContext) -> Sequence[str]:
+    def watch_folders(self, world: ReadContext) -> Sequence[str]:
         return [str(self.path.parent)]
 
-    def look(self, world: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
+    def read(self, world: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
         self.looks.append(touched)
         found = []
         for line in self.path.read_text().splitlines():
             session, cwd, state = line.split()
-            if world.watched(cwd):
+            if world.is_watched(cwd):
                 evidence = Evidence("transcript", state, times.stamp(), "the file says so")
                 news = (AgentEvent(state, f"{session}{state}", times.stamp()),)
-                found.append(Sighting("fake", session, cwd, evidence=(evidence,), news=news))
+                found.append(Sighting("fake", session, cwd, evidence=(evidence,), events=news))
         return found
 
 
 class Broken:
     cli = "broken"
+    has_more = False
 
-    def folders(self, world: ReadContext) -> Sequence[str]:
+    def watch_folders(self, world: ReadContext) -> Sequence[str]:
         return []
 
-    def look(self, world: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
+    def read(self, world: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
         raise KeyError("a format of tomorrow")
 
 
@@ -83,7 +85,9 @@ def play(
         notes = Notes()
         watcher = choose_watcher()
         source = AgentsSource(watcher, lambda: readers, lambda: lambda: processes, keep, {})  # type: ignore[arg-type,return-value]
-        source.follow((entry(tmp_path / "feat-a"), entry(tmp_path / "feat-a" / "inner"), entry(tmp_path / "feat-b")))
+        source.set_roster(
+            (entry(tmp_path / "feat-a"), entry(tmp_path / "feat-a" / "inner"), entry(tmp_path / "feat-b"))
+        )
         async with running(source, notes, watcher):
             await work(source, notes)  # type: ignore[misc]
         return notes
@@ -120,7 +124,7 @@ def test_a_record_is_seen_when_it_is_written_and_where_it_belongs(tmp_path: Path
         assert any(touched and str(records) in touched for touched in reader.looks)
 
     play(tmp_path, [reader], work, keep=keep)
-    assert {(seen.agent.id, each.id) for seen in kept for each in seen.news} == {
+    assert {(seen.agent.id, each.id) for seen in kept for each in seen.events} == {
         ("fake:s1", "s1running"), ("fake:s1", "s1completed"),
     }  # fmt: skip
 
@@ -138,10 +142,10 @@ def test_one_that_breaks_is_said_and_does_not_blind_us(tmp_path: Path, records: 
 class Fickle(OneFile):
     """Breaks when its file says so."""
 
-    def look(self, world: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
+    def read(self, world: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
         if self.path.read_text() == "torn":
             raise ValueError("what is this")
-        return super().look(world, touched)
+        return super().read(world, touched)
 
 
 def test_what_was_said_last_stays_while_its_reader_is_broken(tmp_path: Path, records: Path) -> None:
@@ -184,7 +188,7 @@ def test_a_process_that_ends_is_dead_within_moments_though_no_file_tells(tmp_pat
     class Processes(Broken):
         cli = "processes"
 
-        def look(self, world: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
+        def read(self, world: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
             evidence = (Evidence("transcript", "running", times.stamp(), "it said so once"),)
             return [Sighting("fake", "s", str(tmp_path / "feat-a"), child.pid, started, evidence=evidence)]
 
@@ -209,8 +213,9 @@ def test_a_process_that_is_stopped_is_suspended_until_it_is_continued(tmp_path: 
 
     class Records(Broken):
         cli = "fake"
+        has_more = False
 
-        def look(self, world: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
+        def read(self, world: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
             evidence = (Evidence("registry", "running", at, "it says so", standing=True),)
             return [Sighting("fake", "s", str(tmp_path / "feat-a"), child.pid, started, True, evidence=evidence)]
 
@@ -236,7 +241,7 @@ def test_no_worktree_no_agents(tmp_path: Path, records: Path) -> None:
 
     async def work(source: AgentsSource, notes: Notes) -> None:
         await notes.until(lambda: notes.agents)
-        source.follow(())
+        source.set_roster(())
         await notes.until(lambda: not notes.agents)
 
     play(tmp_path, [OneFile(records)], work)

@@ -17,16 +17,16 @@ from hypothesis import strategies as st
 from imi_monitor.model.agent import CANCELLED, COMPLETED, DEAD, FAILED, RUNNING, UNKNOWN, WAITING
 from imi_monitor.sources.agents.agent_reader import Sighting
 from imi_monitor.sources.agents.aider import reader as aider
-from imi_monitor.sources.agents.aider.reducer import AiderReducer, counted
+from imi_monitor.sources.agents.aider.reducer import AiderReducer, parse_count
 from imi_monitor.sources.agents.process_scan import ProcessScan
 from tests.sources.agents.reader_kit import (
     FAKES,
     FIXTURES,
     Driven,
     driven,
-    look_twice,
     process,
     python,
+    read_twice,
     steps,
     truth,
     world,
@@ -56,7 +56,7 @@ class Place:
 
     def seen(self, later: float = 0.5, alive: bool = True, **more: Any) -> list[Sighting]:
         there = [process("aider", self.wt, AT - 100, **more)] if alive else []
-        return list(look_twice(self.reader, world(self.wt, self.wt, now=self.at + later, processes=there)))
+        return list(read_twice(self.reader, world(self.wt, self.wt, now=self.at + later, processes=there)))
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ def test_facts(place: Place) -> None:
 
 def test_prompts_and_replies_are_not_taken_for_each_other(place: Place) -> None:
     place.put_all("second_chat")
-    kinds = [(each.kind, each.text) for each in place.seen()[0].news]
+    kinds = [(each.kind, each.text) for each in place.seen()[0].events]
     assert kinds == [("started", None), ("prompt", "new")]
     place.reader = aider.make()
     place.path.unlink()
@@ -131,7 +131,7 @@ def test_prompts_and_replies_are_not_taken_for_each_other(place: Place) -> None:
     for step in steps("aider", "edit"):
         place.put(step["text"])
         for later in (0.5, 5.0):
-            news += [each for one in place.seen(later) for each in one.news]
+            news += [each for one in place.seen(later) for each in one.events]
     assert [each.kind for each in news] == [
         "started", "prompt", "completed", "message", "tool_finished", "tool_finished", "prompt", "completed", "message",
     ]  # fmt: skip
@@ -146,14 +146,14 @@ def test_prompts_and_replies_are_not_taken_for_each_other(place: Place) -> None:
     [("42", 42), ("4.2k", 4200), ("12k", 12_000), ("1,204", 1204), ("1.5M", 1_500_000), ("k", None), ("..", None)],
 )
 def test_tokens_are_read_as_they_are_rounded(text: str, number: int | None) -> None:
-    assert counted(text) == number
+    assert parse_count(text) == number
 
 
 def test_when_a_prompt_was_typed(place: Place) -> None:
     (place.wt / ".aider.input.history").write_text("\n# 2026-11-18 08:05:01.070081\n+please greet\n# nonsense\n+x\n")
     place.put_all("edit")
     (one,) = place.seen()
-    prompts = [each for each in one.news if each.kind == "prompt"]
+    prompts = [each for each in one.events if each.kind == "prompt"]
     assert prompts[0].at < prompts[1].at or prompts[0].at == prompts[1].at
     assert one.facts.started_at is not None and one.facts.turn_at is not None
     assert prompts[0].at > one.facts.started_at
@@ -179,7 +179,7 @@ def test_only_the_last_chat_of_a_long_file_is_read(place: Place) -> None:
     (one,) = place.seen(5.0)
     assert (one.facts.version, one.facts.prompt) == ("0.86.3", "new")
     assert one.session is not None and one.session.endswith("20261118090000")
-    assert [each.kind for each in one.news] == ["started", "prompt", "completed"]
+    assert [each.kind for each in one.events] == ["started", "prompt", "completed"]
     assert one.facts.tokens_in is None
 
 
@@ -207,11 +207,11 @@ def test_started_in_a_folder_below_and_with_a_file_elsewhere(place: Place) -> No
     below.mkdir()
     place.put_all("edit")
     there = [process("aider", below, AT - 100)]
-    (one,) = place.reader.look(world(place.wt, place.wt, now=place.at, processes=there), None)
+    (one,) = place.reader.read(world(place.wt, place.wt, now=place.at, processes=there), None)
     assert one.pid == 4242
-    os.rename(place.path, below / "talk.md")
-    there = [process("aider", below, AT - 100, "aider", "--chat-history-file", "talk.md")]
-    (one,) = aider.make().look(world(place.wt, place.wt, now=place.at, processes=there), None)
+    os.rename(place.path, below / "reducer.md")
+    there = [process("aider", below, AT - 100, "aider", "--chat-history-file", "reducer.md")]
+    (one,) = aider.make().read(world(place.wt, place.wt, now=place.at, processes=there), None)
     assert (one.pid, one.facts.prompt) == (4242, "and again")
 
 
@@ -223,7 +223,7 @@ def test_a_tick_opens_nothing(place: Place, monkeypatch: Any) -> None:
     monkeypatch.setattr(builtins, "open", lambda *args, **more: opened.append(str(args[0])) or real(*args, **more))
     place.seen(6.0)
     assert opened == []
-    assert place.reader.folders(world(place.wt, place.wt, now=place.at)) == [str(place.wt)]
+    assert place.reader.watch_folders(world(place.wt, place.wt, now=place.at)) == [str(place.wt)]
 
 
 PIECES = [
@@ -247,10 +247,10 @@ def test_lines_of_any_shape(place: Place, pieces: list[str]) -> None:
 
 
 def test_a_course_alone_takes_bytes_of_any_kind() -> None:
-    course = AiderReducer("/wt", "not a moment")
+    reducer = AiderReducer("/wt", "not a moment")
     for line in (b"\xff\xfe  ", b"####  ", b">   ", b"> Tokens: k sent  ", b"> Model:  with   "):
-        list(course.line(line, "k", "2026-11-18T08:00:00.000000+00:00"))
-    assert course.started_at is None
+        list(reducer.add(line, "k", "2026-11-18T08:00:00.000000+00:00"))
+    assert reducer.started_at is None
 
 
 class Lived(Place):
@@ -264,7 +264,7 @@ class Lived(Place):
 
     def decided(self, later: float = 0.0) -> tuple[str, Any, Sighting | None]:
         now = time.time() + later
-        found = self.reader.look(world(self.wt, self.wt, now=now, processes=self.scan()), frozenset())
+        found = self.reader.read(world(self.wt, self.wt, now=now, processes=self.scan()), frozenset())
         if not found:
             return UNKNOWN, None, None
         (one,) = found

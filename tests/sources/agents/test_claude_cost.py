@@ -114,10 +114,10 @@ def many(scene: Scene, pids: Iterator[int], number: int, size: int) -> list[Clau
 
 
 def settled(scene: Scene) -> None:
-    scene.look(whole=True)
+    scene.read(whole=True)
     for _ in range(1000):
-        scene.look()
-        if not scene.reader.unread:
+        scene.read()
+        if not scene.reader.has_more:
             return
     raise AssertionError("it never has read everything")
 
@@ -141,7 +141,7 @@ def test_the_first_state_of_a_long_session_costs_its_end(scene: Scene, monkeypat
     with billed(monkeypatch) as bill:
         assert scene.agent(whole=True).state == RUNNING
     assert bill.bytes < 1 * MB
-    assert scene.reader.unread, "the beginning is to come"
+    assert scene.reader.has_more, "the beginning is to come"
 
 
 def test_what_lies_before_comes_in_slices_and_each_once(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,20 +150,20 @@ def test_what_lies_before_comes_in_slices_and_each_once(scene: Scene, monkeypatc
     claude.prompt("the beginning")
     padded(claude, 8 * MB)
     size = os.path.getsize(claude.path)
-    scene.look(whole=True)
+    scene.read(whole=True)
     assert scene.agent().facts.tokens_in is None, "too few would be a lie"
     whole = looks = 0
-    while scene.reader.unread:
+    while scene.reader.has_more:
         with billed(monkeypatch) as bill:
-            scene.look()
+            scene.read()
         assert bill.bytes < 2 * MB
         whole, looks = whole + bill.bytes, looks + 1
     assert whole <= size + MB
     assert looks >= 4
     facts = scene.agent().facts
-    assert facts.tokens_out == 42 * len({one.id for one in scene.news if one.kind == "tool_started"})
+    assert facts.tokens_out == 42 * len({one.id for one in scene.events if one.kind == "tool_started"})
     assert facts.prompt == "the beginning"
-    assert len({one.id for one in scene.news}) == len(scene.news), "everything is told once"
+    assert len({one.id for one in scene.events}) == len(scene.events), "everything is told once"
 
 
 def test_a_tick_opens_nothing_and_lists_nothing(
@@ -173,10 +173,10 @@ def test_a_tick_opens_nothing_and_lists_nothing(
     old(scene, 10, MB, age=48 * 3600)
     settled(scene)
     with billed(monkeypatch) as bill:
-        found = scene.reader.look(scene.world, frozenset())
+        found = scene.reader.read(scene.world, frozenset())
     assert len(found) == 10
     assert (bill.opened, bill.listed, bill.bytes) == ([], [], 0)
-    again = scene.reader.look(scene.world, frozenset())
+    again = scene.reader.read(scene.world, frozenset())
     assert all(one is other for one, other in zip(found, again, strict=True)), "nothing is made anew"
 
 
@@ -191,11 +191,11 @@ def test_an_append_costs_what_was_appended(scene: Scene, pids: Iterator[int], mo
         appended = os.path.getsize(claude.path) - before
         touched = scene.touched()
         with billed(monkeypatch) as bill:
-            found = scene.reader.look(scene.world, touched)
+            found = scene.reader.read(scene.world, touched)
         assert set(bill.opened) == {claude.path, claude.entry}
         assert bill.listed == []
         assert appended <= bill.bytes <= appended + 1024
-        assert {one.session for one in found if one.news} == {claude.session}
+        assert {one.session for one in found if one.events} == {claude.session}
 
 
 def test_a_change_of_status_costs_its_entry(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,7 +206,7 @@ def test_a_change_of_status_costs_its_entry(scene: Scene, monkeypatch: pytest.Mo
     claude.register("waiting", "permission prompt")
     touched = scene.touched()
     with billed(monkeypatch) as bill:
-        scene.reader.look(scene.world, touched)
+        scene.reader.read(scene.world, touched)
     assert bill.opened == [claude.entry]
 
 
@@ -214,7 +214,7 @@ def test_a_whole_look_reads_nothing_again(scene: Scene, pids: Iterator[int], mon
     many(scene, pids, 5, MB)
     settled(scene)
     with billed(monkeypatch) as bill:
-        scene.look(whole=True)
+        scene.read(whole=True)
     assert bill.bytes == 0
 
 
@@ -225,7 +225,7 @@ def test_a_day_of_ended_sessions_is_read_a_few_at_a_time(scene: Scene, monkeypat
         claude.finish("y")
         os.utime(claude.path, (scene.time - 60, scene.time - 60))
     with billed(monkeypatch) as bill:
-        first = scene.look(whole=True)
+        first = scene.read(whole=True)
     assert 0 < len(first) < 10
     assert len(set(bill.opened)) < 10
     settled(scene)

@@ -85,11 +85,11 @@ def play(folder: Path, work: Callable[[Course], Coroutine[Any, Any, None]]) -> C
         async def keep(seen: Any) -> None:
             one: SeenAgent
             for one in seen:
-                course.kept += [happened.kind for happened in one.news]
+                course.kept += [happened.kind for happened in one.events]
 
         watcher = choose_watcher()
         source = AgentsSource(watcher, agents.all_readers, agents.process_scanner, keep, {})
-        source.follow((entry(course.worktree),))
+        source.set_roster((entry(course.worktree),))
         async with running_source(source, course.notes, watcher):
             await work(course)
         assert course.notes.troubles == []

@@ -36,7 +36,7 @@ def process(scene: Scene, *words: str, pid: int | None = None, age: float = 10.0
 def killed(scene: Scene, claude: Claude) -> None:
     """As after kill -9: the entry stays, the process is gone."""
     pid, started = a_dead_pid()
-    scene.look()
+    scene.read()
     here = claude.entry
     rewritten(claude, pid=pid, procStart=started)
     os.rename(here, claude.entry.replace(str(claude.pid), str(pid)))
@@ -124,14 +124,14 @@ def test_clear_ends_the_old_session_and_begins_a_new_one(scene: Scene) -> None:
     claude.prompt("x")
     claude.finish("y")
     old = claude.session
-    scene.look()
+    scene.read()
     scene.wait(5)
     claude.clear()
     seen = {agent.session: agent for agent in scene.agents()}
     assert (seen[old].state, seen[old].truth.ended) == (COMPLETED, True)
     assert seen[claude.session].state == COMPLETED
     assert not seen[claude.session].truth.ended
-    assert [one.kind for one in scene.news if one.kind in ("started", "ended")] == ["started", "ended", "started"]
+    assert [one.kind for one in scene.events if one.kind in ("started", "ended")] == ["started", "ended", "started"]
     claude.prompt("anew")
     assert {agent.session: agent.state for agent in scene.agents()} == {old: COMPLETED, claude.session: RUNNING}
 
@@ -142,7 +142,7 @@ def test_what_was_left_open_by_clear_is_cancelled(scene: Scene) -> None:
     claude.prompt("x")
     claude.retry()
     old = claude.session
-    scene.look()
+    scene.read()
     scene.wait(5)
     claude.clear()
     assert scene.agent(old).state == CANCELLED
@@ -173,9 +173,9 @@ def test_a_leftover_entry_beside_the_living_one(scene: Scene, whole: bool) -> No
     claude = scene.claude()
     claude.start()
     claude.prompt("x")
-    scene.look()
+    scene.read()
     killed(scene, claude)
-    scene.look()
+    scene.read()
     again = scene.claude(claude.session)
     again.start("busy")
     assert not scene.agent(whole=whole).truth.ended
@@ -327,7 +327,7 @@ def test_every_configuration_folder_is_read(scene: Scene, tmp_path: Path, where:
         one.session: RUNNING,
         other.session: COMPLETED,
     }
-    assert str(folder.resolve() / "sessions") in scene.reader.folders(scene.world)
+    assert str(folder.resolve() / "sessions") in scene.reader.watch_folders(scene.world)
 
 
 def test_sessions_elsewhere_are_none_of_our_business(scene: Scene, tmp_path: Path) -> None:
@@ -350,8 +350,8 @@ def test_sessions_elsewhere_are_none_of_our_business(scene: Scene, tmp_path: Pat
 )
 def test_how_folders_of_transcripts_are_named(path: str, named: str) -> None:
     assert claude_places.slug(path) == named
-    assert claude_places.may_concern(named + "-sub", [named])
-    assert not claude_places.may_concern("-other", [named])
+    assert claude_places.may_hold(named + "-sub", [named])
+    assert not claude_places.may_hold("-other", [named])
 
 
 def test_a_link_to_the_worktree_and_a_folder_inside(scene: Scene, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from imi_monitor.model import times
 from imi_monitor.model.agent import CANCELLED, COMPLETED, PLANNING, RESTING, RUNNING, STATES, WAITING
 from imi_monitor.sources.agents.claude.live_registry import entry_of
-from imi_monitor.sources.agents.claude.records import matters, parse
+from imi_monitor.sources.agents.claude.records import matters
 from imi_monitor.sources.agents.claude.reducer import ClaudeReducer
 from imi_monitor.sources.agents.claude.transcript import Transcript
 from tests.sources.agents.claude_kit import Scene
@@ -65,20 +65,25 @@ def test_tokens_are_counted_once_a_message(scene: Scene) -> None:
 
 
 def test_a_message_number_that_comes_again_in_another_request_is_another_message() -> None:
-    talk = ClaudeReducer("x.jsonl")
+    reducer = ClaudeReducer("x.jsonl")
     for request in ("a", "b", "b"):
         usage = {"input_tokens": 10, "output_tokens": 1}
         message = {"id": "m", "model": "claude", "content": [], "usage": usage}
-        talk.take({"type": "assistant", "message": message, "requestId": request})
-    assert talk.usage.counted == (20, 2, 0)
+        reducer.add(json.dumps({"type": "assistant", "message": message, "requestId": request}).encode(), BEGINNING)
+    assert reducer.tokens.counted == (20, 2, 0)
 
 
 def test_a_count_that_grows_while_it_streams_is_counted_at_its_end() -> None:
-    talk = ClaudeReducer("x.jsonl")
+    reducer = ClaudeReducer("x.jsonl")
     for out in (1, 7, 42):
         usage = {"input_tokens": 10, "output_tokens": out}
-        talk.take({"type": "assistant", "message": {"id": "m", "model": "c", "content": [], "usage": usage}})
-    assert talk.usage.counted == (10, 42, 0)
+        reducer.add(
+            json.dumps(
+                {"type": "assistant", "message": {"id": "m", "model": "c", "content": [], "usage": usage}}
+            ).encode(),
+            BEGINNING,
+        )
+    assert reducer.tokens.counted == (10, 42, 0)
 
 
 def test_a_message_cut_by_the_window_is_counted_once(tmp_path: Path) -> None:
@@ -92,7 +97,7 @@ def test_a_message_cut_by_the_window_is_counted_once(tmp_path: Path) -> None:
     transcript.read()
     assert transcript.has_older
     while transcript.has_older:
-        transcript.before()
+        transcript.read_older()
     assert transcript.tokens == (1210, 42, 3000)
 
 
@@ -134,7 +139,7 @@ def test_what_the_program_writes_by_itself_is_no_prompt_and_no_model(scene: Scen
     claude.command("model")
     facts = scene.agent().facts
     assert (facts.prompt, facts.model, facts.last_message) == ("the person's words", "claude-opus-5-5", "started")
-    assert [one.text for one in scene.news if one.kind == "prompt"] == ["the person's words"]
+    assert [one.text for one in scene.events if one.kind == "prompt"] == ["the person's words"]
 
 
 @pytest.mark.parametrize(
@@ -172,7 +177,7 @@ def test_a_compaction_empties_the_window_until_the_next_answer(scene: Scene) -> 
     assert scene.agent().facts.context_used is None
     claude.finish("y")
     assert scene.agent().facts.context_used is not None
-    assert "compacted" in {one.kind for one in scene.news}
+    assert "compacted" in {one.kind for one in scene.events}
 
 
 def test_a_mode_switched_in_the_middle(scene: Scene) -> None:
@@ -239,7 +244,7 @@ def test_subagents_are_counted_while_they_work(scene: Scene) -> None:
     claude.finish("all back")
     agent = scene.agent()
     assert (agent.state, agent.facts.subagents) == (COMPLETED, 0)
-    assert {one.subagent for one in scene.news if one.kind == "tool_started"} == {None, "look here", "look there"}
+    assert {one.subagent for one in scene.events if one.kind == "tool_started"} == {None, "look here", "look there"}
 
 
 def test_a_subagent_broken_off_with_its_session_does_not_work_on(scene: Scene) -> None:
@@ -262,26 +267,26 @@ def test_what_happened_is_told_in_order_and_once(scene: Scene) -> None:
     claude.start()
     claude.prompt("touch it")
     claude.tool("Bash", command="touch x")
-    scene.look()
+    scene.read()
     scene.wait(1)
     claude.ask()
-    scene.look()
+    scene.read()
     scene.wait(9)
     claude.result("touched")
     claude.question("Which?")
     claude.result("Blue")
     claude.finish("Done.")
-    scene.look()
-    scene.look(whole=True)
-    kinds = [one.kind for one in scene.news]
+    scene.read()
+    scene.read(whole=True)
+    kinds = [one.kind for one in scene.events]
     assert sorted(kinds) == sorted(
         ["started", "prompt", "tool_started", "waits", "tool_finished", "answered", "tool_started", "waits",
          "tool_finished", "answered", "message", "completed"]
     )  # fmt: skip
-    assert len({one.id for one in scene.news}) == len(scene.news)
-    first = next(one for one in scene.news if one.kind == "waits")
+    assert len({one.id for one in scene.events}) == len(scene.events)
+    first = next(one for one in scene.events if one.kind == "waits")
     assert first.text == "permission for Bash touch x"
-    answered = next(one for one in scene.news if one.kind == "answered")
+    answered = next(one for one in scene.events if one.kind == "answered")
     assert (times.parse(answered.at) - times.parse(first.at)).total_seconds() == 9  # type: ignore[operator]
 
 
@@ -292,11 +297,12 @@ def test_read_again_by_another_it_has_the_same_names(scene: Scene, name: str, tm
     for step in SCENARIOS[name]:
         scene.wait(1.5)
         step.act(claude)
-        scene.look()
+        scene.read()
     again = Transcript(claude.transcript)
-    ids = {one.id for one in again.read()}
-    assert ids <= {one.id for one in scene.news}
-    assert len(ids) == len({(one.id) for one in scene.news if one.subagent is None} & ids)
+    again.read()
+    ids = {one.id for one in again.take_events()}
+    assert ids <= {one.id for one in scene.events}
+    assert len(ids) == len({(one.id) for one in scene.events if one.subagent is None} & ids)
 
 
 # -- nothing in the files can hurt ------------------------------------------------------------------------------------
@@ -348,11 +354,10 @@ def records(scene: Scene) -> Iterator[tuple[Claude, bytes]]:
 def test_a_torn_last_line_changes_nothing_until_it_is_whole(scene: Scene) -> None:
     for claude, data in records(scene):
         lines = data.splitlines(keepends=True)
-        talk, states = ClaudeReducer("x"), []
+        reducer, states = ClaudeReducer("x"), []
         for line in lines:
-            if matters(line) and (record := parse(line)) is not None:
-                talk.take(record)
-            told = talk.evidence()
+            reducer.add(line, "")
+            told = reducer.evidence()
             states.append(told.state if told else None)
         for number in {0, len(lines) // 2, len(lines) - 1}:
             _torn_at_every_byte(claude, lines, states, number)
@@ -364,14 +369,14 @@ def _torn_at_every_byte(claude: Claude, lines: list[bytes], states: list[str | N
         Path(claude.path).write_bytes(before + lines[number][:cut])
         transcript = Transcript(claude.path)
         transcript.read()
-        told = transcript.talk.evidence()
+        told = transcript.reducer.evidence()
         assert (told.state if told else None) == (states[number - 1] if number else None), (number, cut)
         with open(claude.path, "ab") as file:
             file.write(lines[number][cut:])
         transcript.read()
-        told = transcript.talk.evidence()
+        told = transcript.reducer.evidence()
         assert (told.state if told else None) == states[number], (number, cut)
-        assert transcript.strange is None
+        assert transcript.reducer.format_problem is None
 
 
 def test_what_follows_a_line_that_a_crash_tore_is_not_lost(scene: Scene) -> None:
@@ -395,7 +400,7 @@ def test_a_file_replaced_or_cut_is_begun_anew(scene: Scene) -> None:
     agent = scene.agent()
     assert (agent.state, agent.facts.prompt, agent.facts.last_message) == (RUNNING, "anew", None)
     os.truncate(claude.path, 0)
-    scene.look()
+    scene.read()
     claude.finish("z")
     assert scene.state() == COMPLETED
 
@@ -457,27 +462,34 @@ def replaced(value: Any, path: tuple[Any, ...], other: Any) -> Any:
 def test_any_field_may_hold_anything(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     if not _CONVERSATION:
         _CONVERSATION.extend(conversation(tmp_path_factory.mktemp("fuzz")))
-    talk = ClaudeReducer("x.jsonl")
+    reducer = ClaudeReducer("x.jsonl")
     number = data.draw(st.integers(0, len(_CONVERSATION) - 1))
     for one in _CONVERSATION[max(0, number - 6) : number]:
-        talk.take(one)
+        reducer.add(json.dumps(one).encode(), BEGINNING)
     record = _CONVERSATION[number]
     spot = data.draw(st.sampled_from(list(spots(record))))
     line = json.dumps(replaced(record, spot, data.draw(JSON))).encode()
-    odd = parse(line) if matters(line) else None
-    for happened in talk.take(odd, aside=data.draw(st.booleans())) if odd is not None else ():
-        assert times.parse(happened.at) is not None and happened.id
-    told = talk.evidence(data.draw(st.booleans()))
+    reducer.take_events()
+    reducer.add(line, BEGINNING)
+    for event in reducer.take_events():
+        assert times.parse(event.at) is not None and event.id
+    told = reducer.evidence(data.draw(st.booleans()))
     assert told is None or (told.state in STATES and times.parse(told.at) is not None)
-    talk.take({"type": "user", "message": {"content": "go on"}, "timestamp": "2027-01-01T00:00:00Z"})
-    assert talk.working, "it recovers with the next whole record"
+    reducer.add(
+        json.dumps({"type": "user", "message": {"content": "go on"}, "timestamp": "2027-01-01T00:00:00Z"}).encode(),
+        BEGINNING,
+    )
+    assert reducer.working, "it recovers with the next whole record"
     end = {"id": "m", "model": "c", "content": [{"type": "text", "text": "y"}], "stop_reason": "end_turn"}
-    talk.take({"type": "assistant", "message": end, "timestamp": "2027-01-01T00:00:01Z"})
-    after = talk.evidence()
+    reducer.add(
+        json.dumps({"type": "assistant", "message": end, "timestamp": "2027-01-01T00:00:01Z"}).encode(), BEGINNING
+    )
+    after = reducer.evidence()
     assert after is not None and after.state in RESTING
 
 
 _CONVERSATION: list[dict[str, Any]] = []
+BEGINNING = "2026-11-18T08:00:00.000000+00:00"
 
 
 @settings(max_examples=200, deadline=None)

@@ -27,7 +27,7 @@ def recorded(name: str) -> tuple[list[bytes], list[list[str]]]:
 
 
 def told(transcript: Transcript) -> list[str]:
-    evidence = transcript.talk.evidence()
+    evidence = transcript.reducer.evidence()
     if evidence is None:
         return ["none", "", ""]
     return [evidence.state, str(evidence.tool or ""), evidence.detail or ""]
@@ -43,7 +43,7 @@ def test_after_every_record_the_state_is_right(name: str, tmp_path: Path) -> Non
             file.write(line)
         transcript.read()
         assert told(transcript) == state, number
-    assert transcript.strange is None
+    assert transcript.reducer.format_problem is None
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -58,9 +58,9 @@ def test_wherever_reading_begins_the_end_is_the_same(name: str, window: int, tmp
         transcript.read()
         first, right = told(transcript)[0], states[number][0]
         assert first == right or (first, right) == (RUNNING, PLANNING), (number, first)
-        ids = [one.id for one in transcript.before()]
+        transcript.take_events()
         while transcript.has_older:
-            ids += [one.id for one in transcript.before()]
+            transcript.read_older()
         assert told(transcript) == states[number], number
     assert transcript.tokens == _all(path).tokens
     assert set(transcript.files) == set(_all(path).files) != set()
@@ -77,10 +77,11 @@ def test_the_recorded_sums(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     path.write_bytes(b"".join(lines))
     transcript = Transcript(str(path))
-    news = transcript.read()
+    transcript.read()
+    news = transcript.take_events()
     assert transcript.tokens == (1010 + 1020 + 1030 + 600, 126, 9000)
     assert transcript.files == (f"{CWD}/hello.txt",)
-    assert transcript.talk.cost == 0.25
+    assert transcript.reducer.cost == 0.25
     assert [one.kind for one in news] == [
         "prompt", "message", "tool_started", "tool_finished", "tool_started", "tool_finished", "message", "completed"
     ]  # fmt: skip
@@ -88,11 +89,14 @@ def test_the_recorded_sums(tmp_path: Path) -> None:
 
 def test_a_subagents_records_are_read_aside(tmp_path: Path) -> None:
     path = str(FIXTURES / "subagent.jsonl")
-    aside, main = Transcript(path, aside=True), Transcript(path)
-    assert {one.kind for one in aside.read()} == {"prompt", "tool_started", "tool_finished", "message", "completed"}
-    assert told(aside)[0] == COMPLETED
-    assert main.read() == []
-    assert told(main)[0] == "none"
+    own, as_main = Transcript(path, subagent=True), Transcript(path)
+    own.read()
+    kinds = {one.kind for one in own.take_events()}
+    assert kinds == {"prompt", "tool_started", "tool_finished", "message", "completed"}
+    assert told(own)[0] == COMPLETED
+    as_main.read()
+    assert as_main.take_events() == ()
+    assert told(as_main)[0] == "none"
 
 
 @pytest.mark.parametrize("name", claude_state_table.LIVES)

@@ -53,7 +53,7 @@ def more_than(own: tuple[int | None, ...], messages: int) -> tuple[int, ...]:
 def settled(scene: Scene) -> Agent:
     for _ in range(200):
         agent = scene.agent()
-        if not scene.reader.unread:
+        if not scene.reader.has_more:
             return agent
     raise AssertionError("it is never read to its beginning")
 
@@ -84,7 +84,7 @@ def test_a_message_counts_once_in_however_many_files_it_stands(scene: Scene) -> 
 def test_a_copy_counts_no_second_time_however_far_behind() -> None:
     usage = TokenCounter()
     for number in (*range(2000), *range(2000)):
-        usage.take((f"m{number}", ""), {"input_tokens": 1})
+        usage.count((f"m{number}", ""), {"input_tokens": 1})
     assert usage.counted == (2000, 0, 0)
 
 
@@ -116,16 +116,16 @@ def test_those_who_ended_long_ago_are_counted_too(scene: Scene) -> None:
     fresh = Transcript(claude.path)
     fresh.read()
     assert fresh.tokens is not None
-    scene.look(whole=True)
+    scene.read(whole=True)
     assert tokens(settled(scene)) == more_than(fresh.tokens, 80)
-    scene.look(whole=True)
+    scene.read(whole=True)
     write(below(claude, "n0"), message("m0"), message("new"))
     assert tokens(settled(scene)) == more_than(fresh.tokens, 81), "one of them goes on"
 
 
 def test_a_file_that_is_begun_anew_is_counted_anew(tmp_path: Path) -> None:
     path, ledger = str(tmp_path / "x" / "t.jsonl"), TokenLedger()
-    transcript = Transcript(path, aside=True, ledger=ledger)
+    transcript = Transcript(path, subagent=True, ledger=ledger)
     write(path, message("m1"), message("m2"))
     transcript.read()
     assert ledger.counted == (20, 10, 200)

@@ -109,45 +109,44 @@ def changes(states: list[tuple[str, str | None, str | None]]) -> list[tuple[int,
 
 @pytest.mark.parametrize("name", REPLAYS)
 def test_every_record_of_a_replay_gives_the_right_state(name: str) -> None:
-    course = CodexReducer(name)
-    course.begin(next(iter(_head(name))))
+    reducer = CodexReducer(name, next(iter(_head(name))))
     states = []
     for line in lines(name):
-        course.add(line, "2026-11-18T11:06:40.000000+00:00")
-        evidence = course.evidence(0.0)
+        reducer.add(line, "2026-11-18T11:06:40.000000+00:00")
+        evidence = reducer.evidence(0.0)
         states.append(told(decide([evidence] if evidence else [], True, times.now())))
     assert changes(states) == REPLAYS[name]
 
 
 def _head(name: str) -> Iterator[Any]:
     from imi_monitor.sources.agents.codex.record_types import ThreadContext
-    from imi_monitor.sources.agents.codex.records import read
+    from imi_monitor.sources.agents.codex.records import parse
 
-    yield next(one for one in read(lines(name)[0], "") if isinstance(one, ThreadContext))
+    yield next(one for one in parse(lines(name)[0], "") if isinstance(one, ThreadContext))
 
 
 def test_a_command_that_ends_after_its_turn_was_interrupted_changes_nothing() -> None:
-    course = CodexReducer("x")
+    reducer = CodexReducer("x")
     for line in lines("terminal.jsonl")[:51]:  # Esc while a command runs
-        course.add(line, "")
-    before = course.evidence(0.0)
-    course.add(lines("terminal.jsonl")[60], "")  # it ends by itself
-    assert before and before.state == "cancelled" and course.evidence(0.0) == before
+        reducer.add(line, "")
+    before = reducer.evidence(0.0)
+    reducer.add(lines("terminal.jsonl")[60], "")  # it ends by itself
+    assert before and before.state == "cancelled" and reducer.evidence(0.0) == before
 
 
 def test_an_old_version_that_falls_silent_after_a_message_is_done_most_likely() -> None:
-    course = CodexReducer("x")
+    reducer = CodexReducer("x")
     for line in lines("bare_2025.jsonl"):
-        course.add(line, times.stamp())
-    evidence = course.evidence(60.0)
+        reducer.add(line, times.stamp())
+    evidence = reducer.evidence(60.0)
     assert evidence and evidence.state == "completed" and evidence.or_else == {"running", "waiting_for_input"}
 
 
 def test_what_is_kept_of_a_session() -> None:
-    course = CodexReducer("terminal.jsonl")
+    reducer = CodexReducer("terminal.jsonl")
     for line in lines("terminal.jsonl"):
-        course.add(line, "")
-    kinds = [(one.kind, str(one.tool) if one.tool else None, one.ok) for one in course.take_news()]
+        reducer.add(line, "")
+    kinds = [(one.kind, str(one.tool) if one.tool else None, one.ok) for one in reducer.take_events()]
     assert kinds == [
         ("started", None, None),
         ("prompt", None, None), ("message", None, None), ("tool_started", "Bash npm test", None),
@@ -160,7 +159,7 @@ def test_what_is_kept_of_a_session() -> None:
         ("answered", "Question SQLite or PostgreSQL?", None), ("plan", None, None), ("message", None, None),
         ("completed", None, None),
     ]  # fmt: skip
-    facts = course.facts("a title")
+    facts = reducer.facts("a title")
     assert (facts.version, facts.model, facts.branch) == ("0.169.0", "fake-1", "feat/fake")
     assert (facts.tokens_in, facts.tokens_cached, facts.tokens_out) == (2000, 3000, 250), "five requests, each once"
     assert (facts.context_used, facts.context_size) == (1050, 200000)
@@ -169,25 +168,25 @@ def test_what_is_kept_of_a_session() -> None:
 
 
 def test_results_and_files() -> None:
-    course = CodexReducer("exec.jsonl")
+    reducer = CodexReducer("exec.jsonl")
     for line in lines("exec.jsonl"):
-        course.add(line, "")
-    finished = [(one.text, one.ok, one.files) for one in course.take_news() if one.kind == "tool_finished"]
+        reducer.add(line, "")
+    finished = [(one.text, one.ok, one.files) for one in reducer.take_events() if one.kind == "tool_finished"]
     assert finished[:2] == [
         ("M src/hello.py", True, ("/home/dev/app/src/hello.py",)),
         ("Traceback: no such name", False, ()),
     ]
-    assert course.facts(None).files == ("/home/dev/app/src/hello.py",)
+    assert reducer.facts(None).files == ("/home/dev/app/src/hello.py",)
 
 
 def test_ids_are_the_same_on_every_reading() -> None:
     for name in REPLAYS:
         seen = []
         for _ in range(2):
-            course = CodexReducer(name)
+            reducer = CodexReducer(name)
             for line in lines(name):
-                course.add(line, times.stamp())
-            seen.append([one.id for one in course.take_news()])
+                reducer.add(line, times.stamp())
+            seen.append([one.id for one in reducer.take_events()])
         assert seen[0] == seen[1]
         assert len(set(seen[0])) == len(seen[0]), name
 
@@ -229,14 +228,14 @@ class Home:
         env = {"CODEX_HOME": str(self.path)}
         return ReadContext(time.time(), str(self.path.parent), env, (str(self.tree),), self.processes)
 
-    def look(self, *touched: str | Path) -> list[Sighting]:
-        return list(self.reader.look(self.world(), frozenset(map(str, touched))))
+    def read(self, *touched: str | Path) -> list[Sighting]:
+        return list(self.reader.read(self.world(), frozenset(map(str, touched))))
 
     def look_at_all(self) -> list[Sighting]:
-        return list(self.reader.look(self.world(), None))
+        return list(self.reader.read(self.world(), None))
 
     def state(self, *touched: str | Path) -> tuple[str, str | None, str | None]:
-        (one,) = self.look(*touched)
+        (one,) = self.read(*touched)
         return told(decide(one.evidence, one.alive, times.now()))
 
 
@@ -272,7 +271,7 @@ def test_a_torn_line_waits_at_every_byte(home: Home) -> None:
 def test_the_first_line_may_be_torn_too(home: Home) -> None:
     first, second = lines("terminal.jsonl")[:2]
     path = home.write(first[:100])
-    assert home.look_at_all() == [] == home.look(path)
+    assert home.look_at_all() == [] == home.read(path)
     path = home.write(first[100:] + b"\n" + second + b"\n")
     assert home.state(path) == ("running", None, None)
 
@@ -280,7 +279,7 @@ def test_the_first_line_may_be_torn_too(home: Home) -> None:
 def test_news_is_told_once_and_evidence_at_each_look(home: Home) -> None:
     home.write(b"\n".join(lines("exec.jsonl")) + b"\n")
     (first,), (second,) = home.look_at_all(), home.look_at_all()
-    assert len(first.news) == 13 and second.news == ()
+    assert len(first.events) == 13 and second.events == ()
     assert first.evidence == second.evidence != ()
 
 
@@ -304,7 +303,7 @@ def test_one_in_which_nothing_ever_happened_is_not_called_dead(home: Home) -> No
     (one,) = home.look_at_all()
     assert decide(one.evidence, one.alive, times.now()).state == "unknown"
     home.processes = ()
-    assert home.look() == []
+    assert home.read() == []
 
 
 def test_the_newest_of_a_folder_belongs_to_its_process(home: Home) -> None:
@@ -323,7 +322,7 @@ def test_a_process_does_not_take_a_thread_of_before_its_time(home: Home) -> None
     (one,) = home.look_at_all()
     assert one.alive is False
     home.processes = (home.process(argv=("codex", "resume", ID)),)
-    (one,) = home.look()
+    (one,) = home.read()
     assert one.alive is True, "but it may have been told to go on with it"
 
 
@@ -350,7 +349,7 @@ def test_a_subagent_is_told_of_with_its_parent(home: Home) -> None:
     (one,) = home.look_at_all()
     assert one.session == ID and one.facts.subagents == 1
     child.finish("Done")
-    (one,) = home.look(home.rollout(child.id))
+    (one,) = home.read(home.rollout(child.id))
     assert one.facts.subagents == 0
 
 
@@ -372,11 +371,11 @@ def test_a_session_follows_its_records_to_another_folder(home: Home) -> None:
     inner.mkdir()
     writer.cwd = str(inner)
     writer.prompt("Work in there")
-    (one,) = home.look(home.rollout())
+    (one,) = home.read(home.rollout())
     assert one.cwd == str(inner)
     writer.cwd = "/elsewhere"
     writer.prompt("Leave")
-    assert home.look(home.rollout()) == []
+    assert home.read(home.rollout()) == []
 
 
 def test_a_replaced_and_a_vanished_file(home: Home) -> None:
@@ -402,11 +401,11 @@ def test_a_long_session_is_read_from_its_end_and_then_from_its_beginning(home: H
     (one,) = home.look_at_all()
     truth = decide(one.evidence, one.alive, times.now())
     assert truth.state in ("running", "planning") and str(truth.tool) == "Bash make", "the state at once"
-    assert home.reader.unread
-    news, looks = list(one.news), 0
-    while home.reader.unread:
-        (one,) = home.look()
-        news += one.news
+    assert home.reader.has_more
+    news, looks = list(one.events), 0
+    while home.reader.has_more:
+        (one,) = home.read()
+        news += one.events
         looks += 1
     assert looks < 20, "a bounded slice each, but not one line"
     assert home.state() == ("planning", None, "Bash make"), "how it works was written long before"
@@ -433,22 +432,22 @@ def test_a_look_with_nothing_touched_opens_no_rollout(home: Home, monkeypatch: p
 
     monkeypatch.setattr("builtins.open", watched_open)
     monkeypatch.setattr(os, "scandir", watched_scan)
-    home.look()
+    home.read()
     assert opened == [] == listed
-    home.look(home.rollout(ID[:-2] + "03"))
+    home.read(home.rollout(ID[:-2] + "03"))
     assert opened == [str(home.rollout(ID[:-2] + "03"))] and listed == []
 
 
 def test_folders_of_a_home_that_comes_later(tmp_path: Path) -> None:
     reader = CodexReader()
     world = ReadContext(time.time(), str(tmp_path), {}, (str(tmp_path),))
-    assert reader.look(world, None) == [] and reader.folders(world) == []
+    assert reader.read(world, None) == [] and reader.watch_folders(world) == []
     (tmp_path / ".codex").mkdir()
-    reader.look(world, frozenset())
-    assert reader.folders(world) == [str(tmp_path / ".codex")]
+    reader.read(world, frozenset())
+    assert reader.watch_folders(world) == [str(tmp_path / ".codex")]
     day = tmp_path / ".codex" / "sessions" / datetime.now().strftime("%Y/%m/%d")
     day.mkdir(parents=True)
-    assert str(day) in reader.folders(world) and str(tmp_path / ".codex") not in reader.folders(world)
+    assert str(day) in reader.watch_folders(world) and str(tmp_path / ".codex") not in reader.watch_folders(world)
 
 
 # -- what we do not know ------------------------------------------------------------------------------------------------
@@ -527,7 +526,7 @@ json_values = st.recursive(
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
 def test_any_value_in_any_field_is_survived(data: st.DataObject) -> None:
-    course = CodexReducer("fuzz")
+    reducer = CodexReducer("fuzz")
     for name in ("terminal.jsonl", "turns_0.98.jsonl", "events_0.46.jsonl", "bare_2025.jsonl"):
         for line in data.draw(st.lists(st.sampled_from(lines(name)), max_size=6)):
             record = json.loads(line)
@@ -535,16 +534,16 @@ def test_any_value_in_any_field_is_survived(data: st.DataObject) -> None:
             for target in (record, inside, inside.get("item") if isinstance(inside, dict) else None):
                 if isinstance(target, dict) and data.draw(st.booleans()):
                     target[data.draw(st.sampled_from(sorted(target)))] = data.draw(json_values)
-            course.add(json.dumps(record).encode(), times.stamp())
-            evidence = course.evidence(0.0)
+            reducer.add(json.dumps(record).encode(), times.stamp())
+            evidence = reducer.evidence(0.0)
             decide([evidence] if evidence else [], True, times.now())
-            course.facts(None)
-    course.take_news()
+            reducer.facts(None)
+    reducer.take_events()
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_survived(data: bytes) -> None:
-    course = CodexReducer("fuzz")
-    course.add(data, times.stamp())
-    assert course.evidence(0.0) is None or data
+    reducer = CodexReducer("fuzz")
+    reducer.add(data, times.stamp())
+    assert reducer.evidence(0.0) is None or data

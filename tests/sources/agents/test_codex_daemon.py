@@ -80,16 +80,16 @@ class Place:
                 if pipe:
                     pipe.close()
 
-    def look(self, touched: frozenset[str] | None = None) -> list[Sighting]:
+    def read(self, touched: frozenset[str] | None = None) -> list[Sighting]:
         world = ReadContext(time.time(), "/nowhere", {"CODEX_HOME": str(self.home)}, (str(self.tree),), self.processes)
-        return list(self.reader.look(world, touched))
+        return list(self.reader.read(world, touched))
 
     def tick(self) -> Truth:
-        (one,) = self.look(frozenset())
+        (one,) = self.read(frozenset())
         return _truth(one)
 
     def truth(self) -> Truth:
-        (one,) = self.look()
+        (one,) = self.read()
         return _truth(one)
 
 
@@ -119,7 +119,7 @@ def test_the_life_of_a_terminal(place: Place) -> None:
     with place.program() as codex:
         codex.do(f"new {place.tree} {ID}", "prompt Do it")
         place.processes = (codex.as_seen(),)
-        (one,) = place.look()
+        (one,) = place.read()
         assert (one.pid, one.alive, one.pid_started) == (codex.process.pid, True, host.start_time(codex.process.pid))
         assert one.facts.title == "a fake task"
         for command, state, tool in (
@@ -164,7 +164,7 @@ def test_killed_is_seen_even_while_the_process_is_believed_to_live(place: Place)
     with place.program() as codex:
         codex.do(f"new {place.tree} {ID}", "prompt Do it")
         place.processes = (codex.as_seen(),)
-        place.look()
+        place.read()
         codex.process.kill()
         codex.wait()
         assert place.tick().state == "dead"
@@ -197,14 +197,14 @@ def test_its_last_words_come_with_its_end(place: Place) -> None:
 def test_quit_and_resumed_by_another_process(place: Place) -> None:
     with place.program() as first:
         first.do(f"new {place.tree} {ID}", "prompt Do it", "esc")
-        place.look()
+        place.read()
         first.do("quit")
         first.wait()
         assert (place.tick().state, place.tick().ended) == ("cancelled", True)
     with place.program() as second:
         second.do(f"resume {ID}", "prompt Go on")
         place.processes = (second.as_seen(),)
-        (one,) = place.look()
+        (one,) = place.read()
         assert (one.session, one.pid, _truth(one).state) == (ID, second.process.pid, "running")
         second.do("crash")
         second.wait()
@@ -221,16 +221,16 @@ def test_a_thread_of_long_ago_is_found_by_its_lock(place: Place) -> None:
         moved = rollout.rename(old / rollout.name)
         codex.do("quit")
         codex.wait()
-    assert place.look() == []
+    assert place.read() == []
     fake_index(place.home, moved)
     with place.program() as codex:
         codex.do(f"resume {ID}", "prompt Again after years")
         place.processes = (codex.as_seen(),)
         locks = str(place.home / "thread-writer-locks" / f"{ID}.lock")
-        (one,) = place.look(frozenset({locks}))
+        (one,) = place.read(frozenset({locks}))
         assert _truth(one).state == "running"
         world = ReadContext(time.time(), "/", {"CODEX_HOME": str(place.home)}, (str(place.tree),))
-        assert str(old) in place.reader.folders(world)
+        assert str(old) in place.reader.watch_folders(world)
 
 
 def fake_index(home: Path, moved: Path) -> None:
@@ -251,7 +251,7 @@ def test_no_lock_of_codex_is_ever_taken(place: Place, monkeypatch: pytest.Monkey
         codex.do(f"new {place.tree} {ID}", "prompt Do it")
         place.processes = (codex.as_seen(),)
         before = sorted(str(path) for path in place.home.rglob("*"))
-        place.look()
+        place.read()
         place.tick()
         assert flags == []
         assert sorted(str(path) for path in place.home.rglob("*")) == before
@@ -279,10 +279,10 @@ def test_locks_are_read_from_the_kernels_list(tmp_path: Path) -> None:
         f"2: POSIX  ADVISORY  READ 44 00:01:{free.stat().st_ino + 7} 0 EOF\nnonsense\n3: FLOCK ADVISORY WRITE x y z 0\n"
     )
     locks = ThreadLocks(str(folder), str(kernel))
-    locks.look(anew=True)
+    locks.read(anew=True)
     assert {name: one.pid for name, one in locks.threads.items()} == {"a": 42, "b": None} and locks.readable
     kernel.unlink()
-    locks.look(anew=False)
+    locks.read(anew=False)
     assert not locks.readable
 
 
@@ -295,9 +295,9 @@ def test_another_device_number_is_settled_by_the_open_files(tmp_path: Path) -> N
         inode = os.fstat(file.fileno()).st_ino
         kernel.write_text(f"1: FLOCK  ADVISORY  WRITE {os.getpid()} ff:fe:{inode} 0 EOF\n")
         locks = ThreadLocks(str(tmp_path), str(kernel))
-        locks.look(anew=True)
+        locks.read(anew=True)
         assert locks.threads["a"].pid == os.getpid()
-    locks.look(anew=True)
+    locks.read(anew=True)
     assert locks.threads["a"].pid is None
 
 
@@ -323,7 +323,7 @@ def test_the_daemon_tells_what_no_file_tells(place: Place) -> None:
         daemon.do("answer That", "finish Done")
         truth = place.truth()
         assert (truth.state, truth.ended) == ("completed", False)
-        (one,) = place.look()
+        (one,) = place.read()
         assert one.pid == terminal.process.pid, "the terminal is the agent, not the daemon"
 
 
@@ -332,7 +332,7 @@ def test_what_the_daemon_pushes_is_heard_by_a_tick(place: Place) -> None:
     with place.program("app-server", "--listen", "unix://") as daemon, place.program() as terminal:
         place.processes = (terminal.as_seen(),)
         daemon.do(f"new {place.tree} {ID}", "prompt Do it")
-        place.look()
+        place.read()
         daemon.do("ask npm install")
         soon(lambda: place.tick().state == "waiting_for_input")
 
@@ -342,7 +342,7 @@ def test_a_daemon_that_is_behind_its_file_is_given_a_moment(place: Place) -> Non
     with place.program("app-server", "--listen", "unix://") as daemon, place.program() as terminal:
         place.processes = (terminal.as_seen(),)
         thread = daemon.do(f"new {place.tree} {ID}")
-        place.look()
+        place.read()
         (rollout,) = place.home.glob("sessions/*/*/*/*.jsonl")
 
         def append(line: str) -> None:
@@ -350,7 +350,7 @@ def test_a_daemon_that_is_behind_its_file_is_given_a_moment(place: Place) -> Non
                 file.write(line)
 
         Rollout(append, thread, str(place.tree)).prompt("Do it")  # the daemon still says idle
-        (one,) = place.look()
+        (one,) = place.read()
         assert [each.source for each in one.evidence] == ["transcript"] and _truth(one).state == "running"
 
 
@@ -403,14 +403,14 @@ def server(tmp_path: Path) -> Iterator[Callable[[str], Server]]:
 def test_statuses_are_read(server: Callable[[str], Server], tmp_path: Path, behave: str) -> None:
     theirs = server(behave)
     daemon = CodexDaemon(str(tmp_path / "socket" / "s.sock"))
-    daemon.look(100.0, True, ())
+    daemon.poll(100.0, True, ())
     first = daemon.statuses[ID]
     assert (first.state, first.waits_for, first.since) == ("waiting_for_input", "approval", None)
     theirs.threads[ID]["status"] = {"type": "idle"}
-    daemon.look(101.0, False, [ID])
+    daemon.poll(101.0, False, [ID])
     assert (daemon.statuses[ID].state, daemon.statuses[ID].since) == ("completed", 101.0)
     del theirs.threads[ID]
-    daemon.look(102.0, True, ())
+    daemon.poll(102.0, True, ())
     assert daemon.statuses == {}
     assert {"thread/resume", "thread/start", "turn/start"}.isdisjoint(theirs.asked)
     daemon.close()
@@ -419,13 +419,13 @@ def test_statuses_are_read(server: Callable[[str], Server], tmp_path: Path, beha
 def test_questions_to_us_are_left_alone(server: Callable[[str], Server], tmp_path: Path) -> None:
     theirs = server("")
     daemon = CodexDaemon(str(tmp_path / "socket" / "s.sock"))
-    daemon.look(1.0, True, ())
+    daemon.poll(1.0, True, ())
     asked = len(theirs.asked)
     theirs.tell_all({"id": 77, "method": "item/commandExecution/requestApproval", "params": {"threadId": ID}})
     theirs.tell_all({"method": "thread/status/changed", "params": {"threadId": ID, "status": {"type": "systemError"}}})
 
     def heard() -> bool:
-        daemon.look(2.0, False, ())
+        daemon.poll(2.0, False, ())
         return daemon.statuses[ID].state == "failed"
 
     soon(heard)
@@ -440,10 +440,10 @@ def test_an_unknown_status_says_nothing(server: Callable[[str], Server], tmp_pat
     theirs = server("")
     theirs.threads[ID]["status"] = status
     daemon = CodexDaemon(str(tmp_path / "socket" / "s.sock"))
-    daemon.look(1.0, True, ())
+    daemon.poll(1.0, True, ())
     assert daemon.statuses == {} and daemon.connected
     theirs.threads[ID]["status"] = {"type": "active", "activeFlags": [1, "waitingOnTheMoon"]}
-    daemon.look(1.0, True, ())
+    daemon.poll(1.0, True, ())
     assert daemon.statuses[ID].state == "running"
     daemon.close()
 
@@ -454,10 +454,10 @@ def test_a_surprise_means_no_evidence_a_note_and_a_pause(
 ) -> None:
     theirs = server(behave)
     daemon = CodexDaemon(str(tmp_path / "socket" / "s.sock"))
-    daemon.look(1.0, True, ())
+    daemon.poll(1.0, True, ())
     assert daemon.statuses == {} and not daemon.connected
     asked = len(theirs.asked)
-    daemon.look(1.0, True, ())
+    daemon.poll(1.0, True, ())
     assert len(theirs.asked) == asked, "not again at once"
     if behave in ("other names", "no objects", "silent"):
         assert daemon.note and daemon.note.startswith("its daemon cannot be asked: ")
@@ -466,8 +466,8 @@ def test_a_surprise_means_no_evidence_a_note_and_a_pause(
 def test_nobody_listens(tmp_path: Path) -> None:
     path = tmp_path / "s.sock"
     daemon = CodexDaemon(str(path))
-    daemon.look(1.0, True, ())
+    daemon.poll(1.0, True, ())
     assert daemon.note is None and not daemon.connected
     path.touch()
-    daemon.look(1.0, True, ())
+    daemon.poll(1.0, True, ())
     assert not daemon.connected and daemon.statuses == {}

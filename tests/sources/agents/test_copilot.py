@@ -26,9 +26,9 @@ from tests.sources.agents.reader_kit import (
     FIXTURES,
     Driven,
     driven,
-    look_twice,
     process,
     python,
+    read_twice,
     steps,
     truth,
     world,
@@ -72,7 +72,7 @@ class Place:
         if not lock.exists():
             lock.write_text("")
         there = [process("copilot", self.wt, time.time() - 3600, pid=os.getpid())]
-        return list(look_twice(self.reader, world(self.home, self.wt, now=time.time(), processes=there)))
+        return list(read_twice(self.reader, world(self.home, self.wt, now=time.time(), processes=there)))
 
 
 @pytest.fixture
@@ -134,13 +134,13 @@ def test_news_is_told_once_and_in_order(place: Place) -> None:
     news: list[Any] = []
     for step in steps("copilot", "terminal"):
         place.put(step)
-        news += [each for one in place.seen() for each in one.news]
+        news += [each for one in place.seen() for each in one.events]
     assert [each.kind for each in news] == [
         "started", "prompt", "message", "tool_started", "waits", "answered", "tool_finished", "message", "completed",
         "prompt",
     ]  # fmt: skip
     place.reader = copilot.make()
-    again = [each for one in place.seen() for each in one.news]
+    again = [each for one in place.seen() for each in one.events]
     assert [each.id for each in again] == [each.id for each in news]
     assert str(news[3].tool) == "bash make clean && make"
     assert (news[4].text, news[5].text, news[6].ok) == ("Build anew", "approved", True)
@@ -158,12 +158,12 @@ def test_the_rest_of_a_long_file_is_read_in_slices(place: Place) -> None:
     there = [process("copilot", place.wt, 0.0, pid=os.getpid())]
     (place.folder / f"inuse.{os.getpid()}.lock").write_text("")
     at = world(place.home, place.wt, now=time.time(), processes=there)
-    (one,) = place.reader.look(at, None)
+    (one,) = place.reader.read(at, None)
     assert one.evidence[0].state == RUNNING
-    assert (one.facts.tokens_in, place.reader.unread) == (None, True)  # type: ignore[attr-defined]
+    assert (one.facts.tokens_in, place.reader.has_more) == (None, True)  # type: ignore[attr-defined]
     looks = 0
-    while place.reader.unread:  # type: ignore[attr-defined]
-        (one,) = place.reader.look(at, frozenset())
+    while place.reader.has_more:  # type: ignore[attr-defined]
+        (one,) = place.reader.read(at, frozenset())
         looks += 1
     assert looks > 2
     assert (one.facts.tokens_in, one.facts.version) == (22 * 1210, "1.0.102")
@@ -180,7 +180,7 @@ def test_a_tick_opens_nothing(place: Place, monkeypatch: Any) -> None:
     there = [process("copilot", place.wt, 0.0, pid=os.getpid())]
     at = world(place.home, place.wt, now=time.time(), processes=there)
     for _ in range(5):
-        assert len(place.reader.look(at, frozenset())) == 1
+        assert len(place.reader.read(at, frozenset())) == 1
     assert [args for args in opened if str(args[0]).startswith(str(place.home))] == []
     assert listed == []
 
@@ -210,7 +210,7 @@ def test_other_folders_and_old_sessions_cost_one_look(place: Place, monkeypatch:
 def test_a_session_that_has_written_nothing_yet_is_waited_for(place: Place) -> None:
     (place.folder / "workspace.yaml").unlink()
     assert place.seen() == []
-    assert str(place.folder) in place.reader.folders(world(place.home, place.wt, now=time.time()))
+    assert str(place.folder) in place.reader.watch_folders(world(place.home, place.wt, now=time.time()))
     place.put(steps("copilot", "terminal")[0])
     (one,) = place.seen()
     assert one.evidence[0].state == COMPLETED
@@ -240,8 +240,8 @@ def test_a_session_that_moves_follows_its_events(place: Place, tmp_path: Path) -
 def test_another_home(place: Place, tmp_path: Path) -> None:
     place.put_all("terminal")
     at = world(tmp_path / "nobody", place.wt, now=time.time(), COPILOT_HOME=str(place.home / ".copilot"))
-    assert len(copilot.make().look(at, None)) == 1
-    assert copilot.make().look(world(tmp_path / "nobody", place.wt, now=time.time()), None) == []
+    assert len(copilot.make().read(at, None)) == 1
+    assert copilot.make().read(world(tmp_path / "nobody", place.wt, now=time.time()), None) == []
 
 
 def test_formats_that_are_not_known_are_said_so(place: Place) -> None:
@@ -294,7 +294,7 @@ class Lived(Place):
     def decided(self) -> tuple[str, Any, Sighting | None]:
         now = time.time()
         at = world(self.home, self.wt, now=now, processes=self.scan())
-        found = self.reader.look(at, frozenset())
+        found = self.reader.read(at, frozenset())
         if not found:
             return UNKNOWN, None, None
         (one,) = found
@@ -366,7 +366,7 @@ def test_a_copilot_that_began_after_the_lock_did_not_make_it(place: Place) -> No
     old = time.time() - 7200
     os.utime(place.events, (old, old))
     there = [process("copilot", place.wt, time.time() - 3600, pid=os.getpid())]
-    (one,) = place.reader.look(world(place.home, place.wt, now=time.time(), processes=there), None)
+    (one,) = place.reader.read(world(place.home, place.wt, now=time.time(), processes=there), None)
     assert (one.alive, truth(one, time.time()).state) == (False, DEAD)
 
 

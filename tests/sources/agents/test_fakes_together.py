@@ -8,15 +8,14 @@ from typing import Any
 
 import pytest
 
-from imi_monitor.model import times
 from imi_monitor.model.agent import COMPLETED, DEAD, RUNNING, UNKNOWN, WAITING
+from imi_monitor.model.snapshot import Key
 from imi_monitor.sources.agents import process_scan
 from imi_monitor.sources.agents.agent_poll import AgentPoll
 from imi_monitor.sources.agents.aider import reader as aider
 from imi_monitor.sources.agents.copilot import reader as copilot
 from imi_monitor.sources.agents.opencode import reader as opencode
 from imi_monitor.sources.agents.process_scan import ProcessScan
-from imi_monitor.sources.agents.sighting_merge import as_agent
 from tests.sources.agents.fake_processes import named, soon
 from tests.sources.agents.reader_kit import FAKES, driven, python
 
@@ -34,12 +33,13 @@ def test_one_agent_each(tmp_path: Path, monkeypatch: Any) -> None:
     open_code = [named(home / "b", "opencode", python()), str(FAKES / "opencode.py"), str(book)]
     co_pilot = [named(home / "b", "copilot", python()), str(FAKES / "copilot.py"), str(home), "11-22"]
     scan = ProcessScan(iter(range(10**6)).__next__)
-    looks = AgentPoll([copilot.make(), opencode.make(), aider.make(), process_scan.make()], scan, {})
+    poll = AgentPoll([copilot.make(), opencode.make(), aider.make(), process_scan.make()], scan, {})
     broken: list[str] = []
 
     def states() -> dict[str, str]:
-        found, _, broken[:], _ = looks.look(None, (str(wt),))
-        agents = [as_agent(one, None, times.now()).agent for one, _ in found]
+        result = poll.poll(None, {str(wt): Key("here", "app", "feat")})
+        broken[:] = result.failures
+        agents = [one.agent for one in result.agents]
         assert len({one.id for one in agents}) == len(agents)
         told = {one.cli: one.state for one in agents}
         assert len(told) == len(agents), "one of each"

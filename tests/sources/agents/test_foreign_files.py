@@ -18,12 +18,12 @@ def test_what_is_added_is_told_once(tmp_path: Path) -> None:
     path = tmp_path / "t"
     path.write_bytes(b"a\nb\n")
     tail = Tail(str(path))
-    assert tail.new() == [b"a", b"b"]
-    assert tail.new() == []
+    assert tail.read_new() == [b"a", b"b"]
+    assert tail.read_new() == []
     append(path, b"c\n\nd")
-    assert tail.new() == [b"c"]
+    assert tail.read_new() == [b"c"]
     append(path, b"d\n")
-    assert tail.new() == [b"dd"]
+    assert tail.read_new() == [b"dd"]
 
 
 @pytest.mark.parametrize("cut", range(1, 12))
@@ -31,9 +31,9 @@ def test_a_torn_line_waits_until_it_is_whole(tmp_path: Path, cut: int) -> None:
     path, whole = tmp_path / "t", b'{"a": "\xc3\xa4"}\n'
     path.write_bytes(b"first\n" + whole[:cut])
     tail = Tail(str(path))
-    assert tail.new() == [b"first"]
+    assert tail.read_new() == [b"first"]
     append(path, whole[cut:])
-    assert tail.new() == [whole[:-1]]
+    assert tail.read_new() == [whole[:-1]]
 
 
 @pytest.mark.parametrize("window", [1, 7, 64, 1000, 100_000])
@@ -42,56 +42,53 @@ def test_the_end_first_and_the_rest_in_slices(tmp_path: Path, window: int) -> No
     lines = [f"line {number} {'x' * (number % 50)}".encode() for number in range(300)]
     path.write_bytes(b"\n".join(lines) + b"\n")
     tail = Tail(str(path), window)
-    end = tail.new()
+    end = tail.read_new()
     assert end == lines[len(lines) - len(end) :]
     assert end
     older: list[bytes] = []
     while tail.has_older:
-        older += tail.older(500)
+        older += tail.read_older(500)
     assert older + end == lines
-    assert list(tail.older()) == []
+    assert list(tail.read_older()) == []
 
 
 def test_a_last_line_longer_than_the_window(tmp_path: Path) -> None:
     path = tmp_path / "t"
     path.write_bytes(b"short\n" + b"y" * 5000 + b"\n")
-    assert Tail(str(path), 100).new()[-1] == b"y" * 5000
+    assert Tail(str(path), 100).read_new()[-1] == b"y" * 5000
     path.write_bytes(b"z" * 5000)
     tail = Tail(str(path), 100)
-    assert tail.new() == []
+    assert tail.read_new() == []
     append(path, b"\n")
-    assert tail.new() == [b"z" * 5000]
+    assert tail.read_new() == [b"z" * 5000]
 
 
 def test_a_file_that_was_cut_or_replaced_is_begun_anew(tmp_path: Path) -> None:
     path = tmp_path / "t"
     path.write_bytes(b"one\ntwo\nthr")
     tail = Tail(str(path))
-    tail.new()
+    tail.read_new()
     path.write_bytes(b"new\n")
-    assert (tail.new(), tail.begun_anew) == ([b"new"], True)
+    assert (tail.read_new(), tail.restarted) == ([b"new"], True)
     other = tmp_path / "other"
     other.write_bytes(b"replaced, and longer\n")
     other.replace(path)
-    assert (tail.new(), tail.begun_anew) == ([b"replaced, and longer"], True)
+    assert (tail.read_new(), tail.restarted) == ([b"replaced, and longer"], True)
     append(path, b"more\n")
-    assert (tail.new(), tail.begun_anew) == ([b"more"], False)
+    assert (tail.read_new(), tail.restarted) == ([b"more"], False)
     path.unlink()
-    assert tail.new() == []
+    assert tail.read_new() == []
 
 
-def test_a_lot_at_once_is_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from imi_monitor.sources.agents import foreign_files as module
-
-    monkeypatch.setattr(module, "_MOST", 1000)
+def test_a_large_addition_is_read_in_parts(tmp_path: Path) -> None:
     path = tmp_path / "t"
     path.touch()
-    tail = Tail(str(path))
-    tail.new()
+    tail = Tail(str(path), longest_read=1000)
+    tail.read_new()
     lines = [b"%05d" % number for number in range(1000)]
     append(path, b"\n".join(lines) + b"\n")
-    found: list[bytes] = tail.new()
-    assert tail.behind
-    while tail.behind:
-        found += tail.new()
+    found: list[bytes] = tail.read_new()
+    assert tail.has_more
+    while tail.has_more:
+        found += tail.read_new()
     assert found == lines

@@ -73,63 +73,63 @@ INTERACTIVE = StartOptions()
 
 
 def truth_of(
-    course: GeminiReducer, manner: StartOptions = INTERACTIVE, alive: bool | None = True, later: float = 0.0
+    reducer: GeminiReducer, manner: StartOptions = INTERACTIVE, alive: bool | None = True, later: float = 0.0
 ) -> Truth:
     now = time.time()
-    evidence = course.evidence(manner, alive, now + later)
+    evidence = reducer.evidence(manner, alive, now + later)
     return decide([evidence] if evidence else [], alive, times.now())
 
 
 def whole(name: str) -> GeminiReducer:
-    course = GeminiReducer(name)
+    reducer = GeminiReducer(name)
     for line in lines(name):
-        course.line(line)
-    return course
+        reducer.add(line, "")
+    return reducer
 
 
 @pytest.mark.parametrize("name", REPLAYS)
 def test_every_line_of_a_replay_gives_the_right_state(name: str) -> None:
-    course = GeminiReducer(name)
+    reducer = GeminiReducer(name)
     states = []
     for line in lines(name):
-        course.line(line)
-        states.append(told(truth_of(course)))
+        reducer.add(line, "")
+        states.append(told(truth_of(reducer)))
     assert changes(states) == REPLAYS[name]
 
 
 def test_what_its_process_adds_to_the_models_last_words() -> None:
-    course = whole("headless.jsonl")
-    assert told(truth_of(course)) == ("unknown?", OPEN)
-    assert told(truth_of(course, StartOptions(headless=True))) == ("running", None), "it ends by itself"
-    assert told(truth_of(course, StartOptions(unasking=True))) == ("completed?", None), (
+    reducer = whole("headless.jsonl")
+    assert told(truth_of(reducer)) == ("unknown?", OPEN)
+    assert told(truth_of(reducer, StartOptions(headless=True))) == ("running", None), "it ends by itself"
+    assert told(truth_of(reducer, StartOptions(unasking=True))) == ("completed?", None), (
         "no tool began, and it never asks"
     )
-    gone = truth_of(course, alive=False)
+    gone = truth_of(reducer, alive=False)
     assert (gone.state, gone.ended, gone.confidence) == ("completed", True, "likely"), "or killed: nothing tells"
-    assert truth_of(course, StartOptions(headless=True), alive=False).state == "dead", (
+    assert truth_of(reducer, StartOptions(headless=True), alive=False).state == "dead", (
         "it lived on for long: a tool was running"
     )
 
 
 def test_words_were_just_said_by_one_that_never_asks() -> None:
-    course = GeminiReducer("x")
-    course.record({"id": "1", "type": "gemini", "content": "So.", "timestamp": times.stamp()})
-    assert told(truth_of(course, StartOptions(unasking=True))) == ("running?", None)
+    reducer = GeminiReducer("x")
+    reducer.add_record({"id": "1", "type": "gemini", "content": "So.", "timestamp": times.stamp()})
+    assert told(truth_of(reducer, StartOptions(unasking=True))) == ("running?", None)
 
 
 def test_a_prompt_or_a_tool_call_without_a_process_is_dead() -> None:
-    course = GeminiReducer("interactive.jsonl")
+    reducer = GeminiReducer("interactive.jsonl")
     for line in lines("interactive.jsonl")[:3]:
-        course.line(line)
-    assert truth_of(course, alive=False).state == "dead"
+        reducer.add(line, "")
+    assert truth_of(reducer, alive=False).state == "dead"
 
 
 @pytest.mark.parametrize("state", [WAITING, RUNNING, COMPLETED])
 def test_a_title_or_a_hook_of_that_moment_tells_what_the_file_cannot(state: str) -> None:
-    course = GeminiReducer("x")
+    reducer = GeminiReducer("x")
     at = times.stamp()
-    course.record({"id": "1", "type": "gemini", "content": "I need to run it.", "timestamp": at})
-    words = course.evidence(StartOptions(), True, time.time())
+    reducer.add_record({"id": "1", "type": "gemini", "content": "I need to run it.", "timestamp": at})
+    words = reducer.evidence(StartOptions(), True, time.time())
     assert words is not None
     title = Evidence("title", state, at, "its title", standing=True)
     hook = Evidence("hook", state, at, "a hook of the same moment")
@@ -139,19 +139,19 @@ def test_a_title_or_a_hook_of_that_moment_tells_what_the_file_cannot(state: str)
 
 
 def test_the_states_of_tools_that_have_names() -> None:
-    course = GeminiReducer("x")
+    reducer = GeminiReducer("x")
     call = {"id": "c1", "name": "replace", "args": {"file_path": "src/a.ts"}, "status": "awaiting_approval"}
-    course.record({"id": "1", "type": "gemini", "content": "", "timestamp": times.stamp(), "toolCalls": [call]})
-    truth = truth_of(course)
+    reducer.add_record({"id": "1", "type": "gemini", "content": "", "timestamp": times.stamp(), "toolCalls": [call]})
+    truth = truth_of(reducer)
     assert (truth.state, truth.detail, str(truth.tool)) == ("waiting_for_input", "permission", "Edit src/a.ts")
     call["status"] = "executing"
-    course.record({"id": "1", "type": "gemini", "content": "", "timestamp": times.stamp(), "toolCalls": [call]})
-    assert (truth_of(course).state, str(truth_of(course).tool)) == ("running", "Edit src/a.ts")
+    reducer.add_record({"id": "1", "type": "gemini", "content": "", "timestamp": times.stamp(), "toolCalls": [call]})
+    assert (truth_of(reducer).state, str(truth_of(reducer).tool)) == ("running", "Edit src/a.ts")
 
 
 def test_what_is_kept_of_a_session() -> None:
-    course = whole("interactive.jsonl")
-    kinds = [(one.kind, str(one.tool) if one.tool else None, one.ok) for one in course.take_news()]
+    reducer = whole("interactive.jsonl")
+    kinds = [(one.kind, str(one.tool) if one.tool else None, one.ok) for one in reducer.take_events()]
     assert kinds == [
         ("prompt", None, None), ("message", None, None), ("tool_started", "Bash rm -r build", None),
         ("tool_finished", "Bash rm -r build", True), ("message", None, None),
@@ -160,14 +160,14 @@ def test_what_is_kept_of_a_session() -> None:
         ("prompt", None, None), ("cancelled", None, None), ("tool_started", "Bash sleep 20", None),
         ("tool_finished", "Bash sleep 20", None),
     ]  # fmt: skip
-    facts = course.facts()
+    facts = reducer.facts()
     assert (facts.tokens_in, facts.tokens_cached, facts.tokens_out) == (1200, 1800, 150), "replaced lines count once"
     assert (facts.context_used, facts.model, facts.prompt) == (1050, "fake-flash", "Wait for the build")
 
 
 def test_files_it_wrote() -> None:
-    course = whole("headless.jsonl")
-    assert course.facts().files == ("/home/dev/app/hello.txt",)
+    reducer = whole("headless.jsonl")
+    assert reducer.facts().files == ("/home/dev/app/hello.txt",)
 
 
 # -- the reader over real files -----------------------------------------------------------------------------------------
@@ -208,14 +208,14 @@ class Home:
             time.time(), "/nowhere", {"GEMINI_CLI_HOME": str(self.path)}, (str(self.tree),), self.processes
         )
 
-    def look(self, *touched: str | Path) -> list[Sighting]:
-        return list(self.reader.look(self.world(), frozenset(map(str, touched))))
+    def read(self, *touched: str | Path) -> list[Sighting]:
+        return list(self.reader.read(self.world(), frozenset(map(str, touched))))
 
     def look_at_all(self) -> list[Sighting]:
-        return list(self.reader.look(self.world(), None))
+        return list(self.reader.read(self.world(), None))
 
     def state(self, *touched: str | Path) -> tuple[str, str | None]:
-        (one,) = self.look(*touched)
+        (one,) = self.read(*touched)
         return told(decide(one.evidence, one.alive, times.now()))
 
 
@@ -246,10 +246,10 @@ def test_a_torn_line_waits_at_every_byte(home: Home) -> None:
 def test_news_is_told_once(home: Home) -> None:
     home.project()
     path = home.write(b"\n".join(lines("headless.jsonl")) + b"\n")
-    (first,), (second,), (third,) = home.look_at_all(), home.look_at_all(), home.look(path)
-    assert len(first.news) == 7 and second.news == third.news == ()
+    (first,), (second,), (third,) = home.look_at_all(), home.look_at_all(), home.read(path)
+    assert len(first.events) == 7 and second.events == third.events == ()
     assert first.evidence == second.evidence == third.evidence != ()
-    assert len({one.id for one in first.news}) == 7
+    assert len({one.id for one in first.events}) == 7
 
 
 def test_a_document_of_2025_is_read_as_it_is_rewritten(home: Home) -> None:
@@ -262,9 +262,9 @@ def test_a_document_of_2025_is_read_as_it_is_rewritten(home: Home) -> None:
     news = []
     for count in range(4):
         path.write_text(json.dumps({**document, "messages": document["messages"][:count]}))
-        (one,) = home.look_at_all() if count == 0 else home.look(path)
+        (one,) = home.look_at_all() if count == 0 else home.read(path)
         states.append(told(decide(one.evidence, one.alive, times.now())))
-        news += [each.kind for each in one.news]
+        news += [each.kind for each in one.events]
     assert states == [("unknown", NOTHING), ("running?", None), ("running?", None), ("unknown?", OPEN)]
     assert news == ["prompt", "tool_started", "tool_finished", "message"]
     assert (one.session, one.facts.tokens_in, one.facts.tokens_out) == (document["sessionId"], 1050, 37)
@@ -279,7 +279,7 @@ def test_one_in_which_nothing_ever_happened_is_not_called_dead(home: Home) -> No
     home.write(b"\n".join(lines("headless.jsonl")[:2]) + b"\n")
     assert len(home.look_at_all()) == 1
     home.processes = ()
-    assert home.look() == []
+    assert home.read() == []
 
 
 def test_the_newest_sessions_of_a_folder_belong_to_its_processes(home: Home) -> None:
@@ -294,11 +294,11 @@ def test_the_newest_sessions_of_a_folder_belong_to_its_processes(home: Home) -> 
         "2": True,
     }
     home.processes = (home.process(), home.process(pid=1))
-    assert {one.session[-1]: one.alive for one in home.look() if one.session} == {"0": False, "1": True, "2": True}
+    assert {one.session[-1]: one.alive for one in home.read() if one.session} == {"0": False, "1": True, "2": True}
     home.processes = (home.process(argv=("gemini", "-r", ID[:-1] + "0")),)
-    assert {one.session[-1]: one.alive for one in home.look() if one.session} == {"0": True, "1": False, "2": False}
+    assert {one.session[-1]: one.alive for one in home.read() if one.session} == {"0": True, "1": False, "2": False}
     home.processes = (home.process(pid=7, began_at=time.time()),)
-    assert not any(one.alive for one in home.look()), "it began after all of them were written"
+    assert not any(one.alive for one in home.read()), "it began after all of them were written"
 
 
 def test_the_next_process_of_a_folder_does_not_bring_back_who_has_just_ended(home: Home) -> None:
@@ -307,16 +307,16 @@ def test_the_next_process_of_a_folder_does_not_bring_back_who_has_just_ended(hom
     assert home.look_at_all()[0].alive is True
     first = home.processes
     home.processes = ()
-    assert home.look()[0].alive is False
+    assert home.read()[0].alive is False
     home.processes = first
-    assert home.look()[0].alive is True, "a list of processes that was not whole"
+    assert home.read()[0].alive is True, "a list of processes that was not whole"
     home.processes = ()
-    home.look()
+    home.read()
     home.processes = (home.process(pid=1, began_at=time.time() + 1),)
-    assert home.look()[0].alive is False
+    assert home.read()[0].alive is False
     home.write(lines("interactive.jsonl")[3] + b"\n")
     os.utime(path, (time.time() + 1, time.time() + 1))
-    assert home.look(path)[0].alive is True, "it goes on"
+    assert home.read(path)[0].alive is True, "it goes on"
 
 
 def test_a_chat_that_goes_on_without_a_process_is_not_called_dead(home: Home) -> None:
@@ -327,7 +327,7 @@ def test_a_chat_that_goes_on_without_a_process_is_not_called_dead(home: Home) ->
     home.processes = ()
     assert home.look_at_all()[0].alive is False
     home.write(lines("interactive.jsonl")[3] + b"\n")
-    assert home.look(path)[0].alive is None
+    assert home.read(path)[0].alive is None
 
 
 def test_projects_of_other_folders_and_strange_lists(home: Home) -> None:
@@ -336,10 +336,10 @@ def test_projects_of_other_folders_and_strange_lists(home: Home) -> None:
     listed = str(home.path / ".gemini" / "projects.json")
     for projects in ({"/elsewhere": "tree"}, [], {str(home.tree): 3}, {str(home.tree): "../tmp/tree"}, "x", None):
         home.list(projects)
-        assert home.look(listed) == [] == home.look_at_all(), projects
+        assert home.read(listed) == [] == home.look_at_all(), projects
     home.list({str(home.tree / "src"): "tree"})
     (home.tree / "src").mkdir()
-    (one,) = home.look(listed)
+    (one,) = home.read(listed)
     assert one.cwd == str(home.tree / "src"), "a folder inside the worktree"
 
 
@@ -359,11 +359,11 @@ def test_a_long_chat_is_read_from_its_end_and_then_from_its_beginning(home: Home
         chat.write_file(f"file{number}.py")
         chat.done("x" * 20_000)
     (one,) = home.look_at_all()
-    assert decide(one.evidence, one.alive, times.now()).state == "running" and home.reader.unread
-    news, looks = list(one.news), 0
-    while home.reader.unread:
-        (one,) = home.look()
-        news += one.news
+    assert decide(one.evidence, one.alive, times.now()).state == "running" and home.reader.has_more
+    news, looks = list(one.events), 0
+    while home.reader.has_more:
+        (one,) = home.read()
+        news += one.events
         looks += 1
     assert looks < 20, "a bounded slice each, but not one line"
     assert one.session == ID and one.facts.prompt == "Work for hours"
@@ -388,9 +388,9 @@ def test_a_look_with_nothing_touched_opens_nothing(home: Home, monkeypatch: pyte
 
     monkeypatch.setattr("builtins.open", watched_open)
     monkeypatch.setattr(os, "scandir", watched_scan)
-    home.look()
+    home.read()
     assert opened == []
-    home.look(path)
+    home.read(path)
     assert opened == [path]
 
 
@@ -413,17 +413,17 @@ json_values = st.recursive(
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
 def test_any_value_in_any_field_is_survived(data: st.DataObject) -> None:
-    course = GeminiReducer("fuzz")
+    reducer = GeminiReducer("fuzz")
     for line in data.draw(st.lists(st.sampled_from(lines("interactive.jsonl") + lines("headless.jsonl")), max_size=12)):
         record = json.loads(line)
         calls = record.get("toolCalls") or [{}]
         for target in (record, record.get("tokens"), calls[0]):
             if isinstance(target, dict) and target and data.draw(st.booleans()):
                 target[data.draw(st.sampled_from(sorted(target)))] = data.draw(json_values)
-        course.line(json.dumps(record).encode())
-        truth_of(course)
-        course.facts()
-    course.take_news()
+        reducer.add(json.dumps(record).encode(), "")
+        truth_of(reducer)
+        reducer.facts()
+    reducer.take_events()
 
 
 # -- a fake that runs ---------------------------------------------------------------------------------------------------
@@ -488,7 +488,7 @@ def test_killed_suspended_and_resumed(home: Home) -> None:
         process.kill()
         process.wait()
         home.processes = ()
-        (one,) = home.look()
+        (one,) = home.read()
         truth = decide(one.evidence, one.alive, times.now())
         assert (truth.state, truth.ended) == ("dead", True)
     with program(home) as (process, do):
@@ -498,18 +498,18 @@ def test_killed_suspended_and_resumed(home: Home) -> None:
         do("finish Done.", "quit")
         process.wait()
         home.processes = ()
-        (one,) = home.look()
+        (one,) = home.read()
         truth = decide(one.evidence, one.alive, times.now())
         assert (truth.state, truth.ended) == ("completed", True), "its last words came with its end"
 
 
 def test_folders_follow_what_appears(home: Home) -> None:
-    assert home.look_at_all() == [] and home.reader.folders(home.world()) == []
+    assert home.look_at_all() == [] and home.reader.watch_folders(home.world()) == []
     (home.path / ".gemini" / "tmp").mkdir(parents=True)
-    home.look()
-    assert home.reader.folders(home.world()) == [str(home.path / ".gemini"), str(home.path / ".gemini" / "tmp")]
+    home.read()
+    assert home.reader.watch_folders(home.world()) == [str(home.path / ".gemini"), str(home.path / ".gemini" / "tmp")]
     home.project()
     home.write(b"\n".join(lines("headless.jsonl")) + b"\n")
-    (one,) = home.look(home.path / ".gemini" / "projects.json")
+    (one,) = home.read(home.path / ".gemini" / "projects.json")
     assert one.cwd == str(home.tree)
-    assert str(home.chats) in home.reader.folders(home.world())
+    assert str(home.chats) in home.reader.watch_folders(home.world())

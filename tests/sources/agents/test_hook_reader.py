@@ -22,8 +22,8 @@ def feed(tmp_path: Path) -> Feed:
 
 def test_without_hooks_there_is_nothing_to_do(tmp_path: Path) -> None:
     reader, world = hooks_reader.make(), ReadContext(1.0, str(tmp_path), {}, (str(tmp_path),))
-    assert reader.folders(world) == ()
-    assert reader.look(world, None) == reader.look(world, frozenset()) == []
+    assert reader.watch_folders(world) == ()
+    assert reader.read(world, None) == reader.read(world, frozenset()) == []
 
 
 def test_a_real_hook_is_the_state_at_the_next_look(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_a_real_hook_is_the_state_at_the_next_look(tmp_path: Path) -> None:
     def world() -> ReadContext:
         return ReadContext(time.time(), str(tmp_path), {"XDG_STATE_HOME": str(tmp_path / "state")}, (str(tree),))
 
-    assert reader.folders(world()) == (str(folder / "spool"),)
+    assert reader.watch_folders(world()) == (str(folder / "spool"),)
     for payload, state in (
         (claude("UserPromptSubmit", prompt="x", cwd=str(tree)), RUNNING),
         (bash("PreToolUse", "make", "t1", cwd=str(tree)), RUNNING),
@@ -47,7 +47,7 @@ def test_a_real_hook_is_the_state_at_the_next_look(tmp_path: Path) -> None:
         before = set(os.listdir(folder / "spool"))
         assert fire(folder, json.dumps(payload).encode(), TMUX_PANE="%4").returncode == 0
         (name,) = set(os.listdir(folder / "spool")) - before
-        (seen,) = reader.look(world(), frozenset({str(folder / "spool" / name)}))
+        (seen,) = reader.read(world(), frozenset({str(folder / "spool" / name)}))
         assert [one.state for one in seen.evidence] == [state]
         assert seen.facts.tmux == "%4"
 
@@ -58,7 +58,7 @@ def test_only_worktrees_that_are_watched(feed: Feed, tmp_path: Path) -> None:
     feed.put(claude("UserPromptSubmit", session="in", prompt="x", cwd=f"{link}/sub"))
     feed.put(claude("UserPromptSubmit", session="out", prompt="x", cwd=str(tmp_path)))
     feed.put(claude("UserPromptSubmit", session="beside", prompt="x", cwd=f"{feed.tree}-2"))
-    assert [one.session for one in feed.look()] == ["in"]
+    assert [one.session for one in feed.read()] == ["in"]
 
 
 def test_an_event_that_is_being_written_waits_until_it_is_whole(feed: Feed) -> None:
@@ -67,11 +67,11 @@ def test_an_event_that_is_being_written_waits_until_it_is_whole(feed: Feed) -> N
     whole = path.read_bytes()
     for cut in {*range(0, 40), *range(len(whole) - 60, len(whole)), len(whole) // 2}:
         path.write_bytes(whole[:cut])
-        feed.look(frozenset({str(path)}))
+        feed.read(frozenset({str(path)}))
         assert feed.truth().state == RUNNING, cut
     path.write_bytes(whole)
     os.utime(path, ns=(int(feed.now * 1e9), int(feed.now * 1e9)))
-    feed.look(frozenset({str(path)}))
+    feed.read(frozenset({str(path)}))
     assert feed.truth().state == COMPLETED
 
 
@@ -79,15 +79,15 @@ def test_a_tick_opens_and_lists_nothing(feed: Feed, monkeypatch: pytest.MonkeyPa
     for number in range(20):
         feed.put(bash("PreToolUse", "x", f"t{number}"))
     feed.put(claude("Stop"), whole=False)
-    feed.look()
+    feed.read()
 
     def never(*_: object, **__: object) -> None:
         raise AssertionError("it looked at the disk")
 
     for name in ("open", "scandir", "listdir"):
         monkeypatch.setattr(os, name, never)
-    assert len(feed.look(frozenset())) == 1
-    assert len(feed.look(frozenset({"/somewhere/else", str(feed.spool / ".other")}))) == 1
+    assert len(feed.read(frozenset())) == 1
+    assert len(feed.read(frozenset({"/somewhere/else", str(feed.spool / ".other")}))) == 1
 
 
 def test_each_file_is_read_once(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,8 +96,8 @@ def test_each_file_is_read_once(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(os, "open", lambda path, *rest: (opened.append(os.path.basename(path)), real(path, *rest))[1])
     for number in range(10):
         path = feed.put(bash("PreToolUse", "x", f"t{number}"))
-        feed.look(frozenset({str(path)}))
-    feed.look()
+        feed.read(frozenset({str(path)}))
+    feed.read()
     assert len(opened) == len(set(opened)) == 10
 
 
@@ -108,53 +108,53 @@ def test_a_mountain_of_old_events_comes_in_slices_and_the_state_first(
     for number in range(100):
         feed.put(bash("PreToolUse", "x", f"t{number}", session=f"s{number % 7}"))
     feed.put(bash("PermissionRequest", "x", None, session="s1"))
-    states = {one.session: one.evidence[0].state for one in feed.look()}
-    assert states["s1"] == WAITING and feed.reader.unread
+    states = {one.session: one.evidence[0].state for one in feed.read()}
+    assert states["s1"] == WAITING and feed.reader.has_more
     looks = 1
-    while feed.reader.unread:
-        feed.look(frozenset())
+    while feed.reader.has_more:
+        feed.read(frozenset())
         looks += 1
     assert looks == 4 and len(feed.reader._known) == 101
 
 
 def test_what_counts_stays_and_the_rest_goes_when_it_is_old(feed: Feed) -> None:
     other = Feed(feed.home, feed.tree)
-    feed.look()
+    feed.read()
     for number in range(50):
         feed.put(bash("PreToolUse", "x", f"t{number}"))
         feed.put(bash("PostToolUse", "x", f"t{number}"))
     feed.put(bash("PreToolUse", "y", "t99"))
     feed.put(bash("PermissionRequest", "y", None))
     feed.put(claude("Stop"), whole=False)
-    feed.look()
+    feed.read()
     other.now = feed.now
-    other.look()
-    feed.look()
+    other.read()
+    feed.read()
     assert len(os.listdir(feed.spool)) > 100, "everybody has two minutes to read it"
     feed.now += 700
-    feed.look()
+    feed.read()
     assert len(os.listdir(feed.spool)) <= 4
     assert feed.truth().state == WAITING
-    other.look()
+    other.read()
     assert other.truth().state == WAITING, "nothing was taken from the other monitor"
-    other.look()
-    assert [one.state for one in Feed(feed.home, feed.tree, now=feed.now).look()[0].evidence] == [WAITING]
+    other.read()
+    assert [one.state for one in Feed(feed.home, feed.tree, now=feed.now).read()[0].evidence] == [WAITING]
 
 
 def test_a_monitor_that_slept_while_another_tidied_sees_what_is_so(feed: Feed) -> None:
     sleeper = Feed(feed.home, feed.tree)
-    feed.look()
+    feed.read()
     feed.put(bash("PreToolUse", "x", "t1"))
     feed.put(bash("PermissionRequest", "x", None))
     sleeper.now = feed.now
-    sleeper.look()
+    sleeper.read()
     assert sleeper.truth().state == WAITING
     feed.put(bash("PostToolUse", "x", "t1"))
     feed.put(bash("PreToolUse", "z", "t2"))
     feed.now += 300
-    feed.look()
+    feed.read()
     sleeper.now = feed.now
-    sleeper.look()
+    sleeper.read()
     assert sleeper.truth().state == RUNNING
 
 
@@ -162,15 +162,15 @@ def test_a_command_that_looks_once_deletes_nothing(feed: Feed) -> None:
     for _ in range(5):
         feed.put(claude("Stop", background_tasks=[]))
     feed.now += 7000
-    feed.look()
-    feed.look(frozenset())
+    feed.read()
+    feed.read(frozenset())
     assert len(os.listdir(feed.spool)) == 5
 
 
 def test_sessions_of_the_day_before_are_not_shown(feed: Feed) -> None:
     feed.see(claude("Stop", background_tasks=[]))
     feed.now += 86400 + 10
-    assert feed.look() == []
+    assert feed.read() == []
 
 
 def test_links_and_strangers_in_the_spool_are_left_alone(feed: Feed, tmp_path: Path) -> None:
@@ -180,9 +180,9 @@ def test_links_and_strangers_in_the_spool_are_left_alone(feed: Feed, tmp_path: P
     (feed.spool / "readme").write_text("mine")
     os.mkfifo(feed.spool / "e.9.2")
     (feed.spool / "e.9.3").mkdir()
-    feed.look()
+    feed.read()
     feed.now += 100000
-    feed.look()
+    feed.read()
     assert secret.read_text() == "x" and (feed.spool / "readme").exists()
 
 
@@ -209,7 +209,7 @@ def test_claude_that_is_gone_is_dead(feed: Feed) -> None:
         os._exit(0)
     os.waitpid(gone, 0)
     feed.put(claude("UserPromptSubmit", prompt="x"), env=f"CLAUDE_PID={gone}\n")
-    feed.look()
+    feed.read()
     assert (feed.one().pid, feed.one().alive) == (gone, False)
     feed.put(claude("UserPromptSubmit", session="there", prompt="x"), env=f"CLAUDE_PID={gone}\nhost=elsewhere\n")
-    assert [one.alive for one in feed.look() if one.session == "there"] == [None], "a container has numbers of its own"
+    assert [one.alive for one in feed.read() if one.session == "there"] == [None], "a container has numbers of its own"

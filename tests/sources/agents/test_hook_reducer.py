@@ -204,12 +204,12 @@ def test_each_step_has_the_right_state(feed: Feed, name: str) -> None:
     for number, (payload, expected) in enumerate(steps):
         feed.put(dict(payload))
         touched = frozenset({str(feed.spool / f"e.1.{feed.number:06}")})
-        feed.look(touched)
+        feed.read(touched)
         if expected is None:
             continue
         assert feed.truth().state == expected, (number, payload["hook_event_name"])
         fresh = Feed(feed.home, feed.tree, feed.cli, now=feed.now)
-        fresh.look()
+        fresh.read()
         assert fresh.truth() == feed.truth(), "who starts later comes to the same"
 
 
@@ -264,17 +264,17 @@ def test_facts_and_news(feed: Feed) -> None:
     feed.put(bash("PermissionRequest", "make", None))
     feed.put(claude("Stop", last_assistant_message="all done", background_tasks=[]))
     feed.put(claude("SessionEnd", reason="clear"))
-    (seen,) = feed.look()
+    (seen,) = feed.read()
     facts = seen.facts
     assert (facts.model, facts.title, facts.prompt, facts.last_message) == ("m-1", "my task", "do it", "all done")
     assert (facts.tmux, facts.zellij, facts.files) == ("%7", "z:3", (f"{feed.tree}/src/a.py",))
     assert facts.started_at and facts.turn_at and facts.ended_at and seen.alive is False and seen.pid is None
-    assert [one.kind for one in seen.news] == ["waits", "ended"], "what the transcript tells is not told twice"
-    assert seen.news[0].id == "t1:waits", "the name that the transcript has for it, too"
-    assert not feed.one().news, "news is told once"
+    assert [one.kind for one in seen.events] == ["waits", "ended"], "what the transcript tells is not told twice"
+    assert seen.events[0].id == "t1:waits", "the name that the transcript has for it, too"
+    assert not feed.one().events, "news is told once"
     fresh = Feed(feed.home, feed.tree, now=feed.now)
-    again = fresh.look()[0].news
-    assert {one.id for one in seen.news} < {one.id for one in again}, "and has the same names for whoever reads again"
+    again = fresh.read()[0].events
+    assert {one.id for one in seen.events} < {one.id for one in again}, "and has the same names for whoever reads again"
 
 
 _EVENTS: list[Callable[[str], dict[str, Any]]] = [
@@ -303,10 +303,10 @@ def _record(number: int, payload: dict[str, Any]) -> HookRecord:
 
 
 def _after(records: list[HookRecord]) -> HookReducer:
-    course = HookReducer()
+    reducer = HookReducer()
     for record in records:
-        course.feed(record)
-    return course
+        reducer.feed(record)
+    return reducer
 
 
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -30,9 +30,9 @@ from tests.sources.agents.reader_kit import (
     FIXTURES,
     Driven,
     driven,
-    look_twice,
     process,
     python,
+    read_twice,
     steps,
     truth,
     world,
@@ -64,7 +64,7 @@ class Place:
     def seen(self, later: float = 4.0, alive: bool = True) -> list[Sighting]:
         now = self.at / 1000 + later
         there = [process("opencode", self.wt, self.at / 1000 - 600)] if alive else []
-        return list(look_twice(self.reader, world(self.home, self.wt, now=now, processes=there)))
+        return list(read_twice(self.reader, world(self.home, self.wt, now=now, processes=there)))
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_news_is_told_once_and_in_order(place: Place) -> None:
     news: list[Any] = []
     for step in steps("opencode", "terminal_session"):
         place.put(step)
-        news += [each for one in place.seen() for each in one.news]
+        news += [each for one in place.seen() for each in one.events]
     kinds = [each.kind for each in news]
     assert len({each.id for each in news}) == len(news)
     assert kinds[:4] == ["started", "prompt", "tool_started", "message"]
@@ -137,7 +137,7 @@ def test_news_is_told_once_and_in_order(place: Place) -> None:
     assert started.tool == finished.tool and str(started.tool) == "bash make clean && make"
     assert finished.ok is True
     place.reader = opencode.make()
-    assert {each.id for one in place.seen() for each in one.news} <= {each.id for each in news}
+    assert {each.id for one in place.seen() for each in one.events} <= {each.id for each in news}
 
 
 def test_a_session_of_another_folder_is_none_of_ours(place: Place) -> None:
@@ -190,7 +190,7 @@ def test_json_storage_of_old_versions_is_said_so(tmp_path: Path) -> None:
     (tmp_path / "home/.local/share/opencode/storage/message").mkdir(parents=True)
     (tmp_path / "wt").mkdir()
     at = world(tmp_path / "home", tmp_path / "wt", now=9e8, processes=[process("opencode", tmp_path / "wt")])
-    (one,) = look_twice(opencode.make(), at)
+    (one,) = read_twice(opencode.make(), at)
     assert one.facts.format_note is not None and "before version 1.2" in one.facts.format_note
     assert one.evidence == ()
 
@@ -198,40 +198,40 @@ def test_json_storage_of_old_versions_is_said_so(tmp_path: Path) -> None:
 def test_no_opencode_at_all(tmp_path: Path) -> None:
     at = world(tmp_path, tmp_path, now=9e8)
     reader = opencode.make()
-    assert (look_twice(reader, at), reader.folders(at)) == ([], [])
+    assert (read_twice(reader, at), reader.watch_folders(at)) == ([], [])
 
 
 def test_where_the_database_is(place: Place, tmp_path: Path) -> None:
     place.put_all("killed")
     now = place.at / 1000 + 1
     elsewhere = world(tmp_path / "other", place.wt, now=now, XDG_DATA_HOME=str(place.home / ".local/share"))
-    assert len(look_twice(opencode.make(), elsewhere)) == 1
+    assert len(read_twice(opencode.make(), elsewhere)) == 1
     relative = world(place.home, place.wt, now=now, XDG_DATA_HOME="nonsense")
-    assert len(look_twice(opencode.make(), relative)) == 1
+    assert len(read_twice(opencode.make(), relative)) == 1
     told = world(tmp_path / "other", place.wt, now=now, OPENCODE_DB=str(place.path))
-    assert len(look_twice(opencode.make(), told)) == 1
+    assert len(read_twice(opencode.make(), told)) == 1
     os.rename(place.path.parent, place.path.parent.parent / "moved")
-    assert look_twice(opencode.make(), relative) == []
+    assert read_twice(opencode.make(), relative) == []
     os.rename(place.path.parent.parent / "moved", place.path.parent)
-    assert opencode.make().folders(relative) == [str(place.path.parent)]
+    assert opencode.make().watch_folders(relative) == [str(place.path.parent)]
 
 
 def test_a_tick_opens_nothing(place: Place, monkeypatch: Any) -> None:
     place.put_all("terminal_session")
     now = place.at / 1000
     at = world(place.home, place.wt, now=now)
-    place.reader.look(at, None)
+    place.reader.read(at, None)
     soon(lambda: foreign_db.stamp(str(place.path)) == foreign_db.stamp(str(place.path)))
-    place.reader.look(at, frozenset())
+    place.reader.read(at, frozenset())
     opened: list[Any] = []
     connect = sqlite3.connect
     monkeypatch.setattr(sqlite3, "connect", lambda *args, **more: opened.append(args) or connect(*args, **more))
     for _ in range(5):
-        place.reader.look(at, frozenset())
-        place.reader.look(at, frozenset({str(place.path.parent / "log/x.log")}))
+        place.reader.read(at, frozenset())
+        place.reader.read(at, frozenset({str(place.path.parent / "log/x.log")}))
     assert opened == []
     place.put(steps("opencode", "terminal_session")[-1])
-    place.reader.look(at, frozenset({f"{place.path}-wal"}))
+    place.reader.read(at, frozenset({f"{place.path}-wal"}))
     assert len(opened) == 1
 
 
@@ -239,12 +239,14 @@ def test_reading_costs_what_changed(place: Place, monkeypatch: Any) -> None:
     place.put_all("terminal_session")
     place.seen()
     asked: list[tuple[str, Any]] = []
-    rows = foreign_db.Database.rows
-    monkeypatch.setattr(foreign_db.Database, "rows", lambda self, q, *v: asked.append((q, v)) or rows(self, q, *v))
+    rows = foreign_db.ForeignDatabase.rows
+    monkeypatch.setattr(
+        foreign_db.ForeignDatabase, "rows", lambda self, q, *v: asked.append((q, v)) or rows(self, q, *v)
+    )
     step = steps("opencode", "terminal_session")[-1]
     step["row"]["time_updated"] += 1
     place.put(step)
-    place.reader.look(world(place.home, place.wt, now=place.at / 1000), frozenset({f"{place.path}-wal"}))
+    place.reader.read(world(place.home, place.wt, now=place.at / 1000), frozenset({f"{place.path}-wal"}))
     contents = [values for question, values in asked if ", data from" in question]
     assert contents == [(step["row"]["id"],)], "the one message that changed, and nothing else"
 
@@ -280,7 +282,7 @@ def test_the_prompt_of_a_long_turn(place: Place) -> None:
     place.reader = opencode.make()
     (one,) = place.seen()
     assert one.facts.prompt == "a long walk"
-    assert [each.kind for each in one.news] == ["started", "prompt"]
+    assert [each.kind for each in one.events] == ["started", "prompt"]
 
 
 def test_a_port_that_is_silent_is_left_alone(monkeypatch: Any) -> None:
@@ -336,7 +338,7 @@ def test_a_log_without_its_index_is_not_touched(place: Place) -> None:
         (copy / name).write_bytes((place.path.parent / name).read_bytes())
     before = tree(copy)
     there = [process("opencode", place.wt)]
-    (one,) = opencode.make().look(world(place.home / "copy", place.wt, now=place.at / 1000, processes=there), None)
+    (one,) = opencode.make().read(world(place.home / "copy", place.wt, now=place.at / 1000, processes=there), None)
     assert one.facts.format_note is not None and "log without an index" in one.facts.format_note
     assert (tree(copy), sorted(each.name for each in copy.iterdir())) == (before, sorted(before))
 
@@ -402,7 +404,7 @@ class Lived(Place):
 
     def all(self) -> list[Sighting]:
         at = world(self.home, self.wt, now=time.time(), processes=self.scan())
-        return [one for one in self.reader.look(at, frozenset()) if one.session]
+        return [one for one in self.reader.read(at, frozenset()) if one.session]
 
     def state(self) -> str:
         return self.decided()[0]

@@ -95,13 +95,13 @@ class Watched:
         self.reader, self.tree, self.env, self.now = pane_titles.PaneTitleReader(), tree, env, 1_800_000_000.0
         self.processes: tuple[AgentProcess, ...] = ()
 
-    def look(self, later: float = 10) -> dict[int, tuple[str | None, str | None]]:
+    def read(self, later: float = 10) -> dict[int, tuple[str | None, str | None]]:
         """By pid: the state that its title tells, and the pane."""
         self.now += later
         world = ReadContext(self.now, "/", self.env, (str(self.tree),), self.processes)
         return {
             one.pid or 0: (one.evidence[0].state if one.evidence else None, one.facts.tmux or one.facts.zellij)
-            for one in self.reader.look(world, frozenset())
+            for one in self.reader.read(world, frozenset())
         }
 
 
@@ -125,13 +125,13 @@ def test_a_real_tmux(tmux: Tmux, watched: Watched) -> None:
     tmux.title(by_tty, "✋  Action Required (x)")
     tmux.title(wrapped, "⠹ x")
     tmux.title(claude, "✳ Claude Code")
-    seen = watched.look()
+    seen = watched.read()
     assert seen == {
         pid + 100_000: (WAITING, by_tty), shell + 200_000: (RUNNING, wrapped), claude_pid: (None, claude),
     }  # fmt: skip
     tmux.title(by_tty, "✦  Working… (x)")
     tmux.title(wrapped, "[ . ] Action Required | x")
-    seen = watched.look()
+    seen = watched.read()
     assert (seen[pid + 100_000][0], seen[shell + 200_000][0]) == (RUNNING, WAITING)
 
 
@@ -141,7 +141,7 @@ def test_a_title_set_as_programs_set_it(tmux: Tmux, watched: Watched) -> None:
     pane, pid, _ = tmux.window(f"printf '{text}'; exec cat")
     watched.processes = (process("gemini", watched.tree, pid),)
     end = time.monotonic() + 20
-    while watched.look() != {pid: (WAITING, pane)}:
+    while watched.read() != {pid: (WAITING, pane)}:
         assert time.monotonic() < end
         time.sleep(0.02)
 
@@ -153,7 +153,7 @@ def test_since_when_and_until_when(tmux: Tmux, watched: Watched) -> None:
     tmux.title(pane, "✋  Action Required (x)")
 
     def evidence() -> tuple[str, str | None]:
-        (found,) = watched.reader.look(
+        (found,) = watched.reader.read(
             ReadContext(watched.now, "/", watched.env, (str(watched.tree),), watched.processes), None
         )
         return found.evidence[0].at, found.evidence[0].read_at
@@ -164,7 +164,7 @@ def test_since_when_and_until_when(tmux: Tmux, watched: Watched) -> None:
     at, read_at = evidence()
     assert at == first[0] and read_at and read_at > at, "it waits since then, and was read now"
     watched.processes = ()
-    assert watched.look() == {}
+    assert watched.read() == {}
 
 
 def test_two_in_one_pane_are_not_told_apart(tmux: Tmux, watched: Watched) -> None:
@@ -172,7 +172,7 @@ def test_two_in_one_pane_are_not_told_apart(tmux: Tmux, watched: Watched) -> Non
     pane, pid, tty = tmux.window("/bin/cat")
     tmux.title(pane, "[ . ] Action Required | x")
     watched.processes = (process("codex", watched.tree, pid), process("codex", watched.tree, pid + 1, tty=tty))
-    assert watched.look() == {pid: (None, pane), pid + 1: (None, pane)}
+    assert watched.read() == {pid: (None, pane), pid + 1: (None, pane)}
 
 
 def test_it_is_asked_at_its_pace_and_not_without_agents(
@@ -183,15 +183,15 @@ def test_it_is_asked_at_its_pace_and_not_without_agents(
     real = tmux_module.list_panes
     monkeypatch.setattr(tmux_module, "list_panes", lambda path, env: (asked.append(path), real(path, env))[1])
     for _ in range(20):
-        watched.look(0.1)
+        watched.read(0.1)
     assert asked == []
     watched.processes = (process("codex", watched.tree, 1),)
     for _ in range(20):
-        watched.look(0.1)
+        watched.read(0.1)
     assert len(asked) == 2
     watched.processes = (process("claude", watched.tree, 1),)  # its title tells nothing
     for _ in range(100):
-        watched.look(0.1)
+        watched.read(0.1)
     assert len(asked) == 3
 
 
@@ -209,7 +209,7 @@ def test_no_process_is_started_where_no_server_is(watched: Watched, monkeypatch:
     with socket.socket(socket.AF_UNIX) as gone:
         gone.bind(str(folder / "gone"))
     watched.env["TMUX"] = f"{folder}/nowhere,1,0"
-    assert watched.look() == {}
+    assert watched.read() == {}
 
 
 def test_a_server_that_hangs_is_left_alone_for_a_while(
@@ -220,9 +220,9 @@ def test_a_server_that_hangs_is_left_alone_for_a_while(
     monkeypatch.setattr(tmux_module, "list_panes", lambda path, env: asked.append(path))
     watched.processes = (process("codex", watched.tree, 1),)
     for _ in range(10):
-        watched.look(2)
+        watched.read(2)
     assert asked == ["/s"]
-    watched.look(30)
+    watched.read(30)
     assert len(asked) == 2
 
 
@@ -265,13 +265,13 @@ def test_inside_of_zellij(watched: Watched, tmp_path: Path, version: str, lists:
             time.sleep(0.01)
         watched.processes = (process("gemini", watched.tree, agent.pid), process("gemini", watched.tree, other.pid))
         watched.env.update(PATH=f"{fake.parent}:{os.environ['PATH']}")
-        assert watched.look() == {} and not log.exists(), "not from outside"
+        assert watched.read() == {} and not log.exists(), "not from outside"
         watched.env.update(ZELLIJ="0", ZELLIJ_SESSION_NAME="main")
-        assert watched.look() == {agent.pid: (RUNNING if lists else None, "main:3")}
+        assert watched.read() == {agent.pid: (RUNNING if lists else None, "main:3")}
         answer.write_text("broken")
-        assert watched.look() == {agent.pid: (None, "main:3")}
-        watched.look(1)
-        watched.look(1)
+        assert watched.read() == {agent.pid: (None, "main:3")}
+        watched.read(1)
+        watched.read(1)
         assert log.read_text().splitlines() == ["--version"] + ["action list-panes --all --json"] * (2 if lists else 0)
     finally:
         for one in (agent, other):

@@ -175,7 +175,7 @@ def test_a_zombie_is_gone_and_a_stopped_one_is_there(here: Here) -> None:
         os.kill(process.pid, signal.SIGSTOP)
         soon(lambda: host.is_suspended(process.pid))
         assert here.agents() == [replace(one, suspended=True)]
-        sighting = process_scan.make().look(
+        sighting = process_scan.make().read(
             ReadContext(0.0, str(here.tmp), {}, (str(here.cwd),), tuple(here.agents())), None
         )[0]
         assert "claude process is suspended (ctrl-z, SIGSTOP)" in sighting.evidence[0].says
@@ -284,10 +284,10 @@ def _without_moment(one: AgentProcess) -> tuple[Any, ...]:
 def test_the_bare_reader_says_that_it_does_not_know(here: Here) -> None:
     with running([named(here.tmp, "claude"), "60"], here.cwd) as process:
         world = ReadContext(0.0, str(here.tmp), {}, (str(here.cwd),), (here.one(),))
-        (seen,) = process_scan.make().look(world, frozenset())
+        (seen,) = process_scan.make().read(world, frozenset())
         assert (seen.cli, seen.session, seen.pid, seen.alive) == ("claude", None, process.pid, True)
         (evidence,) = seen.evidence
         assert (evidence.source, evidence.state, evidence.standing) == ("process", UNKNOWN, True)
         assert str(process.pid) in evidence.says
         elsewhere = ReadContext(0.0, str(here.tmp), {}, (str(here.tmp / "other"),), (here.one(),))
-        assert process_scan.make().look(elsewhere, None) == []
+        assert process_scan.make().read(elsewhere, None) == []

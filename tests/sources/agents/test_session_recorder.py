@@ -1,4 +1,4 @@
-"""The keeper: writes what is new and nothing else, never in the way, never raising, losing nothing it could keep."""
+"""The session recorder: writes what is new and nothing else, never blocks or raises, and loses nothing it can hold."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
@@ -16,10 +17,9 @@ import pytest
 from imi_monitor.model.agent import COMPLETED, RUNNING, WAITING, AgentEvent
 from imi_monitor.model.errors import RegistryError
 from imi_monitor.model.snapshot import Key
-from imi_monitor.sources.agents import session_recorder as module
 from imi_monitor.sources.agents.agent_reader import Sighting
 from imi_monitor.sources.agents.agents_source import AgentsSource
-from imi_monitor.sources.agents.session_recorder import SessionRecorder
+from imi_monitor.sources.agents.session_recorder import RecorderLimits, SessionRecorder
 from imi_monitor.sources.agents.sighting_merge import SeenAgent
 from imi_monitor.sources.source import RosterEntry
 from imi_monitor.store import async_registry, db
@@ -56,19 +56,29 @@ class Counting:
         return await self._inner.read(work, *args)
 
 
+class Clock:
+    """The monotonic clock, moved forward at will."""
+
+    def __init__(self) -> None:
+        self.ahead = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() + self.ahead
+
+
 @asynccontextmanager
-async def keeping(
-    path: Path, monkeypatch: pytest.MonkeyPatch, **more: Any
+async def recording(
+    path: Path, *, keep_days: int = 30, clock: Clock | None = None, **limits: Any
 ) -> AsyncIterator[tuple[SessionRecorder, Counting]]:
-    monkeypatch.setattr(module, "_EVERY", 0.02)
     async with async_registry.open_registry(str(path)) as registry:
         counting = Counting(registry)
-        async with SessionRecorder(counting, **more) as keeper:  # type: ignore[arg-type]
-            yield keeper, counting
+        limited = RecorderLimits(**{"pause": 0.02, **limits})
+        async with SessionRecorder(counting, keep_days, limited, clock or Clock()) as recorder:  # type: ignore[arg-type]
+            yield recorder, counting
 
 
-async def idle(keeper: SessionRecorder) -> None:
-    while keeper._task is not None and not keeper._task.done():
+async def idle(recorder: SessionRecorder) -> None:
+    while recorder.writing:
         await asyncio.sleep(0.005)
 
 
@@ -76,25 +86,25 @@ def seen(*news: AgentEvent, state: str = RUNNING, since: float = 0, **more: Any)
     return [SeenAgent(agent(state, since, **more), news)]
 
 
-def test_what_changed_is_written_and_nothing_else(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_changed_is_written_and_nothing_else(path: Path) -> None:
     async def play() -> None:
-        async with keeping(path, monkeypatch) as (keeper, registry):
+        async with recording(path) as (recorder, registry):
             for _ in range(50):
-                assert await keeper.keep(seen()) is None
-            await idle(keeper)
+                assert await recorder.record(seen()) is None
+            await idle(recorder)
             assert registry.writes == 1
             for number in range(50):  # tools come and go: that it works is all that the state says
-                await keeper.keep(seen(since=number))
-            await idle(keeper)
+                await recorder.record(seen(since=number))
+            await idle(recorder)
             assert registry.writes == 1
-            await keeper.keep(seen(act("prompt", "p", 1, "hello"), since=51))
-            await idle(keeper)
+            await recorder.record(seen(act("prompt", "p", 1, "hello"), since=51))
+            await idle(recorder)
             assert registry.writes == 2
-            await keeper.keep(seen(act("prompt", "p", 1, "hello"), since=52))  # read a second time
-            await idle(keeper)
+            await recorder.record(seen(act("prompt", "p", 1, "hello"), since=52))  # read a second time
+            await idle(recorder)
             assert registry.writes == 2
-            await keeper.keep(seen(state=WAITING, since=60))
-            await idle(keeper)
+            await recorder.record(seen(state=WAITING, since=60))
+            await idle(recorder)
             assert registry.writes == 3
 
     asyncio.run(play())
@@ -103,19 +113,23 @@ def test_what_changed_is_written_and_nothing_else(path: Path, monkeypatch: pytes
         assert [kind for kind, _, _ in stream(connection)] == ["status", "prompt", "status"]
 
 
-def test_signs_of_life_go_together(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_heartbeats_of_several_agents_are_one_transaction(path: Path) -> None:
+    clock = Clock()
+
     async def play() -> None:
-        async with keeping(path, monkeypatch) as (keeper, registry):
-            everybody = [SeenAgent(agent(session=f"s{number}"), ()) for number in range(5)]
-            everybody.append(SeenAgent(agent(COMPLETED, session="over", ended=True), ()))
-            await keeper.keep(everybody)
-            await idle(keeper)
-            for number, noted in enumerate(keeper._noted.values()):
-                noted.at -= 61 - 5 * number
+        async with recording(path, clock=clock) as (recorder, registry):
+            everyone = [SeenAgent(agent(COMPLETED, session="over", ended=True), ())]
+            for number in range(5):  # first seen 5 seconds after each other
+                everyone.append(SeenAgent(agent(session=f"s{number}"), ()))
+                await recorder.record(everyone)
+                await idle(recorder)
+                clock.ahead += 5
+            before = registry.writes
+            clock.ahead += 36
             for _ in range(10):
-                await keeper.keep(everybody)
-                await idle(keeper)
-            assert registry.writes == 2
+                await recorder.record(everyone)
+                await idle(recorder)
+            assert registry.writes == before + 1
 
     asyncio.run(play())
     with closing(db.connect(str(path))) as connection:
@@ -123,100 +137,91 @@ def test_signs_of_life_go_together(path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert len({seen[f"claude:s{number}"] for number in range(5)}) == 1 and seen["claude:over"] < seen["claude:s1"]
 
 
-def test_many_looks_are_one_transaction_and_the_end_writes_the_rest(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_looks_are_one_transaction_and_the_end_writes_the_rest(path: Path) -> None:
     async def play() -> int:
-        monkeypatch.setattr(module, "_EVERY", 3600.0)
-        async with async_registry.open_registry(str(path)) as registry:
-            counting = Counting(registry)
-            async with SessionRecorder(counting) as keeper:  # type: ignore[arg-type]
-                keeper._written_at = module.time.monotonic()
-                for number in range(300):
-                    await keeper.keep(seen(act("message", f"m{number}", number, f"step {number}")))
-                assert counting.writes == 0
-            return counting.writes
+        async with recording(path, pause=3600.0) as (recorder, registry):
+            await recorder.record(seen(act("message", "m0", 0, "step 0")))
+            await idle(recorder)
+            for number in range(1, 300):
+                await recorder.record(seen(act("message", f"m{number}", number, f"step {number}")))
+            assert registry.writes == 1
+        return registry.writes
 
-    assert asyncio.run(play()) == 1
+    assert asyncio.run(play()) == 2
     with closing(db.connect(str(path))) as connection:
         assert len(stream(connection)) == 301  # and the step from planning to running
 
 
-def test_a_registry_that_fails_is_told_and_nothing_is_lost(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_registry_that_fails_is_told_and_nothing_is_lost(path: Path) -> None:
     async def play() -> None:
-        async with keeping(path, monkeypatch) as (keeper, registry):
+        async with recording(path) as (recorder, registry):
             registry.broken = True
-            await keeper.keep(seen(act("prompt", "p1", 1, "one")))
-            while keeper.trouble is None:
+            await recorder.record(seen(act("prompt", "p1", 1, "one")))
+            while recorder.failure is None:
                 await asyncio.sleep(0.005)
-            assert await keeper.keep(seen(act("prompt", "p2", 2, "two"))) == "the registry is held by another program"
+            assert (
+                await recorder.record(seen(act("prompt", "p2", 2, "two"))) == "the registry is held by another program"
+            )
             registry.broken = False
-            await idle(keeper)
-            assert await keeper.keep(seen()) is None
+            await idle(recorder)
+            assert await recorder.record(seen()) is None
 
     asyncio.run(play())
     with closing(db.connect(str(path))) as connection:
         assert [kind for kind, _, _ in stream(connection)].count("prompt") == 2
 
 
-def test_what_is_held_in_memory_is_bounded_and_what_goes_is_said(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MOST", 100)
-
+def test_what_is_held_in_memory_is_bounded_and_what_goes_is_said(path: Path) -> None:
     async def play() -> str | None:
-        async with keeping(path, monkeypatch) as (keeper, registry):
+        async with recording(path, waiting=100) as (recorder, registry):
             registry.broken = True
-            told = await keeper.keep(seen(*(act("message", f"m{n}", n, "x") for n in range(150))))
+            told = await recorder.record(seen(*(act("message", f"m{n}", n, "x") for n in range(150))))
             registry.broken = False
             return told
 
-    assert asyncio.run(play()) == "50 acts of agents could not be kept"
+    assert asyncio.run(play()) == "50 events of agents could not be recorded"
     with closing(db.connect(str(path))) as connection:
         kept = [ident for (ident,) in stream(connection, "id") if str(ident).startswith("m")]
         assert sorted(kept, key=lambda ident: int(ident[1:])) == [f"m{n}" for n in range(50, 150)], "the oldest go"
 
 
-def test_a_crowd_slows_the_looks_down_but_stops_them_never(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_CROWDED", 50)
-    monkeypatch.setattr(module, "_MOST_AT_ONCE", 40)
-
+def test_a_crowd_slows_the_looks_down_but_stops_them_never(path: Path) -> None:
     async def play() -> None:
-        async with keeping(path, monkeypatch) as (keeper, _):
+        async with recording(path, crowded=50, per_transaction=40) as (recorder, _):
             for first in range(0, 400, 80):
-                await keeper.keep(seen(*(act("message", f"m{n}", n, "x") for n in range(first, first + 80))))
-                assert keeper._waiting <= 160
-            await idle(keeper)
+                await recorder.record(seen(*(act("message", f"m{n}", n, "x") for n in range(first, first + 80))))
+                assert recorder.waiting <= 160
+            await idle(recorder)
 
     asyncio.run(play())
     with closing(db.connect(str(path))) as connection:
         assert len(stream(connection)) == 401
 
 
-def test_one_record_that_cannot_be_written_does_not_end_the_others(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_record_that_cannot_be_written_does_not_end_the_others(path: Path) -> None:
     async def play() -> None:
-        async with keeping(path, monkeypatch) as (keeper, _):
-            await keeper.keep(
+        async with recording(path) as (recorder, _):
+            await recorder.record(
                 [*seen(act("message", "bad", 1, 5)), *seen(act("message", "good", 1, "x"), session="s2")]  # type: ignore[arg-type]
             )
-            await idle(keeper)
-            assert keeper.trouble is not None and keeper.trouble.startswith("claude:s1 is not kept: TypeError")
-            assert keeper.trouble.endswith("; 1 act of agents could not be kept")
+            await idle(recorder)
+            assert recorder.failure is not None and recorder.failure.startswith("claude:s1 is not recorded: TypeError")
+            assert recorder.failure.endswith("; 1 event of agents could not be recorded")
 
     asyncio.run(play())
     with closing(db.connect(str(path))) as connection:
         assert "good" in [ident for (ident,) in stream(connection, "id")]
 
 
-def test_keeping_nothing_is_a_setting_and_processes_without_a_session_are_none(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_keeping_nothing_is_a_setting_and_processes_without_a_session_are_none(path: Path) -> None:
     async def play() -> None:
-        async with keeping(path, monkeypatch, keep_days=0) as (keeper, registry):
-            await keeper.keep(seen(act("prompt", "p", 1, "x")))
+        async with recording(path, keep_days=0) as (recorder, registry):
+            await recorder.record(seen(act("prompt", "p", 1, "x")))
             assert registry.writes == 0
-        async with keeping(path, monkeypatch) as (keeper, registry):
+        async with recording(path) as (recorder, registry):
             one = agent()
-            await keeper.keep([SeenAgent(type(one)(**{**_fields(one), "session": None, "id": "claude:pid:7"}), ())])
-            await idle(keeper)
+            await recorder.record([SeenAgent(type(one)(**{**_fields(one), "session": None, "id": "claude:pid:7"}), ())])
+            await idle(recorder)
             assert registry.writes == 0
 
     asyncio.run(play())
@@ -226,9 +231,7 @@ def _fields(one: Any) -> dict[str, Any]:
     return {name: getattr(one, name) for name in one.__dataclass_fields__}
 
 
-def test_files_are_measured_from_outside_and_only_inside(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_are_measured_from_outside_and_only_inside(path: Path, tmp_path: Path) -> None:
     tree = tmp_path / "tree"
     (tree / "src").mkdir(parents=True)
     (tree / "src" / "a.py").write_text("12345")
@@ -238,10 +241,10 @@ def test_files_are_measured_from_outside_and_only_inside(
     files = tuple(str(name) for name in (tree / "src" / "a.py", tree / "pipe", path, tree / "gone", "relative"))
 
     async def play() -> None:
-        async with keeping(path, monkeypatch) as (keeper, _):
+        async with recording(path) as (recorder, _):
             wrote = act("tool_finished", "t", 1, "ok", tool="Write", call="c", ok=True, files=files)
-            await keeper.keep(seen(wrote, cwd=str(tree)))
-            await idle(keeper)
+            await recorder.record(seen(wrote, cwd=str(tree)))
+            await idle(recorder)
 
     asyncio.run(play())
     with closing(db.connect(str(path))) as connection:
@@ -250,40 +253,39 @@ def test_files_are_measured_from_outside_and_only_inside(
     assert not set(opened) & set(files)
 
 
-def test_the_agents_source_hands_over_and_tells_what_cannot_be_kept(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_agents_source_hands_over_and_tells_what_cannot_be_kept(path: Path, tmp_path: Path) -> None:
     tree = tmp_path / "feat-x"
     tree.mkdir()
 
     class Reader:
         cli = "claude"
+        has_more = False
 
-        def folders(self, world: Any) -> Sequence[str]:
+        def watch_folders(self, world: Any) -> Sequence[str]:
             return ()
 
-        def look(self, world: Any, touched: frozenset[str] | None) -> Sequence[Sighting]:
+        def read(self, world: Any, touched: frozenset[str] | None) -> Sequence[Sighting]:
             news = (act("prompt", "p1", 1, "hello"),)
-            return [Sighting("claude", "s1", str(tree), evidence=(), news=news)]
+            return [Sighting("claude", "s1", str(tree), evidence=(), events=news)]
 
     receiver = RecordingReceiver()
 
     async def play() -> None:
-        async with keeping(path, monkeypatch) as (keeper, registry):
-            source = AgentsSource(FakeWatcher(), lambda: [Reader()], lambda: tuple, keeper.keep, env={})  # type: ignore[arg-type,list-item]
+        async with recording(path) as (recorder, registry):
+            source = AgentsSource(FakeWatcher(), lambda: [Reader()], lambda: tuple, recorder.record, env={})  # type: ignore[arg-type,list-item]
             entry = RosterEntry(
                 Key("h", "app", "feat-x"), str(tree), "", "", "feat", None, None, False, False, None, None, False
             )
-            source.follow([entry])
+            source.set_roster([entry])
             registry.broken = True
             async with running(source, receiver) as task:
                 while "sessions" not in receiver.failures and not task.done():
-                    source.look_again()
+                    source.poll_all()
                     await asyncio.sleep(0.01)
                 assert receiver.failures == {"sessions": "the registry is held by another program"}
                 registry.broken = False
                 while receiver.failures and not task.done():
-                    source.look_again()
+                    source.poll_all()
                     await asyncio.sleep(0.01)
 
     asyncio.run(play())
@@ -296,15 +298,15 @@ def test_the_agents_source_hands_over_and_tells_what_cannot_be_kept(
 
 WORKER = """
 import asyncio, random, sys
-from imi_monitor.sources.agents import session_recorder as module
+from imi_monitor.sources.agents.session_recorder import RecorderLimits, SessionRecorder
 from imi_monitor.sources.agents.sighting_merge import SeenAgent
 from imi_monitor.store import async_registry
 from tests.store.session_kit import act, agent
-module._EVERY = 0.01
 database, seed = sys.argv[1], int(sys.argv[2])
 chance = random.Random(seed)
 async def main():
-    async with async_registry.open_registry(database) as registry, module.SessionRecorder(registry) as keeper:
+    limits = RecorderLimits(pause=0.01)
+    async with async_registry.open_registry(database) as registry, SessionRecorder(registry, limits=limits) as recorder:
         print("ready", flush=True)
         sys.stdin.readline()
         for look in range(40):
@@ -314,7 +316,7 @@ async def main():
                 news += [act("tool_started", f"t{look}", look, "make", tool="Bash make", call=f"c{look}")]
                 news += [act("tool_finished", f"f{look}", look + 0.5, "ok", tool="Bash make", call=f"c{look}", ok=True)]
                 chance.shuffle(news)
-                trouble = await keeper.keep([SeenAgent(agent(states[look % 3], look, session=session), tuple(news))])
+                trouble = await recorder.record([SeenAgent(agent(states[look % 3], look, session=session), tuple(news))])
                 assert trouble is None, trouble
             await asyncio.sleep(chance.random() * 0.01)
 asyncio.run(main())
@@ -367,10 +369,10 @@ def test_a_monitor_that_is_killed_leaves_whole_records(path: Path) -> None:
         assert connection.execute(lost).fetchone() == (0,)
 
 
-def test_closing_while_writing_waits_for_it(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closing_while_writing_waits_for_it(path: Path) -> None:
     async def play() -> None:
-        async with keeping(path, monkeypatch) as (keeper, _):
-            await keeper.keep(seen(*(act("message", f"m{n}", n, "x" * 1500) for n in range(1500)), state=COMPLETED))
+        async with recording(path) as (recorder, _):
+            await recorder.record(seen(*(act("message", f"m{n}", n, "x" * 1500) for n in range(1500)), state=COMPLETED))
             await asyncio.sleep(0.01)
 
     asyncio.run(play())

@@ -30,13 +30,13 @@ def kept(tmp_path: Path) -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-def look(scene: Scene, connection: sqlite3.Connection, whole: bool = False) -> tuple[str, sessions.SessionRow]:
+def read(scene: Scene, connection: sqlite3.Connection, whole: bool = False) -> tuple[str, sessions.SessionRow]:
     """A look, kept: what is so, and what is kept of it."""
     now = datetime.fromtimestamp(scene.time, UTC)
-    seen = [as_agent(one, Key(host.hostname(), "app", "feat-x"), now) for one in scene.look(whole)]
+    seen = [as_agent(one, Key(host.hostname(), "app", "feat-x"), now) for one in scene.read(whole)]
     for one in seen:
         session = session_record.session_state(one.agent, host.hostname(), host.boot(), now)
-        made = session_record.session_record(session, str(scene.worktree), one.news, now, session_recorder.file_size)
+        made = session_record.session_record(session, str(scene.worktree), one.events, now, session_recorder.file_size)
         db.transact(connection, session_writer.record, [made])
     return seen[0].agent.state, sessions.find(connection, sessions.SessionFilter())[0]
 
@@ -49,10 +49,10 @@ def shown(row: sessions.SessionRow) -> str:
 def test_a_turn_with_everything_in_it(scene: Scene, kept: sqlite3.Connection) -> None:
     claude = scene.claude()
     claude.start()
-    look(scene, kept)
+    read(scene, kept)
 
     def step(expected: str, seconds: float = 2) -> None:
-        state, row = look(scene, kept)
+        state, row = read(scene, kept)
         assert (state, shown(row)) == (expected, expected)
         scene.wait(seconds)
 
@@ -83,7 +83,7 @@ def test_a_turn_with_everything_in_it(scene: Scene, kept: sqlite3.Connection) ->
     before = everything(kept)
     scene.reader = ClaudeReader()  # another monitor, from the beginning
     for _ in range(3):
-        look(scene, kept, whole=True)
+        read(scene, kept, whole=True)
     assert everything(kept) == before, "read again, kept once"
 
     row = sessions.find(kept, sessions.SessionFilter())[0]
@@ -104,16 +104,16 @@ def test_killed_and_taken_up_again(scene: Scene, kept: sqlite3.Connection) -> No
     claude.start()
     claude.prompt("x")
     claude.tool("Bash", command="make")
-    assert shown(look(scene, kept)[1]) == RUNNING
+    assert shown(read(scene, kept)[1]) == RUNNING
     killed(scene, claude)
-    state, row = look(scene, kept)
+    state, row = read(scene, kept)
     assert (state, shown(row), row.ended_at is not None) == (DEAD, "interrupted", True)
     scene.wait(60)
     again = scene.claude(claude.session)
     again.start()
     again.prompt("go on")
-    state, row = look(scene, kept)
+    state, row = read(scene, kept)
     assert (state, shown(row), row.ended_at) == (RUNNING, RUNNING, None)
     again.finish("done")
-    assert shown(look(scene, kept)[1]) == COMPLETED
+    assert shown(read(scene, kept)[1]) == COMPLETED
     assert kept.execute("SELECT count(*) FROM sessions").fetchone() == (1,), "one session through both lives"

@@ -1,7 +1,7 @@
 """aider: `.aider.chat.history.md` in the top folder of each worktree, and its process.
 
-One file holds all chats that were ever held there, each begun by a mark; only the last one is looked at. Lines carry no
-time: what is read while it is written happened when the file moved, what was there before happened at its prompt.
+One file holds all chats ever held there, each with a start line; only the last one is read. Lines carry no time: lines
+read as they are written get the file's modification time, earlier lines the time of their prompt.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from datetime import datetime
 
 from imi_monitor.model import times
 from imi_monitor.model.agent import COMPLETED, AgentEvent, SessionFacts
-from imi_monitor.sources.agents import fields, foreign_files
+from imi_monitor.sources.agents import fields
 from imi_monitor.sources.agents.agent_reader import AgentProcess, AgentReader, ReadContext, Sighting
-from imi_monitor.sources.agents.aider.reducer import MARK, AiderReducer
-from imi_monitor.sources.agents.foreign_files import Tail
+from imi_monitor.sources.agents.aider.reducer import CHAT_START, AiderReducer
+from imi_monitor.sources.agents.foreign_files import FileStamp, Tail, stamp_of
 from imi_monitor.sources.agents.session_owners import SessionActivity, SessionOwners, SessionProcess
 
 NAME = ".aider.chat.history.md"
 _DAY = 86_400.0
 _BLOCK = 1 << 20
-_FARTHEST = 64  # blocks in which the mark of the last chat is looked for
+_MOST_BLOCKS = 64  # searched for the start of the last chat
 _MOST_INPUT = 64 << 10
 
 
@@ -37,148 +37,152 @@ class AiderReader:
     def __init__(self) -> None:
         self._files: dict[str, ChatHistory] = {}
         self._owners = SessionOwners()
-        self.unread = False
+        self.has_more = False
 
-    def folders(self, world: ReadContext) -> Sequence[str]:
-        """Of the chats that are open: a change there is a change of the worktree's top folder."""
-        live = {os.path.dirname(one.path) for one in self._files.values() if one.open}
+    def watch_folders(self, context: ReadContext) -> Sequence[str]:
+        """The folders of open chats."""
+        live = {os.path.dirname(one.path) for one in self._files.values() if one.alive}
         return [folder for folder in sorted(live) if os.path.isdir(folder)]
 
-    def look(self, world: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
-        processes = world.processes_of(self.cli)
-        paths = {f"{root}/{NAME}": root for root in world.roots} | _named(processes, world)
+    def read(self, context: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
+        processes = context.processes_of(self.cli)
+        paths = {f"{root}/{NAME}": root for root in context.roots} | _given_histories(processes, context)
         self._files = {path: self._files.get(path) or ChatHistory(path, root) for path, root in paths.items()}
-        since = min([world.now - _DAY, *(process.began_at for process in processes)])
+        since = min([context.now - _DAY, *(process.began_at for process in processes)])
         known = [one for one in self._files.values() if one.read(since)]
-        self.unread = any(one.behind for one in known)
-        work = [SessionActivity(one.session, one.root, one.moved_at) for one in known]
-        lives = self._owners.lives(work, [_at_the_top(process, world) for process in processes], world.now)
-        return [one.sighting(lives[one.session], world) for one in known]
+        self.has_more = any(one.has_more for one in known)
+        sessions = [SessionActivity(one.session, one.root, one.modified_at) for one in known]
+        found = self._owners.find(sessions, [_at_the_root(process, context) for process in processes], context.now)
+        return [one.sighting(found[one.session], context) for one in known]
 
 
 class ChatHistory:
-    """One file."""
+    """One history file."""
 
     def __init__(self, path: str, root: str) -> None:
         self.path = path
         self.root = root
-        self.session = ""  # a name of the last chat: it has none itself
-        self.open = False
-        self.moved_at = 0.0
+        self.session = ""  # an id for the last chat, made from its path and start
+        self.alive = False
+        self.modified_at = 0.0
         self._tail: Tail | None = None
-        self._mark: foreign_files.FileStamp | None = None
-        self._course: AiderReducer | None = None
+        self._stamp: FileStamp | None = None
+        self._reducer: AiderReducer | None = None
         self._lines = 0
-        self._news: list[AgentEvent] = []
+        self._events: list[AgentEvent] = []
         self._turn_at: str | None = None
-        self._completed: str | None = None  # the turn that was last told to be over
+        self._completed: str | None = None  # the turn last reported as completed
 
     @property
-    def behind(self) -> bool:
-        return self._tail is not None and self._tail.behind
+    def has_more(self) -> bool:
+        return self._tail is not None and self._tail.has_more
 
     def read(self, since: float) -> bool:
-        """Whether there is a chat that moved since then."""
-        mark = foreign_files.stamp_of(self.path)
-        if mark is None:
-            self._mark, self._tail, self._course = None, None, None
+        """True if there is a chat that was modified since then."""
+        stamp = stamp_of(self.path)
+        if stamp is None:
+            self._stamp, self._tail, self._reducer = None, None, None
             return False
-        if mark.moved_at < since:
+        if stamp.modified_at < since:
             return False
-        if mark != self._mark or self.behind:
+        if stamp != self._stamp or self.has_more:
             first = self._tail is None
-            self._mark, self.moved_at = mark, mark.moved_at
-            self._take(mark.size, first)
-        return self._course is not None
+            self._stamp, self.modified_at = stamp, stamp.modified_at
+            self._read_lines(stamp.size, first)
+        return self._reducer is not None
 
-    def _take(self, size: int, first: bool) -> None:
+    def _read_lines(self, size: int, first: bool) -> None:
         if self._tail is None:
-            begin = _last_mark(self.path, size)
+            begin = _last_chat(self.path, size)
             if begin is None:
                 return
             self._tail = Tail(self.path, window=size - begin + 1)
-        lines = self._tail.new()
-        if self._tail.begun_anew:
-            self._tail, self._course = None, None
-            self._take(os.path.getsize(self.path), True)
+        lines = self._tail.read_new()
+        if self._tail.restarted:
+            self._tail, self._reducer = None, None
+            self._read_lines(os.path.getsize(self.path), True)
             return
-        asked = _asked(os.path.dirname(self.path)) if any(line.startswith(b"####") for line in lines) else {}
-        at = times.stamp(datetime.fromtimestamp(self.moved_at).astimezone())
+        prompt_times = (
+            _prompt_times(os.path.dirname(self.path)) if any(line.startswith(b"####") for line in lines) else {}
+        )
+        at = fields.at(self.modified_at)
         for line in lines:
-            self._line(line, asked, None if first else at)
+            self._add_line(line, prompt_times, None if first else at)
 
-    def _line(self, line: bytes, asked: Mapping[str, str], at: str | None) -> None:
-        if line.startswith(MARK):
-            self._course = AiderReducer(self.root, line.removeprefix(MARK).decode("utf-8", "replace").strip()[:40])
-            self.session = _name(self.path, self._course.started)
+    def _add_line(self, line: bytes, prompt_times: Mapping[str, str], at: str | None) -> None:
+        if line.startswith(CHAT_START):
+            self._reducer = AiderReducer(
+                self.root, line.removeprefix(CHAT_START).decode("utf-8", "replace").strip()[:40]
+            )
+            self.session = _chat_id(self.path, self._reducer.started)
             self._lines, self._turn_at = 0, None
-            began = self._course.started_at or fields.at(self.moved_at)
-            self._news.append(AgentEvent("started", f"{self.session}:started", began))
-        course = self._course
-        if course is None or line.startswith(MARK):
+            began = self._reducer.started_at or fields.at(self.modified_at)
+            self._events.append(AgentEvent("started", f"{self.session}:started", began))
+        reducer = self._reducer
+        if reducer is None or line.startswith(CHAT_START):
             return
         self._lines += 1
-        before = course.prompts
-        moment = at or self._turn_at or course.started_at or fields.at(self.moved_at)
-        found = list(course.line(line, f"{self.session}:{self._lines}", moment))
-        if course.prompts != before:
-            self._turn_at = asked.get(course.prompt or "") or moment
+        before = reducer.prompts
+        moment = at or self._turn_at or reducer.started_at or fields.at(self.modified_at)
+        found = list(reducer.add(line, f"{self.session}:{self._lines}", moment))
+        if reducer.prompts != before:
+            self._turn_at = prompt_times.get(reducer.prompt or "") or moment
             found = [replace(one, at=self._turn_at) if one.kind == "prompt" else one for one in found]
-        self._news += found
+        self._events += found
 
-    def sighting(self, life: SessionProcess, world: ReadContext) -> Sighting:
-        course = self._course
-        assert course is not None
-        self.open = life.alive is True
-        at = fields.at(self.moved_at)
-        told = course.evidence(world.now - self.moved_at, at, life.alive is False)
-        turn = f"{self.session}:{course.prompts}:completed"
-        if told.state == COMPLETED and course.prompts and turn != self._completed:
+    def sighting(self, owner: SessionProcess, context: ReadContext) -> Sighting:
+        reducer = self._reducer
+        assert reducer is not None
+        self.alive = owner.alive is True
+        at = fields.at(self.modified_at)
+        evidence = reducer.evidence(context.now - self.modified_at, at, owner.alive is False)
+        turn = f"{self.session}:{reducer.prompts}:completed"
+        if evidence.state == COMPLETED and reducer.prompts and turn != self._completed:
             self._completed = turn
-            self._news.append(AgentEvent("completed", turn, at))
-        news, self._news = tuple(self._news), []
+            self._events.append(AgentEvent("completed", turn, at))
+        events, self._events = tuple(self._events), []
         return Sighting(
             cli="aider",
             session=self.session,
-            cwd=life.process.cwd if life.process else self.root,
-            pid=life.process.pid if life.process else None,
-            pid_started=life.process.started if life.process else None,
-            alive=life.alive,
-            last_alive=None if life.until is None else fields.at(life.until),
-            evidence=(told,),
-            facts=self._facts(course),
-            news=news,
+            cwd=owner.process.cwd if owner.process else self.root,
+            pid=owner.process.pid if owner.process else None,
+            pid_started=owner.process.started if owner.process else None,
+            alive=owner.alive,
+            last_alive=None if owner.until is None else fields.at(owner.until),
+            evidence=(evidence,),
+            facts=self._facts(reducer),
+            events=events,
         )
 
-    def _facts(self, course: AiderReducer) -> SessionFacts:
-        tokens = course.tokens
+    def _facts(self, reducer: AiderReducer) -> SessionFacts:
+        tokens = reducer.tokens
         sent = tokens.get("sent")
         return SessionFacts(
-            version=course.version,
-            model=course.model,
-            started_at=course.started_at,
-            ended_at=fields.at(self.moved_at) if course.left else None,
+            version=reducer.version,
+            model=reducer.model,
+            started_at=reducer.started_at,
+            ended_at=fields.at(self.modified_at) if reducer.left else None,
             turn_at=self._turn_at,
-            prompt=course.prompt,
-            last_message=course.last_message,
+            prompt=reducer.prompt,
+            last_message=reducer.last_message,
             tokens_in=None if sent is None else max(0, sent - tokens.get("cache hit", 0)),
             tokens_out=tokens.get("received"),
             tokens_cached=tokens.get("cache hit"),
-            cost_usd=course.cost,
-            files=tuple(course.files),
+            cost_usd=reducer.cost,
+            files=tuple(reducer.files),
         )
 
 
-def _name(path: str, started: str) -> str:
+def _chat_id(path: str, started: str) -> str:
     place = hashlib.sha256(os.fsencode(path)).hexdigest()[:8]
     return f"{place}-{''.join(each for each in started if each.isdigit())}"
 
 
-def _named(processes: Sequence[AgentProcess], world: ReadContext) -> dict[str, str]:
-    """Histories that lie elsewhere, because their process was told so."""
+def _given_histories(processes: Sequence[AgentProcess], context: ReadContext) -> dict[str, str]:
+    """Histories elsewhere, given with `--chat-history-file`: path -> worktree."""
     found = {}
     for process in processes:
-        root = world.root_of_real(process.cwd)
+        root = context.root_of_real(process.cwd)
         for word, following in zip(process.argv, (*process.argv[1:], ""), strict=True):
             given = following if word == "--chat-history-file" else word.partition("--chat-history-file=")[2]
             if given and root is not None:
@@ -186,17 +190,17 @@ def _named(processes: Sequence[AgentProcess], world: ReadContext) -> dict[str, s
     return found
 
 
-def _at_the_top(process: AgentProcess, world: ReadContext) -> AgentProcess:
-    """aider works on the whole worktree, wherever in it it was started."""
-    return replace(process, cwd=world.root_of_real(process.cwd) or process.cwd)
+def _at_the_root(process: AgentProcess, context: ReadContext) -> AgentProcess:
+    """The process as if it ran in the top folder: aider works on the whole worktree, wherever it was started."""
+    return replace(process, cwd=context.root_of_real(process.cwd) or process.cwd)
 
 
-def _last_mark(path: str, size: int) -> int | None:
-    """Where the last chat begins: looked for from the end, block by block."""
-    needle = b"\n" + MARK
+def _last_chat(path: str, size: int) -> int | None:
+    """The position where the last chat begins, searched from the end block by block."""
+    needle = b"\n" + CHAT_START
     try:
         with open(path, "rb") as file:
-            for number in range(1, _FARTHEST + 1):
+            for number in range(1, _MOST_BLOCKS + 1):
                 begin = max(0, size - number * _BLOCK)
                 file.seek(begin)
                 found = file.read(_BLOCK + len(needle)).rfind(needle)
@@ -204,14 +208,14 @@ def _last_mark(path: str, size: int) -> int | None:
                     return begin + found + 1
                 if begin == 0:
                     file.seek(0)
-                    return 0 if file.read(len(MARK)) == MARK else None
+                    return 0 if file.read(len(CHAT_START)) == CHAT_START else None
     except OSError:
         return None
     return None
 
 
-def _asked(folder: str) -> dict[str, str]:
-    """First line of a prompt -> when it was typed, as the history of inputs tells it."""
+def _prompt_times(folder: str) -> dict[str, str]:
+    """First line of a prompt -> when it was typed, from the history of inputs."""
     path = f"{folder}/.aider.input.history"
     try:
         with open(path, "rb") as file:

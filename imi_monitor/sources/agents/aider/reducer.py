@@ -1,9 +1,9 @@
-"""What an aider chat does, from the lines of its chat history.
+"""Folds the lines of an aider chat history into what the chat does now.
 
-The history is written for people: `#### ` is a prompt, `> ` is aider speaking, the rest is the model. A reply is
-written when it is whole, a question only when it is answered. So a silent aider may think, may ask, or may be done, and
-that cannot be told from the file: what is said here is the likely one, and what else it may be. A line of aider's own
-ends with two spaces; a heading or a quotation in a reply does not.
+The history is written for people: `#### ` is a prompt, `> ` is aider itself, the rest is the model. A reply is written
+when it is complete, a question only when it is answered. A silent aider may therefore be thinking, asking or done; the
+evidence names the likely state and the alternatives. A line of aider's own ends with two spaces, unlike a heading or a
+quotation in a reply.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from imi_monitor.model import times
 from imi_monitor.model.agent import CANCELLED, COMPLETED, FAILED, RUNNING, WAITING, AgentEvent, Evidence, ToolCall
 from imi_monitor.sources.agents import fields
 
-MARK = b"# aider chat started at "
-_QUIET = 3.0  # seconds after which one who has answered is taken to be at its prompt
+CHAT_START = b"# aider chat started at "
+_QUIET = 3.0  # seconds after a reply after which aider is taken to be at its prompt
 _WORKING = ("/ask", "/code", "/architect", "/context", "/run", "/test", "/lint", "/commit", "/web", "/map-refresh", "!")
-_LEAVING = ("/exit", "/quit")
+_QUITS = ("/exit", "/quit")
 _TOKENS = re.compile(r"([\d.,]+[kKmM]?) (sent|cache write|cache hit|received)")
 _COST = re.compile(r"\$([\d.,]+) session")
 _MODEL = re.compile(r"^(?:Main model|Model): (\S+) with ")
 _COMMIT = re.compile(r"^Commit ([0-9a-f]{7,40}) ?(.*)$")
 _FIRST = re.compile(
     r"^> (Commit [0-9a-f]{7}|Tokens: [\d.,]+[kKmM]? sent)"
-)  # of several lines: only the last has spaces
+)  # a message of several lines: only the last one ends with spaces
 _QUESTION = re.compile(r"\((?:Y\)es|D\)on't)\b.*\]: *(\w*)$")
 _RETRY = re.compile(r"^Retrying in [\d.]+ seconds")
 _ERROR = re.compile(
@@ -42,8 +42,7 @@ _MOST_REPLY = 8000
 
 @dataclass(frozen=True, slots=True)
 class LastLine:
-    """What the last line that matters was. `kind`: started, prompt, command, reply, report, goes_on, runs, failed,
-    cancelled."""
+    """The last line that matters. `kind`: started, prompt, command, reply, report, goes_on, runs, failed, cancelled."""
 
     kind: str
     says: str
@@ -52,11 +51,11 @@ class LastLine:
 
 
 class AiderReducer:
-    """One chat: from its mark to the next. Fed with its lines in order."""
+    """One chat: the lines from its start to the next chat."""
 
     def __init__(self, folder: str, started: str) -> None:
         self.folder = folder
-        self.started = started  # as it is written, in the time of the place
+        self.started = started  # as it is written, in local time
         self.started_at = _moment(started)
         self.version: str | None = None
         self.model: str | None = None
@@ -71,31 +70,33 @@ class AiderReducer:
         self._reply: list[str] = []
         self._in_prompt = False
 
-    # -- what holds now -----------------------------------------------------------------------------------------------
+    # -- the result ---------------------------------------------------------------------------------------------------
 
     def evidence(self, quiet: float, at: str, gone: bool) -> Evidence:
-        """`quiet`: for how long nothing was written. `gone`: its process has ended, so nothing more will come."""
+        """`quiet`: seconds since the last write. `gone`: its process has ended."""
         kind = self.last.kind
         if kind in ("failed", "cancelled"):
-            return self._said(FAILED if kind == "failed" else CANCELLED, at)
+            return self._evidence(FAILED if kind == "failed" else CANCELLED, at)
         if kind == "started":
-            return self._said(COMPLETED, at, _MAYBE)
+            return self._evidence(COMPLETED, at, _MAYBE)
         if kind in ("prompt", "goes_on", "runs"):
-            return self._said(RUNNING, at, _MAYBE)
+            return self._evidence(RUNNING, at, _MAYBE)
         if quiet > _QUIET or gone or self.left:
             detail = (
                 None if gone or self.left else "quiet: at its prompt, or asking what is written when it is answered"
             )
-            return self._said(COMPLETED, at, frozenset() if gone or self.left else _ANYTHING, detail)
-        return self._said(RUNNING, at, _MAYBE)
+            return self._evidence(COMPLETED, at, frozenset() if gone or self.left else _ANYTHING, detail)
+        return self._evidence(RUNNING, at, _MAYBE)
 
-    def _said(self, state: str, at: str, or_else: frozenset[str] = frozenset(), detail: str | None = None) -> Evidence:
+    def _evidence(
+        self, state: str, at: str, or_else: frozenset[str] = frozenset(), detail: str | None = None
+    ) -> Evidence:
         says = f".aider.chat.history.md: {self.last.says}"
         return Evidence("transcript", state, at, says, detail or self.last.detail, self.last.tool, or_else=or_else)
 
-    # -- one line -----------------------------------------------------------------------------------------------------
+    # -- lines --------------------------------------------------------------------------------------------------------
 
-    def line(self, raw: bytes, key: str, at: str) -> Iterator[AgentEvent]:
+    def add(self, raw: bytes, key: str, at: str) -> Iterator[AgentEvent]:
         text = raw.decode("utf-8", "replace").rstrip("\r")
         own = text.endswith("  ")
         if own and text.startswith("####"):
@@ -104,20 +105,20 @@ class AiderReducer:
         self._in_prompt = False
         if text.startswith("> ") and (own or _FIRST.match(text)):
             yield from self._reply_ends(key, at)
-            yield from self._spoken(text[2:].strip(), key, at)
+            yield from self._own_line(text[2:].strip(), key, at)
         elif text.startswith("Cost: $") and own:
             self._cost(text)
         elif text.strip():
             self._replied(text)
 
     def _prompted(self, text: str, key: str, at: str) -> Iterator[AgentEvent]:
-        if self._in_prompt:  # its further lines
+        if self._in_prompt:  # a prompt of several lines
             self.prompt = f"{self.prompt}\n{text}"[: fields.MOST_TEXT]
             return
         yield from self._reply_ends(key, at)
         self._in_prompt = True
         command = text.split(" ", 1)[0] if text[:1] in ("/", "!") else None
-        self.left = command in _LEAVING
+        self.left = command in _QUITS
         if command is not None and not text.startswith(_WORKING):
             self.last = LastLine("command", f"the command {command}")
             return
@@ -136,8 +137,8 @@ class AiderReducer:
             self._reply = []
             yield AgentEvent("message", f"{key}:message", at, self.last_message)
 
-    def _spoken(self, text: str, key: str, at: str) -> Iterator[AgentEvent]:
-        """What aider itself says."""
+    def _own_line(self, text: str, key: str, at: str) -> Iterator[AgentEvent]:
+        """A line of aider itself."""
         if text.startswith("Tokens: "):
             self._tokens(text)
             self.last = LastLine("report", "the reply was whole")
@@ -156,10 +157,10 @@ class AiderReducer:
             self.last = LastLine("cancelled", "stopped by a person", "stopped by a person")
             yield AgentEvent("cancelled", f"{key}:cancelled", at)
         else:
-            self._noted(text)
+            self._remark(text)
 
-    def _noted(self, text: str) -> None:
-        """Remarks: a few tell that it goes on."""
+    def _remark(self, text: str) -> None:
+        """Other lines of aider; a few show that the turn goes on."""
         if text.startswith("Aider v"):
             self.version = fields.text(text.removeprefix("Aider v").split(" ")[0], 50)
         elif match := _MODEL.match(text):
@@ -192,7 +193,7 @@ class AiderReducer:
 
     def _tokens(self, text: str) -> None:
         for amount, what in _TOKENS.findall(text):
-            count = counted(amount)
+            count = parse_count(amount)
             if count is not None:
                 self.tokens[what] = self.tokens.get(what, 0) + count
         self._cost(text)
@@ -206,8 +207,8 @@ class AiderReducer:
                 self.cost = self.cost
 
 
-def counted(text: str) -> int | None:
-    """`42`, `4.2k`, `1,204`, `1.5M`: as aider rounds it."""
+def parse_count(text: str) -> int | None:
+    """A number as aider rounds it: `42`, `4.2k`, `1,204`, `1.5M`."""
     factor = {"k": 1000, "m": 1_000_000}.get(text[-1:].lower(), 1)
     try:
         return round(float(text.rstrip("kKmM").replace(",", "")) * factor)

@@ -1,14 +1,13 @@
-"""Where Claude Code keeps its things: the configuration folders in use, and how folders of transcripts are named.
+"""What a configuration folder of Claude Code lists: living sessions, background jobs, folders of transcripts.
 
-A transcript lies in `projects/<slug>/<session>.jsonl`. The slug loses information (`/a/b-c` and `/a/b/c` share one), so
-it only ever narrows a search; whose transcript it is, its own records say.
+`sessions/<pid>.json` is written within a tenth of a second of every change. A killed process leaves its entry behind, so
+an entry counts only while its process runs and is the same one. An entry from another machine or container (a shared
+home) can be proven to live, but never to have ended.
 
-Claude's own list of what lives: `sessions/<pid>.json`, written within a tenth of a second of every change.
+`jobs/<id>/state.json` belongs to a session in the background (`claude --bg`): what it needs, and how it ended.
 
-A killed process leaves its entry behind, so an entry counts only while its process lives and is the same one. An entry
-from another machine or container (a shared home) can be proven to live, never to be gone.
-
-Sessions in the background (`claude --bg`): `jobs/<id>/state.json` says what one needs, and how it ended.
+A transcript is `projects/<slug>/<session>.jsonl`. The slug is ambiguous (`/a/b-c` and `/a/b/c` have the same), so it only
+narrows a search; the folder of a session is in its records.
 """
 
 from __future__ import annotations
@@ -25,9 +24,10 @@ from functools import cache
 from imi_monitor import host
 from imi_monitor.model import times
 from imi_monitor.model.agent import CANCELLED, COMPLETED, FAILED, WAITING, Evidence
-from imi_monitor.sources.agents import fields, foreign_files
+from imi_monitor.sources.agents import fields
 from imi_monitor.sources.agents.agent_reader import ReadContext
-from imi_monitor.sources.agents.claude.records import identity
+from imi_monitor.sources.agents.claude.records import session_id
+from imi_monitor.sources.agents.foreign_files import FileStamp, stamp_of
 
 _LONGEST_SLUG = 200  # longer ones are cut there and end in a hash
 _NOT_IN_A_SLUG = re.compile("[^A-Za-z0-9]")
@@ -55,15 +55,15 @@ class ClaudePaths:
         return f"{self.projects}/{slug(real_path(cwd) or '')}/{session}.jsonl"
 
 
-def config_folders(world: ReadContext) -> list[str]:
-    """Where configuration folders may be. The named one does not hide the usual ones: agents may run without it."""
-    config = world.env.get("XDG_CONFIG_HOME") or f"{world.home}/.config"
-    wanted = (world.env.get("CLAUDE_CONFIG_DIR"), f"{world.home}/.claude", f"{config}/claude")
+def config_folders(context: ReadContext) -> list[str]:
+    """Where configuration folders may be. CLAUDE_CONFIG_DIR does not replace the usual ones: agents may run without it."""
+    config = context.env.get("XDG_CONFIG_HOME") or f"{context.home}/.config"
+    wanted = (context.env.get("CLAUDE_CONFIG_DIR"), f"{context.home}/.claude", f"{config}/claude")
     return [path for path in wanted if path]
 
 
 def real_path(cwd: str) -> str | None:
-    """A recorded folder as the disk has it; None for a name that no folder can have."""
+    """The real path of a recorded folder; None for a name that no folder can have."""
     try:
         return os.path.realpath(cwd)
     except (ValueError, OSError):
@@ -71,47 +71,41 @@ def real_path(cwd: str) -> str | None:
 
 
 def slug(path: str) -> str:
-    """A folder's name as Claude writes it, which counts UTF-16 units; without the hash of a long one."""
+    """The name of a folder's transcripts, without the hash of a long one. Claude counts UTF-16 units."""
     whole = _NOT_IN_A_SLUG.sub(lambda found: "--" if ord(found[0]) > 0xFFFF else "-", path)
     return whole[:_LONGEST_SLUG]
 
 
-def may_concern(folder: str, slugs: Iterable[str]) -> bool:
-    """Whether sessions of that slug can lie in one of the roots with these `slugs`."""
+def may_hold(folder: str, slugs: Iterable[str]) -> bool:
+    """True if a folder of transcripts with this name may belong to one of the worktrees with these slugs."""
     name = _NOT_IN_A_SLUG.sub("-", folder)
     return any(name.startswith(one) for one in slugs)
 
 
 def session_of(path: str) -> str | None:
-    """The session whose transcript this is, by its name."""
+    """The session of a transcript, from its file name."""
     name = os.path.basename(path)
     return name[: -len(".jsonl")] if name.endswith(".jsonl") else None
 
 
 class WatchedFolders:
-    """Which recorded folders lie in a watched worktree; asking the disk about each is done once."""
+    """The worktrees, with their slugs."""
 
-    def __init__(self, world: ReadContext) -> None:
-        self.roots = world.roots
-        self.slugs = tuple(slug(root) for root in world.roots)
-        self._world = world
-        self._known: dict[str, bool] = {}
-
-    def inside(self, cwd: str | None) -> bool:
-        if cwd is None:
-            return False
-        if cwd not in self._known:
-            self._known[cwd] = real_path(cwd) is not None and self._world.watched(cwd)
-        return self._known[cwd]
+    def __init__(self, context: ReadContext) -> None:
+        self.roots = context.roots
+        self.slugs = tuple(slug(root) for root in context.roots)
+        self.contains = context.is_watched
 
     def may_hold(self, folder: str) -> bool:
-        """Whether a folder of transcripts may hold some of these worktrees."""
-        return may_concern(os.path.basename(folder), self.slugs)
+        """True if a folder of transcripts may belong to one of the worktrees."""
+        return may_hold(os.path.basename(folder), self.slugs)
 
 
-_ENTRY = re.compile(r"[0-9]+\.json\Z")  # beside it lies a key that is none of our business
+# -- living sessions --------------------------------------------------------------------------------------------------
+
+_ENTRY = re.compile(r"[0-9]+\.json\Z")  # the folder also holds a key
 _PANE = re.compile(r"%[0-9]+\Z")
-_LONGEST = 1 << 20
+_LONGEST_ENTRY = 1 << 20
 _LINUX = sys.platform.startswith("linux")
 
 
@@ -124,7 +118,7 @@ class RegistryEntry:
     proc_start: str | None
     started_at: str | None
     status: str | None
-    status_known: bool  # False: a status was written in a way that we do not know
+    status_known: bool  # False: the status has an unknown form
     waiting_for: str | None
     at: str | None
     version: str | None
@@ -137,56 +131,55 @@ class RegistryEntry:
 
 
 class LiveRegistry:
-    """The entries of one configuration folder. `look` reads only files that changed."""
+    """The entries of one configuration folder. `read` opens only files that changed."""
 
-    def __init__(self, places: ClaudePaths) -> None:
+    def __init__(self, paths: ClaudePaths) -> None:
         self.entries: dict[str, RegistryEntry] = {}  # by path
         self.exists = False
-        self.readings = 0
-        self._folder = places.sessions
-        self._marks: dict[str, foreign_files.FileStamp] = {}
+        self.reads = 0
+        self._folder = paths.sessions
+        self._stamps: dict[str, FileStamp] = {}
         self._torn: set[str] = set()  # read while they were written
 
-    def look(self, touched: frozenset[str] | None) -> None:
+    def read(self, touched: frozenset[str] | None) -> None:
         if touched is None or self._folder in touched:
-            self._look_at_all()
+            self._read_folder()
         else:
-            self._read_all({path for path in touched if self._is_entry(path)} | self._torn)
+            for path in {path for path in touched if self._is_entry(path)} | self._torn:
+                self._read_entry(path)
 
     def _is_entry(self, path: str) -> bool:
         folder, _, name = path.rpartition("/")
         return folder == self._folder and _ENTRY.match(name) is not None
 
-    def _look_at_all(self) -> None:
+    def _read_folder(self) -> None:
         there = {}
         self.exists = os.path.isdir(self._folder)
         try:
             with os.scandir(self._folder) as found:
                 for one in found:
                     if _ENTRY.match(one.name):
-                        there[one.path] = foreign_files.stamp_of(one.path)
+                        there[one.path] = stamp_of(one.path)
         except OSError:
             there = {}
-        self._read_all({path for path in {*there, *self._marks} if there.get(path) != self._marks.get(path)})
+        for path in {*there, *self._stamps}:
+            if there.get(path) != self._stamps.get(path):
+                self._read_entry(path)
 
-    def _read_all(self, paths: set[str]) -> None:
-        for path in paths:
-            self._read(path)
-
-    def _read(self, path: str) -> None:
+    def _read_entry(self, path: str) -> None:
         self._torn.discard(path)
-        self.readings += 1
-        mark = foreign_files.stamp_of(path)
-        if mark is None:
+        self.reads += 1
+        stamp = stamp_of(path)
+        if stamp is None:
             self.entries.pop(path, None)
-            self._marks.pop(path, None)
+            self._stamps.pop(path, None)
             return
-        self._marks[path] = mark
+        self._stamps[path] = stamp
         try:
             with open(path, "rb") as file:
-                found = json.loads(file.read(_LONGEST))
+                found = json.loads(file.read(_LONGEST_ENTRY))
         except (OSError, ValueError, RecursionError):
-            self._torn.add(path)  # what was known holds until it is whole
+            self._torn.add(path)  # the former entry stands until the file is complete
             return
         entry = entry_of(os.path.basename(path), found)
         if entry is not None:
@@ -194,62 +187,63 @@ class LiveRegistry:
 
 
 def entry_of(file: str, found: object) -> RegistryEntry | None:
-    """An entry; None when it does not even name its process, session and folder."""
-    told = fields.table(found)
-    pid, session, cwd = fields.number(told.get("pid")), identity(told.get("sessionId")), fields.path(told.get("cwd"))
-    if not pid or session is None or cwd is None or told.get("kind") == "daemon":  # which works for all, and is none
+    """The entry in a file; None if process, session or folder is missing, or for the daemon, which has no session."""
+    table = fields.table(found)
+    pid, session = fields.number(table.get("pid")), session_id(table.get("sessionId"))
+    cwd = fields.path(table.get("cwd"))
+    if not pid or session is None or cwd is None or table.get("kind") == "daemon":
         return None
-    status = told.get("status")
-    pane = _PANE.search(fields.text(told.get("tmux"), 200) or "")
+    status = table.get("status")
+    pane = _PANE.search(fields.text(table.get("tmux"), 200) or "")
     return RegistryEntry(
         file=f"sessions/{file}",
         pid=pid,
         session=session,
         cwd=cwd,
-        proc_start=fields.text(told.get("procStart"), 100),
-        started_at=fields.moment(told.get("startedAt")),
+        proc_start=fields.text(table.get("procStart"), 100),
+        started_at=fields.moment(table.get("startedAt")),
         status=fields.text(status, 40),
         status_known=status is None or status in ("busy", "waiting", "shell", "idle"),
-        waiting_for=fields.text(told.get("waitingFor"), 100),
-        at=fields.moment(told.get("statusUpdatedAt")) or fields.moment(told.get("updatedAt")),
-        version=fields.text(told.get("version"), 40),
-        kind=fields.text(told.get("kind"), 40),
-        entrypoint=fields.text(told.get("entrypoint"), 40),
-        domain=fields.text(told.get("pidDomain"), 300),
+        waiting_for=fields.text(table.get("waitingFor"), 100),
+        at=fields.moment(table.get("statusUpdatedAt")) or fields.moment(table.get("updatedAt")),
+        version=fields.text(table.get("version"), 40),
+        kind=fields.text(table.get("kind"), 40),
+        entrypoint=fields.text(table.get("entrypoint"), 40),
+        domain=fields.text(table.get("pidDomain"), 300),
         pane=pane[0] if pane else None,
-        name=fields.text(told.get("name"), 200),
-        job=fields.text(told.get("jobId"), 100),
+        name=fields.text(table.get("name"), 200),
+        job=fields.text(table.get("jobId"), 100),
     )
 
 
-def is_alive(entry: RegistryEntry, world: ReadContext, proven: set[str]) -> bool | None:
-    """True: its process runs. False: proven gone. None: it runs, or ran, where we cannot look.
+def is_alive(entry: RegistryEntry, context: ReadContext, proven: set[str]) -> bool | None:
+    """True: its process runs. False: it has ended. None: it runs, or ran, on another machine or in a container.
 
-    `proven`: domains in which a process of ours was found, and so are ours however they are written.
+    `proven`: domains in which a process was found here, which makes them this machine's however they are written.
     """
-    now = world.start_time(entry.pid)
-    if now is not None and (entry.proc_start == now if _LINUX and entry.proc_start else _known(entry, world)):
+    now = context.start_time(entry.pid)
+    if now is not None and (entry.proc_start == now if _LINUX and entry.proc_start else _is_claude(entry, context)):
         proven.update((entry.domain,) if entry.domain else ())
         return True
-    return False if entry.domain in proven or _here(entry.domain) else None
+    return False if entry.domain in proven or _is_this_machine(entry.domain) else None
 
 
-def _known(entry: RegistryEntry, world: ReadContext) -> bool:
-    """Where start times are written in another way than ours: whether Claude runs under that number."""
-    return any(entry.pid == one.pid or entry.pid in one.family for one in world.processes_of("claude"))
+def _is_claude(entry: RegistryEntry, context: ReadContext) -> bool:
+    """True if a Claude process has this pid; for systems whose start times differ in form from the recorded ones."""
+    return any(entry.pid == one.pid or entry.pid in one.family for one in context.processes_of("claude"))
 
 
-def _here(domain: str | None) -> bool:
-    """Whether a domain such as `linux:<machine>:pid:[4026531836]` is this machine's and namespace's."""
+def _is_this_machine(domain: str | None) -> bool:
+    """True if a domain such as `linux:<machine>:pid:[4026531836]` is this machine and pid namespace."""
     if domain is None or not _LINUX:
         return True
     _, _, rest = domain.partition(":")
     machine, _, namespace = rest.partition(":")
-    return namespace == host.boot().partition("/")[2] and machine in ("", _machine() or machine)
+    return namespace == host.boot().partition("/")[2] and machine in ("", _machine_id() or machine)
 
 
 @cache
-def _machine() -> str:
+def _machine_id() -> str:
     try:
         with open("/etc/machine-id", encoding="ascii", errors="replace") as file:
             return file.read(100).strip()
@@ -257,9 +251,11 @@ def _machine() -> str:
         return ""
 
 
+# -- background jobs --------------------------------------------------------------------------------------------------
+
 _MOST_JOBS = 100
 _LONGEST_JOB = 1 << 20
-_ENDS = {"done": COMPLETED, "failed": FAILED, "stopped": CANCELLED}
+_JOB_ENDS = {"done": COMPLETED, "failed": FAILED, "stopped": CANCELLED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,75 +271,75 @@ class BackgroundJob:
     at: str
 
     def evidence(self) -> Evidence | None:
-        """How it ended, or what it needs; whether it works its live registry knows better."""
+        """How it ended or what it needs; None while it works, which the registry shows better."""
         says = f"jobs/{self.ident}/state.json says {self.state}"
-        if self.state in _ENDS:
+        if self.state in _JOB_ENDS:
             why = self.detail if self.state == "failed" else None
-            return Evidence("registry", _ENDS[self.state], self.at, says, why)
+            return Evidence("registry", _JOB_ENDS[self.state], self.at, says, why)
         return Evidence("registry", WAITING, self.at, says, self.needs) if self.state == "blocked" else None
 
 
 class BackgroundJobs:
     """The jobs of one configuration folder, by session."""
 
-    def __init__(self, places: ClaudePaths) -> None:
-        self.folder = places.jobs
+    def __init__(self, paths: ClaudePaths) -> None:
+        self.folder = paths.jobs
         self.by_session: dict[str, BackgroundJob] = {}
-        self.readings = 0
-        self._marks: dict[str, int] = {}
+        self.reads = 0
+        self._modified: dict[str, int] = {}
 
-    def look(self, touched: frozenset[str] | None) -> None:
+    def read(self, touched: frozenset[str] | None) -> None:
         if touched is None or self.folder in touched:
-            self._look_at_all()
+            self._read_folder()
             return
         inside = self.folder + "/"
         for path in touched:
             if path.startswith(inside):
-                self._read(path.removeprefix(inside).partition("/")[0], force=True)
+                self._read_job(path.removeprefix(inside).partition("/")[0], force=True)
 
     def folders(self) -> list[str]:
-        """Of the jobs that go on."""
-        ids = [one.ident for one in self.by_session.values() if one.state not in _ENDS]
+        """The folders of running jobs."""
+        ids = [one.ident for one in self.by_session.values() if one.state not in _JOB_ENDS]
         return [self.folder, *(f"{self.folder}/{ident}" for ident in ids)] if os.path.isdir(self.folder) else []
 
-    def _look_at_all(self) -> None:
+    def _read_folder(self) -> None:
         try:
             with os.scandir(self.folder) as found:
                 dated = [(one.stat().st_mtime, one.name) for one in found]
         except OSError:
             return
         for _, ident in sorted(dated)[-_MOST_JOBS:]:
-            self._read(ident)
+            self._read_job(ident)
 
-    def _read(self, ident: str, force: bool = False) -> None:
+    def _read_job(self, ident: str, force: bool = False) -> None:
         path = f"{self.folder}/{ident}/state.json"
         try:
-            mark = os.stat(path).st_mtime_ns
-            if self._marks.get(ident) == mark and not force:
+            modified = os.stat(path).st_mtime_ns
+            if self._modified.get(ident) == modified and not force:
                 return
             with open(path, "rb") as file:
-                job = _job(ident, json.loads(file.read(_LONGEST_JOB)), mark)
+                job = _job(ident, json.loads(file.read(_LONGEST_JOB)), modified)
         except (OSError, ValueError, RecursionError):
-            return  # gone, or being written: it is read when it changed again
-        self._marks[ident] = mark
-        self.readings += 1
+            return  # gone, or being written: its next change is read
+        self._modified[ident] = modified
+        self.reads += 1
         if job is not None:
             self.by_session[job.session] = job
 
 
-def _job(ident: str, found: object, mark: int) -> BackgroundJob | None:
-    told = fields.table(found)
-    session = identity(told.get("sessionId"))
+def _job(ident: str, found: object, modified: int) -> BackgroundJob | None:
+    table = fields.table(found)
+    session = session_id(table.get("sessionId"))
     if session is None:
         return None
     return BackgroundJob(
         ident,
         session,
-        fields.path(told.get("cwd")),
-        fields.text(told.get("state"), 40),
-        fields.text(told.get("detail"), 300),
-        fields.text(told.get("needs"), 300),
-        fields.text(told.get("name"), 200),
-        fields.text(told.get("cliVersion"), 40),
-        fields.moment(told.get("updatedAt")) or times.stamp(datetime.fromtimestamp(mark / 1e9, UTC)),
+        fields.path(table.get("cwd")),
+        fields.text(table.get("state"), 40),
+        fields.text(table.get("detail"), 300),
+        fields.text(table.get("needs"), 300),
+        fields.text(table.get("name"), 200),
+        fields.text(table.get("cliVersion"), 40),
+        fields.moment(table.get("updatedAt")) or times.stamp(datetime.fromtimestamp(modified / 1e9, UTC)),
     )

@@ -1,13 +1,7 @@
-"""One line of a transcript as a record, when it can matter, and its fields without trust in their types.
+"""The format of a Claude Code transcript: lines that matter, tool calls, files written and tokens.
 
-Most bytes of a transcript are copies of what was sent to the model. Those lines are known by their first bytes and are
-never parsed. What is not known to be useless is parsed: a new kind of record must not hide among them.
-
-Claude's tools: what a call is aimed at, in a few words, and which files it wrote.
-
-The tool calls of one conversation: which are open, what came of them, and what goes on in the background.
-
-Tokens of a session, each message once: Claude writes a line for every block of a message, with the same count.
+Most bytes of a transcript are copies of what was sent to the model. Such lines are recognised by their first bytes and
+not parsed. Every other line is parsed, so that a new kind of record is not overlooked.
 """
 
 from __future__ import annotations
@@ -26,19 +20,19 @@ _USELESS = tuple(
     b'{"type":"' + kind
     for kind in (b'mode"', b"atis-", b"api-", b'last-prompt"', b'tools-used"', b'file-history-snapshot"', b'progress"')
 )
-_IDENTITY = re.compile(r"[A-Za-z0-9_-]{1,100}\Z")
+_SESSION_ID = re.compile(r"[A-Za-z0-9_-]{1,100}\Z")
 _BEGINNINGS = (b'{"parentUuid":', b'{"type":')
 _ATTACHMENT = b'"attachment":{'
-_HEAD = 200  # bytes in which a record says what it is
+_HEAD = 200  # bytes that contain the kind of a record
 
 
 def matters(line: bytes) -> bool:
-    """Whether a record may say something of the session. Bytes with bare quotes cannot lie inside a JSON string."""
+    """True if the record may matter. Inside a JSON string quotes are escaped, so no text can look like these bytes."""
     return not line.startswith(_USELESS) and line.find(_ATTACHMENT, 0, _HEAD) < 0
 
 
 def parse(line: bytes) -> JsonObject | None:
-    """A record; None when it cannot be read. What follows a line torn by a crash is saved."""
+    """The record; None if it is not readable. A record that follows a line torn by a crash is recovered."""
     whole = fields.record(line)
     if whole is None:
         start = max(line.rfind(beginning, 1) for beginning in _BEGINNINGS)
@@ -46,9 +40,9 @@ def parse(line: bytes) -> JsonObject | None:
     return whole
 
 
-def identity(value: object) -> str | None:
-    """A session's name, which is also a file's: nothing that leads elsewhere."""
-    return value if isinstance(value, str) and _IDENTITY.match(value) else None
+def session_id(value: object) -> str | None:
+    """A session id. It is also a file name, so nothing that could lead to another folder."""
+    return value if isinstance(value, str) and _SESSION_ID.match(value) else None
 
 
 def rows(value: object) -> list[JsonObject]:
@@ -56,7 +50,7 @@ def rows(value: object) -> list[JsonObject]:
 
 
 def text_of(content: object) -> str | None:
-    """The text of a message, given as one text or as blocks."""
+    """The text of a message, given as one string or as blocks."""
     if isinstance(content, list):
         content = "\n".join(
             one["text"][: fields.MOST_TEXT] for one in rows(content) if isinstance(one.get("text"), str)
@@ -64,15 +58,27 @@ def text_of(content: object) -> str | None:
     return fields.text(content)
 
 
+# -- tools ------------------------------------------------------------------------------------------------------------
+
 QUESTION: Final = "AskUserQuestion"
 PLAN: Final = "ExitPlanMode"
 ENTER_PLAN: Final = "EnterPlanMode"
-ASKS: Final = frozenset({QUESTION, PLAN})  # tools that are a question to the person
 
 _WRITES: Final = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
 _PATHS: Final = ("file_path", "notebook_path", "path")
-_AIMS: Final = (*_PATHS, "command", "pattern", "query", "url", "description", "skill", "subject", "task_id", "prompt")
-_LONGEST: Final = 160
+_TARGETS: Final = (
+    *_PATHS,
+    "command",
+    "pattern",
+    "query",
+    "url",
+    "description",
+    "skill",
+    "subject",
+    "task_id",
+    "prompt",
+)
+_LONGEST_TARGET: Final = 160
 
 
 def tool_of(block: JsonObject, cwd: str | None) -> ToolCall:
@@ -82,9 +88,10 @@ def tool_of(block: JsonObject, cwd: str | None) -> ToolCall:
 
 
 def question_of(block: JsonObject) -> str | None:
-    """What a question to the person asks."""
-    asked = [fields.text(one.get("question"), 300) for one in rows(fields.table(block.get("input")).get("questions"))]
-    return "; ".join(one for one in asked if one) or None
+    """The text of a question to the person."""
+    questions = rows(fields.table(block.get("input")).get("questions"))
+    texts = [fields.text(one.get("question"), 300) for one in questions]
+    return "; ".join(one for one in texts if one) or None
 
 
 def plan_of(block: JsonObject) -> str | None:
@@ -92,21 +99,21 @@ def plan_of(block: JsonObject) -> str | None:
 
 
 def written_file(tool: ToolCall | None, arguments: Mapping[str, object], result: JsonObject) -> str | None:
-    """The file that a finished call wrote, absolute; None when it wrote none."""
-    told = fields.path(result.get("filePath"))
-    if told is not None and "structuredPatch" in result:
-        return told
+    """The absolute path of the file that a finished call wrote; None if it wrote none."""
+    reported = fields.path(result.get("filePath"))
+    if reported is not None and "structuredPatch" in result:
+        return reported
     if tool is not None and tool.name in _WRITES:
-        return next((path for name in _PATHS if (path := fields.path(arguments.get(name)))), told)
+        return next((path for name in _PATHS if (path := fields.path(arguments.get(name)))), reported)
     return None
 
 
 def _target(name: str, arguments: JsonObject, cwd: str | None) -> str | None:
-    for key in _AIMS:
+    for key in _TARGETS:
         found = fields.path(arguments.get(key))
         if found is not None:
             short = _relative(found, cwd) if key in _PATHS else found.splitlines()[0]
-            return short[:_LONGEST]
+            return short[:_LONGEST_TARGET]
     return question_of({"input": arguments}) if name == QUESTION else None
 
 
@@ -115,19 +122,23 @@ def _relative(path: str, cwd: str | None) -> str:
     return path[len(cwd.rstrip("/")) + 1 :] if inside and cwd is not None else path
 
 
-_MOST = 200  # open calls and background tasks that are remembered; more is a broken file
+# -- tool calls -------------------------------------------------------------------------------------------------------
+
+_MOST_CALLS = 200  # open calls and background tasks that are kept; only a broken file has more
 
 
 @dataclass(frozen=True, slots=True)
 class OpenCall:
+    """A tool call without a result."""
+
     tool: ToolCall
     at: str
-    question: str | None  # what it asks a person; None: it asks nothing by itself
+    question: str | None  # what the tool asks the person; None: the tool is no question
     arguments: JsonObject
 
 
 class ToolCalls:
-    """`open`: calls without an answer, oldest first. `background`: tasks that run on, by their id."""
+    """The tool calls of one conversation. `open`: without a result, oldest first. `background`: running tasks by id."""
 
     def __init__(self) -> None:
         self.open: dict[str, OpenCall] = {}
@@ -140,23 +151,20 @@ class ToolCalls:
             return []
         call = OpenCall(tool, at, _question(tool, block), fields.table(block.get("input")))
         self.open[tool.id] = call
-        if len(self.open) > _MOST:
+        if len(self.open) > _MOST_CALLS:
             del self.open[next(iter(self.open))]
-        return _started(call, block)
+        return _start_events(call, block)
 
     def finish(self, block: JsonObject, at: str, result: object) -> list[AgentEvent]:
-        """The answer to a call stands in the records."""
+        """Take in the result of a call."""
         ident = fields.text(block.get("tool_use_id"), 200)
         if ident is None:
             return []
         call = self.open.pop(ident, None)
         ok = block.get("is_error") is not True
-        self._keep_background(ident, call, fields.table(result))
-        path = (
-            written_file(call.tool if call else None, call.arguments if call else {}, fields.table(result))
-            if ok
-            else None
-        )
+        table = fields.table(result)
+        self._keep_background(ident, call, table)
+        path = written_file(call.tool if call else None, call.arguments if call else {}, table) if ok else None
         if path is not None:
             self.files.pop(path, None)
             self.files[path] = None
@@ -168,21 +176,26 @@ class ToolCalls:
         return made
 
     def drop(self, at: str) -> list[AgentEvent]:
-        """The turn was broken off: nothing of it runs any more."""
+        """End all open calls: the turn was interrupted."""
         dropped = list(self.open.values())
         self.open.clear()
         return [AgentEvent("tool_finished", f"{one.tool.id}:finished", at, None, one.tool, None) for one in dropped]
 
-    def over(self, notification: str) -> None:
-        """A `<task-notification>` tells that a background task ended."""
+    def end_background(self, notification: str) -> None:
+        """Take in a `<task-notification>`: a background task ended."""
         _, _, behind = notification.partition("<task-id>")
         self.background.pop(behind.partition("</task-id>")[0].strip(), None)
+
+    def inherit(self, older: ToolCalls) -> None:
+        """Add what older records say about files and background tasks."""
+        self.background = older.background | self.background
+        self.files = {**{path: None for path in older.files if path not in self.files}, **self.files}
 
     def _keep_background(self, ident: str, call: OpenCall | None, result: JsonObject) -> None:
         task = fields.text(result.get("backgroundTaskId"), 200)
         if task is not None:
             self.background[task] = call.tool if call else ToolCall("Bash", None, ident)
-        if len(self.background) > _MOST:
+        if len(self.background) > _MOST_CALLS:
             del self.background[next(iter(self.background))]
 
 
@@ -193,7 +206,7 @@ def _question(tool: ToolCall, block: JsonObject) -> str | None:
     return "plan approval" if tool.name == PLAN else None
 
 
-def _started(call: OpenCall, block: JsonObject) -> list[AgentEvent]:
+def _start_events(call: OpenCall, block: JsonObject) -> list[AgentEvent]:
     tool, at = call.tool, call.at
     made = [AgentEvent("tool_started", f"{tool.id}:started", at, None, tool)]
     if tool.name == PLAN:
@@ -203,65 +216,65 @@ def _started(call: OpenCall, block: JsonObject) -> list[AgentEvent]:
     return made
 
 
-Key: TypeAlias = tuple[str, str]  # message, request: message numbers alone are not always unique
-Counts: TypeAlias = tuple[int, int, int]  # fresh input, output, read from the cache
+# -- tokens -----------------------------------------------------------------------------------------------------------
 
-_REMEMBERED = 512  # lines of one message lie close together
+MessageKey: TypeAlias = tuple[str, str]  # message, request: message ids alone are not always unique
+TokenCounts: TypeAlias = tuple[int, int, int]  # fresh input, output, read from the cache
+
+_REMEMBERED = 512  # the lines of one message lie close together
 
 
 class TokenLedger:
-    """What one session and its subagents used. A message is counted once, in whichever of their files it stands, and however
-    often: one that is taken up again, or branches off, begins with copies. Of each message a number is kept, no more."""
+    """The tokens of one session with its subagents.
+
+    A message counts once, whatever files it stands in: a resumed or forked session begins with copies. Of each message
+    only a hash is kept, with the counter that counts it.
+    """
 
     def __init__(self) -> None:
-        self.counted: Counts = (0, 0, 0)
-        self._whose: dict[int, TokenCounter] = {}
+        self.counted: TokenCounts = (0, 0, 0)
+        self._counter_of: dict[int, TokenCounter] = {}
 
-    def whose(self, message: int) -> TokenCounter | None:
-        return self._whose.get(message)
+    def counter_of(self, message: int) -> TokenCounter | None:
+        return self._counter_of.get(message)
 
-    def is_of(self, message: int, usage: TokenCounter) -> None:
-        self._whose[message] = usage
+    def assign(self, message: int, counter: TokenCounter) -> None:
+        self._counter_of[message] = counter
 
-    def add(self, more: Counts) -> None:
+    def add(self, more: TokenCounts) -> None:
         self.counted = _plus(self.counted, more)
 
-    def leave(self, usage: TokenCounter) -> None:
-        """Its part of a file is read anew."""
-        self._whose = {message: one for message, one in self._whose.items() if one is not usage}
-        self.add((-usage.counted[0], -usage.counted[1], -usage.counted[2]))
+    def remove(self, counter: TokenCounter) -> None:
+        """Take a counter out again: its part of a file is read anew."""
+        self._counter_of = {message: one for message, one in self._counter_of.items() if one is not counter}
+        self.add((-counter.counted[0], -counter.counted[1], -counter.counted[2]))
 
 
 class TokenCounter:
-    """Of one part of one file; what another part counts already is left to that."""
+    """The tokens of one part of one file, without messages that another counter of the ledger counts."""
 
     def __init__(self, ledger: TokenLedger | None = None) -> None:
         self.context: int | None = None  # tokens in the window after the last answer
-        self.counted: Counts = (0, 0, 0)
+        self.counted: TokenCounts = (0, 0, 0)
         self._ledger = ledger or TokenLedger()
-        self._last: dict[Key, Counts] = {}
+        self._last: dict[MessageKey, TokenCounts] = {}
 
-    def take(self, key: Key, usage: JsonObject, *, aside: bool = False) -> None:
-        """`aside`: of somebody else, whose window is not this one's."""
-        fresh = (fields.number(usage.get("input_tokens")) or 0) + (
-            fields.number(usage.get("cache_creation_input_tokens")) or 0
-        )
-        out, cached = (
-            fields.number(usage.get("output_tokens")) or 0,
-            fields.number(usage.get("cache_read_input_tokens")) or 0,
-        )
+    def count(self, key: MessageKey, usage: JsonObject, *, own_window: bool = True) -> None:
+        """Add the tokens of a message. `own_window`: False for a subagent's, which fills another context window."""
+        fresh = _number(usage, "input_tokens") + _number(usage, "cache_creation_input_tokens")
+        out, cached = _number(usage, "output_tokens"), _number(usage, "cache_read_input_tokens")
         if not (fresh or out or cached):
             return  # written by the program itself, not by a model
-        if not aside:
+        if own_window:
             self.context = fresh + cached + out
-        whose = self._ledger.whose(hash(key))
-        if whose is None:
-            self._ledger.is_of(hash(key), self)
-        if whose is None or (whose is self and key in self._last):
-            self._count(key, (fresh, out, cached))
+        counter = self._ledger.counter_of(hash(key))
+        if counter is None:
+            self._ledger.assign(hash(key), self)
+        if counter is None or (counter is self and key in self._last):
+            self._add(key, (fresh, out, cached))
 
-    def _count(self, key: Key, counts: Counts) -> None:
-        """A later line of a message replaces an earlier one: output is still growing while it streams."""
+    def _add(self, key: MessageKey, counts: TokenCounts) -> None:
+        """Claude writes a line for each block of a message, with growing counts: the largest replaces the earlier."""
         before = self._last.get(key, (0, 0, 0))
         best = max(before[0], counts[0]), max(before[1], counts[1]), max(before[2], counts[2])
         more = best[0] - before[0], best[1] - before[1], best[2] - before[2]
@@ -272,5 +285,9 @@ class TokenCounter:
             del self._last[next(iter(self._last))]
 
 
-def _plus(left: Counts, right: Counts) -> Counts:
+def _number(table: JsonObject, name: str) -> int:
+    return fields.number(table.get(name)) or 0
+
+
+def _plus(left: TokenCounts, right: TokenCounts) -> TokenCounts:
     return left[0] + right[0], left[1] + right[1], left[2] + right[2]

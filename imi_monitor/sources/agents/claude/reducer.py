@@ -1,7 +1,7 @@
-"""One conversation of Claude Code, its own or a subagent's, record by record: what it does after each of them.
+"""Folds one conversation of Claude Code, a session's or a subagent's, record by record into what it does now.
 
-What the files cannot tell: whether an unanswered tool call runs or waits for permission (`or_else`), an Esc while the
-model's server is asked again and again (nothing is written), and the end of the process.
+The file does not show whether an unanswered tool call runs or waits for permission (`or_else`), an Esc while the model's
+server is being retried (nothing is written), or the end of the process.
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ from imi_monitor.sources.agents.claude.records import (
     ENTER_PLAN,
     PLAN,
     JsonObject,
-    Key,
+    MessageKey,
     OpenCall,
     TokenCounter,
     TokenLedger,
     ToolCalls,
+    matters,
+    parse,
     rows,
     text_of,
 )
@@ -46,7 +48,7 @@ _ENDS: Final = {
     "refusal": (FAILED, "the model refused to answer"),
     "model_context_window_exceeded": (FAILED, "the context window is full"),
 }
-_LASTING: Final = (
+_INHERITED: Final = (
     "mode",
     "prompt",
     "turn_at",
@@ -60,15 +62,19 @@ _LASTING: Final = (
     "at",
 )
 _CONVERSATION: Final = ("user", "assistant", "system")
+_MOST_EVENTS = 5000  # of one poll
+_MOST_UNREADABLE = 2  # lines torn by a crash or two are no sign of a new format
 
 
 class ClaudeReducer:
-    """`take` one record after the other; the attributes then say what is so."""
+    """Takes in one line after the other; the attributes then describe the conversation."""
 
-    def __init__(self, name: str, ledger: TokenLedger | None = None) -> None:
-        self.name = name  # of the file, for people
+    def __init__(self, name: str, ledger: TokenLedger | None = None, *, subagent: bool = False) -> None:
+        """`name`: of the file, for people. `subagent`: the file is a subagent's conversation."""
+        self.name = name
         self.calls = ToolCalls()
-        self.usage = TokenCounter(ledger)
+        self.tokens = TokenCounter(ledger)
+        self.older_tokens: TokenCounter | None = None
         self.version: str | None = None
         self.model: str | None = None
         self.branch: str | None = None
@@ -81,91 +87,113 @@ class ClaudeReducer:
         self.cost: float | None = None
         self.ended_at: str | None = None
         self.at: str | None = None  # of the newest record of the conversation
-        self.only_below = False  # its turn is over, its subagents go on
-        self.strange: str | None = None  # what could not be understood
+        self.only_subagents = False  # the turn is over while its subagents work
+        self._subagent = subagent
+        self._unknown: str | None = None
+        self._unreadable = 0
         self._state: str | None = None
         self._since = ""
         self._says = ""
         self._detail: str | None = None
         self._message: str | None = None
-        self._unanswered = False  # the model was asked, and asked again, and said nothing yet
-        self._maybe_last = False  # old versions do not say which message ends a turn
-        self._takers: dict[str, Callable[[JsonObject], list[AgentEvent]]] = {
+        self._unanswered = False  # the model was asked and has not answered yet
+        self._maybe_last = False  # old versions do not mark the message that ends a turn
+        self._events: list[AgentEvent] = []
+        self._line_at = ""
+        self._handlers: dict[str, Callable[[JsonObject], list[AgentEvent]]] = {
             "user": self._user,
             "assistant": self._assistant,
             "system": self._system,
             "queue-operation": self._queue,
-            "permission-mode": self._mode,
+            "permission-mode": self._permission_mode,
             "cost-state": self._cost,
             "custom-title": self._named,
             "ai-title": self._named,
             "summary": self._named,
         }
 
-    def take(self, record: JsonObject, *, aside: bool = False) -> list[AgentEvent]:
-        """What happened by this record. `aside`: this is a subagent's conversation."""
+    def add(self, line: bytes, at: str) -> None:
+        if not matters(line):
+            return
+        self._line_at = at or self._line_at
+        record = parse(line)
+        if record is None:
+            self._unreadable += 1
+        else:
+            self._events += self._add_record(record)
+
+    def _add_record(self, record: JsonObject) -> list[AgentEvent]:
         kind = record.get("type")
-        taker = self._takers.get(kind) if isinstance(kind, str) else None
-        if taker is None:
-            return self._unknown(kind, record)
+        handler = self._handlers.get(kind) if isinstance(kind, str) else None
+        if handler is None:
+            return self._unknown_record(kind, record)
         if kind in _CONVERSATION:
-            if (record.get("isSidechain") is True) != aside:
-                self._count(record, aside=True)  # an older version's subagents stand in its own file
+            if (record.get("isSidechain") is True) != self._subagent:
+                self._count(record, own_window=False)  # an older version writes its subagents into the same file
                 return []
             self._common(record)
-        return taker(record)
+        return handler(record)
 
-    def evidence(self, asked: bool = False) -> Evidence | None:
-        """What the last relevant record says. `asked`: it is known that the agent asks for permission now."""
-        if self._state is None:
-            return None
-        calls = list(self.calls.open.values())
-        if self._state in RESTING or not calls:
-            return self._plain()
-        return self._of_a_call(calls[0] if asked else calls[-1])
-
-    def inherit(self, earlier: ClaudeReducer) -> None:
-        """What was so before the first record that was taken here, where none of them said otherwise."""
-        for name in _LASTING:
+    def inherit(self, older: ClaudeReducer) -> None:
+        for name in _INHERITED:
             if getattr(self, name) is None:
-                setattr(self, name, getattr(earlier, name))
+                setattr(self, name, getattr(older, name))
         if self._state is None:
-            self._state, self._since, self._says, self._detail = (
-                earlier._state,
-                earlier._since,
-                earlier._says,
-                earlier._detail,
-            )
-            self.calls.open, self._unanswered = earlier.calls.open, earlier._unanswered
-        self.calls.background = earlier.calls.background | self.calls.background
+            self._state, self._since = older._state, older._since
+            self._says, self._detail = older._says, older._detail
+            self.calls.open, self._unanswered = older.calls.open, older._unanswered
+        self.calls.inherit(older.calls)
+        self.older_tokens = older.tokens
+        self._unreadable += older._unreadable
+
+    def take_events(self) -> tuple[AgentEvent, ...]:
+        events, self._events = tuple(self._events[-_MOST_EVENTS:]), []
+        return events
+
+    # -- the result ---------------------------------------------------------------------------------------------------
 
     @property
-    def knows(self) -> bool:
-        """Whether anything it took says what is so."""
+    def has_state(self) -> bool:
+        """True if a record showed what the conversation does."""
         return self._state is not None
 
     @property
     def working(self) -> bool:
         return self._state is not None and self._state not in RESTING
 
+    @property
+    def format_problem(self) -> str | None:
+        if self._unreadable > _MOST_UNREADABLE:
+            return f"{self._unreadable} lines that cannot be read"
+        return self._unknown
+
     def asking(self) -> OpenCall | None:
-        """The call that a dialog is most likely about: they are asked for in their order."""
+        """The call that a dialog is most likely about: permissions are asked for in order."""
         return next(iter(self.calls.open.values()), None) if self.working else None
 
-    def _plain(self) -> Evidence:
+    def evidence(self, asked: bool = False) -> Evidence | None:
+        """What the last relevant record shows. `asked`: the agent is known to ask for permission now."""
+        if self._state is None:
+            return None
+        calls = list(self.calls.open.values())
+        if self._state in RESTING or not calls:
+            return self._evidence_without_call()
+        return self._evidence_of_call(calls[0] if asked else calls[-1])
+
+    def _evidence_without_call(self) -> Evidence:
         state = PLANNING if self._state == RUNNING and self.mode == "plan" else self._state or RUNNING
         says = f"{self.name} {self._says}"
         return Evidence("transcript", state, self._since, says, self._detail, or_else=self._doubts())
 
     def _doubts(self) -> frozenset[str]:
-        """What the file would look the same for."""
+        """Other states in which the file would look the same."""
         if self._unanswered:
-            return frozenset({CANCELLED})  # an Esc before the model said anything is written nowhere
+            return frozenset({CANCELLED})  # an Esc before the first answer is not recorded
         if self._maybe_last:
             return frozenset({COMPLETED, CANCELLED})
         return frozenset({RUNNING}) if self._state == COMPLETED and self.calls.background else frozenset()
 
-    def _of_a_call(self, call: OpenCall) -> Evidence:
+    def _evidence_of_call(self, call: OpenCall) -> Evidence:
         if call.question is not None:
             says = f"{self.name} ends with {call.tool.name}, not answered yet"
             return Evidence("transcript", WAITING, call.at, says, call.question, call.tool)
@@ -175,28 +203,28 @@ class ClaudeReducer:
 
     def _set(self, state: str, record: JsonObject, says: str, detail: str | None = None) -> None:
         self._state, self._since, self._says, self._detail = state, self._moment(record), says, detail
-        self.only_below = self._unanswered = self._maybe_last = False
+        self.only_subagents = self._unanswered = self._maybe_last = False
 
     def _moment(self, record: JsonObject) -> str:
-        return fields.moment(record.get("timestamp")) or self.at or "1970-01-01T00:00:00.000000+00:00"
+        return fields.moment(record.get("timestamp")) or self.at or self._line_at
 
     def _common(self, record: JsonObject) -> None:
         self.at = self._moment(record)
-        self.ended_at = None  # it goes on
+        self.ended_at = None  # the conversation goes on
         self.version = fields.text(record.get("version"), 40) or self.version
         self.cwd = fields.path(record.get("cwd")) or self.cwd
         self.branch = fields.text(record.get("gitBranch"), 300) or self.branch
 
-    # -- what a person or a tool says ---------------------------------------------------------------------------------
+    # -- prompts and tool results -------------------------------------------------------------------------------------
 
     def _user(self, record: JsonObject) -> list[AgentEvent]:
         message = record.get("message")
         if not isinstance(message, dict):
-            return self._odd("a user record without a message")
+            return self._report("a user record without a message")
         content = message.get("content")
         results = [one for one in rows(content) if one.get("type") == "tool_result"]
         if results:
-            return [happened for one in results for happened in self._result(one, record)]
+            return [event for one in results for event in self._result(one, record)]
         words = text_of(content)
         if words is not None and words.startswith(_INTERRUPTED):
             return self._interrupted(record)
@@ -227,8 +255,8 @@ class ClaudeReducer:
         return [*dropped, AgentEvent("cancelled", self._ident(record, "cancelled"), at)]
 
     def _notified(self, record: JsonObject, words: str) -> list[AgentEvent]:
-        """A background task ended and the model is told: a turn that nobody asked for."""
-        self.calls.over(words)
+        """A background task ended, which starts a turn without a prompt."""
+        self.calls.end_background(words)
         self._begin(record, "ends with the end of a background task: the model has it now")
         return []
 
@@ -240,30 +268,30 @@ class ClaudeReducer:
     def _begin(self, record: JsonObject, says: str) -> None:
         self.mode = fields.text(record.get("permissionMode"), 40) or self.mode
         self.turn_at = self._moment(record)
-        self.calls.open.clear()  # what never got a result died with an earlier process
+        self.calls.open.clear()  # a call without a result was lost with an earlier process
         self._set(RUNNING, record, says)
         self._unanswered = True
 
-    # -- what the model says ------------------------------------------------------------------------------------------
+    # -- answers of the model -----------------------------------------------------------------------------------------
 
     def _assistant(self, record: JsonObject) -> list[AgentEvent]:
         message = record.get("message")
         if not isinstance(message, dict):
-            return self._odd("an assistant record without a message")
+            return self._report("an assistant record without a message")
         if record.get("isApiErrorMessage") is True:
             return self._failed(record, text_of(message.get("content")))
         model = fields.text(message.get("model"), 80)
         if model == _SYNTHETIC:
-            return []  # a stand-in that the program wrote, such as "No response requested."
+            return []  # a placeholder of the program, such as "No response requested."
         self.model = model or self.model
         return self._blocks(record, message, ":".join(self._count(record)))
 
-    def _count(self, record: JsonObject, *, aside: bool = False) -> Key:
-        """What the message used; gives its name."""
+    def _count(self, record: JsonObject, *, own_window: bool = True) -> MessageKey:
+        """Count the tokens of a message; returns its key."""
         message = fields.table(record.get("message"))
         ident = fields.text(message.get("id"), 200) or self._ident(record, "message")
         request = fields.text(record.get("requestId"), 200) or fields.text(record.get("requestRef"), 200) or ""
-        self.usage.take((ident, request), fields.table(message.get("usage")), aside=aside)
+        self.tokens.count((ident, request), fields.table(message.get("usage")), own_window=own_window)
         return ident, request
 
     def _failed(self, record: JsonObject, words: str | None) -> list[AgentEvent]:
@@ -275,7 +303,7 @@ class ClaudeReducer:
     def _blocks(self, record: JsonObject, message: JsonObject, ident: str) -> list[AgentEvent]:
         made: list[AgentEvent] = []
         at = self._moment(record)
-        if ident != self._message:  # every call of a message is answered before the next one comes
+        if ident != self._message:  # all calls of a message have results before the next message
             self._message = ident
             self.calls.open.clear()
         for block in rows(message.get("content")):
@@ -296,7 +324,7 @@ class ClaudeReducer:
         self._set(state, record, f"ends with a message that ends its turn ({reason})", detail)
         return [AgentEvent(state, f"{ident}:{state}", self._moment(record), detail)]
 
-    # -- what the program says ----------------------------------------------------------------------------------------
+    # -- records of the program itself --------------------------------------------------------------------------------
 
     def _system(self, record: JsonObject) -> list[AgentEvent]:
         kind = record.get("subtype")
@@ -306,7 +334,7 @@ class ClaudeReducer:
             self._set(RUNNING, record, "ends with an error of the model's server, which is asked again", _retry(record))
             self._unanswered = True
         elif kind == "compact_boundary":
-            self.usage.context = None
+            self.tokens.context = None
             return [AgentEvent("compacted", self._ident(record, "compacted"), self._moment(record))]
         return []
 
@@ -315,7 +343,7 @@ class ClaudeReducer:
         if pending:
             agents = "a subagent works" if pending == 1 else f"{pending} subagents work"
             self._set(RUNNING, record, "says that its turn is over while subagents work", f"{agents} in the background")
-            self.only_below = True
+            self.only_subagents = True
         elif self.working:
             self.calls.open.clear()
             self._set(COMPLETED, record, "says that its turn is over")
@@ -323,15 +351,15 @@ class ClaudeReducer:
     def _queue(self, record: JsonObject) -> list[AgentEvent]:
         words = record.get("content")
         if isinstance(words, str) and words.startswith(_NOTIFICATION):
-            self.calls.over(words)
+            self.calls.end_background(words)
         return []
 
-    def _mode(self, record: JsonObject) -> list[AgentEvent]:
+    def _permission_mode(self, record: JsonObject) -> list[AgentEvent]:
         self.mode = fields.text(record.get("permissionMode"), 40) or self.mode
         return []
 
     def _cost(self, record: JsonObject) -> list[AgentEvent]:
-        """Written when the session is closed."""
+        """Totals, written when the session is closed."""
         cost = record.get("totalCostUSD")
         self.cost = float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else self.cost
         began, took = fields.number(record.get("startTime")), fields.number(record.get("totalDuration"))
@@ -343,14 +371,14 @@ class ClaudeReducer:
         self.title = next((name for key in keys if (name := fields.text(record.get(key), 200))), self.title)
         return []
 
-    def _unknown(self, kind: object, record: JsonObject) -> list[AgentEvent]:
-        """Kinds come and go; only one that is part of the conversation may have changed what is so."""
+    def _unknown_record(self, kind: object, record: JsonObject) -> list[AgentEvent]:
+        """Reports an unknown kind only if it is part of the conversation; others cannot change the state."""
         if "message" in record and "uuid" in record and kind != "progress":
-            return self._odd(f"a record of the kind {str(kind)[:40]!r}")
+            return self._report(f"a record of the kind {str(kind)[:40]!r}")
         return []
 
-    def _odd(self, what: str) -> list[AgentEvent]:
-        self.strange = what
+    def _report(self, what: str) -> list[AgentEvent]:
+        self._unknown = what
         return []
 
     def _ident(self, record: JsonObject, kind: str) -> str:
@@ -359,8 +387,8 @@ class ClaudeReducer:
 
 def _is_prompt(record: JsonObject, words: str | None, content: object) -> bool:
     if words is None:
-        return bool(rows(content))  # a picture
-    if words.startswith(_OWN_COMMAND):  # a command of the user's starts a turn, one of the program's does not
+        return bool(rows(content))  # an image
+    if words.startswith(_OWN_COMMAND):  # a command of the user starts a turn, one of the program does not
         return "permissionMode" in record or "promptSource" in record
     return not words.startswith(_NOT_ASKED)
 

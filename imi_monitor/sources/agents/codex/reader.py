@@ -1,4 +1,4 @@
-"""Codex: its rollouts, its daemon, its index and its locks, put together into one sighting a thread."""
+"""Codex: its rollouts, its daemon, its index and its locks, combined into one sighting per thread."""
 
 from __future__ import annotations
 
@@ -7,40 +7,51 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from imi_monitor.model.agent import FAILED, RESTING, WAITING, Evidence
+from imi_monitor.model.agent import RESTING, WAITING, Evidence
 from imi_monitor.sources.agents import fields
-from imi_monitor.sources.agents.agent_reader import ReadContext, Sighting
-from imi_monitor.sources.agents.codex import session as codex_index
+from imi_monitor.sources.agents.agent_reader import AgentReader, ReadContext, Sighting
 from imi_monitor.sources.agents.codex.daemon import CodexDaemon, DaemonStatus
 from imi_monitor.sources.agents.codex.record_types import ThreadContext
-from imi_monitor.sources.agents.codex.session import DAY, CodexThread, day_folders, head, recent, thread_of
+from imi_monitor.sources.agents.codex.session import (
+    DAY,
+    CodexThread,
+    day_folders,
+    index_rows,
+    last_turn,
+    read_head,
+    recent_rollouts,
+    thread_of,
+)
 from imi_monitor.sources.agents.codex.thread_owners import ThreadCandidate, ThreadLocks, ThreadProcess, find_owners
 
-_MOST_NEW = 40  # threads that are read for the first time in one look
-_SETTLES = 1.0  # seconds in which the daemon may be behind the file, or the file behind the daemon
-_AGAIN = 5.0  # a busy thread's status is read again after so long, should the daemon not push its changes
+_MOST_NEW = 40  # threads that are read for the first time in one call
+_MOST_HEADS = 4000
+_SETTLES = 1.0  # seconds by which the daemon and the file may be behind each other
+_READ_AGAIN = 5.0  # seconds after which a busy thread's status is read again, in case the daemon pushes no change
 _TERMINALS = re.compile(r"tui|cli|exec")  # originators: `codex-tui`, `codex_cli_rs`, `codex_exec`
 
 
-class CodexReader:
-    """See `Reader`."""
+def make() -> AgentReader:
+    return CodexReader()
 
+
+class CodexReader:
     cli = "codex"
 
     def __init__(self) -> None:
-        self.unread = False
+        self.has_more = False
         self.threads: dict[str, CodexThread] = {}
         self._home = ""
         self._locks = ThreadLocks("")
         self._daemon = CodexDaemon("")
-        self._heads: dict[str, ThreadContext] = {}  # rollout -> what its first line tells, ours or not
-        self._asked: set[str] = set()  # locked threads that the index was asked for
-        self._places: dict[str, str | None] = {}  # cwd -> real path where it is watched
+        self._heads: dict[str, ThreadContext] = {}  # rollout -> its first line, of any worktree
+        self._asked: set[str] = set()  # locked threads that were looked up in the index
+        self._places: dict[str, str | None] = {}  # cwd -> real path; None outside of the worktrees
         self._roots: tuple[str, ...] = ()
 
-    def folders(self, world: ReadContext) -> Sequence[str]:
+    def watch_folders(self, context: ReadContext) -> Sequence[str]:
         sessions = os.path.join(self._home, "sessions")
-        days = day_folders(sessions, world.now)
+        days = day_folders(sessions, context.now)
         parents = {os.path.dirname(day) for day in days} | {os.path.dirname(os.path.dirname(day)) for day in days}
         wanted = {self._home, sessions, self._locks.folder, os.path.dirname(self._daemon.path), *days, *parents}
         if os.path.isdir(sessions):
@@ -48,243 +59,241 @@ class CodexReader:
         live = {os.path.dirname(thread.path) for thread in self.threads.values()}
         return sorted(folder for folder in wanted | live if os.path.isdir(folder))
 
-    def look(self, world: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
-        self._settle_in(world)
-        self._locks.look(anew=touched is None)
-        self._find(world, touched)
+    def read(self, context: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
+        self._follow_settings(context)
+        self._locks.read(anew=touched is None)
+        self._find(context, touched)
         grown = self._read(touched)
-        for thread in self._to_read_on()[:1]:
+        for thread in self._with_more()[:1]:
             thread.read_older()
-        self._drop_old(world)
-        mine = [thread for thread in self.threads.values() if not thread.course.internal]
-        self._ask_daemon(world, touched, grown)
-        lives = self._lives(mine, world)
-        self.unread = bool(self._to_read_on()) or any(not one.begun for one in self.threads.values())
-        helpers = self._helpers(mine, lives)
-        shown = [one for one in mine if self._shown(one, lives[one.id])]
-        return [self._told(one, lives[one.id], helpers.get(one.id, ()), world) for one in shown]
+        self._drop_old(context)
+        threads = [thread for thread in self.threads.values() if not thread.reducer.internal]
+        self._poll_daemon(context, touched, grown)
+        processes = self._find_processes(threads, context)
+        self.has_more = bool(self._with_more()) or any(not one.was_read for one in self.threads.values())
+        helpers = self._helpers(threads, processes)
+        shown = [one for one in threads if self._is_shown(one, processes[one.id])]
+        return [self._sighting(one, processes[one.id], helpers.get(one.id, ()), context) for one in shown]
 
     def close(self) -> None:
-        """Leave the daemon."""
+        """Disconnect from the daemon."""
         self._daemon.close()
 
-    # -- finding ------------------------------------------------------------------------------------------------------
+    # -- finding threads ----------------------------------------------------------------------------------------------
 
-    def _settle_in(self, world: ReadContext) -> None:
-        home = os.path.realpath(world.env.get("CODEX_HOME") or os.path.join(world.home, ".codex"))
+    def _follow_settings(self, context: ReadContext) -> None:
+        """Start again if CODEX_HOME or the worktrees changed."""
+        home = os.path.realpath(context.env.get("CODEX_HOME") or os.path.join(context.home, ".codex"))
         if home != self._home:
             self._daemon.close()
             self._home, self.threads, self._heads = home, {}, {}
             self._locks = ThreadLocks(os.path.join(home, "thread-writer-locks"))
             self._daemon = CodexDaemon(os.path.join(home, "app-server-control", "app-server-control.sock"))
-        if world.roots != self._roots:
-            self._roots, self._places = world.roots, {}
+        if context.roots != self._roots:
+            self._roots, self._places = context.roots, {}
 
-    def _find(self, world: ReadContext, touched: frozenset[str] | None) -> None:
-        days = day_folders(os.path.join(self._home, "sessions"), world.now)
+    def _find(self, context: ReadContext, touched: frozenset[str] | None) -> None:
+        days = day_folders(os.path.join(self._home, "sessions"), context.now)
         if touched is None:
             self._asked.clear()
-            for path in recent(days, world.now - DAY):
-                self._meet(path, world)
+            for path in recent_rollouts(days, context.now - DAY):
+                self._add(path, context)
         elif touched:
-            for path in _rollouts(touched, days, world.now - DAY):
-                self._meet(path, world)
+            for path in _touched_rollouts(touched, days, context.now - DAY):
+                self._add(path, context)
         unknown = set(self._locks.threads) - self.threads.keys() - self._asked
         if touched is None or (unknown and touched):
             self._asked |= unknown
-            self._ask_index(world, unknown)
+            self._read_index(context, unknown)
 
-    def _ask_index(self, world: ReadContext, also: Iterable[str]) -> None:
-        for row in codex_index.threads(self._home, world.now - DAY, also):
-            if row.path and row.id not in self.threads and (self._place(row.cwd, world) or row.id in also):
-                self._meet(os.path.realpath(row.path), world, ours=True)
+    def _read_index(self, context: ReadContext, also: Iterable[str]) -> None:
+        for row in index_rows(self._home, context.now - DAY, also):
+            if row.path and row.id not in self.threads and (self._place(row.cwd, context) or row.id in also):
+                self._add(os.path.realpath(row.path), context, certain=True)
             if row.id in self.threads:
-                self.threads[row.id].listed = row
+                self.threads[row.id].row = row
 
-    def _meet(self, path: str, world: ReadContext, ours: bool = False) -> None:
-        """A rollout that may be ours: its first line tells where it began to work."""
+    def _add(self, path: str, context: ReadContext, certain: bool = False) -> None:
+        """Follow a rollout, unless its first line names a folder outside of the worktrees."""
         ident = thread_of(path)
         if ident is None or ident in self.threads:
             return
-        known = self._heads.get(path) or head(path)
-        if known is None:
+        head = self._heads.get(path) or read_head(path)
+        if head is None:
             return
-        self._heads[path] = known
-        if ours or known.cwd is None or self._place(known.cwd, world):
-            self.threads[ident] = CodexThread(ident, path, known)
+        self._heads[path] = head
+        if certain or head.cwd is None or self._place(head.cwd, context):
+            self.threads[ident] = CodexThread(ident, path, head)
 
-    def _place(self, cwd: str | None, world: ReadContext) -> str | None:
-        """The real path of a folder in a watched worktree."""
+    def _place(self, cwd: str | None, context: ReadContext) -> str | None:
+        """The real path of a folder in a worktree."""
         if cwd is None:
             return None
         if cwd not in self._places:
-            self._places[cwd] = os.path.realpath(cwd) if world.watched(cwd) else None
+            self._places[cwd] = os.path.realpath(cwd) if context.is_watched(cwd) else None
         return self._places[cwd]
 
-    def _drop_old(self, world: ReadContext) -> None:
+    def _drop_old(self, context: ReadContext) -> None:
         for ident, thread in list(self.threads.items()):
-            gone = thread.heard_at < world.now - DAY and ident not in self._locks.threads
-            if gone or self._place(thread.cwd, world) is None:
+            gone = thread.modified_at < context.now - DAY and ident not in self._locks.threads
+            if gone or self._place(thread.cwd, context) is None:
                 del self.threads[ident]
-        if len(self._heads) > 4000:
+        if len(self._heads) > _MOST_HEADS:
             self._heads.clear()
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def _read(self, touched: frozenset[str] | None) -> list[str]:
-        """The threads that grew. New ones come some a look, those that live first."""
-        known = [one for one in self.threads.values() if one.begun and (touched is None or one.path in touched)]
-        new = [one for one in self.threads.values() if not one.begun]
-        new.sort(key=lambda one: (one.id in self._locks.threads, one.heard_at), reverse=True)
+        """Read what was added; returns the threads that grew. New threads come a few at a time, loaded ones first."""
+        known = [one for one in self.threads.values() if one.was_read and (touched is None or one.path in touched)]
+        new = [one for one in self.threads.values() if not one.was_read]
+        new.sort(key=lambda one: (one.id in self._locks.threads, one.modified_at), reverse=True)
         return [thread.id for thread in (*known, *new[:_MOST_NEW]) if thread.read()]
 
-    def _to_read_on(self) -> list[CodexThread]:
-        """Living threads that are not read to their end, or from their beginning."""
-        return [one for one in self.threads.values() if one.unread and (one.unseen.owned or one.tail.behind)]
+    def _with_more(self) -> list[CodexThread]:
+        """Threads that are not read to their end, and living ones that are not read from their beginning."""
+        return [one for one in self.threads.values() if one.has_more and (one.history.has_process or one.tail.has_more)]
 
-    def _lives(self, threads: Sequence[CodexThread], world: ReadContext) -> Mapping[str, ThreadProcess]:
-        found = dict(find_owners([self._candidate(one, world) for one in threads], self._locks, world))
+    def _find_processes(self, threads: Sequence[CodexThread], context: ReadContext) -> Mapping[str, ThreadProcess]:
+        found = dict(find_owners([self._candidate(one, context) for one in threads], self._locks, context))
         for thread in threads:
-            life = found[thread.id]
-            if life.alive is False and thread.unseen.owned and thread.begun:
-                thread.read()  # its last words may have come with its end
-            if life.alive is not False:
-                thread.unseen.owner_is(life.pid, life.started)
-            elif thread.unseen.nobody(thread.heard_at) is None:
-                found[thread.id] = replace(life, alive=None)
+            process = found[thread.id]
+            if process.alive is False and thread.history.has_process and thread.was_read:
+                thread.read()  # the last records may have come together with its end
+            if process.alive is not False:
+                thread.history.set_process(process.pid, process.started)
+            elif thread.history.set_no_process(thread.modified_at) is None:
+                found[thread.id] = replace(process, alive=None)
         return found
 
-    def _candidate(self, thread: CodexThread, world: ReadContext) -> ThreadCandidate:
+    def _candidate(self, thread: CodexThread, context: ReadContext) -> ThreadCandidate:
         status = self._daemon.statuses.get(thread.id)
-        working = thread.course.working or (status is not None and status.state not in RESTING)
-        terminal = bool(_TERMINALS.search(thread.course.context.originator or ""))
+        working = thread.reducer.working or (status is not None and status.state not in RESTING)
+        terminal = bool(_TERMINALS.search(thread.reducer.context.originator or ""))
         return ThreadCandidate(
             thread.id,
-            self._place(thread.cwd, world) or "",
-            thread.heard_at,
+            self._place(thread.cwd, context) or "",
+            thread.modified_at,
             working,
             terminal,
-            thread.unseen.left_by(thread.heard_at),
+            thread.history.left_by(thread.modified_at),
         )
 
     # -- the daemon ---------------------------------------------------------------------------------------------------
 
-    def _ask_daemon(self, world: ReadContext, touched: frozenset[str] | None, grown: Iterable[str]) -> None:
+    def _poll_daemon(self, context: ReadContext, touched: frozenset[str] | None, grown: Iterable[str]) -> None:
         if not self.threads:
             return
         statuses = self._daemon.statuses
-        busy = [name for name, one in statuses.items() if self._may_have_changed(name, one, world.now)]
+        busy = [name for name, one in statuses.items() if self._may_have_changed(name, one, context.now)]
         control = os.path.dirname(self._daemon.path)
         whole = touched is None or any(os.path.dirname(path) in (control, self._locks.folder) for path in touched)
         again = [name for name in (*grown, *busy) if name in self.threads]
         before = {name: one.raw for name, one in statuses.items()}
-        self._daemon.look(world.now, whole, again)
+        self._daemon.poll(context.now, whole, again)
         for name, one in self._daemon.statuses.items():
             if before.get(name) != one.raw and name in self.threads:
-                self.threads[name].read()  # it says why
+                self.threads[name].read()  # the file says why
 
     def _may_have_changed(self, name: str, status: DaemonStatus, now: float) -> bool:
-        """It is busy, or its file says otherwise."""
+        """True if its file says something else, or it is busy and its status is old."""
         thread = self.threads.get(name)
         if thread is None:
             return False
         busy = status.state not in RESTING
-        return busy != thread.course.working or (busy and now - status.read_at >= _AGAIN)
+        return busy != thread.reducer.working or (busy and now - status.read_at >= _READ_AGAIN)
 
-    def _said_by_daemon(self, thread: CodexThread, world: ReadContext) -> Evidence | None:
+    def _daemon_evidence(self, thread: CodexThread, context: ReadContext) -> Evidence | None:
         status = self._daemon.statuses.get(thread.id)
         if status is None:
             return None
-        course = thread.course
-        since = fields.at(status.since) if status.since else course.at or fields.at(status.read_at)
-        if status.state in RESTING and course.working and world.now - (fields.seconds(course.at) or 0) < _SETTLES:
-            return None  # the file is ahead: what was asked of it has not begun there
-        detail = course.asks if status.waits_for == "an answer" else None
+        reducer = thread.reducer
+        since = fields.at(status.since) if status.since else reducer.at or fields.at(status.read_at)
+        if status.state in RESTING and reducer.working and context.now - (fields.seconds(reducer.at) or 0) < _SETTLES:
+            return None  # the file is ahead: the daemon has not taken up the prompt yet
+        detail = reducer.asks if status.waits_for == "an answer" else None
         if status.waits_for == "approval":
-            detail = "permission" + (f": {course.asks}" if course.asks else "")
+            detail = "permission" + (f": {reducer.asks}" if reducer.asks else "")
         says = f"its daemon says {status.raw}"
         return Evidence("socket", status.state, since, says, detail or status.waits_for, standing=True)
 
-    # -- telling ------------------------------------------------------------------------------------------------------
+    # -- sightings ----------------------------------------------------------------------------------------------------
 
-    def _shown(self, thread: CodexThread, life: ThreadProcess) -> bool:
-        """A thread that works for another is told of there; one in which nothing happened before it ended, nowhere."""
-        context, held = thread.course.context, thread.id in self._locks.threads
-        helps = context.parent in self.threads or (context.child and context.parent is None)
-        archived = thread.listed is not None and thread.listed.archived and not held
-        empty = life.alive is False and thread.course.at is None and not thread.course.strange
-        return thread.begun and not (helps or archived or empty)
-
-    def _told(
-        self, thread: CodexThread, life: ThreadProcess, helpers: Sequence[CodexThread], world: ReadContext
-    ) -> Sighting:
-        """Of one that is over the same is told until something moves: there may be hundreds of them."""
-        key = (thread.read_count, life, thread.listed)
-        if thread.told is not None and thread.told[0] == key:
-            return thread.told[1]
-        found = self._sighting(thread, life, helpers, world)
-        over = life.alive is False and not helpers and thread.id not in self._daemon.statuses
-        thread.told = (key, replace(found, news=())) if over else None
-        return found
+    def _is_shown(self, thread: CodexThread, process: ThreadProcess) -> bool:
+        """False for a thread that works for another one, and for one that ended before anything happened."""
+        started, loaded = thread.reducer.context, thread.id in self._locks.threads
+        helps = started.parent in self.threads or (started.child and started.parent is None)
+        archived = thread.row is not None and thread.row.archived and not loaded
+        empty = process.alive is False and thread.reducer.at is None and not thread.reducer.unknown
+        return thread.was_read and not (helps or archived or empty)
 
     def _sighting(
-        self, thread: CodexThread, life: ThreadProcess, helpers: Sequence[CodexThread], world: ReadContext
+        self, thread: CodexThread, process: ThreadProcess, helpers: Sequence[CodexThread], context: ReadContext
     ) -> Sighting:
-        facts = thread.course.facts(thread.listed.title if thread.listed else None)
+        """The sighting of an ended thread is kept until something changes: there may be hundreds of them."""
+        key = (thread.reads, process, thread.row)
+        if thread.last is not None and thread.last[0] == key:
+            return thread.last[1]
+        found = self._build(thread, process, helpers, context)
+        ended = process.alive is False and not helpers and thread.id not in self._daemon.statuses
+        thread.last = (key, replace(found, events=())) if ended else None
+        return found
+
+    def _build(
+        self, thread: CodexThread, process: ThreadProcess, helpers: Sequence[CodexThread], context: ReadContext
+    ) -> Sighting:
+        facts = thread.reducer.facts(thread.row.title if thread.row else None)
         facts = replace(
             facts,
-            parent=thread.course.context.parent,
-            subagents=sum(one.course.working for one in helpers) if helpers else None,
+            parent=thread.reducer.context.parent,
+            subagents=sum(one.reducer.working for one in helpers) if helpers else None,
             format_note=facts.format_note or self._daemon.note,
         )
         return Sighting(
             cli=self.cli,
             session=thread.id,
             cwd=thread.cwd,
-            pid=life.pid,
-            pid_started=life.started,
-            alive=life.alive,
-            last_alive=fields.at(thread.heard_at) if life.alive is False and thread.heard_at else None,
-            evidence=tuple(self._evidence(thread, helpers, world)),
+            pid=process.pid,
+            pid_started=process.started,
+            alive=process.alive,
+            last_alive=fields.at(thread.modified_at) if process.alive is False and thread.modified_at else None,
+            evidence=tuple(self._evidence(thread, helpers, context)),
             facts=facts,
-            news=thread.take_news(),
+            events=thread.take_events(),
         )
 
     def _helpers(
-        self, threads: Iterable[CodexThread], lives: Mapping[str, ThreadProcess]
+        self, threads: Iterable[CodexThread], processes: Mapping[str, ThreadProcess]
     ) -> dict[str, list[CodexThread]]:
-        """Living subagents by the thread that they work for."""
+        """The living subagents of each thread."""
         found: dict[str, list[CodexThread]] = {}
         for one in threads:
-            parent = one.course.context.parent
-            if parent is not None and lives[one.id].alive is not False:
+            parent = one.reducer.context.parent
+            if parent is not None and processes[one.id].alive is not False:
                 found.setdefault(parent, []).append(one)
         return found
 
-    def _evidence(self, thread: CodexThread, helpers: Iterable[CodexThread], world: ReadContext) -> Iterator[Evidence]:
-        told = self._said_by_daemon(thread, world)
-        waits = next((one for one in helpers if (self._said_by_daemon(one, world) or _NONE).state == WAITING), None)
-        if waits is not None and (told is None or told.state != WAITING):
-            yield replace(self._said_by_daemon(waits, world) or _NONE, says="its daemon says that a subagent waits")
-        elif told is not None:
-            yield told
-        own = thread.course.evidence(world.now - thread.heard_at)
-        own = own or codex_index.last_turn(self._home, thread.id) if thread.course.strange else own
-        if own is not None:
+    def _evidence(
+        self, thread: CodexThread, helpers: Iterable[CodexThread], context: ReadContext
+    ) -> Iterator[Evidence]:
+        own = self._daemon_evidence(thread, context)
+        below = (self._daemon_evidence(one, context) for one in helpers)
+        waits = next((one for one in below if one is not None and one.state == WAITING), None)
+        if waits is not None and (own is None or own.state != WAITING):
+            yield replace(waits, says="its daemon says that a subagent waits")
+        elif own is not None:
             yield own
+        recorded = thread.reducer.evidence(context.now - thread.modified_at)
+        if recorded is None and thread.reducer.unknown:
+            recorded = last_turn(self._home, thread.id)
+        if recorded is not None:
+            yield recorded
 
 
-_NONE = Evidence("socket", FAILED, "", "")
-
-
-def _rollouts(touched: Iterable[str], days: Sequence[str], since: float) -> Iterator[str]:
-    """Rollouts among what changed; a day's folder that changed as a whole is listed."""
+def _touched_rollouts(touched: Iterable[str], days: Sequence[str], since: float) -> Iterator[str]:
+    """The rollouts among the changed paths; a day's folder that changed as a whole is listed."""
     for path in touched:
         if thread_of(path):
             yield path
         elif path in days:
-            yield from recent((path,), since)
-
-
-def make() -> CodexReader:
-    return CodexReader()
+            yield from recent_rollouts((path,), since)

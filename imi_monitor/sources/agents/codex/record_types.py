@@ -1,7 +1,4 @@
-"""The few things that a line of a Codex rollout can say, whatever version wrote it.
-
-What Codex calls its tools, and what people call them: `exec_command` is a shell, `apply_patch` an edit.
-"""
+"""What a line of a Codex rollout can say, whatever version wrote it, and the names of Codex's tools."""
 
 from __future__ import annotations
 
@@ -18,8 +15,6 @@ PLAN: Final = "plan"
 
 @dataclass(frozen=True, slots=True)
 class TurnBegan:
-    """A turn began."""
-
     at: str
     mode: str | None = None  # `plan` or another
     window: int | None = None
@@ -27,7 +22,7 @@ class TurnBegan:
 
 @dataclass(frozen=True, slots=True)
 class ThreadContext:
-    """Where and how it works from now on; None is unchanged."""
+    """Where and how the thread works from now on; None: unchanged."""
 
     id: str | None = None
     cwd: str | None = None
@@ -55,7 +50,7 @@ class ThreadTokens:
 
 @dataclass(frozen=True, slots=True)
 class ModelRetry:
-    """The model could not be asked; it tries again."""
+    """The model could not be asked; Codex tries again."""
 
     at: str
     why: str
@@ -63,35 +58,33 @@ class ModelRetry:
 
 @dataclass(frozen=True, slots=True)
 class UnknownRecord:
-    """A record which we do not know, or cannot read."""
-
     what: str
 
 
-Item = AgentEvent | TurnBegan | ThreadContext | ThreadTokens | ModelRetry | UnknownRecord
+RolloutItem = AgentEvent | TurnBegan | ThreadContext | ThreadTokens | ModelRetry | UnknownRecord
 Payload = dict[str, Any]
 
 
-def unnamed(kind: str, line: bytes) -> str:
-    """A name for what has none: the same whenever the same line is read."""
+def id_of_line(kind: str, line: bytes) -> str:
+    """An id for a record without one: the same whenever the same line is read."""
     return f"{kind}:{zlib.crc32(line):08x}:{len(line)}"
 
 
-def finished(call: str, at: str, told: str | None, ok: bool | None, files: tuple[str, ...] = ()) -> AgentEvent:
-    """A tool's end; who saw it begin knows its name."""
-    return AgentEvent("tool_finished", f"{call}:finished", at, told, ToolCall("", None, call), ok, files)
+def finished(call: str, at: str, output: str | None, ok: bool | None, files: tuple[str, ...] = ()) -> AgentEvent:
+    """The end of a tool call; the record of its start has the tool's name."""
+    return AgentEvent("tool_finished", f"{call}:finished", at, output, ToolCall("", None, call), ok, files)
 
 
 def content(value: object) -> str | None:
-    """The texts of a message, however each block spells its kind."""
+    """The text of a message, given as one string or as blocks."""
     if isinstance(value, str):
         return fields.text(value)
     parts = [fields.text(fields.table(one).get("text")) for one in fields.rows(value)]
     return fields.text("\n".join(one for one in parts if one))
 
 
-def usage(total: Payload, last: Payload, window: object) -> list[Item]:
-    """Tokens as both of the records with them spell it."""
+def token_items(total: Payload, last: Payload, window: object) -> list[RolloutItem]:
+    """Tokens, from either of the two records that contain them."""
     whole, cached = fields.number(total.get("input_tokens")), fields.number(total.get("cached_input_tokens"))
     if whole is None:
         return []
@@ -106,16 +99,18 @@ def usage(total: Payload, last: Payload, window: object) -> list[Item]:
     ]
 
 
-def why(error: object) -> str | None:
-    """An error's message; some are JSON inside JSON."""
-    inside = fields.table(error)
-    said = fields.text(error) or fields.text(inside.get("message"))
-    hidden = fields.table((fields.record(said) or {}).get("error")) if said and said.startswith("{") else {}
-    said = fields.text(hidden.get("message")) or said
-    info = inside.get("codex_error_info", inside.get("codexErrorInfo"))
+def error_text(error: object) -> str | None:
+    """The message of an error; some are JSON inside JSON."""
+    table = fields.table(error)
+    text = fields.text(error) or fields.text(table.get("message"))
+    hidden = fields.table((fields.record(text) or {}).get("error")) if text and text.startswith("{") else {}
+    text = fields.text(hidden.get("message")) or text
+    info = table.get("codex_error_info", table.get("codexErrorInfo"))
     kind = fields.text(info, 60) or next(iter(fields.table(info)), None)
-    return f"{kind}: {said}" if kind and said and kind != "other" else said or (str(kind) if kind else None)
+    return f"{kind}: {text}" if kind and text and kind != "other" else text or (str(kind) if kind else None)
 
+
+# -- tools ------------------------------------------------------------------------------------------------------------
 
 _SHELLS = frozenset({"exec_command", "shell", "shell_command", "local_shell", "container.exec", "unified_exec"})
 _NAMES = {
@@ -131,7 +126,7 @@ _PATCHED = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.+)$|^\*\*\* (Move) t
 _LOGIN_SHELL = re.compile(r"(^|/)(ba|z|da|fi)?sh$")
 
 
-def named(name: str, arguments: dict[str, Any], raw: str | None, call: str | None) -> ToolCall:
+def tool_of(name: str, arguments: dict[str, Any], raw: str | None, call: str | None) -> ToolCall:
     """The tool as it is shown. `raw` is the input of a tool that takes no JSON, such as a patch."""
     if name in _SHELLS:
         line = command(arguments.get("cmd", arguments.get("command")))
@@ -143,11 +138,11 @@ def named(name: str, arguments: dict[str, Any], raw: str | None, call: str | Non
         return _edit(raw or fields.text(arguments.get("input"), 1 << 20) or "", call)
     if name == "request_user_input":
         return ToolCall("Question", fields.one_line(question(arguments)), call)
-    return ToolCall(_NAMES.get(name, name), fields.one_line(raw or _told(arguments)), call)
+    return ToolCall(_NAMES.get(name, name), fields.one_line(raw or _first_text(arguments)), call)
 
 
 def command(value: object) -> str | None:
-    """A command as a person would type it, from a line or from words; the login shell around it is left out."""
+    """A command as a person would type it, from a string or a list of words, without the login shell around it."""
     if isinstance(value, str):
         return value or None
     words = [word for word in fields.rows(value) if isinstance(word, str)]
@@ -157,19 +152,19 @@ def command(value: object) -> str | None:
 
 
 def question(arguments: dict[str, Any]) -> str | None:
-    asked = [fields.text(fields.table(one).get("question")) for one in fields.rows(arguments.get("questions"))]
-    return "; ".join(one for one in asked if one) or None
+    texts = [fields.text(fields.table(one).get("question")) for one in fields.rows(arguments.get("questions"))]
+    return "; ".join(one for one in texts if one) or None
 
 
 def answers(output: str | None) -> str | None:
-    """What a person answered; as it was written where it is not what we know."""
-    told = fields.table((fields.record(output) or {}).get("answers")) if output else {}
-    words = [str(word) for one in told.values() for word in fields.rows(fields.table(one).get("answers"))]
+    """The answers of a person; the output as it is where it has an unknown form."""
+    given = fields.table((fields.record(output) or {}).get("answers")) if output else {}
+    words = [str(word) for one in given.values() for word in fields.rows(fields.table(one).get("answers"))]
     return fields.text("; ".join(words)) or output
 
 
-def patched(patch: str | None) -> tuple[str, ...]:
-    """The files that a patch writes, as it names them."""
+def patched_files(patch: str | None) -> tuple[str, ...]:
+    """The files that a patch writes, by the names in it."""
     if not patch or "*** Begin Patch" not in patch:
         return ()
     return tuple((match[1] or match[3]).strip() for match in _PATCHED.findall(patch))
@@ -184,6 +179,6 @@ def _edit(patch: str, call: str | None) -> ToolCall:
     return ToolCall({"Add": "Write", "Delete": "Delete"}.get(kind, "Edit"), (fields.one_line(name) or "") + more, call)
 
 
-def _told(arguments: dict[str, Any]) -> str | None:
-    """What an unknown tool works on: the first text among its arguments."""
+def _first_text(arguments: dict[str, Any]) -> str | None:
+    """The first string argument of an unknown tool."""
     return next((value for value in arguments.values() if isinstance(value, str) and value), None)

@@ -1,11 +1,7 @@
-"""Lines of a Codex rollout, of any version, as the few things that we understand of them.
+"""Parses the lines of a Codex rollout, of any version, into `RolloutItem`s. Nothing here keeps a state.
 
 Three generations are read: `item_completed` (0.16x), `user_message` / `agent_message` events (0.3x to 0.15x), and bare
-items without an envelope (2025 and before). Nothing here remembers anything: a line in, what it says out.
-
-Events of a Codex rollout: turns, prompts, messages, what tools did, questions, errors.
-
-What a Codex rollout has of the talk with the model: tools it calls, and what they gave back.
+items without an envelope (2025 and before).
 """
 
 from __future__ import annotations
@@ -16,27 +12,27 @@ from collections.abc import Callable
 from imi_monitor.model.agent import AgentEvent, ToolCall
 from imi_monitor.sources.agents import fields
 from imi_monitor.sources.agents.codex.record_types import (
-    Item,
     ModelRetry,
     Payload,
+    RolloutItem,
     ThreadContext,
     TurnBegan,
     UnknownRecord,
     command,
     content,
+    error_text,
     finished,
-    named,
-    patched,
+    id_of_line,
+    patched_files,
     question,
-    unnamed,
-    usage,
-    why,
+    token_items,
+    tool_of,
 )
 
-# The types come first in a line, before anything long: what cannot matter is not parsed.
+# The types stand first in a line, before anything long: records that cannot matter are not parsed.
 _HEAD = re.compile(rb'"type":\s*"(\w+)"(?:,\s*"payload":\s*\{\s*"type":\s*"(\w+)")?')
-_IDLE = frozenset({b"world_state", b"retained_context", b"inter_agent_communication", b"compacted_history"})
-_IDLE_INSIDE = frozenset(
+_IGNORED = frozenset({b"world_state", b"retained_context", b"inter_agent_communication", b"compacted_history"})
+_IGNORED_PAYLOADS = frozenset(
     {
         b"thread_settings_applied",
         b"reasoning",
@@ -64,15 +60,15 @@ _KNOWN = frozenset(
 _CWD = re.compile(r"<cwd>([^<]+)</cwd>|Current working directory: (\S+)")
 
 
-def read(line: bytes, otherwise_at: str) -> list[Item]:
-    """What one line says. `otherwise_at`: its moment when it tells none."""
+def parse(line: bytes, fallback_at: str) -> list[RolloutItem]:
+    """What one line says. `fallback_at`: the time of a record without one."""
     head = _HEAD.search(line[:400])
-    if head and (head[1] in _IDLE or head[2] in _IDLE_INSIDE):
+    if head and (head[1] in _IGNORED or head[2] in _IGNORED_PAYLOADS):
         return []
     whole = fields.record(line)
     if whole is None:
         return [UnknownRecord("a line that is no record")]
-    at = fields.moment(whole.get("timestamp")) or otherwise_at
+    at = fields.moment(whole.get("timestamp")) or fallback_at
     kind = whole.get("type")
     payload = whole.get("payload")
     if not isinstance(payload, dict):
@@ -80,26 +76,26 @@ def read(line: bytes, otherwise_at: str) -> list[Item]:
     if not isinstance(kind, str) or kind not in _KNOWN:
         return [UnknownRecord(str(kind)[:40])]
     if kind == "event_msg":
-        return event(payload, at, line)
+        return event_items(payload, at, line)
     if kind == "response_item":
-        return response(payload, at, line)
-    return _frame(kind, payload, at, line)
+        return response_items(payload, at, line)
+    return _envelope(kind, payload, at, line)
 
 
-def _frame(kind: str, payload: Payload, at: str, line: bytes) -> list[Item]:
+def _envelope(kind: str, payload: Payload, at: str, line: bytes) -> list[RolloutItem]:
     if kind == "session_meta":
         meta = _meta(payload)
         return [meta, AgentEvent("started", f"{meta.id}:started", meta.started_at or at, meta.originator)]
     if kind == "turn_context":
         return [_turn_context(payload)]
     if kind == "token_usage_record":
-        return usage(fields.table(payload.get("thread_token_usage")), fields.table(payload.get("usage")), None)
+        return token_items(fields.table(payload.get("thread_token_usage")), fields.table(payload.get("usage")), None)
     if kind == "compacted":
-        return [AgentEvent("compacted", unnamed("compacted", line), at)]
+        return [AgentEvent("compacted", id_of_line("compacted", line), at)]
     return []
 
 
-# -- the frame: who, where, how ---------------------------------------------------------------------------------------
+# -- envelopes: session, turn context, tokens ------------------------------------------------------------------------
 
 
 def _meta(payload: Payload) -> ThreadContext:
@@ -119,7 +115,7 @@ def _meta(payload: Payload) -> ThreadContext:
 
 
 def _parent(source: object, depth: int = 0) -> str | None:
-    """The thread it was started by, however deep the source hides it."""
+    """The thread that started it, at any depth of the source."""
     inside = fields.table(source)
     found = fields.text(inside.get("parent_thread_id"))
     if found or depth > 3:
@@ -140,7 +136,7 @@ def _turn_context(payload: Payload) -> ThreadContext:
 # -- rollouts of 2025 and before: bare items --------------------------------------------------------------------------
 
 
-def _bare(whole: Payload, kind: object, at: str, line: bytes) -> list[Item]:
+def _bare(whole: Payload, kind: object, at: str, line: bytes) -> list[RolloutItem]:
     if kind is None and fields.text(whole.get("id")) and whole.get("record_type") is None:
         return [
             ThreadContext(
@@ -154,84 +150,87 @@ def _bare(whole: Payload, kind: object, at: str, line: bytes) -> list[Item]:
     if kind == "message":
         return _bare_message(whole, at, line)
     if kind in ("function_call", "function_call_output", "local_shell_call", "reasoning"):
-        return response(whole, at, line)
+        return response_items(whole, at, line)
     return [UnknownRecord(str(kind)[:40])]
 
 
-def _bare_message(whole: Payload, at: str, line: bytes) -> list[Item]:
-    said = content(whole.get("content"))
-    if said is None:
+def _bare_message(whole: Payload, at: str, line: bytes) -> list[RolloutItem]:
+    text = content(whole.get("content"))
+    if text is None:
         return []
     if whole.get("role") == "user":
-        place = _CWD.search(said)
+        place = _CWD.search(text)
         if place:
             return [ThreadContext(cwd=place[1] or place[2])]
-        return [] if said.startswith("<") else [AgentEvent("prompt", unnamed("prompt", line), at, said)]
-    return [AgentEvent("message", unnamed("message", line), at, said)] if whole.get("role") == "assistant" else []
+        return [] if text.startswith("<") else [AgentEvent("prompt", id_of_line("prompt", line), at, text)]
+    return [AgentEvent("message", id_of_line("message", line), at, text)] if whole.get("role") == "assistant" else []
 
 
-def event(payload: Payload, at: str, line: bytes) -> list[Item]:
+# -- events: turns, prompts, messages, tools, questions, errors --------------------------------------------------------
+
+
+def event_items(payload: Payload, at: str, line: bytes) -> list[RolloutItem]:
     kind = payload.get("type")
     reader = _EVENTS.get(kind) if isinstance(kind, str) else None
     return reader(payload, at, line) if reader else []
 
 
-def _began(payload: Payload, at: str, line: bytes) -> list[Item]:
+def _began(payload: Payload, at: str, line: bytes) -> list[RolloutItem]:
     mode = fields.text(payload.get("collaboration_mode_kind"), 40)
     return [TurnBegan(at, mode, fields.number(payload.get("model_context_window")))]
 
 
-def _complete(payload: Payload, at: str, line: bytes) -> list[Item]:
-    turn = fields.text(payload.get("turn_id"), 100) or unnamed("", line)
+def _complete(payload: Payload, at: str, line: bytes) -> list[RolloutItem]:
+    turn = fields.text(payload.get("turn_id"), 100) or id_of_line("", line)
     if payload.get("error"):
-        return [AgentEvent("failed", f"{turn}:failed", at, why(payload["error"]))]
+        return [AgentEvent("failed", f"{turn}:failed", at, error_text(payload["error"]))]
     return [AgentEvent("completed", f"{turn}:completed", at, fields.text(payload.get("last_agent_message")))]
 
 
-def _aborted(payload: Payload, at: str, line: bytes) -> list[Item]:
-    turn = fields.text(payload.get("turn_id"), 100) or unnamed("", line)
+def _aborted(payload: Payload, at: str, line: bytes) -> list[RolloutItem]:
+    turn = fields.text(payload.get("turn_id"), 100) or id_of_line("", line)
     return [AgentEvent("cancelled", f"{turn}:cancelled", at, fields.text(payload.get("reason"), 100))]
 
 
-def _error(payload: Payload, at: str, line: bytes) -> list[Item]:
-    return [AgentEvent("failed", unnamed("failed", line), at, why(payload))]
+def _error(payload: Payload, at: str, line: bytes) -> list[RolloutItem]:
+    return [AgentEvent("failed", id_of_line("failed", line), at, error_text(payload))]
 
 
-def _retry(payload: Payload, at: str, line: bytes) -> list[Item]:
-    return [ModelRetry(at, why(payload) or "it tries again")]
+def _retry(payload: Payload, at: str, line: bytes) -> list[RolloutItem]:
+    return [ModelRetry(at, error_text(payload) or "it tries again")]
 
 
-def _tokens(payload: Payload, at: str, line: bytes) -> list[Item]:
+def _tokens(payload: Payload, at: str, line: bytes) -> list[RolloutItem]:
     info = fields.table(payload.get("info"))
     total, last = fields.table(info.get("total_token_usage")), fields.table(info.get("last_token_usage"))
-    return usage(total, last, info.get("model_context_window"))
+    return token_items(total, last, info.get("model_context_window"))
 
 
-def _prompted(payload: Payload, at: str, line: bytes) -> list[Item]:
-    said = fields.text(payload.get("message"))
-    return [AgentEvent("prompt", unnamed("prompt", line), at, said)] if said else []
+def _prompted(payload: Payload, at: str, line: bytes) -> list[RolloutItem]:
+    text = fields.text(payload.get("message"))
+    return [AgentEvent("prompt", id_of_line("prompt", line), at, text)] if text else []
 
 
-def _said(payload: Payload, at: str, line: bytes) -> list[Item]:
-    said = fields.text(payload.get("message"))
-    return [AgentEvent("message", unnamed("message", line), at, said)] if said else []
+def _said(payload: Payload, at: str, line: bytes) -> list[RolloutItem]:
+    text = fields.text(payload.get("message"))
+    return [AgentEvent("message", id_of_line("message", line), at, text)] if text else []
 
 
-def _asks(payload: Payload, at: str, line: bytes) -> list[Item]:
-    """An approval or a question that was written down: some versions do, most do not."""
-    call = fields.text(payload.get("call_id") or payload.get("id"), 100) or unnamed("", line)
+def _asks(payload: Payload, at: str, line: bytes) -> list[RolloutItem]:
+    """An approval or a question; most versions do not record them."""
+    call = fields.text(payload.get("call_id") or payload.get("id"), 100) or id_of_line("", line)
     if "questions" in payload:
         tool = ToolCall("Question", fields.one_line(question(payload)), call)
         return [AgentEvent("waits", f"{call}:waits", at, question(payload), tool)]
-    asked = command(payload.get("command")) or ", ".join(map(str, fields.table(payload.get("changes"))))
-    tool = ToolCall("Edit" if "changes" in payload else "Bash", fields.one_line(asked), call)
+    what = command(payload.get("command")) or ", ".join(map(str, fields.table(payload.get("changes"))))
+    tool = ToolCall("Edit" if "changes" in payload else "Bash", fields.one_line(what), call)
     reason = fields.text(payload.get("reason")) or fields.text(payload.get("message"))
     return [
         AgentEvent("waits", f"{call}:waits", at, f"permission for {tool}" + (f": {reason}" if reason else ""), tool)
     ]
 
 
-def _begins(payload: Payload, at: str, line: bytes) -> list[Item]:
+def _begins(payload: Payload, at: str, line: bytes) -> list[RolloutItem]:
     call = fields.text(payload.get("call_id"), 100)
     if call is None:
         return []
@@ -248,28 +247,28 @@ def _invoked(payload: Payload) -> str:
     return ".".join(filter(None, (fields.text(call.get("server"), 60), fields.text(call.get("tool"), 60)))) or "tool"
 
 
-def _ends(payload: Payload, at: str, line: bytes) -> list[Item]:
+def _ends(payload: Payload, at: str, line: bytes) -> list[RolloutItem]:
     call = fields.text(payload.get("call_id"), 100)
     if call is None:
         return []
     code, success = payload.get("exit_code"), payload.get("success")
     result = fields.table(payload.get("result"))
     ok = code == 0 if code is not None else success is not False and "Err" not in result
-    told = (
+    output = (
         fields.text(payload.get("aggregated_output"))
         or fields.text(payload.get("stdout"))
         or fields.text(result.get("Err"))
     )
-    return [finished(call, at, told, ok, tuple(map(str, fields.table(payload.get("changes")))))]
+    return [finished(call, at, output, ok, tuple(map(str, fields.table(payload.get("changes")))))]
 
 
-def _completed_item(payload: Payload, at: str, line: bytes) -> list[Item]:
+def _completed_item(payload: Payload, at: str, line: bytes) -> list[RolloutItem]:
     item = fields.table(payload.get("item"))
-    kind, ident = item.get("type"), fields.text(item.get("id"), 100) or unnamed("", line)
+    kind, ident = item.get("type"), fields.text(item.get("id"), 100) or id_of_line("", line)
     if kind in ("UserMessage", "AgentMessage", "Plan"):
         name = {"UserMessage": "prompt", "AgentMessage": "message"}.get(kind, "plan")
-        said = content(item.get("content")) or fields.text(item.get("text"))
-        return [AgentEvent(name, f"{ident}:{name}", at, said)] if said else []
+        text = content(item.get("content")) or fields.text(item.get("text"))
+        return [AgentEvent(name, f"{ident}:{name}", at, text)] if text else []
     if kind in ("CommandExecution", "FileChange", "McpToolCall"):
         return [_ended_item(item, ident, at)]
     if kind == "ContextCompaction":
@@ -280,13 +279,13 @@ def _completed_item(payload: Payload, at: str, line: bytes) -> list[Item]:
 def _ended_item(item: Payload, ident: str, at: str) -> AgentEvent:
     status, code = item.get("status"), item.get("exit_code")
     ok = status in ("completed", None) and code in (0, None)
-    told = (
+    output = (
         fields.text(item.get("aggregated_output")) or fields.text(item.get("stdout")) or fields.text(item.get("stderr"))
     )
-    return finished(ident, at, told, ok, tuple(map(str, fields.table(item.get("changes")))) if ok else ())
+    return finished(ident, at, output, ok, tuple(map(str, fields.table(item.get("changes")))) if ok else ())
 
 
-_EVENTS: dict[str, Callable[[Payload, str, bytes], list[Item]]] = {
+_EVENTS: dict[str, Callable[[Payload, str, bytes], list[RolloutItem]]] = {
     "task_started": _began,
     "turn_started": _began,
     "task_complete": _complete,
@@ -309,14 +308,16 @@ _EVENTS: dict[str, Callable[[Payload, str, bytes], list[Item]]] = {
     "exec_command_end": _ends,
     "patch_apply_end": _ends,
     "mcp_tool_call_end": _ends,
-    "shutdown_complete": lambda payload, at, line: [AgentEvent("ended", unnamed("ended", line), at)],
+    "shutdown_complete": lambda payload, at, line: [AgentEvent("ended", id_of_line("ended", line), at)],
 }
 
+
+# -- the conversation with the model: tool calls and their results -----------------------------------------------------
 
 _EXIT = re.compile(r"(?:exited with code|[Ee]xit code:?)\s*(-?\d+)")
 
 
-def response(payload: Payload, at: str, line: bytes) -> list[Item]:
+def response_items(payload: Payload, at: str, line: bytes) -> list[RolloutItem]:
     kind = payload.get("type")
     call = fields.text(payload.get("call_id"), 100) or fields.text(payload.get("id"), 100)
     if call is None:
@@ -328,39 +329,41 @@ def response(payload: Payload, at: str, line: bytes) -> list[Item]:
     return []
 
 
-def _called(payload: Payload, call: str, at: str) -> Item:
+def _called(payload: Payload, call: str, at: str) -> RolloutItem:
     name = fields.text(payload.get("name"), 100) or "local_shell"
     raw = fields.text(payload.get("arguments") or payload.get("input"), 1 << 20)
     arguments = fields.table(payload.get("action")) or (fields.record(raw) if raw and raw.startswith("{") else None)
-    tool = named(name, arguments or {}, raw if arguments is None else None, call)
+    tool = tool_of(name, arguments or {}, raw if arguments is None else None, call)
     if name == "request_user_input":
         return AgentEvent("waits", f"{call}:waits", at, question(arguments or {}), tool)
     escalated = (arguments or {}).get("sandbox_permissions") == "require_escalated"
     escalated = escalated or (arguments or {}).get("with_escalated_permissions") is True
-    may_i = fields.text((arguments or {}).get("justification")) or "more rights than its sandbox has"
+    reason = fields.text((arguments or {}).get("justification")) or "more rights than its sandbox has"
     patch = raw if arguments is None else command(arguments.get("cmd", arguments.get("command")))
-    return AgentEvent("tool_started", f"{call}:started", at, may_i if escalated else None, tool, files=patched(patch))
+    return AgentEvent(
+        "tool_started", f"{call}:started", at, reason if escalated else None, tool, files=patched_files(patch)
+    )
 
 
 def _answered(payload: Payload, call: str, at: str) -> AgentEvent:
     output = payload.get("output")
     inside = fields.table(output) or _wrapped(output)
-    told = fields.text(inside.get("output")) or content(inside.get("content")) or (None if inside else content(output))
+    text = fields.text(inside.get("output")) or content(inside.get("content")) or (None if inside else content(output))
     code = fields.table(inside.get("metadata")).get("exit_code")
     if code is not None:
-        return finished(call, at, told, code == 0)
-    return finished(call, at, told or content(output), _went_well(told or "", inside.get("success")))
+        return finished(call, at, text, code == 0)
+    return finished(call, at, text or content(output), _succeeded(text or "", inside.get("success")))
 
 
 def _wrapped(output: object) -> Payload:
-    """Output inside JSON, as versions of 2025 wrote it."""
+    """Output inside JSON, the form of versions of 2025."""
     if not isinstance(output, str) or not output.startswith('{"output"'):
         return {}
     return fields.record(output) or {}
 
 
-def _went_well(told: str, success: object) -> bool | None:
-    if "aborted by user" in told[-200:]:
+def _succeeded(output: str, success: object) -> bool | None:
+    if "aborted by user" in output[-200:]:
         return None
-    code = _EXIT.search(told[:2000])
+    code = _EXIT.search(output[:2000])
     return success is not False and (code is None or int(code[1]) == 0)

@@ -1,4 +1,4 @@
-"""The course of one Codex thread: its records in order, folded into what it does now and what is known of it."""
+"""Folds the records of one Codex thread into what it does now and what is known of it."""
 
 from __future__ import annotations
 
@@ -21,30 +21,29 @@ from imi_monitor.model.agent import (
 )
 from imi_monitor.sources.agents.codex.record_types import (
     PLAN,
-    Item,
     ModelRetry,
+    RolloutItem,
     ThreadContext,
     ThreadTokens,
     TurnBegan,
     UnknownRecord,
     answers,
 )
-from imi_monitor.sources.agents.codex.records import read
+from imi_monitor.sources.agents.codex.records import parse
 
 _MOST_FILES = 200
 _MOST_UNMATCHED = 500
-_MOST_NEWS = 5000  # of one look
-_TURNS = re.compile(r"[1-9]|0\.(1[0-9]{2}|[2-9][0-9]{2}|[1-9][0-9]{3})\b")  # they write where turns begin and end
-_TITLE_TASK = "Generate a concise, single-line task title"  # Codex asks itself so; nobody's agent
+_MOST_EVENTS = 5000  # of one poll
+_MARKS_TURNS = re.compile(r"[1-9]|0\.(1[0-9]{2}|[2-9][0-9]{2}|[1-9][0-9]{3})\b")  # versions that record turns
+_TITLE_TASK = "Generate a concise, single-line task title"  # a prompt of Codex itself; such a thread is no agent
 _ENDS = {"completed": COMPLETED, "failed": FAILED, "cancelled": CANCELLED}
 _IN_A_TURN = frozenset({"message", "tool_started", "tool_finished", "waits", "plan"})
-_QUIET = 10.0  # seconds after which an old rollout's last message was the end of its turn
+_QUIET = 10.0  # seconds after which a message is taken for the end of its turn, in versions that do not record it
 
 
 class CodexReducer:
-    """Fed with lines, oldest first. `evidence` is what they say now."""
-
-    def __init__(self, label: str) -> None:
+    def __init__(self, label: str, head: ThreadContext | None = None) -> None:
+        """`label`: the name of the file, for people. `head`: the first line of the file, which may not be read yet."""
         self.context = ThreadContext()
         self.mode: str | None = None
         self.prompt: str | None = None
@@ -55,44 +54,41 @@ class CodexReducer:
         self.turn_at: str | None = None
         self.ended_at: str | None = None
         self.internal = False
-        self.at: str | None = None  # the last that matters
-        self.strange: dict[str, None] = {}
+        self.at: str | None = None  # of the newest record that matters
+        self.unknown: dict[str, None] = {}
         self._label = label
-        self._news: list[AgentEvent] = []
+        self._events: list[AgentEvent] = []
         self._open: dict[str, AgentEvent] = {}
-        self._unmatched: dict[str, AgentEvent] = {}  # results of calls which we have not seen, or had a result already
+        self._unmatched: dict[str, AgentEvent] = {}  # results of unread calls, or second results
         self._end: AgentEvent | None = None
-        self._turns = False  # this version writes where turns begin and end
+        self._marks_turns = False  # see _MARKS_TURNS
         self._active = False
         self._began_here = False
-        self._said_last = False  # the last thing was a message
+        self._message_last = False  # the newest record is a message
         self._retry: ModelRetry | None = None
+        if head is not None:
+            self._set_context(head)
+            self._marks_turns = bool(_MARKS_TURNS.match(head.version or ""))
 
-    def add(self, line: bytes, otherwise_at: str) -> None:
-        for item in read(line, otherwise_at):
-            self._take(item)
+    def add(self, line: bytes, at: str) -> None:
+        for item in parse(line, at):
+            self._add_item(item)
 
-    def _take(self, item: Item) -> None:
+    def _add_item(self, item: RolloutItem) -> None:
         if isinstance(item, AgentEvent):
-            self._happened(item)
+            self._add_event(item)
         elif isinstance(item, TurnBegan):
-            self._began(item)
+            self._begin_turn(item)
         elif isinstance(item, ThreadContext):
-            self._moved(item)
+            self._set_context(item)
         elif isinstance(item, ThreadTokens):
             self.usage = _newer(self.usage, item)
         elif isinstance(item, ModelRetry):
             self._retry, self.at = item, item.at
-        elif isinstance(item, UnknownRecord) and len(self.strange) < 20:
-            self.strange[item.what] = None
-
-    def begin(self, head: ThreadContext) -> None:
-        """What the file's first line tells; it may lie far before what is read."""
-        self._moved(head)
-        self._turns = bool(_TURNS.match(head.version or ""))
+        elif isinstance(item, UnknownRecord) and len(self.unknown) < 20:
+            self.unknown[item.what] = None
 
     def inherit(self, older: CodexReducer) -> None:
-        """What was written before the part that was read first."""
         self.context = _newer(older.context, self.context)
         self.usage = _newer(older.usage, self.usage)
         self.mode = self.mode or older.mode
@@ -101,113 +97,113 @@ class CodexReducer:
         self.turn_at = self.turn_at or older.turn_at
         self.internal = self.internal or older.internal
         self.files = {**older.files, **self.files}
-        self._turns = self._turns or older._turns
+        self._marks_turns = self._marks_turns or older._marks_turns
         for call, known in older._open.items():
             if call in self._unmatched:
-                self._news.append(self._finished(self._unmatched[call], known))
+                self._events.append(self._finish_call(self._unmatched[call], known))
             elif self._end is None and older._active and not self._began_here:
                 self._open = {call: known, **self._open}
         if not self._active and self._end is None and older._active:
             self._active, self.at = True, self.at or older.at
 
-    def take_news(self) -> tuple[AgentEvent, ...]:
-        news, self._news = tuple(self._news[-_MOST_NEWS:]), []
-        return news
+    def take_events(self) -> tuple[AgentEvent, ...]:
+        events, self._events = tuple(self._events[-_MOST_EVENTS:]), []
+        return events
 
     # -- one record -----------------------------------------------------------------------------------------------
 
-    def _began(self, item: TurnBegan) -> None:
-        self._turns = self._active = self._began_here = True
+    def _begin_turn(self, item: TurnBegan) -> None:
+        self._marks_turns = self._active = self._began_here = True
         self._end = self._retry = self.plan = None
         self._open.clear()
         self.mode = item.mode or self.mode
         self.turn_at = self.at = item.at
         self.usage = _newer(self.usage, ThreadTokens(window=item.window))
 
-    def _moved(self, item: ThreadContext) -> None:
+    def _set_context(self, item: ThreadContext) -> None:
         if item.id and self.context.id and item.id != self.context.id:
-            return  # a fork begins with what the other thread said, its name included
+            return  # a fork begins with the records of the other thread, its id included
         self.context = _newer(self.context, item)
         self.mode = item.mode or self.mode
 
-    def _happened(self, item: AgentEvent) -> None:
-        self._said_last = item.kind == "message"
+    def _add_event(self, item: AgentEvent) -> None:
+        self._message_last = item.kind == "message"
         if item.kind in _IN_A_TURN and self._end is None:
-            self._active = True  # where it began lies before what was read
+            self._active = True  # its begin is not read yet
         if item.kind == "prompt":
-            item = self._prompted(item)
+            item = self._add_prompt(item)
         elif item.kind in _ENDS:
-            self._ended(item)
+            self._end_turn(item)
         elif item.kind in ("tool_started", "waits") and item.tool and item.tool.id:
             self._open[item.tool.id] = item
-            self._goes_on(item.at)
-            item = replace(item, files=())  # not yet
+            self._continue_turn(item.at)
+            item = replace(item, files=())  # not written yet
         elif item.kind == "tool_finished" and item.tool and item.tool.id:
             known = self._open.pop(item.tool.id, None)
             if known is None:
-                self._unmatch(item, item.tool.id)
+                self._keep_unmatched(item, item.tool.id)
                 return
-            item = self._finished(item, known)
+            item = self._finish_call(item, known)
         else:
-            self._said(item)
-        self._news.append(item)
+            self._add_text(item)
+        self._events.append(item)
 
-    def _prompted(self, item: AgentEvent) -> AgentEvent:
+    def _add_prompt(self, item: AgentEvent) -> AgentEvent:
         self.prompt = item.text
         self.internal = self.internal or bool(item.text and item.text.startswith(_TITLE_TASK))
-        if not self._turns:
+        if not self._marks_turns:
             self._end, self._active = None, True
             self._open.clear()
             self.turn_at = item.at
-        self._goes_on(item.at)
+        self._continue_turn(item.at)
         return item
 
-    def _unmatch(self, item: AgentEvent, call: str) -> None:
-        """Told before, or of a turn that is over, or of a call that lies before what was read: no news."""
-        self._wrote(item.files)
+    def _keep_unmatched(self, item: AgentEvent, call: str) -> None:
+        """A result without its call: a second result, of an ended turn, or of a call that is not read yet. No event."""
+        self._add_files(item.files)
         if len(self._unmatched) < _MOST_UNMATCHED:
             self._unmatched[call] = item
 
-    def _finished(self, item: AgentEvent, known: AgentEvent) -> AgentEvent:
-        self._goes_on(item.at)
+    def _finish_call(self, item: AgentEvent, known: AgentEvent) -> AgentEvent:
+        self._continue_turn(item.at)
         if known.kind == "waits" and known.tool and known.tool.name == "Question":
             call = known.tool.id
             return AgentEvent("answered", f"{call}:answered", item.at, answers(item.text), known.tool)
         files = item.files or (known.files if item.ok else ())
         absolute = tuple(os.path.normpath(os.path.join(self.context.cwd or "/", name)) for name in files)
-        self._wrote(absolute)
+        self._add_files(absolute)
         return replace(item, tool=known.tool, files=absolute)
 
-    def _wrote(self, files: tuple[str, ...]) -> None:
+    def _add_files(self, files: tuple[str, ...]) -> None:
         for name in files:
             self.files.pop(name, None)
             self.files[name] = None
         for name in list(self.files)[:-_MOST_FILES]:
             del self.files[name]
 
-    def _ended(self, item: AgentEvent) -> None:
+    def _end_turn(self, item: AgentEvent) -> None:
         self._end, self._active, self.at = item, False, item.at
         self._open.clear()
         self._retry = None
         if item.kind == "completed" and item.text:
             self.message = item.text
 
-    def _said(self, item: AgentEvent) -> None:
+    def _add_text(self, item: AgentEvent) -> None:
         if item.kind == "message":
             self.message = item.text
-            self._goes_on(item.at)
+            self._continue_turn(item.at)
         elif item.kind == "plan":
             self.plan = item.text
         elif item.kind == "ended":
             self.ended_at = item.at
 
-    def _goes_on(self, at: str) -> None:
-        """Something was done in the turn that is open."""
+    def _continue_turn(self, at: str) -> None:
+        """Note activity in the open turn."""
         self._retry = None
         if self._active:
             self.at = at
 
-    # -- what it says now -----------------------------------------------------------------------------------------
+    # -- the result -----------------------------------------------------------------------------------------------
 
     @property
     def working(self) -> bool:
@@ -215,14 +211,14 @@ class CodexReducer:
 
     @property
     def asks(self) -> str | None:
-        """What a person is asked for, or may be: a question, or why it wants more rights."""
+        """What a person is asked, or may be asked: a question, or the reason for an approval."""
         last = next(reversed(self._open.values()), None)
         return last.text if last else None
 
     def evidence(self, quiet: float | None = None) -> Evidence | None:
-        """`quiet`: seconds since anything was written, for versions that do not write where a turn ends."""
+        """`quiet`: seconds since the last write, for versions that do not record the end of a turn."""
         if self._end is not None:
-            return self._ending(self._end)
+            return self._end_evidence(self._end)
         if not self._active or self.at is None:
             return None
         asked = next((one for one in reversed(self._open.values()) if one.kind == "waits"), None)
@@ -230,9 +226,9 @@ class CodexReducer:
             return self._evidence(WAITING, asked.at, f"{_name(asked.tool)} is not answered", asked.text, asked.tool)
         called = next(reversed(self._open.values()), None)
         if called is not None:
-            return self._calling(called)
-        if not self._turns and self._said_last:
-            return self._maybe_over(quiet)
+            return self._call_evidence(called)
+        if not self._marks_turns and self._message_last:
+            return self._message_evidence(quiet)
         what = f"the model is asked again ({self._retry.why})" if self._retry else "its turn is open"
         return self._evidence(self._busy, self.at, what, f"retrying: {self._retry.why}" if self._retry else None)
 
@@ -240,20 +236,20 @@ class CodexReducer:
     def _busy(self) -> str:
         return PLANNING if self.mode == PLAN else RUNNING
 
-    def _calling(self, called: AgentEvent) -> Evidence:
-        """The question whether a command may run is not in the file: who asks for approvals may be asking now."""
+    def _call_evidence(self, called: AgentEvent) -> Evidence:
+        """Approvals are not recorded: under a policy that asks for them, an open call may be waiting for one."""
         may_ask = self.context.policy != "never"
         detail = f"may wait for approval: {called.text}" if may_ask and called.text else None
         found = self._evidence(self._busy, called.at, f"{_name(called.tool)} has no result yet", detail, called.tool)
         return replace(found, or_else=frozenset({WAITING})) if may_ask else found
 
-    def _maybe_over(self, quiet: float | None) -> Evidence:
+    def _message_evidence(self, quiet: float | None) -> Evidence:
         over = quiet is not None and quiet > _QUIET
         state, other = (COMPLETED, RUNNING) if over else (RUNNING, COMPLETED)
         found = self._evidence(state, self.at or "", "its last record is a message; this version does not say more")
         return replace(found, or_else=frozenset({other, WAITING}))
 
-    def _ending(self, end: AgentEvent) -> Evidence:
+    def _end_evidence(self, end: AgentEvent) -> Evidence:
         state = _ENDS[end.kind]
         what = {COMPLETED: "its turn is complete", FAILED: "its turn failed", CANCELLED: "its turn was interrupted"}[
             state
@@ -289,9 +285,9 @@ class CodexReducer:
         )
 
     def _note(self) -> str | None:
-        if not self.strange:
+        if not self.unknown:
             return None
-        names = ", ".join(list(self.strange)[:3])
+        names = ", ".join(list(self.unknown)[:3])
         return f"unknown (format) codex {self.context.version or '?'}: {names}"
 
 
@@ -299,9 +295,9 @@ _T = TypeVar("_T", ThreadContext, ThreadTokens)
 
 
 def _newer(old: _T, new: _T) -> _T:
-    """What the newer tells, and where it tells nothing what was known."""
-    told = {name: getattr(new, name) for name in type(new).__slots__ if getattr(new, name)}
-    return replace(old, **told)
+    """`old` with the known values of `new`."""
+    known = {name: getattr(new, name) for name in type(new).__slots__ if getattr(new, name)}
+    return replace(old, **known)
 
 
 def _name(tool: ToolCall | None) -> str:

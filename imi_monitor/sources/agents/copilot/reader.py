@@ -1,7 +1,7 @@
 """GitHub Copilot CLI: `session-state/<id>/` with `events.jsonl`, `workspace.yaml`, and `inuse.<pid>.lock` while it is open.
 
-The events tell everything, waiting too. The lock names the process; one that was killed leaves it behind, so the
-process must be there, be a copilot, and have begun before the lock was made.
+The events show everything, also waiting. The lock names the process. A killed process leaves its lock behind, so the lock
+counts only while that process runs, is a Copilot, and is older than the lock.
 """
 
 from __future__ import annotations
@@ -11,17 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from imi_monitor import host
-from imi_monitor.model.agent import AgentEvent, SessionFacts
+from imi_monitor.model.agent import SessionFacts
 from imi_monitor.sources.agents import fields, foreign_files
 from imi_monitor.sources.agents.agent_reader import AgentProcess, AgentReader, ReadContext, Sighting
-from imi_monitor.sources.agents.copilot import flat_yaml
 from imi_monitor.sources.agents.copilot.reducer import CopilotReducer
-from imi_monitor.sources.agents.foreign_files import Tail
+from imi_monitor.sources.agents.foreign_files import FileStamp, RecordFile
 
 _DAY = 86_400.0
-_FRESH = 5.0  # seconds in which somebody unseen, in a container, may still be the one who writes
-_MOST_YAML = 64 << 10
-_NEEDLE = b'"type"'
+_WINDOW = 256 << 10
+_FRESH = 5.0  # seconds in which an unseen process, such as one in a container, may still be the one that wrote
+_LONGEST_YAML = 64 << 10
 
 
 def make() -> AgentReader:
@@ -33,41 +32,42 @@ class CopilotReader:
 
     def __init__(self) -> None:
         self._sessions: dict[str, CopilotSession] = {}  # by folder
-        self._elsewhere: dict[str, float | None] = {}  # folders of others -> when they were asked
-        self._home_seen: float | None = None
+        self._elsewhere: dict[str, float | None] = {}  # folders outside of the worktrees -> when they were checked
+        self._home_modified_at: float | None = None
         self._roots: tuple[str, ...] = ()
-        self.unread = False
+        self.has_more = False
 
-    def folders(self, world: ReadContext) -> Sequence[str]:
-        home = _home(world)
-        live = [one.folder for one in self._sessions.values() if one.open or one.where() is None]
+    def watch_folders(self, context: ReadContext) -> Sequence[str]:
+        home = _home(context)
+        live = [one.folder for one in self._sessions.values() if one.alive or one.cwd() is None]
         return [folder for folder in (home, *live) if os.path.isdir(folder)]
 
-    def look(self, world: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
-        home = _home(world)
-        seen = foreign_files.modified_at(home)
-        if touched is None or seen != self._home_seen or world.roots != self._roots:
-            self._list(home, world)
-            self._home_seen, self._roots = seen, world.roots
-        found = [one.look(world) for one in self._sessions.values()]
-        self.unread = any(one.unread for one in self._sessions.values())
+    def read(self, context: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
+        home = _home(context)
+        modified_at = foreign_files.modified_at(home)
+        if touched is None or modified_at != self._home_modified_at or context.roots != self._roots:
+            self._list(home, context)
+            self._home_modified_at, self._roots = modified_at, context.roots
+        found = [one.read(context) for one in self._sessions.values()]
+        self.has_more = any(one.has_more for one in self._sessions.values())
         return [one for one in found if one is not None]
 
-    def _list(self, home: str, world: ReadContext) -> None:
-        """Which sessions moved in the last day, or since a process that lives began."""
-        since = min([world.now - _DAY, *(process.began_at for process in world.processes_of(self.cli))])
-        if world.roots != self._roots:
+    def _list(self, home: str, context: ReadContext) -> None:
+        """Find the sessions modified in the last day, or since a running process began."""
+        since = min([context.now - _DAY, *(process.began_at for process in context.processes_of(self.cli))])
+        if context.roots != self._roots:
             self._elsewhere.clear()
-        folders = [folder for folder in _folders(home) if _moved_at(folder) >= since]
+        folders = [folder for folder in _subfolders(home) if _session_modified_at(folder) >= since]
         self._sessions = {folder: self._sessions[folder] for folder in folders if folder in self._sessions}
         for folder in folders:
-            if folder not in self._sessions and self._elsewhere.get(folder) != foreign_files.modified_at(folder):
+            modified_at = foreign_files.modified_at(folder)
+            if folder not in self._sessions and self._elsewhere.get(folder) != modified_at:
                 session = CopilotSession(folder)
-                where = session.where()
-                if where is None or world.watched(where):  # a new one has written nothing yet
+                cwd = session.cwd()
+                if cwd is None or context.is_watched(cwd):  # a new session has no folder yet
                     self._sessions[folder] = session
                 else:
-                    self._elsewhere[folder] = foreign_files.modified_at(folder)
+                    self._elsewhere[folder] = modified_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,19 +77,18 @@ class InUseLock:
 
 
 class CopilotSession:
-    """One folder, and what was read in it."""
+    """One folder, and what was read of it."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self.open = False
-        self._tail = Tail(f"{folder}/events.jsonl")
-        self._mark: foreign_files.FileStamp | None = None
-        self._course = CopilotReducer()
-        self._before = CopilotReducer()  # what lies in front of the window: only counted
-        self._yaml: dict[str, str] = {}
-        self._listed: float | None = None
+        self.alive = False
+        self._file = RecordFile(f"{folder}/events.jsonl", CopilotReducer, _WINDOW)
+        self._stamp: FileStamp | None = None
+        self._workspace: dict[str, str] = {}
+        self._listed_at: float | None = None
         self._locks: list[InUseLock] = []
         self._had_lock = False
+        self._process: AgentProcess | None = None
         self._last_alive: float | None = None
 
     @property
@@ -97,133 +96,115 @@ class CopilotSession:
         return os.path.basename(self.folder)
 
     @property
-    def unread(self) -> bool:
-        return self._tail.behind or (self.open and self._tail.has_older)
+    def has_more(self) -> bool:
+        return self._file.tail.has_more or (self.alive and self._file.has_older)
 
-    def where(self) -> str | None:
-        """Its folder, before anything else of it is read."""
-        self._yaml = self._yaml or flat_yaml.read(_small(f"{self.folder}/workspace.yaml"))
-        return self._course.cwd or self._yaml.get("cwd") or _first_cwd(f"{self.folder}/events.jsonl")
+    def cwd(self) -> str | None:
+        """The session's folder; known before its events are read."""
+        self._workspace = self._workspace or read_workspace(f"{self.folder}/workspace.yaml")
+        return self._file.reducer.cwd or self._workspace.get("cwd") or _first_cwd(self._file.path)
 
-    def look(self, world: ReadContext) -> Sighting | None:
+    def read(self, context: ReadContext) -> Sighting | None:
         self._list()
-        news = self._read()
-        if not world.watched(self.where()):
-            return None  # it has written nothing yet, or moved to another place
-        process, alive = self._life(world)
-        self.open = alive is True
+        self._read_events()
+        cwd = self.cwd()
+        if not context.is_watched(cwd):
+            self._file.take_events()
+            return None  # nothing is written yet, or it moved to another folder
+        process, alive = self._find_process(context)
+        self.alive = alive is True
         if alive is False and self._last_alive is None:
-            self._last_alive = world.now if process is not None else self._written_at()
-        told = self._course.evidence()
+            self._last_alive = context.now if process is not None else self._written_at()
+        evidence = self._file.reducer.evidence()
         return Sighting(
             cli="copilot",
             session=self.id,
-            cwd=self.where(),
+            cwd=cwd,
             pid=process.pid if process else None,
             pid_started=process.started if process else None,
             alive=alive,
             last_alive=fields.at(self._last_alive) if alive is False and self._last_alive else None,
-            evidence=() if told is None else (told,),
+            evidence=() if evidence is None else (evidence,),
             facts=self._facts(),
-            news=tuple(news),
+            events=self._file.take_events(),
         )
 
     # -- its process --------------------------------------------------------------------------------------------------
 
     def _list(self) -> None:
-        now = foreign_files.modified_at(self.folder)
-        if now != self._listed:
-            self._listed = now
+        modified_at = foreign_files.modified_at(self.folder)
+        if modified_at != self._listed_at:
+            self._listed_at = modified_at
             self._locks = _locks(self.folder)
             self._had_lock = self._had_lock or bool(self._locks)
-            self._yaml = flat_yaml.read(_small(f"{self.folder}/workspace.yaml")) or self._yaml
+            self._workspace = read_workspace(f"{self.folder}/workspace.yaml") or self._workspace
 
-    _process: AgentProcess | None = None
-
-    def _life(self, world: ReadContext) -> tuple[AgentProcess | None, bool | None]:
+    def _find_process(self, context: ReadContext) -> tuple[AgentProcess | None, bool | None]:
+        """(process, alive)."""
         for lock in self._locks:
-            process = _holder(lock, world)
+            process = _holder(lock, context)
             if process is not None:
                 self._process, self._last_alive = process, None
                 return process, True
-        if self._course.ended_at is not None or (self._had_lock and not self._locks):
+        if self._file.reducer.ended_at is not None or (self._had_lock and not self._locks):
             return self._process, False
-        if not self._locks or (world.now - self._written_at() < _FRESH and self._process is None):
+        if not self._locks or (context.now - self._written_at() < _FRESH and self._process is None):
             return None, None
         return self._process, False
 
     def _written_at(self) -> float:
-        return self._mark.moved_at if self._mark else 0.0
+        return self._stamp.modified_at if self._stamp else 0.0
 
     # -- its events ---------------------------------------------------------------------------------------------------
 
-    def _read(self) -> list[AgentEvent]:
-        mark = foreign_files.stamp_of(self._tail.path)
-        if mark == self._mark and not self._tail.behind:
-            return self._read_older()
-        lines = self._tail.new()
-        self._mark = mark
-        if self._tail.begun_anew:
-            self._course, self._before = CopilotReducer(), CopilotReducer()
-        return list(_taken(self._course, lines))
-
-    def _read_older(self) -> list[AgentEvent]:
-        """What was there before we came: counted and kept, but no state of now comes from it."""
-        if not self.open or not self._tail.has_older:
-            return []
-        return list(_taken(self._before, list(self._tail.older())))
+    def _read_events(self) -> None:
+        stamp = foreign_files.stamp_of(self._file.path)
+        if stamp != self._stamp or self._file.tail.has_more:
+            self._file.read()
+            self._stamp = stamp
+        elif self.alive:
+            self._file.read_older()
 
     def _facts(self) -> SessionFacts:
-        now, old = self._course, self._before
-        counted = now.counted or old.counted
-        tokens = [now.tokens[each] + old.tokens[each] if counted else None for each in range(3)]
-        if self._tail.has_older:  # a part of the sum would be taken for all of it
-            tokens = [None, None, None]
+        reducer, workspace = self._file.reducer, self._workspace
+        whole = reducer.tokens is not None and not self._file.has_older  # a part of the sum would mislead
+        fresh, out, cached = reducer.tokens if whole and reducer.tokens else (None, None, None)
         return SessionFacts(
-            version=now.version or old.version,
-            model=now.model or old.model,
-            title=self._yaml.get("name"),
-            branch=now.branch or old.branch or self._yaml.get("branch"),
-            started_at=old.started_at or now.started_at or fields.moment(self._yaml.get("created_at")),
-            ended_at=now.ended_at,
-            turn_at=now.turn_at or old.turn_at,
-            prompt=now.prompt or old.prompt,
-            last_message=now.last_message or old.last_message,
-            tokens_in=tokens[0],
-            tokens_out=tokens[1],
-            tokens_cached=tokens[2],
-            context_used=now.context_used or old.context_used,
-            context_size=now.context_size or old.context_size,
-            files=tuple({**old.files, **now.files}),
-            subagents=len(now.subagents),
-            format_note=now.format_note() if self._mark and self._mark.size else None,
+            version=reducer.version,
+            model=reducer.model,
+            title=workspace.get("name"),
+            branch=reducer.branch or workspace.get("branch"),
+            started_at=reducer.started_at or fields.moment(workspace.get("created_at")),
+            ended_at=reducer.ended_at,
+            turn_at=reducer.turn_at,
+            prompt=reducer.prompt,
+            last_message=reducer.last_message,
+            tokens_in=fresh,
+            tokens_out=out,
+            tokens_cached=cached,
+            context_used=reducer.context_used,
+            context_size=reducer.context_size,
+            files=tuple(reducer.files),
+            subagents=len(reducer.subagents),
+            format_note=reducer.format_note() if self._stamp and self._stamp.size else None,
         )
 
 
-def _taken(course: CopilotReducer, lines: Sequence[bytes]) -> list[AgentEvent]:
-    found: list[AgentEvent] = []
-    for line in lines:
-        event = fields.record(line) if _NEEDLE in line else None
-        if event is not None:
-            found += course.event(event)
-    return found
+def _home(context: ReadContext) -> str:
+    given = context.env.get("COPILOT_HOME", "")
+    return f"{given if os.path.isabs(given) else context.home + '/.copilot'}/session-state"
 
 
-def _home(world: ReadContext) -> str:
-    given = world.env.get("COPILOT_HOME", "")
-    return f"{given if os.path.isabs(given) else world.home + '/.copilot'}/session-state"
-
-
-def _holder(lock: InUseLock, world: ReadContext) -> AgentProcess | None:
-    """The process that made it: there, a copilot, and older than the lock."""
-    for process in world.processes_of("copilot"):
+def _holder(lock: InUseLock, context: ReadContext) -> AgentProcess | None:
+    """The process that made the lock: it runs, is a Copilot, and is older than the lock."""
+    for process in context.processes_of("copilot"):
         if lock.pid == process.pid or lock.pid in process.family:
-            made_by = process.began_at <= lock.made_at + 1.0
-            return process if made_by and host.start_time(lock.pid) is not None else None
+            older = process.began_at <= lock.made_at + 1.0
+            return process if older and host.start_time(lock.pid) is not None else None
     return None
 
 
-def _folders(home: str) -> list[str]:
+def _subfolders(home: str) -> list[str]:
     try:
         with os.scandir(home) as entries:
             return [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
@@ -232,6 +213,7 @@ def _folders(home: str) -> list[str]:
 
 
 def _locks(folder: str) -> list[InUseLock]:
+    """The lock files, newest first."""
     found = []
     try:
         with os.scandir(folder) as entries:
@@ -245,19 +227,39 @@ def _locks(folder: str) -> list[InUseLock]:
     return sorted(found, key=lambda lock: -lock.made_at)
 
 
-def _moved_at(folder: str) -> float:
+def _session_modified_at(folder: str) -> float:
     return max(foreign_files.modified_at(f"{folder}/events.jsonl") or 0, foreign_files.modified_at(folder) or 0)
 
 
-def _small(path: str) -> str:
+def read_workspace(path: str) -> dict[str, str]:
+    """The plain values of a `workspace.yaml`; empty if it is missing, torn or no mapping."""
+    text = _read_start(path)
+    if not text:
+        return {}
+    import yaml  # 11 ms and 1 MB, only where Copilot has sessions
+
+    try:
+        found = yaml.load(text, yaml.BaseLoader)
+    except (yaml.YAMLError, RecursionError, ValueError):
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    return {name: value for name, value in found.items() if isinstance(name, str) and _is_plain(value)}
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, str) and value not in ("", "~", "null")
+
+
+def _read_start(path: str) -> str:
     try:
         with open(path, "rb") as file:
-            return file.read(_MOST_YAML).decode("utf-8", "replace")
+            return file.read(_LONGEST_YAML).decode("utf-8", "replace")
     except OSError:
         return ""
 
 
 def _first_cwd(path: str) -> str | None:
-    """From the first event, where the other file tells nothing."""
-    event = fields.record(_small(path).split("\n", 1)[0]) or {}
+    """The folder in the first event, for a session without a `workspace.yaml`."""
+    event = fields.record(_read_start(path).split("\n", 1)[0]) or {}
     return fields.path(fields.table(fields.table(event.get("data")).get("context")).get("cwd"))

@@ -1,8 +1,8 @@
-"""What a Copilot session does, followed event by event.
+"""Folds the events of one Copilot session into what it does now and what is known of it.
 
-A prompt is answered in turns: one call of the model and the tools it asked for. The last turn asks for none. A dialog is
-an event of its own that is answered by another, so waiting is known exactly. What subagents do comes in the same file,
-marked by `agentId`: their dialogs are ours, their turns are not.
+A prompt is answered in turns: one call of the model and the tools it asked for; the last turn asks for none. A dialog is
+an event that another event answers, so waiting is known exactly. Subagents write into the same file, marked by `agentId`:
+their dialogs concern the person, their turns do not.
 """
 
 from __future__ import annotations
@@ -46,12 +46,11 @@ _TARGETS = (
     "intention",
 )
 _VERSIONS = (1,)
+_INHERITED = ("version", "model", "branch", "turn_at", "prompt", "last_message", "context_used", "context_size")
 _MOST_FILES = 200
 
 
 class CopilotReducer:
-    """Fed with each event in order. `evidence` is what holds now."""
-
     def __init__(self) -> None:
         self.cwd: str | None = None
         self.version: str | None = None
@@ -62,23 +61,41 @@ class CopilotReducer:
         self.turn_at: str | None = None
         self.prompt: str | None = None
         self.last_message: str | None = None
-        self.tokens = [0, 0, 0]  # fresh, out, from the cache
-        self.counted = False
+        self.tokens: tuple[int, int, int] | None = None  # fresh, out, from the cache
         self.context_used: int | None = None
         self.context_size: int | None = None
         self.files: dict[str, None] = {}
         self.subagents: set[str] = set()
         self.note: str | None = None
-        self._known = False
+        self._events: list[AgentEvent] = []
+        self._known = False  # an event of a known kind was read
         self._mode = "interactive"
-        self._busy: tuple[str, str, str | None] | None = None  # since when, what was read, detail
-        self._more = False  # the model asked for tools, so another turn follows
-        self._rest: tuple[str, str, str, str | None] | None = None  # state, since when, what was read, detail
+        self._busy: tuple[str, str, str | None] | None = None  # since when, by which event, detail
+        self._more = False  # the model asked for tools: another turn follows
+        self._rest: tuple[str, str, str, str | None] | None = None  # state, since when, by which event, detail
         self._tools: dict[str, tuple[ToolCall, str]] = {}
         self._dialogs: dict[str, tuple[str, ToolCall | None, str, str]] = {}
 
-    def event(self, event: dict[str, Any]) -> Iterator[AgentEvent]:
-        """Take one event in; gives what is worth keeping of it."""
+    def add(self, line: bytes, at: str) -> None:
+        event = fields.record(line) if b'"type"' in line else None
+        if event is not None:
+            self._events += self._add_event(event)
+
+    def inherit(self, older: CopilotReducer) -> None:
+        """Facts only: no state of now comes from events before the part that was read first."""
+        for name in _INHERITED:
+            if not getattr(self, name):
+                setattr(self, name, getattr(older, name))
+        self.started_at = older.started_at or self.started_at
+        if older.tokens is not None:
+            self._add_tokens(*older.tokens)
+        self.files = {**older.files, **self.files}
+
+    def take_events(self) -> tuple[AgentEvent, ...]:
+        events, self._events = tuple(self._events), []
+        return events
+
+    def _add_event(self, event: dict[str, Any]) -> Iterator[AgentEvent]:
         kind = fields.text(event.get("type"), 100) or ""
         at = fields.moment(event.get("timestamp"))
         data = fields.table(event.get("data"))
@@ -86,30 +103,30 @@ class CopilotReducer:
             return
         key = fields.text(event.get("id"), 100) or f"{kind}:{at}"
         sub = fields.text(event.get("agentId"), 100)
-        room, _, what = kind.rpartition(".")
-        if room in _DIALOGS and what in ("requested", "completed"):
-            yield from self._dialog(room, what, data, at, key, sub)
+        area, _, what = kind.rpartition(".")
+        if area in _DIALOGS and what in ("requested", "completed"):
+            yield from self._dialog(area, what, data, at, key, sub)
             return
         handler = _HANDLERS.get(kind)
-        if handler is None or (sub and kind not in _OF_ALL):
+        if handler is None or (sub and kind not in _OF_SUBAGENTS):
             return
         self._known = True
         yield from handler(self, data, at, key, sub)
 
-    # -- what holds now -----------------------------------------------------------------------------------------------
+    # -- the result ---------------------------------------------------------------------------------------------------
 
     def evidence(self) -> Evidence | None:
         if self._dialogs:
-            what, about, since, room = list(self._dialogs.values())[-1]
-            return _said(WAITING, since, f"{room}.requested", what, about)
+            what, about, since, area = list(self._dialogs.values())[-1]
+            return _evidence(WAITING, since, f"{area}.requested", what, about)
         if self._tools:
             asking = [known for known in self._tools.values() if known[0].name in _ASKING]
             tool, began = (asking or list(self._tools.values()))[-1]
             state = WAITING if asking else self._working
-            return _said(state, began, "tool.execution_start", _ASKING.get(tool.name), tool)
+            return _evidence(state, began, "tool.execution_start", _ASKING.get(tool.name), tool)
         if self._busy is not None:
             at, kind, detail = self._busy
-            return _said(self._working, at, kind, detail)
+            return _evidence(self._working, at, kind, detail)
         return self._resting()
 
     def _resting(self) -> Evidence | None:
@@ -117,8 +134,8 @@ class CopilotReducer:
             return None
         state, at, kind, detail = self._rest
         if self.subagents and state == COMPLETED:
-            return _said(RUNNING, at, kind, f"{len(self.subagents)} subagents in the background")
-        return _said(state, at, kind, detail)
+            return _evidence(RUNNING, at, kind, f"{len(self.subagents)} subagents in the background")
+        return _evidence(state, at, kind, detail)
 
     @property
     def _working(self) -> str:
@@ -129,7 +146,7 @@ class CopilotReducer:
             return f"unknown (format) copilot {self.version or '?'}: no event that is known"
         return self.note
 
-    # -- one method an event ------------------------------------------------------------------------------------------
+    # -- one method for each kind of event ----------------------------------------------------------------------------
 
     def _start(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[AgentEvent]:
         self.version = fields.text(data.get("copilotVersion"), 50) or self.version
@@ -140,7 +157,7 @@ class CopilotReducer:
         number = data.get("version")
         if number is not None and number not in _VERSIONS:
             self.note = f"unknown (format) copilot {self.version or '?'}: events of version {str(number)[:20]}"
-        self._forget()
+        self._clear()
         self._rest = (COMPLETED, at, "session.start", "nothing was asked yet")
         yield AgentEvent("started", key, at, fields.text(data.get("producer"), 100))
 
@@ -148,18 +165,18 @@ class CopilotReducer:
         self.ended_at = None
         self._context(fields.table(data.get("context")))
         working = self._busy is not None or bool(self._tools or self._dialogs)
-        self._forget()
+        self._clear()
         if working or self._rest is None:
-            self._rest = (CANCELLED, at, "session.resume", "taken up again; what it did before was cut off")
+            self._rest = (CANCELLED, at, "session.resume", "resumed; what it did before was cut off")
         yield AgentEvent("started", key, at, "resume")
 
     def _moved(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[AgentEvent]:
         self._context(data)
         yield from ()
 
-    def _context(self, told: dict[str, Any]) -> None:
-        self.cwd = fields.path(told.get("cwd")) or self.cwd
-        self.branch = fields.text(told.get("branch"), 300) or self.branch
+    def _context(self, given: dict[str, Any]) -> None:
+        self.cwd = fields.path(given.get("cwd")) or self.cwd
+        self.branch = fields.text(given.get("branch"), 300) or self.branch
 
     def _model_changed(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[AgentEvent]:
         self.model = fields.text(data.get("newModel"), 100) or self.model
@@ -180,7 +197,7 @@ class CopilotReducer:
         yield from ()
 
     def _said(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[AgentEvent]:
-        self._goes_on_after_all(at, "assistant.message")
+        self._resume_turn(at, "assistant.message")
         self._more = bool(fields.rows(data.get("toolRequests")))
         text = fields.text(data.get("content"))
         self.model = fields.text(data.get("model"), 100) or self.model
@@ -189,19 +206,19 @@ class CopilotReducer:
             yield AgentEvent("message", key, at, text)
 
     def _turn_ended(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[AgentEvent]:
-        if self._busy is None:  # it failed or was cancelled before
+        if self._busy is None:  # the turn failed or was cancelled
             return
         if self._more:
             self._busy = (at, "assistant.turn_end, and tools were asked for", None)
             return
-        self._to_rest(COMPLETED, at, "assistant.turn_end")
+        self._end_turn(COMPLETED, at, "assistant.turn_end")
         yield AgentEvent("completed", key, at)
 
     def _tool_began(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[AgentEvent]:
         call = fields.text(data.get("toolCallId"), 200) or key
         tool = _tool(fields.text(data.get("toolName"), 100) or "tool", fields.table(data.get("arguments")), call)
         if sub is None:
-            self._goes_on_after_all(at, "tool.execution_start")
+            self._resume_turn(at, "tool.execution_start")
             self._tools[call] = (tool, at)
         yield AgentEvent(
             "tool_started", f"{call}:started", at, tool=tool, files=self._written(tool, data), subagent=sub
@@ -226,8 +243,8 @@ class CopilotReducer:
         nested = fields.table(data.get("error"))
         why = fields.text(data.get("message"), 500) or fields.text(nested.get("message"), 500)
         kind = fields.text(data.get("errorType"), 100)
-        detail = ": ".join(each for each in (kind, why) if each) or "an error without a word"
-        self._to_rest(FAILED, at, "session.error", detail)
+        detail = ": ".join(each for each in (kind, why) if each) or "an error without a message"
+        self._end_turn(FAILED, at, "session.error", detail)
         yield AgentEvent("failed", key, at, detail)
 
     def _call_failed(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[AgentEvent]:
@@ -237,7 +254,7 @@ class CopilotReducer:
         yield from ()
 
     def _aborted(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[AgentEvent]:
-        self._to_rest(CANCELLED, at, "abort", fields.text(data.get("reason"), 200))
+        self._end_turn(CANCELLED, at, "abort", fields.text(data.get("reason"), 200))
         self.subagents.clear()
         yield AgentEvent("cancelled", key, at, fields.text(data.get("reason"), 200))
 
@@ -259,24 +276,27 @@ class CopilotReducer:
         why = fields.text(data.get("errorReason"), 500)
         working = self._busy is not None or bool(self._tools or self._dialogs)
         if data.get("shutdownType") == "error":
-            self._to_rest(FAILED, at, "session.shutdown", why or "it crashed")
+            self._end_turn(FAILED, at, "session.shutdown", why or "it crashed")
         elif working or self._rest is None:
-            self._to_rest(CANCELLED, at, "session.shutdown", "closed while it worked")
-        self._forget()
+            self._end_turn(CANCELLED, at, "session.shutdown", "closed while it worked")
+        self._clear()
         for path in fields.rows(fields.table(data.get("codeChanges")).get("filesModified")):
             self._file(path)
         yield AgentEvent("ended", key, at, why or fields.text(data.get("shutdownType"), 100))
 
     def _used(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[AgentEvent]:
-        told = fields.table(data.get("usage"))
-        whole, cached = fields.number(told.get("inputTokens")) or 0, fields.number(told.get("cacheReadTokens")) or 0
-        out = fields.number(told.get("outputTokens")) or 0
-        self.tokens = [self.tokens[0] + max(0, whole - cached), self.tokens[1] + out, self.tokens[2] + cached]
-        self.counted = True
-        if sub is None and told.get("interactionType") in (None, "conversation-agent"):
+        given = fields.table(data.get("usage"))
+        whole, cached = fields.number(given.get("inputTokens")) or 0, fields.number(given.get("cacheReadTokens")) or 0
+        out = fields.number(given.get("outputTokens")) or 0
+        self._add_tokens(max(0, whole - cached), out, cached)
+        if sub is None and given.get("interactionType") in (None, "conversation-agent"):
             self.context_used = whole + out or None
-            self.context_size = fields.number(told.get("maxPromptTokens")) or self.context_size
+            self.context_size = fields.number(given.get("maxPromptTokens")) or self.context_size
         yield from ()
+
+    def _add_tokens(self, fresh: int, out: int, cached: int) -> None:
+        before = self.tokens or (0, 0, 0)
+        self.tokens = before[0] + fresh, before[1] + out, before[2] + cached
 
     def _sub_began(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[AgentEvent]:
         self.subagents.add(fields.text(data.get("toolCallId"), 200) or key)
@@ -287,10 +307,10 @@ class CopilotReducer:
         yield from ()
 
     def _dialog(
-        self, room: str, what: str, data: dict[str, Any], at: str, key: str, sub: str | None
+        self, area: str, what: str, data: dict[str, Any], at: str, key: str, sub: str | None
     ) -> Iterator[AgentEvent]:
         self._known = True
-        request = f"{room}:{fields.text(data.get('requestId'), 100) or ''}"
+        request = f"{area}:{fields.text(data.get('requestId'), 100) or ''}"
         if what == "completed":
             known = self._dialogs.pop(request, None)
             answer = fields.text(fields.table(data.get("result")).get("kind"), 200)
@@ -300,20 +320,20 @@ class CopilotReducer:
         call = fields.text(asked.get("toolCallId"), 200)
         kind = fields.text(asked.get("kind"), 100)
         tool = self._tools[call][0] if call in self._tools else _tool(kind, asked, call) if kind else None
-        detail = _DIALOGS[room] + (f" for {kind}" if kind else "")
-        self._dialogs[request] = (detail, tool, at, room)
+        detail = _DIALOGS[area] + (f" for {kind}" if kind else "")
+        self._dialogs[request] = (detail, tool, at, area)
         yield AgentEvent("waits", key, at, fields.text(asked.get("intention")) or detail, tool, subagent=sub)
 
-    def _goes_on_after_all(self, at: str, kind: str) -> None:
-        """Not every error is the end of a turn; and we may have come in the middle of one."""
+    def _resume_turn(self, at: str, kind: str) -> None:
+        """A turn goes on after some errors, and reading may begin in the middle of one."""
         if self._busy is None and (self._rest is None or self._rest[0] == FAILED):
             self._busy = (at, kind, None)
 
-    def _to_rest(self, state: str, at: str, kind: str, detail: str | None = None) -> None:
-        self._forget()
+    def _end_turn(self, state: str, at: str, kind: str, detail: str | None = None) -> None:
+        self._clear()
         self._rest = (state, at, kind, detail)
 
-    def _forget(self) -> None:
+    def _clear(self) -> None:
         self._busy, self._more = None, False
         self._tools.clear()
         self._dialogs.clear()
@@ -358,7 +378,7 @@ _HANDLERS = {
     "subagent.failed": CopilotReducer._sub_ended,
     "abort": CopilotReducer._aborted,
 }
-_OF_ALL = {
+_OF_SUBAGENTS = {
     "tool.execution_start",
     "tool.execution_complete",
     "session.usage_record",
@@ -368,7 +388,7 @@ _OF_ALL = {
 }
 
 
-def _said(state: str, at: str, kind: str, detail: str | None = None, tool: ToolCall | None = None) -> Evidence:
+def _evidence(state: str, at: str, kind: str, detail: str | None = None, tool: ToolCall | None = None) -> Evidence:
     return Evidence("transcript", state, at, f"events.jsonl says {kind}", detail, tool)
 
 

@@ -1,8 +1,8 @@
-"""The course of one Gemini session: its messages in order, folded into what it does now and what is known of it.
+"""Folds the messages of one Gemini session into what it does now and what is known of it.
 
-A message may be written several times, each time more complete; only the first of its tokens and each tool call count
-once. Tools are written down when they have finished: so after words of the model nobody can tell from here whether it
-is done, runs a tool or asks whether it may, and that is said so.
+A message may be written several times, each time more complete; its tokens and each tool call count once. Tools are
+recorded when they have finished. After words of the model the file therefore does not show whether the turn has ended, a
+tool runs, or a permission is asked for; the evidence names these alternatives.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from imi_monitor.model.agent import (
 from imi_monitor.sources.agents import fields
 
 _MOST_FILES = 200
-_MOST_NEWS = 5000
+_MOST_EVENTS = 5000  # of one poll
 _NAMES = {
     "run_shell_command": "Bash",
     "write_file": "Write",
@@ -47,93 +47,93 @@ _NAMES = {
 }
 _TARGETS = ("command", "file_path", "absolute_path", "path", "pattern", "query", "url", "prompt")
 _WRITERS = frozenset({"write_file", "replace"})
-_OVER = frozenset({"success", "error", "cancelled"})
-_SAYS_NOTHING: Final = frozenset({RUNNING, WAITING, COMPLETED})
+_ENDED = frozenset({"success", "error", "cancelled"})
+_AFTER_WORDS: Final = frozenset({RUNNING, WAITING, COMPLETED})
 _UNPROVEN: Final = "it ended after words of the model; whether it was done is not recorded"
 _TOOL_STARTS = 3.0  # seconds after the model's words in which a tool begins, if there is one
 
 
 @dataclass(frozen=True, slots=True)
 class StartOptions:
-    """How its process was started: what that rules out."""
+    """What the command line of its process rules out."""
 
     headless: bool = False  # it answers one prompt and ends
     unasking: bool = False  # it never asks whether it may run a tool
 
 
 class GeminiReducer:
-    """Fed with records, oldest first."""
-
     def __init__(self, label: str) -> None:
+        """`label`: the name of the file, for people."""
         self.session: str | None = None
         self.started_at: str | None = None
-        self.helper = False  # a subagent's
+        self.helper = False  # the session of a subagent
         self.model: str | None = None
         self.title: str | None = None
         self.prompt: str | None = None
         self.message: str | None = None
         self.turn_at: str | None = None
         self.files: dict[str, None] = {}
-        self.strange: dict[str, None] = {}
+        self.unknown: dict[str, None] = {}
         self._label = label
         self._tokens: dict[str, tuple[int, int, int]] = {}
         self._context: int | None = None
-        self._seen: set[str] = set()  # what was told already, by id
-        self._news: list[AgentEvent] = []
+        self._reported: set[str] = set()  # ids of events
+        self._events: list[AgentEvent] = []
+        self._line_at = fields.at(0)
         self._last: Evidence | None = None
-        self._words = False  # the last that came were words of the model
+        self._words_last = False  # the newest record has words of the model
         self._error: str | None = None
 
-    # -- feeding --------------------------------------------------------------------------------------------------
+    # -- records --------------------------------------------------------------------------------------------------
 
-    def line(self, line: bytes) -> None:
+    def add(self, line: bytes, at: str) -> None:
+        self._line_at = at or self._line_at
         head = line[:40]
         if head.startswith((b'{"$set":{"lastUpdated"', b'{"$set": {"lastUpdated"')):
-            return  # after every message
+            return  # written after every message
         if b'"$set"' in head and self._last is not None and len(line) > 4096:
-            return  # the whole history anew, without what was cancelled: nothing happened
+            return  # the whole history again, without what was cancelled
         record = fields.record(line)
         if record is None:
-            self._odd("a line that is no record")
+            self._report_unknown("a line that is no record")
         else:
-            self.record(record)
+            self.add_record(record)
 
-    def record(self, record: dict[str, Any]) -> None:
+    def add_record(self, record: dict[str, Any]) -> None:
         if "$set" in record:
             self._patch(fields.table(record["$set"]))
         elif "$rewindTo" in record:
             return
         elif isinstance(record.get("id"), str) and "type" in record:
-            self._take(record["id"][:100], record)
+            self._add_message(record["id"][:100], record)
         elif isinstance(record.get("sessionId"), str):
-            self._head(record)
+            self._add_header(record)
         else:
-            self._odd(", ".join(sorted(record))[:40] or "an empty record")
+            self._report_unknown(", ".join(sorted(record))[:40] or "an empty record")
 
     def _patch(self, values: dict[str, Any]) -> None:
-        self._head(values)
-        if self._last is None:  # a history that was brought along
-            self.messages(fields.rows(values.get("messages")))
+        self._add_header(values)
+        if self._last is None:  # the history of a resumed session
+            self.add_messages(fields.rows(values.get("messages")))
 
-    def messages(self, found: Iterable[object]) -> None:
+    def add_messages(self, found: Iterable[object]) -> None:
         for one in found:
             message = fields.table(one)
             if isinstance(message.get("id"), str):
-                self._take(message["id"][:100], message)
+                self._add_message(message["id"][:100], message)
 
-    def _head(self, values: dict[str, Any]) -> None:
+    def _add_header(self, values: dict[str, Any]) -> None:
         self.session = fields.text(values.get("sessionId"), 100) or self.session
         self.started_at = fields.moment(values.get("startTime")) or self.started_at
         self.helper = self.helper or values.get("kind") == "subagent"
         self.title = fields.one_line(fields.text(values.get("summary"))) or self.title
 
-    def _odd(self, what: str) -> None:
-        if len(self.strange) < 20:
-            self.strange[what] = None
+    def _report_unknown(self, what: str) -> None:
+        if len(self.unknown) < 20:
+            self.unknown[what] = None
 
     def inherit(self, older: GeminiReducer) -> None:
-        """What was written before the part that was read first."""
-        self._head({"sessionId": self.session or older.session})
+        self._add_header({"sessionId": self.session or older.session})
         self.started_at = self.started_at or older.started_at
         self.helper = self.helper or older.helper
         self.title, self.model = self.title or older.title, self.model or older.model
@@ -141,20 +141,20 @@ class GeminiReducer:
         self.turn_at = self.turn_at or older.turn_at
         self.files = {**older.files, **self.files}
         self._tokens = {**older._tokens, **self._tokens}
-        self._seen |= older._seen
+        self._reported |= older._reported
         self._last = self._last or older._last
 
-    def take_news(self) -> tuple[AgentEvent, ...]:
-        news, self._news = tuple(self._news[-_MOST_NEWS:]), []
-        return news
+    def take_events(self) -> tuple[AgentEvent, ...]:
+        events, self._events = tuple(self._events[-_MOST_EVENTS:]), []
+        return events
 
     # -- one message ----------------------------------------------------------------------------------------------
 
-    def _take(self, ident: str, message: dict[str, Any]) -> None:
+    def _add_message(self, ident: str, message: dict[str, Any]) -> None:
         at = (
             fields.moment(message.get("timestamp"))
             or (self._last.at if self._last else self.started_at)
-            or fields.at(0)
+            or self._line_at
         )
         kind = message.get("type")
         if kind == "user":
@@ -164,65 +164,65 @@ class GeminiReducer:
         elif kind in ("info", "error", "warning"):
             self._notice(ident, str(kind), _text(message.get("content")) or "", at)
         else:
-            self._odd(f"a message of type {str(kind)[:30]}")
+            self._report_unknown(f"a message of type {str(kind)[:30]}")
 
     def _user(self, ident: str, message: dict[str, Any], at: str) -> None:
-        said = _text(message.get("displayContent")) or _text(message.get("content"))
+        text = _text(message.get("displayContent")) or _text(message.get("content"))
         answers = [one for one in fields.rows(message.get("content")) if "functionResponse" in fields.table(one)]
-        if said and not answers:
-            if said.startswith("<session_context>"):
+        if text and not answers:
+            if text.startswith("<session_context>"):
                 return
-            self.prompt, self.turn_at = said, at
-            self._tell(AgentEvent("prompt", f"{ident}:prompt", at, said))
-            self._is(RUNNING, at, "a prompt is not answered yet", or_else=frozenset({WAITING}))
+            self.prompt, self.turn_at = text, at
+            self._add_event(AgentEvent("prompt", f"{ident}:prompt", at, text))
+            self._set(RUNNING, at, "a prompt is not answered yet", or_else=frozenset({WAITING}))
         elif answers and (self._last is None or self._last.state != CANCELLED):
-            self._is(RUNNING, at, "a tool's result went to the model", or_else=frozenset({WAITING}))
+            self._set(RUNNING, at, "a tool's result went to the model", or_else=frozenset({WAITING}))
 
     def _model(self, ident: str, message: dict[str, Any], at: str) -> None:
         self.model = fields.text(message.get("model"), 100) or self.model
         self._count(ident, fields.table(message.get("tokens")))
-        said = _text(message.get("content"))
-        if said:
-            self.message = said
-            self._tell(AgentEvent("message", f"{ident}:message", at, said))
+        text = _text(message.get("content"))
+        if text:
+            self.message = text
+            self._add_event(AgentEvent("message", f"{ident}:message", at, text))
         calls = [fields.table(one) for one in fields.rows(message.get("toolCalls"))]
         if calls:
             self._called(calls, at)
-        elif said:
-            self._is(
+        elif text:
+            self._set(
                 UNKNOWN,
                 at,
                 "the model said something; whether a tool follows is not recorded",
                 "answered, or a tool is running or asked for",
-                or_else=_SAYS_NOTHING,
+                or_else=_AFTER_WORDS,
             )
-            self._words = True
+            self._words_last = True
         else:
-            self._is(RUNNING, at, "the model said nothing: a tool is called", or_else=frozenset({WAITING}))
+            self._set(RUNNING, at, "the model said nothing: a tool is called", or_else=frozenset({WAITING}))
 
     def _called(self, calls: list[dict[str, Any]], at: str) -> None:
         open_one = None
         for call in calls:
             tool = _tool(call)
             when = fields.moment(call.get("timestamp")) or at
-            if _status(call) in _OVER:
+            if _status(call) in _ENDED:
                 self._finished(call, tool, when)
             else:
                 open_one = (call, tool, when)
         if open_one is not None:
             self._open(*open_one)
         elif all(_status(call) == "cancelled" for call in calls):
-            self._is(CANCELLED, at, "a tool was cancelled")
+            self._set(CANCELLED, at, "a tool was cancelled")
         else:
-            self._is(RUNNING, at, "a tool has finished", or_else=frozenset({WAITING}))
+            self._set(RUNNING, at, "a tool has finished", or_else=frozenset({WAITING}))
 
     def _open(self, call: dict[str, Any], tool: ToolCall, at: str) -> None:
-        """Not seen yet from a real one, but its states have names for it."""
+        """An open call; no version is known to write one, but the format has states for it."""
         waits = _status(call) == "awaiting_approval"
         if waits:
-            self._tell(AgentEvent("waits", f"{tool.id}:waits", at, f"permission for {tool}", tool))
-        self._tell(AgentEvent("tool_started", f"{tool.id}:started", at, tool=tool))
-        self._is(
+            self._add_event(AgentEvent("waits", f"{tool.id}:waits", at, f"permission for {tool}", tool))
+        self._add_event(AgentEvent("tool_started", f"{tool.id}:started", at, tool=tool))
+        self._set(
             WAITING if waits else RUNNING, at, f"{tool.name} is {_status(call)}", "permission" if waits else None, tool
         )
 
@@ -239,27 +239,27 @@ class GeminiReducer:
             self.files[file] = None
         for old in list(self.files)[:-_MOST_FILES]:
             del self.files[old]
-        self._tell(AgentEvent("tool_started", f"{tool.id}:started", at, tool=tool))
+        self._add_event(AgentEvent("tool_started", f"{tool.id}:started", at, tool=tool))
         ok = None if status == "cancelled" else status == "success"
-        self._tell(AgentEvent("tool_finished", f"{tool.id}:finished", at, _result(call), tool, ok, files))
+        self._add_event(AgentEvent("tool_finished", f"{tool.id}:finished", at, _result(call), tool, ok, files))
 
-    def _notice(self, ident: str, kind: str, said: str, at: str) -> None:
-        low = said.lower()
+    def _notice(self, ident: str, kind: str, text: str, at: str) -> None:
+        low = text.lower()
         if kind == "error":
-            self._error = _why(said)
-            self._tell(AgentEvent("failed", f"{ident}:failed", at, self._error))
-            self._is(FAILED, at, "an error", self._error)
+            self._error = _why(text)
+            self._add_event(AgentEvent("failed", f"{ident}:failed", at, self._error))
+            self._set(FAILED, at, "an error", self._error)
         elif low.startswith("request cancelled"):
-            self._tell(AgentEvent("cancelled", f"{ident}:cancelled", at))
-            self._is(CANCELLED, at, "the request was cancelled")
+            self._add_event(AgentEvent("cancelled", f"{ident}:cancelled", at))
+            self._set(CANCELLED, at, "the request was cancelled")
         elif low.startswith("this request failed"):
             if self._last is None or self._last.state != FAILED:
-                self._tell(AgentEvent("failed", f"{ident}:failed", at, said))
-            self._is(FAILED, at, "the request failed", self._error or said)
+                self._add_event(AgentEvent("failed", f"{ident}:failed", at, text))
+            self._set(FAILED, at, "the request failed", self._error or text)
         elif "compress" in low and kind == "info":
-            self._tell(AgentEvent("compacted", f"{ident}:compacted", at, said))
+            self._add_event(AgentEvent("compacted", f"{ident}:compacted", at, text))
 
-    def _is(
+    def _set(
         self,
         state: str,
         at: str,
@@ -268,15 +268,15 @@ class GeminiReducer:
         tool: ToolCall | None = None,
         or_else: frozenset[str] = frozenset(),
     ) -> None:
-        self._words = False
+        self._words_last = False
         if state != FAILED:
             self._error = None
         self._last = Evidence("transcript", state, at, f"{self._label}: {what}", detail, tool, or_else=or_else)
 
-    def _tell(self, happened: AgentEvent) -> None:
-        if happened.id not in self._seen:
-            self._seen.add(happened.id)
-            self._news.append(happened)
+    def _add_event(self, event: AgentEvent) -> None:
+        if event.id not in self._reported:
+            self._reported.add(event.id)
+            self._events.append(event)
 
     def _count(self, ident: str, tokens: dict[str, Any]) -> None:
         whole, cached = fields.number(tokens.get("input")), fields.number(tokens.get("cached")) or 0
@@ -286,31 +286,32 @@ class GeminiReducer:
         self._tokens[ident] = (max(0, whole - cached), out, cached)
         self._context = fields.number(tokens.get("total")) or whole + out
 
-    # -- what it says now -----------------------------------------------------------------------------------------
+    # -- the result -----------------------------------------------------------------------------------------------
 
     @property
     def at(self) -> str | None:
         return self._last.at if self._last else None
 
     def evidence(self, manner: StartOptions, alive: bool | None, now: float) -> Evidence | None:
-        """The last that was written, and what the life of its process adds to the model's last words. `now`: of one
-        that is gone, when it was seen to live last."""
+        """The newest record, refined by what is known of the process. `now`: for an ended process, when it was last seen."""
         last = self._last
-        if last is None or not self._words:
+        if last is None or not self._words_last:
             return replace(last, or_else=last.or_else - {WAITING}) if last and manner.unasking else last
         quiet = now - (fields.seconds(last.at) or now)
-        if manner.headless and (alive or quiet > _TOOL_STARTS):  # it ends by itself: who stays, runs a tool
+        if manner.headless and (
+            alive or quiet > _TOOL_STARTS
+        ):  # a headless process ends after its turn: while it runs, a tool runs
             return replace(
                 last, state=RUNNING, detail=None, or_else=frozenset(), says=f"{self._label}: it ends by itself"
             )
         if alive is False:
-            said = f"{self._label}: the model's words were the last of it"
-            return replace(last, state=COMPLETED, detail=_UNPROVEN, says=said, or_else=frozenset({RUNNING}))
+            text = f"{self._label}: the model's words were the last of it"
+            return replace(last, state=COMPLETED, detail=_UNPROVEN, says=text, or_else=frozenset({RUNNING}))
         if manner.unasking:
-            return self._unasked(last, quiet)
+            return self._evidence_unasking(last, quiet)
         return last
 
-    def _unasked(self, last: Evidence, quiet: float) -> Evidence:
+    def _evidence_unasking(self, last: Evidence, quiet: float) -> Evidence:
         state, other = (COMPLETED, RUNNING) if quiet > _TOOL_STARTS else (RUNNING, COMPLETED)
         return replace(last, state=state, detail=None, or_else=frozenset({other}))
 
@@ -334,7 +335,7 @@ class GeminiReducer:
         )
 
     def _note(self) -> str | None:
-        return f"unknown (format) gemini: {', '.join(list(self.strange)[:3])}" if self.strange else None
+        return f"unknown (format) gemini: {', '.join(list(self.unknown)[:3])}" if self.unknown else None
 
 
 def _text(content: object) -> str | None:
@@ -359,15 +360,15 @@ def _tool(call: dict[str, Any]) -> ToolCall:
 def _result(call: dict[str, Any]) -> str | None:
     for part in fields.rows(call.get("result")):
         response = fields.table(fields.table(fields.table(part).get("functionResponse")).get("response"))
-        told = fields.text(response.get("output")) or fields.text(response.get("error"))
-        if told:
-            return told
+        found = fields.text(response.get("output")) or fields.text(response.get("error"))
+        if found:
+            return found
     return fields.text(call.get("resultDisplay"))
 
 
-def _why(said: str) -> str:
+def _why(text: str) -> str:
     """`[API Error: {"error": {"message": …}}]` is its message."""
-    start, end = said.find("{"), said.rfind("}")
-    inside = fields.record(said[start : end + 1]) if 0 <= start < end else None
-    told = fields.text(fields.table((inside or {}).get("error")).get("message"))
-    return told or said.strip("[]")
+    start, end = text.find("{"), text.rfind("}")
+    inside = fields.record(text[start : end + 1]) if 0 <= start < end else None
+    found = fields.text(fields.table((inside or {}).get("error")).get("message"))
+    return found or text.strip("[]")

@@ -3,7 +3,7 @@
 One file is one event. Every monitor reads for itself and none takes an event from another: a file goes only when the state
 of its session no longer rests on it and it is old enough to have been read and kept by whoever runs.
 
-One session as its hooks tell it: the records that are there, their course, and the sighting they come to.
+One session as its hooks tell it: the records that are there, their reducer, and the sighting they come to.
 """
 
 from __future__ import annotations
@@ -35,34 +35,34 @@ class HookReader:
     cli = "hooks"
 
     def __init__(self) -> None:
-        self.unread = False
+        self.has_more = False
         self._born: float | None = None
         self._known: dict[str, HookRecord | None] = {}  # by file; None: never to be understood
         self._waiting: dict[str, tuple[int, int]] = {}  # found and not read yet: (ns, size)
         self._torn: dict[str, int] = {}  # being written, or given up: ns
         self._sessions: dict[tuple[str, str], HookSession] = {}
 
-    def folders(self, world: ReadContext) -> Sequence[str]:
-        folder = _folder(world)
+    def watch_folders(self, context: ReadContext) -> Sequence[str]:
+        folder = _folder(context)
         return (folder,) if os.path.isdir(folder) else ()
 
-    def look(self, world: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
-        folder = _folder(world)
-        self._born = world.now if self._born is None else self._born
+    def read(self, context: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
+        folder = _folder(context)
+        self._born = context.now if self._born is None else self._born
         if touched is None:
             self._list(folder)
         else:
             self._note(folder, touched)
         if self._waiting:
             self._read(folder)
-        if touched is None and world.now - self._born > _LIVES_FOR:
-            self._tidy(folder, world.now)
-        since = (world.now - _RECENT) * 1e9
+        if touched is None and context.now - self._born > _LIVES_FOR:
+            self._tidy(folder, context.now)
+        since = (context.now - _RECENT) * 1e9
         return [
             sighting
             for session in self._sessions.values()
             if session.records and session.records[-1].ns > since
-            if (sighting := sighting_of(session, world)) is not None
+            if (sighting := sighting_of(session, context)) is not None
         ]
 
     # -- reading ------------------------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ class HookReader:
                 self._known[name] = record
             if record is not None:
                 new.setdefault((record.cli, record.session), []).append(record)
-        self.unread = bool(self._waiting)
+        self.has_more = bool(self._waiting)
         for key, records in new.items():
             self._sessions.setdefault(key, HookSession()).add(records)
 
@@ -116,7 +116,7 @@ class HookReader:
 
     def _tidy(self, folder: str, now: float) -> None:
         """Delete what no state rests on any more."""
-        needed = {name for session in self._sessions.values() for name in session.course.needed()}
+        needed = {name for session in self._sessions.values() for name in session.reducer.needed()}
         gone = set()
         for name, record in self._known.items():
             age = now - record.ns / 1e9 if record is not None else None
@@ -151,8 +151,8 @@ class HookReader:
 _NOT_YET = HookRecord("", 0, "", "", "")
 
 
-def _folder(world: ReadContext) -> str:
-    return os.path.join(paths.hooks_dir(world.home, world.env), "spool")
+def _folder(context: ReadContext) -> str:
+    return os.path.join(paths.hooks_dir(context.home, context.env), "spool")
 
 
 def _stat(path: str, name: str, into: dict[str, tuple[int, int]]) -> None:
@@ -190,15 +190,15 @@ _MOST_FILES = 200
 @dataclass
 class HookSession:
     records: list[HookRecord] = field(default_factory=list)  # in order
-    course: HookReducer = field(default_factory=HookReducer)
+    reducer: HookReducer = field(default_factory=HookReducer)
     facts: SessionFacts = field(default_factory=SessionFacts)
-    news: list[AgentEvent] = field(default_factory=list)
+    events: list[AgentEvent] = field(default_factory=list)
 
     def add(self, new: Iterable[HookRecord]) -> None:
         ordered = sorted(new, key=_order)
         if self.records and ordered[0].order < self.records[-1].order:  # late: an older slice, a hook that took longer
             self.records = sorted([*self.records, *ordered], key=_order)
-            self.course = HookReducer()
+            self.reducer = HookReducer()
             self._feed(self.records, {record.name for record in ordered})
             return
         self.records += ordered
@@ -207,29 +207,29 @@ class HookSession:
     def keep(self, records: Iterable[HookRecord]) -> None:
         """These are all there are."""
         self.records = sorted(records, key=_order)
-        self.course = HookReducer()
+        self.reducer = HookReducer()
         self._feed(self.records, set())
 
     def _feed(self, records: Iterable[HookRecord], new: set[str]) -> None:
         """`new`: those that are news."""
         for record in records:
             if record.name in new:
-                self.news += happened_by(record, self.course.call_of(record) if record.kind == ASKS else None)
-            self.course.feed(record)
-        self.facts = _facts(self.course, self.records)
+                self.events += happened_by(record, self.reducer.call_of(record) if record.kind == ASKS else None)
+            self.reducer.feed(record)
+        self.facts = _facts(self.reducer, self.records)
 
 
 def _order(record: HookRecord) -> tuple[int, str]:
     return record.order
 
 
-def sighting_of(session: HookSession, world: ReadContext) -> Sighting | None:
-    course, latest = session.course, session.records[-1]
-    news, session.news = tuple(session.news), []
+def sighting_of(session: HookSession, context: ReadContext) -> Sighting | None:
+    reducer, latest = session.reducer, session.records[-1]
+    news, session.events = tuple(session.events), []
     cwd = next((record.cwd for record in reversed(session.records) if record.cwd), None)
-    if not world.watched(cwd):
+    if not context.is_watched(cwd):
         return None
-    pid, started, alive = (None, None, False) if course.ended else _process(session.records, world)
+    pid, started, alive = (None, None, False) if reducer.ended else _process(session.records, context)
     return Sighting(
         latest.cli,
         latest.session,
@@ -238,21 +238,21 @@ def sighting_of(session: HookSession, world: ReadContext) -> Sighting | None:
         started,
         alive,
         last_alive=latest.at if alive is False else None,
-        evidence=evidence_of(course),
+        evidence=evidence_of(reducer),
         facts=session.facts,
-        news=news,
+        events=news,
     )
 
 
-def _process(records: Sequence[HookRecord], world: ReadContext) -> tuple[int | None, str | None, bool | None]:
+def _process(records: Sequence[HookRecord], context: ReadContext) -> tuple[int | None, str | None, bool | None]:
     """Whose hook it was: a living agent that was there when it fired; for Claude also that it is gone."""
     last = next((record for record in reversed(records) if record.pid), None)
     if last is None or last.pid is None or last.host not in ("", os.uname().nodename):
         return None, None, None
-    for process in world.processes_of(last.cli):
+    for process in context.processes_of(last.cli):
         if last.pid == process.pid or last.pid in process.family:
             return _if_older(process, last)
-    if last.cli == "claude" and world.start_time(last.pid) is None:
+    if last.cli == "claude" and context.start_time(last.pid) is None:
         return last.pid, None, False
     return None, None, None
 
@@ -264,19 +264,19 @@ def _if_older(process: AgentProcess, record: HookRecord) -> tuple[int | None, st
     return process.pid, process.started, True
 
 
-def _facts(course: HookReducer, records: Sequence[HookRecord]) -> SessionFacts:
+def _facts(reducer: HookReducer, records: Sequence[HookRecord]) -> SessionFacts:
     newest = list(reversed(records))
     files = dict.fromkeys(path for record in records for path in record.files)
     return SessionFacts(
         model=next((one.model for one in newest if one.model), None),
         title=next((one.title for one in newest if one.title), None),
-        started_at=course.started.at if course.started else None,
-        ended_at=course.ended.at if course.ended else None,
-        turn_at=course.prompt.at if course.prompt else None,
-        prompt=course.prompt.text if course.prompt else None,
-        last_message=course.said.text if course.said else None,
+        started_at=reducer.started.at if reducer.started else None,
+        ended_at=reducer.ended.at if reducer.ended else None,
+        turn_at=reducer.prompt.at if reducer.prompt else None,
+        prompt=reducer.prompt.text if reducer.prompt else None,
+        last_message=reducer.said.text if reducer.said else None,
         files=tuple(files)[-_MOST_FILES:],
-        subagents=len(course.helpers) or None,
+        subagents=len(reducer.helpers) or None,
         parent=next((one.parent for one in newest if one.parent), None),
         tmux=next((one.tmux for one in newest if one.tmux), None),
         zellij=next((one.zellij for one in newest if one.zellij), None),

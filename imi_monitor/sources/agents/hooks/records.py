@@ -37,7 +37,7 @@ _AIMS: Final = (
 _PATHS: Final = frozenset(_AIMS[:5])
 _WRITES: Final = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit", "write_file", "replace", "write", "edit"})
 
-# What a record does to the course of its session.
+# What a record does to the reducer of its session.
 STARTED, PROMPT, BUSY, BEFORE, AFTER, ASKS, ANSWERED, OVER, FAILED, CANCELLED, IDLE = (
     "started",
     "prompt",

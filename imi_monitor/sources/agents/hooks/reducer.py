@@ -1,9 +1,9 @@
-"""The course of one session as its hooks tell it: which calls are open, what is asked, how the last turn ended.
+"""The reducer of one session as its hooks tell it: which calls are open, what is asked, how the last turn ended.
 
 It is a function of the records alone, in their order: who starts later, or missed some, comes to the same. `needed` names
 the records it rests on; all others could be forgotten without changing anything, and are, when they are old.
 
-What the course of a session comes to: one state, how it is known, and which others hooks cannot tell it from.
+What the reducer of a session comes to: one state, how it is known, and which others hooks cannot tell it from.
 
 What hooks add to the record of a session. What a transcript tells too is not told twice: only starts, ends, waiting,
 and what the agent of that name writes down nowhere else.
@@ -230,27 +230,27 @@ _TELLS_ALL: Final = frozenset({"opencode"})  # its plugin hears of every end
 _Reading = tuple[str, str | None, frozenset[str]]  # the state, more about it, what it cannot be told from
 
 
-def evidence_of(course: HookReducer) -> tuple[Evidence, ...]:
+def evidence_of(reducer: HookReducer) -> tuple[Evidence, ...]:
     """What is asked stands above whatever else goes on meanwhile."""
-    if course.asks:
-        return (_waits(min(course.asks.values(), key=lambda one: one.order), course),)
-    rest, anchor = course.ended or course.idle, course.anchor
+    if reducer.asks:
+        return (_waits(min(reducer.asks.values(), key=lambda one: one.order), reducer),)
+    rest, anchor = reducer.ended or reducer.idle, reducer.anchor
     known = anchor is not None and anchor.kind in ENDS_TURN and not anchor.background
     if rest is not None and not known and (anchor is None or rest.order > anchor.order):
         return (_rests(rest),)
-    return () if anchor is None else (_tells(anchor, course),)
+    return () if anchor is None else (_tells(anchor, reducer),)
 
 
-def _tells(anchor: HookRecord, course: HookReducer) -> Evidence:
+def _tells(anchor: HookRecord, reducer: HookReducer) -> Evidence:
     state, detail, or_else = _reading(anchor)
     works = state in (RUNNING, PLANNING)
-    tool = anchor.tool if anchor.kind == kinds.BEFORE else _open_tool(course) if works else None
+    tool = anchor.tool if anchor.kind == kinds.BEFORE else _open_tool(reducer) if works else None
     says = f"hook {anchor.event}{f' ({tool})' if tool else ''} of {anchor.cli}"
     return Evidence("hook", state, anchor.at, says, detail, tool, or_else=or_else)
 
 
-def _open_tool(course: HookReducer) -> ToolCall | None:
-    mine = [one.tool for one in course.calls.values() if one.helper is None]
+def _open_tool(reducer: HookReducer) -> ToolCall | None:
+    mine = [one.tool for one in reducer.calls.values() if one.helper is None]
     return mine[-1] if mine else None
 
 
@@ -287,10 +287,10 @@ def _rests(rest: HookRecord) -> Evidence:
     return Evidence("hook", CANCELLED, rest.at, says, why, or_else=frozenset({COMPLETED, FAILED}))
 
 
-def _waits(ask: HookRecord, course: HookReducer) -> Evidence:
+def _waits(ask: HookRecord, reducer: HookReducer) -> Evidence:
     """Nothing tells that a person said yes or no until the call is over."""
     or_else = _SURE if ask.cli in _TELLS_ALL else _STOPPED | {RUNNING}
-    last = next(reversed([one for one in course.calls.values() if one.helper == ask.helper]), None)
+    last = next(reversed([one for one in reducer.calls.values() if one.helper == ask.helper]), None)
     tool = ask.tool or (last.tool if last else None)
     says = f"hook {ask.event} of {ask.cli}{' (a subagent)' if ask.helper else ''}: {ask.text or '?'}"
     return Evidence("permission", WAITING, ask.at, says[:300], ask.text, tool, or_else=or_else)

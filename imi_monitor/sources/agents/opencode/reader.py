@@ -1,12 +1,7 @@
-"""opencode: its sessions, from opencode.db.
+"""opencode: its sessions, from opencode.db, and its processes.
 
-State comes from the last messages. What the database cannot tell, a tool that waits for leave, only the process itself
-knows, and is asked when it was started with `--port`. Which process has which session is nowhere written: by folder.
-
-Asks an opencode that was started with `--port` what it does: it alone knows whether a tool waits for leave.
-
-Only when its own command line shows a port, only on this machine, and only for a moment; one that does not answer (it
-is stopped, or wants a password) is left alone for a while.
+The state comes from the last messages. Whether a tool waits for permission is not in the database; a process that was
+started with `--port` is asked for it. No record names the process of a session: it is found by its folder.
 """
 
 from __future__ import annotations
@@ -15,19 +10,19 @@ import http.client
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from imi_monitor.model.agent import COMPLETED, RUNNING, WAITING, AgentEvent, Evidence, SessionFacts
 from imi_monitor.sources.agents import fields, foreign_db
 from imi_monitor.sources.agents.agent_reader import AgentProcess, AgentReader, ReadContext, Sighting
-from imi_monitor.sources.agents.foreign_db import Database, Row, Unreadable
-from imi_monitor.sources.agents.opencode import reducer as opencode_course
+from imi_monitor.sources.agents.foreign_db import ForeignDatabase, Row, Unreadable
+from imi_monitor.sources.agents.opencode import reducer
 from imi_monitor.sources.agents.opencode.records import MessageWindow, sessions, updated
 from imi_monitor.sources.agents.session_owners import SessionActivity, SessionOwners, SessionProcess
 
 _DAY = 86_400.0
-_MOST_SESSIONS = 100  # sessions at a time
+_MOST_SESSIONS = 100
 
 
 def make() -> AgentReader:
@@ -36,27 +31,30 @@ def make() -> AgentReader:
 
 class OpenCodeReader:
     cli = "opencode"
+    has_more = False
 
     def __init__(self) -> None:
-        self._books: dict[str, SessionDatabase] = {}
+        self._databases: dict[str, SessionDatabase] = {}
         self._listed: tuple[str, int] | None = None
-        self._asker = PortClient()
+        self._names: Sequence[str] = ()
+        self._client = PortClient()
 
-    def folders(self, world: ReadContext) -> Sequence[str]:
-        return [folder for folder in {os.path.dirname(path) for path in self._paths(world)} if os.path.isdir(folder)]
+    def watch_folders(self, context: ReadContext) -> Sequence[str]:
+        return [folder for folder in {os.path.dirname(path) for path in self._paths(context)} if os.path.isdir(folder)]
 
-    def look(self, world: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
-        processes = world.processes_of(self.cli)
-        for path in self._paths(world):
-            self._books.setdefault(path, SessionDatabase(path)).read(world, processes, whole=touched is None)
-        answers = self._answers(world, processes)
-        found = [one for book in self._books.values() for one in book.sightings(world, processes, answers)]
-        return found + self._not_read(world, processes)
+    def read(self, context: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
+        processes = context.processes_of(self.cli)
+        for path in self._paths(context):
+            database = self._databases.setdefault(path, SessionDatabase(path))
+            database.read(context, processes, whole=touched is None)
+        answers = self._answers(context, processes)
+        found = [one for each in self._databases.values() for one in each.sightings(context, processes, answers)]
+        return found + self._unreadable(context, processes)
 
-    def _paths(self, world: ReadContext) -> list[str]:
-        """The databases there are, or where the first one will be: each channel of releases has its own."""
-        folder = data_folder(world)
-        given = world.env.get("OPENCODE_DB", "")
+    def _paths(self, context: ReadContext) -> list[str]:
+        """The databases, or the path of the first one to come. Each release channel has a database of its own."""
+        folder = data_folder(context)
+        given = context.env.get("OPENCODE_DB", "")
         if given:
             return [os.path.join(folder, given)]
         try:
@@ -68,34 +66,56 @@ class OpenCodeReader:
             self._listed, self._names = listed, sorted({"opencode.db", *names})
         return [f"{folder}/{name}" for name in self._names]
 
-    _names: Sequence[str] = ()
-
-    def _answers(self, world: ReadContext, processes: Sequence[AgentProcess]) -> dict[int, PortAnswers]:
+    def _answers(self, context: ReadContext, processes: Sequence[AgentProcess]) -> dict[int, PortAnswers]:
+        """pid -> what the process answers on its port."""
         found = {}
         for process in processes:
             number = port(process.argv)
-            answer = self._asker.ask(number, world.now) if number and world.root_of_real(process.cwd) else None
+            answer = self._client.ask(number, context.now) if number and context.root_of_real(process.cwd) else None
             if answer is not None:
                 found[process.pid] = answer
         return found
 
-    def _not_read(self, world: ReadContext, processes: Sequence[AgentProcess]) -> list[Sighting]:
-        """Why nothing more is known of the processes here, when that is so."""
-        why = next((book.problem for book in self._books.values() if book.problem and not book.known), None)
-        if why is None and not any(os.path.exists(path) for path in self._books):
-            old = os.path.isdir(f"{data_folder(world)}/storage/message")
+    def _unreadable(self, context: ReadContext, processes: Sequence[AgentProcess]) -> list[Sighting]:
+        """The processes, with the reason why their sessions are not readable; empty without a reason."""
+        databases = self._databases.values()
+        why = next((each.problem for each in databases if each.problem and not each.has_sessions), None)
+        if why is None and not any(os.path.exists(path) for path in self._databases):
+            old = os.path.isdir(f"{data_folder(context)}/storage/message")
             why = "its sessions are JSON files, as before version 1.2, and are not read" if old else None
         note = SessionFacts(format_note=f"unknown (format) opencode: {why}")
         return [
             Sighting("opencode", None, one.cwd, one.pid, one.started, True, facts=note)
             for one in processes
-            if why is not None and world.root_of_real(one.cwd)
+            if why is not None and context.root_of_real(one.cwd)
         ]
 
 
-def data_folder(world: ReadContext) -> str:
-    data = world.env.get("XDG_DATA_HOME", "")
-    return f"{data if os.path.isabs(data) else world.home + '/.local/share'}/opencode"
+def data_folder(context: ReadContext) -> str:
+    data = context.env.get("XDG_DATA_HOME", "")
+    return f"{data if os.path.isabs(data) else context.home + '/.local/share'}/opencode"
+
+
+@dataclass(slots=True)
+class OpenCodeSession:
+    """What was read of one session."""
+
+    window: MessageWindow
+    row: Row = field(default_factory=dict)
+    facts: SessionFacts = field(default_factory=SessionFacts)
+    reported: set[str] = field(default_factory=set)  # ids of events
+    events: tuple[AgentEvent, ...] = ()
+
+    def read(self, database: ForeignDatabase, row: Row) -> None:
+        if not self.window.read(database) and row == self.row:
+            return
+        self.row = row
+        self.facts = reducer.facts(row, self.window.messages)
+        session, created = str(row["id"]), fields.moment(row.get("time_created")) or fields.at(0)
+        began = AgentEvent("started", f"{session}:started", created)
+        new = [one for one in (began, *reducer.events(self.window.changed)) if one.id not in self.reported]
+        self.reported |= {one.id for one in new}
+        self.events = (*self.events, *new)
 
 
 class SessionDatabase:
@@ -104,132 +124,120 @@ class SessionDatabase:
     def __init__(self, path: str) -> None:
         self.path = path
         self.problem: str | None = None
-        self._stamp: foreign_db.Stamp | None = None
+        self._stamp: foreign_db.DatabaseStamp | None = None
         self._roots: tuple[str, ...] = ()
-        self._rows: dict[str, Row] = {}
-        self._windows: dict[str, MessageWindow] = {}
-        self._places: dict[str, str | None] = {}  # as recorded -> as it is, or not watched
-        self._facts: dict[str, SessionFacts] = {}
-        self._told: dict[str, set[str]] = {}
-        self._fresh: dict[str, tuple[AgentEvent, ...]] = {}
+        self._sessions: dict[str, OpenCodeSession] = {}
+        self._places: dict[str, str | None] = {}  # recorded folder -> real path; None outside of the worktrees
         self._owners = SessionOwners()
 
     @property
-    def known(self) -> bool:
-        return bool(self._rows)
+    def has_sessions(self) -> bool:
+        return bool(self._sessions)
 
-    def read(self, world: ReadContext, processes: Sequence[AgentProcess], *, whole: bool) -> None:
+    def read(self, context: ReadContext, processes: Sequence[AgentProcess], *, whole: bool) -> None:
         stamp = foreign_db.stamp(self.path)
-        if stamp is None or (stamp == self._stamp and self._roots == world.roots and not whole):
+        if stamp is None or (stamp == self._stamp and self._roots == context.roots and not whole):
             return
-        since = min([world.now - _DAY, *(process.began_at for process in processes)])
+        since = min([context.now - _DAY, *(process.began_at for process in processes)])
         try:
             with foreign_db.opened(self.path) as database:
-                self._read(database, world, int(since * 1000))
-        except Unreadable as why:  # busy, or of another shape: what was known is kept
+                self._read(database, context, int(since * 1000))
+        except Unreadable as why:  # busy, or of another shape: what was read before stands
             self.problem = str(why)
             return
         self.problem, self._stamp = None, stamp
 
-    def _read(self, database: Database, world: ReadContext, since: int) -> None:
-        here = [row for row in sessions(database, since) if self._watched(world, row)]
+    def _read(self, database: ForeignDatabase, context: ReadContext, since: int) -> None:
+        here = [row for row in sessions(database, since) if self._is_watched(context, row)]
         rows = {str(row["id"]): row for row in here[:_MOST_SESSIONS]}
-        self._windows = {each: self._windows.get(each) or MessageWindow(each) for each in rows}
-        for each, window in self._windows.items():
-            if window.read(database) or rows[each] != self._rows.get(each):
-                self._changed(each, rows[each], window)
-        self._rows = rows
-        self._facts = {each: self._facts[each] for each in rows}
-        self._fresh = {each: self._fresh[each] for each in rows if each in self._fresh}
-        self._told = {each: self._told[each] for each in rows}
+        found = {each: self._sessions.get(each) or OpenCodeSession(MessageWindow(each)) for each in rows}
+        for each, session in found.items():
+            session.read(database, rows[each])
+        self._sessions = found
 
-    def _watched(self, world: ReadContext, row: Row) -> bool:
-        if self._roots != world.roots:
-            self._roots, self._places = world.roots, {}
+    def _is_watched(self, context: ReadContext, row: Row) -> bool:
+        if self._roots != context.roots:
+            self._roots, self._places = context.roots, {}
         folder = fields.path(row.get("directory")) or "/"
         if folder not in self._places:
-            self._places[folder] = os.path.realpath(folder) if world.watched(folder) else None
+            self._places[folder] = os.path.realpath(folder) if context.is_watched(folder) else None
         return self._places[folder] is not None
 
-    def _changed(self, session: str, row: Row, window: MessageWindow) -> None:
-        """What is known of it, and what is new, is worked out once and not at each look."""
-        self._facts[session] = opencode_course.facts(row, window.messages)
-        told = self._told.setdefault(session, set())
-        began = AgentEvent("started", f"{session}:started", fields.moment(row.get("time_created")) or fields.at(0))
-        fresh = [one for one in (began, *opencode_course.happened(window.moved)) if one.id not in told]
-        told |= {one.id for one in fresh}
-        self._fresh[session] = (*self._fresh.get(session, ()), *fresh)
-
     def sightings(
-        self, world: ReadContext, processes: Sequence[AgentProcess], answers: dict[int, PortAnswers]
+        self, context: ReadContext, processes: Sequence[AgentProcess], answers: dict[int, PortAnswers]
     ) -> list[Sighting]:
-        work = [self._work(each) for each in self._rows]
-        told = {session: pid for pid, answer in answers.items() for session in (*answer.busy, *answer.asking)}
-        lives = self._owners.lives(work, processes, world.now, told)
-        found = [self._sighting(each, lives[each], answers, world.now) for each in self._rows]
-        self._fresh = {}
-        return found
+        activities = [self._activity(each, session) for each, session in self._sessions.items()]
+        pids = {session: pid for pid, answer in answers.items() for session in (*answer.busy, *answer.asking)}
+        owners = self._owners.find(activities, processes, context.now, pids)
+        return [
+            _sighting(each, session, owners[each], answers, context.now) for each, session in self._sessions.items()
+        ]
 
-    def _work(self, session: str) -> SessionActivity:
-        row = self._rows[session]
-        folder = self._places.get(str(row["directory"])) or str(row["directory"])
-        return SessionActivity(session, folder, updated(row, self._windows[session].messages) / 1000)
-
-    def _sighting(self, session: str, life: SessionProcess, answers: dict[int, PortAnswers], now: float) -> Sighting:
-        row, messages = self._rows[session], self._windows[session].messages
-        said = opencode_course.evidence(messages, now)
-        answer = answers.get(life.process.pid) if life.process and life.alive else None
-        own = None if answer is None or said is None else _itself(session, answer, said)
-        known = self._facts[session]
-        if messages and said is None:
-            note = f"unknown (format) opencode {known.version}: a message of no role that is known"
-            known = replace(known, format_note=note)
-        return Sighting(
-            cli="opencode",
-            session=session,
-            cwd=fields.path(row.get("directory")),
-            pid=life.process.pid if life.process else None,
-            pid_started=life.process.started if life.process else None,
-            alive=life.alive,
-            last_alive=None if life.until is None else fields.at(life.until),
-            evidence=tuple(one for one in (own, said) if one is not None),
-            facts=known,
-            news=self._fresh.get(session, ()),
-        )
+    def _activity(self, ident: str, session: OpenCodeSession) -> SessionActivity:
+        recorded = str(session.row["directory"])
+        folder = self._places.get(recorded) or recorded
+        return SessionActivity(ident, folder, updated(session.row, session.window.messages) / 1000)
 
 
-def _itself(session: str, answer: PortAnswers, said: Evidence) -> Evidence:
-    """What the process says of itself, over its port."""
+def _sighting(
+    ident: str, session: OpenCodeSession, owner: SessionProcess, answers: dict[int, PortAnswers], now: float
+) -> Sighting:
+    messages, facts = session.window.messages, session.facts
+    recorded = reducer.evidence(messages, now)
+    answer = answers.get(owner.process.pid) if owner.process and owner.alive else None
+    answered = None if answer is None or recorded is None else _port_evidence(ident, answer, recorded)
+    if messages and recorded is None:
+        note = f"unknown (format) opencode {facts.version}: a message with an unknown role"
+        facts = replace(facts, format_note=note)
+    events, session.events = session.events, ()
+    return Sighting(
+        cli="opencode",
+        session=ident,
+        cwd=fields.path(session.row.get("directory")),
+        pid=owner.process.pid if owner.process else None,
+        pid_started=owner.process.started if owner.process else None,
+        alive=owner.alive,
+        last_alive=None if owner.until is None else fields.at(owner.until),
+        evidence=tuple(one for one in (answered, recorded) if one is not None),
+        facts=facts,
+        events=events,
+    )
+
+
+def _port_evidence(session: str, answer: PortAnswers, recorded: Evidence) -> Evidence:
+    """What the process itself answers on its port."""
     status = answer.busy.get(session, {})
     kind = fields.text(status.get("type"), 50) or "idle"
     waits = answer.asking.get(session)
     if waits is not None:
-        tool = said.tool if said.tool and waits[1] in (None, said.tool.id) else None
-        return Evidence(
-            "socket", WAITING, said.at, f"its port tells of an open {waits[0]}", waits[0], tool, standing=True
-        )
+        tool = recorded.tool if recorded.tool and waits[1] in (None, recorded.tool.id) else None
+        says = f"its port says there is an open {waits[0]}"
+        return Evidence("socket", WAITING, recorded.at, says, waits[0], tool, standing=True)
     if kind == "idle":
-        return Evidence("socket", COMPLETED, said.at, "its port says idle", standing=True)
+        return Evidence("socket", COMPLETED, recorded.at, "its port says idle", standing=True)
     detail = None
     if kind == "retry":
         detail = f"retry {fields.number(status.get('attempt')) or ''}: {fields.text(status.get('message'), 200) or ''}"
-    return Evidence("socket", RUNNING, said.at, f"its port says {kind}", detail, standing=True)
+    return Evidence("socket", RUNNING, recorded.at, f"its port says {kind}", detail, standing=True)
 
 
-_PATIENCE = 0.15  # seconds for one answer
-_MOST_ANSWER = 512 << 10
-_AFTER_SILENCE = 30.0  # seconds
+# -- the port of a process --------------------------------------------------------------------------------------------
+
+_TIMEOUT = 0.15  # seconds for one answer
+_LONGEST_ANSWER = 512 << 10
+_PAUSE = 30.0  # seconds in which a port that gave no answer is not asked again
 
 
 @dataclass(frozen=True, slots=True)
 class PortAnswers:
-    """`busy`: session -> busy, retry; who is not in it is idle. `asking`: session -> what for, and which tool call."""
+    """`busy`: session -> its status; a session without one is idle. `asking`: session -> (for what, its tool call)."""
 
     busy: dict[str, dict[str, Any]]
     asking: dict[str, tuple[str, str | None]]
 
 
 def port(argv: Sequence[str]) -> int | None:
+    """The port given with `--port`."""
     for word, following in zip(argv, (*argv[1:], ""), strict=True):
         text = following if word == "--port" else word.removeprefix("--port=") if word.startswith("--port=") else ""
         if text.isascii() and text.isdigit() and 0 < int(text) < 65536:
@@ -238,6 +246,9 @@ def port(argv: Sequence[str]) -> int | None:
 
 
 class PortClient:
+    """Asks opencode's HTTP server on this machine. One that gives no answer (stopped, or with a password) is not asked
+    again for a while."""
+
     def __init__(self) -> None:
         self._silent: dict[int, float] = {}  # port -> until when it is not asked
 
@@ -248,7 +259,7 @@ class PortClient:
             status = fields.table(_get(number, "/session/status"))
             permissions, questions = _get(number, "/permission"), _get(number, "/question")
         except (OSError, http.client.HTTPException, ValueError):
-            self._silent[number] = now + _AFTER_SILENCE
+            self._silent[number] = now + _PAUSE
             return None
         asking = {**_asking(questions, "question"), **_asking(permissions, "permission for ")}
         return PortAnswers({str(key): fields.table(value) for key, value in status.items()}, asking)
@@ -265,14 +276,14 @@ def _asking(answer: object, what: str) -> dict[str, tuple[str, str | None]]:
 
 
 def _get(number: int, path: str) -> object:
-    connection = http.client.HTTPConnection("127.0.0.1", number, timeout=_PATIENCE)
+    connection = http.client.HTTPConnection("127.0.0.1", number, timeout=_TIMEOUT)
     try:
         connection.request("GET", path, headers={"Accept": "application/json"})
         answer = connection.getresponse()
-        if answer.status == 404 and path == "/question":  # older ones have none
+        if answer.status == 404 and path == "/question":  # older versions have no questions
             return []
         if answer.status != 200:
             raise ValueError(f"it answers {answer.status}")
-        return json.loads(answer.read(_MOST_ANSWER))
+        return json.loads(answer.read(_LONGEST_ANSWER))
     finally:
         connection.close()

@@ -1,8 +1,8 @@
-"""What an opencode session does, from its last messages.
+"""Derives from the last messages of an opencode session what it does now.
 
-A step is one assistant message: begun, it has no `completed`; `finish` tells why it ended. A tool that runs and one that
-waits for leave look the same: only the process itself knows, so such evidence says that it may be either. Esc is an
-`error` of its own; Esc while an error is retried leaves a step that ended without any reason.
+A step is one assistant message: while it runs it has no `completed`, and `finish` says why it ended. A running tool and one
+that waits for permission look the same in the database; such evidence names both. Esc is an `error` of its own, but Esc
+during a retry leaves a step that ended without a reason.
 """
 
 from __future__ import annotations
@@ -26,63 +26,63 @@ from imi_monitor.sources.agents.foreign_db import Row
 from imi_monitor.sources.agents.opencode.records import MessagePart, OpenCodeMessage
 
 _ASKING = {"question": "question", "plan_exit": "plan", "plan_enter": "plan"}  # tools that are themselves a dialog
-_GOES_ON = ("tool-calls", "unknown")
+_NOT_LAST = ("tool-calls", "unknown")
 _REFUSED = "rejected permission to use this specific tool call"
 _ABORTED = "MessageAbortedError"
 _TARGETS = ("filePath", "path", "command", "pattern", "query", "url", "description", "name")
 _WRITING = ("write", "edit", "patch", "multiedit", "apply_patch")
-_STANDS_STILL = 3.0  # seconds after which a refused tool is the end of it
+_NO_NEXT_STEP = 3.0  # seconds after which a refused tool is the end of its turn
 _MOST_FILES = 200
 
 
 def evidence(messages: Sequence[OpenCodeMessage], now: float) -> Evidence | None:
-    """What the newest message tells; None before the first."""
+    """What the newest message shows; None without a message."""
     if not messages:
         return None
     last = messages[-1]
     if last.role == "user":
         state = _working(last)
-        return _said(state, last.created, "a prompt without an answer yet")
+        return _evidence(state, last.created, "a prompt without an answer yet")
     if last.role != "assistant":
         return None
     if last.completed is None and not _error(last):
-        return _of_a_step(last)
-    return _of_an_end(last, now)
+        return _step_evidence(last)
+    return _end_evidence(last, now)
 
 
-def _of_a_step(last: OpenCodeMessage) -> Evidence:
+def _step_evidence(last: OpenCodeMessage) -> Evidence:
     part = next((part for part in reversed(last.parts) if part.kind == "tool" and _status(part) in _OPEN), None)
     if part is None:
         retry = next((part for part in last.parts[-1:] if part.kind == "retry"), None)
         detail = f"retry {fields.number(retry.data.get('attempt')) or ''}".strip() if retry else None
-        return _said(
+        return _evidence(
             _working(last), max(last.created, *_ended(last.parts), 0), "a step that has not ended", detail=detail
         )
     tool = _tool(part)
     if tool.name in _ASKING and _status(part) == "running":
-        return _said(WAITING, _began(part), f"the tool {tool.name} is open", detail=_ASKING[tool.name], tool=tool)
+        return _evidence(WAITING, _began(part), f"the tool {tool.name} is open", detail=_ASKING[tool.name], tool=tool)
     may_wait = frozenset({WAITING}) if _status(part) == "running" else frozenset[str]()
-    return _said(_working(last), _began(part), f"the tool {tool.name} has not ended", tool=tool, or_else=may_wait)
+    return _evidence(_working(last), _began(part), f"the tool {tool.name} has not ended", tool=tool, or_else=may_wait)
 
 
-def _of_an_end(last: OpenCodeMessage, now: float) -> Evidence:
+def _end_evidence(last: OpenCodeMessage, now: float) -> Evidence:
     at = last.completed or last.updated
     error = _error(last)
     if error is not None:
         name, why = error
         if name == _ABORTED:
-            return _said(CANCELLED, at, f"the last step ended with {name}", detail="stopped by a person")
-        return _said(FAILED, at, f"the last step ended with {name}", detail=why)
+            return _evidence(CANCELLED, at, f"the last step ended with {name}", detail="stopped by a person")
+        return _evidence(FAILED, at, f"the last step ended with {name}", detail=why)
     finish = fields.text(last.data.get("finish"))
-    if finish in _GOES_ON:
+    if finish in _NOT_LAST:
         refused = any(_REFUSED in (fields.text(part.state.get("error")) or "") for part in last.parts)
-        if refused and now - at / 1000 > _STANDS_STILL:
-            return _said(CANCELLED, at, "a tool was refused and nothing came after", detail="permission refused")
-        return _said(_working(last), at, "a step ended with tool calls, the next one follows")
+        if refused and now - at / 1000 > _NO_NEXT_STEP:
+            return _evidence(CANCELLED, at, "a tool was refused and nothing came after", detail="permission refused")
+        return _evidence(_working(last), at, "a step ended with tool calls, the next one follows")
     if finish is None and not any(part.kind == "tool" and _status(part) == "completed" for part in last.parts):
         why = "stopped without a word (Esc while it tried again)"
-        return _said(CANCELLED, at, "the last step ended without a reason", detail=why)
-    return _said(COMPLETED, at, f"the last step ended with {finish or 'its command'}")
+        return _evidence(CANCELLED, at, "the last step ended without a reason", detail=why)
+    return _evidence(COMPLETED, at, f"the last step ended with {finish or 'its command'}")
 
 
 _OPEN = ("pending", "running")
@@ -113,18 +113,18 @@ def facts(row: Row, messages: Sequence[OpenCodeMessage]) -> SessionFacts:
     )
 
 
-def happened(messages: Sequence[OpenCodeMessage]) -> Iterator[AgentEvent]:
-    """All that these messages tell, oldest first; the caller keeps what it has told before."""
+def events(messages: Sequence[OpenCodeMessage]) -> Iterator[AgentEvent]:
+    """The events of these messages, oldest first; the caller drops those it has reported."""
     for one in messages:
         if one.role == "user":
             yield AgentEvent("prompt", f"{one.id}:prompt", _at(one.created), _text(one))
         elif one.role == "assistant":
             for part in one.parts:
-                yield from _of_part(part)
-            yield from _ends(one)
+                yield from _part_events(part)
+            yield from _end_events(one)
 
 
-def _of_part(part: MessagePart) -> Iterator[AgentEvent]:
+def _part_events(part: MessagePart) -> Iterator[AgentEvent]:
     if part.kind == "text" and fields.number(fields.table(part.data.get("time")).get("end")):
         yield AgentEvent("message", part.id, _at(part.updated), fields.text(part.data.get("text")))
     elif part.kind == "compaction":
@@ -139,18 +139,18 @@ def _of_part(part: MessagePart) -> Iterator[AgentEvent]:
             yield AgentEvent("tool_finished", f"{part.id}:finished", _at(_finished(part)), text, tool, ok, files)
 
 
-def _ends(one: OpenCodeMessage) -> Iterator[AgentEvent]:
+def _end_events(one: OpenCodeMessage) -> Iterator[AgentEvent]:
     error = _error(one)
     at = _at(one.completed or one.updated)
     if error is not None and error[0] == _ABORTED:
         yield AgentEvent("cancelled", f"{one.id}:cancelled", at)
     elif error is not None:
         yield AgentEvent("failed", f"{one.id}:failed", at, error[1])
-    elif one.completed is not None and fields.text(one.data.get("finish")) not in (None, *_GOES_ON):
+    elif one.completed is not None and fields.text(one.data.get("finish")) not in (None, *_NOT_LAST):
         yield AgentEvent("completed", f"{one.id}:completed", at)
 
 
-def _said(
+def _evidence(
     state: str,
     at: int,
     what: str,
@@ -159,7 +159,7 @@ def _said(
     tool: ToolCall | None = None,
     or_else: frozenset[str] = frozenset(),
 ) -> Evidence:
-    return Evidence("transcript", state, _at(at), f"opencode.db tells of {what}", detail, tool, or_else=or_else)
+    return Evidence("transcript", state, _at(at), f"opencode.db has {what}", detail, tool, or_else=or_else)
 
 
 def _working(one: OpenCodeMessage) -> str:
@@ -196,7 +196,7 @@ def _finished(part: MessagePart) -> int:
 
 
 def _ended(parts: Sequence[MessagePart]) -> list[int]:
-    """When its tools ended: the model thinks since then."""
+    """When its tools ended; the model works since then."""
     return [_finished(part) for part in parts if part.kind == "tool"]
 
 
