@@ -255,7 +255,7 @@ while True:
 
 
 @pytest.mark.parametrize("how", ["inside", "by path"])
-def test_a_writer(repo: Repo, tree: Repo, how: str) -> None:
+def test_a_writer(repo: Repo, tree: Repo, how: str) -> None:  # R3
     """What was written, and said to be written, is there afterwards: the folder moves, it is not emptied."""
     argument = "inside" if how == "inside" else str(tree.path)
     child = subprocess.Popen(
@@ -289,7 +289,7 @@ def test_a_writer(repo: Repo, tree: Repo, how: str) -> None:
 
 
 @pytest.mark.parametrize("command", [["worktree", "prune", "--expire=now"], ["gc", "--auto", "-q"]])
-def test_git_cleaning_up_all_the_time(repo: Repo, tree: Repo, command: list[str]) -> None:
+def test_git_cleaning_up_all_the_time(repo: Repo, tree: Repo, command: list[str]) -> None:  # R3
     git_cleaning(repo, tree, command, 8)
 
 
@@ -365,7 +365,7 @@ def test_somebody_inside_follows_it_into_the_trash(repo: Repo, tree: Repo) -> No
         assert os.readlink(f"/proc/{child.pid}/cwd") == str(tree.path)
 
 
-def test_prune_between_the_move_and_the_new_pointer(repo: Repo, tree: Repo) -> None:
+def test_prune_between_the_move_and_the_new_pointer(repo: Repo, tree: Repo) -> None:  # R3
     """R3: without the lock this would be the end of git's record."""
     index = repo.path / ".git" / "worktrees" / "feat-x" / "index"
     inode = index.stat().st_ino
