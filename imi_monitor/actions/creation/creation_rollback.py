@@ -99,7 +99,7 @@ def _unset_upstream(git: Git, branch: str, upstream: str) -> None:
 
 def _lock_again(admin_dir: str, text: str) -> None:
     """Lock the worktree again, so that a second attempt still recognises it after a crash."""
-    from imi_monitor.git import admin_dir as git_admin_dir
+    from imi_monitor.git import git_admin_dir
 
     git_admin_dir.write_file(os.path.join(admin_dir, "locked"), text)  # never writes through a link
 

@@ -15,8 +15,7 @@ from functools import partial
 from imi_monitor import host
 from imi_monitor.actions.removal import ignored_files, placement_checks
 from imi_monitor.actions.worktree_lookup import git_in, trunk_branch
-from imi_monitor.git import admin_dir as git_admin_dir
-from imi_monitor.git import lock_files
+from imi_monitor.git import git_admin_dir, lock_files
 from imi_monitor.model.errors import GitError, ImiError
 from imi_monitor.model.text import count, safe
 from imi_monitor.model.verdict import FORCE, NEVER, NOTE, SHOWN_NAMES, YES_REALLY, Reason, Verdict

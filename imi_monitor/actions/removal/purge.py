@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from imi_monitor import host
 from imi_monitor.actions.removal import grace_period, restore, trash_folder
 from imi_monitor.actions.removal.trash_folder import TrashedWorktree
-from imi_monitor.git import admin_dir as git_admin_dir
-from imi_monitor.git import layout
+from imi_monitor.git import git_admin_dir, layout
 from imi_monitor.model.errors import ImiError, Refused, RegistryError
 from imi_monitor.model.text import safe
 from imi_monitor.store import db, events, operations, trash

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from imi_monitor.actions.removal import trash_folder
 from imi_monitor.actions.removal.trash_folder import TrashedWorktree
-from imi_monitor.git import admin_dir, layout
+from imi_monitor.git import git_admin_dir, layout
 from imi_monitor.git.lock_files import lock_advice
 from imi_monitor.model.errors import ImiError, Refused, RegistryError
 from imi_monitor.model.text import safe
@@ -103,7 +103,7 @@ def recover(context: Context, operation: operations.Operation) -> str | None:
         db.transact(context.connection, operations.finish, operation.id)
         return None
     trashed = trashed_worktree(context, entry)
-    admin_dir.remove_head_lock(trashed.admin_dir, (f"{trashed.sha}\n", trashed.head), trash_folder.LOCK_PREFIX)
+    git_admin_dir.remove_head_lock(trashed.admin_dir, (f"{trashed.sha}\n", trashed.head), trash_folder.LOCK_PREFIX)
     if trashed.in_trash or not os.path.isdir(trashed.path):
         db.transact(context.connection, operations.finish, operation.id)
         return f"{safe(trashed.name)} is still in the trash: its restore was interrupted"

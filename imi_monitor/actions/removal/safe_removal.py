@@ -22,8 +22,7 @@ from imi_monitor import host, presence
 from imi_monitor.actions.action import Request
 from imi_monitor.actions.removal import inspection, trash_folder
 from imi_monitor.actions.removal.trash_folder import TrashedWorktree
-from imi_monitor.git import admin_dir as git_admin_dir
-from imi_monitor.git import layout
+from imi_monitor.git import git_admin_dir, layout
 from imi_monitor.model.errors import GitError, ImiError, Refused, RegistryError
 from imi_monitor.model.text import safe
 from imi_monitor.model.verdict import FORCE, NEVER, NOTE, Overrides, Reason, Verdict

@@ -14,8 +14,7 @@ import stat
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 
-from imi_monitor.git import admin_dir as git_admin_dir
-from imi_monitor.git import layout
+from imi_monitor.git import git_admin_dir, layout
 from imi_monitor.model.errors import Refused, RegistryError
 from imi_monitor.model.text import safe
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.actions.status import worktree_git
-from imi_monitor.git import git_diff as diffs
+from imi_monitor.git import git_diff
 from imi_monitor.model import diff_text
 from imi_monitor.model.diff import COUNTS_ONLY, DEFAULT_LIMITS, ONE_FILE_LIMITS, Diff
 from imi_monitor.model.errors import UsageError
@@ -75,12 +75,12 @@ def read(
     """One comparison of one worktree; `on_part` gets the diff so far while git runs."""
     git = worktree_git.git_in(context, one)
     trunk = worktree_git.trunk_of(context, one.repository)[1] if kind == "trunk" else None
-    return diffs.read_diff(git, kind, trunk=trunk, paths=paths, limits=limits, new_files=new_files, on_part=on_part)
+    return git_diff.read_diff(git, kind, trunk=trunk, paths=paths, limits=limits, new_files=new_files, on_part=on_part)
 
 
 def of_commit(context: Context, one: Target, sha: str, on_part: Callable[[Diff], None] | None = None) -> Diff:
     """The changes of one commit, read in one worktree."""
-    return diffs.read_commit_diff(worktree_git.git_in(context, one), sha, on_part=on_part)
+    return git_diff.read_commit_diff(worktree_git.git_in(context, one), sha, on_part=on_part)
 
 
 def _data(one: Target, kind: Kind, found: Diff, *, stat: bool) -> dict[str, object]:
