@@ -1,8 +1,4 @@
-"""Questions that take time (git, disk, registry), asked in a thread: one at a time, and only the newest one waits.
-
-Whoever asks again before there is an answer makes the running question stop as soon as it can; its answer is dropped.
-When the widget goes, the question is told to stop too. What fails is an answer as well: an ImiError with a sentence.
-"""
+"""Queries that take time (git, disk, registry) in a thread: one at a time per widget, only the newest answer is delivered."""
 
 from __future__ import annotations
 
@@ -23,71 +19,75 @@ Query = Callable[[ShouldStop], T]
 
 
 class BackgroundQuery(Generic[T]):
-    """`asked` is called on the event loop with the answer to the newest question."""
+    """Runs queries for a widget; `on_answer` is called on the event loop, with an ImiError if the query failed.
 
-    def __init__(self, owner: Widget, answered: Callable[[T | ImiError], None], *, pause: float = 0.0) -> None:
+    A new query makes the running one stop as soon as it can, and its answer is dropped. The same happens when the widget is
+    removed.
+    """
+
+    def __init__(self, owner: Widget, on_answer: Callable[[T | ImiError], None], *, pause: float = 0.0) -> None:
         self._owner = owner
-        self._answered = answered
-        self._pause = pause
+        self._on_answer = on_answer
+        self._pause = pause  # seconds without a new query before one starts: each key typed is a query
         self._next: Query[T] | None = None
         self._stop = threading.Event()
         self._running = False
 
     @property
     def busy(self) -> bool:
-        """A question is on its way whose answer counts."""
+        """Whether an answer will still be delivered."""
         return self._running
 
-    def ask(self, question: Query[T]) -> None:
-        self._next = question
+    def start(self, query: Query[T]) -> None:
+        """Run this query next, instead of the current one."""
+        self._next = query
         self._stop.set()
         if not self._running:
             self._running = True
-            self._owner.run_worker(self._work(), exit_on_error=False, group="asking")
+            self._owner.run_worker(self._run(), exit_on_error=False, group="background query")
 
-    def drop(self) -> None:
-        """Nobody wants to know any more."""
+    def cancel(self) -> None:
+        """Stop the current query and drop its answer."""
         self._next = None
         self._stop.set()
 
-    async def _work(self) -> None:
+    async def _run(self) -> None:
         stop = self._stop
         try:
             while self._next is not None:
-                await self._calm()
-                question = self._take()
-                if question is None:
+                await self._wait_for_pause()
+                query = self._take_next()
+                if query is None:
                     return
                 stop = self._stop = threading.Event()
-                answer = await asyncio.to_thread(run_query, question, stop.is_set)
+                answer = await asyncio.to_thread(run_query, query, stop.is_set)
                 if not stop.is_set() and is_alive(self._owner):
-                    self._answered(answer)
+                    self._on_answer(answer)
         finally:
-            stop.set()  # also when the widget is gone and this is cancelled: the thread looks at it
+            stop.set()  # also when the widget was removed and this task is cancelled: the thread checks it
             self._running = False
 
-    def _take(self) -> Query[T] | None:
-        question, self._next = self._next, None
-        return question
+    def _take_next(self) -> Query[T] | None:
+        query, self._next = self._next, None
+        return query
 
-    async def _calm(self) -> None:
-        """Wait until nobody has asked anew for a moment: each key typed is a new question."""
-        asked = None
-        while asked is not self._next:
-            asked = self._next
+    async def _wait_for_pause(self) -> None:
+        newest = None
+        while newest is not self._next:
+            newest = self._next
             await asyncio.sleep(self._pause)
 
 
-def run_query(question: Query[T], stop: ShouldStop) -> T | ImiError:
-    """The answer, or what went wrong as a value: nothing of the outside world ends the dashboard."""
+def run_query(query: Query[T], stop: ShouldStop) -> T | ImiError:
+    """Return the answer, or the error as a value: no error of the outside world ends the dashboard."""
     try:
-        return question(stop)
+        return query(stop)
     except ImiError as error:
         return error
-    except Exception as error:  # noqa: BLE001  it becomes a sentence on the screen
+    except Exception as error:  # noqa: BLE001  shown on the screen as a sentence
         return unexpected_error(error)
 
 
 def unexpected_error(error: Exception) -> ImiError:
-    """What nobody foresaw, as a sentence."""
+    """Return an exception without a sentence of its own as an ImiError."""
     return ImiError(f"{type(error).__name__}: {safe(str(error), 300)}", code="unexpected")

@@ -49,7 +49,7 @@ async def opened(app: ImiApp, pilot: Pilot[Any], name: str, key: str) -> ActionD
     )
     select(app, name)
     await pilot.press(key)
-    await wait_until(pilot, lambda: isinstance(app.screen, ActionDialog) and "looking…" not in screen_text(app))
+    await wait_until(pilot, lambda: isinstance(app.screen, ActionDialog) and "checking…" not in screen_text(app))
     dialog = app.screen
     assert isinstance(dialog, ActionDialog)
     return dialog
@@ -183,7 +183,9 @@ def test_removing_wants_the_name_and_undo_says_what_comes_back(repo: Repo) -> No
         assert override.visible
         override.focus()
         await pilot.press(*"feat-ap", "enter")
-        await wait_until(pilot, lambda: len(command_log.of(app).entries()) == 1 and dialog._act is None)
+        await wait_until(
+            pilot, lambda: len(command_log.of(app).entries()) == 1 and not app.screen.query_one("#act").disabled
+        )
         assert tree.path.exists(), "the name was not the whole name"
         override.focus()
         await pilot.press("i", "enter")

@@ -1,10 +1,8 @@
-"""One dialog for every action, made from the action's own description: what it asks, what it will do, why it refuses.
+"""The dialog of every action, made from the action's description: its arguments, its preview, its refusals.
 
-No dialog knows more than its action. What would happen is looked up while somebody reads and types; a refusal stays on the
-screen with all its reasons; where it can be gone past, what does so appears, and what is dangerous wants the name typed.
-While it works it shows how far it is: esc asks it to stop, a second esc leaves it alone.
-
-From a key to an action's dialog: about what it is, one worktree or all that are marked, and in which repository.
+The preview is computed while values are typed. A refusal stays on the screen with all its reasons; where the action has an
+override, the fields for it appear, and a dangerous override needs the worktree's name typed. While the action runs, the
+dialog shows its progress: escape cancels it, a second escape closes the dialog.
 """
 
 from __future__ import annotations
@@ -17,11 +15,12 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
-from textual.message import Message as TextualMessage
+from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
+from textual.widgets.button import ButtonVariant
 
-from imi_monitor.actions.action import Action, Outcome, Preview, Request, refusal_kinds
+from imi_monitor.actions.action import Action, Outcome, Preview, refusal_kinds
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.text import count, safe
@@ -32,30 +31,30 @@ from imi_monitor.ui.dialogs.action_run import ActionRun, ActionTarget, OpenConte
 from imi_monitor.ui.dialogs.form import Form, TextField, fields
 from imi_monitor.ui.textual_internals import is_alive
 
-PAUSE = 0.25  # seconds without a key before it is looked what would happen
-_PROGRESS_SHOWN = 6
+PREVIEW_DELAY = 0.25  # seconds without a key
+_PROGRESS_LINES = 6
 _LONGEST_LABEL = 14  # of a button
-_FRAME, _OVERRIDE = 8, 2  # lines that border, title and buttons take, and the line to type a name into
+_FRAME_HEIGHT, _OVERRIDE_HEIGHT = 8, 2  # lines of border, title and buttons; of the field for the name
 
 
-class _SteadyButton(Button):
-    """Textual's takes no second press while it shows the first: whoever cancels and tries again at once was ignored."""
+class _InstantButton(Button):
+    """A button without the press animation, during which Textual ignores further presses."""
 
     def on_mount(self) -> None:
         self.active_effect_duration = 0
 
 
 class ActionDialog(ModalScreen[Outcome | None]):
-    """Asks, acts in a thread, and gives the outcome; None when it was left without acting.
+    """Runs the action and returns its outcome; None if it was closed without one.
 
-    With `names` it acts on several worktrees, one after the other, and shows what became of each; a name may bring the
-    surroundings it is to be looked up in, for worktrees of different repositories.
+    With `names` the action runs on several worktrees in turn, and the result of each is shown. A name may come with its own
+    context, for worktrees of different repositories.
     """
 
     BINDINGS = [("escape", "leave", "Leave"), ("pagedown", "scroll(1)", "Down"), ("pageup", "scroll(-1)", "Up")]
 
-    class Progress(TextualMessage):
-        """The act said how far it is."""
+    class Progressed(Message):
+        """The running action reported its progress."""
 
         def __init__(self, line: str) -> None:
             super().__init__()
@@ -65,22 +64,22 @@ class ActionDialog(ModalScreen[Outcome | None]):
         self,
         action: Action,
         values: dict[str, object],
-        surroundings: OpenContext,
+        open_context: OpenContext,
         names: Sequence[str | tuple[str, OpenContext]] = (),
     ) -> None:
         super().__init__()
         self._action = action
         self._values = values
-        self._targets = _targets(action, values, surroundings, names)
-        self._act: ActionRun | None = None
-        self._begun = 0.0
+        self._targets = _targets(action, values, open_context, names)
+        self._action_run: ActionRun | None = None
+        self._started_at = 0.0
         self._progress: list[str] = []
-        self._outcome: Outcome | None = None  # of several: shown before it is given
-        self._asking: BackgroundQuery[list[Preview]] = BackgroundQuery(self, self._show_previews, pause=PAUSE)
-        self._overriding: dict[str, object] = {}
-        self._looked: dict[str, object] | None = None  # the values that what is said is about
+        self._outcome: Outcome | None = None  # of several worktrees: shown before it is returned
+        self._previews: BackgroundQuery[list[Preview]] = BackgroundQuery(self, self._show_previews, pause=PREVIEW_DELAY)
+        self._override_values: dict[str, object] = {}
+        self._previewed: dict[str, object] | None = None  # the values that the text is about
 
-    # -- what it looks like -----------------------------------------------------------------------------------------
+    # -- appearance -------------------------------------------------------------------------------------------------
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog" + (" -dangerous" if self._action.dangerous else "")):
@@ -89,19 +88,15 @@ class ActionDialog(ModalScreen[Outcome | None]):
                 yield Static(dialog_text.purpose(self._action.help), classes="help")
                 yield Form(fields(self._action, self._given))
                 yield Static(dialog_text.checking(), id="said")
-            yield TextField(f"type {self._name_shown} to do it all the same", "override")
+            yield TextField(f"type {self._name_shown} to do it anyway", "override")
             with Horizontal(classes="buttons"):
-                yield _SteadyButton(Content("Leave"), id="leave", compact=True)
-                yield _SteadyButton(
-                    Content(self._act_label),
-                    id="act",
-                    variant="error" if self._action.dangerous else "primary",
-                    compact=True,
-                )
+                yield _InstantButton(Content("Leave"), id="leave", compact=True)
+                variant: ButtonVariant = "error" if self._action.dangerous else "primary"
+                yield _InstantButton(Content(self._act_label), id="act", variant=variant, compact=True)
 
     @property
     def _given(self) -> dict[str, object]:
-        """What is known already: the values, and the worktree's name."""
+        """The values that need no field."""
         return {**self._values, **({"name": ""} if self._targets[0].name is not None else {})}
 
     @property
@@ -110,7 +105,7 @@ class ActionDialog(ModalScreen[Outcome | None]):
 
     @property
     def _act_label(self) -> str:
-        """A word where a phrase is too long for a button."""
+        """The action's label; only its first word where the label is too long for a button."""
         label = self._action.label if len(self._action.label) <= _LONGEST_LABEL else self._action.label.split()[0]
         return f"{label} {len(self._targets)}" if len(self._targets) > 1 else label
 
@@ -125,67 +120,76 @@ class ActionDialog(ModalScreen[Outcome | None]):
 
     def on_mount(self) -> None:
         override = self.query_one("#override", Input)
-        # the room for it is kept, so that no button moves when it appears under somebody's pointer
+        # its line is reserved, so that no button moves when it appears
         override.display, override.visible = type(self._action).override is not Action.override, False
-        # what cannot hurt has the focus: a field to fill, else leaving
-        (self.form.first() or self.query_one("#leave" if self._action.dangerous else "#act")).focus()
+        self._focus_harmless()
         self._offer_choices()
-        self._look()
+        self._update_preview()
+
+    def _focus_harmless(self) -> None:
+        """Focus the first required field; else the button for leaving if the action is dangerous."""
+        (self.form.first() or self.query_one("#leave" if self._action.dangerous else "#act")).focus()
 
     def on_resize(self) -> None:
-        """What is said scrolls; title and buttons are always on the screen."""
-        around = _FRAME + (_OVERRIDE if self.query_one("#override").display else 0)
+        """Let the text scroll, so that title and buttons are always visible."""
+        around = _FRAME_HEIGHT + (_OVERRIDE_HEIGHT if self.query_one("#override").display else 0)
         self.query_one(".lines").styles.max_height = max(3, self.size.height - around)
 
     def action_scroll(self, by: int) -> None:
         lines = self.query_one(".lines")
         lines.scroll_relative(y=by * max(1, lines.size.height - 1), animate=False)
 
-    # -- looking what would happen ----------------------------------------------------------------------------------
+    def _show(self, text: Content) -> None:
+        if is_alive(self):
+            self.query_one("#said", Static).update(text)
+
+    # -- preview ----------------------------------------------------------------------------------------------------
 
     @work(exit_on_error=False)
     async def _offer_choices(self) -> None:
-        for field in self.form.asked:
+        for field in self.form.fields:
             if field.chosen:
                 found = await asyncio.to_thread(run_query, lambda _: self._choices(field.name), lambda: False)  # noqa: B023
                 if not is_alive(self):
                     return
                 if isinstance(found, ImiError):
-                    self._say(dialog_text.refusal(found))
+                    self._show(dialog_text.refusal(found))
                 else:
                     self.form.offer(field.name, found)
 
     def _choices(self, name: str) -> list[str]:
-        with self._targets[0].surroundings() as context:
+        with self._targets[0].open_context() as context:
             return self._action.choices(context, name)
 
     @on(Form.Changed)
-    def _changed(self) -> None:
-        if self._act is None and self._outcome is None:
-            self._look()
+    def _values_changed(self) -> None:
+        if self._action_run is None and self._outcome is None:
+            self._update_preview()
 
-    def _look(self) -> None:
-        """Ask the action what it would do with what stands in the fields now."""
+    def _update_preview(self) -> None:
+        """Start a preview with the values in the fields, unless they are the ones previewed last."""
+        values = self._entered_values()
+        if isinstance(values, Content):
+            self._previewed = None
+            self._previews.cancel()
+            self._show(values)
+        elif values != self._previewed:  # a field also reports a change when it is mounted
+            self._previewed = values
+            self._show(dialog_text.checking())
+            self._previews.start(lambda stop: self._preview(values, stop))
+
+    def _entered_values(self) -> dict[str, object] | Content:
+        """Return the action's arguments, or the text that says what is wrong with them."""
         missing = self.form.missing
         if missing is not None:
-            self._looked = None
-            self._asking.drop()
-            self._say(dialog_text.missing(missing.name))
-            return
+            return dialog_text.missing(missing.name)
         try:
-            values = {**self._values, **self.form.values()}
+            return {**self._values, **self.form.values()}
         except ImiError as error:
-            self._looked = None
-            self._asking.drop()
-            self._say(dialog_text.refusal(error))
-            return
-        if values == self._looked:
-            return  # a field only said that it is there: what is on the screen, an act's refusal perhaps, stands
-        self._looked = values
-        self._say(dialog_text.checking())
-        self._asking.ask(lambda stop: self._preview(values, stop))
+            return dialog_text.refusal(error)
 
     def _preview(self, values: dict[str, object], stop: ShouldStop) -> list[Preview]:
+        """Return a preview for each target; called in a thread."""
         found = []
         for target in self._targets:
             if stop():
@@ -195,96 +199,91 @@ class ActionDialog(ModalScreen[Outcome | None]):
         return found
 
     def _preview_one(self, target: ActionTarget, values: dict[str, object], stop: ShouldStop) -> Preview:
-        with target.surroundings() as context:
+        with target.open_context() as context:
             context.cancelled = stop
-            named = {} if target.name is None else {"name": target.name}
-            return self._action.preview(context, Request(self._action.words[0], {**values, **named}))
+            return self._action.preview(context, target.request(self._action, values))
 
     def _show_previews(self, answer: list[Preview] | ImiError) -> None:
-        if self._act is not None or self._outcome is not None:
+        if self._action_run is not None or self._outcome is not None:
             return
         if isinstance(answer, ImiError):
-            self._refused(answer)
+            self._show_refusal(answer)
         elif len(self._targets) == 1:
-            foresight = answer[0]
-            self._say(dialog_text.foresight(foresight))
-            self._answer(foresight.refusal)
+            self._show(dialog_text.preview(answer[0]))
+            self._offer_override(answer[0].refusal)
         else:
-            self._say(dialog_text.foresight_of_many([target.name for target in self._targets], answer))
-            for foresight in answer:
-                self.form.answer(refusal_kinds(foresight.refusal))
+            self._show(dialog_text.previews([target.name for target in self._targets], answer))
+            for preview in answer:
+                self.form.show_overrides(refusal_kinds(preview.refusal))
 
-    def _answer(self, refusal: ImiError | None) -> None:
-        """Show what goes past a refusal, if anything does."""
-        self.form.answer(refusal_kinds(refusal))
+    def _offer_override(self, refusal: ImiError | None) -> None:
+        """Show the fields that override this refusal, and the field for the name if the action wants it typed."""
+        self.form.show_overrides(refusal_kinds(refusal))
         name = self._targets[0].name
-        way = self._action.override(refusal, name) if refusal is not None and name is not None else None
-        self._overriding = way or {}
-        self.query_one("#override", Input).visible = way is not None
+        values = self._action.override(refusal, name) if refusal is not None and name is not None else None
+        self._override_values = values or {}
+        self.query_one("#override", Input).visible = values is not None
 
-    # -- acting -----------------------------------------------------------------------------------------------------
+    # -- running ----------------------------------------------------------------------------------------------------
 
     @on(Form.Submitted)
     @on(Input.Submitted, "#override")
     @on(Button.Pressed, "#act")
-    def _try(self) -> None:
-        if self._act is not None:
+    def _submit(self) -> None:
+        if self._action_run is not None:
             return
         missing = self.form.missing
         if missing is not None:
-            self.query_one(f"#ask-{missing.name}").focus()
+            self.form.focus_field(missing)
             return
-        try:
-            values = {**self._values, **self.form.values()}
-        except ImiError as error:
-            self._say(dialog_text.refusal(error))
+        values = self._entered_values()
+        if isinstance(values, Content):
+            self._show(values)
             return
         override = self.query_one("#override", Input)
         if override.visible and override.value.strip() == self._targets[0].name:
-            values |= self._overriding
-        self._run(values)
+            values |= self._override_values
+        self._run_action(values)
 
     @work(exit_on_error=False)
-    async def _run(self, values: dict[str, object]) -> None:
-        act = self._act = ActionRun(self._action, command_log.of(self.app), self._told)
-        self._asking.drop()
-        self._begun, self._progress = time.monotonic(), []
-        self._working(True)
-        ticking = self.set_interval(1.0, self._show_progress)
+    async def _run_action(self, values: dict[str, object]) -> None:
+        run = self._action_run = ActionRun(self._action, command_log.of(self.app), self._report_progress)
+        self._previews.cancel()
+        self._started_at, self._progress = time.monotonic(), []
+        self._set_busy(True)
+        clock = self.set_interval(1.0, self._show_progress)
         try:
-            done = await asyncio.to_thread(act.run, self._targets, values)
+            results = await asyncio.to_thread(run.run, self._targets, values)
         finally:
-            ticking.stop()
-            self._act = None
-        if is_alive(self):
-            self._working(False)
-            self._ended(done)
-
-    def _ended(self, done: list[TargetResult]) -> None:
-        if len(done) > 1:
-            self._show_results(done)
-        elif isinstance(done[0].result, ImiError):
-            self._refused(done[0].result)
+            clock.stop()
+            self._action_run = None
+        if not is_alive(self):
+            return
+        self._set_busy(False)
+        if len(results) > 1:
+            self._show_results(results)
+        elif isinstance(results[0].result, ImiError):
+            self._show_refusal(results[0].result)
         else:
-            self.dismiss(done[0].result)
+            self.dismiss(results[0].result)
 
-    def _refused(self, error: ImiError) -> None:
-        self._say(dialog_text.refusal(error))
+    def _show_refusal(self, error: ImiError) -> None:
+        self._show(dialog_text.refusal(error))
         self.call_after_refresh(self.query_one("#said").scroll_visible, top=True, animate=False)
         if len(self._targets) == 1:
-            self._answer(error)
+            self._offer_override(error)
 
-    def _show_results(self, done: list[TargetResult]) -> None:
-        """What became of each stays until it was read; then the whole is given."""
-        self._outcome = _combined_outcome(done)
-        self._say(dialog_text.results(done))
+    def _show_results(self, results: list[TargetResult]) -> None:
+        """Show the result of each worktree until the dialog is closed."""
+        self._outcome = _combined_outcome(results)
+        self._show(dialog_text.results(results))
         self.form.display = False
         self.query_one("#act").display = False
         leave = self.query_one("#leave", Button)
         leave.label = Content("Close")
         leave.focus()
 
-    def _working(self, busy: bool) -> None:
+    def _set_busy(self, busy: bool) -> None:
         self.form.disabled = busy
         self.query_one("#override", Input).disabled = busy
         self.query_one("#act", Button).disabled = busy
@@ -296,73 +295,68 @@ class ActionDialog(ModalScreen[Outcome | None]):
         elif self._action.dangerous:
             leave.focus()
         else:
-            (self.form.first() or self.query_one("#act")).focus()
+            self._focus_harmless()
 
-    def _told(self, line: str) -> None:
-        """Called in the thread that works."""
-        self.post_message(self.Progress(line))
+    def _report_progress(self, line: str) -> None:
+        """Called in the thread of the action."""
+        self.post_message(self.Progressed(line))
 
-    def on_action_dialog_progress(self, message: Progress) -> None:
-        self._progress = [*self._progress, message.line][-_PROGRESS_SHOWN:]
+    def on_action_dialog_progressed(self, message: Progressed) -> None:
+        self._progress = [*self._progress, message.line][-_PROGRESS_LINES:]
         self._show_progress()
 
     def _show_progress(self) -> None:
-        if self._act is not None:
-            self._say(
-                dialog_text.progress(self._progress, time.monotonic() - self._begun, cancelled=self._act.cancelled)
-            )
+        if self._action_run is not None:
+            seconds = time.monotonic() - self._started_at
+            self._show(dialog_text.progress(self._progress, seconds, cancelled=self._action_run.cancelled))
 
     # -- leaving ----------------------------------------------------------------------------------------------------
 
     @on(Button.Pressed, "#leave")
     def action_leave(self) -> None:
-        if self._act is not None and not self._act.cancelled:
-            self._act.cancel()
+        if self._action_run is not None and not self._action_run.cancelled:
+            self._action_run.cancel()
             self._show_progress()
         else:
             self.dismiss(self._outcome)
 
     def on_unmount(self) -> None:
-        self._asking.drop()
-        if self._act is not None:
-            self._act.cancel()
+        self._previews.cancel()
+        if self._action_run is not None:
+            self._action_run.cancel()
 
-    def _say(self, content: Content) -> None:
-        if is_alive(self):
-            self.query_one("#said", Static).update(content)
+
+def dialog_for(
+    action: Action, trees: Sequence[Worktree], context_of: Callable[[Worktree | None], OpenContext]
+) -> ActionDialog:
+    """Return the dialog of an action on these worktrees; `context_of` gives the context of a worktree's repository."""
+    first = trees[0] if trees else None
+    if not action.needs_worktree:
+        return ActionDialog(action, {}, context_of(first))
+    if len(trees) == 1 and first is not None:
+        return ActionDialog(action, {"name": first.key.worktree}, context_of(first))
+    # each name with its own context: two repositories may have a worktree of the same name
+    names = [(tree.key.worktree, context_of(tree)) for tree in trees]
+    return ActionDialog(action, {}, context_of(first), names=names)
 
 
 def _targets(
-    action: Action, values: dict[str, object], surroundings: OpenContext, names: Sequence[str | tuple[str, OpenContext]]
+    action: Action, values: dict[str, object], open_context: OpenContext, names: Sequence[str | tuple[str, OpenContext]]
 ) -> list[ActionTarget]:
-    """The worktrees to act on; an action that takes no worktree's name acts once, however many are marked."""
-    takes = action.arguments[:1] and action.arguments[0].name == "name" and not action.makes_new
-    given = values.get("name")
-    if takes and names:
-        return [ActionTarget(one, surroundings) if isinstance(one, str) else ActionTarget(*one) for one in names]
-    return [ActionTarget(given if takes and isinstance(given, str) else None, surroundings)]
+    """Return the worktrees to act on; an action that needs no worktree runs once, however many are marked."""
+    name = values.get("name")
+    if action.needs_worktree and names:
+        return [ActionTarget(one, open_context) if isinstance(one, str) else ActionTarget(*one) for one in names]
+    return [ActionTarget(name if action.needs_worktree and isinstance(name, str) else None, open_context)]
 
 
-def _combined_outcome(done: list[TargetResult]) -> Outcome:
-    """Several outcomes as one: the front end shows its lines, scripts and tests its data."""
-    lines, warnings, results = [], [], []
-    for one in done:
+def _combined_outcome(results: list[TargetResult]) -> Outcome:
+    """Return the outcomes of several worktrees as one; its exit status is 1 if any of them failed."""
+    lines, warnings, data = [], [], []
+    for one in results:
         result = one.result
-        failed = isinstance(result, ImiError)
         lines += [result.sentence] if isinstance(result, ImiError) else result.lines[:1]
         warnings += [] if isinstance(result, ImiError) else result.warnings
-        results.append({"name": one.target.name, "done": not failed})
-    return Outcome(
-        lines, {"results": results}, warnings=warnings, exit_status=int(any(not one["done"] for one in results))
-    )
-
-
-def dialog_for(action: Action, trees: Sequence[Worktree], at: Callable[[Worktree | None], OpenContext]) -> ActionDialog:
-    """The dialog about all of them."""
-    first = trees[0] if trees else None
-    if not action.needs_worktree:
-        return ActionDialog(action, {}, at(first))
-    if len(trees) == 1 and first is not None:
-        return ActionDialog(action, {"name": first.key.worktree}, at(first))
-    # with each name where it is to be looked up: two repositories may have a worktree of the same name
-    return ActionDialog(action, {}, at(first), names=[(tree.key.worktree, at(tree)) for tree in trees])
+        data.append({"name": one.target.name, "done": not isinstance(result, ImiError)})
+    failed = any(not one["done"] for one in data)
+    return Outcome(lines, {"results": data}, warnings=warnings, exit_status=int(failed))

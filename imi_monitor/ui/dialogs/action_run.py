@@ -1,4 +1,4 @@
-"""Acting in a thread: one act on one worktree after the other, each recorded, with progress and a way to stop."""
+"""Runs an action in a thread on one or several worktrees, in turn, and records each run in the command log."""
 
 from __future__ import annotations
 
@@ -19,22 +19,27 @@ OpenContext = Callable[[], Context]
 
 @dataclass(frozen=True, slots=True)
 class ActionTarget:
-    """One worktree to act on; None is an act on no worktree in particular."""
+    """One worktree to act on and its repository's context; without a name the action is about no worktree."""
 
     name: str | None
-    surroundings: OpenContext
+    open_context: OpenContext
+
+    def request(self, action: Action, values: dict[str, object]) -> Request:
+        """Return the request for this target; `values` are the arguments besides the name."""
+        named = {} if self.name is None else {"name": self.name}
+        return Request(action.words[0], {**values, **named})
 
 
 @dataclass(frozen=True, slots=True)
 class TargetResult:
-    """What became of one of them."""
+    """The outcome for one target, or the error."""
 
     target: ActionTarget
     result: Outcome | ImiError
 
 
 class ActionRun:
-    """Runs in a thread. `progress` is called from there; `cancel` may be called from anywhere."""
+    """`run` is called in a thread, which calls `progress`; `cancel` may be called from any thread."""
 
     def __init__(self, action: Action, log: CommandLog, progress: Callable[[str], None]) -> None:
         self._action = action
@@ -50,48 +55,44 @@ class ActionRun:
         return self._stop.is_set()
 
     def run(self, targets: Sequence[ActionTarget], values: dict[str, object]) -> list[TargetResult]:
-        """Each in turn; once cancelled, those not begun are left alone."""
-        done: list[TargetResult] = []
+        """Act on each target; after a cancellation the remaining ones are left untouched."""
+        results: list[TargetResult] = []
         for target in targets:
-            if self.cancelled and done:
-                done.append(TargetResult(target, ImiError("not begun: it was cancelled before", code="cancelled")))
+            if self.cancelled and results:
+                results.append(TargetResult(target, ImiError("not begun: it was cancelled before", code="cancelled")))
                 continue
             if len(targets) > 1:
-                self._progress(f"{len(done) + 1} of {len(targets)}: {target.name}")
-            done.append(TargetResult(target, self._one(target, values)))
-        return done
+                self._progress(f"{len(results) + 1} of {len(targets)}: {target.name}")
+            results.append(TargetResult(target, self._run_one(target, values)))
+        return results
 
-    def _one(self, target: ActionTarget, values: dict[str, object]) -> Outcome | ImiError:
+    def _run_one(self, target: ActionTarget, values: dict[str, object]) -> Outcome | ImiError:
         try:
-            with target.surroundings() as context:
+            with target.open_context() as context:
                 context.progress, context.shows_progress, context.cancelled = self._progress, True, self._stop.is_set
-                return self._recorded(context, self._request(target, values))
+                return self._run_logged(context, target.request(self._action, values))
         except ImiError as error:
             return error
-        except Exception as error:  # noqa: BLE001  it becomes a sentence in the dialog
+        except Exception as error:  # noqa: BLE001  shown in the dialog as a sentence
             return unexpected_error(error)
 
-    def _request(self, target: ActionTarget, values: dict[str, object]) -> Request:
-        named = {} if target.name is None else {"name": target.name}
-        return Request(self._action.words[0], {**values, **named})
-
-    def _recorded(self, context: Context, request: Request) -> Outcome:
-        # the words first: acting may fill in values that nobody gave
+    def _run_logged(self, context: Context, request: Request) -> Outcome:
+        # the command line first: the action may fill in arguments that were not given
         short, line = (command_line.line(command_line.words(self._action, request, of)) for of in (None, context))
         number = self._log.begin(short, line)
         try:
-            settled = self._settle(context)
+            recovered = self._recover(context)
             outcome = self._action.run(context, request)
         except Exception as error:
             known = error if isinstance(error, ImiError) else unexpected_error(error)
-            self._log.end(number, log_state(known), [known.sentence, *known.details])
+            self._log.end(number, _log_state(known), [known.sentence, *known.details])
             raise
-        outcome.lines[:0] = settled
-        self._log.end(number, command_log.DONE, [*outcome.lines, *(f"warning: {one}" for one in outcome.warnings)])
+        outcome.lines[:0] = recovered
+        self._log.end(number, command_log.DONE, [*outcome.lines, *(f"warning: {text}" for text in outcome.warnings)])
         return outcome
 
-    def _settle(self, context: Context) -> list[str]:
-        """What a crash left half done is finished or taken back first, as on the command line."""
+    def _recover(self, context: Context) -> list[str]:
+        """Complete or revert operations that a crash interrupted, as the command line does before an action."""
         if self._action.hot or not self._action.recovers:
             return []
         from imi_monitor.actions import recovery
@@ -99,7 +100,7 @@ class ActionRun:
         return recovery.recover(context)
 
 
-def log_state(error: ImiError) -> str:
+def _log_state(error: ImiError) -> str:
     if error.code == "cancelled":
         return command_log.CANCELLED
     return command_log.REFUSED if isinstance(error, (Refused, UsageError)) else command_log.FAILED

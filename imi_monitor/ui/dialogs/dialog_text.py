@@ -1,4 +1,4 @@
-"""What a dialog says: what would happen, what stands against it, how far it is, what became of it. Pure: text in, Content out."""
+"""The text of a dialog: the preview, the reasons against it, the progress, the results. Pure functions that return Content."""
 
 from __future__ import annotations
 
@@ -14,85 +14,86 @@ from imi_monitor.ui.cells import MUTED
 from imi_monitor.ui.dialogs.action_run import TargetResult
 
 _MOST_LINES = 200
-_LONGEST = 600
+_LONGEST_LINE = 600
 
 
 def checking() -> Content:
-    return Content.styled("looking…", MUTED)
+    return Content.styled("checking…", MUTED)
 
 
 def purpose(help: str) -> Content:
-    """What the action is for, as a sentence."""
+    """Return an action's help as a sentence."""
     return Content(f"{help[:1].upper()}{help[1:].rstrip('.')}.")
 
 
 def missing(name: str) -> Content:
-    return Content.styled(f"{name} is still to be filled in", MUTED)
+    return Content.styled(f"fill in {name}", MUTED)
 
 
-def foresight(seen: Preview) -> Content:
-    """What would happen; first what stands against it."""
-    lines = [] if seen.refusal is None else [refusal(seen.refusal), Content("")]
-    style = MUTED if seen.refusal is not None else ""
-    return _joined([*lines, *(Content.styled(_line(one), style) for one in seen.lines)])
+def preview(found: Preview) -> Content:
+    """Return what the action would do, below the refusal if there is one."""
+    lines = [] if found.refusal is None else [refusal(found.refusal), Content("")]
+    style = MUTED if found.refusal is not None else ""
+    return _joined([*lines, *(Content.styled(_line(text), style) for text in found.lines)])
 
 
 def refusal(error: ImiError) -> Content:
-    """The sentence that says why not, and its details."""
+    """Return the error's sentence and its details."""
     style = "$warning" if isinstance(error, UsageError) or error.code == "cancelled" else "$error"
     return _joined([Content.styled(f"✗ {_line(error.sentence)}", style), *map(Content, map(_line, error.details))])
 
 
-def foresight_of_many(names: Sequence[str | None], seen: Sequence[Preview]) -> Content:
-    """One line for each that can be done, more for each that cannot."""
-    possible = sum(one.refusal is None for one in seen)
-    lines = [Content.styled(f"{possible} of {len(names)} can be done" if possible < len(names) else "", "$warning")]
-    for name, one in zip(names, seen, strict=False):
-        if one.refusal is None:
-            said = _line(one.lines[0]) if one.lines else ""
-            lines.append(_marked("✓", "$success", name, said))
-        else:
-            lines.append(_marked("✗", "$error", name, _line(one.refusal.sentence)))
-            lines += [Content.styled(f"    {_line(detail)}", MUTED) for detail in one.refusal.details]
-    return _joined(lines if lines[0].plain else lines[1:])
+def previews(names: Sequence[str | None], found: Sequence[Preview]) -> Content:
+    """Return one line for each worktree the action can be run on, more for each refusal."""
+    possible = sum(one.refusal is None for one in found)
+    lines = [Content.styled(f"{possible} of {len(names)} can be done", "$warning")] if possible < len(names) else []
+    for name, one in zip(names, found, strict=False):
+        lines += _result_lines(name, one.refusal, one.lines, [])
+    return _joined(lines)
 
 
 def results(done: Sequence[TargetResult]) -> Content:
-    """What became of each."""
+    """Return how it ended for each worktree."""
     failed = sum(isinstance(one.result, ImiError) for one in done)
     lines = [Content.styled(f"{len(done) - failed} done, {failed} not" if failed else f"all {len(done)} done", "bold")]
     for one in done:
-        name = one.target.name
-        if isinstance(one.result, ImiError):
-            lines.append(_marked("✗", "$error", name, _line(one.result.sentence)))
-            lines += [Content.styled(f"    {_line(detail)}", MUTED) for detail in one.result.details]
+        name, result = one.target.name, one.result
+        if isinstance(result, ImiError):
+            lines += _result_lines(name, result, [], [])
         else:
-            lines.append(_marked("✓", "$success", name, _line(one.result.lines[0]) if one.result.lines else "done"))
-            lines += [Content.styled(f"    warning: {_line(text)}", "$warning") for text in one.result.warnings]
+            lines += _result_lines(name, None, result.lines or ["done"], result.warnings)
     return _joined(lines)
 
 
 def progress(lines: Sequence[str], seconds: float, *, cancelled: bool) -> Content:
-    """How far it is, how long it takes already, and how to stop it."""
-    state = "stopping at the next safe point… esc leaves it to that" if cancelled else "working… esc stops it"
+    """Return the last lines of progress, the time spent, and how to stop it."""
+    state = "stopping at the next safe point… esc closes the dialog" if cancelled else "working… esc stops it"
     head = Content.styled(f"{state}  {times.age(seconds)}", "$warning" if cancelled else "$accent")
-    return _joined([head, *(Content.styled(_line(one), MUTED) for one in lines)])
+    return _joined([head, *(Content.styled(_line(text), MUTED) for text in lines)])
 
 
-def _marked(sign: str, style: str, name: str | None, said: str) -> Content:
-    return (
-        Content.styled(f"{sign} ", style)
-        .append(Content.styled(safe(name or "", 60), "bold"))
-        .append(Content(f"  {said}"))
-    )
+def _result_lines(
+    name: str | None, error: ImiError | None, lines: Sequence[str], warnings: Sequence[str]
+) -> list[Content]:
+    """Return a line with `✓` or `✗`, the worktree's name and the first sentence; below it the details or warnings."""
+    if error is not None:
+        details = [Content.styled(f"    {_line(detail)}", MUTED) for detail in error.details]
+        return [_marked("✗", "$error", name, _line(error.sentence)), *details]
+    told = [Content.styled(f"    warning: {_line(text)}", "$warning") for text in warnings]
+    return [_marked("✓", "$success", name, _line(lines[0]) if lines else ""), *told]
+
+
+def _marked(sign: str, style: str, name: str | None, text: str) -> Content:
+    marked = Content.styled(f"{sign} ", style).append(Content.styled(safe(name or "", 60), "bold"))
+    return marked.append(Content(f"  {text}"))
 
 
 def _line(text: str) -> str:
-    return safe(text, _LONGEST)
+    return safe(text, _LONGEST_LINE)
 
 
 def _joined(lines: Sequence[Content]) -> Content:
-    """A bounded number of lines; what is beyond is counted."""
+    """Return the lines below each other; of very many the first ones and the number of the others."""
     if len(lines) > _MOST_LINES:
         lines = [*lines[:_MOST_LINES], Content.styled(f"… {count(len(lines) - _MOST_LINES, 'more line')}", MUTED)]
     return Content("\n").join(lines)

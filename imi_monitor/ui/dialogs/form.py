@@ -1,7 +1,7 @@
-"""The fields of a dialog, made from an action's arguments and options: text, a choice of known values, or a tick.
+"""The fields of a dialog, made from an action's arguments and options: text, a choice of known values, or a tick box.
 
-Options that answer a refusal appear after that refusal; options that explain another one appear beside it. What was once
-shown stays, so that nothing moves away under somebody's fingers.
+Options that override a refusal appear after that refusal; options that belong to another one appear when it is ticked. A
+field that was shown stays, so that nothing moves while a person types.
 """
 
 from __future__ import annotations
@@ -24,33 +24,32 @@ from imi_monitor.ui.widgets.form_inputs import ChoiceInput, FormInput, TickBox
 
 @dataclass(frozen=True, slots=True)
 class FormField:
-    """One thing to be asked."""
+    """One argument or option that the dialog asks for."""
 
     name: str
     hint: str
     required: bool = False
     flag: bool = False
     number: bool = False
-    chosen: bool = False  # its values are few and known
-    overrides: tuple[str, ...] = ()
-    goes_with: tuple[str, ...] = ()
+    chosen: bool = False  # one of few known values
+    overrides: tuple[str, ...] = ()  # shown after a refusal of one of these kinds
+    goes_with: tuple[str, ...] = ()  # shown while one of these flags is ticked
 
 
 def fields(action: Action, given: dict[str, object]) -> list[FormField]:
-    """What the action wants to know and was not told yet."""
-    asked = [_of_argument(action, one) for one in action.arguments if not one.optional and not one.rest]
+    """Return the fields for what the action takes and was not given yet."""
+    required = [_argument_field(action, one) for one in action.arguments if not one.optional and not one.rest]
     options = {one.name: one for one in action.options}
-    return [
-        one for one in [*asked, *(_of_option(options[name]) for name in action.dialog_options)] if one.name not in given
-    ]
+    found = [*required, *(_option_field(options[name]) for name in action.dialog_options)]
+    return [field for field in found if field.name not in given]
 
 
-def _of_argument(action: Action, argument: Argument) -> FormField:
+def _argument_field(action: Action, argument: Argument) -> FormField:
     chosen = type(action).choices is not Action.choices and argument.name == "type"
     return FormField(argument.name, argument.help, required=True, chosen=chosen)
 
 
-def _of_option(option: Option) -> FormField:
+def _option_field(option: Option) -> FormField:
     return FormField(
         option.name,
         option.help,
@@ -62,7 +61,7 @@ def _of_option(option: Option) -> FormField:
 
 
 class TextField(Input):
-    """One line of text. Controls and invisible characters are dropped as they are pasted: no name holds any."""
+    """One line of text. Control and invisible characters are dropped: no name contains any."""
 
     def __init__(self, hint: str, id: str) -> None:
         super().__init__(placeholder=hint, id=id, compact=True, select_on_focus=False)
@@ -72,110 +71,103 @@ class TextField(Input):
 
 
 class Form(Vertical):
-    """Fields below each other; `values` gives what was filled in."""
+    """Fields below each other."""
 
     class Changed(Message):
-        """Something else stands in a field."""
+        """A field has another value."""
 
     class Submitted(Message):
-        """Enter in a field."""
+        """Enter was pressed in a field."""
 
-    def __init__(self, asked: list[FormField]) -> None:
+    def __init__(self, fields: list[FormField]) -> None:
         super().__init__(id="form")
-        self._fields = asked
-        self._open = {field.name for field in asked if not field.overrides and not field.goes_with}
+        self.fields = fields
+        self._shown = {field.name for field in fields if not field.overrides and not field.goes_with}
 
     def compose(self) -> ComposeResult:
-        for field in self._fields:
+        for field in self.fields:
             row = Horizontal(classes="field", id=f"field-{field.name}")
-            row.display = field.name in self._open
+            row.display = field.name in self._shown
             with row:
                 if not field.flag:
                     yield Static(Content(field.name), classes="label")
-                yield self._widget(field)
+                yield self._make_input(field)
 
-    def _widget(self, field: FormField) -> Widget:
+    def _make_input(self, field: FormField) -> Widget:
         name = f"ask-{field.name}"
         if field.flag:
             return TickBox(f"{field.name}: {field.hint}", id=name)
         return ChoiceInput(id=name) if field.chosen else TextField(field.hint, name)
 
-    @property
-    def asked(self) -> list[FormField]:
-        return list(self._fields)
+    def _input(self, field: FormField) -> Widget:
+        return self.query_one(f"#ask-{field.name}")
 
     @property
     def missing(self) -> FormField | None:
-        """The first required field that is still empty."""
-        return next((field for field in self._fields if field.required and not self._text(field)), None)
+        """The first required field that is empty."""
+        return next((field for field in self.fields if field.required and not self._text(field)), None)
 
     def first(self) -> Widget | None:
-        """Where typing starts: the first required field."""
-        field = next((field for field in self._fields if field.required), None)
-        return self.query_one(f"#ask-{field.name}") if field else None
+        """Return the input of the first required field."""
+        field = next((field for field in self.fields if field.required), None)
+        return self._input(field) if field else None
+
+    def focus_field(self, field: FormField) -> None:
+        self._input(field).focus()
 
     def values(self) -> dict[str, object]:
-        """What was filled in, as a Request wants it; UsageError for a number that is none."""
-        found: dict[str, object] = {}
-        for field in self._fields:
-            if field.name not in self._open:
-                continue
-            value = self._value(field)
-            if value is not None:
-                found[field.name] = value
-        return found
+        """Return the values of the visible fields, without empty ones; UsageError for a number that is none."""
+        values = {field.name: self._value(field) for field in self.fields if field.name in self._shown}
+        return {name: value for name, value in values.items() if value is not None}
 
     def offer(self, name: str, values: list[str]) -> None:
+        """Set the values a field can have."""
         self.query_one(f"#ask-{name}", ChoiceInput).offer(values)
 
-    def answer(self, kinds: set[str]) -> None:
-        """A refusal of these kinds stands: show what answers it."""
-        self._open |= {field.name for field in self._fields if kinds & set(field.overrides)}
-        self._unfold()
+    def show_overrides(self, kinds: set[str]) -> None:
+        """Show the fields that override refusals of these kinds."""
+        self._shown |= {field.name for field in self.fields if kinds & set(field.overrides)}
+        self._update_rows()
 
-    def _unfold(self) -> None:
-        ticked = {
-            field.name for field in self._fields if field.flag and field.name in self._open and self._ticked(field)
-        }
-        self._open |= {field.name for field in self._fields if ticked & set(field.goes_with)}
-        for field in self._fields:
-            row = self.query_one(f"#field-{field.name}")
+    def _update_rows(self) -> None:
+        ticked = {field.name for field in self.fields if field.name in self._shown and self._is_ticked(field)}
+        self._shown |= {field.name for field in self.fields if ticked & set(field.goes_with)}
+        for field in self.fields:
             needed = not field.goes_with or bool(ticked & set(field.goes_with))
-            row.display = field.name in self._open and needed
+            self.query_one(f"#field-{field.name}").display = field.name in self._shown and needed
             if not needed:
-                self._open.discard(field.name)
+                self._shown.discard(field.name)
 
-    def _ticked(self, field: FormField) -> bool:
-        return self.query_one(f"#ask-{field.name}", TickBox).value
+    def _is_ticked(self, field: FormField) -> bool:
+        widget = self._input(field)
+        return isinstance(widget, TickBox) and widget.value
 
     def _text(self, field: FormField) -> str:
-        widget = self.query_one(f"#ask-{field.name}")
+        widget = self._input(field)
         return widget.value.strip() if isinstance(widget, (TextField, ChoiceInput)) else ""
 
     def _value(self, field: FormField) -> object:
         if field.flag:
-            return True if self._ticked(field) else None
+            return self._is_ticked(field) or None
         text = self._text(field)
-        if not text:
-            return None
-        return _number(field.name, text) if field.number else text
+        return (_parse_number(field.name, text) if field.number else text) if text else None
 
     @on(Input.Changed)
     @on(FormInput.ValueChanged)
-    def _changed(self, event: Message) -> None:
+    def _input_changed(self, event: Message) -> None:
         event.stop()
         if self.is_mounted:
-            self._unfold()
+            self._update_rows()
         self.post_message(self.Changed())
 
     @on(Input.Submitted)
     @on(FormInput.ValueSubmitted)
-    def _submitted(self, event: Message) -> None:
+    def _input_submitted(self, event: Message) -> None:
         event.stop()
         self.post_message(self.Submitted())
 
 
-def _number(name: str, text: str) -> float:
+def _parse_number(name: str, text: str) -> float:
     try:
         number = float(text)
     except ValueError:

@@ -63,7 +63,7 @@ class AgentsView(FilteredView, SingleAgentView):
         self._draw(now)
         if time.monotonic() - self._today_read_at >= _TODAY_INTERVAL and not self._today_query.busy:
             self._today_read_at = time.monotonic()
-            self._today_query.ask(self._read_today)
+            self._today_query.start(self._read_today)
 
     def agent_changed(self) -> None:
         """Put the cursor on the agent."""

@@ -47,7 +47,7 @@ class ClaimHistoryView(View):
         version = (claim.epoch if claim else None, claim is None, own, folder_in_repository(snapshot, self.key))
         if version != self._version:
             self._version = version
-            self._query.ask(self._read)
+            self._query.start(self._read)
         self._draw(now)
 
     def _read(self, stop: ShouldStop) -> dict[str, Any]:

@@ -106,14 +106,14 @@ class CollisionsView(View):
                 self._lines = [_row("looking", "reading the conflicting lines…", cells.MUTED)]
                 self._read(chosen)
             else:
-                self._query.drop()
+                self._query.cancel()
         self.query_one("#collision", RowList).show(self._rows(chosen))
 
     def _read(self, chosen: Collision) -> None:
         where = folder_in_repository(self.snapshot, chosen.left)
         other = TRUNK if chosen.right is None else chosen.right.worktree
         values: dict[str, object] = {"name": chosen.left.worktree, "other": other}
-        self._query.ask(lambda stop: action_data(self.open_context, where, "collisions", values, stop))
+        self._query.start(lambda stop: action_data(self.open_context, where, "collisions", values, stop))
 
     def _received(self, result: dict[str, Any] | ImiError) -> None:
         if isinstance(result, ImiError):

@@ -81,7 +81,7 @@ class EventsView(FilteredView):
                 before = log.page(context, before=first, limit=self.page_size) if older and first is not None else []
                 return EventsPage(newer, before, older)
 
-        self._query.ask(question)
+        self._query.start(question)
 
     def _received(self, page: EventsPage | ImiError) -> None:
         if isinstance(page, ImiError):

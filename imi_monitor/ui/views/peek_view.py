@@ -95,7 +95,7 @@ class PeekView(SingleAgentView, ModalScreen[None]):
 
     def agent_changed(self) -> None:
         self._lines, self._cursor, self._recorded, self._failed = {}, 0, None, None
-        self._query.drop()
+        self._query.cancel()
         self._start_read()
         self._draw()
 
@@ -111,7 +111,7 @@ class PeekView(SingleAgentView, ModalScreen[None]):
             with self.open_context(None) as context:
                 return db.read(context.connection, read, agent, behind)
 
-        self._query.ask(question)
+        self._query.start(question)
 
     def _received(self, result: SessionPart | ImiError) -> None:
         if isinstance(result, ImiError):

@@ -41,7 +41,7 @@ class QueueView(View):
         version = (snapshot.waiting, tuple(tree.claim for tree in snapshot.worktrees))
         if version != self._version:
             self._version = version
-            self._query.ask(lambda stop: action_data(self.open_context, None, "queue", {}, stop))
+            self._query.start(lambda stop: action_data(self.open_context, None, "queue", {}, stop))
         self._draw(now)
 
     def _received(self, result: dict[str, Any] | ImiError) -> None:
