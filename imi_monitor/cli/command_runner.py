@@ -108,11 +108,7 @@ def _recover(context: Context) -> list[str]:
 
     recovered = recovery.recover(context)
     db.restore_ballast(context.database)
-    if retention.is_history_due(context.connection):
-        db.transact(context.connection, retention.trim_history)
-    keep_days = _keep_days(context)
-    if keep_days is not None and retention.are_sessions_due(context.connection, keep_days):
-        db.transact(context.connection, retention.trim_sessions, keep_days)
+    retention.trim_if_due(context.connection, _keep_days(context))
     return recovered
 
 

@@ -36,7 +36,7 @@ _CHECKPOINT_TIMEOUT_MS = 20
 _KEPT_WAL_BYTES = 512 << 10
 _LEFT_WAL_BYTES = 128 << 10
 _FIRST_PAUSE, _SHORTEST_PAUSE, _PAUSE_SHARE = 0.014, 0.00008, 1 / 500
-_on_disk = getattr(os, "fdatasync", os.fsync)
+flush_file = getattr(os, "fdatasync", os.fsync)
 _left_open: list[sqlite3.Connection] = []
 
 
@@ -118,7 +118,7 @@ def sync_to_disk(connection: sqlite3.Connection) -> None:
     try:
         log = os.open(connection.path + "-wal", os.O_RDONLY | os.O_CLOEXEC)
         try:
-            _on_disk(log)
+            flush_file(log)
         finally:
             os.close(log)
     except OSError as error:
@@ -175,7 +175,7 @@ def needs_single_checkpointer() -> bool:
     return sqlite3.sqlite_version_info < SAFE_CHECKPOINT
 
 
-def checkpoint_if_due(connection: sqlite3.Connection, path: str) -> bool:
+def checkpoint_if_due(connection: sqlite3.Connection, path: str, due_bytes: int = _CHECKPOINT_BYTES) -> bool:
     """Move a grown log into the database; with an old SQLite only one process at a time may do so.
 
     SQLite also makes a checkpoint when the last connection closes. That one is safe even with an old SQLite: it runs
@@ -187,9 +187,7 @@ def checkpoint_if_due(connection: sqlite3.Connection, path: str) -> bool:
         size = os.stat(path + "-wal").st_size
     except OSError:
         return False
-    return size >= _CHECKPOINT_BYTES and _checkpoint_alone(
-        connection, path, "PASSIVE" if size < _RESTART_BYTES else "RESTART"
-    )
+    return size >= due_bytes and _checkpoint_alone(connection, path, "PASSIVE" if size < _RESTART_BYTES else "RESTART")
 
 
 def restore_ballast(path: str) -> None:

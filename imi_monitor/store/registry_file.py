@@ -51,10 +51,10 @@ def check_file(path: str, create: bool) -> tuple[str, bool]:
     return real, False
 
 
-def filesystem_type(folder: str) -> str:
+def filesystem_type(folder: str, mounts: str = "/proc/self/mounts") -> str:
     """The type of the file system that holds `folder`, as the kernel names it; empty where there is no /proc."""
     try:
-        with open("/proc/self/mounts", "rb") as file:
+        with open(mounts, "rb") as file:
             lines = file.read().splitlines()
     except OSError:
         return ""

@@ -8,40 +8,57 @@ bounded number of rows, so that no command waits for it.
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import dataclass
 from datetime import timedelta
 
 from imi_monitor import host
 from imi_monitor.model import times
-from imi_monitor.store import agents
+from imi_monitor.store import agents, db
 
-MOST_EVENTS = 100_000
-MOST_GRANTS = 20_000  # ended claims
-MOST_LINES = 200_000  # session events of all sessions together
 KEEP_DAYS = 30
 _SILENT = timedelta(days=2)  # a session without an end that was not seen for this long counts as over
-_BITE = 2_000  # rows removed by one call
 
 
-def is_history_due(connection: sqlite3.Connection) -> bool:
+@dataclass(frozen=True, slots=True)
+class RetentionLimits:
+    events: int = 100_000
+    grants: int = 20_000  # current and ended claims; only ended ones are deleted
+    session_events: int = 200_000  # of all sessions together
+    rows_per_call: int = 2_000
+
+
+LIMITS = RetentionLimits()
+
+
+def trim_if_due(connection: sqlite3.Connection, keep_days: int | None) -> None:
+    """Delete some of what is due, in transactions of its own; `keep_days` None leaves sessions alone."""
+    if is_history_due(connection):
+        db.transact(connection, trim_history)
+    if keep_days is not None and are_sessions_due(connection, keep_days):
+        db.transact(connection, trim_sessions, keep_days)
+
+
+def is_history_due(connection: sqlite3.Connection, limits: RetentionLimits = LIMITS) -> bool:
     """True if a call of `trim_history` would delete enough rows; costs microseconds."""
     # two subqueries use the index; one query for both would scan the table
     first, last = connection.execute("SELECT (SELECT min(seq) FROM events), (SELECT max(seq) FROM events)").fetchone()
-    if last is not None and last - first >= MOST_EVENTS + _BITE:
+    if last is not None and last - first >= limits.events + limits.rows_per_call:
         return True
-    return bool(connection.execute("SELECT count(*) FROM claim_history").fetchone()[0] >= MOST_GRANTS + _BITE)
+    grants = connection.execute("SELECT count(*) FROM claim_history").fetchone()[0]
+    return bool(grants >= limits.grants + limits.rows_per_call)
 
 
-def trim_history(connection: sqlite3.Connection) -> int:
-    """Delete the oldest events and ended grants beyond the limits, at most _BITE of each; returns the number of rows."""
+def trim_history(connection: sqlite3.Connection, limits: RetentionLimits = LIMITS) -> int:
+    """Delete the oldest events and ended grants beyond the limits, at most `rows_per_call` of each; returns their number."""
     events = connection.execute(
         "DELETE FROM events WHERE seq <= (SELECT max(seq) FROM events) - ? AND seq < (SELECT min(seq) FROM events) + ?",
-        (MOST_EVENTS, _BITE),
+        (limits.events, limits.rows_per_call),
     ).rowcount
-    surplus = connection.execute("SELECT count(*) FROM claim_history").fetchone()[0] - MOST_GRANTS
+    surplus = connection.execute("SELECT count(*) FROM claim_history").fetchone()[0] - limits.grants
     grants = connection.execute(
         "DELETE FROM claim_history WHERE (repo_name, worktree_name, epoch) IN (SELECT repo_name, worktree_name, epoch"
         " FROM claim_history WHERE released_at IS NOT NULL ORDER BY claimed_at LIMIT ?)",
-        (max(0, min(_BITE, surplus)),),
+        (max(0, min(limits.rows_per_call, surplus)),),
     ).rowcount
     if grants:
         connection.execute(
@@ -51,14 +68,16 @@ def trim_history(connection: sqlite3.Connection) -> int:
     return int(events + grants)
 
 
-def are_sessions_due(connection: sqlite3.Connection, keep_days: int = KEEP_DAYS) -> bool:
+def are_sessions_due(
+    connection: sqlite3.Connection, keep_days: int = KEEP_DAYS, limits: RetentionLimits = LIMITS
+) -> bool:
     """True if a session is due for deletion; costs microseconds."""
-    return _session_to_delete(connection, keep_days) is not None
+    return _session_to_delete(connection, keep_days, limits) is not None
 
 
-def trim_sessions(connection: sqlite3.Connection, keep_days: int = KEEP_DAYS) -> int:
-    """Delete at most _BITE rows of the oldest session; returns the number of rows. Call it inside a transaction."""
-    victim = _session_to_delete(connection, keep_days)
+def trim_sessions(connection: sqlite3.Connection, keep_days: int = KEEP_DAYS, limits: RetentionLimits = LIMITS) -> int:
+    """Delete at most `rows_per_call` rows of the oldest session; returns the number of rows. Call it inside a transaction."""
+    victim = _session_to_delete(connection, keep_days, limits)
     if victim is None:
         return 0
     from imi_monitor.store import attempts  # imported late: every command checks whether something is due
@@ -69,21 +88,27 @@ def trim_sessions(connection: sqlite3.Connection, keep_days: int = KEEP_DAYS) ->
     for table in ("session_events", "tool_calls", "artifacts"):
         gone += connection.execute(
             f"DELETE FROM {table} WHERE rowid IN (SELECT rowid FROM {table} WHERE session = ? LIMIT ?)",
-            (seq, max(0, _BITE - gone)),
+            (seq, max(0, limits.rows_per_call - gone)),
         ).rowcount
-    if gone < _BITE:
+    if gone < limits.rows_per_call:
         gone += connection.execute("DELETE FROM sessions WHERE seq = ?", (seq,)).rowcount
         if agent == ident:
             agents.forget(connection, agent)
     return gone
 
 
-def _session_to_delete(connection: sqlite3.Connection, keep_days: int) -> tuple[int, str, str] | None:
+def _session_to_delete(
+    connection: sqlite3.Connection, keep_days: int, limits: RetentionLimits
+) -> tuple[int, str, str] | None:
     last = connection.execute("SELECT max(seen_at) FROM sessions").fetchone()[0]
     if last is None:
         return None
     newest = min(times.parse(last) or times.now(), times.now())
-    bound = None if _has_too_many_events(connection) else times.stamp(newest - timedelta(days=keep_days))
+    bound = (
+        None
+        if _has_too_many_events(connection, limits.session_events)
+        else times.stamp(newest - timedelta(days=keep_days))
+    )
     row = connection.execute(
         "SELECT seq, id, agent_id FROM sessions WHERE (?1 IS NULL OR seen_at <= ?1)"
         " AND (ended_at IS NOT NULL OR seen_at <= ?2 OR host <> ?3) ORDER BY seen_at LIMIT 1",
@@ -92,11 +117,11 @@ def _session_to_delete(connection: sqlite3.Connection, keep_days: int) -> tuple[
     return None if row is None else (int(row[0]), str(row[1]), str(row[2]))
 
 
-def _has_too_many_events(connection: sqlite3.Connection) -> bool:
+def _has_too_many_events(connection: sqlite3.Connection, limit: int) -> bool:
     """True if there are too many session events; counted only when the numbers, which are never reused, allow it."""
     first, last = connection.execute(
         "SELECT (SELECT min(seq) FROM session_events), (SELECT max(seq) FROM session_events)"  # uses the index, no scan
     ).fetchone()
-    if last is None or last - first < MOST_LINES:
+    if last is None or last - first < limit:
         return False
-    return bool(connection.execute("SELECT count(*) FROM session_events").fetchone()[0] > MOST_LINES)
+    return bool(connection.execute("SELECT count(*) FROM session_events").fetchone()[0] > limit)

@@ -22,7 +22,7 @@ _BUSY = 5
 def upgrade(connection: sqlite3.Connection, path: str, timeout: float) -> None:
     """Check that the file is a registry and run the missing migrations; `timeout` is how long to wait for other processes."""
     _check_version(connection, path)
-    _write_ahead(connection, timeout)
+    enable_wal(connection, timeout)
     connection.execute("BEGIN IMMEDIATE")
     try:
         # another process may have migrated it first: decide under the lock
@@ -90,7 +90,7 @@ def _column_exists(connection: sqlite3.Connection, statement: str) -> bool:
     )
 
 
-def _write_ahead(connection: sqlite3.Connection, timeout: float) -> None:
+def enable_wal(connection: sqlite3.Connection, timeout: float) -> None:
     """Switch to the write-ahead log. SQLite fails at once while another process has the file open, so this retries."""
     until = time.monotonic() + timeout
     while True:

@@ -273,8 +273,7 @@ def test_idle_following_costs_next_to_nothing(registry: str) -> None:
 def test_many_at_once_arrive_in_order_and_once(registry: str) -> None:
     put(registry, "a.a")
     seen: list[int] = []
-    with Context() as context:
-        context._emit = lambda _, data: seen.append(int(str(data["seq"])))
+    with Context(emit=lambda _, data: seen.append(int(str(data["seq"])))) as context:
         context.cancelled = lambda: len(seen) > 1200
         written: list[int] = []
 

@@ -222,7 +222,7 @@ def killed_upgrade(path: str, statement: int, mutant: str = "") -> dict[str, Any
 
 
 def _die_at(statement: int) -> None:
-    whole, switch = schema.statements, upgrade._write_ahead
+    whole, switch = schema.statements, upgrade.enable_wal
     numbers = itertools.count(1)  # through all scripts
 
     def dying(script: str) -> Any:
@@ -237,7 +237,7 @@ def _die_at(statement: int) -> None:
         switch(*args)
 
     schema.statements = dying  # type: ignore[assignment]
-    upgrade._write_ahead = dying_switch
+    upgrade.enable_wal = dying_switch
 
 
 def _upgrade_by_script(connection: sqlite3.Connection, path: str, patience: float) -> None:

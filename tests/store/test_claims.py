@@ -288,7 +288,7 @@ def broken_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         refused.append(handle)
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(db, "_on_disk", refuse)
+    monkeypatch.setattr(db, "flush_file", refuse)
     yield refused
 
 

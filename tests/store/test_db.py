@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import sqlite3
 import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -173,9 +174,23 @@ def fill(connection: sqlite3.Connection, transactions: int) -> None:
         db.transact(connection, events.append_row, "filler", data={"pad": "x" * 30_000})
 
 
+@pytest.fixture
+def with_sqlite(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int, int], None]:
+    """Makes this SQLite another version."""
+    return lambda *version: monkeypatch.setattr(sqlite3, "sqlite_version_info", version)
+
+
+@pytest.fixture
+def old_sqlite(with_sqlite: Callable[[int, int, int], None]) -> None:
+    """An SQLite that two checkpoints at once can damage."""
+    with_sqlite(3, 40, 1)
+
+
 @pytest.mark.parametrize("old", [True, False])
-def test_the_log_stays_small_whoever_checkpoints(path: str, old: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(db, "needs_single_checkpointer", lambda: old)
+def test_the_log_stays_small_with_any_sqlite(
+    path: str, old: bool, with_sqlite: Callable[[int, int, int], None]
+) -> None:
+    with_sqlite(3, 40 if old else 54, 0)
     with closing(db.connect(path)) as connection:
         connection.execute("PRAGMA synchronous = OFF")
         fill(connection, 300)  # about 12 MB
@@ -184,46 +199,41 @@ def test_the_log_stays_small_whoever_checkpoints(path: str, old: bool, monkeypat
         assert events_in(connection) == 300
 
 
-def test_a_version_is_judged_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_version_is_judged_by_its_number(with_sqlite: Callable[[int, int, int], None]) -> None:
     for version, single in (((3, 40, 1), True), ((3, 51, 2), True), ((3, 51, 3), False), ((3, 54, 0), False)):
-        monkeypatch.setattr(sqlite3, "sqlite_version_info", version)
+        with_sqlite(*version)
         assert db.needs_single_checkpointer() is single
 
 
-def test_who_does_not_get_the_lock_leaves_the_checkpoint_to_its_holder(
-    path: str, registry: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+def test_a_checkpoint_is_left_to_the_process_that_has_the_lock(
+    path: str, registry: sqlite3.Connection, old_sqlite: None
 ) -> None:
-    monkeypatch.setattr(db, "needs_single_checkpointer", lambda: True)
-    monkeypatch.setattr(db, "_CHECKPOINT_BYTES", 1)
     db.transact(registry, events.append_row, "one")
-    lock = db._checkpoint_lock(path)
-    assert lock is not None
-    assert db.checkpoint_if_due(registry, path) is False
-    os.close(lock)
-    assert db.checkpoint_if_due(registry, path) is True
+    with open(path + ".checkpoint", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert db.checkpoint_if_due(registry, path, due_bytes=1) is False
+    assert db.checkpoint_if_due(registry, path, due_bytes=1) is True
 
 
 def test_a_lock_file_that_cannot_be_made_costs_no_commit(
-    path: str, registry: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+    path: str, registry: sqlite3.Connection, old_sqlite: None
 ) -> None:
-    monkeypatch.setattr(db, "needs_single_checkpointer", lambda: True)
-    monkeypatch.setattr(db, "_CHECKPOINT_BYTES", 1)
     if os.path.exists(path + ".checkpoint"):
         os.unlink(path + ".checkpoint")
     os.symlink("/nowhere/at/all", path + ".checkpoint")
-    db.transact(registry, events.append_row, "kept")
-    assert events_in(registry) == 1
+    registry.execute("PRAGMA synchronous = OFF")
+    fill(registry, 50)  # a checkpoint is due
+    assert os.stat(path + "-wal").st_size > 1 << 20
+    assert events_in(registry) == 50
 
 
-def test_a_long_reader_stops_no_writer(
-    path: str, registry: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(db, "needs_single_checkpointer", lambda: True)
-    monkeypatch.setattr(db, "_RESTART_BYTES", 1)
+def test_a_long_reader_stops_no_writer(path: str, registry: sqlite3.Connection, old_sqlite: None) -> None:
+    registry.execute("PRAGMA synchronous = OFF")
     with closing(db.connect(path)) as reader:
         reader.execute("BEGIN")
         events_in(reader)
-        fill(registry, 40)
+        fill(registry, 120)  # a checkpoint that waits for readers is due
+        assert os.stat(path + "-wal").st_size > 4 << 20
         before = time.monotonic()
         db.transact(registry, events.append_row, "in time")
         assert time.monotonic() - before < 1
@@ -266,7 +276,7 @@ def test_a_light_transaction_does_not_wait_for_the_disk_and_the_next_one_does(tm
 
 def test_settling_puts_the_log_on_disk_and_says_when_it_cannot(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     registry, asked = db.connect(path), []
-    monkeypatch.setattr(db, "_on_disk", lambda handle: asked.append(os.fstat(handle).st_ino))
+    monkeypatch.setattr(db, "flush_file", lambda handle: asked.append(os.fstat(handle).st_ino))
     db.transact_unsynced(registry, events.append_row, "made")
     assert asked == []
     db.sync_to_disk(registry)
@@ -275,7 +285,7 @@ def test_settling_puts_the_log_on_disk_and_says_when_it_cannot(path: str, monkey
     def refuse(_handle: int) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(db, "_on_disk", refuse)
+    monkeypatch.setattr(db, "flush_file", refuse)
     with pytest.raises(RegistryError, match=r"cannot be put on its disk \(Input/output error\): check the disk"):
         db.sync_to_disk(registry)
     registry.close()

@@ -47,12 +47,18 @@ def refused(path: str, code: str) -> str:
 # File systems -------------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def on_filesystem(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Makes every folder lie on a file system of this type."""
+    return lambda kind: monkeypatch.setattr(registry_file, "filesystem_type", lambda _: kind)
+
+
 @pytest.mark.parametrize(
     "kind",
     ["nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "virtiofs", "fuse", "fuse.sshfs", "fuse.rclone", "ceph", "vboxsf"],
 )
-def test_a_remote_file_system_is_refused(path: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry_file, "filesystem_type", lambda _: kind)
+def test_a_remote_file_system_is_refused(path: str, kind: str, on_filesystem: Callable[[str], None]) -> None:
+    on_filesystem(kind)
     assert kind in refused(path, "registry-remote")
     fresh = os.path.join(os.path.dirname(path), "new.db")
     assert kind in refused(fresh, "registry-remote")
@@ -60,8 +66,8 @@ def test_a_remote_file_system_is_refused(path: str, kind: str, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "apfs", "fuseblk", "f2fs", ""])
-def test_a_local_file_system_is_good(path: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry_file, "filesystem_type", lambda _: kind)
+def test_a_local_file_system_is_good(path: str, kind: str, on_filesystem: Callable[[str], None]) -> None:
+    on_filesystem(kind)
     db.connect(path).close()
 
 
@@ -76,21 +82,14 @@ def _kind_by_df(folder: Path) -> str:
     return done.stdout.split()[-1]
 
 
-def test_mounts_are_read_with_their_escapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mounts_are_read_with_their_escapes(tmp_path: Path) -> None:
     odd = tmp_path / "a b\\c"
     odd.mkdir()
     spelled = os.fsencode(odd).replace(b"\\", b"\\134").replace(b" ", b"\\040")
     mounts = tmp_path / "mounts"
     mounts.write_bytes(b"dev / ext4 rw 0 0\nnonsense\nserver:/x " + spelled + b" nfs4 rw 0 0\n")
-    real = open
-
-    def fake(name: str, mode: str) -> object:
-        assert name == "/proc/self/mounts"
-        return real(mounts, mode)
-
-    monkeypatch.setattr(registry_file, "open", fake, raising=False)
-    assert registry_file.filesystem_type(str(odd)) == "nfs4"
-    assert registry_file.filesystem_type(str(tmp_path)) == "ext4"
+    assert registry_file.filesystem_type(str(odd), str(mounts)) == "nfs4"
+    assert registry_file.filesystem_type(str(tmp_path), str(mounts)) == "ext4"
 
 
 # Rights -------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""History has an end: the oldest goes first, in bites, and nothing that is still true goes at all."""
+"""Retention: the oldest history is deleted in small steps, and nothing that is still true."""
 
 from __future__ import annotations
 
@@ -10,23 +10,38 @@ from pathlib import Path
 
 import pytest
 
-from imi_monitor.store import claim_history, db, events, retention
+from imi_monitor.model import times
+from imi_monitor.model.agent import COMPLETED, RUNNING
+from imi_monitor.store import agents, claim_history, db, events, retention
+from imi_monitor.store.retention import RetentionLimits
+from tests.store import session_kit
+from tests.store.session_kit import NOON, act, agent, keep
+
+DAY = 86400.0
+SMALL = RetentionLimits(events=100, grants=50, rows_per_call=20)
 
 
 @pytest.fixture
-def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[sqlite3.Connection]:
-    for name, value in (("MOST_EVENTS", 100), ("MOST_GRANTS", 50), ("_BITE", 20)):
-        monkeypatch.setattr(retention, name, value)
+def registry(tmp_path: Path) -> Iterator[sqlite3.Connection]:
     with closing(db.connect(str(tmp_path / "iMi.db"))) as connection:
         yield connection
 
 
-def tell(connection: sqlite3.Connection, count: int) -> None:
+@pytest.fixture
+def kept(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(session_kit.registry(tmp_path / "iMi.db")) as connection:
+        yield connection
+
+
+# events and claims ---------------------------------------------------------------------------------------------------
+
+
+def add_events(connection: sqlite3.Connection, count: int) -> None:
     for number in range(count):
         events.append_row(connection, f"e{number}")
 
 
-def grant(connection: sqlite3.Connection, count: int, ended: bool) -> None:
+def add_grants(connection: sqlite3.Connection, count: int, ended: bool) -> None:
     rows = (
         ("app", "held" if not ended else "feat", n, "a", "h", f"2026-01-01T00:00:{n:09}", "t" if ended else None)
         for n in range(count)
@@ -42,57 +57,126 @@ def count(connection: sqlite3.Connection, table: str) -> int:
     return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
 
-def test_nothing_is_due_before_there_is_too_much(registry: sqlite3.Connection) -> None:
-    assert not retention.is_history_due(registry)
-    db.transact(registry, tell, 119)
-    assert not retention.is_history_due(registry)
-    db.transact(registry, tell, 2)
-    assert retention.is_history_due(registry)
+def test_history_is_due_only_beyond_the_limit(registry: sqlite3.Connection) -> None:
+    assert not retention.is_history_due(registry, SMALL)
+    db.transact(registry, add_events, 119)
+    assert not retention.is_history_due(registry, SMALL)
+    db.transact(registry, add_events, 2)
+    assert retention.is_history_due(registry, SMALL)
 
 
-def test_the_oldest_events_go_in_bites_and_the_newest_stay(registry: sqlite3.Connection) -> None:
-    db.transact(registry, tell, 150)
-    gone = []
-    while retention.is_history_due(registry):
-        gone.append(db.transact(registry, retention.trim_history))
-    assert gone == [20, 20]
-    assert db.transact(registry, retention.trim_history) == 10
-    assert db.transact(registry, retention.trim_history) == 0
+def test_the_oldest_events_are_deleted_in_steps(registry: sqlite3.Connection) -> None:
+    db.transact(registry, add_events, 150)
+    deleted = []
+    while retention.is_history_due(registry, SMALL):
+        deleted.append(db.transact(registry, retention.trim_history, SMALL))
+    assert deleted == [20, 20]
+    assert db.transact(registry, retention.trim_history, SMALL) == 10
+    assert db.transact(registry, retention.trim_history, SMALL) == 0
     assert registry.execute("SELECT min(seq), max(seq) FROM events").fetchone() == (51, 150)
 
 
-def test_a_claim_that_is_held_is_never_forgotten(registry: sqlite3.Connection) -> None:
-    db.transact(registry, grant, 60, False)
-    db.transact(registry, grant, 30, True)
-    while db.transact(registry, retention.trim_history):
+def test_the_history_of_current_claims_is_never_deleted(registry: sqlite3.Connection) -> None:
+    db.transact(registry, add_grants, 60, False)
+    db.transact(registry, add_grants, 30, True)
+    while db.transact(registry, retention.trim_history, SMALL):
         pass
     assert registry.execute("SELECT count(*) FROM claim_history WHERE released_at IS NULL").fetchone() == (60,)
     assert count(registry, "claim_history") == 60
 
 
-def test_tasks_go_with_the_claims_that_they_were_of(registry: sqlite3.Connection) -> None:
-    db.transact(registry, grant, 60, True)
+def test_attempts_are_deleted_with_their_claims(registry: sqlite3.Connection) -> None:
+    db.transact(registry, add_grants, 60, True)
     for epoch in range(60):
         db.transact(registry, claim_history.begin_attempt, ("app", "feat"), epoch, f"T-{epoch}", "2026")
-    while db.transact(registry, retention.trim_history):
+    while db.transact(registry, retention.trim_history, SMALL):
         pass
     kept = [row[0] for row in registry.execute("SELECT epoch FROM tasks ORDER BY epoch")]
     assert kept == [row[0] for row in registry.execute("SELECT epoch FROM claim_history ORDER BY epoch")]
     assert kept == list(range(10, 60))
 
 
-def test_a_sequence_is_never_used_twice(registry: sqlite3.Connection) -> None:
-    """Who follows the log by its numbers must not miss an event because an old number came back."""
-    db.transact(registry, tell, 5)
+def test_event_numbers_are_never_reused(registry: sqlite3.Connection) -> None:
+    """A reader that follows the log by number must not miss an event because a number was reused."""
+    db.transact(registry, add_events, 5)
     db.transact(registry, lambda connection: connection.execute("DELETE FROM events"))
-    db.transact(registry, tell, 1)
+    db.transact(registry, add_events, 1)
     assert events.last_seq(registry) == 6
 
 
-def test_looking_costs_nothing_and_a_bite_little(tmp_path: Path) -> None:
+def test_checking_whether_history_is_due_is_fast(tmp_path: Path) -> None:
     with closing(db.connect(str(tmp_path / "large.db"))) as connection:
-        db.transact(connection, tell, retention.MOST_EVENTS // 10)
+        db.transact(connection, add_events, retention.LIMITS.events // 10)
         before = time.perf_counter()
         for _ in range(100):
             retention.is_history_due(connection)
         assert time.perf_counter() - before < 0.5
+
+
+# sessions ------------------------------------------------------------------------------------------------------------
+
+
+def a_session(connection: sqlite3.Connection, name: str, day: float, acts: int = 5, ended: bool = True) -> None:
+    then = day * DAY
+    told = [act("message", f"m{n}", then, "x") for n in range(acts)]
+    told += [act("tool_finished", "t", then, "ok", tool="Write", call="c", ok=True, files=("/w/feat-x/a",))]
+    state = COMPLETED if ended else RUNNING
+    keep(connection, agent(state, then, session=name, ended=ended), *told, now=then + 1)
+
+
+def names(connection: sqlite3.Connection) -> list[str]:
+    return [str(row[0]).removeprefix("claude:") for row in connection.execute("SELECT id FROM sessions ORDER BY seq")]
+
+
+def trim(connection: sqlite3.Connection, keep_days: int = 30, limits: RetentionLimits = SMALL) -> list[int]:
+    """The rows that each call of `trim_sessions` deleted until nothing is due."""
+    deleted = []
+    while retention.are_sessions_due(connection, keep_days, limits):
+        deleted.append(db.transact(connection, retention.trim_sessions, keep_days, limits))
+    assert db.transact(connection, retention.trim_sessions, keep_days, limits) == 0
+    return deleted
+
+
+def test_old_sessions_are_deleted_with_their_rows(kept: sqlite3.Connection) -> None:
+    for name, day in (("old", 0), ("young", 20), ("new", 31)):
+        a_session(kept, name, day)
+    assert trim(kept) and names(kept) == ["young", "new"]
+    for table in ("session_events", "tool_calls", "artifacts"):
+        owners = {row[0] for row in kept.execute(f"SELECT DISTINCT session FROM {table}")}
+        assert owners == {row[0] for row in kept.execute("SELECT seq FROM sessions")}, table
+    assert [one.name for one in agents.list_agents(kept)] == ["claude:new", "claude:young"]
+    assert trim(kept, 5) and names(kept) == ["new"]
+    assert trim(kept, 0) and names(kept) == [], "0 keeps no session"
+
+
+def test_a_large_session_is_deleted_in_steps(kept: sqlite3.Connection) -> None:
+    a_session(kept, "old", 0, acts=100)
+    a_session(kept, "new", 40)
+    deleted = trim(kept)
+    assert len(deleted) > 4 and max(deleted) <= 21 and names(kept) == ["new"]
+
+
+def test_a_running_session_stays_unless_unseen_for_days(kept: sqlite3.Connection) -> None:
+    a_session(kept, "silent", 0, ended=False)
+    a_session(kept, "new", 1.5)
+    assert trim(kept, 1) == [] and names(kept) == ["silent", "new"]
+    a_session(kept, "newer", 3)
+    assert trim(kept, 1) and names(kept) == ["newer"]
+
+
+def test_a_wrong_clock_deletes_no_session(kept: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    a_session(kept, "one", 0)
+    a_session(kept, "two", 1)
+    for wrong in (NOON.replace(year=2090), NOON.replace(year=2001)):
+        moment = int(wrong.timestamp() * 1e9)
+        monkeypatch.setattr(times, "clock", lambda moment=moment: moment)
+        assert not retention.are_sessions_due(kept, 30), wrong
+    assert names(kept) == ["one", "two"]
+
+
+def test_session_events_have_a_limit_whatever_their_age(kept: sqlite3.Connection) -> None:
+    for number in range(10):
+        a_session(kept, f"s{number}", number, acts=10)
+    trim(kept, limits=RetentionLimits(session_events=60, rows_per_call=20))
+    left = kept.execute("SELECT count(*) FROM session_events").fetchone()[0]
+    assert left <= 60 and names(kept) == [f"s{number}" for number in range(10 - len(names(kept)), 10)] and names(kept)

@@ -9,6 +9,7 @@ import re
 import sqlite3
 import threading
 import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -147,27 +148,30 @@ def test_the_tasks_of_earlier_claims_are_there_after_version_4(
     ], "a claim that was renewed for another task has ended the first"  # fmt: skip
 
 
-def test_an_older_release_of_ours_goes_through_what_it_misses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def later_release(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Makes this imi a later release with these further migrations."""
+
+    def release(*migrations: str) -> None:
+        monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, *migrations))
+        monkeypatch.setattr(schema, "VERSION", len(schema.MIGRATIONS))
+
+    return release
+
+
+def test_an_older_registry_gets_the_missing_migrations(tmp_path: Path, later_release: Callable[..., None]) -> None:
     path = tmp_path / "iMi.db"
     before = opened(path)
-    monkeypatch.setattr(
-        schema,
-        "MIGRATIONS",
-        (*schema.MIGRATIONS, "CREATE TABLE later (x);\n", "DROP TABLE later;\nCREATE TABLE last (y);\n"),
-    )
-    monkeypatch.setattr(schema, "VERSION", schema.VERSION + 2)
+    later_release("CREATE TABLE later (x);\n", "DROP TABLE later;\nCREATE TABLE last (y);\n")
     after = opened(path)
     assert after["version"] == before["version"] + 2
     assert after["columns"].keys() - before["columns"].keys() == {"last"}
 
 
-def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path: Path, later_release: Callable[..., None]) -> None:
     path = tmp_path / "iMi.db"
     before = opened(path)
-    monkeypatch.setattr(
-        schema, "MIGRATIONS", (*schema.MIGRATIONS, "CREATE TABLE later (x);\nCREATE TABLE later (x);\n")
-    )
-    monkeypatch.setattr(schema, "VERSION", schema.VERSION + 1)
+    later_release("CREATE TABLE later (x);\nCREATE TABLE later (x);\n")
     with pytest.raises(RegistryError, match="table later already exists"):
         db.connect(str(path))
     assert shape(path) == before
@@ -335,9 +339,9 @@ class Refusing:
 
 
 def test_the_switch_of_the_log_insists_when_sqlite_does_not() -> None:
-    upgrade._write_ahead(Refusing(3), 5.0)  # type: ignore[arg-type]
+    upgrade.enable_wal(Refusing(3), 5.0)  # type: ignore[arg-type]
     with pytest.raises(sqlite3.OperationalError):
-        upgrade._write_ahead(Refusing(1000), 0.02)  # type: ignore[arg-type]
+        upgrade.enable_wal(Refusing(1000), 0.02)  # type: ignore[arg-type]
 
 
 def test_the_switch_of_the_log_does_not_wait_for_ever(tmp_path: Path) -> None:
