@@ -57,7 +57,6 @@ class AgentHooks:
 
     cli = ""
     note = ""
-    shared_only = False  # its project settings are always shared through the repository
 
     def home(self) -> str:
         """Its settings folder, which exists once the agent was used."""
@@ -126,7 +125,6 @@ class CodexHooks(AgentHooks):
 
 class GeminiHooks(AgentHooks):
     cli = "gemini"
-    shared_only = True
 
     def home(self) -> str:
         return os.path.join(paths.home(), ".gemini")
