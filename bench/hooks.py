@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from bench.common import Row, ratio
-from imi_monitor.actions.hooks import hook_script
+from imi_monitor.actions.hooks import agent_hooks
 
 _ROUNDS = 201
 
@@ -24,8 +24,8 @@ def run() -> Iterator[Row]:
 def _measure(base: str, payload: bytes, name: str) -> Iterator[Row]:
     """As an agent does it: the command of the settings in a shell, the event on stdin, wait."""
     os.environ["XDG_STATE_HOME"] = base
-    hook_script.install()
-    hook = partial(_shell, hook_script.command("claude"), payload)
+    agent_hooks.install_script()
+    hook = partial(_shell, agent_hooks.hook_command("claude"), payload)
     nothing = partial(_shell, ":", payload)
     took, floor = _undisturbed(hook, nothing)
     yield ratio(f"hook of {name}", took, floor, "sh -c :", 8)

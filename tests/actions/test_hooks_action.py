@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from imi_monitor.actions.hooks import hook_script, settings_file
+from imi_monitor.actions.hooks import agent_hooks, settings_file
 from imi_monitor.model.errors import Refused
 from tests.helpers import Repo, imi, tree_hash
 
@@ -59,7 +59,7 @@ def test_all_agents_and_back(home: Path) -> None:
     assert settings_of(home) == before
     assert set(states().values()) == {"not installed"}
     assert not (home / ".config/opencode/plugin").exists(), "folders we made go, too"
-    assert not Path(hook_script.path()).exists()
+    assert not Path(agent_hooks.script_path()).exists()
     assert "has no hooks of imi" in imi("hooks", "uninstall").out
 
 
@@ -211,11 +211,11 @@ def test_partly_and_older_are_told(home: Path) -> None:
     assert states()["claude", "user"] == "of an older version"
     imi("hooks", "install", "claude")
     assert states()["claude", "user"] == "installed" and json.loads(path.read_text()) == json.loads(whole)
-    Path(hook_script.path()).write_text("#!/bin/sh\n# an older one\n")
+    Path(agent_hooks.script_path()).write_text("#!/bin/sh\n# an older one\n")
     assert states()["claude", "user"] == "of an older version"
     imi("hooks", "install", "claude")
-    assert Path(hook_script.path()).read_bytes() == hook_script.source()
-    Path(hook_script.path()).unlink()
+    assert Path(agent_hooks.script_path()).read_bytes() == agent_hooks.script_source()
+    Path(agent_hooks.script_path()).unlink()
     assert states()["claude", "user"] == "partly installed", "without the program nothing is told"
 
 
@@ -236,7 +236,7 @@ def test_the_installed_command_tells_imi(home: Path) -> None:
     """As an agent would run it, by whatever shell; and nothing happens when imi is gone."""
     imi("hooks", "install", "claude")
     command = json.loads((home / ".claude/settings.json").read_text())["hooks"]["Stop"][0]["hooks"][0]["command"]
-    spool = Path(hook_script.path()).parent / "spool"
+    spool = Path(agent_hooks.script_path()).parent / "spool"
     assert spool.stat().st_mode & 0o777 == 0o700
     shells = [shell for shell in ("sh", "bash", "dash", "zsh", "fish") if shutil.which(shell)]
     for number, shell in enumerate(shells, 1):
@@ -276,7 +276,7 @@ def test_the_plugin_of_opencode_tells_imi(home: Path, tmp_path: Path) -> None:
     """)
     done = subprocess.run(["node", str(tmp_path / "drive.mjs")], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    spool = Path(hook_script.path()).parent / "spool"
+    spool = Path(agent_hooks.script_path()).parent / "spool"
     told = sorted(spool.iterdir(), key=lambda path: path.stat().st_mtime_ns)
     payloads = [json.loads(path.read_bytes().split(b"\n\n", 1)[1].removesuffix(b"\nimi-end\n")) for path in told]
     assert [payload["hook_event_name"] for payload in payloads] == [
@@ -308,7 +308,7 @@ def test_a_lost_copy_still_leads_back(home: Path) -> None:
     path = home / ".claude/settings.json"
     path.write_text(MINE)
     imi("hooks", "install", "claude")
-    folder = Path(hook_script.path()).parent
+    folder = Path(agent_hooks.script_path()).parent
     (copy,) = folder.glob("*.before")
     assert copy.read_text() == MINE and copy.stat().st_mode & 0o777 == 0o600
     copy.unlink()

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from imi_monitor import actions
-from imi_monitor.cli import shell_completion, shell_function
+from imi_monitor.cli import shell_command, shell_completion
 from imi_monitor.model.text import safe
 from tests.helpers import ROOT, Repo, imi
 
@@ -207,7 +207,7 @@ def test_the_shell_is_guessed_or_refused(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_scripts_survive_being_printed() -> None:
     for shell in SHELLS:
-        for line in [*shell_function.function(shell), *shell_completion.script(shell)]:
+        for line in [*shell_command.shell_function_lines(shell), *shell_completion.script(shell)]:
             assert safe(line, 4096) == line
 
 
@@ -216,6 +216,6 @@ def test_the_completion_has_every_verb() -> None:
 
 
 def test_the_function_makes_a_file_for_verbs_that_return_a_path_only() -> None:
-    words = set(shell_function.words_without_path())
+    words = set(shell_command.words_without_path())
     assert {"claim", "release", "list", "status", "watch", "types", "help"} <= words
     assert not {"feat", "add", "review", "pr", "go", "trunk", "remove", "close", "undo", "trash", "rename"} & words

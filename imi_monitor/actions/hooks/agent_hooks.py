@@ -1,4 +1,4 @@
-"""The hooks of each agent program: their settings file, their events and the form of a handler.
+"""The hooks of each agent program: their settings file, their events, the handlers, and the script that these call.
 
 Only events of the installed version: an unknown one opens a warning dialog at every start of Claude. The handlers are
 synchronous: each costs 3 ms, and keeping their order keeps a question before its answer.
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from imi_monitor import paths
-from imi_monitor.actions.hooks import hook_script
+from imi_monitor.actions.hooks import settings_file
 from imi_monitor.actions.hooks.hook_entries import HookGroup
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.text import safe
@@ -89,7 +89,7 @@ class ClaudeHooks(AgentHooks):
     def groups(self) -> dict[str, HookGroup]:
         version = _version("claude")
         known = [name for name, since in _CLAUDE.items() if version is None or version >= since]
-        handler = {"type": "command", "command": hook_script.command("claude"), "timeout": 5}
+        handler = {"type": "command", "command": hook_command("claude"), "timeout": 5}
         return {name: _group(handler, name in _CLAUDE_WITH_MATCHER) for name in known}
 
 
@@ -106,7 +106,7 @@ class CodexHooks(AgentHooks):
         return os.path.join(self.home(), "hooks.json")
 
     def groups(self) -> dict[str, HookGroup]:
-        handler = {"type": "command", "command": hook_script.command("codex"), "timeout": 3}  # Codex allows at most 3 s
+        handler = {"type": "command", "command": hook_command("codex"), "timeout": 3}  # Codex allows at most 3 s
         return {name: _group(handler, True) for name in _CODEX}
 
     def untrusted(self, path: str) -> bool:
@@ -140,12 +140,7 @@ class GeminiHooks(AgentHooks):
         return os.path.join(_root(root), ".gemini", "settings.json")
 
     def groups(self) -> dict[str, HookGroup]:
-        handler = {
-            "type": "command",
-            "name": "imi",
-            "command": hook_script.command("gemini"),
-            "timeout": 5000,
-        }  # ms here
+        handler = {"type": "command", "name": "imi", "command": hook_command("gemini"), "timeout": 5000}  # ms here
         return {name: _group(handler, name in ("BeforeTool", "AfterTool")) for name in _GEMINI}
 
 
@@ -207,3 +202,53 @@ def _output_of(argv: Sequence[str]) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout if done.returncode == 0 else ""
+
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def script_path() -> str:
+    return os.path.join(paths.hooks_dir(), "imi-hook.sh")
+
+
+def hook_command(cli: str) -> str:
+    """The shell command that runs the script. It does nothing when the script is gone, and works on `noexec` mounts."""
+    place = script_path()
+    if "'" in place or "\\" in place or not place.isprintable():
+        raise Refused(
+            f"{safe(place)} cannot be quoted in a command: set XDG_STATE_HOME to a path without quotes", code="bad-path"
+        )
+    return f"test ! -r '{place}' || exec /bin/sh '{place}' {cli}"
+
+
+def script_source() -> bytes:
+    with open(os.path.join(_HERE, "imi-hook.sh"), "rb") as file:
+        return file.read()
+
+
+def plugin_source() -> bytes:
+    """The plugin for opencode, which has plugins instead of hooks."""
+    import json
+
+    with open(os.path.join(_HERE, "opencode_plugin.js"), encoding="utf-8") as file:
+        return file.read().replace('"@PROGRAM@"', json.dumps(script_path())).encode()
+
+
+def is_script_current() -> bool:
+    """Whether the installed script is the one of this version."""
+    return settings_file.read(script_path()) == script_source()
+
+
+def install_script() -> None:
+    """Install the script of this version and the spool folder, accessible to this user only."""
+    os.makedirs(os.path.join(paths.hooks_dir(), "spool"), mode=0o700, exist_ok=True)
+    for folder in (paths.hooks_dir(), os.path.join(paths.hooks_dir(), "spool")):
+        os.chmod(folder, 0o700)
+    if not is_script_current():
+        settings_file.write(script_path(), script_source(), 0o700)
+
+
+def uninstall_script() -> None:
+    """Delete the script. Events in the spool stay for the agents source."""
+    if os.path.lexists(script_path()):
+        os.unlink(script_path())

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from imi_monitor import paths
-from imi_monitor.actions.hooks import hook_entries, hook_script, settings_file
+from imi_monitor.actions.hooks import agent_hooks, hook_entries, settings_file
 from imi_monitor.actions.hooks.agent_hooks import AgentHooks
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
@@ -56,13 +56,13 @@ class HookInstallation:
                 NOT
                 if not self.data.startswith(_PLUGIN_MARK)
                 else INSTALLED
-                if self.data == hook_script.plugin()
+                if self.data == agent_hooks.plugin_source()
                 else OLDER
             )
         else:
             found = self._state_of_hooks()
-        if found == INSTALLED and not hook_script.current():
-            return OLDER if settings_file.read(hook_script.path()) is not None else PARTLY
+        if found == INSTALLED and not agent_hooks.is_script_current():
+            return OLDER if settings_file.read(agent_hooks.script_path()) is not None else PARTLY
         return UNTRUSTED if found == INSTALLED and self.agent.untrusted(self.path) else found
 
     def _state_of_hooks(self) -> str:
@@ -94,7 +94,7 @@ class HookInstallation:
     def content_with_hooks(self, base: bytes | None) -> tuple[bytes, dict[str, Any]]:
         """The content with imi's hooks added to `base`, and the record for their removal."""
         if self.is_plugin:
-            return hook_script.plugin(), {}
+            return agent_hooks.plugin_source(), {}
         text = hook_entries.EMPTY if base is None or not base.strip() else self._decoded(base)
         done = self._parsed(lambda it: hook_entries.add_hooks(it, self.agent.groups()), text)
         return done.text.encode(), {"made": done.made, "insides": done.insides}

@@ -58,7 +58,7 @@ class InstallHooksAction(_HooksAction):
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
-        from imi_monitor.actions.hooks import hook_installation, hook_script
+        from imi_monitor.actions.hooks import agent_hooks, hook_installation
 
         plans = []  # all files are parsed before the first one changes
         for each in _settings(context, request):
@@ -74,7 +74,7 @@ class InstallHooksAction(_HooksAction):
         results = []
         for each, done, base, after, record in plans:
             if not done and not request.flag("dry-run"):
-                hook_script.install()
+                agent_hooks.install_script()
                 each.install(base, after, record)
             message = "has imi's hooks already" if done else _tense(request, "gets", "has") + " imi's hooks"
             results.append(_result(each, message, each.data if done else after, request))
@@ -90,7 +90,7 @@ class UninstallHooksAction(_HooksAction):
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
-        from imi_monitor.actions.hooks import hook_installation, hook_script
+        from imi_monitor.actions.hooks import agent_hooks, hook_installation
 
         plans = [
             (each, each.state() != hook_installation.NOT, each.content_without_hooks())
@@ -103,7 +103,7 @@ class UninstallHooksAction(_HooksAction):
             message = _tense(request, "loses", "has lost") + " imi's hooks" if there else "has no hooks of imi"
             results.append(_result(each, message, after if there else each.data, request))
         if not request.flag("dry-run") and not hook_installation.has_records():
-            hook_script.uninstall()
+            agent_hooks.uninstall_script()
         return _outcome(results, [])
 
 
