@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from dataclasses import dataclass
 
 from imi_monitor.git import layout
 from imi_monitor.git.spawn import spawn
@@ -28,14 +27,22 @@ _LONGEST_LINE = 1 << 11  # a program may write megabytes without a line break
 _SAME_OUTPUT = 'exec >&2; exec /bin/sh -c -- "$0"'  # one stream keeps the order of stdout and stderr
 
 
-@dataclass(frozen=True, slots=True)
 class CommandReport:
     """The commands that ran, their last lines of output, and warnings for the user."""
 
-    ran: tuple[str, ...] = ()
-    output: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-    failed: str | None = None
+    __slots__ = ("failed", "output", "ran", "warnings")
+
+    def __init__(
+        self,
+        ran: tuple[str, ...] = (),
+        output: tuple[str, ...] = (),
+        warnings: tuple[str, ...] = (),
+        failed: str | None = None,
+    ) -> None:
+        self.ran = ran
+        self.output = output
+        self.warnings = warnings
+        self.failed = failed
 
 
 def run(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
 from imi_monitor.actions import worktree_lookup
 from imi_monitor.actions.action import Outcome
@@ -24,16 +23,20 @@ if TYPE_CHECKING:
     from imi_monitor.store.operations import Operation
 
 
-@dataclass(frozen=True, slots=True)
 class CreationRequest:
     """A checked request. `name` is the directory's name, `source` the value of `--from`."""
 
-    repository: Repository
-    kind: str
-    name: str
-    path: str
-    branch: str
-    source: str | None
+    __slots__ = ("branch", "kind", "name", "path", "repository", "source")
+
+    def __init__(
+        self, repository: Repository, kind: str, name: str, path: str, branch: str, source: str | None
+    ) -> None:
+        self.repository = repository
+        self.kind = kind
+        self.name = name
+        self.path = path
+        self.branch = branch
+        self.source = source
 
 
 def parse_request(

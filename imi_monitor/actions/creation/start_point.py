@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, field
 
 from imi_monitor.actions.creation.creation_request import case_twin
 from imi_monitor.git import heads, layout
-from imi_monitor.git.refs import resolve
 from imi_monitor.model import amounts, names
 from imi_monitor.model.errors import GitError, Refused, UsageError
 from imi_monitor.model.text import count, safe
@@ -26,13 +24,15 @@ if TYPE_CHECKING:
     from imi_monitor.git.runner import Git
 
 
-@dataclass(frozen=True, slots=True)
 class FetchResult:
     """The refs after a fetch. `fresh` if the remote answered; else `why` it failed (None: no fetch was attempted)."""
 
-    heads: Heads
-    fresh: bool
-    why: str | None = None
+    __slots__ = ("fresh", "heads", "why")
+
+    def __init__(self, known: Heads, fresh: bool, why: str | None = None) -> None:
+        self.heads = known
+        self.fresh = fresh
+        self.why = why
 
     def warnings(self, git: Git, remote: str, branch: str) -> list[str]:
         """The failure and the age of the local copy."""
@@ -115,16 +115,27 @@ def _last_fetched(common_dir: str, remote: str, branch: str) -> float | None:
 _USUAL_TRUNKS = ("main", "master", "trunk", "develop")
 
 
-@dataclass(frozen=True, slots=True)
 class StartPoint:
     """The commit a branch starts at, and what follows from where it was found."""
 
-    sha: str
-    shown: str | None  # the start point as text
-    base: str | None = None  # the branch to merge into later
-    warnings: list[str] = field(default_factory=list)
-    took_over: str | None = None  # "local" or "remote": the branch exists there
-    upstream: str | None = None  # the remote branch a new local one tracks
+    __slots__ = ("base", "sha", "shown", "took_over", "upstream", "warnings")
+
+    def __init__(
+        self,
+        sha: str,
+        shown: str | None,
+        base: str | None = None,
+        *,
+        warnings: list[str] | None = None,
+        took_over: str | None = None,
+        upstream: str | None = None,
+    ) -> None:
+        self.sha = sha
+        self.shown = shown  # the start point as text
+        self.base = base  # the branch to merge into later
+        self.warnings = warnings or []
+        self.took_over = took_over  # "local" or "remote": the branch exists there
+        self.upstream = upstream  # the remote branch a new local one tracks
 
     @property
     def new_branch(self) -> bool:
@@ -304,6 +315,8 @@ def _is_name(base: str) -> bool:
 
 
 def _resolve(context: Context, git: Git, base: str, known: Heads) -> str | None:
+    from imi_monitor.git.refs import resolve
+
     if base == "HEAD":
         place = context.place()
         here = place is not None and place.repository.common_dir == git.common_dir
