@@ -49,7 +49,7 @@ class WorktreeColumns:
     age: int = 4
 
 
-class WorktreeRow(NamedTuple):
+class WorktreeRowData(NamedTuple):
     """A worktree and what its row shows beside the worktree's own fields."""
 
     tree: Worktree
@@ -125,7 +125,7 @@ def row_end(age: str, width: int) -> Content:
     return Content(" ").append(cells.fixed(age, width, cells.MUTED, right=True))
 
 
-def row_start(row: WorktreeRow, plan: WorktreeColumns) -> Content:
+def row_start(row: WorktreeRowData, plan: WorktreeColumns) -> Content:
     """All of a row but its age."""
     tree, state = row.tree, None if row.tree.missing else row.tree.git  # an earlier git state no longer holds
     known = state is not None
@@ -147,7 +147,7 @@ def row_start(row: WorktreeRow, plan: WorktreeColumns) -> Content:
     return Content(" ").join([_gutter(row), *shown])
 
 
-def stacked_row(row: WorktreeRow, plan: WorktreeColumns) -> tuple[Content, ...]:
+def stacked_row(row: WorktreeRowData, plan: WorktreeColumns) -> tuple[Content, ...]:
     """`◆ feat-api (claude-1)  ✓ 3 commits ahead` and below it `  • src/api.ts (2s ago)`."""
     tree, room = row.tree, plan.room
     wide = room >= 50
@@ -164,7 +164,7 @@ def stacked_row(row: WorktreeRow, plan: WorktreeColumns) -> tuple[Content, ...]:
     return first.truncate(room), _second_line(row, room, state).truncate(room, ellipsis=True)
 
 
-def _second_line(row: WorktreeRow, room: int, state: Content) -> Content:
+def _second_line(row: WorktreeRowData, room: int, state: Content) -> Content:
     """The activity of the first agent, else the claim's task; collisions; the file that changed last."""
     tree, wide = row.tree, room >= 50
     first = next(iter(row.agents), None)
@@ -196,12 +196,12 @@ def _agent_text(agent: Agent, now: datetime, room: int) -> Content:
     return text.append(Content.styled(age, cells.MUTED))
 
 
-def _gutter(row: WorktreeRow) -> Content:
+def _gutter(row: WorktreeRowData) -> Content:
     mark = Content.styled(_MARK, "bold $accent") if row.marked else Content(" ")
     return mark.append(agent_cells.worktree_glyph(row.tree, row.agents))
 
 
-def _owner(row: WorktreeRow, width: int) -> Content:
+def _owner(row: WorktreeRowData, width: int) -> Content:
     """Muted without a claim; a claim that is stale or dead has its colour, and its word in the next column."""
     style = cells.CLAIM_STYLES[""] if row.tree.claim is None else _claim_style(row.tree)
     return cells.fixed(agent_cells.owner_text(row.tree, row.agents, width), width, style)

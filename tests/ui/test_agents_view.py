@@ -500,7 +500,7 @@ def test_before_the_first_look_nobody_is_missed() -> None:
         await pilot.press("A")
         await wait_until(pilot, lambda: "looking for agents…" in screen_text(app))
         feed.publish(replace(made.with_agents(sample_snapshots.busy()), seq=3))
-        await wait_until(pilot, lambda: "no agent works in" in screen_text(app))
+        await wait_until(pilot, lambda: "no agent is seen" in screen_text(app))
 
     played(play, unread)
 
@@ -537,7 +537,7 @@ def test_enter_goes_to_the_agents_own_pane_where_it_is_known(monkeypatch: pytest
         await pilot.press("down", "down", "down", "enter")
         await wait_until(pilot, lambda: gone[3:] == [("tmux", made.EDITS.id)])
         await pilot.press("escape", "1", "home", "down", "colon", *"shell")
-        await wait_until(pilot, lambda: "also when its agent has a pane" in screen_text(app))
+        await wait_until(pilot, lambda: "even when its agent has a pane" in screen_text(app))
         await pilot.press("enter")
         await wait_until(pilot, lambda: gone[4:] == [("tmux", "feat-api")])
 

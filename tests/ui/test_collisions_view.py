@@ -63,7 +63,7 @@ def test_the_cursor_moves_by_keys_and_stays_by_name(repo: Repo) -> None:
         assert at(app) == ("feat-b", "feat-c")
         await pilot.press("j")
         assert at(app) == ("feat-c", "feat-c")
-        await wait_until(pilot, lambda: "no common file" in screen_text(app))
+        await wait_until(pilot, lambda: "no changed file in common" in screen_text(app))
         await pilot.press("h")
         assert at(app) == ("feat-c", "feat-b")
         await asyncio.to_thread(early.write, "src/api.py", "def api():\n    return 'a'\n")

@@ -238,7 +238,7 @@ def test_every_row_is_as_wide_as_its_room(room: int) -> None:
         all_rows_fit(room, trees, here)
 
 
-def in_one_line(part: worktree_row.WorktreeRow, plan: worktree_row.WorktreeColumns) -> Content:
+def in_one_line(part: worktree_row.WorktreeRowData, plan: worktree_row.WorktreeColumns) -> Content:
     return worktree_row.row_start(part, plan).append(worktree_row.row_end(part.age, plan.age))
 
 
@@ -246,7 +246,7 @@ def all_rows_fit(room: int, trees: list[Worktree], agents: dict[Key, tuple[Agent
     plan = worktree_row.plan_columns(room, trees, several=False, agents=agents)
     head = worktree_row.column_titles(plan)
     for tree in trees:
-        part = worktree_row.WorktreeRow(tree, "59m", 12, True, snapshot_builder.NOW, agents.get(tree.key, ()))
+        part = worktree_row.WorktreeRowData(tree, "59m", 12, True, snapshot_builder.NOW, agents.get(tree.key, ()))
         line = in_one_line(part, plan)
         assert line.cell_length == head.cell_length <= room
         assert line.plain.rstrip().endswith("59m"), "the age is the last thing to be cut"
@@ -260,7 +260,7 @@ def test_unknown_is_never_drawn_as_clean_or_level() -> None:
         snapshot_builder.tree("b", missing=True, git=snapshot_builder.dirty()),
     ):
         plan = worktree_row.plan_columns(100, [tree], several=False)
-        part = worktree_row.WorktreeRow(tree, "", 0, False, snapshot_builder.NOW)
+        part = worktree_row.WorktreeRowData(tree, "", 0, False, snapshot_builder.NOW)
         text = in_one_line(part, plan).plain + "".join(line.plain for line in worktree_row.stacked_row(part, plan))
         assert "?" in text and "clean" not in text and "✎" not in text
 

@@ -31,7 +31,7 @@ class LazyRowStart:
 
     __slots__ = ("_content", "_part", "_plan")
 
-    def __init__(self, part: worktree_row.WorktreeRow, plan: worktree_row.WorktreeColumns) -> None:
+    def __init__(self, part: worktree_row.WorktreeRowData, plan: worktree_row.WorktreeColumns) -> None:
         self._part, self._plan = part, plan
         self._content: Content | None = None
 
@@ -178,14 +178,16 @@ class WorktreesPanel(Panel):
         if known is not None and same and known.since <= now < known.until:
             return known
         at = _changed_at(tree)
-        part = worktree_row.WorktreeRow(tree, cells.age(at, now) if at else "", hits, marked, now, agents)
+        part = worktree_row.WorktreeRowData(tree, cells.age(at, now) if at else "", hits, marked, now, agents)
         start = known.start if known is not None and same else LazyRowStart(part, plan)
         ends = [_until(at, now)]
         ends += [now.replace(second=0, microsecond=0) + timedelta(minutes=1)] if minute else []
         ends += [_until(agents[0].truth.since, now)] if spans else []
         return DrawnWorktree(self._row(start, part, plan), tree, inputs, now, min(ends), start)
 
-    def _row(self, start: LazyRowStart, part: worktree_row.WorktreeRow, plan: worktree_row.WorktreeColumns) -> ListRow:
+    def _row(
+        self, start: LazyRowStart, part: worktree_row.WorktreeRowData, plan: worktree_row.WorktreeColumns
+    ) -> ListRow:
         key = row_key(part.tree)
         if self.stacked:
             return ListRow(key, partial(worktree_row.stacked_row, part, plan))
