@@ -1,6 +1,6 @@
 """The engine: runs the sources, combines their readings into snapshots, and publishes at most ten snapshots a second.
 
-A reading only marks the snapshot as changed, and says how urgent the change is. A publisher makes the next snapshot:
+A reading only marks the snapshot as changed, and how urgent the change is. A publisher makes the next snapshot:
 at once for a file, a claim or a worktree, a little later for the rest. The engine itself reads nothing.
 """
 

@@ -67,7 +67,7 @@ class ChangesSource(Source):
                 await self._watch(entries)
                 entries = await self._rosters.get()
         except OSError as error:
-            receiver.set_failure(self.name, "following files", str(error))
+            receiver.set_failure(self.name, "watching files", str(error))
             await asyncio.Event().wait()  # the other sources continue with their slow sweeps
         finally:
             if self._flush_timer is not None:

@@ -41,7 +41,7 @@ class _Side:
 
 @dataclass(frozen=True, slots=True)
 class _Inputs:
-    """What one computation reads; the source goes on collecting changes meanwhile."""
+    """What one computation reads; the source collects changes meanwhile."""
 
     sides: dict[Key, _Side]
     entries: dict[Key, RosterEntry]

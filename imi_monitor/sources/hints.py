@@ -1,6 +1,6 @@
 """Hints: what one source sends to all others, through the engine, because it may concern what they read.
 
-A hint is not a reading: a source that handles one looks at the outside world itself.
+A hint is not a reading: a source that handles one reads the outside world itself.
 """
 
 from __future__ import annotations

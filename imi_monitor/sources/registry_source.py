@@ -34,7 +34,7 @@ class RegistryTiming:
     """When the registry is queried, in seconds."""
 
     tick: float = 1.0
-    at_least_every: float = 10.0  # whatever its files look like
+    at_least_every: float = 10.0  # even if its files did not change
     unsettled: float = (
         10.0  # after a write, in which every tick queries: a commit is visible only after the disk's sync
     )

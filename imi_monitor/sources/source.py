@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RosterEntry:
-    """One worktree of the roster: what git's own files and the registry say, without running git."""
+    """One worktree of the roster: from git's own files and the registry, without running git."""
 
     key: Key
     path: str

@@ -122,7 +122,7 @@ class StallDetector:
         late = self._clock() - self._expected
         if late > _STALL_TOLERANCE and self._report is not None:
             self._expected = self._clock() + self._interval
-            self._report(f"we did not run for {late:.0f} s")
+            self._report(f"imi was paused for {late:.0f} s")
 
     def _start_interval(self) -> None:
         self._expected = self._clock() + self._interval

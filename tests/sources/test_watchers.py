@@ -199,7 +199,7 @@ def test_watchfiles_reports_possible_losses_after_events(tmp_path: Path) -> None
 
 def test_the_first_poll_of_a_root_is_reported_as_a_loss(tmp_path: Path) -> None:
     async def play(_: FileWatcher, recorder: Recorder) -> None:
-        await recorder.until(lambda: recorder.losses == [("r", "it is polled from now on")])
+        await recorder.until(lambda: recorder.losses == [("r", "polling begins")])
         (tmp_path / "file").touch()
         await recorder.until(lambda: str(tmp_path / "file") in recorder.paths)
         assert len(recorder.losses) == 1
@@ -244,7 +244,7 @@ def test_events_are_reported_as_lost_after_the_machine_was_suspended(tmp_path: P
         await asyncio.sleep(0.2)
         assert not recorder.losses
         suspended = 60.0
-        await recorder.until(lambda: any("did not run" in why for _, why in recorder.losses))
+        await recorder.until(lambda: any("was paused" in why for _, why in recorder.losses))
 
     run_watcher(lambda: InotifyWatcher(stall), lambda recorder: recorder.root("r", tmp_path), play)
 
@@ -261,7 +261,7 @@ def test_roots_beyond_the_limit_are_polled_until_they_are_active(tmp_path: Path)
         for name in ("a", "b"):
             await tiers.add(recorder.root(name, tmp_path / name, deep=True))
         assert recorder.modes["a"] == ("live", None)
-        assert recorder.modes["b"][0] == "polling" and "more folders" in (recorder.modes["b"][1] or "")
+        assert recorder.modes["b"][0] == "polling" and "limit of watches" in (recorder.modes["b"][1] or "")
         await asyncio.sleep(0.3)
         (tmp_path / "b" / "d1" / "f").write_text("x")
         await recorder.until(lambda: str(tmp_path / "b" / "d1" / "f") in recorder.paths)

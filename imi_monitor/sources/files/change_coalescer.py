@@ -33,7 +33,7 @@ class _WaitingPath:
 
 @dataclass
 class ChangeCoalescer:
-    """The events of one worktree. `ignored` drops a path, `tracked` tells whether git has it."""
+    """The events of one worktree. `ignored` drops a path, `tracked` is true for a path that git has."""
 
     root: str
     repo: str

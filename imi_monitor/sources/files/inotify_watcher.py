@@ -148,7 +148,7 @@ class InotifyWatcher(FileWatcher):
         for event in self._queue.read(timeout=0):
             seen += 1
             if event.mask & _Q_OVERFLOW:
-                self._report_loss(self._roots.values(), "more happened than the kernel keeps")
+                self._report_loss(self._roots.values(), "the kernel's event queue was full")
                 continue
             place = self._folders.get(event.wd)
             if place is None:

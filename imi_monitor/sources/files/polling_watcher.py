@@ -70,7 +70,7 @@ class PollingWatcher(FileWatcher):
             return cost
         self._stamps[root.name] = now
         if before is None:
-            self._report_loss([root], "it is polled from now on")
+            self._report_loss([root], "polling begins")
         elif batch := _compare(before, now):
             self._deliver(root, batch)
         return cost

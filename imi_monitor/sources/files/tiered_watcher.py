@@ -117,11 +117,11 @@ class TieredWatcher(FileWatcher):
     async def _poll(self, root: WatchRoot) -> None:
         self._polled[root.name] = root
         await self._polling.add(replace(root, sink=_TierSink(self, root)))
-        root.sink.mode_changed("polling", "there are more folders than the kernel lets us watch")
+        root.sink.mode_changed("polling", "the kernel's limit of watches is smaller than the number of folders")
 
 
 class _TierSink(WatchSink):
-    """Passes everything on to the root's own sink, and tells the tiers which roots are active."""
+    """Passes everything on to the root's own sink, and notes which roots are active."""
 
     def __init__(self, tiers: TieredWatcher, root: WatchRoot) -> None:
         self._tiers = tiers

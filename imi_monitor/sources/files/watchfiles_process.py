@@ -125,7 +125,7 @@ class WatchfilesProcess:
             # while a watcher is built this thread does not run either: that alone does not mean a full queue
             slept = time.monotonic() - before
             if slept > pause + _LATE and self._built_at < before:
-                self._send(("lost", "we did not run for a while"))
+                self._send(("lost", "imi was paused for a while"))
             if self.poll(min(_MOST_PER_POLL, slept * _MOST_PER_SECOND)):
                 busy_at = time.monotonic()
 
@@ -147,7 +147,7 @@ class WatchfilesProcess:
                 busy = True
                 self._send(("events", [(int(kind), path) for kind, path in found]))
                 if len(found) >= most:
-                    self._send(("lost", "more happened at once than is kept"))
+                    self._send(("lost", "the kernel's event queue may have been full"))
             if drained:
                 self._close(watcher)
         return busy

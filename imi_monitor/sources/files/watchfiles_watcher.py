@@ -166,10 +166,10 @@ class WatchfilesWatcher(FileWatcher):
             await self._receive(self._process)
             await self._process.wait()
             for root in list(self._roots.values()):
-                root.sink.mode_changed("starting", "the watcher ended and is started again")
+                root.sink.mode_changed("starting", "the watcher process ended and is restarted")
             await asyncio.sleep(_RESTART_PAUSES[min(starts, len(_RESTART_PAUSES) - 1)])
             starts += 1
-            self._report_loss(self._roots.values(), "the watcher was away")
+            self._report_loss(self._roots.values(), "the watcher process was restarted")
 
     async def _receive(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None
@@ -195,7 +195,7 @@ class WatchfilesWatcher(FileWatcher):
             for root in list(self._roots.values()):
                 root.sink.mode_changed("polling", f"the kernel's limit is reached: {message[1]}")
         elif verb == "broken":
-            self._report_loss(self._roots.values(), f"the watcher broke: {message[1]}")
+            self._report_loss(self._roots.values(), f"the watcher failed: {message[1]}")
             self._send(("rebuild",))
         else:
             self._report_loss(self._roots.values(), message[1])
