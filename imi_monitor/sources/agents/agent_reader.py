@@ -8,12 +8,25 @@ time, and keeps its state between calls, so that a call costs what was appended 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from imi_monitor import host
 from imi_monitor.model.agent import AgentEvent, Evidence, SessionFacts
+
+
+@dataclass(frozen=True, slots=True)
+class AgentProgram:
+    """How the processes of an agent program are recognised, and what their terminal titles mean."""
+
+    cli: str
+    packages: tuple[str, ...]  # parts of the paths of its files
+    helpers: frozenset[str] = frozenset()  # first arguments that start no agent
+    helpers_anywhere: frozenset[str] = frozenset()  # the same among the first few arguments
+    titles: tuple[tuple[re.Pattern[str], str], ...] = ()  # pattern of a title -> state
+    folder_title: str | None = None  # the state when the title is the name of its folder
 
 
 @dataclass(frozen=True, slots=True)

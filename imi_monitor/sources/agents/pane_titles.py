@@ -1,60 +1,47 @@
-"""What stands in the titles of terminal panes: Codex and Gemini write there that they wait for a person.
+"""States from the titles of terminal panes: Codex and Gemini show there that they wait for a person.
 
-tmux is asked for its panes only while an agent runs that could be in one, at a modest pace and for a bounded time; Zellij
-only from inside of it. A pane is an agent's by its terminal or its ancestors, never by where its shell stands.
+tmux is asked for its panes only while an agent runs that could be in one, rarely and with a timeout; Zellij only from
+inside of it. A pane belongs to an agent by its terminal or by its ancestors, never by the folder of its shell.
 """
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
-from imi_monitor.model import times
-from imi_monitor.model.agent import COMPLETED, RUNNING, WAITING, Evidence, SessionFacts
+from imi_monitor.model.agent import WAITING, Evidence, SessionFacts
 from imi_monitor.mux import tmux
 from imi_monitor.mux.pane import Pane
 from imi_monitor.mux.zellij import ZellijPanes
-from imi_monitor.sources.agents.agent_reader import AgentProcess, AgentReader, ReadContext, Sighting
+from imi_monitor.sources import agents
+from imi_monitor.sources.agents import fields
+from imi_monitor.sources.agents.agent_reader import AgentProcess, AgentProgram, AgentReader, ReadContext, Sighting
 
-_PACE: Final = {"tmux": 1.5, "zellij": 4.0}  # seconds between two questions; a Zellij client takes longer to start
-_SLOWLY: Final = 10.0  # the same where no title tells anything: only who is where is asked
-_SERVERS: Final = 5.0  # seconds until somebody may have started a tmux
-_SULKS: Final = 30.0  # seconds in which one that gave no answer in time is not asked again
-_TALKATIVE: Final = frozenset({"codex", "gemini"})
-
-_CODEX: Final = (
-    (re.compile(r"\bAction Required\b"), WAITING),
-    (re.compile(r"^[\u2800-\u28ff]"), RUNNING),  # its spinner
-)
-_GEMINI: Final = (
-    (re.compile(r"^\u270b\ufe0f?\s+Action Required\b"), WAITING),
-    (re.compile(r"^\u2726\s"), RUNNING),
-    (re.compile(r"^\u25c7\s+Ready\b"), COMPLETED),
-)
+_PAUSE: Final = {"tmux": 1.5, "zellij": 4.0}  # seconds between two lists of panes; a Zellij client starts slowly
+_PAUSE_WITHOUT_TITLES: Final = 10.0  # the same while no agent shows its state in a title
+_FIND_SERVERS: Final = 5.0  # seconds between two searches for tmux servers
+_PAUSE_AFTER_FAILURE: Final = 30.0  # seconds
 
 
 def make() -> AgentReader:
     return PaneTitleReader()
 
 
-def state_of(cli: str, title: str, cwd: str) -> str | None:
-    """What a title says; None: nothing that we understand, which is most of them."""
+def state_of(program: AgentProgram, title: str, cwd: str) -> str | None:
+    """The state that a title shows; None for most titles."""
     title = title.strip()
-    for pattern, state in {"codex": _CODEX, "gemini": _GEMINI}.get(cli, ()):
+    for pattern, state in program.titles:
         if pattern.search(title):
             return state
-    # Codex at rest shows its folder and nothing else
-    return COMPLETED if cli == "codex" and title and title == os.path.basename(cwd.rstrip("/")) else None
+    return program.folder_title if title and title == os.path.basename(cwd.rstrip("/")) else None
 
 
 @dataclass
-class _Asked:
-    """What one multiplexer said, and when it may be asked again."""
+class _PaneList:
+    """The panes of one multiplexer."""
 
     panes: tuple[Pane, ...] = ()
     read_at: float = 0.0
@@ -66,11 +53,12 @@ class PaneTitleReader:
     has_more = False
 
     def __init__(self) -> None:
-        self._asked: dict[str, _Asked] = {}
-        self._since: dict[tuple[str, int], tuple[str, float]] = {}  # (cli, pid) -> state, since when it stands there
-        self._slowly = False
+        self._programs = {one.cli: one for one in agents.known_programs()}
+        self._lists: dict[str, _PaneList] = {}
+        self._since: dict[tuple[str, int], tuple[str, float]] = {}  # (cli, pid) -> state, since when
+        self._any_titles = False  # an agent here shows its state in its title
         self._servers: list[str] = []
-        self._servers_until = 0.0
+        self._find_servers_at = 0.0
         self._zellij = ZellijPanes()
 
     def watch_folders(self, context: ReadContext) -> Sequence[str]:
@@ -80,22 +68,22 @@ class PaneTitleReader:
         here = [process for process in context.processes if context.is_watched(process.cwd)]
         self._since = {key: value for key, value in self._since.items() if any(key == _key(one) for one in here)}
         if not here:
-            self._asked.clear()
-            self._servers_until = 0.0
+            self._lists.clear()
+            self._find_servers_at = 0.0
             return ()
-        self._slowly = not any(one.cli in _TALKATIVE for one in here)
-        panes = [*self._ask_tmux(context), *self._ask_zellij(context, here)]
+        self._any_titles = any(self._programs[one.cli].titles for one in here if one.cli in self._programs)
+        panes = [*self._tmux_panes(context), *self._zellij_panes(context, here)]
         return [sighting for process in here if (sighting := self._sighting(process, here, panes, context)) is not None]
 
-    # -- asking ---------------------------------------------------------------------------------------------------------
+    # -- panes --------------------------------------------------------------------------------------------------------
 
-    def _ask_tmux(self, context: ReadContext) -> Iterable[tuple[Pane, float]]:
-        if context.now >= self._servers_until:
-            self._servers, self._servers_until = tmux.server_sockets(context.env), context.now + _SERVERS
+    def _tmux_panes(self, context: ReadContext) -> Iterable[tuple[Pane, float]]:
+        if context.now >= self._find_servers_at:
+            self._servers, self._find_servers_at = tmux.server_sockets(context.env), context.now + _FIND_SERVERS
         for server in self._servers:
             yield from self._panes(server, "tmux", context.now, partial(tmux.list_panes, server, context.env))
 
-    def _ask_zellij(self, context: ReadContext, here: Sequence[AgentProcess]) -> Iterable[tuple[Pane, float]]:
+    def _zellij_panes(self, context: ReadContext, here: Sequence[AgentProcess]) -> Iterable[tuple[Pane, float]]:
         if not context.env.get("ZELLIJ_SESSION_NAME"):
             return ()
         return self._panes(
@@ -106,17 +94,17 @@ class PaneTitleReader:
         )
 
     def _panes(
-        self, name: str, kind: str, now: float, ask: Callable[[], Sequence[Pane] | None]
+        self, name: str, kind: str, now: float, list_panes: Callable[[], Sequence[Pane] | None]
     ) -> Iterable[tuple[Pane, float]]:
-        asked = self._asked.setdefault(name, _Asked())
-        if now >= asked.again_at:
-            found = ask()
-            asked.panes, asked.read_at = (() if found is None else tuple(found)), now
-            pace = _SLOWLY if self._slowly else _PACE[kind]
-            asked.again_at = now + (pace if found is not None else _SULKS)
-        return [(pane, asked.read_at) for pane in asked.panes]
+        known = self._lists.setdefault(name, _PaneList())
+        if now >= known.again_at:
+            found = list_panes()
+            known.panes, known.read_at = (() if found is None else tuple(found)), now
+            pause = _PAUSE[kind] if self._any_titles else _PAUSE_WITHOUT_TITLES
+            known.again_at = now + (pause if found is not None else _PAUSE_AFTER_FAILURE)
+        return [(pane, known.read_at) for pane in known.panes]
 
-    # -- telling --------------------------------------------------------------------------------------------------------
+    # -- sightings ----------------------------------------------------------------------------------------------------
 
     def _sighting(
         self,
@@ -131,7 +119,9 @@ class PaneTitleReader:
         pane, read_at = mine
         facts = SessionFacts(tmux=pane.name) if pane.kind == "tmux" else SessionFacts(zellij=pane.name)
         alone = sum(one.cli == process.cli and _is_in(one, pane) for one in here) == 1
-        evidence = self._evidence(process, pane, read_at) if alone else None  # of two in one pane, whose title is it?
+        evidence = (
+            self._evidence(process, pane, read_at) if alone else None
+        )  # with two in one pane, the title may be of either
         return Sighting(
             process.cli,
             None,
@@ -144,7 +134,8 @@ class PaneTitleReader:
         )
 
     def _evidence(self, process: AgentProcess, pane: Pane, read_at: float) -> Evidence | None:
-        state = state_of(process.cli, pane.title, process.cwd) if process.cli in _TALKATIVE else None
+        program = self._programs.get(process.cli)
+        state = state_of(program, pane.title, process.cwd) if program is not None and program.titles else None
         if state is None:
             self._since.pop(_key(process), None)
             return None
@@ -153,7 +144,7 @@ class PaneTitleReader:
             known = self._since[_key(process)] = (state, read_at)
         says = f"the title of {pane.kind} pane {pane.name} says {pane.title.strip()[:120]!r}"
         detail = "an answer (its pane says so)" if state == WAITING else None
-        return Evidence("title", state, _stamp(known[1]), says, detail, standing=True, read_at=_stamp(read_at))
+        return Evidence("title", state, fields.at(known[1]), says, detail, standing=True, read_at=fields.at(read_at))
 
 
 def _key(process: AgentProcess) -> tuple[str, int]:
@@ -163,14 +154,10 @@ def _key(process: AgentProcess) -> tuple[str, int]:
 def _is_in(process: AgentProcess, pane: Pane) -> bool:
     if pane.pids:
         return process.pid in pane.pids
-    if process.tty and pane.tty and _bare(process.tty) == _bare(pane.tty):
+    if process.tty and pane.tty and _short_tty(process.tty) == _short_tty(pane.tty):
         return True
     return pane.pid is not None and (pane.pid == process.pid or pane.pid in process.ancestors)
 
 
-def _bare(tty: str) -> str:
+def _short_tty(tty: str) -> str:
     return tty.removeprefix("/dev/")
-
-
-def _stamp(wall: float) -> str:
-    return times.stamp(datetime.fromtimestamp(wall, UTC))

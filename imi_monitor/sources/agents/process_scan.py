@@ -1,14 +1,7 @@
-"""Every agent program that runs on this machine as this user, and in which folder: looked at each second.
+"""Finds the agent programs that this user runs, with their folders, and reports each process as a sighting.
 
-A machine has hundreds of processes and few agents. So a scan is one listing; a file is opened only for what is new,
-for agents, for the young (a shell may still become an agent in place) and, in turn, for a few of the old.
-
-One agent is several processes: a node wrapper and its binary, a program that started itself again, helpers.
-
-Agent programs of which nothing but the process is known: they are there, and nothing tells what they do.
-
-Every agent has such a sighting; it is joined by its pid to the session that another reader knows. One that stays alone
-is shown as unknown, never as idle: it may wait for an answer in a dialog that it opens before it writes anything.
+A machine has hundreds of processes and few agents. A scan is therefore one listing; files are opened only of new
+processes, of agents, of young processes (a shell may still become an agent in place) and, in turn, of a few old ones.
 """
 
 from __future__ import annotations
@@ -18,28 +11,29 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 
 from imi_monitor import host
-from imi_monitor.model import times
 from imi_monitor.model.agent import UNKNOWN, Evidence
-from imi_monitor.sources.agents import procfs
+from imi_monitor.sources import agents
+from imi_monitor.sources.agents import fields
 from imi_monitor.sources.agents.agent_reader import AgentProcess, AgentReader, ReadContext, Sighting
-from imi_monitor.sources.agents.process_names import ProgramMatch, match_program
-from imi_monitor.sources.agents.procfs import ProcessStat
+from imi_monitor.sources.agents.process_names import ProgramMatch, ProgramNames
+from imi_monitor.sources.agents.procfs import ProcessStat, ProcFs, argv_of
 
-_AT_MOST_EVERY = 0.5  # seconds: files move far more often than processes come and go
-_ALL = 2.0  # seconds between two looks at the agents that are known; before, only who is new is looked at
-_YOUNG = 10.0  # seconds in which a new process is looked at again and again
-_IN_TURN = 32  # in so many scans each old process is looked at once
+_AT_MOST_EVERY = 0.5  # seconds: files change far more often than processes start and end
+_ALL = 2.0  # seconds between two checks of known agents; in between, only new processes are examined
+_YOUNG = 10.0  # seconds in which a new process is examined at every scan
+_TURNS = 32  # scans in which each old process is examined once
 
 
 class ProcessScan:
-    """`scan()` gives the agents now. To be called from one thread at a time; what it knows it keeps for the next."""
+    """Call it for the agent processes now. It keeps what it found for the next call; for one thread at a time."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, proc: ProcFs | None = None) -> None:
         self._clock = clock
-        self._scan = _LinuxScan(clock) if sys.platform.startswith("linux") else _elsewhere
+        names = ProgramNames(agents.known_programs())
+        linux = sys.platform.startswith("linux")
+        self._scan = LinuxProcessScan(names, clock, proc or ProcFs()) if linux else _psutil_scan(names)
         self._at = float("-inf")
         self._last: tuple[AgentProcess, ...] = ()
 
@@ -50,20 +44,21 @@ class ProcessScan:
         return self._last
 
 
-def _elsewhere() -> Sequence[AgentProcess]:
-    """macOS: psutil, imported when it is needed."""
-    from imi_monitor.sources.agents import psutil_scan as processes_psutil
+def _psutil_scan(names: ProgramNames) -> Callable[[], Sequence[AgentProcess]]:
+    from imi_monitor.sources.agents import psutil_scan  # installed only where there is no /proc
 
-    return processes_psutil.scan()
+    return lambda: psutil_scan.scan(names)
 
 
-class _LinuxScan:
-    def __init__(self, clock: Callable[[], float]) -> None:
+class LinuxProcessScan:
+    def __init__(self, names: ProgramNames, clock: Callable[[], float], proc: ProcFs) -> None:
+        self._names = names
+        self._proc = proc
         self._clock = clock
         self._user = os.getuid()
-        self._known: dict[int, int] = {}  # pid -> the number that changes when it is used again
+        self._known: dict[int, int] = {}  # pid -> see ProcFs.pids
         self._young: dict[int, float] = {}  # pid -> until when it is young
-        self._none: dict[int, tuple[str, bytes]] = {}  # the young that are no agents, by what they are called
+        self._no_agents: dict[int, tuple[str, bytes]] = {}  # young pid -> name and command line
         self._parents: dict[int, int] = {}
         self._found: dict[int, FoundProcess] = {}
         self._turn = 0
@@ -71,137 +66,140 @@ class _LinuxScan:
         self._folded: tuple[object, Sequence[AgentProcess]] = None, ()
 
     def __call__(self) -> Sequence[AgentProcess]:
-        self._follow(procfs.pids())
+        self._follow(self._proc.pids())
         for pid in list(self._young):
             self._examine(pid)
         if self._clock() - self._all_at >= _ALL:
             self._all_at = self._clock()
-            self._look_at_the_old()
-        self._grow_old()
+            self._check_old()
+        self._age()
         return self._fold()
 
-    def _look_at_the_old(self) -> None:
-        self._turn = (self._turn + 1) % _IN_TURN
-        in_turn = {pid for pid in self._known if pid % _IN_TURN == self._turn} - self._young.keys()
+    def _check_old(self) -> None:
+        self._turn = (self._turn + 1) % _TURNS
+        in_turn = {pid for pid in self._known if pid % _TURNS == self._turn} - self._young.keys()
         for pid in in_turn:
             self._examine(pid)
         for pid in self._found.keys() - in_turn - self._young.keys():
-            self._glance(pid)
+            self._check(pid)
 
     def _fold(self) -> Sequence[AgentProcess]:
-        """Anew only when something is otherwise, or somebody's folder is asked of others."""
+        """Fold again only after a change, or while the folder of a process comes from its ancestors."""
         families = {pid for one in self._folded[1] for pid in (one.pid, *one.family, *one.ancestors)}
-        now = dict(self._found), {pid: self._parents.get(pid) for pid in families}
-        if now != self._folded[0] or any(one.cwd is None for one in self._found.values()):
-            self._folded = now, fold(self._found, self._parents, procfs.cwd)
+        key = dict(self._found), {pid: self._parents.get(pid) for pid in families}
+        if key != self._folded[0] or any(one.cwd is None for one in self._found.values()):
+            self._folded = key, fold(self._found, self._parents, self._proc.cwd)
         return self._folded[1]
 
     def _follow(self, now: dict[int, int]) -> None:
-        """Forget who is gone, and whose pid is another's now; note who is new."""
+        """Forget processes that ended, also if their pid is used again; note new ones."""
         before, self._known = self._known, now
         if before.keys() == now.keys() and before == now:
             return
         new = [pid for pid, number in now.items() if before.get(pid) != number]
         for pid in (*(before.keys() - now.keys()), *new):
-            for of_one in (self._parents, self._young, self._found, self._none):
-                of_one.pop(pid, None)
+            for table in (self._parents, self._young, self._found, self._no_agents):
+                table.pop(pid, None)
         self._young.update(dict.fromkeys(new, self._clock() + _YOUNG))
 
-    def _grow_old(self) -> None:
+    def _age(self) -> None:
         now = self._clock()
         for pid in [pid for pid, until in self._young.items() if until <= now]:
             del self._young[pid]
-            self._none.pop(pid, None)
+            self._no_agents.pop(pid, None)
 
     def _examine(self, pid: int) -> None:
-        """What it is, from the beginning."""
-        stat = procfs.stat(pid)
+        """Find out whether it is an agent, unless its command line is known."""
+        stat = self._proc.stat(pid)
         if stat is None:
             self._found.pop(pid, None)
             return
         self._parents[pid] = stat.parent
-        line = stat.comm, procfs.command_line(pid)
-        if pid not in self._found and self._none.get(pid) == line:
-            return  # looked at before, and no agent
-        argv = procfs.argv(line[1])
+        line = stat.comm, self._proc.command_line(pid)
+        if pid not in self._found and self._no_agents.get(pid) == line:
+            return
+        argv = argv_of(line[1])
         before = self._found.get(pid)
         if before is not None and (before.stat.comm, before.argv) == (stat.comm, argv):
-            self._found[pid] = before.again(stat, procfs.raw_cwd(pid), procfs.cwd)
+            self._found[pid] = before.updated(stat, self._proc.raw_cwd(pid), self._proc.cwd)
             return
         self._found.pop(pid, None)
-        named = match_program(stat.comm, argv, procfs.exe(pid) if "." in stat.comm else None)
-        if named is not None and procfs.owner(pid) == self._user:
-            self._found[pid] = FoundProcess(stat, named, argv, procfs.raw_cwd(pid), procfs.cwd(pid), stat.began_at)
+        match = self._names.match(stat.comm, argv, self._proc.exe(pid) if "." in stat.comm else None)
+        if match is not None and self._proc.owner(pid) == self._user:
+            self._found[pid] = FoundProcess(
+                stat, match, argv, self._proc.raw_cwd(pid), self._proc.cwd(pid), stat.began_at
+            )
         elif pid in self._young:
-            self._none[pid] = line
+            self._no_agents[pid] = line
 
-    def _glance(self, pid: int) -> None:
-        """Whether a known agent lives, and where; all else of it stays."""
-        stat = procfs.stat(pid)
+    def _check(self, pid: int) -> None:
+        """Update the state and the folder of a known agent."""
+        stat = self._proc.stat(pid)
         if stat is None or stat.comm != self._found[pid].stat.comm:
             self._examine(pid)
             return
         self._parents[pid] = stat.parent
-        self._found[pid] = self._found[pid].again(stat, procfs.raw_cwd(pid), procfs.cwd)
+        self._found[pid] = self._found[pid].updated(stat, self._proc.raw_cwd(pid), self._proc.cwd)
 
 
-_DEEP = 64  # ancestors, at most: a circle cannot be, but what is read at two moments may look like one
-_STARTING = 30.0  # seconds in which a wrapper starts the program proper; later children are agents that it runs
-_NEAR = 4  # ancestors that are asked for their folder instead
+# -- folding: a node wrapper and its binary, a program that started itself again, and helpers are one agent ------------
+
+_MOST_ANCESTORS = 64  # pids read at two moments may seem to form a circle
+_WRAPPER_STARTS = 30.0  # seconds in which a wrapper starts its program; later children are other agents that it runs
+_NEAR = 4  # ancestors whose folder is used instead
 
 CwdOf = Callable[[int], str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class FoundProcess:
-    """A process of an agent program, before it is folded."""
+    """A process of an agent program."""
 
     stat: ProcessStat
-    named: ProgramMatch
+    match: ProgramMatch
     argv: tuple[str, ...]
-    raw_cwd: str | None  # as the system wrote it: equal means that nothing needs to be asked
+    raw_cwd: str | None  # as the system writes it; while it is equal, `cwd` is current
     cwd: str | None
     began_at: float
 
-    def again(self, stat: ProcessStat, raw_cwd: str | None, cwd_of: CwdOf) -> FoundProcess:
-        """The same process at a later look."""
+    def updated(self, stat: ProcessStat, raw_cwd: str | None, cwd_of: CwdOf) -> FoundProcess:
         if raw_cwd == self.raw_cwd:
             return self if stat == self.stat else replace(self, stat=stat)
         return replace(self, stat=stat, raw_cwd=raw_cwd, cwd=cwd_of(stat.pid))
 
 
 def fold(found: Mapping[int, FoundProcess], parents: Mapping[int, int], cwd_of: CwdOf) -> list[AgentProcess]:
-    """The agents among the processes that were found. `parents` knows those of all processes, agents or not."""
-    agents = {pid: one for pid, one in found.items() if not one.named.helper}
+    """The agents among the processes. `parents` contains all processes, agents or not."""
+    programs = {pid: one for pid, one in found.items() if not one.match.helper}
     children: dict[int, list[int]] = {}
     tops = []
-    for pid, one in sorted(agents.items()):
-        above = agents.get(parents.get(pid, 0))
-        if above is not None and above.named.cli == one.named.cli:
+    for pid, one in sorted(programs.items()):
+        above = programs.get(parents.get(pid, 0))
+        if above is not None and above.match.cli == one.match.cli:
             children.setdefault(above.stat.pid, []).append(pid)
         else:
             tops.append(pid)
-    folded = (_agent(top, agents, children, parents, cwd_of) for top in tops)
+    folded = (_agent(top, programs, children, parents, cwd_of) for top in tops)
     return [one for one in folded if one is not None]
 
 
 def _agent(
     top: int,
-    agents: Mapping[int, FoundProcess],
+    programs: Mapping[int, FoundProcess],
     children: Mapping[int, list[int]],
     parents: Mapping[int, int],
     cwd_of: CwdOf,
 ) -> AgentProcess | None:
-    head = _head(top, agents, children)
-    one = agents[head]
+    head = _head(top, programs, children)
+    one = programs[head]
     ancestors = tuple(_ancestors(head, parents))
-    # codex may not be asked for its folder by anybody: its wrapper, or the shell in front of it, is where it began
+    # codex hides its folder from everyone: its wrapper, or the shell before it, shows where it was started
     near = (cwd_of(pid) for pid in ancestors[:_NEAR])
     cwd = one.cwd or next((path for path in near if path), None)
     if cwd is None:
         return None
     return AgentProcess(
-        cli=one.named.cli,
+        cli=one.match.cli,
         pid=head,
         started=one.stat.started,
         cwd=cwd,
@@ -214,14 +212,15 @@ def _agent(
     )
 
 
-def _head(top: int, agents: Mapping[int, FoundProcess], children: Mapping[int, list[int]]) -> int:
-    """The process that does the work: the first child of a wrapper, if it was started at once."""
+def _head(top: int, programs: Mapping[int, FoundProcess], children: Mapping[int, list[int]]) -> int:
+    """The process that does the work: the first child of a wrapper, if it was started soon after it."""
     head = top
-    while agents[head].named.wrapped:
-        own = [pid for pid in children.get(head, ()) if agents[pid].began_at - agents[head].began_at < _STARTING]
+    while programs[head].match.wrapped:
+        latest = programs[head].began_at + _WRAPPER_STARTS
+        own = [pid for pid in children.get(head, ()) if programs[pid].began_at < latest]
         if not own:
             break
-        head = min(own, key=lambda pid: (agents[pid].began_at, pid))
+        head = min(own, key=lambda pid: (programs[pid].began_at, pid))
     return head
 
 
@@ -232,11 +231,14 @@ def _tree(top: int, children: Mapping[int, list[int]]) -> Iterator[int]:
 
 
 def _ancestors(pid: int, parents: Mapping[int, int]) -> Iterator[int]:
-    for _ in range(_DEEP):
+    for _ in range(_MOST_ANCESTORS):
         pid = parents.get(pid, 0)
         if pid <= 0:
             return
         yield pid
+
+
+# -- the reader: processes as sightings -------------------------------------------------------------------------------
 
 
 def make() -> AgentReader:
@@ -244,7 +246,11 @@ def make() -> AgentReader:
 
 
 class ProcessReader:
-    """Says the very same of a process for as long as that is as it was."""
+    """Reports every agent process in a worktree, with the same object while it does not change.
+
+    A process is merged with the session that names its pid. One without a session is shown as unknown, never as idle: it
+    may be waiting in a dialog that it opens before it writes anything.
+    """
 
     cli = "processes"
     has_more = False
@@ -263,9 +269,9 @@ class ProcessReader:
 
 
 def _sighting(one: AgentProcess) -> Sighting:
-    began = times.stamp(datetime.fromtimestamp(one.began_at, UTC))
-    what = "suspended (ctrl-z, SIGSTOP): nothing goes on until it is continued" if one.suspended else "there"
-    says = f"a {one.cli} process is {what} (pid {one.pid}); nothing tells what it does"
+    what = "is suspended (ctrl-z, SIGSTOP)" if one.suspended else "runs"
+    says = f"a {one.cli} process {what} (pid {one.pid}); nothing shows what it does"
+    began = fields.at(one.began_at)
     return Sighting(
         cli=one.cli,
         session=None,

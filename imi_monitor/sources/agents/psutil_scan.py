@@ -1,4 +1,4 @@
-"""Processes where there is no /proc to read (macOS), by psutil. Names are asked of all, the rest of agents only."""
+"""Agent processes where there is no /proc (macOS), by psutil. Reads the names of all processes, the rest of agents only."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ import psutil
 from imi_monitor import host
 from imi_monitor.sources.agents import process_scan
 from imi_monitor.sources.agents.agent_reader import AgentProcess
-from imi_monitor.sources.agents.process_names import ProgramMatch, match_program
+from imi_monitor.sources.agents.process_names import ProgramMatch, ProgramNames
 from imi_monitor.sources.agents.process_scan import FoundProcess
 from imi_monitor.sources.agents.procfs import ProcessStat
 
 _STOPPED = (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
-_started: dict[tuple[int, float], str | None] = {}  # (pid, began) -> as host tells it: that costs a `ps`
+_started: dict[tuple[int, float], str | None] = {}  # (pid, began) -> host.start_time, which runs `ps`
 
 
-def scan() -> Sequence[AgentProcess]:
+def scan(names: ProgramNames) -> Sequence[AgentProcess]:
     found: dict[int, FoundProcess] = {}
     parents: dict[int, int] = {}
     for process in psutil.process_iter(["ppid", "name", "cmdline", "uids", "create_time", "status"]):
         info = process.info
         parents[process.pid] = info["ppid"] or 0
         argv = tuple(info["cmdline"] or ())
-        named = match_program(info["name"] or "", argv, argv[0] if argv else None)
+        match = names.match(info["name"] or "", argv, argv[0] if argv else None)
         ours = info["uids"] is not None and info["uids"].real == os.getuid()
-        if named is not None and ours and info["status"] != psutil.STATUS_ZOMBIE:
-            one = _found(process, named, argv)
+        if match is not None and ours and info["status"] != psutil.STATUS_ZOMBIE:
+            one = _found(process, match, argv)
             if one is not None:
                 found[process.pid] = one
     for who in _started.keys() - {(one.stat.pid, one.began_at) for one in found.values()}:
@@ -43,7 +43,7 @@ def cwd_of(pid: int) -> str | None:
         return None
 
 
-def _found(process: psutil.Process, named: ProgramMatch, argv: tuple[str, ...]) -> FoundProcess | None:
+def _found(process: psutil.Process, match: ProgramMatch, argv: tuple[str, ...]) -> FoundProcess | None:
     began = float(process.info["create_time"] or 0)
     who = (process.pid, began)
     if who not in _started:
@@ -54,7 +54,7 @@ def _found(process: psutil.Process, named: ProgramMatch, argv: tuple[str, ...]) 
     where = cwd_of(process.pid)
     state = "T" if process.info["status"] in _STOPPED else "S"
     stat = ProcessStat(process.pid, process.info["name"], state, process.info["ppid"] or 0, started, _terminal(process))
-    return FoundProcess(stat, named, argv, where, where, began)
+    return FoundProcess(stat, match, argv, where, where, began)
 
 
 def _terminal(process: psutil.Process) -> str | None:

@@ -28,7 +28,7 @@ class SeenAgent:
 class SightingMerge:
     """Merges the sightings of one poll. Groups that consist of the same objects as before are not merged again.
 
-    Without this, 40 agents cost 1.3 ms per poll instead of 0.2 ms: most of their sightings are those of the last poll.
+    Most sightings are those of the last poll: with 40 agents this saves 0.24 of 0.54 ms per poll.
     """
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ import pytest
 from imi_monitor import host
 from imi_monitor.model.agent import COMPLETED, RUNNING, WAITING
 from imi_monitor.mux import tmux as tmux_module
-from imi_monitor.sources.agents import pane_titles
+from imi_monitor.sources.agents import known_programs, pane_titles
 from imi_monitor.sources.agents.agent_reader import AgentProcess, ReadContext
 
 
@@ -38,7 +38,8 @@ from imi_monitor.sources.agents.agent_reader import AgentProcess, ReadContext
     ],
 )
 def test_what_a_title_says(cli: str, title: str, state: str | None) -> None:
-    assert pane_titles.state_of(cli, title, "/work/proj") == state
+    (program,) = [one for one in known_programs() if one.cli == cli]
+    assert pane_titles.state_of(program, title, "/work/proj") == state
 
 
 class Tmux:

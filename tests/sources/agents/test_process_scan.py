@@ -16,10 +16,11 @@ import pytest
 
 from imi_monitor import host
 from imi_monitor.model.agent import UNKNOWN
-from imi_monitor.sources.agents import process_scan, procfs
-from imi_monitor.sources.agents import psutil_scan as processes_psutil
+from imi_monitor.sources.agents import known_programs, process_scan, psutil_scan
 from imi_monitor.sources.agents.agent_reader import AgentProcess, ReadContext
+from imi_monitor.sources.agents.process_names import ProgramNames
 from imi_monitor.sources.agents.process_scan import ProcessScan
+from imi_monitor.sources.agents.procfs import ProcFs
 from tests.sources.agents.fake_processes import SHELL, named, running, script, soon
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at /proc")
@@ -36,6 +37,37 @@ class Clock:
         return self.now
 
 
+class RecordingProc(ProcFs):
+    """The real /proc, with what was read, and with processes that look like something else."""
+
+    def __init__(self) -> None:
+        self.opened: list[str] = []
+        self.listed = 0
+        self.hidden: set[int] = set()  # their folders are not readable
+        self.of_others = False  # all processes belong to another user
+        self.reused: set[int] = set()  # their pids are used again
+
+    def read(self, path: str, most: int) -> bytes:
+        self.opened.append(path)
+        return super().read(path, most)
+
+    def examined(self, pid: int) -> bool:
+        return f"/proc/{pid}/cmdline" in self.opened
+
+    def pids(self) -> dict[int, int]:
+        self.listed += 1
+        return {pid: -1 if pid in self.reused else number for pid, number in super().pids().items()}
+
+    def owner(self, pid: int) -> int | None:
+        return os.getuid() + 1 if self.of_others else super().owner(pid)
+
+    def cwd(self, pid: int) -> str | None:
+        return None if pid in self.hidden else super().cwd(pid)
+
+    def raw_cwd(self, pid: int) -> str | None:
+        return None if pid in self.hidden else super().raw_cwd(pid)
+
+
 class Here:
     """A folder with agents in it, and the scan as seen from there."""
 
@@ -44,17 +76,21 @@ class Here:
         self.cwd = tmp / "wt"
         self.cwd.mkdir()
         self.clock = Clock()
-        self.scan = ProcessScan(self.clock)
+        self.proc = RecordingProc()
+        self.scan = ProcessScan(self.clock, self.proc)
 
     def agents(self) -> list[AgentProcess]:
         return [one for one in self.scan() if one.cwd.startswith(str(self.tmp))]
 
     def grow_old(self, pid: int) -> None:
-        """From now on it is looked at in its turn only, and that has just been."""
+        """From now on the process is examined in its turn only, and that has just been."""
         self.clock.now += 100
         self.scan()
-        linux: Any = self.scan._scan
-        linux._turn = pid % 32
+        self.proc.opened.clear()
+        while not self.proc.examined(pid):
+            self.proc.opened.clear()
+            self.scan()
+        self.proc.opened.clear()
 
     def one(self) -> AgentProcess:
         found: list[AgentProcess] = []
@@ -190,33 +226,29 @@ def test_a_zombie_is_gone_and_a_stopped_one_is_there(here: Here) -> None:
         assert here.agents() == []
 
 
-def test_who_may_not_be_asked_for_its_folder_is_where_its_wrapper_is(here: Here, monkeypatch: Any) -> None:
+def test_who_may_not_be_asked_for_its_folder_is_where_its_wrapper_is(here: Here) -> None:
     """codex hardens itself: its folder is read by root only, and /proc/<pid> belongs to root."""
     with running([SHELL, "-c", f"{named(here.tmp, 'codex')} 60; true"], here.cwd) as process:
         soon(lambda: any(one.cli == "codex" for one in here.agents()))
-        pid, asked = here.one().pid, procfs.cwd
-        monkeypatch.setattr(procfs, "cwd", lambda of: None if of == pid else asked(of))
-        monkeypatch.setattr(procfs, "raw_cwd", lambda of: None)
+        pid = here.one().pid
+        here.proc.hidden.add(pid)
         assert (here.one().pid, here.one().cwd, process.pid in here.one().ancestors) == (pid, str(here.cwd), True)
 
 
-def test_processes_of_others_are_none_of_ours(here: Here, monkeypatch: Any) -> None:
-    monkeypatch.setattr(procfs, "owner", lambda pid: os.getuid() + 1)
+def test_processes_of_others_are_none_of_ours(here: Here) -> None:
+    here.proc.of_others = True
     with running([named(here.tmp, "claude"), "60"], here.cwd) as process:
         soon(lambda: host.process_name(process.pid) == "claude")
         assert here.agents() == []
 
 
 def test_the_owner_is_the_real_user() -> None:
-    assert procfs.owner(os.getpid()) == os.getuid()
-    assert procfs.owner(2**22 + 1) is None
+    assert ProcFs().owner(os.getpid()) == os.getuid()
+    assert ProcFs().owner(2**22 + 1) is None
 
 
-def test_a_scan_looks_at_what_is_new_and_at_agents_only(here: Here, monkeypatch: Any) -> None:
-    read, opened = procfs._read, list[str]()
-    monkeypatch.setattr(procfs, "_read", lambda path, most: opened.append(path) or read(path, most))
-    clock = Clock()
-    scan = ProcessScan(clock)
+def test_a_scan_looks_at_what_is_new_and_at_agents_only(here: Here) -> None:
+    clock, opened, scan = here.clock, here.proc.opened, here.scan
     with running([named(here.tmp, "claude"), "60"], here.cwd) as process:
         soon(lambda: host.process_name(process.pid) == "claude")
         scan()
@@ -231,34 +263,31 @@ def test_a_scan_looks_at_what_is_new_and_at_agents_only(here: Here, monkeypatch:
             assert own in opened
             others = [path for path in opened if not path.startswith(f"/proc/{process.pid}/")]
             old = [path for path in others if path.split("/")[2].isdigit() and int(path.split("/")[2]) < process.pid]
-            assert len({path.split("/")[2] for path in old}) <= len(procfs.pids()) / 32 + 8
+            assert len({path.split("/")[2] for path in old}) <= len(here.proc.pids()) / 32 + 8
 
 
-def test_files_that_move_all_the_time_cost_no_scans(monkeypatch: Any) -> None:
-    calls: list[int] = []
-    pids = procfs.pids
-    monkeypatch.setattr(procfs, "pids", lambda: calls.append(1) or pids())
-    now = [0.0]
-    scan = ProcessScan(lambda: now[0])
+def test_files_that_move_all_the_time_cost_no_scans() -> None:
+    now, proc = [0.0], RecordingProc()
+    scan = ProcessScan(lambda: now[0], proc)
     for _ in range(40):
         scan()
         now[0] += 0.05
-    assert len(calls) <= 5
+    assert proc.listed <= 5
 
 
 def test_pids_that_are_used_again_have_another_number(here: Here) -> None:
     with running(["sleep", "60"], here.cwd) as one, running(["sleep", "60"], here.cwd) as other:
-        numbers = procfs.pids()
+        numbers = here.proc.pids()
         assert numbers[one.pid] != numbers[other.pid]
-        assert procfs.pids()[one.pid] == numbers[one.pid]
+        assert here.proc.pids()[one.pid] == numbers[one.pid]
     with running([named(here.tmp, "claude"), "60"], here.cwd) as process:
         assert here.one().pid == process.pid
         here.grow_old(process.pid)
-        linux: Any = here.scan._scan
-        linux._found.clear()
-        assert here.agents() == [], "what is old is not looked at"
-        linux._known[process.pid] = -1  # as if it had been another one until now
+        here.agents()
+        assert not here.proc.examined(process.pid), "an old process is examined in its turn only"
+        here.proc.reused.add(process.pid)
         assert here.one().pid == process.pid
+        assert here.proc.examined(process.pid)
 
 
 def test_psutil_finds_the_same(here: Here) -> None:
@@ -267,14 +296,14 @@ def test_psutil_finds_the_same(here: Here) -> None:
     wrapper = script(here.tmp / "node_modules/@openai/codex/bin/codex.js", f"{codex} 60\nexit $?\n")
     with running([node, wrapper], here.cwd), running([named(here.tmp, "claude"), "60"], here.cwd) as process:
         soon(lambda: len(here.agents()) == 2 and all(one.argv[-1] == "60" for one in here.agents()))
-        theirs = [one for one in processes_psutil.scan() if one.cwd == str(here.cwd)]
+        theirs = [one for one in psutil_scan.scan(ProgramNames(known_programs())) if one.cwd == str(here.cwd)]
         assert [_without_moment(one) for one in theirs] == [_without_moment(one) for one in here.agents()]
         assert all(abs(left.began_at - right.began_at) < 5 for left, right in zip(theirs, here.agents(), strict=True))
         assert not any(one.suspended for one in theirs)
         os.kill(process.pid, signal.SIGSTOP)
         soon(lambda: host.is_suspended(process.pid))
-        assert {one.pid for one in processes_psutil.scan() if one.suspended} == {process.pid}
-    assert [one for one in processes_psutil.scan() if one.cwd == str(here.cwd)] == []
+        assert {one.pid for one in psutil_scan.scan(ProgramNames(known_programs())) if one.suspended} == {process.pid}
+    assert [one for one in psutil_scan.scan(ProgramNames(known_programs())) if one.cwd == str(here.cwd)] == []
 
 
 def _without_moment(one: AgentProcess) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ from datetime import datetime
 from imi_monitor.model import times
 from imi_monitor.model.agent import COMPLETED, AgentEvent, SessionFacts
 from imi_monitor.sources.agents import fields
-from imi_monitor.sources.agents.agent_reader import AgentProcess, AgentReader, ReadContext, Sighting
+from imi_monitor.sources.agents.agent_reader import AgentProcess, AgentProgram, AgentReader, ReadContext, Sighting
 from imi_monitor.sources.agents.aider.reducer import CHAT_START, AiderReducer
 from imi_monitor.sources.agents.foreign_files import FileStamp, Tail, stamp_of
 from imi_monitor.sources.agents.session_owners import SessionActivity, SessionOwners, SessionProcess
@@ -25,6 +25,8 @@ _DAY = 86_400.0
 _BLOCK = 1 << 20
 _MOST_BLOCKS = 64  # searched for the start of the last chat
 _MOST_INPUT = 64 << 10
+
+PROGRAM = AgentProgram("aider", ("/site-packages/aider/",))
 
 
 def make() -> AgentReader:

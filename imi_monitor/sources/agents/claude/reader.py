@@ -11,11 +11,18 @@ from collections.abc import Sequence, Set
 
 from imi_monitor.model.agent import UNKNOWN, WAITING, Evidence
 from imi_monitor.sources.agents import fields
-from imi_monitor.sources.agents.agent_reader import AgentProcess, AgentReader, ReadContext, Sighting
+from imi_monitor.sources.agents.agent_reader import AgentProcess, AgentProgram, AgentReader, ReadContext, Sighting
 from imi_monitor.sources.agents.claude.config_folder import ConfigFolder
 from imi_monitor.sources.agents.claude.live_registry import ClaudePaths, WatchedFolders, config_folders
 
 _CHECK_FOLDERS = 1.0  # seconds between two checks for new configuration folders
+
+PROGRAM = AgentProgram(
+    "claude",
+    ("/claude/versions/", "/@anthropic-ai/claude-code"),
+    # the daemon and its spare processes are no agents: a session in them has a process of its own
+    frozenset({"daemon", "bg-pty-host", "bg-spare", "mcp", "update", "install", "doctor", "agents", "config"}),
+)
 
 
 def make() -> AgentReader:

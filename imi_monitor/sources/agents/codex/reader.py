@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from imi_monitor.model.agent import RESTING, WAITING, Evidence
+from imi_monitor.model.agent import COMPLETED, RESTING, RUNNING, WAITING, Evidence
 from imi_monitor.sources.agents import fields
-from imi_monitor.sources.agents.agent_reader import AgentReader, ReadContext, Sighting
+from imi_monitor.sources.agents.agent_reader import AgentProgram, AgentReader, ReadContext, Sighting
 from imi_monitor.sources.agents.codex.daemon import CodexDaemon, DaemonStatus
 from imi_monitor.sources.agents.codex.record_types import ThreadContext
 from imi_monitor.sources.agents.codex.session import (
@@ -29,6 +29,16 @@ _MOST_HEADS = 4000
 _SETTLES = 1.0  # seconds by which the daemon and the file may be behind each other
 _READ_AGAIN = 5.0  # seconds after which a busy thread's status is read again, in case the daemon pushes no change
 _TERMINALS = re.compile(r"tui|cli|exec")  # originators: `codex-tui`, `codex_cli_rs`, `codex_exec`
+
+PROGRAM = AgentProgram(
+    "codex",
+    ("/@openai/codex",),
+    frozenset({"app-server", "mcp-server", "mcp", "login", "completion"}),
+    # the server's folder is the one in which it was started, whatever its threads work on
+    helpers_anywhere=frozenset({"app-server"}),
+    titles=((re.compile(r"\bAction Required\b"), WAITING), (re.compile(r"^[\u2800-\u28ff]"), RUNNING)),  # a spinner
+    folder_title=COMPLETED,
+)
 
 
 def make() -> AgentReader:

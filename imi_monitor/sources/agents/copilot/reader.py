@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from imi_monitor import host
 from imi_monitor.model.agent import SessionFacts
 from imi_monitor.sources.agents import fields, foreign_files
-from imi_monitor.sources.agents.agent_reader import AgentProcess, AgentReader, ReadContext, Sighting
+from imi_monitor.sources.agents.agent_reader import AgentProcess, AgentProgram, AgentReader, ReadContext, Sighting
 from imi_monitor.sources.agents.copilot.reducer import CopilotReducer
 from imi_monitor.sources.agents.foreign_files import FileStamp, RecordFile
 
@@ -21,6 +21,8 @@ _DAY = 86_400.0
 _WINDOW = 256 << 10
 _FRESH = 5.0  # seconds in which an unseen process, such as one in a container, may still be the one that wrote
 _LONGEST_YAML = 64 << 10
+
+PROGRAM = AgentProgram("copilot", ("/@github/copilot",), frozenset({"mcp", "login", "update"}))
 
 
 def make() -> AgentReader:

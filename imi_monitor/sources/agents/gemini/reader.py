@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
+from imi_monitor.model.agent import COMPLETED, RUNNING, WAITING
 from imi_monitor.sources.agents import fields, foreign_files
-from imi_monitor.sources.agents.agent_reader import AgentProcess, AgentReader, ReadContext, Sighting
+from imi_monitor.sources.agents.agent_reader import AgentProcess, AgentProgram, AgentReader, ReadContext, Sighting
 from imi_monitor.sources.agents.foreign_files import RecordFile
 from imi_monitor.sources.agents.gemini.reducer import GeminiReducer, StartOptions
 from imi_monitor.sources.agents.session_owners import ProcessHistory, SessionCandidate, match_newest
@@ -17,6 +19,17 @@ _DAY = 86400.0
 _WINDOW = 64 << 10  # enough for the state
 _MOST_NEW = 40  # chats that are read for the first time in one call
 _LONGEST_DOCUMENT = 32 << 20
+
+PROGRAM = AgentProgram(
+    "gemini",
+    ("/@google/gemini-cli/",),
+    frozenset({"mcp", "extensions"}),
+    titles=(
+        (re.compile(r"^\u270b\ufe0f?\s+Action Required\b"), WAITING),
+        (re.compile(r"^\u2726\s"), RUNNING),
+        (re.compile(r"^\u25c7\s+Ready\b"), COMPLETED),
+    ),
+)
 
 
 def make() -> AgentReader:

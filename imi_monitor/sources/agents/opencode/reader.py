@@ -15,7 +15,7 @@ from typing import Any
 
 from imi_monitor.model.agent import COMPLETED, RUNNING, WAITING, AgentEvent, Evidence, SessionFacts
 from imi_monitor.sources.agents import fields, foreign_db
-from imi_monitor.sources.agents.agent_reader import AgentProcess, AgentReader, ReadContext, Sighting
+from imi_monitor.sources.agents.agent_reader import AgentProcess, AgentProgram, AgentReader, ReadContext, Sighting
 from imi_monitor.sources.agents.foreign_db import ForeignDatabase, Row, Unreadable
 from imi_monitor.sources.agents.opencode import reducer
 from imi_monitor.sources.agents.opencode.records import MessageWindow, sessions, updated
@@ -23,6 +23,8 @@ from imi_monitor.sources.agents.session_owners import SessionActivity, SessionOw
 
 _DAY = 86_400.0
 _MOST_SESSIONS = 100
+
+PROGRAM = AgentProgram("opencode", ("/opencode-ai/",), frozenset({"auth", "upgrade", "models", "mcp"}))
 
 
 def make() -> AgentReader:
