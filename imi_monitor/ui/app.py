@@ -149,7 +149,7 @@ class ImiApp(CrashSafeApp):
             self.run_worker(self._report_last_crash(self.crash_marker), exit_on_error=False)
 
     async def _report_last_crash(self, marker: CrashMarker) -> None:
-        for sentence in await asyncio.to_thread(marker.ended_badly):
+        for sentence in await asyncio.to_thread(marker.take_reports):
             self.notify(sentence, title="Last time", severity="warning", timeout=20, markup=False)
 
     def on_ready(self, _event: events.Ready) -> None:
@@ -426,5 +426,5 @@ class ImiApp(CrashSafeApp):
             read_only=self._read_only,
             interval=self.interval,
             marked=len(self.home.marks),
-            plain_interval=self.preferences.interval,
+            default_interval=self.preferences.interval,
         )

@@ -1,7 +1,7 @@
 """Worktrees, changes and events as styled text: which glyph, word and colour stands for what.
 
 A state always has a glyph and a word, never a colour alone. Everything is `Content`, not markup, and text from outside has
-passed `safe`. Terminals without Unicode show the ASCII twins of `glyphs.TWINS`.
+passed `safe`. Terminals without Unicode show the ASCII twins of `glyphs.ASCII_TWINS`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Everything that the dashboard did: which act, on what, how it ended, and the command line that would do the same.
+"""The log of the actions this dashboard ran: how each ended, and the command line that does the same.
 
-One log for each running dashboard, bounded; acts run in threads and write into it from there.
+It is bounded, and written from the threads in which actions run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ RUNNING, DONE, REFUSED, FAILED, CANCELLED = "running", "done", "refused", "faile
 
 @dataclass(frozen=True, slots=True)
 class CommandLogEntry:
-    """One act. `command` can be pasted into any shell, `short` does not say where; `seconds` is None while it runs."""
+    """One run of an action. `command` works in any folder, `short` leaves the repository out; `seconds` is None while it runs."""
 
     number: int
     at: str
@@ -42,7 +42,7 @@ class CommandLog:
         self._next = 1
 
     def begin(self, short: str, command: str) -> int:
-        """An act starts; gives its number for `end`."""
+        """Add a running entry and return its number."""
         with self._lock:
             number, self._next = self._next, self._next + 1
             self._entries.append(CommandLogEntry(number, times.stamp(), short, command))
@@ -50,7 +50,7 @@ class CommandLog:
             return number
 
     def end(self, number: int, state: str, said: list[str]) -> None:
-        """How it ended and what it said; an entry that has fallen out of the log is forgotten."""
+        """Set how the entry ended; one that was dropped from the log is ignored."""
         with self._lock:
             seconds = time.monotonic() - self._begun.pop(number)
             for index, entry in enumerate(self._entries):
@@ -66,7 +66,7 @@ _logs: WeakKeyDictionary[App[object], CommandLog] = WeakKeyDictionary()
 
 
 def of(app: App[object]) -> CommandLog:
-    """The log of a running dashboard."""
+    """Return the log of this app."""
     if app not in _logs:
         _logs[app] = CommandLog()
     return _logs[app]

@@ -1,4 +1,4 @@
-"""Which dashboards run, and which ended badly: a small file each, gone when it ended in order. The next one tells it, once."""
+"""A small file for each running dashboard, deleted when it ends in order. The next dashboard reports the ones left over, once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from imi_monitor.fast import json_writer
 from imi_monitor.model import times
 from imi_monitor.model.text import safe
 
-_MOST_TOLD = 3
+_MOST_REPORTED = 3
 
 
 def _folder() -> str:
@@ -19,7 +19,7 @@ def _folder() -> str:
 
 
 class CrashMarker:
-    """The file of this process. What cannot be written is not worth keeping a dashboard shut for."""
+    """The file of this process. Errors in writing it are ignored: the dashboard starts without it."""
 
     def __init__(self) -> None:
         self.path = os.path.join(_folder(), f"{os.getpid()}.json")
@@ -35,11 +35,13 @@ class CrashMarker:
         with contextlib.suppress(OSError):
             os.unlink(self.path)
 
-    def ended_badly(self) -> list[str]:
-        """What to tell about dashboards that are gone without having ended in order; it is told once."""
-        return [said for name in _names() if (said := self._last_words(os.path.join(_folder(), name)))][:_MOST_TOLD]
+    def take_reports(self) -> list[str]:
+        """Return a sentence for each dashboard that crashed or was killed, and delete its file."""
+        return [text for name in _names() if (text := self._take_report(os.path.join(_folder(), name)))][
+            :_MOST_REPORTED
+        ]
 
-    def _last_words(self, path: str) -> str | None:
+    def _take_report(self, path: str) -> str | None:
         if path == self.path:
             return None
         found = _read(path)
@@ -48,7 +50,7 @@ class CrashMarker:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
             return _sentence(found)
-        return None  # another dashboard was quicker to tell it
+        return None  # another dashboard has reported it
 
     def _write(self, said: str | None) -> None:
         me = host.identify_process(os.getpid())

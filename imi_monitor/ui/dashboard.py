@@ -1,7 +1,7 @@
-"""Opens the dashboard: which repositories, and which registry.
+"""Starts the dashboard.
 
-In the order in which a person sees something soonest: what can be known at once is read while the terminal library is loaded,
-so that it is on the very first picture; everything that watches, asks or runs starts behind that.
+The first snapshot is read in a second process while Textual is imported, so that the first paint shows the worktrees; the
+engine starts after that paint.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from imi_monitor.model.snapshot import Snapshot
     from imi_monitor.ui.shutdown import RecordError
 
-PATIENCE = 0.25  # seconds that the first picture waits for a disk; later than that, worktrees come when they come
+FIRST_SNAPSHOT_TIMEOUT = 0.25  # seconds; without it the first paint shows no worktrees
 
 
 def run(
@@ -32,8 +32,8 @@ def run(
     read_only: bool = False,
     ascii_only: bool = False,
 ) -> int:
-    """Until the person quits; gives the exit status. `recorded` puts an error into the log and says so in a sentence."""
-    gc.disable()  # until the first picture: what is loaded now stays, and looking through it again and again takes 10 ms
+    """Run until the user quits and return the exit status. `recorded` writes an error to the log and returns its sentence."""
+    gc.disable()  # until the first paint: collections during the imports find nothing and take 15 ms
     ahead: Preload[Snapshot] = Preload(
         "imi_monitor.sources.first_snapshot", "read_first_snapshot", database, common_dirs
     )
@@ -42,7 +42,7 @@ def run(
     from imi_monitor.ui.shutdown import run_app
 
     chosen = preferences.from_settings(settings, ascii_only=ascii_only, state_file=saved_layout.path_for(common_dirs))
-    first = ahead.result(PATIENCE)
+    first = ahead.result(FIRST_SNAPSHOT_TIMEOUT)
 
     def live() -> AbstractAsyncContextManager[Engine]:
         from imi_monitor import engine
@@ -55,10 +55,10 @@ def run(
         return Context(database=database, repo=repo)
 
     app = ImiApp(live, surroundings, read_only=read_only, preferences=chosen, first=first)
-    app.on_first_paint = _collect_again
+    app.on_first_paint = _resume_garbage_collection
     return run_app(app, recorded)
 
 
-def _collect_again() -> None:
-    gc.freeze()  # what lives as long as the program is never looked through again
+def _resume_garbage_collection() -> None:
+    gc.freeze()  # modules and classes live until the end
     gc.enable()

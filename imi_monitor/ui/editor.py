@@ -1,7 +1,7 @@
-"""The person's own editor at a file, with the dashboard asleep meanwhile.
+"""Opens a file in the user's editor, with the dashboard suspended.
 
-`$VISUAL` or `$EDITOR` is split into words and run as a program, never by a shell; the file is one word of its own and
-absolute, so that no name can become an option or a command.
+`$VISUAL` or `$EDITOR` is split into words and run without a shell. The file is one absolute path, so that no file name can
+become an option or a command.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _GOTO = ("code", "codium", "cursor")
 
 
 def edit(app: App[None], root: str, path: str, line: int | None = None) -> None:
-    """Open it; what goes wrong is said."""
+    """Open the file; an error is shown as a toast."""
     try:
         argv = command(root, path, line)
         with app.suspend():
@@ -38,7 +38,7 @@ def edit(app: App[None], root: str, path: str, line: int | None = None) -> None:
 
 
 def command(root: str, path: str, line: int | None = None) -> list[str]:
-    """The words to run; Refused with what to do when there is no editor, or nothing to edit."""
+    """Return the program and its arguments; Refused without an editor or a file."""
     asked = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
     if not asked.strip():
         raise Refused(
@@ -53,12 +53,12 @@ def command(root: str, path: str, line: int | None = None) -> list[str]:
         raise Refused(f"the editor {safe(words[0], 80)} is not installed, or not in PATH", code="no-editor")
     file = os.path.join(root, path)
     if not os.path.lexists(file):
-        raise Refused(f"{safe(path, 200)} is not on the disk (any more): there is nothing to edit", code="no-file")
+        raise Refused(f"{safe(path, 200)} is not on the disk: there is nothing to edit", code="no-file")
     return [program, *words[1:], *_place(os.path.basename(program), os.path.abspath(file), line)]
 
 
 def _place(name: str, file: str, line: int | None) -> list[str]:
-    """The file as this editor wants it named, at the line if it can be told."""
+    """Return the arguments that open the file, at the line where this editor has an option for it."""
     if line is None:
         return [file]
     if name in _COLON_LINE:
@@ -67,6 +67,6 @@ def _place(name: str, file: str, line: int | None) -> list[str]:
 
 
 def _search_path() -> str:
-    """PATH without relative entries: the work tree must not bring its own editor."""
+    """Return PATH without relative entries: a worktree must not supply the editor."""
     entries = os.environ.get("PATH", os.defpath).split(os.pathsep)
     return os.pathsep.join(entry for entry in entries if os.path.isabs(entry)) or os.defpath

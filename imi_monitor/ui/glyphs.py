@@ -1,6 +1,6 @@
-"""Terminals without Unicode: every glyph on the screen has a twin in plain ASCII, one cell for one cell.
+"""ASCII replacements for terminals without Unicode, each as wide as the glyph it replaces.
 
-It happens in one place, where lines leave for the terminal, so that panels, dialogs, borders and scroll bars need not know.
+A line filter applies them to everything that is painted; panels, dialogs, borders and scroll bars always use Unicode.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from textual.filter import LineFilter
 
 from imi_monitor.model import columns
 
-TWINS = str.maketrans(
+ASCII_TWINS = str.maketrans(
     {
         "◆": "*",
         "✚": "+",
@@ -123,22 +123,22 @@ TWINS = str.maketrans(
 
 @lru_cache(4096)
 def to_ascii(text: str) -> str:
-    """The text in ASCII and as wide as before; what has no twin is `?`."""
+    """Return the text in ASCII, as wide as before; a character without a replacement becomes `?`."""
     if text.isascii():
         return text
-    twins = text.translate(TWINS)
+    twins = text.translate(ASCII_TWINS)
     return twins if twins.isascii() else "".join(c if c.isascii() else "?" * columns.cell_width(c) for c in twins)
 
 
 class AsciiFilter(LineFilter):
-    """Textual's way to have a last word on every line."""
+    """Applies `to_ascii` to every painted line."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         return [Segment(to_ascii(text), style, control) for text, style, control in segments]
 
 
 def terminal_is_plain() -> bool:
-    """Whether the terminal will not show more than ASCII: its locale is not UTF-8, or it is a bare console."""
+    """Whether the terminal shows ASCII only: its locale is not UTF-8, or it is a Linux console."""
     encoding = locale.nl_langinfo(locale.CODESET) if os.name == "posix" else "utf-8"
     wanted = next((os.environ[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if os.environ.get(name)), "")
     named = wanted.partition(".")[2].lower().replace("-", "").partition("@")[0]

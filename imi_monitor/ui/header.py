@@ -1,6 +1,6 @@
-"""The top line: which repository, how many of what, and the badges: paused, read-only, stale, the filter, the clock.
+"""The header: the repository, counts of what needs attention, and badges (paused, read-only, stale …) with the clock.
 
-Every badge can be clicked; what it stands for is also on a key.
+A click on a count filters the list; a click on a badge runs its command. All of it is also on keys.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from imi_monitor.ui.snapshot_facts import SnapshotFacts, parse_time
 
 @dataclass(frozen=True, slots=True)
 class HeaderBadges:
-    """What the dashboard itself has to say in the top line."""
+    """The dashboard's own state, as shown at the right end of the header."""
 
     paused: bool = False
     read_only: bool = False
     interval: float = 1.0
     marked: int = 0
-    plain_interval: float = 1.0
+    default_interval: float = 1.0  # the badge is shown for another one
 
 
 def line(facts: SnapshotFacts | None, badges: HeaderBadges, width: int, now: datetime) -> Content:
-    """Exactly `width` cells: counts on the left, badges and the clock on the right."""
+    """Return exactly `width` cells: counts on the left, badges and the clock on the right."""
     right = Content("").join(_right(facts, badges, width, now))
     left = _left(facts, max(6, width - right.cell_length - 1))
     return left.pad_right(max(0, width - left.cell_length - right.cell_length)).append(right)
 
 
 def lasts_until(facts: SnapshotFacts | None, now: datetime) -> datetime:
-    """When the line, or the one about troubles below it, reads otherwise though nothing happened."""
+    """Return when the header or the trouble line changes by the passing of time alone."""
     ends = [now.replace(second=0, microsecond=0) + timedelta(minutes=1)]  # the clock
     if facts is not None:
         troubled = (parse_time(since) for since, _, _ in troubles(facts))
@@ -70,7 +70,7 @@ def _where(snapshot: Snapshot) -> str:
 
 
 def _counts(facts: SnapshotFacts) -> list[tuple[str, str, str]]:
-    """(what, its colour, the filter that a click sets), most urgent first behind the worktrees."""
+    """Return (text, colour, filter set by a click): the number of worktrees, then the most urgent first."""
     trees, agents = facts.snapshot.worktrees, facts.standings
     states = [facts.claim_state(tree) for tree in trees]
     collisions = sum(bool(one.conflicts) for one in facts.snapshot.collisions)
@@ -109,7 +109,7 @@ def _counts(facts: SnapshotFacts) -> list[tuple[str, str, str]]:
 
 
 def _death_seen(facts: SnapshotFacts, tree: Worktree) -> bool:
-    """Whether the holder's death is counted as that of an agent already."""
+    """Whether the dead holder is already counted as a dead agent."""
     return facts.has_agent(tree, attention.DIED)
 
 
@@ -124,7 +124,7 @@ def _right(facts: SnapshotFacts | None, badges: HeaderBadges, width: int, now: d
     stale = stale_age(facts) if facts else ""
     if stale:
         parts.append(_badge(f"stale {stale}", "bold $error", "app.do('trouble')"))
-    if badges.interval != badges.plain_interval:
+    if badges.interval != badges.default_interval:
         parts.append(_badge(f"every {badges.interval:g}s", cells.MUTED, "app.do('refresh')"))
     if width >= 50:
         parts.append(_badge(now.astimezone().strftime("%H:%M"), cells.MUTED, "app.do('palette')"))
@@ -141,7 +141,7 @@ def _clickable(text: str, style: str, filter_: str) -> Content:
 
 
 def troubles(facts: SnapshotFacts) -> list[tuple[str, str, str]]:
-    """(since, what, why) of everything that cannot be read now, oldest first."""
+    """Return (since, what, why) of everything that cannot be read, oldest first."""
     found = [one.failure for one in facts.snapshot.health if one.failure is not None]
     lines = [(one.since, safe(one.what), safe(one.why, 300)) for one in found]
     lines += [
@@ -153,13 +153,13 @@ def troubles(facts: SnapshotFacts) -> list[tuple[str, str, str]]:
 
 
 def stale_age(facts: SnapshotFacts) -> str:
-    """How old the oldest thing is that should be new; empty when all is well."""
+    """Return how long the oldest failure has lasted; empty if there is none."""
     since = troubles(facts)
     return times.age_of(since[0][0], facts.now) if since else ""
 
 
 def trouble_line(facts: SnapshotFacts, width: int) -> Content:
-    """The sentence under the header while something cannot be read; empty when all is well."""
+    """Return the line below the header about the oldest failure; empty if there is none."""
     found = troubles(facts)
     if not found:
         return Content("")

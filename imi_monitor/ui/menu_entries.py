@@ -53,7 +53,7 @@ def row_menu(title: str, commands: Sequence[Command], why: ReasonAgainst) -> Men
 
 def theme_menu(now: str, peek: Callable[[str], None]) -> Menu:
     entries = [MenuEntry(name, name, what) for name, what in themes.NAMES.items()]
-    return Menu("Colours", entries, search=False, at=now, peek=peek)
+    return Menu("Colours", entries, search=False, at=now, preview=peek)
 
 
 def _entry(command: Command, why: ReasonAgainst) -> MenuEntry:

@@ -1,4 +1,4 @@
-"""What a person chose for the dashboard, from the settings and the command line, checked before the terminal is taken."""
+"""The dashboard's preferences from the settings and the command line, checked before the terminal is taken over."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from imi_monitor.ui import commands, glyphs, themes
 
 @dataclass(frozen=True, slots=True)
 class Preferences:
-    """`state_file` empty: nothing is remembered."""
+    """Without a `state_file` the layout is not saved."""
 
     theme: str = ""
     interval: float = 1.0
@@ -25,7 +25,7 @@ class Preferences:
 
 
 def from_settings(settings: Settings, *, ascii_only: bool = False, state_file: str = "") -> Preferences:
-    """Checked: a theme that exists, keys that do not clash."""
+    """Return the preferences; UsageError for a theme that does not exist or an invalid keymap."""
     theme = settings.text("ui.theme")
     known = [*themes.NAMES, *BUILTIN_THEMES]
     full = next((name for name in known if theme in (name, name.removeprefix("imi-"))), None)

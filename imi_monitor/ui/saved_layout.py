@@ -1,4 +1,4 @@
-"""How a person left the dashboard, per repository: sort, groups, filter, theme, layout. Losing it is never fatal."""
+"""The saved layout of the dashboard, one file per set of repositories: order, groups, filter, theme, panels."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class SavedLayout:
-    """Plain values only: this is what the file holds."""
+    """The content of the file."""
 
     sort: str = "attention"
     backwards: bool = False
@@ -35,21 +35,19 @@ class SavedLayout:
 
 
 def path_for(common_dirs: Sequence[str] | None) -> str:
-    """One file for each set of repositories that is looked at together."""
+    """Return the file for these repositories; None stands for all that are registered."""
     scope = "\0".join(sorted(common_dirs)) if common_dirs else "everything"
     whole = os.fsencode(scope)
-    name = (
-        f"{zlib.crc32(whole):08x}{zlib.adler32(whole):08x}"  # a better hash takes longer to load than this file to read
-    )
+    name = f"{zlib.crc32(whole):08x}{zlib.adler32(whole):08x}"  # importing hashlib takes longer than reading the file
     return os.path.join(paths.state_dir(), "dashboard", f"{name}.json")
 
 
 def load(path: str) -> SavedLayout:
-    """What was remembered; what is not there or makes no sense is as if new."""
+    """Return the saved layout; missing and invalid values are the defaults."""
     try:
         with open(path, "rb") as file:
             text = file.read(_MOST_BYTES)
-        import json  # only where there is something to read
+        import json
 
         content = json.loads(text)
     except (OSError, ValueError, RecursionError):
@@ -72,7 +70,7 @@ def _read(content: dict[str, Any]) -> SavedLayout:
 
 
 def save(path: str, what: SavedLayout) -> None:
-    """Whole or not at all; raises OSError when the disk does not want to."""
+    """Write the file atomically; OSError if that fails."""
     import json
 
     folder = os.path.dirname(path)

@@ -1,6 +1,6 @@
-"""Our colours. A theme says what each meaning looks like; nothing else on the screen names a colour.
+"""The colour themes. Widgets and styles name a meaning, never a colour.
 
-accent = at work, warning = asks or stale, error = collision or failure, success = done, muted = age and idle.
+accent = works, warning = asks or stale, error = collision or failure, success = done, muted = age and idle.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ THEMES = (
         dark=False,
         variables=_LIGHT_EXTRAS,
     ),
-    # Okabe and Ito's colours: blue, sky, orange, vermilion and yellow can be told apart without seeing red or green
+    # Okabe and Ito's colours: distinguishable without seeing red or green
     Theme(
         "imi-colour-blind",
         primary="#56b4e9",
@@ -119,7 +119,7 @@ THEMES = (
         dark=False,
         variables=_LIGHT_EXTRAS,
     ),
-    # the terminal's own sixteen
+    # the terminal's sixteen colours
     Theme(
         "imi-16",
         primary="ansi_blue",
@@ -151,7 +151,7 @@ NAMES = {
     "imi-light": "light",
     "imi-colour-blind": "dark, for colour-blind eyes",
     "imi-colour-blind-light": "light, for colour-blind eyes",
-    "imi-16": "the terminal's own sixteen colours",
+    "imi-16": "the terminal's sixteen colours",
 }
 
 
@@ -161,7 +161,7 @@ def state_tokens(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def default() -> str:
-    """The theme when none was chosen: a terminal of few colours gets its own ones."""
+    """Return the theme used without a choice: `imi-16` for a terminal of few colours."""
     few = os.environ.get("TERM", "") in ("linux", "xterm", "vt100", "vt220", "ansi", "screen", "rxvt")
     rich = os.environ.get("COLORTERM", "").lower() in ("truecolor", "24bit")
     return "imi-16" if few and not rich else "imi-dark"

@@ -42,7 +42,9 @@ _FONT_FACES = re.compile(r"@font-face\s*\{[^}]*\}\s*")
 _IDENTITY = re.compile(r"terminal-\d+")
 _CALM = 3  # so many looks in a row must be the same
 _PATIENCE = 600
-_UNDER_WAY = re.compile(r"\b(looking|reading|working)\b[\w ]*[…~]")  # an answer is on its way to a view or dialog
+_UNDER_WAY = re.compile(
+    r"\b(looking|checking|reading|working)\b[\w ]*[…~]"
+)  # an answer is on its way to a view or dialog
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ UI = ROOT / "imi_monitor" / "ui"
 
 
 def test_twins_are_as_wide_as_what_they_stand_for() -> None:
-    for code, twin in glyphs.TWINS.items():
+    for code, twin in glyphs.ASCII_TWINS.items():
         assert twin.isascii() and twin.isprintable()
         assert len(twin) == cell_len(chr(code)), chr(code)
 
@@ -25,7 +25,7 @@ def test_twins_are_as_wide_as_what_they_stand_for() -> None:
 @pytest.mark.parametrize("path", sorted(UI.rglob("*.py")), ids=lambda path: str(path.relative_to(UI)))
 def test_every_glyph_in_the_house_has_a_twin(path: Path) -> None:
     strings = re.sub(r"#[^\n]*", "", path.read_text())
-    unknown = {char for char in strings if not char.isascii() and ord(char) not in glyphs.TWINS}
+    unknown = {char for char in strings if not char.isascii() and ord(char) not in glyphs.ASCII_TWINS}
     assert not unknown
 
 

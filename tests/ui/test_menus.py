@@ -57,7 +57,7 @@ def test_the_palette_finds_by_what_it_does(repo: Repo) -> None:
         found = [row.key for row in shown.lines.rows]
         assert "review" in found and "zoom" not in found
         await pilot.press("ctrl+u", *"xyzzy")
-        await wait_until(pilot, lambda: "nothing is called that" in screen_text(app))
+        await wait_until(pilot, lambda: "no entry matches" in screen_text(app))
         await pilot.press("enter")
         assert isinstance(app.screen, Menu)
 

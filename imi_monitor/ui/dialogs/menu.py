@@ -1,6 +1,6 @@
-"""A list to choose from: the palette, the help, the menu of a row, what to copy, which theme. One mechanism for all.
+"""A list to choose from: the palette, the help, the menu of a row, what to copy, which theme.
 
-What cannot be done now is dimmed, and choosing it says why.
+An entry that is not available is dimmed; choosing it shows the reason.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from imi_monitor.model import columns, fuzzy
 from imi_monitor.ui import cells
 from imi_monitor.ui.widgets.row_list import ListRow, RowList
 
-_LABEL, _KEY = 26, 10  # at most
-_LEAST, _MOST = 40, 128  # of the whole
-_AROUND = 6  # border, padding, scroll bar
+_LABEL_WIDTH, _KEY_WIDTH = 26, 10  # at most
+_LEAST_WIDTH, _MOST_WIDTH = 40, 128  # of the menu
+_FRAME_WIDTH = 6  # border, padding, scroll bar
 
 
 @dataclass(frozen=True, slots=True)
 class MenuEntry:
-    """One thing to choose; `value` is what the caller gets. An entry without a value is a heading or a remark."""
+    """One entry; `value` is returned when it is chosen. An entry without a value is a heading or a remark."""
 
     value: str
     label: str
@@ -38,14 +38,18 @@ class MenuEntry:
 
 
 class MenuSearch(Input):
-    """What is searched for. While it is empty, `?` is not text but closes the help that it opened."""
+    """The search field. While it is empty, `?` closes the help instead of being typed."""
 
     def check_consume_key(self, key: str, character: str | None = None) -> bool:
         return (key != "question_mark" or bool(self.value)) and super().check_consume_key(key, character)
 
 
 class Menu(ModalScreen[str | None]):
-    """Type to search (or, without search, press an entry's own key), choose with enter or a click, leave with esc."""
+    """Returns the value of the chosen entry; None if it was closed.
+
+    With `search`, typed text filters the entries; without, a key chooses the entry that shows it. `preview` is called with
+    the value under the cursor.
+    """
 
     BINDINGS = [
         Binding("escape", "leave", "Leave"),
@@ -63,7 +67,7 @@ class Menu(ModalScreen[str | None]):
         *,
         search: bool = True,
         at: str = "",
-        peek: Callable[[str], None] | None = None,
+        preview: Callable[[str], None] | None = None,
     ) -> None:
         super().__init__()
         self._title = title
@@ -71,10 +75,10 @@ class Menu(ModalScreen[str | None]):
         self._search = search
         self._at = at
         self._widths = (
-            min(_KEY, max((columns.cell_width(entry.key) for entry in entries), default=0) + 2),
-            min(_LABEL, max((columns.cell_width(entry.label) for entry in entries if entry.help), default=0) + 1),
+            min(_KEY_WIDTH, max((columns.cell_width(entry.key) for entry in entries), default=0) + 2),
+            min(_LABEL_WIDTH, max((columns.cell_width(entry.label) for entry in entries if entry.help), default=0) + 1),
         )
-        self._peek = peek  # called with the value under the cursor, to show what it would be like
+        self._preview = preview
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="menu"):
@@ -91,9 +95,9 @@ class Menu(ModalScreen[str | None]):
     def on_mount(self) -> None:
         longest = max((columns.cell_width(entry.why_not or entry.help) for entry in self._entries), default=0)
         widest = max(
-            sum(self._widths) + 1 + longest, *(columns.cell_width(entry.label) for entry in self._entries), _LEAST
+            sum(self._widths) + 1 + longest, *(columns.cell_width(entry.label) for entry in self._entries), _LEAST_WIDTH
         )
-        self.query_one(".menu").styles.width = min(_MOST, widest + _AROUND)
+        self.query_one(".menu").styles.width = min(_MOST_WIDTH, widest + _FRAME_WIDTH)
         self.lines.styles.height = min(len(self._entries), max(3, self.app.size.height - 11))
         (self.query_one(Input) if self._search else self.lines).focus()
         self.call_after_refresh(self._show, "")
@@ -102,7 +106,7 @@ class Menu(ModalScreen[str | None]):
         self.call_after_refresh(self._show, self.query_one(Input).value if self._search else "")
 
     def _explain(self) -> None:
-        """Below the list, in full, what is said about the entry under the cursor, where the list has no room for all of it."""
+        """Show the help of the entry under the cursor below the list, where the list cuts it off."""
         room = self.lines.size.width - sum(self._widths) - 2
         whole = self.query_one(".menu-whole", Static)
         whole.display = any(columns.cell_width(entry.why_not or entry.help) > room for entry in self._entries)
@@ -113,7 +117,7 @@ class Menu(ModalScreen[str | None]):
         found = matching_entries(self._entries, wanted)
         self.lines.show(
             [ListRow(entry.value or f"-{n}", (self._line(entry),)) for n, entry in enumerate(found)]
-            or [ListRow("", (Content.styled("nothing is called that", cells.MUTED),))]
+            or [ListRow("", (Content.styled("no entry matches", cells.MUTED),))]
         )
         first = self._at or next((entry.value for entry in found if entry.value), "")
         if first and (wanted or self.lines.cursor is None or not self._entry(self.lines.cursor)):
@@ -155,11 +159,11 @@ class Menu(ModalScreen[str | None]):
         message.stop()
         self._explain()
         entry = self._entry(message.key)
-        if entry is not None and self._peek is not None:
-            self._peek(entry.value)
+        if entry is not None and self._preview is not None:
+            self._preview(entry.value)
 
     def on_click(self, event: events.Click) -> None:
-        """A click on an entry chooses it; one beside the menu leaves."""
+        """Choose the clicked entry; a click beside the menu closes it."""
         if event.widget is self:
             self.dismiss(None)
         elif event.widget is self.lines:
@@ -189,7 +193,7 @@ class Menu(ModalScreen[str | None]):
         self.lines.action_page(by)
 
     def action_shut(self) -> None:
-        """The key that opened the help closes it, unless it is being searched for."""
+        """Close the menu, unless `?` is part of a search."""
         if self._search and self.query_one(Input).value:
             raise SkipAction
         self.dismiss(None)
@@ -199,7 +203,7 @@ class Menu(ModalScreen[str | None]):
 
 
 def matching_entries(entries: Sequence[MenuEntry], wanted: str) -> list[MenuEntry]:
-    """Best first: by name, then by what it does; without a search everything, with its headings."""
+    """Return the matching entries: by label first, then by help; without a search all, with their headings."""
     if not wanted.strip():
         return list(entries)
     ranked: list[tuple[int, int, MenuEntry]] = []
