@@ -1,4 +1,4 @@
-"""The engine: how fast a write is in the snapshot, what idling costs, how long the first picture takes."""
+"""The engine: time from a write to its snapshot, cost at rest, time of the first statuses."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def _measure(world: World, base: str, back_end: str, bare: float) -> list[
 
 
 class _Stall:
-    """The longest time in which the loop did not come round."""
+    """Measures the longest time in which the event loop did not run."""
 
     longest = 0.0
 
@@ -79,7 +79,7 @@ class _Stall:
 async def _idle(back_end: str) -> list[Row]:
     await asyncio.sleep(5)
     watches, rss = _watches(), _rss()
-    cpu = _cpu()  # last: counting the watches takes longer than a quarter of a minute of idling
+    cpu = _cpu()  # counting the watches costs more than 15 seconds at rest: it comes after the measurement
     started = time.monotonic()
     await asyncio.sleep(IDLE_SECONDS)
     share = (_cpu() - cpu) / (time.monotonic() - started) * 100
@@ -132,7 +132,7 @@ async def _latency(live: engine.Engine, world: World, back_end: str) -> list[Row
 
 
 def _bare_calls(world: World) -> float:
-    """Seconds for the git calls of a first picture, two at a time, by nothing but posix_spawn."""
+    """Return the seconds for the git calls of the first statuses, two at a time, by posix_spawn alone."""
     import concurrent.futures
 
     def call(path: str) -> None:
@@ -150,7 +150,7 @@ def _bare_calls(world: World) -> float:
 
 
 def _loop(world: World) -> Iterator[Row]:
-    """What people run today: `watch -n1` over git status of every worktree."""
+    """The alternative without imi: `watch -n1` over git status of every worktree."""
     script = (
         "while :; do for d in " + " ".join(world.trees) + '; do git -C "$d" status -sb >/dev/null; done; sleep 1; done'
     )
@@ -166,7 +166,7 @@ def _loop(world: World) -> Iterator[Row]:
 
 
 def _cpu() -> float:
-    """Own CPU seconds with all children that ended, and the living watcher child."""
+    """Return the CPU seconds of this process, its ended children and the watcher process."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     total = sum(one.ru_utime + one.ru_stime for one in used)
     for pid in _children():

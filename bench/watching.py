@@ -1,5 +1,5 @@
-"""Following files where it is hard: ignored trees, more folders than the kernel lets us watch, one busy worktree, storms,
-and somebody else who reads everything.
+"""File watching in hard cases: ignored folders, one busy worktree, a program that reads everything, storms of new files,
+and more folders than the kernel's limit of watches.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def run() -> Iterator[Row]:
 
 @asynccontextmanager
 async def _live(base: str, world: World) -> AsyncIterator[engine.Engine]:
-    """An engine that has read and follows everything."""
+    """Open an engine, and wait until it has read and watches everything."""
     async with engine.open_engine(os.path.join(base, "registry.db"), [world.common_dir]) as live:
         async for snapshot in live.snapshots():
             if snapshot.complete and all(tree.watched in ("live", "polling") for tree in snapshot.worktrees):
@@ -56,7 +56,7 @@ class _Share:
 
 
 async def _ignored(base: str) -> list[Row]:
-    """What 30,000 ignored folders cost, against the same worktree without them."""
+    """The watches for 30,000 ignored folders."""
     world = build(base, trees=1, files=100)
     async with _live(base, world):
         before = _watches()
@@ -68,7 +68,7 @@ async def _ignored(base: str) -> list[Row]:
 
 
 async def _busy(base: str) -> list[Row]:
-    """One of a hundred worktrees is written to five times a second."""
+    """One of a hundred worktrees is written five times a second."""
     world = build(base, trees=_BUSY_TREES, files=200)
     async with _live(base, world) as live:
         asked = _readings(live.snapshot)
@@ -82,7 +82,7 @@ async def _busy(base: str) -> list[Row]:
         others = sum(now[name] != at for name, at in asked.items() if name != "feat-007")
         return [
             Row("one busy of 100: CPU", used, "%", budget=10),
-            Row("one busy of 100: other worktrees asked by the sweep", others, "", budget=_SECONDS / 5 + 1),
+            Row("one busy of 100: other worktrees read by the sweep", others, "", budget=_SECONDS / 5 + 1),
         ]
 
 
@@ -91,7 +91,7 @@ def _readings(snapshot: Snapshot) -> dict[str, str]:
 
 
 async def _grep(base: str) -> list[Row]:
-    """An agent's `grep -r` over everything, with and without us: reading is no event for us."""
+    """`grep -r` over all worktrees with and without an engine: reading causes no events."""
     world = build(base, trees=50, files=500)
     paths = [world.main, *world.trees]
 
@@ -120,7 +120,7 @@ for index in range(number):
 for path in sys.argv[3:]:
     with open(os.path.join(folder, path), "a") as file: file.write("the last act\\n")
 """
-_LAST = 50  # tracked files changed as the storm's last act: seen means that nothing of the end was lost
+_LAST = 50  # tracked files that change last: if they are seen, no event of the end was lost
 
 
 async def _storm(base: str) -> list[Row]:
@@ -155,7 +155,7 @@ async def _after_the_storm(live: engine.Engine, world: World, memory: float, nam
 
 
 def _counts(snapshot: Snapshot) -> tuple[int, int]:
-    """(changed, new) in the worktree with the storm."""
+    """Return the changed and the new files of the worktree with the storm."""
     state = next((tree.git for tree in snapshot.worktrees if tree.key.worktree == "feat-001"), None)
     return (state.unstaged, state.untracked) if state else (-1, -1)
 
@@ -166,7 +166,7 @@ def _counts_by_git(path: str) -> tuple[int, int]:
 
 
 async def _storm_while_stopped(base: str) -> list[Row]:
-    """The same while we are stopped: events are lost, the picture must not be."""
+    """The same while this process is stopped: events are lost, but the state must be right."""
     world = build(base, trees=5, files=100)
     async with _live(base, world) as live:
         memory = _rss()
@@ -184,7 +184,7 @@ async def _storm_while_stopped(base: str) -> list[Row]:
 
 
 async def _tiers(base: str) -> list[Row]:
-    """More folders than the kernel lets us watch."""
+    """More folders than the kernel's limit of watches."""
     world = build(base, trees=_TIERED_TREES, files=20)
     for tree in world.trees:
         for number in range(_TIERED_FOLDERS):
@@ -197,7 +197,7 @@ async def _tiers(base: str) -> list[Row]:
         await asyncio.sleep(max(60.0, _SECONDS))
         rows = [
             Row(f"{_TIERED_TREES} x 2,500 folders: CPU, the rest polled", share.percent(), "%", budget=5.0),
-            Row(f"{_TIERED_TREES} x 2,500 folders: worktrees polled, and said so", polled if said else -1, ""),
+            Row(f"{_TIERED_TREES} x 2,500 folders: worktrees polled and reported", polled if said else -1, ""),
             Row(f"{_TIERED_TREES} x 2,500 folders: memory", _rss(), "MB"),
         ]
     shutil.rmtree(base, ignore_errors=True)

@@ -27,7 +27,7 @@ def tmux(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunTmux]:
         yield run
 
 
-def test_neither_runs_the_shell_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_multiplexer_the_shell_runs_in_this_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shell = tmp_path / "sh"
     shell.write_text(f"#!/bin/sh\npwd > {tmp_path}/where\n")
     shell.chmod(0o755)
@@ -40,7 +40,7 @@ def test_neither_runs_the_shell_here(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "cannot be started" in menu_entries.run_here(str(tmp_path))
 
 
-def test_enter_opens_the_selected_one_in_tmux(tmux: RunTmux, repo: Repo) -> None:
+def test_enter_opens_the_selected_worktree_in_tmux(tmux: RunTmux, repo: Repo) -> None:
     other = repo.worktree("feat-api")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
@@ -55,7 +55,9 @@ def test_enter_opens_the_selected_one_in_tmux(tmux: RunTmux, repo: Repo) -> None
     run_dashboard(repo, play)
 
 
-def test_open_with_an_agent_in_tmux(tmux: RunTmux, repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_open_with_starts_an_agent_in_tmux(
+    tmux: RunTmux, repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     other = repo.worktree("feat-api")
     tool = tmp_path / "bin" / "claude"
     tool.parent.mkdir()
@@ -80,7 +82,9 @@ def test_open_with_an_agent_in_tmux(tmux: RunTmux, repo: Repo, tmp_path: Path, m
     run_dashboard(repo, play)
 
 
-def test_open_with_a_shell_is_here_without_a_multiplexer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_open_with_offers_a_shell_in_a_pane_only_inside_a_multiplexer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("EDITOR", "vi -n")
     monkeypatch.setattr(editor.shutil, "which", lambda name, path=None: f"/bin/{name}")
     tree = snapshot_builder.tree("feat-api", path=str(tmp_path))
@@ -92,7 +96,7 @@ def test_open_with_a_shell_is_here_without_a_multiplexer(tmp_path: Path, monkeyp
     )
 
 
-def test_without_a_terminal_of_its_own_it_says_so(repo: Repo) -> None:
+def test_enter_without_a_terminal_of_its_own_shows_a_reason(repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await wait_until(pilot, lambda: len(listed_names(app)) == 1)
         await pilot.press("enter")
@@ -101,7 +105,7 @@ def test_without_a_terminal_of_its_own_it_says_so(repo: Repo) -> None:
     run_dashboard(repo, play)
 
 
-def test_a_git_screen_is_used_when_there_is_one(
+def test_g_opens_lazygit_or_says_that_none_is_installed(
     tmux: RunTmux, repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command_conditions.git_screen.cache_clear()
@@ -141,12 +145,12 @@ def test_a_git_screen_is_used_when_there_is_one(
         ),
     ],
 )
-def test_the_page_of_a_pull_request(repo: Repo, url: str, page: str) -> None:
+def test_the_page_of_a_pull_request_follows_from_the_remote(repo: Repo, url: str, page: str) -> None:
     repo.git("remote", "add", "origin", url)
     assert pull_request_page.pull_request_page(str(repo.path), 7) == page
 
 
-def test_no_page_is_a_sentence(repo: Repo, tmp_path: Path) -> None:
+def test_a_remote_without_a_forge_is_refused(repo: Repo, tmp_path: Path) -> None:
     with pytest.raises(Refused, match="no forge"):
         pull_request_page.pull_request_page(str(repo.path), 7)
     repo.git("remote", "add", "origin", str(tmp_path / "x.git"))
@@ -154,7 +158,7 @@ def test_no_page_is_a_sentence(repo: Repo, tmp_path: Path) -> None:
         pull_request_page.pull_request_page(str(repo.path), 7)
 
 
-def test_the_browser_gets_the_page_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_browser_gets_the_page_as_one_argument(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"):
         monkeypatch.delenv(name, raising=False)
     assert pull_request_page.browse("https://x/") is False
