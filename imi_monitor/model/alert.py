@@ -121,7 +121,7 @@ def _of_event(event: RegistryEvent, *, seen: bool) -> Alert | None:
         return None
     if event.type == "session.ended":
         return Alert("finished", about, f"{who} is done in {where}")
-    if event.type == "session.progress" and data.get("state") == "asking":
+    if event.type == "session.progress" and data.get("status") == WAITING:
         return Alert("asking", about, f"{who} asks in {where}")
     return None
 
