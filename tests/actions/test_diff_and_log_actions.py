@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.git.asking import conflict
+from tests.git.git_kit import start_conflict
 from tests.helpers import Repo, git, imi, tree_hash
 
 HOSTILE = "\x1b]52;c;aGk=\x07 [/b] ev\u202eil \x9b31m"
@@ -80,7 +80,7 @@ def test_hostile_text_is_harmless(feat: Repo, repo: Repo) -> None:  # T2
 
 
 def test_conflict_and_unborn_and_gone(repo: Repo, tmp_path: Path) -> None:
-    conflict(repo)
+    start_conflict(repo)
     assert "conflict" in imi("diff", cwd=repo.path).out + imi("diff", "--unstaged", cwd=repo.path).out
     made = repo.worktree("feat-gone")
     made.path.rename(tmp_path / "elsewhere")

@@ -14,9 +14,9 @@ from imi_monitor.git.dirty import is_dirty
 from imi_monitor.git.environment import git_environment
 from imi_monitor.git.runner import Git, git_version
 from imi_monitor.model.errors import GitError
-from tests.git import canary
-from tests.git.canary import ANY_STATUS, Target, cells, run_plain, run_wrapped
-from tests.git.vectors import NEEDS_GIT, VECTORS
+from tests.git import canary_kit
+from tests.git.attack_vectors import NEEDS_GIT, VECTORS
+from tests.git.canary_kit import ANY_STATUS, Target, cells, run_plain, run_wrapped
 from tests.helpers import git
 
 # How many verbs must fall for the vector under plain git: the matrix proves that its canaries can sing.
@@ -41,12 +41,12 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Target:
         for who in ("AUTHOR", "COMMITTER"):
             patch.setenv(f"GIT_{who}_NAME", "Test")
             patch.setenv(f"GIT_{who}_EMAIL", "test@example.invalid")
-        return canary.build(root / "t")
+        return canary_kit.build(root / "t")
 
 
 @pytest.fixture
 def target(template: Target, tmp_path: Path) -> Target:
-    return canary.copy(template, tmp_path / "t")
+    return canary_kit.copy(template, tmp_path / "t")
 
 
 def plant(name: str, target: Target) -> Target:
@@ -58,41 +58,43 @@ def plant(name: str, target: Target) -> Target:
 
 
 @pytest.mark.parametrize("name", VECTORS)
-def test_no_configuration_runs_anything(name: str, target: Target) -> None:  # G1
+def test_no_configuration_key_runs_a_program(name: str, target: Target) -> None:  # G1
     plant(name, target)
     assert cells(target, run_wrapped) == {}
 
 
 @pytest.mark.parametrize("name", VECTORS)
-def test_every_canary_sings_under_plain_git(name: str, target: Target) -> None:  # G1, the oracle
+def test_every_attack_works_under_plain_git(name: str, target: Target) -> None:  # G1, the oracle
     plant(name, target)
     assert len(cells(target, run_plain)) >= SINGS.get(name, 1)
 
 
-def test_the_matrix_is_large_enough() -> None:  # G1: at least 20 vectors, at least 30 cells that fire without us
+def test_attacks_and_verbs_are_many_enough() -> None:  # G1: at least 20 vectors, at least 30 cells that fire without us
     assert len(VECTORS) >= 20
     assert sum(SINGS.get(name, 1) for name in VECTORS) >= 30
 
 
 def test_all_verbs_work_on_a_harmless_repository(target: Target) -> None:  # else "nothing ran" would prove nothing
     failed = {}
-    for verb, act in canary.VERBS.items():
+    for verb, act in canary_kit.VERBS.items():
         target.touch()
-        done = target.wrapped().run(*act(target), ok=ANY_STATUS, stdin=canary.STDIN.get(verb))
+        done = target.wrapped().run(*act(target), ok=ANY_STATUS, stdin=canary_kit.STDIN.get(verb))
         if done.returncode:
             failed[verb] = done.stderr
     assert list(failed) == ["credential"], failed  # there is nobody to ask, and nobody was
 
 
 @pytest.mark.parametrize("name", VECTORS)
-def test_gitpython_reads_run_nothing(name: str, target: Target) -> None:  # G1, GitPython's too (rule 27)
+def test_gitpython_runs_no_program_with_our_environment(
+    name: str, target: Target
+) -> None:  # G1, GitPython's too (rule 27)
     plant(name, target)
     _gitpython(target, fenced=True)
     assert target.fired == []
 
 
 @pytest.mark.parametrize("name", ["core.fsmonitor", "filter.ev.clean", "diff.ev.textconv", "gpg.program"])
-def test_gitpython_alone_would(name: str, target: Target) -> None:
+def test_gitpython_alone_runs_programs_of_the_repository(name: str, target: Target) -> None:
     plant(name, target)
     _gitpython(target, fenced=False)
     assert target.fired != []
@@ -148,7 +150,7 @@ def _looks(git: Git, target: Target) -> None:
     is_dirty(git)
 
 
-def test_a_bare_repository_in_the_tree_is_only_files(target: Target) -> None:  # G2
+def test_a_bare_repository_in_the_tree_is_not_used(target: Target) -> None:  # G2
     lib = target.tree / "lib"
     git("init", "-q", "--bare", str(lib), cwd=target.root)
     git("config", "core.bare", "false", cwd=lib)
@@ -164,7 +166,7 @@ def test_a_bare_repository_in_the_tree_is_only_files(target: Target) -> None:  #
     assert target.fired == []
 
 
-def test_a_rewritten_git_file_leads_nowhere(target: Target) -> None:  # G2, rule 25
+def test_a_rewritten_git_file_runs_nothing(target: Target) -> None:  # G2, rule 25
     evil = target.root / "evil"
     git("clone", "-q", str(target.app), str(evil), cwd=target.root)
     target.config(("extensions.worktreeConfig", "true"))  # then the other git directory has a word too
@@ -234,12 +236,12 @@ def test_submodules_are_not_followed(nested: Target) -> None:  # G2
     )
     nested.quiet()
     _looks(nested.wrapped(), nested)
-    for verb in canary.VERBS:
+    for verb in canary_kit.VERBS:
         run_wrapped(nested, verb)
     assert nested.fired == []
 
 
-def test_the_users_own_lfs_works_and_the_repositorys_does_not(target: Target, own_home: Path) -> None:  # G2
+def test_the_users_lfs_filter_works_and_that_of_the_repository_does_not(target: Target, own_home: Path) -> None:  # G2
     own = target.root / "users-own"
     script = target.root / "lfs.sh"
     script.write_text(f"#!/bin/sh\necho ran >>{own}\ncat\n")
@@ -252,7 +254,7 @@ def test_the_users_own_lfs_works_and_the_repositorys_does_not(target: Target, ow
     assert own.exists()
 
 
-def test_programs_of_the_tree_are_not_found_by_path(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:  # G2
+def test_programs_in_the_work_tree_are_not_found_by_path(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:  # G2
     """`node_modules/.bin` in PATH is common; git starts ssh from inside the work tree."""
     (target.tree / "bin").mkdir()
     (target.tree / "bin" / "ssh").symlink_to(target.peer)
@@ -265,11 +267,11 @@ def test_programs_of_the_tree_are_not_found_by_path(target: Target, monkeypatch:
     assert target.fired == []
 
 
-def test_hooks_of_the_user_do_not_run_on_somebody_elses_tree(target: Target) -> None:  # G2, rule 24
+def test_hooks_of_the_user_do_not_run_in_an_untrusted_tree(target: Target) -> None:  # G2, rule 24
     git("config", "--global", "core.hooksPath", str(target.root / "mine"), cwd=target.root)
     git("config", "--global", "hook.mine.command", target.canary, cwd=target.root)
     (target.root / "mine").mkdir()
-    for name in canary.HOOKS:
+    for name in canary_kit.HOOKS:
         (target.root / "mine" / name).symlink_to(target.canary)
         git("config", "--global", "--add", "hook.mine.event", name, cwd=target.root)
     run_plain(target, "update-ref")
@@ -279,7 +281,7 @@ def test_hooks_of_the_user_do_not_run_on_somebody_elses_tree(target: Target) -> 
     assert found == {}
 
 
-def test_trust_gives_the_programs_back(target: Target) -> None:  # rule 24
+def test_trust_enables_the_programs(target: Target) -> None:  # rule 24
     VECTORS["filter.ev.clean"](target)
     VECTORS["hooks"](target)
     trusted = Git(str(target.common), str(target.admin), str(target.tree), trusted=True)
@@ -291,7 +293,7 @@ def test_trust_gives_the_programs_back(target: Target) -> None:  # rule 24
     assert any("reference-transaction" in line for line in target.fired)
 
 
-def test_a_driver_taken_away_leaves_the_ordinary_merge(target: Target) -> None:
+def test_a_disabled_merge_driver_leaves_the_default_merge(target: Target) -> None:
     """Blanking a merge driver by an empty command would fail every merge: git's own text merge stands in."""
     plain = target.git("merge-tree", "--write-tree", "main", "other", check=False)
     VECTORS["merge.ev.driver"](target)
@@ -300,7 +302,7 @@ def test_a_driver_taken_away_leaves_the_ordinary_merge(target: Target) -> None:
     assert done.stdout.decode().splitlines()[0] == plain.splitlines()[0]
 
 
-def test_nothing_is_left_running(target: Target) -> None:
+def test_no_child_process_of_an_attack_is_left_running(target: Target) -> None:
     run_wrapped(target, "fetch")
     listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     assert str(target.root) not in listed

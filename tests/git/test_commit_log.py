@@ -10,12 +10,12 @@ from imi_monitor.git import commit_log
 from imi_monitor.git.commit_log import LogTips
 from imi_monitor.model.commit_graph import CommitLogEntry
 from imi_monitor.model.errors import UsageError
-from tests.git.asking import branch_with, git_of, on_main, sha_of
+from tests.git.git_kit import commit_id, commit_on_main, make_branch, open_git
 from tests.helpers import Repo, git
 
 
 def pages(repo: Repo, trunk: str | None, size: int) -> list[CommitLogEntry]:
-    here = git_of(repo)
+    here = open_git(repo)
     tips = commit_log.log_tips(here, trunk)
     found: list[CommitLogEntry] = []
     seen = (0, 0)
@@ -35,16 +35,16 @@ def history(repo: Repo) -> Repo:
     other = repo.worktree("feat-x")
     other.write("1", "1")
     other.commit("own 1")
-    on_main(repo, "theirs", "x", "trunk 1")
+    commit_on_main(repo, "theirs", "x", "trunk 1")
     other.git("merge", "-q", "--no-ff", "-m", "own merge", "main")
     other.write("2", "2")
     other.commit("own 2")
-    on_main(repo, "theirs", "y", "trunk 2")
+    commit_on_main(repo, "theirs", "y", "trunk 2")
     return other
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 50])
-def test_own_commits_first_then_those_of_both(history: Repo, size: int) -> None:
+def test_a_log_has_own_commits_first_then_common_ones(history: Repo, size: int) -> None:
     found = pages(history, "refs/heads/main", size)
     assert [(entry.subject, entry.own) for entry in found] == [
         ("own 2", True), ("own merge", True), ("own 1", True), ("trunk 1", False), ("second", False), ("first", False),
@@ -53,12 +53,12 @@ def test_own_commits_first_then_those_of_both(history: Repo, size: int) -> None:
     assert found[0].refs == ("feat/x",)
 
 
-def test_on_the_trunk_and_without_one(history: Repo, repo: Repo) -> None:
+def test_a_log_on_the_trunk_and_without_a_trunk(history: Repo, repo: Repo) -> None:
     assert [entry.own for entry in pages(repo, "refs/heads/main", 2)] == [False] * 4
     assert [entry.own for entry in pages(repo, None, 2)] == [True] * 4
 
 
-def test_unborn_and_unrelated(tmp_path: Path, repo: Repo) -> None:
+def test_a_log_of_unborn_and_unrelated_branches(tmp_path: Path, repo: Repo) -> None:
     git("init", "-q", "-b", "main", str(tmp_path / "r"), cwd=tmp_path)
     assert pages(Repo(tmp_path / "r"), "refs/heads/main", 5) == []
     repo.git("checkout", "-q", "--orphan", "alone")
@@ -66,8 +66,8 @@ def test_unborn_and_unrelated(tmp_path: Path, repo: Repo) -> None:
     assert [(entry.subject, entry.own) for entry in pages(repo, "refs/heads/main", 5)] == [("alone", True)]
 
 
-def test_hostile_commits(repo: Repo) -> None:
-    tree, parent = repo.git("rev-parse", "HEAD^{tree}"), sha_of(repo)
+def test_a_log_of_hostile_commits(repo: Repo) -> None:
+    tree, parent = repo.git("rev-parse", "HEAD^{tree}"), commit_id(repo)
     made = (
         f"tree {tree}\nparent {parent}\nauthor \x1b[31mEve [/b] <e@x> 99999999999999999 +0000\n"
         f"committer E <e@x> 99999999999999999 +0000\n\nsub\x1b]52;c;aGk=\x07ject [/nope] \u202e\x01\nmore\n\nbody\n"
@@ -83,9 +83,9 @@ def test_hostile_commits(repo: Repo) -> None:
     assert "\x1b" in found[1].subject, "as it came: whoever shows it makes it safe"
 
 
-def test_replacements_and_habits_change_nothing(repo: Repo) -> None:
+def test_replacements_and_user_settings_do_not_change_a_log(repo: Repo) -> None:
     before = pages(repo, None, 10)
-    repo.git("replace", sha_of(repo), sha_of(repo, "HEAD~1"))
+    repo.git("replace", commit_id(repo), commit_id(repo, "HEAD~1"))
     for key, value in {
         "log.showSignature": "true",
         "log.decorate": "full",
@@ -97,9 +97,9 @@ def test_replacements_and_habits_change_nothing(repo: Repo) -> None:
 
 
 def test_only_full_ids_reach_git(repo: Repo) -> None:
-    branch_with(repo, "side", ("x", "x"))
+    make_branch(repo, "side", ("x", "x"))
     for bad in ("--all", "HEAD", "main"):
         with pytest.raises(UsageError):
-            commit_log.log_page(git_of(repo), LogTips(bad, None, None), (0, 0), 5)
+            commit_log.log_page(open_git(repo), LogTips(bad, None, None), (0, 0), 5)
         with pytest.raises(UsageError):
-            commit_log.log_page(git_of(repo), LogTips(sha_of(repo), (bad,), None), (0, 0), 5)
+            commit_log.log_page(open_git(repo), LogTips(commit_id(repo), (bad,), None), (0, 0), 5)

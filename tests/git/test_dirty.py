@@ -39,13 +39,13 @@ STATES = {
 
 
 @pytest.mark.parametrize("name", STATES)
-def test_states(name: str, repo: Repo) -> None:
+def test_each_uncommitted_state_is_dirty(name: str, repo: Repo) -> None:
     change, counts = STATES[name]
     change(repo)  # type: ignore[operator]
     assert is_dirty(of(repo)) == (counts != (0, 0))
 
 
-def test_a_conflict(repo: Repo) -> None:
+def test_a_conflict_is_dirty(repo: Repo) -> None:
     repo.git("checkout", "-q", "-b", "other", "HEAD~1")
     repo.write("src/db.py", "other\n")
     repo.commit("other")
@@ -60,7 +60,7 @@ def test_more_changes_than_fit_are_changes(repo: Repo) -> None:
 
 
 @pytest.mark.parametrize("trusted", [False, True])
-def test_nested_repositories_count(trusted: bool, repo: Repo) -> None:
+def test_a_dirty_nested_repository_is_dirty(trusted: bool, repo: Repo) -> None:
     inner = with_nested(repo)
     repo.write(".gitmodules", '[submodule "inner"]\n\tpath = inner\n\turl = x\n\tignore = all\n')
     repo.commit("modules")
@@ -71,7 +71,7 @@ def test_nested_repositories_count(trusted: bool, repo: Repo) -> None:
     assert is_dirty(of(repo, trusted=trusted))
 
 
-def test_nested_in_nested(repo: Repo) -> None:
+def test_a_dirty_repository_nested_twice_is_dirty(repo: Repo) -> None:
     inner = with_nested(repo)
     innermost = with_nested(inner)
     repo.git("commit", "-q", "-am", "both")
@@ -80,7 +80,7 @@ def test_nested_in_nested(repo: Repo) -> None:
     assert is_dirty(of(repo))
 
 
-def test_a_real_submodule(repo: Repo, tmp_path: Path) -> None:
+def test_a_dirty_submodule_is_dirty(repo: Repo, tmp_path: Path) -> None:
     library = Repo.create(tmp_path / "library")
     repo.git("submodule", "add", "-q", str(library.path), "lib")
     repo.commit("submodule")
@@ -89,7 +89,7 @@ def test_a_real_submodule(repo: Repo, tmp_path: Path) -> None:
     assert is_dirty(of(repo))
 
 
-def test_the_place_of_a_missing_submodule(repo: Repo, tmp_path: Path) -> None:
+def test_files_in_the_folder_of_a_missing_submodule_are_dirty(repo: Repo, tmp_path: Path) -> None:
     library = Repo.create(tmp_path / "library")
     repo.git("submodule", "add", "-q", str(library.path), "lib")
     repo.commit("submodule")

@@ -28,20 +28,20 @@ def ahead(repo: Repo) -> tuple[Git, str, str]:
     return Git(common, common, str(repo.path)), before, after
 
 
-def test_done_already(repo: Repo, ahead: tuple[Git, str, str]) -> None:
+def test_a_finished_fast_forward_needs_no_recovery(repo: Repo, ahead: tuple[Git, str, str]) -> None:
     git, before, after = ahead
     repo.git("merge", "-q", "--ff-only", "next")
     assert recover_fast_forward(git, before, after, began=0.0) is None
 
 
-def test_the_branch_went_on(repo: Repo, ahead: tuple[Git, str, str]) -> None:
+def test_a_branch_that_moved_is_left_alone_by_recovery(repo: Repo, ahead: tuple[Git, str, str]) -> None:
     git, before, after = ahead
     repo.write("x", "x")
     repo.commit("somebody else")
     assert "has moved since" in (recover_fast_forward(git, before, after, began=0.0) or "")
 
 
-def test_half_of_the_files_written(repo: Repo, ahead: tuple[Git, str, str]) -> None:
+def test_a_half_written_checkout_is_reverted(repo: Repo, ahead: tuple[Git, str, str]) -> None:
     git, before, after = ahead
     (repo.path / "src" / "db.py").unlink()
     repo.write("src/new/file.py", "fresh\n" * 20)  # the beginning of it
@@ -52,7 +52,7 @@ def test_half_of_the_files_written(repo: Repo, ahead: tuple[Git, str, str]) -> N
     assert repo.git("rev-parse", "HEAD") == before
 
 
-def test_all_but_the_ref(repo: Repo, ahead: tuple[Git, str, str]) -> None:
+def test_a_checkout_without_its_ref_is_finished(repo: Repo, ahead: tuple[Git, str, str]) -> None:
     git, before, after = ahead
     repo.git("read-tree", "-m", "-u", before, after)
     assert recover_fast_forward(git, before, after, began=0.0) == "it was finished"
@@ -60,7 +60,7 @@ def test_all_but_the_ref(repo: Repo, ahead: tuple[Git, str, str]) -> None:
     assert repo.git("status", "--porcelain") == ""
 
 
-def test_somebodys_edit_is_left(repo: Repo, ahead: tuple[Git, str, str]) -> None:
+def test_recovery_leaves_an_edited_file(repo: Repo, ahead: tuple[Git, str, str]) -> None:
     git, before, after = ahead
     repo.write("src/api.py", "my own work\n")
     repo.write("src/new/file.py", "mine\n")
@@ -72,7 +72,7 @@ def test_somebodys_edit_is_left(repo: Repo, ahead: tuple[Git, str, str]) -> None
     assert (repo.path / "src" / "db.py").exists()
 
 
-def test_a_lock_that_may_be_somebodys_stays(repo: Repo, ahead: tuple[Git, str, str]) -> None:
+def test_recovery_leaves_a_lock_that_may_belong_to_another_git(repo: Repo, ahead: tuple[Git, str, str]) -> None:
     git, before, after = ahead
     lock = repo.write(".git/index.lock", "")
     with pytest.raises(GitError, match=r"index\.lock exists.*delete that file"):  # older than the merge
@@ -90,7 +90,7 @@ def test_a_lock_that_may_be_somebodys_stays(repo: Repo, ahead: tuple[Git, str, s
     assert not lock.exists()
 
 
-def test_what_git_gave_up_is_taken_back(repo: Repo, ahead: tuple[Git, str, str]) -> None:
+def test_a_fast_forward_that_git_aborted_is_undone(repo: Repo, ahead: tuple[Git, str, str]) -> None:
     git, before, after = ahead
     repo.git("read-tree", "-m", "-u", before, after)  # as git does it: the files, then the index, then the ref
     undo_fast_forward(git, before, after)

@@ -10,7 +10,7 @@ import pytest
 
 from imi_monitor.git.remotes import check_refspec, fetch, url_problem
 from imi_monitor.model.errors import GitError, Refused, UsageError
-from tests.git.asking import branch_with, git_of, on_main, sha_of
+from tests.git.git_kit import commit_id, commit_on_main, make_branch, open_git
 from tests.helpers import Repo, git
 
 
@@ -19,8 +19,8 @@ def behind(cloned: Repo, tmp_path: Path) -> Repo:
     """A clone whose origin has moved on: `main` one further, a new branch, a tag and a pull request."""
     git("clone", "-q", str(tmp_path / "origin.git"), str(tmp_path / "other"), cwd=tmp_path)
     other = Repo(tmp_path / "other")
-    on_main(other, "news", "news")
-    branch_with(other, "feat/new", ("n", "n"))
+    commit_on_main(other, "news", "news")
+    make_branch(other, "feat/new", ("n", "n"))
     other.git("tag", "v1")
     other.git("push", "-q", "origin", "main", "feat/new", "v1", "feat/new:refs/pull/7/head")
     return cloned
@@ -30,9 +30,9 @@ def refs_of(repo: Repo) -> str:
     return repo.git("for-each-ref")
 
 
-def test_all_branches(behind: Repo) -> None:
+def test_fetch_gets_all_branches(behind: Repo) -> None:
     seen: list[str] = []
-    fetch(git_of(behind), "origin", on_progress=seen.append)
+    fetch(open_git(behind), "origin", on_progress=seen.append)
     names = behind.git("for-each-ref", "--format=%(refname)").splitlines()
     assert names == [
         "refs/heads/main",
@@ -44,23 +44,23 @@ def test_all_branches(behind: Repo) -> None:
     assert seen
 
 
-def test_a_pull_request(behind: Repo) -> None:
-    fetch(git_of(behind), "origin", ["+refs/pull/7/head:refs/remotes/origin/pull/7"])
+def test_fetch_gets_a_pull_request(behind: Repo) -> None:
+    fetch(open_git(behind), "origin", ["+refs/pull/7/head:refs/remotes/origin/pull/7"])
     assert behind.git("log", "-1", "--format=%s", "origin/pull/7") == "feat/new 0: n"
     assert "feat/new" not in refs_of(behind)
 
 
-def test_no_configured_refspec_slips_in(behind: Repo) -> None:
+def test_configured_refspecs_are_not_fetched(behind: Repo) -> None:
     """An agent may have written `+refs/heads/*:refs/heads/*`, which throws local commits away."""
-    mine = branch_with(behind, "feat/new", ("mine", "mine"))
+    mine = make_branch(behind, "feat/new", ("mine", "mine"))
     behind.git("config", "--replace-all", "remote.origin.fetch", "+refs/heads/*:refs/heads/*")
     behind.git("config", "remote.origin.prune", "true")
     behind.git("config", "remote.origin.tagOpt", "--tags")
     behind.git("update-ref", "refs/remotes/origin/only-here", "HEAD")
-    fetch(git_of(behind), "origin")
-    fetch(git_of(behind), "origin", ["refs/heads/main:refs/remotes/origin/main"])
-    assert sha_of(behind, "refs/heads/feat/new") == mine
-    assert sha_of(behind, "refs/remotes/origin/only-here")
+    fetch(open_git(behind), "origin")
+    fetch(open_git(behind), "origin", ["refs/heads/main:refs/remotes/origin/main"])
+    assert commit_id(behind, "refs/heads/feat/new") == mine
+    assert commit_id(behind, "refs/remotes/origin/only-here")
     assert behind.git("tag") == ""
 
 
@@ -79,24 +79,24 @@ def test_refspecs_that_are_refused(spec: str) -> None:
 
 def test_a_local_branch_moves_forward_only(behind: Repo) -> None:
     behind.git("checkout", "-q", "-b", "elsewhere")
-    fetch(git_of(behind), "origin", ["refs/heads/main:refs/heads/main"])
+    fetch(open_git(behind), "origin", ["refs/heads/main:refs/heads/main"])
     assert behind.git("log", "-1", "--format=%s", "main") == "trunk goes on"
-    branch_with(behind, "feat/new", ("mine", "mine"))
+    make_branch(behind, "feat/new", ("mine", "mine"))
     behind.git("checkout", "-q", "elsewhere")
     before = refs_of(behind)
     with pytest.raises(GitError):
-        fetch(git_of(behind), "origin", ["refs/heads/feat/new:refs/heads/feat/new"])
+        fetch(open_git(behind), "origin", ["refs/heads/feat/new:refs/heads/feat/new"])
     assert refs_of(behind) == before
 
 
-def test_nothing_of_the_repository_runs(behind: Repo, tmp_path: Path) -> None:  # G1
+def test_fetch_runs_no_program_of_the_repository(behind: Repo, tmp_path: Path) -> None:  # G1
     canary = tmp_path / "canary"
     behind.git("config", "remote.origin.uploadpack", f"touch {canary}; git-upload-pack")
     behind.git("config", "core.sshCommand", f"touch {canary}")
     hook = behind.path / ".git/hooks/reference-transaction"
     hook.write_text(f"#!/bin/sh\ntouch {canary}\n")
     hook.chmod(0o755)
-    fetch(git_of(behind), "origin")
+    fetch(open_git(behind), "origin")
     assert not canary.exists()
     behind.git("fetch", "origin")
     assert canary.exists()  # plain git does run it
@@ -117,15 +117,15 @@ def test_an_address_that_is_a_program_is_refused(behind: Repo, tmp_path: Path, h
         behind.git("config", "remote.origin.url", address.removeprefix("ext::"))  # looks like a path
     before = refs_of(behind)
     with pytest.raises((Refused, GitError)):
-        fetch(git_of(behind, trusted=trusted), "origin")
+        fetch(open_git(behind, trusted=trusted), "origin")
     assert not canary.exists()
     assert refs_of(behind) == before
 
 
-def test_no_remote(repo: Repo) -> None:
+def test_fetch_without_a_remote_is_an_error(repo: Repo) -> None:
     for name in ("origin", "src"):  # `src` is a directory here, which git would take for an address
         with pytest.raises(GitError) as failed:
-            fetch(git_of(repo), name)
+            fetch(open_git(repo), name)
         assert failed.value.code == "no-remote"
 
 
@@ -133,15 +133,15 @@ def test_no_remote(repo: Repo) -> None:
     "address",
     ["/nowhere/at/all", "git://127.0.0.1:1/x", "ssh://127.0.0.1:1/x", "https://127.0.0.1:1/x", "file:///nowhere"],
 )
-def test_unreachable(cloned: Repo, address: str) -> None:
+def test_an_unreachable_remote_is_offline(cloned: Repo, address: str) -> None:
     cloned.git("remote", "set-url", "origin", address)
     with pytest.raises(GitError) as failed:
-        fetch(git_of(cloned), "origin", timeout=20)
+        fetch(open_git(cloned), "origin", timeout=20)
     assert failed.value.code == "offline", failed.value.sentence
     assert failed.value.sentence.startswith("origin: ")
 
 
-def test_a_remote_that_never_answers(cloned: Repo) -> None:  # G5
+def test_a_remote_that_never_answers_times_out(cloned: Repo) -> None:  # G5
     silent = (
         "import socket, time\n"
         "listening = socket.create_server(('127.0.0.1', 0))\n"
@@ -153,30 +153,30 @@ def test_a_remote_that_never_answers(cloned: Repo) -> None:  # G5
             assert server.stdout is not None
             cloned.git("remote", "set-url", "origin", f"git://127.0.0.1:{server.stdout.readline().strip()}/x")
             with pytest.raises(GitError) as failed:
-                fetch(git_of(cloned), "origin", timeout=0.5)
+                fetch(open_git(cloned), "origin", timeout=0.5)
         finally:
             server.kill()
     assert failed.value.code == "offline"
     assert "did not answer in time" in failed.value.sentence
 
 
-def test_a_branch_the_remote_has_not(cloned: Repo) -> None:
+def test_a_branch_that_the_remote_lacks_is_no_ref(cloned: Repo) -> None:
     with pytest.raises(GitError) as failed:
-        fetch(git_of(cloned), "origin", ["refs/pull/999/head:refs/imi/pull/999"])
+        fetch(open_git(cloned), "origin", ["refs/pull/999/head:refs/imi/pull/999"])
     assert failed.value.code == "no-ref"
 
 
 def test_a_secret_in_an_address_is_not_repeated(cloned: Repo) -> None:  # T4
     cloned.git("remote", "set-url", "origin", "https://me:hunter22@127.0.0.1:1/x")
     with pytest.raises(GitError) as failed:
-        fetch(git_of(cloned), "origin", timeout=20)
+        fetch(open_git(cloned), "origin", timeout=20)
     assert "hunter22" not in failed.value.sentence + failed.value.stderr
 
 
-def test_cancelled(behind: Repo) -> None:
+def test_fetch_can_be_cancelled(behind: Repo) -> None:
     before = refs_of(behind)
     with pytest.raises(GitError) as failed:
-        fetch(git_of(behind), "origin", cancelled=lambda: True)
+        fetch(open_git(behind), "origin", cancelled=lambda: True)
     assert failed.value.code == "cancelled"
     assert refs_of(behind) == before
 
@@ -211,5 +211,5 @@ def test_cancelled(behind: Repo) -> None:
         ("", False),
     ],
 )
-def test_addresses(url: str, good: bool) -> None:  # G3
+def test_allowed_and_refused_addresses(url: str, good: bool) -> None:  # G3
     assert (url_problem(url) is None) == good

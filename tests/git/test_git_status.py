@@ -10,20 +10,20 @@ import pytest
 from imi_monitor.git.dirty import is_dirty
 from imi_monitor.git.git_status import GitStatusEntry, hidden_edits, operation_in_progress, read_status, stashes
 from imi_monitor.model.errors import GitError
-from tests.git.asking import branch_with, conflict, git_of, on_main, sha_of
+from tests.git.git_kit import commit_id, commit_on_main, make_branch, open_git, start_conflict
 from tests.helpers import Repo, git
 
 
 def test_a_clean_worktree_is_empty_in_every_list(cloned: Repo) -> None:
-    status = read_status(git_of(cloned), ignored=True)
-    assert (status.branch, status.oid, status.upstream) == ("main", sha_of(cloned), "origin/main")
+    status = read_status(open_git(cloned), ignored=True)
+    assert (status.branch, status.oid, status.upstream) == ("main", commit_id(cloned), "origin/main")
     assert (status.ahead, status.behind) == (0, 0)
     assert status.entries == ()
     assert not (status.dirty or status.detached)
-    assert not is_dirty(git_of(cloned))
+    assert not is_dirty(open_git(cloned))
 
 
-def test_every_kind_of_change_lands_in_its_list(repo: Repo) -> None:
+def test_every_kind_of_change_is_in_its_list(repo: Repo) -> None:
     repo.write("README.md", "changed\n")
     repo.write("src/api.py", "staged\n")
     repo.git("add", "src/api.py")
@@ -32,7 +32,7 @@ def test_every_kind_of_change_lands_in_its_list(repo: Repo) -> None:
     repo.write("new/deep.txt", "x")
     repo.write(".env", "SECRET=1")
     repo.write("node_modules/a/b.js", "x")
-    status = read_status(git_of(repo), ignored=True)
+    status = read_status(open_git(repo), ignored=True)
     assert status.unstaged == ("README.md", "src/api.py")
     assert status.staged == ("src/api.py", "src/database.py")
     assert status.untracked == ("new/deep.txt",)
@@ -40,87 +40,87 @@ def test_every_kind_of_change_lands_in_its_list(repo: Repo) -> None:
     assert status.conflicted == ()
     renamed = next(one for one in status.entries if one.path == "src/database.py")
     assert renamed == GitStatusEntry("src/database.py", "R", ".", origin="src/db.py")
-    assert is_dirty(git_of(repo))
+    assert is_dirty(open_git(repo))
 
 
 def test_untracked_files_show_even_when_the_repository_hides_them(repo: Repo) -> None:  # R1: showUntrackedFiles=no
     repo.git("config", "status.showUntrackedFiles", "no")
     repo.write("work.txt", "x")
-    assert read_status(git_of(repo)).untracked == ("work.txt",)
-    assert is_dirty(git_of(repo))
+    assert read_status(open_git(repo)).untracked == ("work.txt",)
+    assert is_dirty(open_git(repo))
 
 
 def test_a_conflict_is_conflicted_and_nothing_else(repo: Repo) -> None:
-    conflict(repo)
-    status = read_status(git_of(repo))
+    start_conflict(repo)
+    status = read_status(open_git(repo))
     assert (status.conflicted, status.staged, status.unstaged) == (("README.md",), (), ())
     assert status.dirty
-    assert operation_in_progress(git_of(repo).admin_dir) == "merge"
+    assert operation_in_progress(open_git(repo).admin_dir) == "merge"
 
 
-def test_names_come_through_byte_by_byte(repo: Repo) -> None:  # T3
+def test_status_keeps_every_byte_of_a_name(repo: Repo) -> None:  # T3
     names = [b"caf\xff\xfe.txt", b"two\nlines", b'quo"te', b"tab\there", b" lead", b"back\\slash", "zoë.txt".encode()]
     for name in names:
         Path(os.fsdecode(os.path.join(os.fsencode(repo.path), name))).write_text("x")
-    found = read_status(git_of(repo)).untracked
+    found = read_status(open_git(repo)).untracked
     assert sorted(map(os.fsencode, found)) == sorted(names)
     repo.git("add", "-A")
     os.rename(os.path.join(os.fsencode(repo.path), names[0]), os.path.join(os.fsencode(repo.path), b"moved\xfe"))
     repo.git("add", "-A")
-    assert sorted(map(os.fsencode, read_status(git_of(repo)).staged)) == sorted([*names[1:], b"moved\xfe"])
+    assert sorted(map(os.fsencode, read_status(open_git(repo)).staged)) == sorted([*names[1:], b"moved\xfe"])
 
 
-def test_asking_for_some_paths_takes_them_literally(repo: Repo) -> None:
+def test_status_of_some_paths_takes_them_literally(repo: Repo) -> None:
     for name in ("a*", "ab", ":(glob)x"):
         repo.write(name, "x")
-    assert read_status(git_of(repo), paths=["a*", ":(glob)x"]).untracked == (":(glob)x", "a*")
+    assert read_status(open_git(repo), paths=["a*", ":(glob)x"]).untracked == (":(glob)x", "a*")
 
 
-def test_unborn(tmp_path: Path) -> None:
+def test_status_of_an_unborn_branch(tmp_path: Path) -> None:
     git("init", "-q", "-b", "main", str(tmp_path / "new"), cwd=tmp_path)
     made = Repo(tmp_path / "new")
     made.write("a", "x")
     made.git("add", "a")
-    status = read_status(git_of(made))
+    status = read_status(open_git(made))
     assert (status.branch, status.oid, status.staged) == ("main", None, ("a",))
     assert (status.ahead, status.behind, status.upstream) == (None, None, None)
 
 
-def test_detached(repo: Repo) -> None:
+def test_status_of_a_detached_head(repo: Repo) -> None:
     repo.git("checkout", "-q", "--detach")
-    status = read_status(git_of(repo))
+    status = read_status(open_git(repo))
     assert status.detached
     assert status.branch is None
-    assert status.oid == sha_of(repo)
+    assert status.oid == commit_id(repo)
 
 
-def test_bare_is_a_sentence(tmp_path: Path) -> None:
+def test_status_of_a_bare_repository_is_an_error(tmp_path: Path) -> None:
     git("init", "-q", "--bare", str(tmp_path / "bare.git"), cwd=tmp_path)
     for ask in (read_status, is_dirty):
         with pytest.raises(GitError):
-            ask(git_of(tmp_path / "bare.git"))
+            ask(open_git(tmp_path / "bare.git"))
 
 
-def test_ahead_behind_and_a_gone_upstream(cloned: Repo) -> None:
-    branch_with(cloned, "other", ("o.txt", "o"))
+def test_status_has_ahead_behind_and_a_gone_upstream(cloned: Repo) -> None:
+    make_branch(cloned, "other", ("o.txt", "o"))
     cloned.git("push", "-q", "origin", "other:main")
-    on_main(cloned, "a", "a")
-    on_main(cloned, "b", "b")
+    commit_on_main(cloned, "a", "a")
+    commit_on_main(cloned, "b", "b")
     cloned.git("config", "status.aheadBehind", "false")  # would give question marks for numbers
-    status = read_status(git_of(cloned))
+    status = read_status(open_git(cloned))
     assert (status.ahead, status.behind) == (2, 1)
     cloned.git("update-ref", "-d", "refs/remotes/origin/main")
-    status = read_status(git_of(cloned))
+    status = read_status(open_git(cloned))
     assert (status.upstream, status.ahead, status.behind) == ("origin/main", None, None)
 
 
-def test_shallow_and_sparse(cloned: Repo, tmp_path: Path) -> None:
+def test_status_of_shallow_and_sparse_clones(cloned: Repo, tmp_path: Path) -> None:
     git("clone", "-q", "--depth=1", f"file://{tmp_path}/origin.git", "thin", cwd=tmp_path)
     thin = Repo(tmp_path / "thin")
     thin.git("sparse-checkout", "set", "--no-cone", "/README.md")
     assert not (thin.path / "src").exists()
-    assert read_status(git_of(thin)).entries == ()
-    assert hidden_edits(git_of(thin)) == ()
+    assert read_status(open_git(thin)).entries == ()
+    assert hidden_edits(open_git(thin)) == ()
 
 
 @pytest.mark.parametrize(
@@ -135,32 +135,32 @@ def test_shallow_and_sparse(cloned: Repo, tmp_path: Path) -> None:
     ],
 )
 def test_an_operation_in_progress_has_a_name(repo: Repo, begin: list[str], expected: str) -> None:  # R1
-    branch_with(repo, "theirs", ("README.md", "theirs\n"))
-    on_main(repo, "README.md", "one\n")
-    on_main(repo, "README.md", "two\n")
+    make_branch(repo, "theirs", ("README.md", "theirs\n"))
+    commit_on_main(repo, "README.md", "one\n")
+    commit_on_main(repo, "README.md", "two\n")
     tree = repo.worktree("feat-x")  # in a linked worktree, whose state lies in an admin directory of its own
     tree.git(*begin, check=False)
-    assert operation_in_progress(git_of(tree).admin_dir) == expected
-    assert operation_in_progress(git_of(repo).admin_dir) is None
+    assert operation_in_progress(open_git(tree).admin_dir) == expected
+    assert operation_in_progress(open_git(repo).admin_dir) is None
 
 
-def test_a_series_between_two_picks_is_still_going_on(repo: Repo) -> None:
-    branch_with(repo, "theirs", ("README.md", "1\n"), ("README.md", "2\n"))
-    on_main(repo, "README.md", "ours\n")
+def test_a_series_between_two_picks_is_still_in_progress(repo: Repo) -> None:
+    make_branch(repo, "theirs", ("README.md", "1\n"), ("README.md", "2\n"))
+    commit_on_main(repo, "README.md", "ours\n")
     repo.git("cherry-pick", "theirs~1", "theirs", check=False)
     repo.write("README.md", "1\n")
     repo.git("commit", "-qam", "by hand")
     assert not (repo.path / ".git/CHERRY_PICK_HEAD").exists()
-    assert operation_in_progress(git_of(repo).admin_dir) == "cherry-pick"
+    assert operation_in_progress(open_git(repo).admin_dir) == "cherry-pick"
 
 
-def test_am(repo: Repo) -> None:
-    branch_with(repo, "theirs", ("README.md", "theirs\n"))
+def test_am_is_an_operation_in_progress(repo: Repo) -> None:
+    make_branch(repo, "theirs", ("README.md", "theirs\n"))
     repo.git("format-patch", "-q", "-1", "theirs", "-o", "..")
-    on_main(repo, "README.md", "ours\n")
+    commit_on_main(repo, "README.md", "ours\n")
     patch = next(repo.path.parent.glob("*.patch"))
     repo.git("am", str(patch), check=False)
-    assert operation_in_progress(git_of(repo).admin_dir) == "am"
+    assert operation_in_progress(open_git(repo).admin_dir) == "am"
 
 
 def test_an_unreadable_git_directory_is_not_idle(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_hidden_edits_are_found(repo: Repo) -> None:  # R1: assume-unchanged, sk
     (repo.path / "link").unlink()
     (repo.path / "link").symlink_to("elsewhere")
     assert repo.git("status", "--porcelain") == ""  # git itself says nothing
-    assert hidden_edits(git_of(repo)) == ("edited", "gone", "li\nne", "link", "skipped")
+    assert hidden_edits(open_git(repo)) == ("edited", "gone", "li\nne", "link", "skipped")
 
 
 def test_a_marked_file_is_compared_as_git_stores_it(repo: Repo) -> None:
@@ -194,35 +194,35 @@ def test_a_marked_file_is_compared_as_git_stores_it(repo: Repo) -> None:
     repo.commit("windows")
     repo.git("update-index", "--skip-worktree", "a.txt", "b.txt")
     repo.write("b.txt", "one\r\nTWO\r\n")
-    assert hidden_edits(git_of(repo)) == ("b.txt",)
+    assert hidden_edits(open_git(repo)) == ("b.txt",)
 
 
 def test_hidden_edits_read_no_pipe(repo: Repo) -> None:  # G5
     repo.git("update-index", "--assume-unchanged", "README.md")
     (repo.path / "README.md").unlink()
     os.mkfifo(repo.path / "README.md")
-    assert hidden_edits(git_of(repo)) == ("README.md",)
+    assert hidden_edits(open_git(repo)) == ("README.md",)
 
 
 def test_stashes_belong_to_the_branch_they_were_made_on(repo: Repo) -> None:
-    assert stashes(git_of(repo), "main") == []
+    assert stashes(open_git(repo), "main") == []
     tree = repo.worktree("feat-x")
     for place, message in ((repo, None), (tree, None), (tree, "kept: for later")):
         place.write("README.md", f"{message}\n")
         place.git("stash", "push", "-q", *(["-m", message] if message else []))
-    assert stashes(git_of(repo), "main") == [f"stash@{{2}}: WIP on main: {repo.git('log', '-1', '--format=%h %s')}"]
-    assert [line[:25] for line in stashes(git_of(tree), "feat/x")] == [
+    assert stashes(open_git(repo), "main") == [f"stash@{{2}}: WIP on main: {repo.git('log', '-1', '--format=%h %s')}"]
+    assert [line[:25] for line in stashes(open_git(tree), "feat/x")] == [
         "stash@{0}: On feat/x: kep",
         "stash@{1}: WIP on feat/x:",
     ]
-    assert stashes(git_of(tree), "feat") == []
+    assert stashes(open_git(tree), "feat") == []
 
 
-def test_asking_takes_no_lock_and_writes_no_index(repo: Repo) -> None:  # G4
+def test_status_takes_no_lock_and_writes_no_index(repo: Repo) -> None:  # G4
     index = repo.path / ".git/index"
     os.utime(repo.path / "README.md")  # stat-dirty: a plain status would now rewrite the index
     before = index.stat().st_mtime_ns, index.read_bytes()
     (repo.path / ".git/index.lock").write_text("")  # somebody else is committing
-    assert read_status(git_of(repo)).entries == ()
-    assert not is_dirty(git_of(repo))
+    assert read_status(open_git(repo)).entries == ()
+    assert not is_dirty(open_git(repo))
     assert (index.stat().st_mtime_ns, index.read_bytes()) == before

@@ -12,7 +12,7 @@ import pytest
 from imi_monitor.git import gitpython_commits
 from imi_monitor.git.gitpython_commits import recent_commits
 from imi_monitor.model.errors import GitError, UsageError
-from tests.git.asking import branch_with, on_main, sha_of
+from tests.git.git_kit import commit_id, commit_on_main, make_branch
 from tests.helpers import Repo, git
 
 
@@ -37,13 +37,13 @@ def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 
 
 def test_recent_commits_equal_git_log(repo: Repo, reader: str) -> None:
-    branch_with(repo, "feat", ("a", "a"))
-    on_main(repo, "b", "b", "subject \u2028 \x1b[31m\n\nbody")
+    make_branch(repo, "feat", ("a", "a"))
+    commit_on_main(repo, "b", "b", "subject \u2028 \x1b[31m\n\nbody")
     repo.git("merge", "-q", "--no-ff", "-m", "merge", "feat")
     repo.git("pack-refs", "--all")
     assert shown(repo) == by_git(repo)
     assert shown(repo, "refs/heads/feat", 2) == by_git(repo, "-2", "feat")
-    assert shown(repo, sha_of(repo, "feat")) == by_git(repo, "feat")
+    assert shown(repo, commit_id(repo, "feat")) == by_git(repo, "feat")
     when = recent_commits(common(repo))[0].at
     assert when == repo.git("log", "-1", "--date=format-local:%Y-%m-%dT%H:%M:%S.000000+00:00", "--format=%cd")
 
@@ -90,8 +90,8 @@ def test_no_program_of_the_repository_runs_and_no_child_is_left(repo: Repo, tmp_
 
 def test_a_missing_object_is_not_fetched_by_a_program_of_the_repository(repo: Repo, tmp_path: Path) -> None:  # G1
     canary = tmp_path / "canary"
-    second = on_main(repo, "a", "a")
-    on_main(repo, "b", "b")
+    second = commit_on_main(repo, "a", "a")
+    commit_on_main(repo, "b", "b")
     for key, value in (
         ("core.repositoryFormatVersion", "1"), ("extensions.partialClone", "origin"), ("remote.origin.promisor", "true"),
         ("remote.origin.url", str(tmp_path)), ("remote.origin.uploadpack", f"touch {canary}; git-upload-pack"),
@@ -109,7 +109,7 @@ def test_git_variables_of_the_environment_do_not_change_the_repository(
     repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = Repo.create(tmp_path / "other")
-    on_main(other, "z", "z", "elsewhere")
+    commit_on_main(other, "z", "z", "elsewhere")
     expected = by_git(repo)
     monkeypatch.setenv("GIT_DIR", str(other.path / ".git"))
     monkeypatch.setenv("GIT_OBJECT_DIRECTORY", str(other.path / ".git/objects"))
@@ -119,7 +119,7 @@ def test_git_variables_of_the_environment_do_not_change_the_repository(
 
 def test_a_configured_work_tree_is_ignored(repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # G2
     other = Repo.create(tmp_path / "other")
-    on_main(repo, "y", "y", "only here")
+    commit_on_main(repo, "y", "y", "only here")
     repo.git("config", "core.worktree", str(other.path))
     monkeypatch.setattr(gitpython_commits, "Git", None)  # the fallback would hide it
     listed = [one.sha for one in recent_commits(common(repo))]

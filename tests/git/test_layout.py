@@ -12,7 +12,7 @@ from imi_monitor.model.errors import GitError
 from tests.helpers import Repo, git
 
 
-def test_found_from_a_subdirectory(repo: Repo) -> None:
+def test_a_repository_is_found_from_a_subdirectory(repo: Repo) -> None:
     place = layout.discover(str(repo.path / "src"))
     assert place is not None
     assert place.path == str(repo.path)
@@ -20,7 +20,7 @@ def test_found_from_a_subdirectory(repo: Repo) -> None:
     assert place.repository.main_path == str(repo.path)
 
 
-def test_found_from_a_linked_worktree(repo: Repo) -> None:
+def test_a_repository_is_found_from_a_linked_worktree(repo: Repo) -> None:
     other = repo.worktree("feat-x")
     place = layout.discover(str(other.path))
     assert place is not None
@@ -29,7 +29,7 @@ def test_found_from_a_linked_worktree(repo: Repo) -> None:
     assert place.repository.main_path == str(repo.path)
 
 
-def test_nothing_where_there_is_nothing(tmp_path: Path) -> None:
+def test_no_repository_is_found_outside_one(tmp_path: Path) -> None:
     assert layout.discover(str(tmp_path)) is None
 
 
@@ -41,7 +41,7 @@ def test_a_cluster_folder_means_its_trunk(cluster: Repo) -> None:
     assert place.path is None
 
 
-def test_linked_worktrees_are_gits(repo: Repo) -> None:
+def test_linked_worktrees_equal_those_of_git(repo: Repo) -> None:
     repo.worktree("feat-a")
     detached = repo.path.parent / "loose"
     repo.git("worktree", "add", "-q", "--detach", detached)
@@ -65,19 +65,19 @@ def test_packed_refs_are_read(repo: Repo) -> None:
     assert item.head == repo.git("rev-parse", "HEAD")
 
 
-def test_unborn_head(tmp_path: Path) -> None:
+def test_an_unborn_head_has_a_branch_and_no_commit(tmp_path: Path) -> None:
     git("init", "-q", "-b", "main", str(tmp_path / "new"), cwd=tmp_path)
     common = str(tmp_path / "new" / ".git")
     assert layout.read_head(common, common) == ("main", None)
 
 
-def test_a_missing_directory_is_missing(repo: Repo) -> None:
+def test_a_worktree_without_its_folder_is_missing(repo: Repo) -> None:
     other = repo.worktree("feat-a")
     other.path.rename(repo.path.parent / "elsewhere")
     assert layout.linked_worktrees(str(repo.path / ".git"))[0].missing
 
 
-def test_bare_repository_with_worktrees(tmp_path: Path, repo: Repo) -> None:
+def test_a_bare_repository_with_worktrees_is_found(tmp_path: Path, repo: Repo) -> None:
     home = tmp_path / "proj"
     home.mkdir()
     git("clone", "-q", "--bare", repo.path, home / ".bare", cwd=tmp_path)
@@ -96,7 +96,7 @@ def test_a_bare_repository_shipped_as_content_is_not_found(repo: Repo) -> None: 
     assert place is not None and place.repository.common_dir == str(repo.path / ".git")
 
 
-def test_a_rewritten_git_file_is_an_alarm(repo: Repo, tmp_path: Path) -> None:  # G2
+def test_a_rewritten_git_file_is_an_error(repo: Repo, tmp_path: Path) -> None:  # G2
     victim = repo.worktree("feat-a")
     other = repo.worktree("feat-b")
     (victim.path / ".git").write_text((other.path / ".git").read_text())
@@ -108,7 +108,7 @@ def test_a_rewritten_git_file_is_an_alarm(repo: Repo, tmp_path: Path) -> None:  
     assert layout.points_back(str(repo.path / ".git" / "worktrees" / "feat-b"), str(other.path))
 
 
-def test_a_fake_admin_directory_is_an_alarm(repo: Repo, tmp_path: Path) -> None:  # G2
+def test_a_fake_admin_directory_is_an_error(repo: Repo, tmp_path: Path) -> None:  # G2
     victim = repo.worktree("feat-a")
     fake = tmp_path / "evil"
     fake.mkdir()
@@ -119,7 +119,7 @@ def test_a_fake_admin_directory_is_an_alarm(repo: Repo, tmp_path: Path) -> None:
         layout.discover(str(victim.path))
 
 
-def test_a_moved_worktree_still_belongs(repo: Repo) -> None:
+def test_a_moved_worktree_still_belongs_to_its_repository(repo: Repo) -> None:
     other = repo.worktree("feat-a")
     moved = repo.path.parent / "moved"
     other.path.rename(moved)
@@ -127,14 +127,14 @@ def test_a_moved_worktree_still_belongs(repo: Repo) -> None:
     assert place is not None and place.path == str(moved)
 
 
-def test_a_lost_repository_is_one_sentence(repo: Repo) -> None:
+def test_a_lost_repository_is_an_error_with_advice(repo: Repo) -> None:
     other = repo.worktree("feat-a")
     repo.path.rename(repo.path.parent / "gone")
     with pytest.raises(GitError, match="imi repair"):
         layout.discover(str(other.path))
 
 
-def test_names_of_repositories(repo: Repo, cloned_name: Repo, cluster: Repo) -> None:
+def test_repository_names_come_from_origin_or_folder(repo: Repo, cloned_name: Repo, cluster: Repo) -> None:
     def name(of: Repo) -> str:
         place = layout.discover(str(of.path))
         assert place is not None
@@ -158,21 +158,21 @@ def cloned_name(tmp_path: Path) -> Repo:
     return made
 
 
-def test_odd_folder_names(tmp_path: Path) -> None:
+def test_unusual_folder_names_are_found(tmp_path: Path) -> None:
     odd = Repo.create(tmp_path / "a b\n'c'" / "ünï")
     linked = odd.worktree("feat-ü")
     place = layout.discover(str(linked.path))
     assert place is not None and place.path == str(linked.path)
 
 
-def test_bytes_that_are_no_text(repo: Repo) -> None:
+def test_folder_names_that_are_not_utf8_are_found(repo: Repo) -> None:
     folder = os.path.join(os.fsencode(repo.path.parent), b"feat-\xff")
     repo.git("worktree", "add", "-q", "-b", "odd", os.fsdecode(folder))
     place = layout.discover(os.fsdecode(folder))
     assert place is not None and os.fsencode(place.path or "") == folder
 
 
-def test_a_named_pipe_in_a_files_place_makes_nobody_wait(repo: Repo) -> None:  # G5
+def test_a_named_pipe_in_place_of_a_file_does_not_block(repo: Repo) -> None:  # G5
     head = repo.path / ".git" / "HEAD"
     head.unlink()
     os.mkfifo(head)

@@ -14,7 +14,7 @@ from imi_monitor.git.runner import Git
 from imi_monitor.git.worktree_add import add_worktree
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.names import branch_problem
-from tests.git.asking import branch_with, git_of, sha_of
+from tests.git.git_kit import commit_id, make_branch, open_git
 from tests.helpers import Repo, tree_hash
 
 Act = Callable[[Git, str], object]
@@ -67,7 +67,7 @@ AS_IT_IS: dict[str, Act] = {
 
 @pytest.mark.parametrize("act", [*ACTS, *(f"{name} as it is" for name in AS_IT_IS)])
 def test_hostile_names_are_refused_and_never_reach_git(repo: Repo, monkeypatch: pytest.MonkeyPatch, act: str) -> None:
-    git = git_of(repo)
+    git = open_git(repo)
     before = tree_hash(repo.path.parent)
     bare = act.removesuffix(" as it is")
     function = ACTS[act] if bare == act else AS_IT_IS[bare]
@@ -91,23 +91,21 @@ def test_hostile_names_are_refused_and_never_reach_git(repo: Repo, monkeypatch: 
     assert tree_hash(repo.path.parent) == before
 
 
-def test_lawful_but_odd_names_are_only_names(repo: Repo, tmp_path: Path) -> None:
+def test_valid_but_unusual_names_are_only_names(repo: Repo, tmp_path: Path) -> None:
     odd = ["`id`", "a;b", "$(id)", "a&b", "a|b", "a'b", 'a"b', "%s", "é", "漢字", "#1", "!x", "{a,b}"]
     for number, name in enumerate(odd):
         assert branch_problem(name) is None
         path = str(tmp_path / "trees" / f"--force {number} {name}")
-        add_worktree(git_of(repo), path, new_branch=name, start="refs/heads/main")
-        assert refs.branch_sha(git_of(repo), name) == sha_of(repo)
-        assert (path, name) in {(one.path, one.branch) for one in worktree_list.list_worktrees(git_of(repo))}
+        add_worktree(open_git(repo), path, new_branch=name, start="refs/heads/main")
+        assert refs.branch_sha(open_git(repo), name) == commit_id(repo)
+        assert (path, name) in {(one.path, one.branch) for one in worktree_list.list_worktrees(open_git(repo))}
 
 
-def test_whatever_comes_from_outside_stands_after_the_end_of_options(
-    cloned: Repo, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_names_from_outside_follow_the_end_of_options(cloned: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     """The audit: a tour through every function that takes a name, looking at what git is really given."""
-    tip = branch_with(cloned, "feat/x", ("outside.txt", "1\n"), ("outside.txt", "2\n"))
+    tip = make_branch(cloned, "feat/x", ("outside.txt", "1\n"), ("outside.txt", "2\n"))
     cloned.git("push", "-q", "origin", "feat/x")
-    branch_with(cloned, "landed", ("outside.txt", "1\n"))
+    make_branch(cloned, "landed", ("outside.txt", "1\n"))
     seen: list[tuple[str, ...]] = []
     real = Git.run
 
@@ -116,7 +114,7 @@ def test_whatever_comes_from_outside_stands_after_the_end_of_options(
         return real(self, *args, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Git, "run", run)
-    git, tree = git_of(cloned), str(cloned.path.parent / "outside-tree")
+    git, tree = open_git(cloned), str(cloned.path.parent / "outside-tree")
     git_status.read_status(git, paths=["outside.txt"])
     git_status.hidden_edits(git)
     refs.branch_sha(git, "feat/x")
@@ -132,10 +130,10 @@ def test_whatever_comes_from_outside_stands_after_the_end_of_options(
     assert shown.conflicts == ("outside.txt",)
     git_merge.merge_commit(git, cloned.git("rev-parse", "main^{tree}"), [tip], "outside")
     add_worktree(git, tree, new_branch="outside", start="refs/remotes/origin/feat/x")
-    fast_forward.fast_forward(git_of(Path(tree)), tip)
+    fast_forward.fast_forward(open_git(Path(tree)), tip)
     update_ref.create_branch(git, "outside-2", tip)
-    update_ref.move_branch(git, "outside-2", sha_of(cloned), tip)
-    update_ref.delete_branch(git, "outside-2", sha_of(cloned))
+    update_ref.move_branch(git, "outside-2", commit_id(cloned), tip)
+    update_ref.delete_branch(git, "outside-2", commit_id(cloned))
     remotes.fetch(git, "origin", ["refs/heads/feat/x:refs/remotes/origin/feat/x"])
     update_ref.delete_remote_branch(git, "origin", "feat/x", tip)
     assert {args[0] for args in seen} >= {

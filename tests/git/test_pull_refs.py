@@ -19,7 +19,7 @@ def git_of(repo: Repo) -> Git:
     return Git(str(repo.path / ".git"), str(repo.path / ".git"), str(repo.path))
 
 
-def test_what_a_remote_offers(cloned: Repo, tmp_path: Path) -> None:
+def test_refs_of_a_remote_are_listed(cloned: Repo, tmp_path: Path) -> None:
     sha = cloned.git("rev-parse", "HEAD")
     cloned.git(
         "push",
@@ -54,7 +54,7 @@ def test_fetching_from_an_address_changes_nothing_else(cloned: Repo, tmp_path: P
 
 
 @pytest.mark.parametrize("address", ["ext::sh -c 'touch canary'", "http://h/x:y", "https://-x/y", "/tmp/a\nb", "fd::3"])
-def test_an_address_of_a_forbidden_kind(cloned: Repo, address: str) -> None:  # G3
+def test_a_forbidden_address_is_refused(cloned: Repo, address: str) -> None:  # G3
     for act in (
         lambda: pull_refs.check_url(git_of(cloned), address),
         lambda: pull_refs.list_remote_refs(git_of(cloned), address, ["refs/heads/x"], timeout=5),
@@ -67,7 +67,7 @@ def test_an_address_of_a_forbidden_kind(cloned: Repo, address: str) -> None:  # 
     assert not list(cloned.path.rglob("canary")) and cloned.git("config", "branch.main.remote") == "origin"
 
 
-def test_an_address_that_the_users_own_rule_turns_into_a_program(cloned: Repo) -> None:
+def test_an_address_that_insteadof_turns_into_a_program_is_refused(cloned: Repo) -> None:
     git("config", "--global", "url.ext::sh -c touch% canary;.insteadOf", "https://nice.example/", cwd=cloned.path)
     with pytest.raises(Refused):
         pull_refs.fetch_from(git_of(cloned), "https://nice.example/x", ["refs/heads/x:refs/imi/x"], timeout=5)
@@ -77,12 +77,14 @@ def test_an_address_that_the_users_own_rule_turns_into_a_program(cloned: Repo) -
     ("branch", "remote", "merge"),
     [("-x", "origin", "refs/heads/x"), ("x", "-x", "refs/heads/x"), ("x", "origin", "--x")],
 )
-def test_names_that_would_be_options(cloned: Repo, branch: str, remote: str, merge: str) -> None:  # G3
+def test_remote_and_branch_names_that_are_options_are_refused(
+    cloned: Repo, branch: str, remote: str, merge: str
+) -> None:  # G3
     with pytest.raises((UsageError, Refused)):
         pull_refs.configure_upstream(git_of(cloned), branch, remote, merge, push=True)
 
 
-def test_where_an_earlier_branch_of_that_name_pushed_is_forgotten(cloned: Repo) -> None:
+def test_the_push_remote_of_an_earlier_branch_is_deleted(cloned: Repo) -> None:
     one = git_of(cloned)
     pull_refs.configure_upstream(one, "fix/it.now", "https://h.example/alice/app.git", "refs/heads/it", push=True)
     assert cloned.git("config", "branch.fix/it.now.pushRemote") == "https://h.example/alice/app.git"
@@ -95,7 +97,7 @@ def test_where_an_earlier_branch_of_that_name_pushed_is_forgotten(cloned: Repo) 
     assert pull_refs.configured_upstream(one, "nothing") == (None, None)
 
 
-def test_a_configuration_that_is_locked_for_a_moment(cloned: Repo) -> None:
+def test_a_briefly_locked_configuration_is_written(cloned: Repo) -> None:
     lock = cloned.path / ".git" / "config.lock"
     lock.touch()
     free = threading.Timer(0.3, lock.unlink)
@@ -105,7 +107,7 @@ def test_a_configuration_that_is_locked_for_a_moment(cloned: Repo) -> None:
     assert pull_refs.configured_upstream(git_of(cloned), "x") == ("origin", "refs/heads/x")
 
 
-def test_offline_and_unknown(cloned: Repo, tmp_path: Path) -> None:
+def test_an_unknown_or_offline_address_is_an_error(cloned: Repo, tmp_path: Path) -> None:
     (tmp_path / "origin.git").rename(tmp_path / "away.git")
     for where, code in (("origin", "offline"), ("nowhere", "no-remote"), (str(tmp_path / "origin.git"), "offline")):
         with pytest.raises(ImiError) as caught:
@@ -113,7 +115,7 @@ def test_offline_and_unknown(cloned: Repo, tmp_path: Path) -> None:
         assert caught.value.code == code
 
 
-def test_a_remote_that_hangs(cloned: Repo, tmp_path: Path) -> None:  # G5
+def test_listing_a_remote_that_hangs_times_out(cloned: Repo, tmp_path: Path) -> None:  # G5
     hang = tmp_path / "hang"
     hang.write_text("#!/bin/sh\nsleep 60\n")
     hang.chmod(0o755)
@@ -124,7 +126,7 @@ def test_a_remote_that_hangs(cloned: Repo, tmp_path: Path) -> None:  # G5
     assert caught.value.code == "offline" and time.monotonic() - started < 5
 
 
-def test_distances(cloned: Repo) -> None:
+def test_distance_counts_commits_on_both_sides(cloned: Repo) -> None:
     one = git_of(cloned)
     assert trunk_ref(one, "origin", "main") == "refs/remotes/origin/main"
     assert trunk_ref(one, "nowhere", "main") == "refs/heads/main"

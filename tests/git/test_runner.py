@@ -84,7 +84,7 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], li
 # --- answers
 
 
-def test_text_lines_and_status(repo: Repo) -> None:
+def test_run_returns_text_lines_and_status(repo: Repo) -> None:
     found = of(repo)
     assert found.text("rev-parse", "HEAD") == repo.git("rev-parse", "HEAD")
     assert found.lines0("ls-files", "-z") == [".gitignore", "README.md", "src/api.py", "src/db.py"]
@@ -94,7 +94,7 @@ def test_text_lines_and_status(repo: Repo) -> None:
     assert found.text("hash-object", "--stdin", stdin=b"hello\n") == repo.git("rev-parse", "HEAD:README.md")
 
 
-def test_names_that_are_no_text_go_there_and_back(repo: Repo) -> None:
+def test_names_that_are_not_utf8_are_passed_unchanged(repo: Repo) -> None:
     odd = b"odd \xff\xfe\n\x1b[31m name"
     (Path(os.fsdecode(os.fsencode(repo.path) + b"/" + odd))).write_text("x")
     names = of(repo).lines0("ls-files", "-z", "--others", "--", os.fsdecode(odd))
@@ -102,7 +102,7 @@ def test_names_that_are_no_text_go_there_and_back(repo: Repo) -> None:
     assert of(repo).run("ls-files", "-z", "--others", "--", odd).stdout == odd + b"\0"
 
 
-def test_another_worktree_of_the_same_repository(repo: Repo) -> None:
+def test_git_at_another_worktree_of_the_repository(repo: Repo) -> None:
     other = linked(repo)
     assert other.text("symbolic-ref", "HEAD") == "refs/heads/feat/a"
     main = other.at(other.common_dir, str(repo.path))
@@ -111,7 +111,7 @@ def test_another_worktree_of_the_same_repository(repo: Repo) -> None:
     assert of(repo, trusted=True).at(other.admin_dir, other.work_tree).trusted
 
 
-def test_a_bare_repository(cloned: Repo, tmp_path: Path) -> None:
+def test_git_in_a_bare_repository(cloned: Repo, tmp_path: Path) -> None:
     bare = Git(str(tmp_path / "origin.git"))
     assert bare.text("rev-parse", "main") == cloned.git("rev-parse", "main")
     bare.run("worktree", "add", "-b", "x", str(tmp_path / "x"), "main")
@@ -144,14 +144,14 @@ def test_sparse_per_worktree_configuration_and_any_directory_give_what_plain_git
     assert found.run(*args).stdout == plain
 
 
-def test_our_own_directory_may_be_gone(repo: Repo, tmp_path: Path) -> None:
+def test_git_runs_when_our_own_folder_is_deleted(repo: Repo, tmp_path: Path) -> None:
     (tmp_path / "gone").mkdir()
     os.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
     assert of(repo).text("symbolic-ref", "HEAD") == "refs/heads/main"
 
 
-def test_version() -> None:
+def test_git_version_is_read() -> None:
     assert git_version() >= (2, 38, 0)
     assert ".".join(map(str, git_version()[:2])) in git("version", cwd=Path("/"))
 
@@ -170,7 +170,7 @@ def test_versions_are_written_in_many_ways(words: bytes, version: tuple[int, int
     assert runner._parse_version(words) == version
 
 
-def test_progress_is_told_line_by_line_and_safely(shim: Callable[[str], Path], repo: Repo) -> None:
+def test_progress_is_reported_by_line_and_sanitised(shim: Callable[[str], Path], repo: Repo) -> None:
     shim(
         r"printf 'Counting: 50%%\rCounting: 100%%\r\nremote: \033[31mred\n' >&2; printf 'to https://me:secret@host/\n' >&2"
     )
@@ -182,7 +182,9 @@ def test_progress_is_told_line_by_line_and_safely(shim: Callable[[str], Path], r
 # --- G3: what git is told
 
 
-def test_every_call_names_the_repository_and_is_fenced(tree: Git, recorded: Callable[[], list[dict[str, Any]]]) -> None:
+def test_every_call_names_the_repository_and_disables_programs(
+    tree: Git, recorded: Callable[[], list[dict[str, Any]]]
+) -> None:
     found = tree
     for verb in (*GUARDS, "ls-files", "worktree", "update-ref"):
         found.run(verb, "x")
@@ -237,7 +239,7 @@ def test_commands_that_fire_hooks_disable_those_the_user_configured_for_every_re
     ]
 
 
-def test_trusted_takes_the_fences_down_but_stays_polite(
+def test_a_trusted_repository_has_no_fences_and_still_no_prompts(
     repo: Repo, recorded: Callable[[], list[dict[str, Any]]]
 ) -> None:
     of(repo, trusted=True).run("diff", "x")
@@ -272,7 +274,7 @@ def test_hostile_names_arrive_as_one_argument_and_do_nothing(name: str, repo: Re
 
 
 @pytest.mark.parametrize("first", ["", "-c", "--exec-path=/tmp", "--git-dir=/x"])
-def test_no_option_of_gits_own_can_be_slipped_in(first: str, repo: Repo) -> None:
+def test_options_of_git_itself_are_refused(first: str, repo: Repo) -> None:
     with pytest.raises(ValueError, match="verb"):
         of(repo).run(first, "core.pager=evil", "log")
 
@@ -287,20 +289,20 @@ def test_no_option_of_gits_own_can_be_slipped_in(first: str, repo: Repo) -> None
         ("remote", "update"), ("remote", "show", "origin"),
     ],
 )  # fmt: skip
-def test_what_we_never_do(args: tuple[str, ...], repo: Repo) -> None:  # rules 2, 8
+def test_destructive_commands_are_refused(args: tuple[str, ...], repo: Repo) -> None:  # rules 2, 8
     for trusted in (False, True):
         with pytest.raises(ValueError, match="never"):
             of(repo, trusted=trusted).run(*args)
 
 
-def test_a_name_is_no_option(repo: Repo) -> None:
+def test_a_name_after_the_separator_is_no_option(repo: Repo) -> None:
     repo.write("--hard", "x")
     of(repo).run("reset", "--", "--hard")
     with pytest.raises(GitError):
         of(repo).run("worktree", "remove", "--", "prune")
 
 
-def test_a_nul_is_an_error_in_words(repo: Repo) -> None:
+def test_a_nul_byte_in_an_argument_is_an_error(repo: Repo) -> None:
     with pytest.raises(GitError, match="NUL"):
         of(repo).run("log", "--end-of-options", "a\0b", "--")
 
@@ -309,7 +311,7 @@ def test_a_nul_is_an_error_in_words(repo: Repo) -> None:
 
 
 @pytest.mark.parametrize("trusted", [False, True])
-def test_answers_have_no_colour(trusted: bool, repo: Repo) -> None:
+def test_output_has_no_colour(trusted: bool, repo: Repo) -> None:
     for key in ("color.ui", "color.diff", "color.status"):
         repo.git("config", key, "always")
     repo.write("README.md", "other\n")
@@ -319,7 +321,7 @@ def test_answers_have_no_colour(trusted: bool, repo: Repo) -> None:
 
 
 @pytest.mark.parametrize("trusted", [False, True])
-def test_we_never_collect_garbage(trusted: bool, repo: Repo) -> None:  # rule 8
+def test_git_never_collects_garbage(trusted: bool, repo: Repo) -> None:  # rule 8
     repo.git("config", "gc.autoPackLimit", "1")
     repo.git("config", "gc.autoDetach", "false")
     repo.git("config", "maintenance.strategy", "gc")  # newer versions of git have another one by default
@@ -348,25 +350,25 @@ def failure(act: Callable[[], object]) -> GitError:
     return caught.value
 
 
-def test_gits_own_reason_is_the_sentence(repo: Repo) -> None:
+def test_an_error_has_the_reason_of_git(repo: Repo) -> None:
     error = failure(lambda: of(repo).run("rev-parse", "--verify", "nothing"))
     assert (error.code, error.returncode) == ("git", 128)
     assert error.sentence == f"git rev-parse in {repo.path} failed: Needed a single revision"
     assert error.stderr == "fatal: Needed a single revision"
 
 
-def test_without_git(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_git_is_an_error(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     for act in (lambda: of(repo).run("status"), git_version):
         assert failure(act).code == "git-missing"
 
 
-def test_git_that_is_none(repo: Repo, shim: Callable[[str], Path]) -> None:
+def test_a_program_that_is_not_git_is_an_error(repo: Repo, shim: Callable[[str], Path]) -> None:
     shim("echo busybox")
     assert "really git" in failure(git_version).sentence
 
 
-def test_git_vanishing_under_us(repo: Repo, shim: Callable[[str], Path]) -> None:
+def test_a_git_that_is_deleted_meanwhile_is_an_error(repo: Repo, shim: Callable[[str], Path]) -> None:
     folder = shim("exit 0")
     of(repo).run("status")
     (folder / "git").unlink()
@@ -377,7 +379,7 @@ def test_a_missing_work_tree(repo: Repo) -> None:
     assert "No such file" in failure(lambda: Git(f"{repo.path}/.git", None, "/gone").run("status")).sentence
 
 
-def test_somebody_elses_repository(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:  # rules 26, 29
+def test_a_repository_of_another_user_is_refused(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:  # rules 26, 29
     """With --git-dir git itself would not look whose it is."""
     if os.geteuid() != 0:
         pytest.skip("needs root to give a repository away")
@@ -400,7 +402,7 @@ def test_somebody_elses_repository(repo: Repo, monkeypatch: pytest.MonkeyPatch) 
         "https://host.invalid/x?access_token=s3cr3t-value",
     ],
 )
-def test_no_secret_of_gits_words_reaches_an_error(secret: str, repo: Repo, shim: Callable[[str], Path]) -> None:  # T4
+def test_secrets_in_messages_of_git_are_redacted(secret: str, repo: Repo, shim: Callable[[str], Path]) -> None:  # T4
     shim(f"echo \"fatal: unable to access '{secret}': \033]0;title\007\" >&2; exit 128")
     error = failure(lambda: of(repo).run("fetch", "origin"))
     told = f"{error.sentence} {error.stderr} {error.args} {error.__cause__}"
@@ -447,7 +449,7 @@ def test_real_git_and_ssh_do_not_ask(cloned: Repo, tmp_path: Path, monkeypatch: 
     assert "BatchMode=yes" in (tmp_path / "args").read_text()
 
 
-def test_cancelled(repo: Repo, shim: Callable[[str], Path]) -> None:
+def test_git_can_be_cancelled(repo: Repo, shim: Callable[[str], Path]) -> None:
     shim("sleep 60")
     assert failure(lambda: of(repo).run("status", cancelled=lambda: True)).code == "cancelled"
 
@@ -456,7 +458,9 @@ def test_cancelled(repo: Repo, shim: Callable[[str], Path]) -> None:
     ("script", "code"),
     [("exec head -c 1073741824 /dev/zero", "git-too-much"), ("exec head -c 300000000 /dev/zero >&2", None)],
 )
-def test_a_flood_stays_small_in_memory(script: str, code: str | None, repo: Repo, shim: Callable[[str], Path]) -> None:
+def test_capped_output_takes_little_memory(
+    script: str, code: str | None, repo: Repo, shim: Callable[[str], Path]
+) -> None:
     # G5: 1 GB on stdout is cut at the cap, any amount on stderr is thrown away but for its end
     shim(script)
     program = textwrap.dedent(f"""
@@ -516,7 +520,7 @@ def _commit_for(seconds: float, repo: Repo) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("seconds", [2.5, pytest.param(60, marks=pytest.mark.soak)])
-def test_a_user_who_commits_beside_us_never_fails(seconds: float, repo: Repo) -> None:  # G4
+def test_a_user_can_commit_while_we_read(seconds: float, repo: Repo) -> None:  # G4
     pollers = [_Poller(of(repo)) for _ in range(2)]
     for poller in pollers:
         poller.start()
@@ -530,7 +534,7 @@ def test_a_user_who_commits_beside_us_never_fails(seconds: float, repo: Repo) ->
     assert min(poller.asked for poller in pollers) >= 4
 
 
-def test_looking_does_not_write_the_index(repo: Repo) -> None:  # G4
+def test_reading_does_not_write_the_index(repo: Repo) -> None:  # G4
     """A touched but unchanged file is what makes plain `git status` rewrite the index."""
     index = repo.path / ".git" / "index"
     readme = repo.path / "README.md"
@@ -556,7 +560,7 @@ def test_looking_does_not_write_the_index(repo: Repo) -> None:  # G4
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_killing_our_git_leaves_no_lock(number: int, repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:  # G4
+def test_a_killed_reading_git_leaves_no_lock(number: int, repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:  # G4
     monkeypatch.setattr(spawning, "SIGTERM", number)
     for file in range(300):
         (repo.path / f"file{file}").write_text("x" * file)
@@ -577,7 +581,7 @@ def test_killing_our_git_leaves_no_lock(number: int, repo: Repo, monkeypatch: py
     assert cut >= 20, "the kills came too late to prove anything"
 
 
-def test_a_writing_git_that_is_stopped_takes_its_lock_along(repo: Repo, tmp_path: Path) -> None:
+def test_a_stopped_writing_git_deletes_its_lock(repo: Repo, tmp_path: Path) -> None:
     """TERM before KILL: git removes index.lock itself."""
     repo.git("config", "filter.slow.clean", "sleep 60")
     (repo.path / ".gitattributes").write_text("*.slow filter=slow\n")
@@ -590,7 +594,7 @@ def test_a_writing_git_that_is_stopped_takes_its_lock_along(repo: Repo, tmp_path
 # --- cheap
 
 
-def test_one_process_a_question(cloned: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_question_takes_one_process(cloned: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[Any] = []
 
     def count(argv: Any, **options: Any) -> Any:
@@ -606,7 +610,7 @@ def test_one_process_a_question(cloned: Repo, monkeypatch: pytest.MonkeyPatch) -
     assert len(started) == 3
 
 
-def test_the_hot_verbs_can_afford_it() -> None:
+def test_running_git_imports_only_imi_and_c_modules() -> None:
     """Importing git.run and git.dirty pulls in nothing but this house and C modules."""
     script = f"""
 import sys
@@ -619,7 +623,7 @@ print(*sorted(name for name in set(sys.modules) - before if not name.startswith(
     assert set(done.stdout.split()) <= {"__future__", "fcntl", "select"}
 
 
-def test_a_worktree_that_another_git_is_just_making(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worktree_command_is_retried_while_another_git_makes_one(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     """git lists all worktrees before it does anything to one, and dies of a record that is half written."""
     half = repo.path / ".git" / "worktrees" / "half"
     half.mkdir(parents=True)

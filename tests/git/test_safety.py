@@ -83,7 +83,7 @@ def test_inherited_variables_of_git_are_dropped_and_the_users_own_kept(monkeypat
     assert "LANGUAGE" not in env
 
 
-def test_the_fences_stand() -> None:
+def test_the_environment_disables_prompts_and_programs() -> None:
     """Some guard what another one guards too; none may go missing unnoticed, so here they are a second time."""
     env = git_environment([])
     assert {name: env.get(name) for name in FENCES} == FENCES
@@ -107,7 +107,7 @@ LOCKED = [
 ]  # fmt: skip
 
 
-def test_relative_entries_leave_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_entries_of_path_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "node_modules/.bin::.:/usr/bin:../x:/bin")
     assert git_environment([])["PATH"] == "/usr/bin:/bin"
     monkeypatch.setenv("PATH", ".")
@@ -143,7 +143,7 @@ def test_the_users_ssh_command_is_kept_and_the_repositorys_is_not(repo: Repo) ->
 
 
 @pytest.mark.parametrize("key", TAKEN_BACK)
-def test_each_key_is_seen_and_taken_back(key: str, repo: Repo, spawned: list[list[str]]) -> None:
+def test_each_program_key_is_found_and_overridden(key: str, repo: Repo, spawned: list[list[str]]) -> None:
     key = key.replace("*", "Some Name.v1")
     repo.git("config", key, "evil-program")
     env = git_environment(list(neutral(repo).items()))
@@ -152,7 +152,7 @@ def test_each_key_is_seen_and_taken_back(key: str, repo: Repo, spawned: list[lis
 
 
 @pytest.mark.parametrize("key", BY_OTHER_MEANS)
-def test_keys_that_a_setting_would_make_worse(key: str, repo: Repo, spawned: list[list[str]]) -> None:
+def test_keys_that_no_setting_overrides_get_none(key: str, repo: Repo, spawned: list[list[str]]) -> None:
     key = key.replace("*", "origin")
     repo.git("config", key, "evil-program")
     assert key not in neutral(repo)
@@ -172,7 +172,7 @@ def repo_value(repo: Repo, key: str, env: dict[str, str]) -> str:
     return git("config", "--get", key, cwd=repo.path, env=env)
 
 
-def test_harmless_configuration_costs_no_process_and_gets_no_settings(cloned: Repo, spawned: list[list[str]]) -> None:
+def test_harmless_configuration_needs_no_process_and_no_settings(cloned: Repo, spawned: list[list[str]]) -> None:
     cloned.git("config", "user.name", "Somebody")
     cloned.git("config", "branch.main.rebase", "true")
     cloned.git("config", "remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*")
@@ -184,7 +184,7 @@ def test_harmless_configuration_costs_no_process_and_gets_no_settings(cloned: Re
     assert spawned == []
 
 
-def test_the_users_value_comes_back_in_the_place_of_the_repositorys(repo: Repo) -> None:
+def test_the_users_value_replaces_that_of_the_repository(repo: Repo) -> None:
     for key, value in (
         ("filter.lfs.clean", "git-lfs clean -- %f"),
         ("gpg.program", "gpg2"),
@@ -200,7 +200,7 @@ def test_the_users_value_comes_back_in_the_place_of_the_repositorys(repo: Repo) 
     assert taken["commit.gpgsign"] == "true"
 
 
-def test_fsmonitor_and_hooks_are_off_whoever_set_them(repo: Repo) -> None:
+def test_fsmonitor_and_hooks_are_off_in_every_scope(repo: Repo) -> None:
     repo.git("config", "--global", "core.fsmonitor", "true")
     repo.git("config", "--global", "core.hooksPath", "~/hooks")
     taken = neutral(repo)
@@ -214,7 +214,7 @@ def test_hooks_configured_by_the_user_are_off_for_commands_that_fire_hooks(repo:
     assert neutral(repo, thorough=True)["hook.lint.enabled"] == "false"
 
 
-def test_credential_helpers_start_afresh_with_the_users_own(repo: Repo) -> None:
+def test_credential_helpers_are_cleared_then_those_of_the_user(repo: Repo) -> None:
     repo.git("config", "--global", "credential.helper", "mine")
     repo.git("config", "--global", "credential.https://github.com.helper", "!gh auth git-credential")
     repo.git("config", "credential.https://github.com.helper", "evil")
@@ -233,7 +233,7 @@ def test_a_remote_with_a_helper_program_is_refused(cloned: Repo) -> None:
         Git(common(cloned), None, str(cloned.path)).run("fetch", "origin")
 
 
-def test_a_broken_configuration_is_an_error_not_a_blank(repo: Repo) -> None:
+def test_a_broken_configuration_is_an_error_not_an_empty_scan(repo: Repo) -> None:
     with (repo.path / ".git" / "config").open("a") as config:
         config.write('[filter "x"\n\tclean = evil\n')
     with pytest.raises(GitError, match="cannot read the configuration"):
@@ -268,7 +268,7 @@ def _configs(draw: st.DrawFn) -> str:
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=_configs())
-def test_whatever_git_reads_the_byte_scan_suspects(text: str, tmp_path: Path) -> None:
+def test_the_byte_scan_finds_every_key_that_git_reads(text: str, tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_bytes(text.encode())
     listed = git("config", "--file", str(path), "--null", "--name-only", "--list", cwd=tmp_path, check=False)
@@ -284,7 +284,7 @@ def test_whatever_git_reads_the_byte_scan_suspects(text: str, tmp_path: Path) ->
 # --- the cache
 
 
-def test_a_scan_is_remembered_until_a_file_changes(repo: Repo, spawned: list[list[str]]) -> None:
+def test_a_scan_is_cached_until_a_file_changes(repo: Repo, spawned: list[list[str]]) -> None:
     repo.git("config", "filter.a.clean", "evil")
     settle()
     for _ in range(5):
@@ -294,7 +294,7 @@ def test_a_scan_is_remembered_until_a_file_changes(repo: Repo, spawned: list[lis
     assert neutral(repo)["filter.b.clean"] == ""
 
 
-def test_a_change_in_place_with_its_old_time_stamp_is_seen(repo: Repo) -> None:
+def test_a_change_with_an_old_time_stamp_is_noticed(repo: Repo) -> None:
     repo.git("config", "filter.a.clean", "evil")
     settle()
     path = repo.path / ".git" / "config"
@@ -309,7 +309,7 @@ def test_a_change_in_place_with_its_old_time_stamp_is_seen(repo: Repo) -> None:
     assert "filter.b.clean" in neutral(repo)
 
 
-def test_a_file_changed_a_moment_ago_is_not_believed_yet(repo: Repo) -> None:
+def test_a_scan_of_a_file_changed_just_now_is_not_cached(repo: Repo) -> None:
     """Two changes within one tick of the clock leave the same stamp."""
     repo.git("config", "filter.a.clean", "evil")
     neutral(repo)
@@ -319,7 +319,7 @@ def test_a_file_changed_a_moment_ago_is_not_believed_yet(repo: Repo) -> None:
     assert (common(repo), common(repo), False) in config_scan._scans
 
 
-def test_a_worktrees_own_configuration_appearing_is_seen(repo: Repo) -> None:
+def test_a_new_configuration_of_a_worktree_is_noticed(repo: Repo) -> None:
     linked = repo.worktree("feat-a")
     repo.git("config", "extensions.worktreeConfig", "true")
     admin = f"{common(repo)}/worktrees/feat-a"
@@ -329,13 +329,13 @@ def test_a_worktrees_own_configuration_appearing_is_seen(repo: Repo) -> None:
     assert "filter.a.clean" in dict(safety.neutral_settings(common(repo), admin, False))
 
 
-def test_what_stands_behind_a_megabyte_counts_too(repo: Repo) -> None:
+def test_a_configuration_beyond_a_megabyte_is_listed_by_git(repo: Repo) -> None:
     with open(repo.path / ".git" / "config", "a") as config:
         config.write("# padding\n" * 110_000 + '[filter "late"]\n\tclean = evil\n')
     assert "filter.late.clean" in neutral(repo)
 
 
-def test_an_included_file_is_never_remembered(repo: Repo, tmp_path: Path) -> None:
+def test_a_scan_with_included_files_is_never_cached(repo: Repo, tmp_path: Path) -> None:
     more = tmp_path / "more"
     more.write_text('[filter "a"]\n\tclean = evil\n')
     repo.git("config", "include.path", str(more))
@@ -359,7 +359,7 @@ def test_a_pipe_as_configuration_is_refused_at_once(repo: Repo, name: str) -> No
 # --- trust
 
 
-def test_programs_are_listed_for_the_person_who_decides(repo: Repo) -> None:
+def test_programs_are_listed_for_imi_trust(repo: Repo) -> None:
     linked = repo.worktree("feat-a")
     repo.git("config", "extensions.worktreeConfig", "true")
     repo.git("config", "filter.a.clean", "tool clean")
@@ -388,7 +388,7 @@ def test_programs_are_listed_for_the_person_who_decides(repo: Repo) -> None:
         ("hook.evil.command", "evil"),
     ],
 )
-def test_nothing_that_trust_would_run_is_left_out_of_the_list(key: str, value: str, repo: Repo) -> None:
+def test_every_program_that_trust_enables_is_listed(key: str, value: str, repo: Repo) -> None:
     repo.git("config", key, value)
     listed = safety.programs(common(repo))
     assert [line.lower() for line in listed] == [f"{key}={value}".lower()]
@@ -397,7 +397,7 @@ def test_nothing_that_trust_would_run_is_left_out_of_the_list(key: str, value: s
 @pytest.mark.parametrize(
     "change", ["new program", "other program", "new hook", "hook content", "hook mode", "hook elsewhere", "include"]
 )
-def test_trust_is_lost_when_what_would_run_changes(change: str, repo: Repo, tmp_path: Path) -> None:
+def test_trust_ends_when_a_program_or_hook_changes(change: str, repo: Repo, tmp_path: Path) -> None:
     hook = repo.path / ".git" / "hooks" / "post-checkout"
     elsewhere = tmp_path / "hooks"
     elsewhere.mkdir()
@@ -424,7 +424,7 @@ def test_trust_is_lost_when_what_would_run_changes(change: str, repo: Repo, tmp_
     assert safety.fingerprint(common(repo)) != before
 
 
-def test_trust_survives_what_runs_nothing(repo: Repo) -> None:
+def test_trust_survives_changes_of_other_files(repo: Repo) -> None:
     before = safety.fingerprint(common(repo))
     repo.git("config", "user.name", "Other")
     repo.git("remote", "add", "origin", "https://example.invalid/x")

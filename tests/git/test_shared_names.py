@@ -35,7 +35,7 @@ def found(git: _Counting, *names: str) -> dict[str, str]:
     return shared_names.tracked_names(git, git.admin_dir, names)
 
 
-def test_free_names_cost_no_process(git: _Counting, repo: Repo) -> None:
+def test_untracked_names_need_no_process(git: _Counting, repo: Repo) -> None:
     for number in range(300):
         repo.write(f"deep/{number}/api.py", "x")
         repo.write(f"deep/{number}/config.py", "x")
@@ -48,7 +48,7 @@ def test_free_names_cost_no_process(git: _Counting, repo: Repo) -> None:
 
 @pytest.mark.parametrize("version", [2, 3, 4])
 @pytest.mark.parametrize("length", [1, 7, 4000])
-def test_every_kind_of_hit(git: _Counting, repo: Repo, version: int, length: int) -> None:
+def test_every_kind_of_tracked_name_has_its_reason(git: _Counting, repo: Repo, version: int, length: int) -> None:
     name = "/".join(["n" * 200] * (length // 201) + ["n" * max(1, length % 201)])
     repo.git("update-index", "--add", "--cacheinfo", f"100644,{repo.git('rev-parse', 'HEAD:README.md')},{name}")
     repo.git("commit", "-q", "-m", "long")
@@ -64,14 +64,14 @@ def test_every_kind_of_hit(git: _Counting, repo: Repo, version: int, length: int
     assert found(git, "src/api", "rc/api.py", name + "x") == {}
 
 
-def test_no_index_yet(tmp_path: Path) -> None:
+def test_without_an_index_no_name_is_tracked(tmp_path: Path) -> None:
     repo = Repo(tmp_path)
     repo.git("init", "-q")
     admin = str(tmp_path / ".git")
     assert shared_names.tracked_names(Git(admin, admin, str(tmp_path)), admin, ["a"]) == {}
 
 
-def test_unknown_counts_as_tracked(git: _Counting, repo: Repo) -> None:
+def test_names_that_git_cannot_check_count_as_tracked(git: _Counting, repo: Repo) -> None:
     (repo.path / ".git" / "index").write_bytes(b"DIRC\0\0\0\4broken")
     assert found(git, "a")["a"].startswith("git cannot say whether it is tracked")
 

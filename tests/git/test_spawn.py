@@ -68,7 +68,7 @@ def pids(path: Path, number: int = 2) -> list[int]:
 # --- the ordinary ends
 
 
-def test_status_and_both_outputs() -> None:
+def test_a_child_has_a_status_and_both_outputs() -> None:
     done = sh("echo out; echo err >&2; exit 3")
     assert (done.returncode, done.stdout, done.stderr) == (3, b"out\n", b"err\n")
     assert not (done.timed_out or done.capped or done.cancelled)
@@ -83,7 +83,7 @@ def test_arguments_are_bytes_and_surrogates() -> None:
     assert done.stdout == b"\xff\xfe|\xff|\xc3\xa9|"
 
 
-def test_the_environment_is_only_what_was_given() -> None:
+def test_a_child_gets_only_the_given_environment() -> None:
     assert spawn(["/usr/bin/env"], env={"ONLY": "this"}, timeout=5).stdout == b"ONLY=this\n"
 
 
@@ -93,7 +93,7 @@ def test_stdin_is_empty_or_the_bytes_given() -> None:
     assert sh("cat", stdin=data).stdout == data
 
 
-def test_stdin_nobody_reads_does_no_harm() -> None:
+def test_stdin_that_a_child_does_not_read_is_harmless() -> None:
     assert sh("exit 0", stdin=b"x" * (1 << 20)).returncode == 0
 
 
@@ -101,7 +101,7 @@ def test_all_of_a_large_output_arrives() -> None:
     assert len(sh("head -c 20000000 /dev/zero", cap=20_000_000).stdout) == 20_000_000
 
 
-def test_directory() -> None:
+def test_a_child_starts_in_the_given_folder() -> None:
     assert sh("pwd", cwd="/").stdout == b"/\n"
 
 
@@ -111,7 +111,7 @@ def test_a_missing_program_is_an_oserror() -> None:
             spawn(["/no/such/program"], env={}, timeout=5)
 
 
-def test_from_many_threads_at_once() -> None:
+def test_many_threads_can_spawn_at_once() -> None:
     found: list[bytes] = []
     threads = [
         threading.Thread(target=lambda word=word: found.append(sh("echo $0", word).stdout))  # type: ignore[misc]
@@ -127,17 +127,17 @@ def test_from_many_threads_at_once() -> None:
 # --- what a child is given
 
 
-def test_own_session_and_group_so_nothing_can_ask_on_our_terminal() -> None:
+def test_a_child_has_its_own_session_and_group() -> None:
     script = "import os; print(os.getsid(0) == os.getpid() == os.getpgrp())"
     assert spawn([sys.executable, "-I", "-c", script], env={}, timeout=10).stdout == b"True\n"
 
 
-def test_no_terminal_can_be_opened() -> None:
+def test_a_child_cannot_open_our_terminal() -> None:
     assert sh("exec 3<>/dev/tty").returncode != 0
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_signals_are_as_a_program_expects_them() -> None:
+def test_a_child_has_default_signal_handlers() -> None:
     done = sh("grep -E '^Sig(Ign|Blk)' /proc/self/status")
     masks = {line.split()[0]: int(line.split()[1], 16) for line in done.stdout.decode().splitlines()}
     assert not masks["SigIgn:"] & (1 << (signal.SIGPIPE - 1))  # Python itself ignores it
@@ -145,14 +145,14 @@ def test_signals_are_as_a_program_expects_them() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_no_descriptor_of_ours_leaks_into_it(tmp_path: Path) -> None:
+def test_no_descriptor_leaks_into_a_child(tmp_path: Path) -> None:
     with (tmp_path / "ours").open("w"):
         listed = sh("ls -l /proc/self/fd").stdout
     assert b"/ours" not in listed
     assert listed.count(b"pipe:") >= 2  # it did list them
 
 
-def test_with_our_own_stdio_closed(tmp_path: Path) -> None:
+def test_a_child_runs_when_our_stdio_is_closed(tmp_path: Path) -> None:
     """As a hook or a daemon may start us: then our pipes get the numbers 0, 1 and 2."""
     script = f"""
 import os, sys
@@ -178,13 +178,13 @@ os._exit(0 if min(numbers) > 2 and numbers == opened else 1)
     subprocess.run([sys.executable, "-I", "-c", script], check=True, timeout=20)
 
 
-def test_what_is_left_in_the_pipes_at_the_end_arrives_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_left_in_the_pipes_at_the_end_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spawning, "_CHUNK", 10)  # so that something is left
     done = sh("head -c 60000 /dev/zero >&2; exec head -c 60000 /dev/zero")
     assert (len(done.stdout), len(done.stderr)) == (60000, 60000)
 
 
-def test_no_more_is_drained_than_a_pipe_can_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_at_most_one_pipe_buffer_is_read_after_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """A grandchild that writes faster than we read would be read for ever."""
     reads: list[int] = []
 
@@ -200,7 +200,7 @@ def test_no_more_is_drained_than_a_pipe_can_hold(monkeypatch: pytest.MonkeyPatch
     assert len(reads) == 16
 
 
-def test_when_our_parent_ignores_dead_children() -> None:
+def test_an_exit_status_lost_to_ignored_sigchld_is_a_failure() -> None:
     """SIGCHLD ignored is inherited, and then nobody can learn how a child ended: it counts as failed, and nothing hangs."""
     script = f"""
 import signal, sys
@@ -217,7 +217,7 @@ print(done.returncode, done.stdout)
 # --- the ends we make
 
 
-def test_a_sleeper_is_killed_with_its_group_in_time(tmp_path: Path) -> None:  # G5
+def test_a_sleeping_child_is_killed_with_its_group_in_time(tmp_path: Path) -> None:  # G5
     started = time.monotonic()
     done = sh(f"sleep 60 & echo $$ $! >{tmp_path}/pids; wait", timeout=0.6)
     assert time.monotonic() - started < 0.6 + SLACK
@@ -226,7 +226,7 @@ def test_a_sleeper_is_killed_with_its_group_in_time(tmp_path: Path) -> None:  # 
     assert gone(pids(tmp_path / "pids"))
 
 
-def test_who_ignores_term_is_killed_within_the_timeout(tmp_path: Path) -> None:  # G5
+def test_a_child_that_ignores_term_is_killed_in_time(tmp_path: Path) -> None:  # G5
     started = time.monotonic()
     done = sh(f"trap '' TERM; sleep 60 & echo $$ $! >{tmp_path}/pids; while :; do sleep 0.05; done", timeout=0.8)
     assert time.monotonic() - started < 0.8 + SLACK
@@ -239,7 +239,7 @@ def test_term_comes_first_so_that_git_can_clean_up(tmp_path: Path) -> None:
     assert (tmp_path / "mark").read_text() == "cleaned\n"
 
 
-def test_who_closes_its_outputs_is_still_waited_for_and_killed(tmp_path: Path) -> None:
+def test_a_child_that_closes_its_outputs_is_waited_for_and_killed(tmp_path: Path) -> None:
     done = sh(f"exec >/dev/null 2>&1; sleep 0.2; echo $$ $$ >{tmp_path}/pids; exit 7")
     assert done.returncode == 7
     done = sh(f"echo $$ $$ >{tmp_path}/pids; exec >/dev/null 2>&1 sleep 60", timeout=0.6)
@@ -247,7 +247,7 @@ def test_who_closes_its_outputs_is_still_waited_for_and_killed(tmp_path: Path) -
     assert gone(pids(tmp_path / "pids"))
 
 
-def test_a_flood_stops_at_its_cap(tmp_path: Path) -> None:  # G5
+def test_output_beyond_the_cap_ends_the_child(tmp_path: Path) -> None:  # G5
     started = time.monotonic()
     done = sh(f"echo $$ $$ >{tmp_path}/pids; exec cat /dev/zero", cap=1 << 20)
     assert time.monotonic() - started < SLACK + 2
@@ -268,7 +268,7 @@ def test_stderr_keeps_its_end() -> None:
     assert done.stderr.endswith(b"fatal: the reason\n")
 
 
-def test_somebody_may_cancel(tmp_path: Path) -> None:
+def test_a_child_can_be_cancelled(tmp_path: Path) -> None:
     asked = iter([False, False, True, True])
     started = time.monotonic()
     done = sh(f"sleep 60 & echo $$ $! >{tmp_path}/pids; wait", cancelled=lambda: next(asked))
@@ -278,7 +278,7 @@ def test_somebody_may_cancel(tmp_path: Path) -> None:
     assert gone(pids(tmp_path / "pids"))
 
 
-def test_stderr_is_told_as_it_comes() -> None:
+def test_stderr_is_reported_as_it_arrives() -> None:
     told: list[bytes] = []
     sh("echo one >&2; sleep 0.2; echo two >&2", on_stderr=told.append)
     assert told == [b"one\n", b"two\n"]
@@ -294,7 +294,7 @@ def test_a_failing_callback_ends_the_child_too(failure: type[BaseException], tmp
     assert gone(pids(tmp_path / "pids"))
 
 
-def test_ctrl_c_ends_the_child_and_goes_on_as_ctrl_c(tmp_path: Path, way: str) -> None:
+def test_ctrl_c_ends_the_child_and_is_raised(tmp_path: Path, way: str) -> None:
     script = f"""
 import sys
 sys.path.insert(0, {str(ROOT)!r})
@@ -347,7 +347,7 @@ def test_grandchildren_that_keep_the_pipes_are_not_waited_for(tmp_path: Path) ->
     os.kill(survivor, signal.SIGKILL)
 
 
-def test_a_grandchild_that_floods_the_pipes_cannot_hold_us(tmp_path: Path) -> None:
+def test_a_grandchild_that_floods_the_pipes_does_not_block(tmp_path: Path) -> None:
     started = time.monotonic()
     done = sh(
         f"(trap '' PIPE; exec cat /dev/zero) & echo $! $! >{tmp_path}/pids; (exec cat /dev/zero >&2) & sleep 0.1",
@@ -358,7 +358,7 @@ def test_a_grandchild_that_floods_the_pipes_cannot_hold_us(tmp_path: Path) -> No
     assert gone(pids(tmp_path / "pids"))  # our closing the pipe ended it
 
 
-def test_no_zombies(way: str) -> None:
+def test_no_child_is_left_as_a_zombie(way: str) -> None:
     script = f"""
 import os, sys
 sys.path.insert(0, {str(ROOT)!r})
@@ -375,7 +375,7 @@ except ChildProcessError: print("none")
     assert done.stdout == b"none\n"
 
 
-def test_output_that_is_handed_on_is_not_kept_and_still_capped() -> None:
+def test_streamed_output_is_not_kept_and_still_capped() -> None:
     got = bytearray()
     done = sh("head -c 300000 /dev/zero", cap=1 << 20, on_stdout=got.extend)
     assert (len(got), done.stdout, done.capped) == (300_000, b"", False)
@@ -384,7 +384,7 @@ def test_output_that_is_handed_on_is_not_kept_and_still_capped() -> None:
     assert (len(got), done.stdout, done.capped) == (100_000, b"", True)
 
 
-def test_a_failing_reader_ends_the_child() -> None:
+def test_a_failing_output_callback_ends_the_child() -> None:
     def fail(_: bytes) -> None:
         raise ValueError("the reader's own fault")
 
@@ -392,7 +392,7 @@ def test_a_failing_reader_ends_the_child() -> None:
         sh("exec cat /dev/zero", on_stdout=fail)
 
 
-def test_what_children_cost_is_counted_for_the_thread_that_asked() -> None:
+def test_child_cpu_time_is_counted_for_its_thread() -> None:
     """Their own seconds, not those in which they waited: so that a busy machine makes nobody seem dear."""
     before = spawning.child_cpu_seconds()
     sh("i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done")

@@ -20,7 +20,7 @@ def pair(repo: Repo) -> tuple[Repo, Repo]:
     return repo.worktree("feat-a"), repo.worktree("feat-b")
 
 
-def test_uncommitted_edits_conflict(repo: Repo, pair: tuple[Repo, Repo]) -> None:
+def test_uncommitted_edits_conflict_in_a_trial_merge(repo: Repo, pair: tuple[Repo, Repo]) -> None:
     for name, other in zip("ab", pair, strict=True):
         other.write("README.md", f"{name}\n")
     before = tree_hash(repo.path / ".git")
@@ -30,7 +30,7 @@ def test_uncommitted_edits_conflict(repo: Repo, pair: tuple[Repo, Repo]) -> None
     assert tree_hash(repo.path / ".git") == before
 
 
-def test_the_same_edit_on_both_sides_does_not(repo: Repo, pair: tuple[Repo, Repo]) -> None:
+def test_the_same_edit_on_both_sides_does_not_conflict(repo: Repo, pair: tuple[Repo, Repo]) -> None:
     for other in pair:
         other.write("README.md", "same\n")
     with TrialMerge(str(repo.path / ".git")) as trial:
@@ -39,7 +39,7 @@ def test_the_same_edit_on_both_sides_does_not(repo: Repo, pair: tuple[Repo, Repo
         assert trial.conflicts(side(repo, pair[0]).git, left, right) == ()
 
 
-def test_new_deleted_and_staged_files_take_part(repo: Repo, pair: tuple[Repo, Repo]) -> None:
+def test_new_deleted_and_staged_files_are_in_a_trial_merge(repo: Repo, pair: tuple[Repo, Repo]) -> None:
     a, b = pair
     a.write("new/file.txt", "a\n")
     b.write("new/file.txt", "b\n")
@@ -52,12 +52,12 @@ def test_new_deleted_and_staged_files_take_part(repo: Repo, pair: tuple[Repo, Re
         assert set(trial.conflicts(side(repo, a).git, left, right)) == {"new/file.txt", "src/api.py"}
 
 
-def test_a_clean_worktree_is_its_own_commit(repo: Repo, pair: tuple[Repo, Repo]) -> None:
+def test_a_clean_worktree_needs_no_trial_commit(repo: Repo, pair: tuple[Repo, Repo]) -> None:
     with TrialMerge(str(repo.path / ".git")) as trial:
         assert trial.commit(side(repo, pair[0])) == repo.git("rev-parse", "HEAD")
 
 
-def test_what_branch_and_trunk_changed(repo: Repo) -> None:
+def test_files_that_branch_and_trunk_changed(repo: Repo) -> None:
     other = repo.worktree("feat-a")
     other.write("mine.txt", "x")
     head = other.commit("mine")

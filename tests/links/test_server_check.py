@@ -70,18 +70,18 @@ def answering() -> Iterator[list[bytes]]:
         ("redis://[::1", ("redis",), None),
     ],
 )
-def test_the_place_of_a_server(url: str, schemes: tuple[str, ...], wanted: tuple[str, int] | None) -> None:
+def test_host_and_port_of_a_server_url(url: str, schemes: tuple[str, ...], wanted: tuple[str, int] | None) -> None:
     assert server_check.server_address(url, schemes) == wanted
 
 
-def test_somebody_listens_or_not(silent: int, closed_port: int) -> None:
+def test_a_tcp_check_of_an_open_and_a_closed_port(silent: int, closed_port: int) -> None:
     assert server_check.check_tcp("127.0.0.1", silent) is None
     assert server_check.check_tcp("127.0.0.1", closed_port) == "cannot be reached (Connection refused)"
     for nonsense in ("no such host.invalid", "x" * 80 + ".invalid"):
         assert "cannot be reached" in str(server_check.check_tcp(nonsense, 1))
 
 
-def test_a_redis_that_says_nothing_is_given_up(silent: int) -> None:
+def test_a_silent_redis_times_out(silent: int) -> None:
     before = time.monotonic()
     assert server_check.check_redis(f"redis://:hunter2@127.0.0.1:{silent}") == "does not answer within 1 s"
     assert time.monotonic() - before < 2.6
@@ -112,12 +112,12 @@ def test_a_server_that_is_no_redis_or_refuses_the_password(answering: list[bytes
     assert problem is not None and says in problem and "hunter2" not in problem
 
 
-def test_nobody_there_is_no_redis_either(closed_port: int) -> None:
+def test_a_closed_port_is_no_redis(closed_port: int) -> None:
     problem = server_check.check_redis(f"redis://:hunter2@127.0.0.1:{closed_port}")
     assert problem is not None and "hunter2" not in problem
 
 
-def test_without_the_library_it_says_so(closed_port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_redis_package_is_reported(closed_port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "redis", None)
     assert "the Python package redis is missing" in str(server_check.check_redis(f"redis://127.0.0.1:{closed_port}"))
 

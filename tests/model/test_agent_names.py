@@ -26,20 +26,20 @@ def told(found: tuple[Agent, ...]) -> list[tuple[str, str | None]]:
     return [(one.name, one.claim) for one in found]
 
 
-def test_without_a_claim_it_is_called_by_its_program() -> None:
+def test_an_agent_without_a_claim_is_named_after_its_program() -> None:
     assert told(name_agents([agent("1"), agent("2"), agent("3", "codex")], {})) == [
         ("claude", "none"), ("claude 2", "none"), ("codex", "none"),
     ]  # fmt: skip
 
 
-def test_the_claimers_process_is_the_claimers_agent() -> None:
+def test_the_process_of_a_claim_is_its_agent() -> None:
     found = name_agents([agent("1", pid=1), agent("2", pid=2)], claim("claude-7", pid=2))
     assert told(found) == [("claude", "other"), ("claude-7", "mine")]
     assert found[0].intruder
     assert not found[1].intruder
 
 
-def test_without_a_process_the_kind_and_the_age_decide() -> None:
+def test_without_a_claimed_process_program_and_age_decide() -> None:
     assert told(name_agents([agent("2"), agent("1")], claim("claude-7"))) == [("claude-7", "mine"), ("claude", "other")]
     assert told(name_agents([agent("1", ended=True), agent("2")], claim("claude-7"))) == [
         ("claude-7", "mine"),
@@ -56,16 +56,16 @@ def test_a_person_may_run_agents_in_their_own_worktree() -> None:
     assert told(name_agents([agent("1")], claim("human:ann"))) == [("claude", "mine")]
 
 
-def test_a_dead_claim_is_nobodys() -> None:
+def test_a_dead_claim_makes_no_intruder() -> None:
     assert told(name_agents([agent("1", "codex")], claim("claude-7", state="dead"))) == [("codex", "mine")]
 
 
-def test_a_claim_elsewhere_says_nothing_here() -> None:
+def test_a_claim_of_another_worktree_is_ignored() -> None:
     assert told(name_agents([agent("1")], claim("claude-7", THERE))) == [("claude", "none")]
     assert told(name_agents([agent("1", key=None)], claim("claude-7"))) == [("claude", None)]
 
 
-def test_names_are_the_same_from_one_time_to_the_next() -> None:
+def test_unchanged_agents_stay_the_same_objects() -> None:
     names, first, second = AgentNames(), agent("1"), agent("2", pid=2)
     both = first, second
     before = names.of(both, {})

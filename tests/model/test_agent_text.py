@@ -44,11 +44,11 @@ def agent(state: str, name: str = "claude", *, ago: float = 5, ended: bool = Fal
         (agent("a state of tomorrow"), "a state of tomorrow"),
     ],
 )
-def test_what_it_does(one: Agent, words: str) -> None:
+def test_activity_in_words(one: Agent, words: str) -> None:
     assert agent_text.describe_activity(one) == words
 
 
-def test_who_needs_a_person_comes_first_and_the_most_patient_of_them() -> None:
+def test_agents_that_need_a_person_are_listed_first() -> None:
     agents = [
         agent("completed", "done"), agent("running", "works"), agent("waiting_for_input", "asks lately", ago=5),
         agent("dead", "dead"), agent("completed", "gone", ended=True), agent("waiting_for_input", "asks long", ago=500),
@@ -59,13 +59,13 @@ def test_who_needs_a_person_comes_first_and_the_most_patient_of_them() -> None:
     ]  # fmt: skip
 
 
-def test_numbers() -> None:
+def test_token_counts_are_short() -> None:
     assert [agent_text.format_tokens(n) for n in (None, 0, 999, 1000, 9949, 9950, 61_234, 1_240_000)] == [
         "?", "0", "999", "1.0k", "9.9k", "10k", "61k", "1.2M",
     ]  # fmt: skip
 
 
-def test_the_reasons_are_all_told() -> None:
+def test_an_explanation_has_used_and_rejected_evidence() -> None:
     at = times.stamp(NOW)
     used = Evidence("registry", "running", at, "sessions/7.json says busy", standing=True)
     not_used = Evidence(

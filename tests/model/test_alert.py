@@ -21,7 +21,7 @@ def with_event(kind: str, data: str, agent: str | None = "claude-1") -> Snapshot
     return replace(busy, events=(*busy.events, event))
 
 
-def test_a_moment_later() -> None:
+def test_each_difference_gives_its_alert() -> None:
     assert texts(sample_snapshots.busy(), sample_snapshots.taken_over()) == [
         "claude-1 lost feat-api to codex-2",
         "gemini-2 died holding feat-ui",
@@ -33,12 +33,12 @@ def test_a_moment_later() -> None:
     }
 
 
-def test_no_change_is_no_news() -> None:
+def test_equal_snapshots_give_no_alert() -> None:
     assert find_alerts(sample_snapshots.busy(), sample_snapshots.busy()) == []
     assert find_alerts(sample_snapshots.taken_over(), sample_snapshots.busy()) == []
 
 
-def test_a_first_picture_is_no_news() -> None:
+def test_a_first_snapshot_gives_no_alert() -> None:
     assert find_alerts(None, sample_snapshots.taken_over()) == []
     assert find_alerts(replace(sample_snapshots.busy(), complete=False), sample_snapshots.taken_over()) == []
     unread = replace(sample_snapshots.busy(), events=(), health=())
@@ -59,7 +59,7 @@ def test_a_first_picture_is_no_news() -> None:
         ("worktree.released", '{"by": "\\u001b]52;c;x\\u0007"}', ["claude-1 lost feat-api to \\x1b]52;c;x\\x07"]),
     ],
 )
-def test_events(kind: str, data: str, says: list[str]) -> None:
+def test_events_of_the_registry_give_alerts(kind: str, data: str, says: list[str]) -> None:
     """Where agents are not looked at, the events of their sessions tell."""
     before, after = (unwatched(one) for one in (sample_snapshots.busy(), with_event(kind, data)))
     assert texts(before, after) == says
@@ -69,11 +69,11 @@ def unwatched(world: Snapshot) -> Snapshot:
     return replace(world, health=tuple(one for one in world.health if one.source != "agents"))
 
 
-def test_who_sees_agents_needs_no_events_of_their_sessions() -> None:
+def test_session_events_of_observed_agents_give_no_alert() -> None:
     assert texts(sample_snapshots.busy(), with_event("session.ended", "{}")) == []
 
 
-def test_an_overlap_without_conflict_is_no_news() -> None:
+def test_an_overlap_without_conflict_gives_no_alert() -> None:
     after = sample_snapshots.taken_over()
     calm = replace(after.collisions[-1], conflicts=())
     assert not any("conflict" in text for text in texts(sample_snapshots.busy(), replace(after, collisions=(calm,))))

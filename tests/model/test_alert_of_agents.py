@@ -64,11 +64,13 @@ FREE = made.UNCLAIMED
         (made.INTRUDER, now(made.INTRUDER, states.WAITING, detail=None), [("asking", "codex asks in feat-api")]),
     ],
 )
-def test_what_an_agent_comes_to(before: Agent | None, after: Agent, says: list[tuple[str, str]]) -> None:
+def test_each_new_state_of_an_agent_gives_its_alert(
+    before: Agent | None, after: Agent, says: list[tuple[str, str]]
+) -> None:
     assert told(before, after) == says
 
 
-def test_who_takes_its_claim_with_it_is_told_of_once() -> None:
+def test_an_agent_that_dies_with_its_claim_gives_one_alert() -> None:
     holder = replace(WORKS, pid=4711)  # the process of the claim
     gone = now(holder, states.DEAD, ended=True)
     before, after = world(holder), world(gone)
@@ -80,13 +82,13 @@ def test_who_takes_its_claim_with_it_is_told_of_once() -> None:
     assert [one.kind for one in find_alerts(after, noticed)] == ["claim_lost"]
 
 
-def test_what_was_so_before_anybody_looked_is_no_news() -> None:
+def test_a_state_before_the_first_reading_gives_no_alert() -> None:
     unread = replace(world(), health=tuple(one for one in sample_snapshots.busy().health if one.source != "agents"))
     assert find_alerts(unread, world(made.ASKS, made.INTRUDER)) == []
     assert find_alerts(replace(world(), complete=False), world(made.ASKS)) == []
 
 
-def test_the_most_urgent_comes_first_and_nothing_twice() -> None:
+def test_the_most_urgent_alert_is_first_and_none_repeats() -> None:
     before = made.at_work()
     after = made.asking()
     found = find_alerts(before, after)
@@ -94,7 +96,7 @@ def test_the_most_urgent_comes_first_and_nothing_twice() -> None:
     assert find_alerts(after, after) == [] and len(set(found)) == len(found)
 
 
-def test_what_the_registry_writes_down_of_seen_agents_is_not_told_again() -> None:
+def test_registry_events_of_observed_agents_are_not_repeated() -> None:
     ended = RegistryEvent(
         9, "session.ended", sample_snapshots.ago(0), sample_snapshots.REPO, "feat-api", "claude-1", "{}"
     )
@@ -102,11 +104,11 @@ def test_what_the_registry_writes_down_of_seen_agents_is_not_told_again() -> Non
     assert find_alerts(before, replace(before, events=(*before.events, ended))) == []
 
 
-def test_each_kind_can_be_turned_off() -> None:
+def test_each_kind_of_alert_can_be_turned_off() -> None:
     assert {f"notify.{kind}" for kind in alert.KINDS} <= set(config.KEYS)
 
 
-def test_hostile_names_are_harmless() -> None:
+def test_hostile_names_in_alerts_are_sanitised() -> None:
     bad = "\x1b]0;x\x07{0}\u202e"
     asks = replace(now(WORKS, states.WAITING, detail=bad), cli=bad, id=bad)
     texts = [one.text for one in find_alerts(world(), world(asks))]

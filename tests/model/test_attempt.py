@@ -78,6 +78,6 @@ def told(*marks: str) -> list[tuple[str, str]]:
         (AttemptSpan("20", "30", attempt.NEXT_TASK), [told("10 completed", "21 running", "40 completed")], "unknown"),
     ],
 )
-def test_what_came_of_it(span: AttemptSpan, sessions: list[list[tuple[str, str]]], outcome: str) -> None:
+def test_the_outcome_of_an_attempt(span: AttemptSpan, sessions: list[list[tuple[str, str]]], outcome: str) -> None:
     assert attempt.outcome(span, sessions) == outcome
     assert outcome in attempt.OUTCOMES

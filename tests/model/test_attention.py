@@ -42,7 +42,7 @@ def one(state: str, name: str = "claude", *, claim: str = "none", **more: object
         (one(states.RUNNING, facts=SessionFacts(ended_at=ago(5))), "ended", "Done"),  # it said so itself
     ],
 )
-def test_how_it_stands(agent: Agent, stands: str, group: str) -> None:
+def test_the_standing_of_each_state(agent: Agent, stands: str, group: str) -> None:
     assert (attention.standing(agent), attention.group(agent)) == (stands, group)
     assert stands in attention.STANDINGS and group in attention.GROUPS
 
@@ -51,7 +51,7 @@ def test_every_standing_has_a_group() -> None:
     assert set(attention.GROUPS) == {attention._GROUP_OF[stands] for stands in attention.STANDINGS}
 
 
-def test_who_needs_a_person_first_however_they_are_listed() -> None:
+def test_the_order_of_agents_does_not_depend_on_their_input_order() -> None:
     listed = [
         one(states.WAITING, "z long", since=700), one(states.WAITING, "b short", since=5),
         one(states.WAITING, "a unknown", since=None),
@@ -63,7 +63,7 @@ def test_who_needs_a_person_first_however_they_are_listed() -> None:
         assert [agent.name for agent in attention.by_attention(shuffled)] == [agent.name for agent in listed]
 
 
-def test_who_left_makes_room_for_who_came_after() -> None:
+def test_an_ended_agent_is_left_out_once_replaced() -> None:
     gone = one(states.DEAD, "gone", since=600, ended=True, facts=SessionFacts(started_at=ago(900)))
     newer = one(states.RUNNING, "newer", facts=SessionFacts(started_at=ago(300)))
     older = one(states.RUNNING, "older", facts=SessionFacts(started_at=ago(900)))
@@ -82,7 +82,7 @@ def test_who_left_makes_room_for_who_came_after() -> None:
     assert left() == []
 
 
-def test_numbers_that_nobody_told_are_not_zero() -> None:
+def test_unknown_token_counts_are_not_zero() -> None:
     bare = one(states.RUNNING, facts=SessionFacts())
     assert attention.total_tokens(bare) is None and attention.context_fill(bare) is None
     assert attention.total_tokens(one(states.RUNNING, facts=SessionFacts(tokens_out=7))) == 7
@@ -104,7 +104,7 @@ def test_numbers_that_nobody_told_are_not_zero() -> None:
         (one(states.RUNNING, claim="other"), "intrudes", "suspended: "),
     ],
 )
-def test_who_is_suspended_is_said_to_be_and_keeps_what_needs_a_person(agent: Agent, stands: str, told: str) -> None:
+def test_a_suspended_agent_keeps_a_standing_that_needs_a_person(agent: Agent, stands: str, told: str) -> None:
     stopped = replace(agent, suspended=True)
     assert attention.standing(stopped) == stands
     assert agent_text.describe_activity(stopped).startswith(told)
@@ -127,7 +127,7 @@ def test_who_is_suspended_is_said_to_be_and_keeps_what_needs_a_person(agent: Age
         (one(states.RUNNING, claim="other"), "intrudes", "Needs you"),
     ],
 )
-def test_who_broke_and_is_over_goes_down_once_it_was_looked_at(agent: Agent, stands: str, group: str) -> None:
+def test_a_dead_agent_counts_as_ended_once_looked_at(agent: Agent, stands: str, group: str) -> None:
     seen = replace(agent, looked_at=True)
     assert (attention.standing(seen), attention.group(seen)) == (stands, group)
     assert attention.needs_attention(agent) and attention.needs_attention(seen) == (stands != "ended")

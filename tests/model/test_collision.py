@@ -18,7 +18,7 @@ three
 """
 
 
-def test_sides_and_context() -> None:
+def test_a_conflict_has_sides_and_context() -> None:
     (found,) = conflict_hunks(TEXT)
     assert found.at == 3
     assert [(line.side, line.text) for line in found.lines] == [

@@ -20,24 +20,24 @@ COLUMNS = (
 @pytest.mark.parametrize(
     ("text", "width"), [("abc", 3), ("日本", 4), ("e\u0301", 1), ("a\u200bb", 2), ("ｱ", 1), ("🙂", 2)]
 )
-def test_cells(text: str, width: int) -> None:
+def test_cell_widths_of_wide_and_combining_characters(text: str, width: int) -> None:
     assert cell_width(text) == width
 
 
 @given(PRINTABLE, st.integers(0, 30))
-def test_clip_never_takes_more(text: str, width: int) -> None:
+def test_clip_never_exceeds_the_width(text: str, width: int) -> None:
     clipped = clip(text, width)
     assert cell_width(clipped) <= width
     assert clipped == text or clipped.endswith("…") or width == 0
 
 
 @given(PRINTABLE, st.integers(1, 30), st.booleans())
-def test_pad_takes_exactly(text: str, width: int, right: bool) -> None:
+def test_pad_has_exactly_the_width(text: str, width: int, right: bool) -> None:
     assert cell_width(pad(text, width, right=right)) == width
 
 
 @given(st.lists(st.tuples(PRINTABLE, PRINTABLE, PRINTABLE, PRINTABLE), max_size=6), st.integers(1, 120))
-def test_no_line_wraps(rows: list[tuple[str, str, str, str]], width: int) -> None:
+def test_no_line_of_a_table_wraps(rows: list[tuple[str, str, str, str]], width: int) -> None:
     assert all(cell_width(line) <= width for line in table(COLUMNS, rows, width))
 
 
@@ -52,7 +52,7 @@ def test_a_column_without_text_is_left_out() -> None:
     assert table(COLUMNS, []) == []
 
 
-def test_short_room_takes_the_highest_rank_first_then_narrows() -> None:
+def test_a_narrow_table_drops_columns_by_rank_then_narrows() -> None:
     row = ("a-long-name", "7", "a-branch", "a note of some length")
     assert table(COLUMNS, [row], 60)[1] == "a-long-name      7  a-branch  a note of some length"
     assert table(COLUMNS, [row], 30)[1] == "a-long-name      7  a-branch"

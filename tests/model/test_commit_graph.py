@@ -18,7 +18,7 @@ def drawn(*commits: str) -> list[str]:
     return rows
 
 
-def test_a_line() -> None:
+def test_a_linear_history_is_one_lane() -> None:
     assert drawn("c:b", "b:a", "a:") == ["●", "●", "●"]
 
 
@@ -26,7 +26,7 @@ def test_a_merge_parts_and_joins() -> None:
     assert drawn("m:c,s", "c:a", "s:a", "a:") == ["◉─╮", "● │", "│ ●", "●─╯"]
 
 
-def test_two_merges_beside_each_other() -> None:
+def test_two_parallel_merges_are_drawn() -> None:
     assert drawn("n:m,t", "m:c,s", "t:c", "s:c", "c:") == ["◉─╮", "◉─┼─╮", "│ ● │", "│ │ ●", "●─┴─╯"]
 
 
@@ -34,7 +34,7 @@ def test_a_parent_before_its_child_ends_nothing_else() -> None:
     assert drawn("a:", "b:a", "c:b") == ["●", "●", "│ ●"]
 
 
-def test_an_octopus() -> None:
+def test_an_octopus_merge_is_drawn() -> None:
     assert drawn("m:a,b,c", "a:", "b:", "c:") == ["◉─┬─╮", "● │ │", "  ● │", "    ●"]
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from imi_monitor.model.diff_text import changed_words
 
 
-def test_only_the_changed_words() -> None:
+def test_only_changed_words_are_marked() -> None:
     old, new = "def pipe(opened: list) -> int:", "def pipe(opened: list, size: int) -> int:"
     left, right = changed_words(old, new)
     assert left == () and [new[start:end] for start, end in right] == [", size: int"]
@@ -20,7 +20,7 @@ def test_lines_that_have_nothing_in_common_are_not_marked() -> None:
 
 
 @given(st.text(max_size=60), st.text(max_size=60))
-def test_what_is_not_marked_is_the_same_on_both_sides(old: str, new: str) -> None:
+def test_unmarked_text_is_equal_on_both_sides(old: str, new: str) -> None:
     left, right = changed_words(old, new)
     if left or right:
         assert rest(old, left) == rest(new, right)

@@ -24,7 +24,7 @@ from imi_monitor.model.fuzzy import Match, match
         ("日", "fix-日本", Match.PART),
     ],
 )
-def test_how_well(query: str, text: str, expected: Match | None) -> None:
+def test_the_quality_of_a_match(query: str, text: str, expected: Match | None) -> None:
     assert match(query, text) == expected
 
 

@@ -22,7 +22,7 @@ def test_bad_names_are_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["user-auth", "x", "v1.2", "a_b", "UPPER", "123", "a+b"])
-def test_good_names_are_not(name: str) -> None:
+def test_good_names_are_accepted(name: str) -> None:
     assert names.name_problem(name) is None
 
 
@@ -49,7 +49,7 @@ def test_a_branch_we_accept_git_accepts(branch: str) -> None:
 @pytest.mark.parametrize(
     "branch", ["-f", "--upload-pack=x", "@{-1}", "HEAD", "@", "a b", "x\x9b", "x\u202e", "a..b", "a.lock/b"]
 )
-def test_branches_that_git_would_take_but_we_do_not(branch: str) -> None:  # G3
+def test_branch_names_that_only_git_accepts_are_refused(branch: str) -> None:  # G3
     assert names.branch_problem(branch)
 
 
@@ -66,7 +66,7 @@ def test_pull_request_directories() -> None:
     assert [names.pull_request_of(n) for n in ("feat-1", "review-x", "review-", "pr-²")] == [None] * 4
 
 
-def test_times_with_any_fraction_are_read() -> None:
+def test_moments_with_any_fraction_are_parsed() -> None:
     for text in ("2025-12-30T14:15:09+00:00", "2025-12-30T14:15:09.470+00:00", "2025-12-30T14:15:09.470006187+00:00",
                  "2025-12-30T14:15:09Z", "2025-12-30 14:15:09"):  # fmt: skip
         moment = times.parse(text)
@@ -82,7 +82,7 @@ def test_ages_are_coarse_and_unknown_is_unknown() -> None:
     assert times.age_of("nonsense") == "?"
 
 
-def test_an_age_reads_the_same_for_as_long_as_it_is_said_to() -> None:
+def test_a_displayed_age_changes_when_predicted() -> None:
     for seconds in (-90, -0.5, 0, 0.4, 9.99, 10, 19.5, 59, 60, 61, 3599.5, 3600, 86399, 86400, 90000, 172799.9):
         lasts = times.seconds_until_age_changes(seconds)
         assert lasts > 0, seconds

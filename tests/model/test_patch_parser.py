@@ -76,7 +76,7 @@ def read(data: bytes, limits: DiffLimits | None = None, size: int = 1 << 30) -> 
     return reader.close()
 
 
-def test_every_kind_of_file() -> None:
+def test_every_kind_of_changed_file_is_parsed() -> None:
     files = {file.path: file for file in read(PATCH).files}
     assert list(files) == [
         "src/api.py", "new name", 'a\nbé"', "mode", "bin", "both", "sub", "gone", "sp ace",
@@ -102,12 +102,12 @@ def test_every_kind_of_file() -> None:
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 64, 1000])
 @pytest.mark.parametrize("limits", [DiffLimits(), DiffLimits(lines_of_file=1), DiffLimits(lines=4), COUNTS_ONLY])
-def test_the_pieces_do_not_matter(size: int, limits: DiffLimits) -> None:
+def test_the_result_does_not_depend_on_the_pieces(size: int, limits: DiffLimits) -> None:
     assert read(PATCH, limits, size) == read(PATCH, limits)
 
 
 @pytest.mark.parametrize("limits", [DiffLimits(lines_of_file=1), DiffLimits(lines=4), COUNTS_ONLY])
-def test_what_is_not_kept_is_counted(limits: DiffLimits) -> None:
+def test_lines_beyond_the_limit_are_counted(limits: DiffLimits) -> None:
     whole, short = read(PATCH), read(PATCH, limits)
     assert sum(file.kept for file in short.files) < sum(file.kept for file in whole.files)
     for full, cut in zip(whole.files, short.files, strict=True):
@@ -130,7 +130,7 @@ def test_a_line_without_end_is_cut_and_the_next_file_is_found() -> None:
     assert [(file.path, file.added, file.cut) for file in counted.files] == [("x", 2, 2), ("y", 0, 0)]
 
 
-def test_more_files_than_anybody_looks_at() -> None:
+def test_files_beyond_the_limit_are_counted() -> None:
     patch = b"".join(b"diff --git a/%d b/%d\nnew file mode 100644\n" % (n, n) for n in range(50))
     found = read(patch, DiffLimits(files=10))
     assert (len(found.files), found.omitted) == (10, 40)
@@ -139,7 +139,7 @@ def test_more_files_than_anybody_looks_at() -> None:
 @given(
     st.lists(st.one_of(st.sampled_from(PATCH.split(b"\n")), st.binary(max_size=40)), max_size=40), st.integers(1, 50)
 )
-def test_nonsense_is_read_without_an_exception(lines: list[bytes], size: int) -> None:
+def test_invalid_input_raises_nothing(lines: list[bytes], size: int) -> None:
     data = b"\n".join(lines)
     found = read(data, size=size)
     assert found == read(data)

@@ -42,7 +42,7 @@ GITHUB = RemoteAddress("github.com", "acme/app")
         ("alice:fix/login", PullRequestMention(owner="alice", branch="fix/login")),
     ],
 )
-def test_ways_to_say_it(text: str, mention: PullRequestMention) -> None:
+def test_every_notation_of_a_pull_request(text: str, mention: PullRequestMention) -> None:
     assert parse(text) == mention
 
 
@@ -55,7 +55,7 @@ def test_ways_to_say_it(text: str, mention: PullRequestMention) -> None:
         "file:///acme/app/pull/1", "https://github.com/acme/app/pull/1\x1b[31m", "https://h:99999999/a/b/pull/1",
     ],
 )  # fmt: skip
-def test_what_is_no_pull_request(text: str) -> None:
+def test_invalid_pull_requests_are_refused(text: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse(text)
     assert caught.value.sentence.isprintable()
@@ -72,7 +72,7 @@ def test_any_text_gives_an_answer_or_a_usage_error(text: str) -> None:  # G3, T3
     assert mention.number is not None or pull_request_of(mention.directory) is None
 
 
-def test_directories_and_refs() -> None:
+def test_directories_and_refs_of_a_pull_request() -> None:
     assert parse("#123").directory == "review-123"
     assert parse("123").refs == ("refs/pull/123/head", "refs/merge-requests/123/head")
     assert parse("!7").refs == ("refs/merge-requests/7/head",)
@@ -86,12 +86,12 @@ def test_directories_and_refs() -> None:
         "git@github.com:acme/app.git", "github.com:acme/app/", "git://github.com/Acme/App.git",
     ],
 )  # fmt: skip
-def test_one_project_in_many_spellings(url: str) -> None:
+def test_one_project_in_many_notations(url: str) -> None:
     found = parse_address(url)
     assert found is not None and found.is_same_project(GITHUB)
 
 
-def test_other_projects_are_others() -> None:
+def test_different_projects_are_different() -> None:
     for url in ("https://github.com/acme/other", "https://gitlab.com/acme/app", "/srv/acme/app.git"):
         found = parse_address(url)
         assert found is not None and not found.is_same_project(GITHUB)
@@ -110,7 +110,7 @@ def test_other_projects_are_others() -> None:
         ("host:app.git", None),
     ],
 )
-def test_where_a_fork_lies(url: str, fork: str | None) -> None:
+def test_the_address_of_a_fork(url: str, fork: str | None) -> None:
     assert with_project(url, "alice", "app-fork") == fork
 
 

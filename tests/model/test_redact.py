@@ -35,7 +35,7 @@ SECRET = "s3cr3tValue0123456789abcdefghijkl"
         ("AKIAIOSFODNN7EXAMPLE", "AKIA***"),
     ],
 )
-def test_secrets_go(text: str, clean: str) -> None:
+def test_secrets_are_redacted(text: str, clean: str) -> None:
     assert redact(text) == clean
 
 
@@ -51,20 +51,20 @@ def test_secrets_go(text: str, clean: str) -> None:
         "task-force, sk-8, ghp_short",
     ],
 )
-def test_ordinary_text_stays(text: str) -> None:
+def test_text_without_secrets_is_unchanged(text: str) -> None:
     assert redact(text) == text
 
 
 @pytest.mark.parametrize(
     "piece", ["://", "https://", "https://a:", "a", "token=", "authorization: ", "gh", "bearer ", "@"]
 )
-def test_no_text_is_slow(piece: str) -> None:
+def test_redaction_is_never_slow(piece: str) -> None:
     started = time.perf_counter()
     redact(piece * (65536 // len(piece)))
     assert time.perf_counter() - started < 1.5
 
 
-def test_shown_is_lines_without_secrets_and_controls() -> None:
+def test_printable_lines_have_no_secrets_and_controls() -> None:
     assert printable_lines(f"one\n\x1b[31mhttps://me:{SECRET}@host\xff\n".encode("latin-1")) == [
         "one",
         "\\x1b[31mhttps://***@host\\xff",

@@ -27,7 +27,7 @@ ANY = st.text() | st.text("\x00\x1b[]0;m\x07‮\ud800\udc80é中́\n\r\t", max_s
 
 
 @given(secret=WORD, shape=st.sampled_from(SHAPES), before=st.text(max_size=80), after=st.text(max_size=80))
-def test_no_secret_is_kept_wherever_it_stands(secret: str, shape: str, before: str, after: str) -> None:
+def test_no_secret_is_stored_in_any_field(secret: str, shape: str, before: str, after: str) -> None:
     text = f"{before} {shape.format(secret.upper() if 'AKIA' in shape else secret)} {after}"
     hidden = secret.upper()[:16] if "AKIA" in shape else secret
     kept = record(
@@ -40,13 +40,13 @@ def test_no_secret_is_kept_wherever_it_stands(secret: str, shape: str, before: s
 
 
 @given(secret=WORD, filler=st.integers(0, 4000))
-def test_a_secret_at_the_edge_of_what_is_kept_leaves_no_half(secret: str, filler: int) -> None:
+def test_a_secret_at_the_cut_leaves_no_part(secret: str, filler: int) -> None:
     kept = records.stored_text("x" * filler + f" ghp_{secret} " + "y" * 3000) or ""
     assert not any(secret[:size] in kept for size in range(8, len(secret)))
 
 
 @given(text=ANY)
-def test_kept_text_steers_nothing_and_is_never_too_long(text: str) -> None:
+def test_stored_text_has_no_controls_and_a_limited_length(text: str) -> None:
     kept = records.stored_text(text)
     assert kept is not None
     assert len(kept.encode()) <= records.MOST_BYTES  # and it can be encoded at all
@@ -73,7 +73,7 @@ def test_long_texts_are_cut_and_hashed_whole() -> None:
     assert records.stored_text("one\r\ntwo\x1b[31m") == "one\ntwo\\x1b[31m"
 
 
-def test_moments_are_ours() -> None:
+def test_moments_from_outside_are_normalised() -> None:
     assert records.stored_moment("2025-01-27T12:00:00Z", NOW) == "2025-01-27T12:00:00.000000+00:00"
     assert records.stored_moment("2031-01-01T00:00:00Z", NOW) == times.stamp(NOW), "an agent's clock may be wrong"
     assert records.stored_moment("nonsense", NOW) == records.stored_moment(None, NOW) == times.stamp(NOW)
@@ -84,7 +84,7 @@ def test_moments_are_ours() -> None:
     [("src/a.ts", "code"), ("notes/plan.MD", "note"), ("out/run.log", "log"), ("shot.png", "attachment"),
      ("Makefile", "code"), ("LICENSE", "other"), ("uv.lock", "other"), (".env", "other"), ("", "other")],
 )  # fmt: skip
-def test_kinds_of_files(path: str, kind: str) -> None:  # S3.3
+def test_file_kinds(path: str, kind: str) -> None:  # S3.3
     assert records.file_kind(path) == kind
 
 
@@ -95,7 +95,7 @@ def test_paths_are_inside_the_worktree_or_whole() -> None:
     assert records.relative_path("/etc/x", None) == "/etc/x"
 
 
-def test_a_call_has_its_own_id_or_that_of_its_act() -> None:
+def test_a_tool_call_has_its_own_id_or_that_of_its_event() -> None:
     named = record(agent(), AgentEvent("tool_started", "r1", "", "in", ToolCall("Bash", "x", "call-1"))).calls[0]
     assert (named.id, named.input, named.status) == ("call-1", "in", "running")
     bare = record(agent(), AgentEvent("tool_finished", "r2", "", None, ToolCall("Read", "a.py"), ok=None)).calls[0]
@@ -105,6 +105,6 @@ def test_a_call_has_its_own_id_or_that_of_its_act() -> None:
 @pytest.mark.parametrize(
     "piece", ["--password ", "token: ", '"secret": "', "-----BEGIN PRIVATE KEY-----", "eyJa.", "a-token "]
 )
-def test_taking_secrets_out_takes_no_time(piece: str) -> None:
+def test_redacting_long_texts_is_fast(piece: str) -> None:
     """Repeated beginnings of what is looked for: anything but linear would take minutes here."""
     redact(piece * 20_000)

@@ -13,14 +13,14 @@ PAIRS = list(itertools.product(session_status.STATUSES, repeat=2))
 
 
 @pytest.mark.parametrize(("before", "after"), PAIRS)
-def test_every_way_is_made_of_allowed_steps(before: str, after: str) -> None:
+def test_all_steps_between_two_statuses_are_allowed(before: str, after: str) -> None:
     way = session_status.steps(before, after)
     assert len(way) <= 2 and (way[-1:] == (after,) or before == after)
     for left, right in itertools.pairwise((before, *way)):
         assert session_status.is_allowed(left, right) or session_status.is_correction(left, right)
 
 
-def test_the_life_of_a_turn() -> None:
+def test_the_transitions_of_a_turn() -> None:
     assert session_status.steps(PLANNING, RUNNING) == (RUNNING,)
     assert session_status.steps(RUNNING, WAITING) == (WAITING,)
     assert session_status.steps(WAITING, RUNNING) == (RUNNING,)
@@ -43,7 +43,7 @@ def test_an_end_is_final_for_its_turn_and_the_next_begins_from_the_start() -> No
         )
 
 
-def test_every_state_of_an_agent_has_a_place() -> None:
+def test_every_state_of_an_agent_has_an_entry_status() -> None:
     for state in STATES:
         assert state in session_status.STATUSES or session_status.lost_state(state) is not None
     for status, lost in itertools.product(session_status.STATUSES, (None, session_status.INTERRUPTED, "unknown")):
@@ -57,7 +57,7 @@ def test_every_state_of_an_agent_has_a_place() -> None:
     )
 
 
-def test_whose_time_it_is() -> None:
+def test_each_status_counts_as_working_waiting_or_idle() -> None:
     assert [session_status.time_category(status) for status in session_status.STATUSES] == [
         "working", "working", "waiting", "idle", "idle", "idle",
     ]  # fmt: skip

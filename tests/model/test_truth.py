@@ -79,7 +79,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_state(name: str) -> None:
+def test_the_state_decided_from_evidence(name: str) -> None:
     evidence, alive, expected = CASES[name]
     assert decide(evidence, alive, NOW).state == expected
     assert decide(list(reversed(evidence)), alive, NOW).state == expected, (
@@ -87,7 +87,7 @@ def test_the_state(name: str) -> None:
     )
 
 
-def test_what_it_does_comes_from_who_knows() -> None:
+def test_the_tool_comes_from_the_newest_event() -> None:
     truth = decide(
         [
             live("waiting_for_input", 1, detail="permission prompt"),
@@ -102,24 +102,24 @@ def test_what_it_does_comes_from_who_knows() -> None:
     assert [one.source for one in truth.used] == ["registry", "transcript"]
 
 
-def test_an_answered_tool_is_not_what_a_later_question_is_about() -> None:
+def test_an_answered_tool_is_not_that_of_a_later_question() -> None:
     older = told("transcript", "completed", 20, tool=None)
     truth = decide([live("waiting_for_input", 1, detail="input needed"), older], True, NOW)
     assert truth.tool is None
 
 
-def test_the_rejected_say_why() -> None:
+def test_rejected_evidence_has_its_reason() -> None:
     truth = decide([live("running", 9), told("transcript", "completed", 3)], True, NOW)
     assert [(one.evidence.source, one.why) for one in truth.rejected] == [("transcript", "the registry ranks above it")]
 
 
-def test_a_guess_is_called_one() -> None:
+def test_a_guess_has_low_confidence() -> None:
     assert decide([told("process", "waiting_for_input", 1, standing=True)], True, NOW).confidence == "guess"
     assert decide([told("title", "running", 1, standing=True)], True, NOW).confidence == "likely"
     assert decide([told("transcript", "running", 1, or_else=MAYBE_WAITS)], True, NOW).confidence == "likely"
 
 
-def test_ended_is_said() -> None:
+def test_a_dead_process_is_ended() -> None:
     assert decide([told("transcript", "completed", 9)], False, NOW).ended
     assert decide([told("transcript", "running", 9)], False, NOW, last_alive="then").since == "then"
 
@@ -133,9 +133,7 @@ evidences = st.builds(
 
 
 @given(st.lists(evidences, max_size=6), st.sampled_from([True, False, None]))
-def test_whatever_is_told_gives_a_state_and_accounts_for_every_witness(
-    told: list[Evidence], alive: bool | None
-) -> None:
+def test_any_evidence_gives_a_state_and_is_used_or_rejected(told: list[Evidence], alive: bool | None) -> None:
     truth = decide(told, alive, NOW)
     assert truth.state in STATES
     assert truth.ended == (alive is False)

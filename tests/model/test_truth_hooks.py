@@ -32,7 +32,7 @@ def state(*evidence: Evidence) -> str:
     return decide(evidence, True, NOW).state
 
 
-def test_a_question_stands_beside_a_transcript_that_cannot_tell() -> None:
+def test_a_permission_hook_refines_an_ambiguous_transcript() -> None:
     call = said("transcript", RUNNING, 5, WAITING)
     assert state(call, asked(4)) == WAITING
     assert state(asked(8), call) == WAITING, "another call was written down since"
@@ -40,13 +40,13 @@ def test_a_question_stands_beside_a_transcript_that_cannot_tell() -> None:
     assert state(asked(8), said("transcript", RUNNING, 5)) == RUNNING, "the model answers: nothing is open"
 
 
-def test_a_title_tells_that_the_person_has_answered() -> None:
+def test_a_title_shows_that_a_question_was_answered() -> None:
     assert state(asked(8), title(RUNNING, 3, 1)) == RUNNING
     assert state(asked(8), said("transcript", RUNNING, 5, WAITING), title(RUNNING, 3, 1)) == RUNNING
     assert state(asked(8), title(WAITING, 7, 1)) == WAITING
 
 
-def test_a_title_that_was_read_before_something_happened_knows_nothing_of_it() -> None:
+def test_a_title_read_before_an_event_is_rejected() -> None:
     prompt = said("hook", RUNNING, 2, *STOPPED)
     assert state(prompt, title(COMPLETED, 60, 2.5)) == RUNNING
     assert state(prompt, title(COMPLETED, 60, 1.9)) == RUNNING, "titles follow a moment later"
@@ -54,7 +54,7 @@ def test_a_title_that_was_read_before_something_happened_knows_nothing_of_it() -
     assert state(asked(2), title(RUNNING, 60, 2.5)) == WAITING
 
 
-def test_two_words_about_one_end() -> None:
+def test_two_sources_about_one_end_of_a_turn() -> None:
     over = said("hook", COMPLETED, 1, CANCELLED, FAILED)  # Gemini tells its end after a cancel too
     assert state(over, said("transcript", CANCELLED, 1.2)) == CANCELLED
     assert state(over, said("transcript", FAILED, 1.2)) == FAILED
@@ -62,16 +62,16 @@ def test_two_words_about_one_end() -> None:
     assert state(said("hook", RUNNING, 1, *STOPPED), said("transcript", CANCELLED, 1.2)) == RUNNING, "a new prompt"
 
 
-def test_a_process_refines_nothing() -> None:
+def test_process_evidence_refines_nothing() -> None:
     guess = Evidence("process", RUNNING, ago(60), "busy", standing=True)
     assert state(asked(3), guess) == WAITING
 
 
-def test_work_in_the_background_after_a_turn_is_not_a_cancelled_turn() -> None:
+def test_background_work_after_a_turn_does_not_cancel_it() -> None:
     rests = Evidence("registry", COMPLETED, ago(5), "idle", standing=True)
     assert state(rests, said("hook", RUNNING, 8, COMPLETED)) == COMPLETED
     assert state(rests, said("hook", RUNNING, 8, *STOPPED)) == CANCELLED, "Esc fires no hook"
 
 
-def test_when_a_title_was_read_is_no_change() -> None:
+def test_the_reading_time_of_a_title_does_not_change_evidence() -> None:
     assert title(RUNNING, 5, 3) == title(RUNNING, 5, 1)

@@ -36,7 +36,7 @@ BROKEN = WorktreeStatus(
 
 
 # S2.37, S2.38, S2.39
-def test_narrow_lines_are_those_of_the_seed() -> None:
+def test_narrow_lines_have_the_specified_form() -> None:
     with_change = replace(API, last_change_at=ago(2), last_change_path="src/api.ts")
     one = replace(API, known=replace(API.known, worktree_name="feat-ui", agent_id="gemini-2"), ahead=1)
     assert worktree_table.status_table([with_change, one, BUG], 60, NOW) == [
@@ -51,7 +51,7 @@ def test_narrow_lines_are_those_of_the_seed() -> None:
     ]
 
 
-def test_narrow_odd_states() -> None:
+def test_narrow_lines_of_unusual_states() -> None:
     rebasing = replace(BUG, operation="rebase", conflicted=1, behind=2, last_change_path=None)
     fresh = replace(
         BUG, upstream=None, ahead=None, behind=None, trunk="main", trunk_ahead=2, trunk_behind=1, uncommitted=0
@@ -72,7 +72,7 @@ def test_narrow_odd_states() -> None:
     ]
 
 
-def test_wide_table() -> None:
+def test_a_wide_terminal_gets_a_table() -> None:
     assert worktree_table.status_table([API, BUG, BROKEN], None, NOW) == [
         "Name      Owner     Branch      Upstream  Trunk  Staged  Changed  New  Conflicts  Commit  Last change    Note",
         "feat-api  claude-1  feat/api    ↑3        ↑3 ↓1                                       3m",
@@ -91,7 +91,7 @@ def test_unknown_is_never_zero_or_clean() -> None:
     assert [data[key] for key in keys] == [None] * len(keys)
 
 
-def test_several_repositories_are_told_apart() -> None:
+def test_several_repositories_have_a_column() -> None:
     other = replace(BUG, known=replace(BUG.known, repo="tool"))
     assert worktree_table.status_table([API, other], 140, NOW)[0].startswith("Repo")
     assert worktree_table.list_table([API.known, other.known], None)[2].split()[0] == "tool"
@@ -101,7 +101,7 @@ hostile = st.text(st.characters(codec="utf-8"), max_size=60)
 
 
 @given(hostile, hostile, hostile, st.integers(1, 200))
-def test_whatever_the_names_nothing_wraps_and_nothing_steers(
+def test_hostile_names_neither_wrap_nor_control_the_terminal(
     name: str, agent: str, path: str, width: int
 ) -> None:  # T3
     reading = replace(

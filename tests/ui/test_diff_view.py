@@ -16,7 +16,7 @@ from imi_monitor.model.diff import Diff, FileDiff
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.views.diff_view import DiffView
 from imi_monitor.ui.widgets.sheet import Sheet
-from tests.git.asking import conflict
+from tests.git.git_kit import start_conflict
 from tests.helpers import Repo, git
 from tests.ui.pilot_kit import run_view, screen_strips, screen_text, wait_until
 
@@ -212,7 +212,7 @@ def test_nothing_conflict_rename_mode_and_submodule(repo: Repo, tmp_path: Path) 
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await wait_until(pilot, lambda: "nothing is uncommitted" in screen_text(app))
-        conflict(repo)  # elsewhere: the same view must not care
+        start_conflict(repo)  # elsewhere: the same view must not care
         made.git("mv", "src/db.py", "src/database.py")
         (made.path / "src/api.py").chmod(0o755)
         made.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(inner.path), "sub")
@@ -225,7 +225,7 @@ def test_nothing_conflict_rename_mode_and_submodule(repo: Repo, tmp_path: Path) 
 
 
 def test_a_conflict_shows_both_sides(repo: Repo) -> None:
-    conflict(repo)
+    start_conflict(repo)
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await pilot.press("u")

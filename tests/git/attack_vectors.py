@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.git.canary import HOOKS, Target
+from tests.git.canary_kit import HOOKS, Target
 from tests.helpers import git
 
 Plant = Callable[[Target], None]

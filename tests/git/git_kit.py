@@ -9,7 +9,7 @@ from imi_monitor.git.runner import Git
 from tests.helpers import Repo, git
 
 
-def git_of(place: Repo | Path, *, trusted: bool = False) -> Git:
+def open_git(place: Repo | Path, *, trusted: bool = False) -> Git:
     """`Git` for a work tree (or a bare repository), found by plain git."""
     path = place.path if isinstance(place, Repo) else place
     dirs = git("rev-parse", "--path-format=absolute", "--git-common-dir", "--absolute-git-dir", cwd=path).splitlines()
@@ -17,28 +17,28 @@ def git_of(place: Repo | Path, *, trusted: bool = False) -> Git:
     return Git(os.path.realpath(dirs[0]), os.path.realpath(dirs[1]), None if bare else str(path), trusted=trusted)
 
 
-def sha_of(repo: Repo, revision: str = "HEAD") -> str:
+def commit_id(repo: Repo, revision: str = "HEAD") -> str:
     return repo.git("rev-parse", "--verify", f"{revision}^{{commit}}")
 
 
-def branch_with(repo: Repo, branch: str, *changes: tuple[str, str], start: str = "main") -> str:
+def make_branch(repo: Repo, branch: str, *changes: tuple[str, str], start: str = "main") -> str:
     """A branch with one commit for each (file, text); leaves the repository on `main`. Gives the branch's tip."""
     repo.git("checkout", "-q", "-b", branch, start)
     for number, (name, text) in enumerate(changes):
         repo.write(name, text)
         repo.commit(f"{branch} {number}: {name}")
-    tip = sha_of(repo)
+    tip = commit_id(repo)
     repo.git("checkout", "-q", "main")
     return tip
 
 
-def on_main(repo: Repo, name: str, text: str, message: str = "trunk goes on") -> str:
+def commit_on_main(repo: Repo, name: str, text: str, message: str = "trunk goes on") -> str:
     repo.write(name, text)
     return repo.commit(message)
 
 
-def conflict(repo: Repo, name: str = "README.md") -> None:
+def start_conflict(repo: Repo, name: str = "README.md") -> None:
     """Leaves the work tree in the middle of a merge with one conflicted file."""
-    branch_with(repo, "theirs", (name, "theirs\n"))
-    on_main(repo, name, "ours\n")
+    make_branch(repo, "theirs", (name, "theirs\n"))
+    commit_on_main(repo, name, "ours\n")
     repo.git("merge", "theirs", check=False)
