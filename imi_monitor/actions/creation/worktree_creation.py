@@ -30,23 +30,6 @@ if TYPE_CHECKING:
 
 CREATE = "create"
 _CANNOT_WRITE = ("unable to write", "couldn't write", "could not write", "No space left", "unable to create")
-_RECORDED = (
-    "about",
-    "agent",
-    "base",
-    "branch",
-    "folders",
-    "kind",
-    "name",
-    "new_branch",
-    "path",
-    "pr_number",
-    "sha",
-    "shown",
-    "taken",
-    "took_over",
-    "upstream",
-)
 
 
 class CreationPlan:
@@ -55,8 +38,6 @@ class CreationPlan:
     `branch` is created at `sha` if `new_branch`, else it exists there. A plain class: importing dataclasses would cost
     `imi feat` 8 ms.
     """
-
-    __slots__ = (*_RECORDED, "repository")
 
     def __init__(
         self,
@@ -97,14 +78,17 @@ class CreationPlan:
 
     def data(self) -> dict[str, object]:
         """The plan as JSON values, for the intent."""
-        return {name: getattr(self, name) for name in _RECORDED} | {"common_dir": self.repository.common_dir}
+        recorded = {name: value for name, value in vars(self).items() if name != "repository"}
+        return {**recorded, "common_dir": self.repository.common_dir}
 
     @classmethod
     def of(cls, data: dict[str, object], repository: Repository) -> CreationPlan:
         """Read what `data` returned back from JSON."""
-        if not data.keys() >= set(_RECORDED):
-            raise RegistryError("the unfinished creation was recorded by another version of imi: use that version")
-        return cls(repository, **{name: data[name] for name in _RECORDED})  # type: ignore[arg-type]
+        recorded = {name: value for name, value in data.items() if name != "common_dir"}
+        try:
+            return cls(repository, **recorded)  # type: ignore[arg-type]
+        except TypeError as error:
+            raise RegistryError("this creation was recorded by another version of imi: use that version") from error
 
 
 def create_worktree(context: Context, git: Git, plan: CreationPlan) -> list[str]:

@@ -21,142 +21,39 @@ _SMALL = 1024  # bytes; a smaller ignored file without a telling name is not rep
 MOST_ENTRIES = 300_000  # entries checked per worktree; beyond that `complete` is False
 
 
-def _any(*patterns: str) -> re.Pattern[str]:
-    return re.compile("|".join(map(translate, patterns)))
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def _patterns(text: str) -> re.Pattern[str]:
+    return re.compile("|".join(map(translate, text.split())))
 
 
 # Folders that a tool regenerates from what is committed.
-_REGENERABLE = frozenset(
-    (
-        "node_modules",
-        "bower_components",
-        "jspm_packages",
-        ".pnpm-store",
-        ".yarn",
-        ".parcel-cache",
-        ".next",
-        ".nuxt",
-        ".svelte-kit",
-        ".turbo",
-        ".angular",
-        ".vite",
-        ".astro",
-        ".expo",
-        ".docusaurus",
-        ".output",
-        ".vercel",
-        ".serverless",
-        "target",
-        ".venv",
-        "venv",
-        "virtualenv",
-        "__pycache__",
-        "__pypackages__",
-        ".pytest_cache",
-        ".mypy_cache",
-        ".ruff_cache",
-        ".hypothesis",
-        ".tox",
-        ".nox",
-        ".eggs",
-        ".ipynb_checkpoints",
-        "htmlcov",
-        "site-packages",
-        "build",
-        "dist",
-        "_build",
-        "dist-newstyle",
-        "obj",
-        ".gradle",
-        ".cache",
-        ".ccls-cache",
-        ".clangd",
-        "coverage",
-        ".nyc_output",
-        ".dart_tool",
-        "Pods",
-        "DerivedData",
-        ".build",
-        "zig-cache",
-        ".zig-cache",
-        "zig-out",
-        "elm-stuff",
-        ".stack-work",
-        ".terraform",
-        ".bundle",
-        "vendor",
-        ".direnv",
-        "CMakeFiles",
-    )
+_REGENERABLE = _names(
+    """
+    node_modules bower_components jspm_packages .pnpm-store .yarn .parcel-cache .next .nuxt .svelte-kit .turbo
+    .angular .vite .astro .expo .docusaurus .output .vercel .serverless target .venv venv virtualenv __pycache__
+    __pypackages__ .pytest_cache .mypy_cache .ruff_cache .hypothesis .tox .nox .eggs .ipynb_checkpoints htmlcov
+    site-packages build dist _build dist-newstyle obj .gradle .cache .ccls-cache .clangd coverage .nyc_output
+    .dart_tool Pods DerivedData .build zig-cache .zig-cache zig-out elm-stuff .stack-work .terraform .bundle vendor
+    .direnv CMakeFiles
+    """
 )
-_REGENERABLE_FOLDERS = _any("*.egg-info", "cmake-build-*", "bazel-*")
-_REGENERABLE_FILES = _any(
-    "*.pyc",
-    "*.pyo",
-    "*.o",
-    "*.obj",
-    "*.a",
-    "*.so",
-    "*.dylib",
-    "*.dll",
-    "*.class",
-    "*.tsbuildinfo",
-    "*.swp",
-    "*.swo",
-    ".DS_Store",
-    "Thumbs.db",
-    ".eslintcache",
-    ".stylelintcache",
-    ".coverage",
-    ".coverage.*",
-    "coverage.xml",
-    "*.gcda",
-    "*.gcno",
-    "tags",
-    "TAGS",
-    "*.egg",
+_REGENERABLE_FOLDERS = _patterns("*.egg-info cmake-build-* bazel-*")
+_REGENERABLE_FILES = _patterns(
+    """
+    *.pyc *.pyo *.o *.obj *.a *.so *.dylib *.dll *.class *.tsbuildinfo *.swp *.swo .DS_Store Thumbs.db .eslintcache
+    .stylelintcache .coverage .coverage.* coverage.xml *.gcda *.gcno tags TAGS *.egg
+    """
 )
 # Valuable at any size.
-_PRECIOUS = _any(
-    ".env",
-    ".env.*",
-    "*.env",
-    ".envrc",
-    "*.db",
-    "*.db3",
-    "*.sqlite*",
-    "*.duckdb",
-    "*.mdb",
-    "*.pem",
-    "*.key",
-    "*.p8",
-    "*.p12",
-    "*.pfx",
-    "*.jks",
-    "*.keystore",
-    "*.kdbx",
-    "*.gpg",
-    "*.asc",
-    "id_rsa*",
-    "id_ed25519*",
-    "id_ecdsa*",
-    "*.ovpn",
-    "*credential*",
-    "*secret*",
-    ".npmrc",
-    ".pypirc",
-    ".netrc",
-    ".pgpass",
-    "*.tfstate*",
-    "*.tfvars",
-    "service-account*.json",
-    "*.sql",
-    "*.dump",
-    "*.bak",
-    "*.orig",
-    "*.rej",
-    "*.patch",
-    "*.ipynb",
+_PRECIOUS = _patterns(
+    """
+    .env .env.* *.env .envrc *.db *.db3 *.sqlite* *.duckdb *.mdb *.pem *.key *.p8 *.p12 *.pfx *.jks *.keystore
+    *.kdbx *.gpg *.asc id_rsa* id_ed25519* id_ecdsa* *.ovpn *credential* *secret* .npmrc .pypirc .netrc .pgpass
+    *.tfstate* *.tfvars service-account*.json *.sql *.dump *.bak *.orig *.rej *.patch *.ipynb
+    """
 )
 _BARE = frozenset(("HEAD", "objects", "refs"))
 

@@ -73,16 +73,16 @@ def inspect_worktree(context: Context, found: Target, agent: str, *, deep: bool 
         inspected.reasons.append(placement_checks.never("unknown", f"cannot tell where it is: {error.strerror}"))
     if inspected.reasons or found.admin_dir is None:
         return inspected  # never removable; git must not run in a folder that is not what it claims to be
-    inspected.git = git_in(context, found)
+    git = inspected.git = git_in(context, found)
     _check_claim(context, inspected, agent)
     _check_processes(context, inspected)
     _check_locks(inspected, found.admin_dir)
-    inspected.status = inspected.query("what is uncommitted", lambda: _status(inspected))
+    inspected.status = inspected.query("what is uncommitted", lambda: status_of(git, with_ignored=True))
     if inspected.status is not None:
         _check_files(inspected, inspected.status)
-        _check_hidden_edits(inspected)
-        _check_submodules(inspected)
-        _check_branch(context, inspected, inspected.status, deep=deep)
+        _check_hidden_edits(inspected, git)
+        _check_submodules(inspected, git)
+        _check_branch(context, inspected, git, inspected.status, deep=deep)
     return inspected
 
 
@@ -99,11 +99,6 @@ def status_of(git: Git, *, with_ignored: bool) -> GitStatus:
     from imi_monitor.git.git_status import read_status
 
     return read_status(git, ignored=with_ignored)
-
-
-def _status(inspected: WorktreeInspection) -> GitStatus:
-    assert inspected.git is not None
-    return status_of(inspected.git, with_ignored=True)
 
 
 def _check_claim(context: Context, inspected: WorktreeInspection, agent: str) -> None:
@@ -194,11 +189,9 @@ def _check_ignored(inspected: WorktreeInspection, status: GitStatus) -> None:
         inspected.add("ignored-many", "more ignored files than can be checked", override=override)
 
 
-def _check_hidden_edits(inspected: WorktreeInspection) -> None:
+def _check_hidden_edits(inspected: WorktreeInspection, git: Git) -> None:
     from imi_monitor.git.git_status import hidden_edits
 
-    assert inspected.git is not None
-    git = inspected.git
     hidden = inspected.query("whether hidden files were edited", lambda: hidden_edits(git))
     if hidden:
         inspected.add(
@@ -216,10 +209,8 @@ def _ancestors() -> set[int]:
     return found
 
 
-def _check_branch(context: Context, inspected: WorktreeInspection, status: GitStatus, *, deep: bool) -> None:
+def _check_branch(context: Context, inspected: WorktreeInspection, git: Git, status: GitStatus, *, deep: bool) -> None:
     """Check which commits exist only in this worktree."""
-    assert inspected.git is not None
-    git = inspected.git
     inspected.trunk = inspected.query("which branch is the trunk", lambda: trunk_branch(context, git))
     if status.branch is not None and status.branch == inspected.trunk:
         inspected.reasons.append(
@@ -231,7 +222,7 @@ def _check_branch(context: Context, inspected: WorktreeInspection, status: GitSt
     if status.branch is None:
         _check_detached(inspected, git, status.oid)
     else:
-        _check_commits(context, inspected, status.branch, status.oid, deep=deep)
+        _check_commits(context, inspected, git, status.branch, status.oid, deep=deep)
     _check_stash(inspected, git, status)
 
 
@@ -251,11 +242,11 @@ def _check_detached(inspected: WorktreeInspection, git: Git, oid: str) -> None:
         )
 
 
-def _check_commits(context: Context, inspected: WorktreeInspection, branch: str, oid: str, *, deep: bool) -> None:
+def _check_commits(
+    context: Context, inspected: WorktreeInspection, git: Git, branch: str, oid: str, *, deep: bool
+) -> None:
     from imi_monitor.git import commits, merge_proof, refs
 
-    assert inspected.git is not None
-    git = inspected.git
     remote = context.settings.text("git_settings.remote_name")
     alone = inspected.query(
         "whether its commits are pushed",
@@ -301,11 +292,9 @@ def _check_stash(inspected: WorktreeInspection, git: Git, status: GitStatus) -> 
         inspected.add("stash", words, entries, NOTE)
 
 
-def _check_submodules(inspected: WorktreeInspection) -> None:
+def _check_submodules(inspected: WorktreeInspection, git: Git) -> None:
     from imi_monitor.git import nested_repositories
 
-    assert inspected.git is not None
-    git = inspected.git
     for path in (
         inspected.query("which submodules there are", lambda: list(nested_repositories.nested_paths(git))) or []
     ):

@@ -87,31 +87,31 @@ class _RemovalAction(Action):
                 *safe_removal.reason_lines(inspected.verdict.notes),
             ]
             return Outcome(lines, {**_data(found, inspected), "dry_run": True})
-        removed = safe_removal.remove_worktree(
+        result = safe_removal.remove_worktree(
             context, found, agent=agent, how=self.how, overrides=overrides, inspected=inspected
         )
-        return self._outcome(context, inspected, removed, deletion)
+        return self._outcome(context, inspected, result, deletion)
 
     def _outcome(
-        self, context: Context, inspected: WorktreeInspection, removed: RemovalResult, deletion: BranchDeletion
+        self, context: Context, inspected: WorktreeInspection, result: RemovalResult, deletion: BranchDeletion
     ) -> Outcome:
-        found = inspected.found
+        found, trashed = inspected.found, result.trashed
         git = context.git(found.repository)
         deleted = branch_deletion.delete_branches(git, deletion)
         message = f"{self.how} {safe(found.name)}"
         data: dict[str, object] = {
             **_data(found, inspected),
-            "repo": removed.repo_name,
+            "repo": trashed.repo_name,
             "message": message,
-            "trash_id": removed.trash_id,
-            "trash_path": removed.trash_path,
+            "trash_id": trashed.id,
+            "trash_path": trashed.folder,
             "branch_deleted": deleted.local,
             "remote_branch_deleted": deleted.remote,
             "trunk_path": found.repository.home,
         }
-        kept = f"branch {safe(removed.branch)} is kept" if removed.branch and not deleted.local else None
-        lines = [f"{message}: `imi undo {removed.trash_id}` brings it back", *([kept] if kept else []), *deleted.lines]
-        warnings = [*removed.notes, *deleted.problems]
+        kept = f"branch {safe(trashed.branch)} is kept" if trashed.branch and not deleted.local else None
+        lines = [f"{message}: `imi undo {trashed.id}` brings it back", *([kept] if kept else []), *deleted.lines]
+        warnings = [*result.warnings, *deleted.problems]
         path = found.repository.home if self._goes_home(context, found) else None
         return Outcome(lines, data, path=path, warnings=warnings, exit_status=1 if deleted.problems else 0)
 

@@ -31,14 +31,10 @@ RESTORE = "restore"
 
 @dataclass(frozen=True, slots=True)
 class RestoreResult:
-    """What was restored. `detached` is the reason why HEAD is not on the branch, None if it is."""
+    """The restored worktree. `detached` is the reason why HEAD is not on the branch, None if it is."""
 
-    trash_id: str
-    repo_name: str
-    worktree_name: str
-    path: str
-    branch: str | None
-    branch_made_again: bool
+    trashed: TrashedWorktree
+    branch_recreated: bool
     detached: str | None
 
 
@@ -49,7 +45,7 @@ def restore_worktree(context: Context, entry: trash.TrashEntry, *, agent: str) -
     operation = db.transact(context.connection, _begin, trashed, agent)
     git = context.git(layout.repository_at(trashed.common_dir))
     try:
-        made, why, head = _prepare_branch(git, trashed)
+        recreated, why, head = _prepare_branch(git, trashed)
         trash_folder.move_back(trashed, git, head=head)
         trash_folder.discard_entry(trashed.trash_dir)
         db.transact(context.connection, _record_restored, trashed, operation, agent)
@@ -62,8 +58,7 @@ def restore_worktree(context: Context, entry: trash.TrashEntry, *, agent: str) -
         raise Refused(
             f"{safe(trashed.path)} was restored, but git does not list it: run `imi repair`", code="restore-broken"
         )
-    branch = trashed.branch if why is None else None
-    return RestoreResult(trashed.id, trashed.repo_name, trashed.name, trashed.path, branch, made, why)
+    return RestoreResult(trashed, recreated, why)
 
 
 def trashed_worktree(context: Context, entry: trash.TrashEntry) -> TrashedWorktree:

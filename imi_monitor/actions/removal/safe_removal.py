@@ -41,21 +41,29 @@ if TYPE_CHECKING:
 
 REMOVE = "remove"
 NO_OVERRIDES = Overrides()
+_CLAIM_ROW = (
+    "repo_name",
+    "worktree_name",
+    "agent_id",
+    "epoch",
+    "task_id",
+    "claimed_at",
+    "heartbeat_at",
+    "heartbeat_uptime",
+    "ttl_seconds",
+    "host",
+    "boot",
+    "pid",
+    "pid_started",
+)  # the order of a claim's row
 
 
 @dataclass(frozen=True, slots=True)
 class RemovalResult:
-    """What was removed, where it is in the trash, and the warnings of its pre_remove commands."""
+    """The worktree in the trash, and the warnings of its pre_remove commands."""
 
-    trash_id: str
-    repo_name: str
-    worktree_name: str
-    path: str
-    trash_path: str
-    branch: str | None
-    sha: str | None
-    verdict: Verdict
-    notes: tuple[str, ...] = ()
+    trashed: TrashedWorktree
+    warnings: tuple[str, ...]
 
 
 def removal_verdict(context: Context, found: Target, *, agent: str | None = None, deep: bool = False) -> Verdict:
@@ -85,17 +93,7 @@ def remove_worktree(
         trashed = _into_trash(context, inspected, repo_name, agent, how, overrides)
     except OSError as error:
         raise _move_failed(found, error) from error
-    return RemovalResult(
-        trashed.id,
-        repo_name,
-        found.name,
-        found.path,
-        trashed.folder,
-        trashed.branch,
-        trashed.sha,
-        inspected.verdict,
-        warnings,
-    )
+    return RemovalResult(trashed, warnings)
 
 
 def refuse_if_unsafe(inspected: WorktreeInspection, overrides: Overrides) -> None:
@@ -351,22 +349,7 @@ def _claim_data(claim: claims.Claim) -> dict[str, object]:
 def _claim_before(operation: operations.Operation) -> claims.Claim:
     kept = operation.data["before"]
     assert isinstance(kept, dict)
-    order = (
-        "repo_name",
-        "worktree_name",
-        "agent_id",
-        "epoch",
-        "task_id",
-        "claimed_at",
-        "heartbeat_at",
-        "heartbeat_uptime",
-        "ttl_seconds",
-        "host",
-        "boot",
-        "pid",
-        "pid_started",
-    )
-    return claims.Claim(tuple(kept[name] for name in order), foreign=bool(kept["foreign"]))
+    return claims.Claim(tuple(kept[name] for name in _CLAIM_ROW), foreign=bool(kept["foreign"]))
 
 
 def _number(operation: operations.Operation, name: str) -> int:

@@ -86,24 +86,24 @@ def _find_entry(context: Context, which: str | None) -> trash.TrashEntry:
     raise _unknown(context, which, everywhere)
 
 
-def _restore_outcome(back: RestoreResult) -> Outcome:
-    lines = [f"restored {safe(back.worktree_name)}"]
-    if back.branch_made_again:
-        lines.append(f"recreated branch {safe(back.branch or '')}")
-    warnings = []
-    if back.detached:
-        warnings.append(f"{back.detached}: HEAD is detached at its old commit; run `git switch` to get on a branch")
+def _restore_outcome(result: RestoreResult) -> Outcome:
+    trashed = result.trashed
+    lines, warnings = [f"restored {safe(trashed.name)}"], []
+    if result.branch_recreated:
+        lines.append(f"recreated branch {safe(trashed.branch or '')}")
+    if result.detached:
+        warnings.append(f"{result.detached}: HEAD is detached at its old commit; run `git switch` to get on a branch")
     data: dict[str, object] = {
         "message": lines[0],
-        "worktree_name": back.worktree_name,
-        "repo": back.repo_name,
-        "worktree_path": back.path,
-        "branch": back.branch,
-        "branch_made_again": back.branch_made_again,
-        "detached": back.detached,
-        "trash_id": back.trash_id,
+        "worktree_name": trashed.name,
+        "repo": trashed.repo_name,
+        "worktree_path": trashed.path,
+        "branch": None if result.detached else trashed.branch,
+        "branch_made_again": result.branch_recreated,
+        "detached": result.detached,
+        "trash_id": trashed.id,
     }
-    return Outcome(lines, data, path=back.path, warnings=warnings)
+    return Outcome(lines, data, path=trashed.path, warnings=warnings)
 
 
 def _repo_name(context: Context) -> str | None:
