@@ -24,7 +24,7 @@ def pairs(repo: Repo, *words: str) -> dict[tuple[str, str | None], tuple[list[st
     return {(one["left"], one["right"]): (one["files"], one["conflicts"]) for one in data["collisions"]}
 
 
-def test_overlap_conflict_and_trunk(repo: Repo, trees: tuple[Repo, Repo, Repo]) -> None:
+def test_collisions_lists_overlaps_conflicts_and_the_trunk(repo: Repo, trees: tuple[Repo, Repo, Repo]) -> None:
     api, bug, ui = trees
     api.write("src/api.py", "def api():\n    return 10\n")
     bug.write("src/api.py", "def api():\n    return 20\n")
@@ -40,7 +40,7 @@ def test_overlap_conflict_and_trunk(repo: Repo, trees: tuple[Repo, Repo, Repo]) 
     assert set(pairs(repo, "feat-api")) == {("feat-api", "fix-bug"), ("feat-api", None)}
 
 
-def test_an_overlap_that_merges_is_no_conflict(repo: Repo, trees: tuple[Repo, Repo, Repo]) -> None:
+def test_an_overlap_that_merges_cleanly_is_no_conflict(repo: Repo, trees: tuple[Repo, Repo, Repo]) -> None:
     text = "".join(f"line {number}\n" for number in range(30))
     repo.write("long.txt", text)
     repo.commit("long")
@@ -53,7 +53,7 @@ def test_an_overlap_that_merges_is_no_conflict(repo: Repo, trees: tuple[Repo, Re
     assert "merges cleanly" in imi("collisions", cwd=repo.path).out
 
 
-def test_the_lines_in_conflict(repo: Repo, trees: tuple[Repo, Repo, Repo]) -> None:
+def test_collisions_of_two_worktrees_shows_the_conflicting_lines(repo: Repo, trees: tuple[Repo, Repo, Repo]) -> None:
     trees[0].write("src/api.py", "def api():\n    return 10\n")
     trees[1].write("src/api.py", "def api():\n    return '\x1b]52;c;x\x07'\n")
     data = imi("--json", "collisions", "feat-api", "fix-bug", cwd=repo.path).data
@@ -66,7 +66,7 @@ def test_the_lines_in_conflict(repo: Repo, trees: tuple[Repo, Repo, Repo]) -> No
     assert "\x1b" not in shown.out
 
 
-def test_with_the_trunk_by_name(repo: Repo, trees: tuple[Repo, Repo, Repo]) -> None:
+def test_collisions_with_the_trunk_by_name(repo: Repo, trees: tuple[Repo, Repo, Repo]) -> None:
     trees[0].write("README.md", "mine\n")
     repo.write("README.md", "the trunk's\n")
     repo.commit("trunk")
@@ -78,7 +78,7 @@ def test_with_the_trunk_by_name(repo: Repo, trees: tuple[Repo, Repo, Repo]) -> N
 @pytest.mark.parametrize(
     "name", ["a[1].txt", ":(glob)x", "-n.txt", "tab\tname", "new\nline", "日本.txt", "bad\udcff.txt"]
 )
-def test_odd_names_and_binary_files(repo: Repo, trees: tuple[Repo, Repo, Repo], name: str) -> None:
+def test_collisions_handles_odd_names_and_binary_files(repo: Repo, trees: tuple[Repo, Repo, Repo], name: str) -> None:
     for content, tree in zip((b"one\n", b"two\n"), trees, strict=False):
         (tree.path / name).write_bytes(content)
         (tree.path / "bytes.bin").write_bytes(b"\0" + content)
@@ -89,7 +89,7 @@ def test_odd_names_and_binary_files(repo: Repo, trees: tuple[Repo, Repo, Repo], 
     assert [line["text"] for line in odd["hunks"][0]["lines"]] == ["one", "two"]
 
 
-def test_changed_here_deleted_there(repo: Repo, trees: tuple[Repo, Repo, Repo]) -> None:
+def test_collisions_shows_changed_here_and_deleted_there(repo: Repo, trees: tuple[Repo, Repo, Repo]) -> None:
     trees[0].write("README.md", "changed\n")
     (trees[1].path / "README.md").unlink()
     ran = imi("--json", "collisions", "feat-api", "fix-bug", cwd=repo.path)
@@ -99,14 +99,16 @@ def test_changed_here_deleted_there(repo: Repo, trees: tuple[Repo, Repo, Repo]) 
     assert "feat-api" in message and "fix-bug" in message, "git calls them by their commits"
 
 
-def test_a_huge_file_is_not_read_whole(repo: Repo, trees: tuple[Repo, Repo, Repo]) -> None:
+def test_collisions_does_not_read_a_huge_file_in_full(repo: Repo, trees: tuple[Repo, Repo, Repo]) -> None:
     for sign, tree in zip("ab", trees, strict=False):
         tree.write("huge.txt", (sign * 99 + "\n") * 12_000)
     data = imi("--json", "collisions", "feat-api", "fix-bug", cwd=repo.path).data
     assert data["conflicts"][0] == {"path": "huge.txt", "why": "larger than 1 MB", "hunks": []}
 
 
-def test_nothing_is_written(repo: Repo, trees: tuple[Repo, Repo, Repo], tmp_path: Path) -> None:
+def test_collisions_writes_nothing_into_the_repository(
+    repo: Repo, trees: tuple[Repo, Repo, Repo], tmp_path: Path
+) -> None:
     for sign, tree in zip("abc", trees, strict=True):
         tree.write("src/api.py", f"{sign}\n")
         tree.write(f"new/{sign}.txt", sign)
@@ -116,18 +118,18 @@ def test_nothing_is_written(repo: Repo, trees: tuple[Repo, Repo, Repo], tmp_path
     assert before == (tree_hash(repo.path), [tree_hash(tree.path) for tree in trees])
 
 
-def test_what_makes_no_sense_is_refused(repo: Repo, trees: tuple[Repo, Repo, Repo]) -> None:
+def test_wrong_collisions_requests_are_refused(repo: Repo, trees: tuple[Repo, Repo, Repo]) -> None:
     assert imi("collisions", "feat-api", "feat-api", cwd=repo.path).code == 2
     assert imi("collisions", "feat-api", "nothing-like-it", cwd=repo.path).code == 1
     assert imi("collisions", cwd=repo.path).out == "no two worktrees changed the same file\n"
 
 
-def test_it_can_be_cancelled(repo: Repo, trees: tuple[Repo, Repo, Repo]) -> None:
+def test_collisions_can_be_cancelled(repo: Repo, trees: tuple[Repo, Repo, Repo]) -> None:
     with Context(str(repo.path), cancelled=lambda: True) as context, pytest.raises(Refused, match="cancelled"):
         collisions_action.ACTIONS[0].run(context, Request("collisions", {}))
 
 
-def test_a_running_trial_can_be_cancelled(repo: Repo, trees: tuple[Repo, Repo, Repo]) -> None:
+def test_a_running_trial_merge_can_be_cancelled(repo: Repo, trees: tuple[Repo, Repo, Repo]) -> None:
     with Context(str(repo.path), cancelled=lambda: True) as context, pytest.raises(GitError) as caught:
         collisions_action.ACTIONS[0].run(context, Request("collisions", {"name": "feat-api", "other": "fix-bug"}))
     assert caught.value.code == "cancelled"

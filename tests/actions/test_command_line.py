@@ -41,7 +41,7 @@ def words(verb: str, values: dict[str, object]) -> list[str]:
 
 
 @pytest.mark.parametrize(("verb", "values"), CASES)
-def test_parsing_it_gives_the_same_request(verb: str, values: dict[str, object]) -> None:
+def test_parsing_the_command_line_gives_the_same_request(verb: str, values: dict[str, object]) -> None:
     parsed = argument_parser.parse(words(verb, values)[1:])
     assert parsed.request.verb == verb
     assert parsed.request.values == values
@@ -49,7 +49,7 @@ def test_parsing_it_gives_the_same_request(verb: str, values: dict[str, object])
 
 @settings(max_examples=60, deadline=None)
 @given(name=TEXT, reason=TEXT)
-def test_any_text_survives_the_way_through_words(name: str, reason: str) -> None:
+def test_any_text_survives_the_command_line(name: str, reason: str) -> None:
     values: dict[str, object] = {"name": name, "reason": reason}
     assert argument_parser.parse(words("claim", values)[1:]).request.values == values
 
@@ -67,11 +67,11 @@ def test_a_shell_reads_the_line_as_the_same_words(parts: list[str]) -> None:
     assert done.stdout.decode().split("\0")[:-1] == parts
 
 
-def test_bytes_that_are_no_text() -> None:
+def test_command_line_quotes_bytes_that_are_not_utf_8() -> None:
     assert command_line.line(["a\udcffb"]) == "$'a\\xffb'"
 
 
-def test_it_says_where(repo: Repo) -> None:
+def test_the_command_line_names_registry_and_repository(repo: Repo) -> None:
     other = repo.worktree("feat-api")
     action = actions.find("release")
     assert action is not None

@@ -18,7 +18,7 @@ def write(text: str) -> str:
     return str(target)
 
 
-def test_every_setting_is_listed_with_its_origin(tmp_path: Path) -> None:
+def test_config_lists_every_setting_with_its_origin(tmp_path: Path) -> None:
     where = write("[trash]\nkeep_days = 7\n[repositories.app]\npost_create = 'make setup'\n")
     before = tree_hash(tmp_path)
     ran = imi("config", env={"IMI_AGENT_ID": "claude-1"})
@@ -33,21 +33,21 @@ def test_every_setting_is_listed_with_its_origin(tmp_path: Path) -> None:
     assert tree_hash(tmp_path) == before
 
 
-def test_one_setting(tmp_path: Path) -> None:
+def test_config_shows_one_setting(tmp_path: Path) -> None:
     ran = imi("config", "trash.keep_days")
     assert ran.out == "30  (default; how many days a removed worktree can be restored)\n"
     data = imi("config", "trash.keep_days", "--json").data
     assert (data["key"], data["value"], data["origin"]) == ("trash.keep_days", 30, "default")
 
 
-def test_an_unknown_one_is_refused_by_name() -> None:
+def test_an_unknown_setting_is_refused_by_name() -> None:
     ran = imi("config", "trash.keep_day")
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == "imi: unknown setting 'trash.keep_day': did you mean 'trash.keep_days'?\n"
     assert imi("config", "trash.keep_day", "--json").json["code"] == "unknown-setting"
 
 
-def test_the_registry_in_use_is_told(tmp_path: Path) -> None:
+def test_config_shows_the_registry_in_use(tmp_path: Path) -> None:
     assert imi("config", "IMI_DATABASE_PATH").out.startswith('""  (default; ')
     assert imi("config", "IMI_DATABASE_PATH", "--db", "x.db").out.startswith(f"{tmp_path / 'x.db'}  (--db; ")
     env = {"IMI_DATABASE_PATH": str(tmp_path / "e.db")}
@@ -56,13 +56,13 @@ def test_the_registry_in_use_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)])
-def test_a_password_is_never_shown(form: tuple[str, ...]) -> None:  # T4
+def test_config_never_shows_a_password(form: tuple[str, ...]) -> None:  # T4
     ran = imi("config", *form, env={"IMI_REDIS_URL": "redis://me:hunter2@host:6379/0"})
     assert "hunter2" not in ran.out + ran.err
     assert "redis://me:***@host:6379/0" in ran.out
 
 
-def test_a_clusters_settings_are_seen_from_inside_it(cluster: Repo) -> None:
+def test_a_clusters_settings_apply_inside_it(cluster: Repo) -> None:
     extra = cluster.path.parent / ".iMi" / "config.toml"
     extra.write_text("[git_settings]\nremote_name = 'upstream'\n")
     ran = imi("config", "git_settings.remote_name", cwd=cluster.path)
@@ -70,13 +70,13 @@ def test_a_clusters_settings_are_seen_from_inside_it(cluster: Repo) -> None:
     assert imi("config", "git_settings.remote_name").out.startswith("origin  (default; ")
 
 
-def test_a_bad_setting_is_named_with_its_file() -> None:
+def test_a_wrong_setting_is_named_with_its_file() -> None:
     where = write("[trash]\nkeep_days = 'long'\n")
     ran = imi("config")
     assert (ran.code, ran.err) == (2, f"imi: setting trash.keep_days in {where} must be a number\n")
 
 
-def test_paths(tmp_path: Path) -> None:
+def test_paths_lists_the_files_of_imi(tmp_path: Path) -> None:
     before = tree_hash(tmp_path)
     found = imi("paths", "--json").data["paths"]
     home = os.environ["HOME"]

@@ -23,7 +23,7 @@ def feat(repo: Repo) -> Repo:
     return made
 
 
-def test_what_is_not_committed(feat: Repo, repo: Repo) -> None:
+def test_diff_shows_uncommitted_changes(feat: Repo, repo: Repo) -> None:
     done = imi("diff", "x", cwd=repo.path)
     assert done.code == 0 and done.err == ""
     assert done.out.splitlines() == [
@@ -33,7 +33,7 @@ def test_what_is_not_committed(feat: Repo, repo: Repo) -> None:
     assert imi("diff", cwd=feat.path).out == done.out, "without a name: the one you stand in"
 
 
-def test_kinds_file_and_stat(feat: Repo, repo: Repo) -> None:
+def test_diff_options_select_kind_file_and_stat(feat: Repo, repo: Repo) -> None:
     feat.git("add", "new.txt")
     stat = imi("diff", "feat-x", "--trunk", "--stat", cwd=repo.path).out.splitlines()
     assert [line.split()[-1] for line in stat[:-1]] == ["README.md", "new.txt", "own.txt"]
@@ -46,7 +46,7 @@ def test_kinds_file_and_stat(feat: Repo, repo: Repo) -> None:
     assert (both.code, both.err) == (2, "imi: --staged and --trunk exclude each other: give one\n")
 
 
-def test_json_has_lines_and_numbers(feat: Repo, repo: Repo) -> None:
+def test_diff_json_has_lines_and_line_numbers(feat: Repo, repo: Repo) -> None:
     data = imi("diff", "x", "--json", cwd=repo.path).data
     assert (data["worktree_name"], data["kind"], data["added"], data["removed"]) == ("feat-x", "all", 2, 0)
     lines = data["files"][0]["hunks"][0]["lines"]
@@ -54,14 +54,14 @@ def test_json_has_lines_and_numbers(feat: Repo, repo: Repo) -> None:
     assert "hunks" not in imi("diff", "x", "--stat", "--json", cwd=repo.path).data["files"][0]
 
 
-def test_a_long_file_is_cut_and_the_command_for_all_of_it_works(feat: Repo, repo: Repo) -> None:
+def test_diff_shortens_a_long_file_and_prints_the_command_for_all_of_it(feat: Repo, repo: Repo) -> None:
     feat.write("a b.txt", "line\n" * 5000)
     cut = imi("diff", "x", cwd=repo.path).out
     assert "… 2,000 more lines: imi diff feat-x --file 'a b.txt'" in cut
     assert len(imi("diff", "feat-x", "--file", "a b.txt", cwd=repo.path).out.splitlines()) == 5001
 
 
-def test_hostile_text_is_harmless(feat: Repo, repo: Repo) -> None:  # T2
+def test_diff_makes_hostile_text_safe(feat: Repo, repo: Repo) -> None:  # T2
     feat.write(f"{HOSTILE.replace('/', '_')}\n.txt", f"{HOSTILE}\n{'x' * 10_000}\n👩‍👩‍👧 日本\r\n")
     (feat.path / "latin").write_bytes(b"caf\xe9\n")
     feat.git("add", "-A")
@@ -79,7 +79,7 @@ def test_hostile_text_is_harmless(feat: Repo, repo: Repo) -> None:  # T2
     assert "[/b]" in shown and "\\x1b" in shown and "caf\\xe9" in shown and "日本␍" in shown
 
 
-def test_conflict_and_unborn_and_gone(repo: Repo, tmp_path: Path) -> None:
+def test_diff_handles_conflicts_no_commits_and_missing_folders(repo: Repo, tmp_path: Path) -> None:
     start_conflict(repo)
     assert "conflict" in imi("diff", cwd=repo.path).out + imi("diff", "--unstaged", cwd=repo.path).out
     made = repo.worktree("feat-gone")
@@ -89,7 +89,7 @@ def test_conflict_and_unborn_and_gone(repo: Repo, tmp_path: Path) -> None:
         assert done.code == 1 and "has no folder any more" in done.err
 
 
-def test_looking_changes_nothing(feat: Repo, repo: Repo) -> None:
+def test_diff_and_log_change_nothing(feat: Repo, repo: Repo) -> None:
     before = tree_hash(repo.path), tree_hash(feat.path)
     imi("diff", "x", cwd=repo.path)
     imi("diff", "x", "--trunk", cwd=repo.path)
@@ -97,7 +97,7 @@ def test_looking_changes_nothing(feat: Repo, repo: Repo) -> None:
     assert (tree_hash(repo.path), tree_hash(feat.path)) == before
 
 
-def test_log_tells_who_held_the_claim(feat: Repo, repo: Repo) -> None:
+def test_log_shows_the_owner_of_the_claim(feat: Repo, repo: Repo) -> None:
     feat.git("stash", "-q", "-u")
     git("commit", "-q", "--amend", "--no-edit", cwd=feat.path, env={"GIT_COMMITTER_DATE": "2020-01-01T00:00:00Z"})
     imi("claim", "feat-x", "--agent", "claude-1", cwd=repo.path)

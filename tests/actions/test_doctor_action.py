@@ -41,7 +41,7 @@ def path(tmp_path: Path) -> str:
     return made
 
 
-def test_everything_has_a_line_and_json_says_the_same(path: str) -> None:
+def test_doctor_prints_a_line_per_check_and_the_same_in_json(path: str) -> None:
     human, script = imi("doctor", "--db", path), imi("doctor", "--db", path, "--json")
     assert human.code == script.code == 0, human
     assert human.err == ""
@@ -71,14 +71,14 @@ def test_everything_has_a_line_and_json_says_the_same(path: str) -> None:
     assert all(check["advice"] for check in advised)
 
 
-def test_it_looks_and_makes_no_registry(tmp_path: Path) -> None:
+def test_doctor_creates_no_registry(tmp_path: Path) -> None:
     before = tree_hash(tmp_path)
     ran = imi("doctor")
     assert ran.code == 0 and "none yet at" in ran.out
     assert tree_hash(tmp_path) == before
 
 
-def test_the_registry_in_short(path: str) -> None:
+def test_doctor_summarises_the_registry(path: str) -> None:
     found = checks(path)
     assert found["registry"]["state"] == "ok"
     assert found["registry"]["says"].startswith(f"{path}, schema {schema.VERSION} of {schema.VERSION}, on ")
@@ -86,7 +86,7 @@ def test_the_registry_in_short(path: str) -> None:
     assert found["integrity"]["says"] == "quick check passed"
 
 
-def test_a_registry_that_cannot_be_used_fails(path: str) -> None:
+def test_doctor_fails_on_an_unusable_registry(path: str) -> None:
     Path(path).write_bytes(b"x" * 5000)
     ran = imi("doctor", "--db", path)
     assert ran.code == 1
@@ -95,7 +95,7 @@ def test_a_registry_that_cannot_be_used_fails(path: str) -> None:
     assert imi("doctor", "--db", path, "--json").json["success"] is False
 
 
-def test_an_index_that_does_not_fit_its_table_fails(path: str) -> None:
+def test_doctor_fails_on_a_corrupt_index(path: str) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("INSERT INTO trust VALUES ('h', 'd', 'f', 't')")
         connection.execute("INSERT INTO events (id, type, host, occurred_at) VALUES ('i', 'old', 'h', 't')")
@@ -109,7 +109,7 @@ def test_an_index_that_does_not_fit_its_table_fails(path: str) -> None:
     assert examine(path).exit_status == 1
 
 
-def test_a_log_that_cannot_be_switched_on_is_told(path: str) -> None:
+def test_doctor_warns_when_wal_mode_is_not_available(path: str) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("PRAGMA journal_mode = DELETE")
         other.execute("BEGIN")
@@ -118,7 +118,7 @@ def test_a_log_that_cannot_be_switched_on_is_told(path: str) -> None:
     assert found["journal"]["state"] == "warn" and "delete" in found["journal"]["says"]
 
 
-def test_worktrees_without_a_directory_are_named(path: str, tmp_path: Path) -> None:
+def test_doctor_names_worktrees_without_a_folder(path: str, tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
 
     def put(connection: sqlite3.Connection) -> None:
@@ -137,7 +137,7 @@ def test_worktrees_without_a_directory_are_named(path: str, tmp_path: Path) -> N
     assert "imi repair" in found["advice"] and "imi prune" in found["advice"]
 
 
-def test_what_was_left_unfinished_is_shown_and_left(path: str) -> None:
+def test_doctor_reports_unfinished_operations_without_recovering_them(path: str) -> None:
     dead = subprocess.Popen(["true"])
     dead.wait()
     with closing(db.connect(path)) as connection:
@@ -154,7 +154,7 @@ def test_what_was_left_unfinished_is_shown_and_left(path: str) -> None:
     assert "create feat-dead" in ran.out
 
 
-def test_the_ballast_is_laid_again_or_missed(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_restores_the_ballast_or_warns(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     os.unlink(registry_file.ballast_path(path))
     assert checks(path)["ballast"]["state"] == "ok"
     os.unlink(registry_file.ballast_path(path))
@@ -165,7 +165,7 @@ def test_the_ballast_is_laid_again_or_missed(path: str, monkeypatch: pytest.Monk
 # What is around it --------------------------------------------------------------------------------------------------
 
 
-def test_git_missing_or_old(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_checks_the_git_version(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing() -> str:
         raise GitError("git is not installed", code="git-missing")
 
@@ -187,7 +187,7 @@ def test_git_missing_or_old(monkeypatch: pytest.MonkeyPatch) -> None:
         ("/bin/tcsh", "imi help shell-init"),
     ],
 )
-def test_the_shell_function(shell: str, advice: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_checks_the_shell_function(shell: str, advice: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("IMI_SHELL", raising=False)
     monkeypatch.setenv("SHELL", shell)
     found = checks()["shell"]
@@ -201,7 +201,7 @@ def test_the_shell_function(shell: str, advice: str, monkeypatch: pytest.MonkeyP
     ("script", "state", "says"),
     [("exit 0", "ok", "logged in"), ("echo $T; exit 0", "ok", "logged in"), ("exit 4", "warn", "not logged in")],
 )
-def test_gh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, state: str, says: str) -> None:
+def test_doctor_checks_gh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, state: str, says: str) -> None:
     tools = tmp_path / "tools"
     tools.mkdir()
     program = tools / "gh"
@@ -218,7 +218,7 @@ def test_gh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, state:
     assert checks()["gh"]["state"] == "ok"
 
 
-def test_a_broken_configuration_fails_and_the_rest_is_still_looked_at() -> None:
+def test_doctor_reports_a_broken_configuration_and_runs_the_other_checks() -> None:
     folder = Path(os.environ["HOME"]) / ".config" / "iMi"
     folder.mkdir(parents=True)
     (folder / "config.toml").write_text("nonsense = 1\n")
@@ -228,7 +228,7 @@ def test_a_broken_configuration_fails_and_the_rest_is_still_looked_at() -> None:
     assert "ok    git: " in ran.out
 
 
-def test_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_checks_configured_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         monkeypatch.setenv("IMI_AMQP_URL", f"amqp://u:hunter2@127.0.0.1:{port}/v")

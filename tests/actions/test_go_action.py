@@ -69,18 +69,18 @@ def tool(tmp_path: Path) -> Repo:
         ("login-page", "feat-login-page"),
     ],
 )
-def test_what_is_meant(app: Repo, tool: Repo, query: str, name: str) -> None:
+def test_go_finds_the_best_match(app: Repo, tool: Repo, query: str, name: str) -> None:
     assert where(app.path, query) == name
     assert where(app.path.parent / "feat-api", query) == name
 
 
-def test_loose_letters_here_lose_against_a_name_elsewhere(app: Repo, tool: Repo) -> None:
+def test_scattered_letters_here_rank_below_a_name_elsewhere(app: Repo, tool: Repo) -> None:
     app.worktree("fix-o-t-h-e-r")
     assert where(app.path, "other") == "feat-other"
     assert where(app.path, "fother") == "fix-o-t-h-e-r"
 
 
-def test_the_command_prints_the_path_and_nothing_else(app: Repo) -> None:
+def test_go_prints_the_path_and_nothing_else(app: Repo) -> None:
     ran = imi("go", "api", cwd=app.path)
     assert (ran.code, ran.out, ran.err) == (0, f"{app.path.parent / 'feat-api'}\n", "")
     data = imi("--json", "go", "api", cwd=app.path).data
@@ -89,7 +89,7 @@ def test_the_command_prints_the_path_and_nothing_else(app: Repo) -> None:
     }  # fmt: skip
 
 
-def test_several_equally_good_are_listed(app: Repo) -> None:
+def test_go_lists_equally_good_matches(app: Repo) -> None:
     app.worktree("fix-api")
     ran = imi("go", "api", cwd=app.path)
     assert (
@@ -103,12 +103,12 @@ def test_several_equally_good_are_listed(app: Repo) -> None:
     ]
 
 
-def test_nothing_that_fits(app: Repo) -> None:
+def test_go_without_a_match_is_refused(app: Repo) -> None:
     ran = imi("go", "feat-apx", cwd=app.path)
     assert ran.code == 1 and "nothing matches 'feat-apx'" in ran.err and "feat-api" in ran.err
 
 
-def test_what_is_gone_is_not_offered(app: Repo) -> None:
+def test_go_ignores_missing_worktrees(app: Repo) -> None:
     shutil.rmtree(app.path.parent / "review-12")
     with pytest.raises(Refused):
         where(app.path, "review-12")
@@ -117,7 +117,7 @@ def test_what_is_gone_is_not_offered(app: Repo) -> None:
         where(app.path, "fix-login")
 
 
-def test_only_repositories(app: Repo, tool: Repo) -> None:
+def test_go_repos_finds_repositories_only(app: Repo, tool: Repo) -> None:
     assert where(app.path, "tool", repos=True) == "tool"
     assert where(app.path, "ap", repos=True) == "app"
     with pytest.raises(Refused):
@@ -125,23 +125,23 @@ def test_only_repositories(app: Repo, tool: Repo) -> None:
     assert imi("go", "-r", "too", cwd=app.path).out == f"{tool.path}\n"
 
 
-def test_only_the_repository_that_was_named(app: Repo, tool: Repo) -> None:
+def test_go_searches_only_the_repository_of_the_repo_option(app: Repo, tool: Repo) -> None:
     assert imi("go", "--repo", "tool", "login", cwd=app.path).out == f"{tool.path.parent / 'feat-login-page'}\n"
     assert imi("go", "--repo", "tool", "feat-api", cwd=app.path).code == 1
 
 
-def test_from_outside_any_repository(app: Repo, tool: Repo, tmp_path: Path) -> None:
+def test_go_works_outside_of_any_repository(app: Repo, tool: Repo, tmp_path: Path) -> None:
     assert imi("go", "other", cwd=tmp_path / "home").out == f"{tool.path.parent / 'feat-other'}\n"
 
 
-def test_no_query_without_a_terminal(app: Repo) -> None:
+def test_go_without_a_query_needs_a_terminal(app: Repo) -> None:
     ran = imi("go", cwd=app.path)
     assert ran.code == 1 and ran.out == "" and "needs a query" in ran.err and "fix-login" in ran.err
     answer = imi("--json", "go", cwd=app.path).json
     assert len(answer["data"]["candidates"]) == 6 and answer["code"] == "choose"
 
 
-def test_no_query_and_nothing_anywhere(tmp_path: Path) -> None:
+def test_go_without_any_worktree_is_refused(tmp_path: Path) -> None:
     ran = imi("go", cwd=tmp_path / "home")
     assert ran.code == 1 and "imi feat NAME" in ran.err
 
@@ -149,7 +149,7 @@ def test_no_query_and_nothing_anywhere(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("answer", "index"), [("2", 1), ("", None), ("7", None), ("0", None), ("x", None), ("-1", None)]
 )
-def test_picking_from_the_list_on_a_terminal(app: Repo, answer: str, index: int | None) -> None:
+def test_go_offers_a_list_on_a_terminal(app: Repo, answer: str, index: int | None) -> None:
     main, other = pty.openpty()
     process = subprocess.Popen(
         imi_argv("go"), cwd=app.path, stdin=other, stdout=subprocess.PIPE, stderr=other, text=True,
@@ -169,7 +169,7 @@ def test_picking_from_the_list_on_a_terminal(app: Repo, answer: str, index: int 
     assert (process.returncode, out) == (0 if index is not None else 1, expected)
 
 
-def test_trunk(app: Repo, tool: Repo) -> None:
+def test_trunk_prints_the_path_of_the_trunk(app: Repo, tool: Repo) -> None:
     inside = app.path.parent / "feat-api" / "src"
     assert imi("trunk", cwd=inside).out == f"{app.path}\n"
     assert imi("trunk", "tool", cwd=inside).out == f"{tool.path}\n"
@@ -191,7 +191,7 @@ def test_trunk_of_a_bare_repository(cloned: Repo, tmp_path: Path) -> None:
     assert imi("trunk", cwd=tmp_path / "feat-x").out == f"{tmp_path / 'trunk-main'}\n"
 
 
-def test_the_shell_is_told_exactly(repo: Repo, tmp_path: Path) -> None:
+def test_the_exact_path_is_written_for_the_shell(repo: Repo, tmp_path: Path) -> None:
     odd = os.fsencode(tmp_path) + b"/feat-\xff\x1b[31m"
     subprocess.run(["git", "worktree", "add", "-q", "-b", "feat/odd", odd], cwd=repo.path, check=True)
     target = tmp_path / "cd"

@@ -53,7 +53,7 @@ def plain(text: str) -> Any:
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_in_and_out_again_is_the_same_to_the_byte(name: str) -> None:
+def test_adding_and_removing_hooks_restores_every_byte(name: str) -> None:
     before = TEXTS[name]
     done = hook_entries.add_hooks(before, GROUPS)
     assert hook_entries.find_hooks(done.text) == {"Stop": [OURS], "PreToolUse": [OURS]}
@@ -68,7 +68,7 @@ def test_in_and_out_again_is_the_same_to_the_byte(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_what_was_not_ours_is_untouched_by_the_insertion(name: str) -> None:
+def test_adding_hooks_changes_nothing_else(name: str) -> None:
     """Our text is only ever put between two bytes: take some characters away, and the old text is there."""
     before, after = TEXTS[name], hook_entries.add_hooks(TEXTS[name], GROUPS).text
     rest = iter(after)
@@ -76,11 +76,11 @@ def test_what_was_not_ours_is_untouched_by_the_insertion(name: str) -> None:
     assert all(char in rest for char in before if not char.isspace())
 
 
-def test_a_comment_stays_beside_what_it_is_about() -> None:
+def test_a_comment_stays_with_its_value() -> None:
     assert f"{THEIRS}, // loud\n      // last\n      {{\n" in hook_entries.add_hooks(TEXTS["comments"], GROUPS).text
 
 
-def test_edits_of_the_user_in_between_stay() -> None:
+def test_later_edits_stay_when_hooks_are_removed() -> None:
     for name, before in TEXTS.items():
         done = hook_entries.add_hooks(before, GROUPS)
         if '"a": 1' not in before:
@@ -90,7 +90,7 @@ def test_edits_of_the_user_in_between_stay() -> None:
         assert hook_entries.remove_hooks(edited, done.made, done.insides) == wanted, name
 
 
-def test_what_the_user_puts_behind_ours_stays() -> None:
+def test_entries_behind_the_hooks_stay() -> None:
     done = hook_entries.add_hooks(TEXTS["two spaces"], GROUPS)
     at = done.text.index('"PreToolUse"')
     theirs = f'"Mine": [\n      {THEIRS}\n    ],\n    '
@@ -99,7 +99,7 @@ def test_what_the_user_puts_behind_ours_stays() -> None:
     assert left == {"model": "x", "b": [1, 2, 3], "hooks": {"Mine": [json.loads(THEIRS)]}}
 
 
-def test_a_rewritten_file_loses_only_ours() -> None:
+def test_a_reformatted_file_loses_the_hooks_only() -> None:
     """An agent that saves its settings writes them anew, in its own layout."""
     done = hook_entries.add_hooks(TEXTS["their hooks"], GROUPS)
     for indent in (None, 1, 4, "\t"):
@@ -108,7 +108,7 @@ def test_a_rewritten_file_loses_only_ours() -> None:
         assert json.loads(left) == json.loads(TEXTS["their hooks"])
 
 
-def test_a_handler_of_ours_in_a_group_of_theirs() -> None:
+def test_a_hook_in_a_group_of_the_user_is_removed_alone() -> None:
     text = json.dumps(
         {"hooks": {"Stop": [{"hooks": [{"command": "a"}, {"command": OURS}, {"command": "b"}]}]}}, indent=2
     )
@@ -117,7 +117,7 @@ def test_a_handler_of_ours_in_a_group_of_theirs() -> None:
     }
 
 
-def test_without_notes_emptied_containers_go_and_empty_ones_of_theirs_stay() -> None:
+def test_without_a_record_emptied_containers_are_removed() -> None:
     text = '{"a": 1, "hooks": {"Stop": [{"hooks": [{"command": "' + OURS + '"}]}], "Other": []}}'
     assert hook_entries.remove_hooks(text, None, {}) == '{"a": 1, "hooks": {"Other": []}}'
     assert hook_entries.remove_hooks(hook_entries.add_hooks('{"a": 1}', GROUPS).text, None, {}) == '{"a": 1}'
@@ -129,7 +129,7 @@ def test_without_notes_emptied_containers_go_and_empty_ones_of_theirs_stay() -> 
     "{'a': 1}", '{"a": 1,, "b": 2}', "{,}", '{"a": 1} /* open', '{"hooks": []}', '{"hooks": {"Stop": {}}}', '{"hooks": null}',
     "[" * 5000, '{"a": "\\x"}', '{"a": NaNa}',
 ])  # fmt: skip
-def test_what_cannot_be_understood_is_refused_in_one_sentence(text: str) -> None:
+def test_text_that_is_no_settings_file_is_refused_in_a_sentence(text: str) -> None:
     with pytest.raises(Refused) as refused:
         hook_entries.add_hooks(text, GROUPS)
     assert refused.value.sentence and "\n" not in refused.value.sentence
@@ -177,7 +177,7 @@ def _settings_texts(draw: st.DrawFn) -> str:
 
 @settings(max_examples=500, deadline=None)
 @given(_settings_texts())
-def test_any_layout_comes_back_to_the_byte(text: str) -> None:
+def test_any_layout_is_restored_to_the_byte(text: str) -> None:
     done = hook_entries.add_hooks(text, GROUPS)
     assert hook_entries.find_hooks(done.text) == {"Stop": [OURS], "PreToolUse": [OURS]}
     assert hook_entries.remove_hooks(done.text, done.made, done.insides) == text
@@ -185,7 +185,7 @@ def test_any_layout_comes_back_to_the_byte(text: str) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(st.text('{}[]",:/*\\ \nabhooks1', max_size=40))
-def test_no_text_breaks_the_reader(text: str) -> None:
+def test_no_text_crashes_the_parser(text: str) -> None:
     try:
         node = jsonc_edit.parse(text)
     except jsonc_edit.NotJson:

@@ -41,7 +41,7 @@ def states(cwd: Path | None = None) -> dict[tuple[str, str], str]:
     }
 
 
-def test_all_agents_and_back(home: Path) -> None:
+def test_hooks_of_all_agents_are_installed_and_removed(home: Path) -> None:
     (home / ".claude/settings.json").write_text(MINE)
     (home / ".gemini/settings.json").write_text("{}")
     before = settings_of(home)
@@ -63,7 +63,7 @@ def test_all_agents_and_back(home: Path) -> None:
     assert "has no hooks of imi" in imi("hooks", "uninstall").out
 
 
-def test_units_and_matchers_of_each(home: Path) -> None:
+def test_each_agent_gets_its_own_handler_form(home: Path) -> None:
     imi("hooks", "install")
     claude = json.loads((home / ".claude/settings.json").read_text())["hooks"]
     codex = json.loads((home / ".codex/hooks.json").read_text())["hooks"]
@@ -102,7 +102,7 @@ def test_only_events_that_the_installed_version_knows(
     assert not (home / ".claude/settings.json").exists()
 
 
-def test_a_dry_run_shows_everything_and_changes_nothing(home: Path, tmp_path: Path) -> None:
+def test_a_dry_run_of_hooks_shows_the_diff_and_changes_nothing(home: Path, tmp_path: Path) -> None:
     (home / ".claude/settings.json").write_text(MINE)
     before = tree_hash(tmp_path)
     ran = imi("hooks", "install", "--dry-run")
@@ -117,7 +117,7 @@ def test_a_dry_run_shows_everything_and_changes_nothing(home: Path, tmp_path: Pa
     assert tree_hash(tmp_path) == installed and '\n-  "hooks": ' in ran.out and '\n+  "hooks": ' in ran.out
 
 
-def test_edits_in_between_stay_and_only_ours_go(home: Path) -> None:
+def test_removing_hooks_keeps_later_edits_of_the_user(home: Path) -> None:
     path = home / ".claude/settings.json"
     path.write_text(MINE)
     imi("hooks", "install", "claude")
@@ -127,7 +127,7 @@ def test_edits_in_between_stay_and_only_ours_go(home: Path) -> None:
     assert path.read_text() == MINE.replace('"x", // dear', '"y", // dearer')
 
 
-def test_a_link_is_followed_and_the_mode_stays(home: Path, tmp_path: Path) -> None:
+def test_a_linked_settings_file_is_followed_and_keeps_its_mode(home: Path, tmp_path: Path) -> None:
     real = tmp_path / "dotfiles" / "settings.json"
     real.parent.mkdir()
     real.write_text("{}")
@@ -142,7 +142,7 @@ def test_a_link_is_followed_and_the_mode_stays(home: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("text", [b'{"a": ', b"[]", b'{"hooks": []}', b"\xff\xfe{}", b'{"hooks": {"SessionStart": 3}}'])
-def test_what_cannot_be_understood_is_left_alone_with_one_sentence(home: Path, text: bytes) -> None:
+def test_an_unreadable_settings_file_is_not_changed(home: Path, text: bytes) -> None:
     (home / ".gemini/settings.json").write_bytes(text)
     before = settings_of(home)
     ran = imi("hooks", "install")
@@ -151,7 +151,7 @@ def test_what_cannot_be_understood_is_left_alone_with_one_sentence(home: Path, t
     assert imi("hooks", "status").code == 0
 
 
-def test_nothing_is_made_for_agents_that_are_not_used(own_home: Path) -> None:
+def test_unused_agents_get_no_settings_file(own_home: Path) -> None:
     ran = imi("hooks", "install")
     assert ran.code == 1 and "name one of them" in ran.err
     assert not settings_of(own_home).keys() - {".gitconfig"}
@@ -164,7 +164,7 @@ def test_nothing_is_made_for_agents_that_are_not_used(own_home: Path) -> None:
     assert not (own_home / ".claude").exists()
 
 
-def test_the_folder_that_a_variable_names(home: Path, tmp_path: Path) -> None:
+def test_the_settings_folder_of_an_environment_variable_is_used(home: Path, tmp_path: Path) -> None:
     env = {
         "CLAUDE_CONFIG_DIR": str(tmp_path / "c"),
         "CODEX_HOME": str(tmp_path / "x"),
@@ -177,7 +177,7 @@ def test_the_folder_that_a_variable_names(home: Path, tmp_path: Path) -> None:
     assert (tmp_path / "x/hooks.json").exists() and not (home / ".claude/settings.json").exists()
 
 
-def test_the_private_settings_of_a_project(home: Path, repo: Repo) -> None:
+def test_project_hooks_go_into_private_settings(home: Path, repo: Repo) -> None:
     inside = repo.path / "src"
     assert imi("hooks", "install", "claude", "--scope", "project", cwd=inside).code == 0
     assert (repo.path / ".claude/settings.local.json").exists() and not (repo.path / ".claude/settings.json").exists()
@@ -199,7 +199,7 @@ def test_the_private_settings_of_a_project(home: Path, repo: Repo) -> None:
     assert "not in a worktree" in imi("hooks", "install", "claude", "--scope", "project", cwd=home).err
 
 
-def test_partly_and_older_are_told(home: Path) -> None:
+def test_partly_installed_and_outdated_hooks_are_reported(home: Path) -> None:
     imi("hooks", "install")
     path = home / ".claude/settings.json"
     whole = path.read_text()
@@ -219,7 +219,7 @@ def test_partly_and_older_are_told(home: Path) -> None:
     assert states()["claude", "user"] == "partly installed", "without the program nothing is told"
 
 
-def test_codex_trusts_what_a_person_has_accepted(home: Path) -> None:
+def test_codex_hooks_are_untrusted_until_the_user_accepts_them(home: Path) -> None:
     imi("hooks", "install", "codex")
     place = home / ".codex/hooks.json"
     events = json.loads(place.read_text())["hooks"]
@@ -232,7 +232,7 @@ def test_codex_trusts_what_a_person_has_accepted(home: Path) -> None:
     assert states()["codex", "user"] == "not trusted"
 
 
-def test_the_installed_command_tells_imi(home: Path) -> None:
+def test_the_installed_hook_writes_an_event(home: Path) -> None:
     """As an agent would run it, by whatever shell; and nothing happens when imi is gone."""
     imi("hooks", "install", "claude")
     command = json.loads((home / ".claude/settings.json").read_text())["hooks"]["Stop"][0]["hooks"][0]["command"]
@@ -253,7 +253,7 @@ def test_the_installed_command_tells_imi(home: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="no node")
-def test_the_plugin_of_opencode_tells_imi(home: Path, tmp_path: Path) -> None:
+def test_the_plugin_of_opencode_writes_an_event(home: Path, tmp_path: Path) -> None:
     imi("hooks", "install", "opencode")
     plugin = home / ".config/opencode/plugin/imi-hooks.js"
     shutil.copy(plugin, tmp_path / "plugin.mjs")
@@ -286,7 +286,7 @@ def test_the_plugin_of_opencode_tells_imi(home: Path, tmp_path: Path) -> None:
     assert len(payloads[2]["tool_input"]["command"]) == 2000
 
 
-def test_a_plugin_of_somebody_else_is_left_alone(home: Path) -> None:
+def test_a_foreign_plugin_file_is_not_changed(home: Path) -> None:
     place = home / ".config/opencode/plugins/imi-hooks.js"
     place.parent.mkdir()
     place.write_text("export const mine = 1")
@@ -294,7 +294,7 @@ def test_a_plugin_of_somebody_else_is_left_alone(home: Path) -> None:
     assert ran.code == 1 and "is not imi's" in ran.err and place.read_text() == "export const mine = 1"
 
 
-def test_a_change_in_the_same_moment_is_not_overwritten(tmp_path: Path) -> None:
+def test_a_concurrent_change_of_the_settings_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
     path.write_text("theirs, newer")
     with pytest.raises(Refused, match="changed by another program"):
@@ -304,7 +304,7 @@ def test_a_change_in_the_same_moment_is_not_overwritten(tmp_path: Path) -> None:
     assert path.read_text() == "theirs, newer" and not list(tmp_path.glob("*~"))
 
 
-def test_a_lost_copy_still_leads_back(home: Path) -> None:
+def test_hooks_are_removed_without_the_copy_of_the_original(home: Path) -> None:
     path = home / ".claude/settings.json"
     path.write_text(MINE)
     imi("hooks", "install", "claude")
@@ -316,7 +316,7 @@ def test_a_lost_copy_still_leads_back(home: Path) -> None:
     assert path.read_text() == MINE
 
 
-def test_no_registry_is_made(home: Path) -> None:
+def test_hooks_create_no_registry(home: Path) -> None:
     for words in (("status",), ("install",), ("uninstall",)):
         imi("hooks", *words)
     assert not (home / ".config/iMi").exists()

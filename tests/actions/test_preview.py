@@ -42,7 +42,7 @@ def told(seen: Preview) -> str:
     return "\n".join(seen.lines)
 
 
-def test_claiming(repo: Repo, tree: Repo) -> None:
+def test_preview_of_claim(repo: Repo, tree: Repo) -> None:
     tree.write("x.txt", "x")
     free = told(preview(repo, "claim", name="feat-api", agent="claude-1", ttl=900.0))
     assert "claude-1" in free and "1 uncommitted file" in free and "15m" in free
@@ -58,14 +58,14 @@ def test_claiming(repo: Repo, tree: Repo) -> None:
     assert refused(repo, "claim", name="feat-api", agent="claude-1") is None, "foreseeing has taken nothing"
 
 
-def test_a_silent_claim_may_be_taken_over(repo: Repo, tree: Repo) -> None:
+def test_preview_of_a_stale_claim_offers_takeover(repo: Repo, tree: Repo) -> None:
     imi("claim", "feat-api", "--agent", "claude-1", "--ttl", "0.001", cwd=repo.path)
     seen = preview(repo, "claim", name="feat-api", agent="codex-1")
     assert refusal_kinds(seen.refusal) == {"claimed", "stale"}
     assert "taken over from claude-1" in told(preview(repo, "claim", name="feat-api", agent="codex-1", takeover=True))
 
 
-def test_releasing(repo: Repo, tree: Repo) -> None:
+def test_preview_of_release(repo: Repo, tree: Repo) -> None:
     assert refusal_kinds(preview(repo, "release", name="feat-api", agent="claude-1").refusal) == {"not-claimed"}
     imi("claim", "feat-api", "--agent", "claude-1", cwd=repo.path)
     assert "claude-1's claim ends" in told(preview(repo, "release", name="feat-api", agent="claude-1"))
@@ -77,7 +77,7 @@ def test_releasing(repo: Repo, tree: Repo) -> None:
     assert refused(repo, "release", name="feat-api", agent="claude-1", dirty_ok=True) is None
 
 
-def test_removing(repo: Repo, tree: Repo) -> None:
+def test_preview_of_remove(repo: Repo, tree: Repo) -> None:
     assert "its branch feat/api is kept" in told(preview(repo, "remove", name="feat-api"))
     tree.write("README.md", "changed\n")
     tree.write("new.txt", "new\n")
@@ -100,7 +100,7 @@ def test_removing(repo: Repo, tree: Repo) -> None:
     assert trunk.refusal is not None and remove.override(trunk.refusal, "app") is None, "nothing goes past that"
 
 
-def test_undoing(repo: Repo, tree: Repo) -> None:
+def test_preview_of_undo(repo: Repo, tree: Repo) -> None:
     assert refusal_kinds(preview(repo, "undo").refusal) == {"trash-empty"}
     imi("remove", "feat-api", "--delete-branch", "--force", cwd=repo.path)
     back = told(preview(repo, "undo"))
@@ -112,7 +112,7 @@ def test_undoing(repo: Repo, tree: Repo) -> None:
     assert tree.git("rev-parse", "--abbrev-ref", "HEAD") == "feat/api"
 
 
-def test_making(repo: Repo, tree: Repo) -> None:
+def test_preview_of_a_new_worktree(repo: Repo, tree: Repo) -> None:
     new = told(preview(repo, "add", type="feat", name="auth"))
     assert "feat-auth" in new and "feat/auth" in new and "from main" in new
     assert "from HEAD~1" in told(preview(repo, "add", type="fix", name="auth", **{"from": "HEAD~1"}))
@@ -132,7 +132,7 @@ def test_making(repo: Repo, tree: Repo) -> None:
         assert add.choices(context, "type") == ["feat", "fix", "aiops", "devops"]
 
 
-def test_merging(repo: Repo, tree: Repo) -> None:
+def test_preview_of_merge(repo: Repo, tree: Repo) -> None:
     assert "nothing to merge" in told(preview(repo, "merge", name="feat-api"))
     tree.write("README.md", "theirs\n")
     tree.commit("the readme of [/b]")
@@ -146,7 +146,7 @@ def test_merging(repo: Repo, tree: Repo) -> None:
     assert refused(repo, "merge", name="feat-api") == "conflicts"
 
 
-def test_renaming(repo: Repo, tree: Repo) -> None:
+def test_preview_of_rename(repo: Repo, tree: Repo) -> None:
     plan = told(preview(repo, "rename", name="feat-api", new="core"))
     assert "feat-core" in plan and "feat/core" in plan
     assert "keeps its name" in told(preview(repo, "rename", name="feat-api", new="core", keep_branch=True))
@@ -154,7 +154,7 @@ def test_renaming(repo: Repo, tree: Repo) -> None:
     assert refusal_kinds(preview(repo, "rename", name="feat-api", new="core").refusal) == {"exists"}
 
 
-def test_pruning_repairing_and_syncing(repo: Repo, tree: Repo) -> None:
+def test_previews_of_prune_repair_and_sync(repo: Repo, tree: Repo) -> None:
     assert "nothing to prune" in told(preview(repo, "prune"))
     assert "nothing to repair" in told(preview(repo, "repair"))
     assert "nothing to sync" in told(preview(repo, "sync"))
@@ -168,13 +168,13 @@ def test_pruning_repairing_and_syncing(repo: Repo, tree: Repo) -> None:
     assert not (repo.path / "shared.env").exists()
 
 
-def test_reviewing_is_looked_up_without_the_network(cloned: Repo) -> None:
+def test_preview_of_review_uses_no_network(cloned: Repo) -> None:
     plan = told(preview(cloned, "review", pr="123"))
     assert "review-123" in plan and "fetches" in plan
     assert preview(cloned, "review", pr="not a number!").refusal is not None
 
 
-def test_looking_changes_nothing(repo: Repo, tree: Repo, own_home: Path) -> None:
+def test_previews_change_nothing(repo: Repo, tree: Repo, own_home: Path) -> None:
     imi("claim", "feat-api", "--agent", "claude-1", cwd=repo.path)
     before = tree_hash(repo.path), tree_hash(tree.path)
     log = imi("--json", "events", cwd=repo.path).out

@@ -60,7 +60,7 @@ def busy(cloned: Repo) -> Repo:
 
 
 # S2.36
-def test_status_says_what_git_says(busy: Repo) -> None:
+def test_status_shows_the_git_status(busy: Repo) -> None:
     rows = by_name(imi("--json", "status", cwd=busy.path).data)
     assert list(rows) == ["app", "feat-api", "feat-gone", "fix-bug", "odd"]
     api = rows["feat-api"]
@@ -77,7 +77,7 @@ def test_status_says_what_git_says(busy: Repo) -> None:
     assert rows["feat-gone"]["missing"] is True and rows["feat-gone"]["staged"] is None
 
 
-def test_the_last_change_is_the_youngest_file(busy: Repo) -> None:
+def test_the_last_change_is_the_newest_file(busy: Repo) -> None:
     api = busy.path.parent / "feat-api"
     for name, moment in (("README.md", 1_700_000_000), ("staged.py", 1_700_000_500), ("new.py", 1_700_000_100)):
         os.utime(api / name, (moment, moment))
@@ -86,14 +86,14 @@ def test_the_last_change_is_the_youngest_file(busy: Repo) -> None:
     assert str(row["last_commit_at"])[:10] == git("log", "-1", "--format=%cs", cwd=api)
 
 
-def test_a_deleted_file_counts_and_does_not_break_it(busy: Repo) -> None:
+def test_status_counts_a_deleted_file(busy: Repo) -> None:
     (busy.path / "README.md").unlink()
     row = by_name(imi("--json", "status", "app", cwd=busy.path).data)["app"]
     assert (row["unstaged"], row["last_change_path"], row["error"]) == (1, None, None)
 
 
 # one broken worktree is a row with its reason, the others are unharmed
-def test_a_broken_worktree_is_a_row_that_says_why(busy: Repo) -> None:
+def test_a_broken_worktree_is_a_status_row_with_its_error(busy: Repo) -> None:
     admin = Path(git("rev-parse", "--absolute-git-dir", cwd=busy.path.parent / "feat-api"))
     (admin / "index").write_bytes(b"garbage, no index")
     (busy.path.parent / "odd" / ".git").write_text("gitdir: /nowhere/else\n")
@@ -107,7 +107,7 @@ def test_a_broken_worktree_is_a_row_that_says_why(busy: Repo) -> None:
     assert all(name in text for name in rows) and "tampered" in text
 
 
-def test_an_operation_and_conflicts_are_shown(repo: Repo) -> None:
+def test_status_shows_an_operation_and_conflicts(repo: Repo) -> None:
     left = repo.worktree("feat-left")
     left.write("README.md", "left\n")
     left.commit("left")
@@ -120,7 +120,7 @@ def test_an_operation_and_conflicts_are_shown(repo: Repo) -> None:
 
 
 # S2.38: unclaimed work is a human's; claims are shown with their state
-def test_owners(tmp_path: Path, busy: Repo) -> None:
+def test_status_shows_owners(tmp_path: Path, busy: Repo) -> None:
     from imi_monitor import host
 
     name = register(tmp_path, busy)
@@ -162,7 +162,7 @@ def test_no_line_is_wider_than_the_terminal(busy: Repo, width: int) -> None:
         assert lines and all(cell_width(line) <= width for line in lines)
 
 
-def test_list_asks_git_for_nothing(busy: Repo, tmp_path: Path) -> None:
+def test_list_starts_no_git_process(busy: Repo, tmp_path: Path) -> None:
     trap = tmp_path / "bin"
     trap.mkdir()
     (trap / "git").write_text(f"#!/bin/sh\ntouch {tmp_path}/asked\nexit 1\n")
@@ -181,7 +181,7 @@ def test_without_git_the_status_is_unknown_not_clean(busy: Repo, tmp_path: Path)
     assert "git is not installed" in str(rows["app"]["error"])
 
 
-def test_list_states(busy: Repo) -> None:
+def test_list_shows_the_states_of_worktrees(busy: Repo) -> None:
     busy.git("worktree", "lock", "--reason", "on a stick", str(busy.path.parent / "odd"))
     rows = by_name(imi("--json", "list", cwd=busy.path).data)
     assert (rows["odd"]["locked"], rows["odd"]["missing"]) == ("on a stick", False)
@@ -189,7 +189,7 @@ def test_list_states(busy: Repo) -> None:
     assert "locked: on a stick" in text and "missing: its folder is gone" in text and str(busy.path) in text
 
 
-def test_a_row_without_a_worktree_is_missing(tmp_path: Path, repo: Repo) -> None:
+def test_a_registered_worktree_that_git_does_not_list_is_missing(tmp_path: Path, repo: Repo) -> None:
     name = register(tmp_path, repo)
     connection = db.connect(database(tmp_path))
     db.transact(
@@ -201,7 +201,7 @@ def test_a_row_without_a_worktree_is_missing(tmp_path: Path, repo: Repo) -> None
         assert (row["missing"], row["branch"], row["prunable"]) == (True, "feat/x", "git does not list it any more")
 
 
-def test_which_repositories(tmp_path: Path, repo: Repo) -> None:
+def test_status_selects_repositories(tmp_path: Path, repo: Repo) -> None:
     other = Repo.create(tmp_path / "tool")
     assert [register(tmp_path, one) for one in (repo, other)] == ["app", "tool"]
     outside = tmp_path / "home"
@@ -234,7 +234,7 @@ def test_a_single_word_is_a_repository_or_a_worktree(tmp_path: Path, repo: Repo)
     assert refused.code == 1 and "nope" in refused.err and "imi list" in refused.err
 
 
-def test_a_registered_repository_that_is_gone_is_told(tmp_path: Path, repo: Repo) -> None:
+def test_status_warns_of_a_registered_repository_that_is_gone(tmp_path: Path, repo: Repo) -> None:
     register(tmp_path, repo)
     register(tmp_path, Repo.create(tmp_path / "tool"))
     shutil.rmtree(tmp_path / "tool")
@@ -242,27 +242,27 @@ def test_a_registered_repository_that_is_gone_is_told(tmp_path: Path, repo: Repo
     assert ran.code == 0 and "app" in ran.out and "tool is registered" in ran.err
 
 
-def test_nothing_known_is_one_sentence(tmp_path: Path) -> None:
+def test_status_without_any_repository_is_one_sentence(tmp_path: Path) -> None:
     for verb in ("list", "status"):
         ran = imi(verb, cwd=tmp_path / "home")
         assert ran.code == 1 and ran.err.count("\n") == 1 and "not inside a git repository" in ran.err
 
 
-def test_a_bare_repository_without_worktrees(tmp_path: Path) -> None:
+def test_status_of_a_bare_repository_without_worktrees(tmp_path: Path) -> None:
     git("init", "-q", "--bare", str(tmp_path / "lone.git"), cwd=tmp_path)
     for verb in ("list", "status"):
         ran = imi(verb, cwd=tmp_path / "lone.git")
         assert ran.code == 0 and "no worktrees yet" in ran.out
 
 
-def test_an_unborn_repository(tmp_path: Path) -> None:
+def test_status_of_a_repository_without_commits(tmp_path: Path) -> None:
     git("init", "-q", str(tmp_path / "new"), cwd=tmp_path)
     (tmp_path / "new" / "file").write_text("x")
     row = by_name(imi("--json", "status", cwd=tmp_path / "new").data)["new"]
     assert (row["branch"], row["head"], row["untracked"], row["error"]) == ("main", None, 1, None)
 
 
-def test_hostile_names_are_shown_harmless(repo: Repo) -> None:  # T3
+def test_status_makes_hostile_names_safe(repo: Repo) -> None:  # T3
     nasty = os.fsencode(repo.path) + b"/bad\x1b[31m\xff\n"
     with open(nasty, "w") as file:
         file.write("x")
@@ -273,7 +273,7 @@ def test_hostile_names_are_shown_harmless(repo: Repo) -> None:  # T3
     assert raw.isascii() and json.loads(raw)["data"]["worktrees"][0]["last_change_path"].startswith("bad\x1b[31m")
 
 
-def test_looking_changes_nothing(busy: Repo, tmp_path: Path) -> None:
+def test_status_and_list_change_nothing(busy: Repo, tmp_path: Path) -> None:
     index = busy.path / ".git" / "index"
     before = index.stat().st_mtime_ns
     for verb in ("list", "status"):
@@ -294,7 +294,7 @@ def slow_git(tmp_path: Path, seconds: float) -> str:
     return f"{folder}:{os.environ['PATH']}"
 
 
-def test_statuses_are_asked_at_the_same_time(busy: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worktrees_are_read_concurrently(busy: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from imi_monitor.actions.status import status_reader
 
     monkeypatch.setenv("PATH", slow_git(tmp_path, 1.0))
@@ -309,7 +309,7 @@ def test_statuses_are_asked_at_the_same_time(busy: Repo, tmp_path: Path, monkeyp
     assert took < 3.0  # one after the other would take four
 
 
-def test_ctrl_c_does_not_wait_for_a_git_that_hangs(busy: Repo, tmp_path: Path) -> None:  # G5
+def test_ctrl_c_does_not_wait_for_a_hanging_git(busy: Repo, tmp_path: Path) -> None:  # G5
     process = subprocess.Popen(
         imi_argv("status"), cwd=busy.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT), "PATH": slow_git(tmp_path, 50)},

@@ -88,7 +88,7 @@ def test_trust_is_lost_when_programs_change(repo: Repo, change: str) -> None:
     assert trusted(repo)
 
 
-def test_harmless_changes_keep_it(repo: Repo) -> None:
+def test_harmless_changes_keep_the_trust(repo: Repo) -> None:
     imi("trust", cwd=repo.path)
     repo.git("config", "user.name", "Somebody")
     repo.git("branch", "x")
@@ -96,7 +96,7 @@ def test_harmless_changes_keep_it(repo: Repo) -> None:
     assert trusted(repo)
 
 
-def test_showing_changes_nothing(repo: Repo) -> None:
+def test_trust_show_changes_nothing(repo: Repo) -> None:
     before = tree_hash(repo.path)
     done = imi("trust", "--show", cwd=repo.path)
     assert done.out == "app is not trusted: none of these runs until `imi trust`\n  (it configures no programs)\n"
@@ -105,7 +105,7 @@ def test_showing_changes_nothing(repo: Repo) -> None:
     assert tree_hash(repo.path) == before
 
 
-def test_trusting_twice_is_told_once(repo: Repo) -> None:
+def test_trusting_twice_records_one_event(repo: Repo) -> None:
     imi("trust", cwd=repo.path)
     assert imi("trust", cwd=repo.path).out.startswith("app is trusted already")
     imi("trust", "--revoke", cwd=repo.path)
@@ -113,7 +113,7 @@ def test_trusting_twice_is_told_once(repo: Repo) -> None:
     assert len(kinds(repo)) == 2
 
 
-def test_the_list_holds_hooks_and_the_users_own_commands(repo: Repo, own_home: Path) -> None:
+def test_trust_lists_hooks_and_the_users_commands(repo: Repo, own_home: Path) -> None:
     (own_home / ".config" / "iMi").mkdir(parents=True)
     (own_home / ".config" / "iMi" / "config.toml").write_text(
         '[repositories.app]\npost_create = ["npm ci"]\npre_remove = "make stop"\n'
@@ -131,14 +131,14 @@ def test_the_list_holds_hooks_and_the_users_own_commands(repo: Repo, own_home: P
     assert "post_create: npm ci" in data["programs"]
 
 
-def test_secrets_are_not_shown(repo: Repo) -> None:
+def test_trust_shows_no_secrets(repo: Repo) -> None:
     secret = "ghp_" + "a1B2" * 9
     repo.git("config", "credential.helper", f"!echo password={secret}")
     for words in (["trust", "--show"], ["trust", "--show", "--json"], ["trust"], ["events", "--json"]):
         assert secret not in imi(*words, cwd=repo.path).out
 
 
-def test_programs_that_change_meanwhile(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_that_change_during_trust_are_refused(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody writes a program into the configuration between the list that is shown and the trust."""
     programs = safety.programs
 
@@ -155,7 +155,7 @@ def test_programs_that_change_meanwhile(repo: Repo, monkeypatch: pytest.MonkeyPa
     assert not trusted(repo)
 
 
-def test_by_name_from_elsewhere_and_for_worktrees_too(repo: Repo, tmp_path: Path) -> None:
+def test_trust_works_by_name_and_for_worktrees(repo: Repo, tmp_path: Path) -> None:
     there = repo.worktree("feat-x")
     assert imi("trust", str(there.path), cwd=tmp_path).out.startswith("app is trusted now")
     assert trusted(repo) and trusted(there)
@@ -163,10 +163,10 @@ def test_by_name_from_elsewhere_and_for_worktrees_too(repo: Repo, tmp_path: Path
     assert imi("trust", cwd=tmp_path).code == 1
 
 
-def test_a_request_that_makes_no_sense(repo: Repo) -> None:
+def test_trust_refuses_contradicting_options(repo: Repo) -> None:
     assert imi("trust", "--show", "--revoke", cwd=repo.path).code == 2
 
 
-def test_json(repo: Repo) -> None:
+def test_trust_prints_json(repo: Repo) -> None:
     data = json.loads(imi("trust", "--json", cwd=repo.path).out)["data"]
     assert (data["trusted"], data["state"], data["path"], data["programs"]) == (True, "trusted", str(repo.path), [])

@@ -48,7 +48,7 @@ def test_a_user_type_is_added_used_and_removed(repo: Repo) -> None:
 
 
 @pytest.mark.parametrize("name", ["feat", "fix", "aiops", "devops", "review"])
-def test_a_built_in_type_stays(name: str) -> None:
+def test_a_built_in_type_cannot_be_removed(name: str) -> None:
     done = imi("types", "remove", name)
     assert (done.code, "is built in" in done.err, name in names()) == (1, True, True)
 
@@ -82,7 +82,7 @@ def test_an_unknown_type_cannot_be_removed() -> None:
     ],
     ids=repr,
 )
-def test_what_makes_no_sense_as_a_type_is_refused_with_one_line(words: list[str], code: int) -> None:
+def test_a_wrong_type_is_refused_in_one_line(words: list[str], code: int) -> None:
     done = imi("types", "add", *words)
     assert (done.code, done.out, done.err.count("\n")) == (code, "", 1), done
     assert names() == ["feat", "fix", "aiops", "devops", "review"]
@@ -95,7 +95,7 @@ def test_a_type_without_a_branch_prefix_makes_plain_branches(repo: Repo) -> None
     assert rows() == [("spike-one", "one", "spike", "main")]
 
 
-def test_short_names_know_the_types_of_ones_own(repo: Repo) -> None:
+def test_short_names_find_worktrees_of_user_types(repo: Repo) -> None:
     assert imi("types", "add", "docs").code == 0
     for kind, name in (("docs", "guide"), ("docs", "both"), ("feat", "both")):
         assert imi("add", kind, name, cwd=repo.path).code == 0
@@ -111,7 +111,7 @@ def test_short_names_know_the_types_of_ones_own(repo: Repo) -> None:
     assert imi("undo", "manual", cwd=repo.path).out.strip().endswith("/docs-manual")
 
 
-def test_a_built_in_prefix_comes_before_ones_own(repo: Repo) -> None:
+def test_a_built_in_prefix_wins_over_a_user_prefix(repo: Repo) -> None:
     assert imi("types", "add", "docs").code == 0
     for kind in ("docs", "feat"):
         assert imi("add", kind, "both", cwd=repo.path).code == 0

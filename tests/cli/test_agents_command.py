@@ -23,7 +23,7 @@ def codex(repo: Repo) -> Iterator[Repo]:
     process.wait()
 
 
-def test_who_works_where(codex: Repo, repo: Repo) -> None:
+def test_agents_lists_each_agent_with_its_worktree(codex: Repo, repo: Repo) -> None:
     done = imi("agents", "--json", cwd=repo.path)
     assert done.code == 0, done.err
     data = done.data
@@ -32,7 +32,7 @@ def test_who_works_where(codex: Repo, repo: Repo) -> None:
     assert "codex  feat-a  unknown" in imi("agents", cwd=repo.path).out
 
 
-def test_why(codex: Repo, repo: Repo) -> None:
+def test_agents_explain_shows_the_evidence(codex: Repo, repo: Repo) -> None:
     told = imi("agents", "explain", "feat-a", cwd=repo.path)
     assert told.code == 0, told.err
     assert "process, now: unknown" in told.out
@@ -45,7 +45,7 @@ def test_without_agents_the_list_says_so(repo: Repo) -> None:
     assert refused.err == "imi: no agent is called 'bob': no agent was found\n"
 
 
-def test_an_agents_claim_names_it(codex: Repo, repo: Repo) -> None:
+def test_an_agent_is_named_by_its_claim(codex: Repo, repo: Repo) -> None:
     assert imi("claim", "feat-a", "--agent", "codex-9", cwd=repo.path).code == 0
     (one,) = imi("agents", "--json", cwd=repo.path).data["agents"]
     assert (one["name"], one["claim"], one["claimed_by"]) == ("codex-9", "mine", "codex-9")
@@ -55,7 +55,7 @@ def test_an_agents_claim_names_it(codex: Repo, repo: Repo) -> None:
     assert "works where claude-1 holds the claim!" in imi("agents", cwd=repo.path).out
 
 
-def test_what_is_said_of_an_agent_stands_beside_its_name(codex: Repo, repo: Repo) -> None:
+def test_a_description_is_shown_beside_the_agents_name(codex: Repo, repo: Repo) -> None:
     assert imi("claim", "feat-a", "--agent", "codex-9", cwd=repo.path).code == 0
     assert imi("agents", "describe", "codex-9", "--emoji", "🦊", "--team", "web", cwd=repo.path).code == 0
     (one,) = imi("agents", "--json", cwd=repo.path).data["agents"]

@@ -64,7 +64,7 @@ def broken(*args: str, raising: str, env: dict[str, str] | None = None) -> Ran:
         "RuntimeError('two\\nlines\\x1b[31m')",
     ],
 )  # fmt: skip
-def test_one_sentence_for_the_person_and_a_traceback_for_the_log(raising: str) -> None:
+def test_a_crash_prints_one_sentence_and_logs_the_traceback(raising: str) -> None:
     ran = broken("paths", raising=raising)
     assert ran.code == 1 and ran.out == ""
     assert ran.err.startswith("imi: something went wrong inside imi (") and ran.err.count("\n") == 1, ran.err
@@ -76,7 +76,7 @@ def test_one_sentence_for_the_person_and_a_traceback_for_the_log(raising: str) -
     assert TOKEN not in content + ran.err
 
 
-def test_in_json_too() -> None:
+def test_a_crash_is_one_json_object_with_json() -> None:
     ran = broken("paths", "--json", raising="KeyError(secret_local)")
     assert (ran.code, ran.err) == (1, "")
     tree = json.loads(ran.out)
@@ -84,7 +84,7 @@ def test_in_json_too() -> None:
     assert TOKEN not in ran.out
 
 
-def test_the_traceback_tells_where_but_not_what_values() -> None:
+def test_the_logged_traceback_holds_no_values_of_variables() -> None:
     thrown(RuntimeError("no"))
     content = log().read_text()
     assert "in thrown" in content and "raise error" in content
@@ -98,14 +98,14 @@ def test_the_traceback_tells_where_but_not_what_values() -> None:
         f"value {TOKEN}", f"{TOKEN}{TOKEN}", *("x" * pad + f" {URL} " + "x" * (180 - pad) for pad in range(40, 140, 4)),
     ],
 )  # fmt: skip
-def test_secrets_are_taken_out_also_where_the_text_is_cut(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_are_redacted_before_the_log_is_cut(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_API_KEY", TOKEN)
     sentence = thrown(RuntimeError(text)).sentence
     for seeded in (TOKEN, PASSWORD, TOKEN[:12], PASSWORD[:8], PASSWORD[-8:]):
         assert seeded not in sentence + log().read_text()
 
 
-def test_a_chain_of_errors_keeps_every_secret_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_of_chained_errors_are_redacted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DB_PASSWORD", PASSWORD)
     inner = ValueError(PASSWORD)
     inner.add_note(f"note with {PASSWORD}")
@@ -115,7 +115,7 @@ def test_a_chain_of_errors_keeps_every_secret_out(monkeypatch: pytest.MonkeyPatc
     assert "ValueError: ***" in log().read_text() and PASSWORD not in log().read_text()
 
 
-def test_a_short_or_plain_value_of_the_environment_is_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_and_harmless_environment_values_are_not_redacted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOKEN_KIND", "short")
     monkeypatch.setenv("EDITOR", "an-editor")
     assert "short an-editor" in thrown(RuntimeError("short an-editor")).sentence
@@ -126,12 +126,12 @@ class Mute(Exception):
         raise ValueError("not even this")
 
 
-def test_an_error_that_cannot_tell_itself() -> None:
+def test_an_error_whose_text_cannot_be_made_is_still_logged() -> None:
     assert "(Mute)" in thrown(Mute()).sentence
 
 
 @pytest.mark.parametrize("there", ["link", "pipe", "folder"])
-def test_a_log_that_is_something_else_is_left_alone(there: str, tmp_path: Path) -> None:
+def test_a_log_path_that_is_no_plain_file_is_not_written(there: str, tmp_path: Path) -> None:
     log().parent.mkdir(parents=True)
     victim = tmp_path / "victim"
     victim.write_text("mine")
@@ -153,7 +153,7 @@ def test_a_log_on_a_full_disk_does_not_hide_the_error(monkeypatch: pytest.Monkey
     assert "could not be written either" in thrown(RuntimeError("no")).sentence
 
 
-def test_an_open_log_is_made_private_and_a_long_one_set_aside() -> None:
+def test_the_log_is_made_private_and_rotated() -> None:
     log().parent.mkdir(parents=True)
     log().write_text("x" * (2 << 20))
     log().chmod(0o644)
@@ -216,7 +216,7 @@ def test_a_seeded_secret_is_in_no_file_no_event_and_on_no_screen(repo: Repo, tmp
         ("OSError(24, 'Too many open files', b'/x\\xff')", "the system refused: /x\\xff: Too many open files"),
     ],
 )
-def test_a_full_disk_is_not_to_be_reported(raising: str, says: str) -> None:
+def test_a_full_disk_is_a_system_error_without_a_bug_report(raising: str, says: str) -> None:
     ran = broken("paths", raising=raising)
     assert ran.code == 1 and ran.out == ""
     assert ran.err == f"imi: {says} (details are in {log()})\n"
@@ -225,7 +225,7 @@ def test_a_full_disk_is_not_to_be_reported(raising: str, says: str) -> None:
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
 @pytest.mark.parametrize("form", [(), ("--json",)])
-def test_an_answer_that_cannot_be_written_is_an_error(form: tuple[str, ...]) -> None:
+def test_output_that_cannot_be_written_is_an_error(form: tuple[str, ...]) -> None:
     with open("/dev/full", "w") as full:
         for words in (("paths",), ("config",), ("help",), ("config", "no.such"), ("no-such-verb",)):
             done = subprocess.run(
@@ -237,7 +237,7 @@ def test_an_answer_that_cannot_be_written_is_an_error(form: tuple[str, ...]) -> 
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
-def test_an_error_that_cannot_be_told_still_has_its_status() -> None:
+def test_an_error_that_cannot_be_printed_keeps_its_exit_status() -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "imi_monitor", "config", "no.such"], stdout=full, stderr=full, check=False,

@@ -28,14 +28,14 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_one_picture_and_nothing_stays(room: Path) -> None:
+def test_demo_status_prints_once_and_deletes_its_folder(room: Path) -> None:
     told = imi("demo", "status", "--once")
     assert told.code == 0, told.err
     assert {line.split()[0] for line in told.out.splitlines()[1:] if line} >= NAMES
     assert list(room.glob("imi-demo-*")) == []
 
 
-def test_a_stream_for_some_seconds(room: Path) -> None:
+def test_demo_watch_streams_for_the_given_seconds(room: Path) -> None:
     told = imi("demo", "watch", "--seconds", "6", "--pace", "0.2")
     lines = [json.loads(line) for line in told.out.splitlines()]
     assert {tree["worktree"] for tree in lines[0]["worktrees"]} == NAMES
@@ -47,7 +47,7 @@ def test_a_stream_for_some_seconds(room: Path) -> None:
     assert list(room.glob("imi-demo-*")) == []
 
 
-def test_ended_from_outside_it_removes_itself(room: Path) -> None:
+def test_a_terminated_demo_deletes_its_folder(room: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(imi_argv("demo", "watch"), stdout=subprocess.PIPE, text=True, env=environment)
     assert process.stdout is not None
@@ -57,7 +57,7 @@ def test_ended_from_outside_it_removes_itself(room: Path) -> None:
     assert list(room.glob("imi-demo-*")) == []
 
 
-def test_a_dashboard_needs_a_terminal(room: Path) -> None:
+def test_the_demo_dashboard_needs_a_terminal(room: Path) -> None:
     refused = imi("demo", "dashboard")
     assert (refused.code, refused.out) == (1, "")
     assert "needs a terminal" in refused.err
@@ -65,7 +65,7 @@ def test_a_dashboard_needs_a_terminal(room: Path) -> None:
 
 
 @pytest.mark.skipif(MISSING, reason="tmux is not installed here")
-def test_on_a_terminal_it_is_the_dashboard(tmp_path: Path, room: Path) -> None:
+def test_on_a_terminal_the_demo_is_the_dashboard(tmp_path: Path, room: Path) -> None:
     with Tmux(tmp_path, (140, 40), [*tmux_kit.imi("demo"), "--pace", "0.3"]) as tmux:
         tmux.until(lambda now: "7 worktrees" in now and all(name in now for name in NAMES))
         tmux.until("codex-1")

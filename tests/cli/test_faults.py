@@ -55,7 +55,7 @@ def run(tmp_path: Path, name: str, chosen: list[tuple[str, str, int]] | None) ->
 
 
 @pytest.mark.parametrize("name", VERBS)
-def test_some_faults(tmp_path: Path, name: str) -> None:
+def test_sampled_system_faults_are_handled(tmp_path: Path, name: str) -> None:
     first = list(VERBS).index(
         name
     )  # the commit itself, and another two for each command: together they are all of them
@@ -64,5 +64,5 @@ def test_some_faults(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", VERBS)
-def test_every_fault(tmp_path: Path, name: str) -> None:
+def test_every_system_fault_is_handled(tmp_path: Path, name: str) -> None:
     assert run(tmp_path, name, None) == {}

@@ -63,7 +63,7 @@ def test_hot_verbs_import_nothing_heavy(where: Repo) -> None:
         assert len(modules) < 75, (words, sorted(modules))
 
 
-def test_a_whole_day_of_claims_needs_no_git(where: Repo, tmp_path: Path) -> None:
+def test_claim_verbs_start_no_git_process(where: Repo, tmp_path: Path) -> None:
     """Only `release` asks git, whether the tree is clean."""
     imi("claims", cwd=where.path)
     broken = {"PATH": str(tmp_path)}

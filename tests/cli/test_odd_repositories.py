@@ -51,7 +51,7 @@ def assert_clear(ran: Ran, what: str) -> None:
 
 
 @pytest.mark.parametrize("kind", BUILDERS)
-def test_every_command(kind: str, tmp_path: Path) -> None:
+def test_every_command_handles_odd_repositories(kind: str, tmp_path: Path) -> None:
     where = BUILDERS[kind](tmp_path)
     for words in COMMANDS:
         ran = imi(*words, cwd=where)
@@ -75,7 +75,7 @@ def check_feat(kind: str, ran: Ran, where: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["plain", "unborn", "outside_any", "prunable_worktree", "bare_with_worktrees"])
-def test_json_is_one_object_and_nothing_else(kind: str, tmp_path: Path) -> None:
+def test_json_output_is_one_object_in_odd_repositories(kind: str, tmp_path: Path) -> None:
     where = BUILDERS[kind](tmp_path)
     for words in COMMANDS:
         ran = imi(*words, "--json", cwd=where)
@@ -89,7 +89,7 @@ def test_json_is_one_object_and_nothing_else(kind: str, tmp_path: Path) -> None:
         assert ran.err == "", words
 
 
-def test_a_repository_deleted_while_in_use(tmp_path: Path) -> None:
+def test_a_repository_deleted_while_in_use_is_an_error_in_a_sentence(tmp_path: Path) -> None:
     made = Repo.create(tmp_path / "app")
     other = made.worktree("feat-x")
     assert imi("claim", "feat-x", "--agent", "a1", cwd=other.path).code == 0
@@ -98,7 +98,7 @@ def test_a_repository_deleted_while_in_use(tmp_path: Path) -> None:
         assert_clear(imi(*words, cwd=other.path), " ".join(words))
 
 
-def test_a_folder_deleted_under_our_feet(tmp_path: Path) -> None:
+def test_a_deleted_current_folder_is_an_error_in_a_sentence(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     script = f"cd {gone} && rmdir {gone} && exec {shlex.join(imi_argv('list'))}"
@@ -109,7 +109,7 @@ def test_a_folder_deleted_under_our_feet(tmp_path: Path) -> None:
     assert done.stderr.count("\n") == 1 and "no longer exists" in done.stderr, done.stderr
 
 
-def test_two_repositories_of_one_name(tmp_path: Path) -> None:
+def test_two_repositories_of_one_name_are_told_apart(tmp_path: Path) -> None:
     first = Repo.create(tmp_path / "one" / "app")
     second = Repo.create(tmp_path / "two" / "app")
     for made in (first, second):
@@ -125,7 +125,7 @@ def test_two_repositories_of_one_name(tmp_path: Path) -> None:
     assert not (tmp_path / "two" / "app.worktrees" / "feat-same").exists()
 
 
-def test_outside_any_repository_with_repo(tmp_path: Path) -> None:
+def test_repo_option_works_outside_of_any_repository(tmp_path: Path) -> None:
     made = Repo.create(tmp_path / "app")
     ran = imi("feat", "x", "--repo", str(made.path), cwd=tmp_path)
     assert ran.code == 0
@@ -142,7 +142,7 @@ def mounted(kind: str, folder: Path) -> bool:
     return done.returncode == 0
 
 
-def test_a_full_disk(tmp_path: Path) -> None:
+def test_a_full_disk_is_an_error_in_a_sentence(tmp_path: Path) -> None:
     small = tmp_path / "small"
     if os.geteuid() != 0 or not mounted("size=2m", small):
         pytest.skip("needs root to mount a small tmpfs")
@@ -162,7 +162,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
         subprocess.run(["umount", "-l", str(small)], check=False)
 
 
-def test_a_read_only_disk(tmp_path: Path) -> None:
+def test_a_read_only_disk_is_an_error_in_a_sentence(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     if os.geteuid() != 0 or not mounted("size=8m", disk):
         pytest.skip("needs root to mount a tmpfs")

@@ -74,7 +74,7 @@ def test_every_command_leaves_the_files_to_sqlite(cluster: Repo) -> None:
         assert seen["opened"] > 0, (words, seen["said"])
 
 
-def test_the_hook_sees_what_it_should(tmp_path: Path) -> None:
+def test_the_audit_hook_notices_other_writers(tmp_path: Path) -> None:
     """The mutants: a copy of the database by hand, a look into the log, a fork."""
     make = "from imi_monitor.store import db; import shutil; c = db.connect('iMi.db'); "
     for mutant, event in (

@@ -55,14 +55,14 @@ def run(shell: str, tmp_path: Path) -> Run:
     return in_shell
 
 
-def test_it_goes_to_the_worktree(run: Run, repo: Repo) -> None:
+def test_the_function_changes_into_the_worktree(run: Run, repo: Repo) -> None:
     there = repo.worktree("feat-x")
     done = run("imi go feat-x; pwd", repo.path)
     assert done.stdout.splitlines() == [str(there.path), str(there.path)], done.stderr
 
 
 @pytest.mark.parametrize("name", ["sp a ce", "quo'te\"s", "$(touch pwned)`id`", "-dash", "star*[x]", "e\\s", "ünï"])
-def test_odd_folders(run: Run, repo: Repo, tmp_path: Path, name: str) -> None:
+def test_the_function_handles_odd_folder_names(run: Run, repo: Repo, tmp_path: Path, name: str) -> None:
     target = tmp_path / "odd" / name
     target.mkdir(parents=True)
     done = run("imi feat x; pwd", repo.path, fake=f'printf %s {shlex.quote(str(target))} > "$IMI_CD_FILE"')
@@ -70,28 +70,30 @@ def test_odd_folders(run: Run, repo: Repo, tmp_path: Path, name: str) -> None:
     assert not (repo.path / "pwned").exists()
 
 
-def test_a_path_that_ends_in_a_newline(run: Run, repo: Repo, tmp_path: Path) -> None:
+def test_the_function_handles_a_path_that_ends_in_a_newline(run: Run, repo: Repo, tmp_path: Path) -> None:
     target = tmp_path / "end\n"
     target.mkdir()
     done = run("imi feat x; touch here", repo.path, fake=f'printf %s {shlex.quote(str(target))} > "$IMI_CD_FILE"')
     assert (target / "here").exists(), done.stderr
 
 
-def test_failure_does_not_move_and_keeps_its_status(run: Run, shell: str, repo: Repo, tmp_path: Path) -> None:
+def test_after_a_failure_the_function_stays_and_returns_the_status(
+    run: Run, shell: str, repo: Repo, tmp_path: Path
+) -> None:
     fake = f'printf %s {tmp_path} > "$IMI_CD_FILE"; echo out; echo err >&2; exit 42'
     status = "$status" if shell == "fish" else "$?"
     done = run(f"imi feat x; echo {status}; pwd", repo.path, fake=fake)
     assert (done.stdout, done.stderr) == (f"out\n42\n{repo.path}\n", "err\n")
 
 
-def test_a_folder_that_is_gone_is_a_failure(run: Run, shell: str, repo: Repo) -> None:
+def test_the_function_fails_when_the_folder_is_gone(run: Run, shell: str, repo: Repo) -> None:
     status = "$status" if shell == "fish" else "$?"
     done = run(f"imi feat x; echo {status}; pwd", repo.path, fake='printf /no/such/folder > "$IMI_CD_FILE"')
     code, where = done.stdout.splitlines()
     assert (code != "0", where) == (True, str(repo.path))
 
 
-def test_pipes_substitution_and_json_stay_clean(run: Run, shell: str, repo: Repo) -> None:
+def test_the_function_adds_nothing_to_pipes_and_json(run: Run, shell: str, repo: Repo) -> None:
     there = repo.worktree("feat-x")
     taken = (
         'set taken (imi go feat-x); echo "[$taken]"' if shell == "fish" else 'taken=$(imi go feat-x); echo "[$taken]"'
@@ -102,12 +104,12 @@ def test_pipes_substitution_and_json_stay_clean(run: Run, shell: str, repo: Repo
     assert "feat-x" in lines[3]
 
 
-def test_arguments_arrive_as_they_are(run: Run, repo: Repo) -> None:
+def test_the_function_passes_arguments_unchanged(run: Run, repo: Repo) -> None:
     done = run("imi feat 'a b' '' '*' '$x'", repo.path, fake="""printf '<%s>' "$@" """)
     assert done.stdout == "<feat><a b><><*><$x>"
 
 
-def test_verbs_without_a_path_get_no_file(run: Run, repo: Repo) -> None:
+def test_verbs_without_a_path_get_no_temporary_file(run: Run, repo: Repo) -> None:
     done = run("imi claim x; imi list; imi", repo.path, fake='echo "${IMI_CD_FILE:+file}"')
     assert done.stdout.splitlines() == ["", "", "file"]
 
@@ -121,14 +123,14 @@ def test_the_doctor_sees_the_function_and_only_the_function(run: Run, shell: str
     assert without.startswith("warn  shell: ") and another == without
 
 
-def test_every_way_of_calling_names_the_shell(run: Run, shell: str, repo: Repo) -> None:
+def test_every_call_through_the_function_names_the_shell(run: Run, shell: str, repo: Repo) -> None:
     show = 'echo "$1 $IMI_SHELL"'
     assert run("imi claim; imi feat", repo.path, fake=show).stdout == f"claim {shell}\nfeat {shell}\n"
     done = run("TMPDIR=/no/such/folder imi feat", repo.path, fake=show)  # no file can be made
     assert done.stdout == f"feat {shell}\n", done.stderr
 
 
-def test_strict_shells_survive(run: Run, shell: str, repo: Repo) -> None:
+def test_the_function_works_in_strict_shells(run: Run, shell: str, repo: Repo) -> None:
     if shell == "fish":
         pytest.skip("fish has no such modes")
     there = repo.worktree("feat-x")
@@ -179,7 +181,7 @@ def test_completion_of_options_and_second_words(run: Run, shell: str, repo: Repo
     assert {"--seconds", "--pace", "--once", "--keep"} <= _completed(run, shell, ["imi", "demo", "--"], repo.path)
 
 
-def test_hostile_names_are_never_run(run: Run, shell: str, repo: Repo, tmp_path: Path) -> None:
+def test_completion_never_runs_hostile_names(run: Run, shell: str, repo: Repo, tmp_path: Path) -> None:
     repo.git("worktree", "add", "-q", "-b", "odd", str(tmp_path / "$(touch pwned) 'x'"))
     repo.git("worktree", "add", "-q", "-b", "odder", str(tmp_path / "esc\x1b[31m"))
     imi("list", cwd=repo.path)
@@ -191,7 +193,7 @@ def test_hostile_names_are_never_run(run: Run, shell: str, repo: Repo, tmp_path:
         assert shlex.split(word) == ["$(touch pwned) 'x'"]
 
 
-def test_names_make_no_registry(repo: Repo, own_home: Path) -> None:
+def test_completion_creates_no_registry(repo: Repo, own_home: Path) -> None:
     done = imi("completion", "names", cwd=repo.path)
     assert (done.code, done.out) == (0, "")
     assert not (own_home / ".config" / "iMi").exists()
@@ -205,7 +207,7 @@ def test_the_shell_is_guessed_or_refused(monkeypatch: pytest.MonkeyPatch) -> Non
     assert (refused.code, "zsh|bash|fish" in refused.err) == (2, True)
 
 
-def test_scripts_survive_being_printed() -> None:
+def test_shell_scripts_are_printed_unchanged() -> None:
     for shell in SHELLS:
         for line in [*shell_command.shell_function_lines(shell), *shell_completion.script(shell)]:
             assert safe(line, 4096) == line

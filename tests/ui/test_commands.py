@@ -102,19 +102,19 @@ def test_preferences_from_the_config_file() -> None:
         ('[ui.keymap]\nremove = "j"', "navigation"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused_by_name(text: str, word: str) -> None:
+def test_wrong_ui_settings_are_refused_by_name(text: str, word: str) -> None:
     with pytest.raises(UsageError) as caught:
         preferences.from_settings(settings(text))
     assert word in caught.value.sentence
 
 
-def test_a_cluster_may_not_turn_keys_round(cluster: Repo) -> None:
+def test_a_clusters_settings_cannot_change_keys(cluster: Repo) -> None:
     """Its file lies where agents write."""
     (cluster.path.parent / ".iMi" / "config.toml").write_text('[ui.keymap]\nremove = "enter"\n')
     ran = imi("config", cwd=cluster.path)
     assert ran.code == 2 and "ui.keymap" in ran.err
 
 
-def test_the_settings_are_listed(repo: Repo) -> None:
+def test_ui_settings_are_listed_by_config(repo: Repo) -> None:
     assert "ui.theme" in imi("config", cwd=repo.path).out
     assert "--ascii" in imi("help").out

@@ -37,7 +37,7 @@ async def opened(app: ImiApp, pilot: Pilot[Any], *keys: str) -> Menu:
 
 
 @pytest.mark.parametrize("key", ["colon", "ctrl+p"])
-def test_the_palette_finds_and_does(repo: Repo, key: str) -> None:
+def test_the_palette_finds_a_command_and_runs_it(repo: Repo, key: str) -> None:
     repo.worktree("feat-api")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
@@ -51,7 +51,7 @@ def test_the_palette_finds_and_does(repo: Repo, key: str) -> None:
     run_dashboard(repo, play)
 
 
-def test_the_palette_finds_by_what_it_does(repo: Repo) -> None:
+def test_the_palette_searches_the_help_texts(repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         shown = await opened(app, pilot, "colon", *"pull request")
         found = [row.key for row in shown.lines.rows]
@@ -64,7 +64,7 @@ def test_the_palette_finds_by_what_it_does(repo: Repo) -> None:
     run_dashboard(repo, play)
 
 
-def test_what_cannot_be_done_is_dimmed_and_says_why_when_it_is_chosen(repo: Repo) -> None:
+def test_a_command_that_cannot_run_is_dimmed_and_gives_the_reason(repo: Repo) -> None:
     repo.worktree("feat-api")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
@@ -80,7 +80,7 @@ def test_what_cannot_be_done_is_dimmed_and_says_why_when_it_is_chosen(repo: Repo
     run_dashboard(repo, play)
 
 
-def test_the_help_has_every_key_and_does_it(repo: Repo) -> None:
+def test_the_help_lists_every_key_and_runs_its_command(repo: Repo) -> None:
     repo.worktree("feat-api")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
@@ -98,7 +98,7 @@ def test_the_help_has_every_key_and_does_it(repo: Repo) -> None:
     run_dashboard(repo, play)
 
 
-def test_read_only_help_offers_nothing_that_changes(repo: Repo) -> None:
+def test_the_help_of_a_read_only_dashboard_has_no_changing_commands(repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         for key in ("question_mark", "colon"):
             shown = await opened(app, pilot, key)
@@ -109,7 +109,7 @@ def test_read_only_help_offers_nothing_that_changes(repo: Repo) -> None:
     run_dashboard(repo, play, read_only=True)
 
 
-def test_the_menu_of_a_row_by_key_and_by_the_right_button(repo: Repo) -> None:
+def test_the_menu_of_a_worktree_opens_by_key_and_right_click(repo: Repo) -> None:
     repo.worktree("feat-api")
     repo.worktree("feat-ui")
 
@@ -129,7 +129,7 @@ def test_the_menu_of_a_row_by_key_and_by_the_right_button(repo: Repo) -> None:
     run_dashboard(repo, play)
 
 
-def test_a_click_in_a_menu_chooses_and_one_beside_it_leaves(repo: Repo) -> None:
+def test_a_click_in_a_menu_chooses_and_a_click_outside_closes_it(repo: Repo) -> None:
     repo.worktree("feat-api")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
@@ -145,7 +145,7 @@ def test_a_click_in_a_menu_chooses_and_one_beside_it_leaves(repo: Repo) -> None:
     run_dashboard(repo, play)
 
 
-def test_copy_sends_it_to_the_terminal(repo: Repo) -> None:
+def test_copy_writes_to_the_terminals_clipboard(repo: Repo) -> None:
     other = repo.worktree("feat-api")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
@@ -161,7 +161,7 @@ def test_copy_sends_it_to_the_terminal(repo: Repo) -> None:
     run_dashboard(repo, play)
 
 
-def test_what_would_run_when_it_is_pasted_is_not_copied() -> None:
+def test_text_with_control_characters_is_not_copied() -> None:
     bad = snapshot_builder.tree("feat-x", path="/w/a\nrm -rf ~\n", branch="x")
     entries = {entry.value: entry for entry in menu_entries.copy_entries(bad)}
     assert entries["path"].why_not and not entries["command"].why_not and not entries["branch"].why_not
@@ -169,7 +169,7 @@ def test_what_would_run_when_it_is_pasted_is_not_copied() -> None:
     assert "\n" not in entries["path"].help + entries["command"].help
 
 
-def test_copy_is_osc_52(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copy_uses_osc_52(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await wait_until(pilot, lambda: selected_name(app) == "app")
         await opened(app, pilot, "y")
@@ -182,7 +182,7 @@ def test_copy_is_osc_52(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     run_dashboard(repo, play)
 
 
-def test_colours_are_shown_while_choosing_and_taken_back(repo: Repo) -> None:
+def test_the_theme_menu_previews_and_reverts(repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         before = app.theme
         await opened(app, pilot, "T")
@@ -194,7 +194,7 @@ def test_colours_are_shown_while_choosing_and_taken_back(repo: Repo) -> None:
     run_dashboard(repo, play)
 
 
-def test_searching_ranks_names_before_letters() -> None:
+def test_menu_search_ranks_names_before_scattered_letters() -> None:
     entries = [
         MenuEntry("", "Heading"), MenuEntry("s", "Some other thing"), MenuEntry("one", "Sort", "the order"),
         MenuEntry("two", "Back", "not sorted"),
@@ -204,7 +204,7 @@ def test_searching_ranks_names_before_letters() -> None:
     assert len(matching_entries(entries, " ")) == 4
 
 
-def test_keys_do_nothing_behind_a_menu(repo: Repo) -> None:
+def test_dashboard_keys_do_nothing_behind_a_menu(repo: Repo) -> None:
     repo.worktree("feat-api")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
