@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 _WELCOME = """\
-imi shows the git worktrees that your coding agents work in: who owns each one, what changed, what to review.
+imi shows the git worktrees that your coding agents work in: their owners, changes, and what to review.
 
 There is nothing to show yet: you are not inside a git repository, and none is registered. First steps, inside one:
 
