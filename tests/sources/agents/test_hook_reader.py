@@ -11,7 +11,7 @@ import pytest
 from imi_monitor import host
 from imi_monitor.model.agent import COMPLETED, RUNNING, WAITING
 from imi_monitor.sources.agents.agent_reader import AgentProcess, ReadContext
-from imi_monitor.sources.agents.hooks import reader as hooks_reader
+from imi_monitor.sources.agents.hooks.reader import HookReader, make
 from tests.sources.agents.hooks_kit import Feed, bash, claude, fire, installed
 
 
@@ -21,7 +21,7 @@ def feed(tmp_path: Path) -> Feed:
 
 
 def test_without_hooks_there_is_nothing_to_do(tmp_path: Path) -> None:
-    reader, world = hooks_reader.make(), ReadContext(1.0, str(tmp_path), {}, (str(tmp_path),))
+    reader, world = make(), ReadContext(1.0, str(tmp_path), {}, (str(tmp_path),))
     assert reader.watch_folders(world) == ()
     assert reader.read(world, None) == reader.read(world, frozenset()) == []
 
@@ -30,7 +30,7 @@ def test_a_real_hook_is_the_state_at_the_next_look(tmp_path: Path) -> None:
     folder = installed(tmp_path / "state" / "imi" / "hooks")
     tree = tmp_path / "tree"
     tree.mkdir()
-    reader = hooks_reader.HookReader()
+    reader = HookReader()
 
     def world() -> ReadContext:
         return ReadContext(time.time(), str(tmp_path), {"XDG_STATE_HOME": str(tmp_path / "state")}, (str(tree),))
@@ -101,10 +101,8 @@ def test_each_file_is_read_once(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> 
     assert len(opened) == len(set(opened)) == 10
 
 
-def test_a_mountain_of_old_events_comes_in_slices_and_the_state_first(
-    feed: Feed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(hooks_reader, "_SLICE", 4096 * 30)
+def test_many_old_events_are_read_in_slices_after_those_of_the_state(feed: Feed) -> None:
+    feed.reader = HookReader(longest_read=4096 * 30)
     for number in range(100):
         feed.put(bash("PreToolUse", "x", f"t{number}", session=f"s{number % 7}"))
     feed.put(bash("PermissionRequest", "x", None, session="s1"))
@@ -114,7 +112,7 @@ def test_a_mountain_of_old_events_comes_in_slices_and_the_state_first(
     while feed.reader.has_more:
         feed.read(frozenset())
         looks += 1
-    assert looks == 4 and len(feed.reader._known) == 101
+    assert looks == 4
 
 
 def test_what_counts_stays_and_the_rest_goes_when_it_is_old(feed: Feed) -> None:

@@ -305,7 +305,7 @@ def _record(number: int, payload: dict[str, Any]) -> HookRecord:
 def _after(records: list[HookRecord]) -> HookReducer:
     reducer = HookReducer()
     for record in records:
-        reducer.feed(record)
+        reducer.add(record)
     return reducer
 
 

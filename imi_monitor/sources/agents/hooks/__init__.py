@@ -1,1 +1,1 @@
-"""What the hooks of any agent program have told, read from the spool."""
+"""Events that the hooks of any agent program write into imi's spool."""

@@ -1,9 +1,7 @@
-"""The spool that agents' hooks write into, read as sightings: exact and at once, where hooks are installed.
+"""Reads the spool into which the hooks of agents write: exact states without delay, where hooks are installed.
 
-One file is one event. Every monitor reads for itself and none takes an event from another: a file goes only when the state
-of its session no longer rests on it and it is old enough to have been read and kept by whoever runs.
-
-One session as its hooks tell it: the records that are there, their reducer, and the sighting they come to.
+One file is one event. Every monitor reads all files itself. A file is deleted only when no state rests on it any more and
+it is old enough for every running monitor to have read it.
 """
 
 from __future__ import annotations
@@ -17,14 +15,14 @@ from imi_monitor import paths
 from imi_monitor.model.agent import AgentEvent, SessionFacts
 from imi_monitor.sources.agents.agent_reader import AgentProcess, AgentReader, ReadContext, Sighting
 from imi_monitor.sources.agents.hooks.records import ASKS, END, HookRecord, parse
-from imi_monitor.sources.agents.hooks.reducer import HookReducer, evidence_of, happened_by
+from imi_monitor.sources.agents.hooks.reducer import HookReducer, events_of, evidence_of
 
-_SLICE = 8 << 20  # bytes read in one look
-_KEEP = 120.0  # seconds that a file stays whatever it says: everybody has looked by then
-_BROKEN = 600.0  # seconds after which an unfinished file is given up
+_LONGEST_READ = 8 << 20  # bytes per call
+_KEEP = 120.0  # seconds that every file stays, so that all monitors read it
+_BROKEN = 600.0  # seconds after which an incomplete file is deleted
 _OLDEST = 7 * 86400.0
-_RECENT = 86400.0  # sessions that were silent for longer are not shown
-_LIVES_FOR = 60.0  # seconds before a reader tidies: a command that looks once has kept nothing
+_RECENT = 86400.0  # sessions without an event for longer are not shown
+_TIDY_AFTER = 60.0  # seconds before a reader deletes files: a single command records nothing
 
 
 def make() -> AgentReader:
@@ -34,12 +32,13 @@ def make() -> AgentReader:
 class HookReader:
     cli = "hooks"
 
-    def __init__(self) -> None:
+    def __init__(self, longest_read: int = _LONGEST_READ) -> None:
         self.has_more = False
+        self._longest_read = longest_read
         self._born: float | None = None
-        self._known: dict[str, HookRecord | None] = {}  # by file; None: never to be understood
-        self._waiting: dict[str, tuple[int, int]] = {}  # found and not read yet: (ns, size)
-        self._torn: dict[str, int] = {}  # being written, or given up: ns
+        self._known: dict[str, HookRecord | None] = {}  # by file name; None: of an unknown format
+        self._waiting: dict[str, tuple[int, int]] = {}  # found, not read yet: (ns, size)
+        self._torn: dict[str, int] = {}  # incomplete: ns
         self._sessions: dict[tuple[str, str], HookSession] = {}
 
     def watch_folders(self, context: ReadContext) -> Sequence[str]:
@@ -52,10 +51,10 @@ class HookReader:
         if touched is None:
             self._list(folder)
         else:
-            self._note(folder, touched)
+            self._add_touched(folder, touched)
         if self._waiting:
             self._read(folder)
-        if touched is None and context.now - self._born > _LIVES_FOR:
+        if touched is None and context.now - self._born > _TIDY_AFTER:
             self._tidy(folder, context.now)
         since = (context.now - _RECENT) * 1e9
         return [
@@ -68,7 +67,7 @@ class HookReader:
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def _list(self, folder: str) -> None:
-        """Everything that is there; what went meanwhile is forgotten, as if it had never been."""
+        """List the whole folder; forget the files that are gone."""
         found: dict[str, tuple[int, int]] = {}
         try:
             with os.scandir(folder) as entries:
@@ -84,15 +83,15 @@ class HookReader:
         self._waiting = {name: of_it for name, of_it in found.items() if name not in self._known}
         self._torn = {name: ns for name, ns in self._torn.items() if name in found}
 
-    def _note(self, folder: str, touched: frozenset[str]) -> None:
+    def _add_touched(self, folder: str, touched: frozenset[str]) -> None:
         for path in touched:
             name = os.path.basename(path)
             if os.path.dirname(path) == folder and name.startswith("e.") and name not in self._known:
                 _stat(path, name, self._waiting)
 
     def _read(self, folder: str) -> None:
-        """The newest first: they tell the state; a mountain of old ones follows in slices."""
-        budget = _SLICE
+        """Read new files, the newest first, for the state; many old ones follow in slices."""
+        budget = self._longest_read
         new: dict[tuple[str, str], list[HookRecord]] = {}
         for name, (ns, _) in sorted(self._waiting.items(), key=lambda item: item[1], reverse=True):
             if budget <= 0:
@@ -100,7 +99,7 @@ class HookReader:
             del self._waiting[name]
             record, size = _read(os.path.join(folder, name), name)
             budget -= max(size, 4096)
-            if record is _NOT_YET:  # to be read when it moves again
+            if record is _INCOMPLETE:  # it is read after its next change
                 self._torn[name] = ns
                 continue
             self._torn.pop(name, None)
@@ -115,7 +114,7 @@ class HookReader:
     # -- forgetting -----------------------------------------------------------------------------------------------------
 
     def _tidy(self, folder: str, now: float) -> None:
-        """Delete what no state rests on any more."""
+        """Delete the files that no state rests on any more."""
         needed = {name for session in self._sessions.values() for name in session.reducer.needed()}
         gone = set()
         for name, record in self._known.items():
@@ -128,7 +127,7 @@ class HookReader:
                 os.unlink(os.path.join(folder, name))
             except FileNotFoundError:  # another monitor was first
                 continue
-            except OSError:  # read-only by now: it stays, and is looked at again
+            except OSError:  # the folder is read-only: the file stays
                 return
         self._forget(gone)
         for name in gone:
@@ -145,10 +144,10 @@ class HookReader:
             if not left:
                 del self._sessions[key]
             elif len(left) != len(session.records):
-                session.keep(left)
+                session.replace(left)
 
 
-_NOT_YET = HookRecord("", 0, "", "", "")
+_INCOMPLETE = HookRecord("", 0, "", "", "")
 
 
 def _folder(context: ReadContext) -> str:
@@ -166,7 +165,7 @@ def _stat(path: str, name: str, into: dict[str, tuple[int, int]]) -> None:
 
 
 def _read(path: str, name: str) -> tuple[HookRecord | None, int]:
-    """The record and what it cost; `_NOT_YET` while it is being written, a size of -1 when it is gone."""
+    """(record, bytes read); `_INCOMPLETE` while the file is being written, -1 bytes if it is gone."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -176,7 +175,7 @@ def _read(path: str, name: str) -> tuple[HookRecord | None, int]:
             info = os.fstat(fd)
             file.seek(max(0, info.st_size - len(END)))
             if file.read() != END:
-                return _NOT_YET, 0
+                return _INCOMPLETE, 0
             file.seek(0)
             data = file.read()
         except OSError:
@@ -196,26 +195,26 @@ class HookSession:
 
     def add(self, new: Iterable[HookRecord]) -> None:
         ordered = sorted(new, key=_order)
-        if self.records and ordered[0].order < self.records[-1].order:  # late: an older slice, a hook that took longer
+        if self.records and ordered[0].order < self.records[-1].order:  # an older slice, or a hook that took longer
             self.records = sorted([*self.records, *ordered], key=_order)
             self.reducer = HookReducer()
-            self._feed(self.records, {record.name for record in ordered})
+            self._add(self.records, {record.name for record in ordered})
             return
         self.records += ordered
-        self._feed(ordered, {record.name for record in ordered})
+        self._add(ordered, {record.name for record in ordered})
 
-    def keep(self, records: Iterable[HookRecord]) -> None:
-        """These are all there are."""
+    def replace(self, records: Iterable[HookRecord]) -> None:
+        """Start again with these records."""
         self.records = sorted(records, key=_order)
         self.reducer = HookReducer()
-        self._feed(self.records, set())
+        self._add(self.records, set())
 
-    def _feed(self, records: Iterable[HookRecord], new: set[str]) -> None:
-        """`new`: those that are news."""
+    def _add(self, records: Iterable[HookRecord], new: set[str]) -> None:
+        """`new`: the names of the records whose events are not reported yet."""
         for record in records:
             if record.name in new:
-                self.events += happened_by(record, self.reducer.call_of(record) if record.kind == ASKS else None)
-            self.reducer.feed(record)
+                self.events += events_of(record, self.reducer.call_of(record) if record.kind == ASKS else None)
+            self.reducer.add(record)
         self.facts = _facts(self.reducer, self.records)
 
 
@@ -229,7 +228,7 @@ def sighting_of(session: HookSession, context: ReadContext) -> Sighting | None:
     cwd = next((record.cwd for record in reversed(session.records) if record.cwd), None)
     if not context.is_watched(cwd):
         return None
-    pid, started, alive = (None, None, False) if reducer.ended else _process(session.records, context)
+    pid, started, alive = (None, None, False) if reducer.ended else _find_process(session.records, context)
     return Sighting(
         latest.cli,
         latest.session,
@@ -244,8 +243,8 @@ def sighting_of(session: HookSession, context: ReadContext) -> Sighting | None:
     )
 
 
-def _process(records: Sequence[HookRecord], context: ReadContext) -> tuple[int | None, str | None, bool | None]:
-    """Whose hook it was: a living agent that was there when it fired; for Claude also that it is gone."""
+def _find_process(records: Sequence[HookRecord], context: ReadContext) -> tuple[int | None, str | None, bool | None]:
+    """The process that fired the last hook; for Claude also the fact that it has ended."""
     last = next((record for record in reversed(records) if record.pid), None)
     if last is None or last.pid is None or last.host not in ("", os.uname().nodename):
         return None, None, None
@@ -258,7 +257,7 @@ def _process(records: Sequence[HookRecord], context: ReadContext) -> tuple[int |
 
 
 def _if_older(process: AgentProcess, record: HookRecord) -> tuple[int | None, str | None, bool | None]:
-    """A process that began after the event only has the same number."""
+    """A process that began after the event has only the same pid."""
     if process.began_at > record.ns / 1e9 + 1:
         return None, None, False if record.cli == "claude" else None
     return process.pid, process.started, True

@@ -1,10 +1,7 @@
-"""What a hook of any agent told, in one form, and how to read the fields of what they send.
+"""Parses the event files of the spool: one event of a hook of Claude, Codex, Gemini or opencode as one `HookRecord`.
 
-Payloads are foreign: a wrong type is an unknown value, never an exception.
-
-The events of each agent's hooks in our own words: an event file of the spool becomes a `Record`, whoever wrote it.
-
-An unknown event is a sign of life and no more.
+Payloads are foreign: a value of an unexpected type is unknown, never an exception. An unknown kind of event only shows
+that the session lives.
 """
 
 from __future__ import annotations
@@ -21,7 +18,7 @@ from imi_monitor.model import times
 from imi_monitor.model.agent import ToolCall
 from imi_monitor.sources.agents import fields
 
-_AIMS: Final = (
+_TARGETS: Final = (
     "file_path",
     "notebook_path",
     "filePath",
@@ -34,10 +31,10 @@ _AIMS: Final = (
     "description",
     "prompt",
 )
-_PATHS: Final = frozenset(_AIMS[:5])
+_PATHS: Final = frozenset(_TARGETS[:5])
 _WRITES: Final = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit", "write_file", "replace", "write", "edit"})
 
-# What a record does to the reducer of its session.
+# The kind of a record: what it changes in the state of its session.
 STARTED, PROMPT, BUSY, BEFORE, AFTER, ASKS, ANSWERED, OVER, FAILED, CANCELLED, IDLE = (
     "started",
     "prompt",
@@ -63,7 +60,7 @@ HELPER_STARTED, HELPER_OVER, COMPACTS, COMPACTED, ENDED, OTHER = (
 
 @dataclass(frozen=True, slots=True)
 class HookRecord:
-    """One event. `ns` is when its file was finished; with `name` it orders them."""
+    """One event. `ns`: when its file was completed; with `name`, the order of events."""
 
     name: str
     ns: int
@@ -74,11 +71,11 @@ class HookRecord:
     cwd: str | None = None
     pid: int | None = None
     host: str = ""
-    helper: str | None = None  # the subagent that it is about
+    helper: str | None = None  # the subagent it is about
     tool: ToolCall | None = None
-    inputs: str = ""  # the tool's input, to find the call that a permission is for
+    inputs: str = ""  # the tool's input, to find the call of a permission
     text: str | None = None  # prompt, message, reason, question
-    ask: str | None = None  # the agent's name of what it asks
+    ask: str | None = None  # the agent's id of the question
     ok: bool | None = None
     planning: bool = False
     machine: bool = False  # a prompt that no person typed
@@ -100,7 +97,7 @@ class HookRecord:
         return self.ns, self.name
 
 
-def with_tool(raw: HookRecord, payload: Mapping[str, Any]) -> HookRecord:
+def _with_tool(raw: HookRecord, payload: Mapping[str, Any]) -> HookRecord:
     name = fields.text(payload.get("tool_name"), 80)
     if name is None:
         return raw
@@ -110,7 +107,7 @@ def with_tool(raw: HookRecord, payload: Mapping[str, Any]) -> HookRecord:
 
 
 def _target(given: object, cwd: str | None) -> str | None:
-    for key in _AIMS if isinstance(given, dict) else ():
+    for key in _TARGETS if isinstance(given, dict) else ():
         found = fields.path(given.get(key)) if isinstance(given, dict) else None
         if found:
             short = _inside(found, cwd) if key in _PATHS else " ".join(found.split())
@@ -124,7 +121,7 @@ def _inside(path: str, cwd: str | None) -> str:
 
 
 def _fingerprint(given: object) -> str:
-    """Equal for the same call; a permission's input may carry a description more than the call's."""
+    """Equal for the call and its permission; only the permission's input may have a description."""
     if not isinstance(given, dict):
         return ""
     try:
@@ -133,28 +130,24 @@ def _fingerprint(given: object) -> str:
         return ""
 
 
-def written(made: HookRecord, given: object) -> tuple[str, ...]:
+def _written_files(made: HookRecord, given: object) -> tuple[str, ...]:
     if made.tool is None or made.tool.name not in _WRITES or not isinstance(given, dict):
         return ()
-    path = next((found for key in _AIMS[:5] if (found := fields.path(given.get(key)))), None)
+    path = next((found for key in _TARGETS[:5] if (found := fields.path(given.get(key)))), None)
     return () if path is None else (os.path.join(made.cwd or "/", path),)
 
 
-def question(given: object) -> str | None:
+def _question(given: object) -> str | None:
     asked = given.get("questions") if isinstance(given, dict) else None
-    said = (
+    text = (
         [fields.text(one.get("question"), 300) for one in asked if isinstance(one, dict)]
         if isinstance(asked, list)
         else []
     )
-    return "; ".join(one for one in said if one)[:600] or None
+    return "; ".join(one for one in text if one)[:600] or None
 
 
-def payload_of(body: bytes) -> dict[str, Any]:
-    return fields.record(body) or {}
-
-
-def number(value: object) -> int | None:
+def _count(value: object) -> int | None:
     return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10 else None
 
 
@@ -164,7 +157,7 @@ _FORMAT: Final = "1"
 
 
 def parse(name: str, ns: int, data: bytes) -> HookRecord | None:
-    """None: it is not whole, or not ours to understand."""
+    """The event; None if the file is not complete or has an unknown format."""
     if not data.endswith(END):
         return None
     head, found, body = data[: -len(END)].partition(b"\n\n")
@@ -172,15 +165,15 @@ def parse(name: str, ns: int, data: bytes) -> HookRecord | None:
     words = lines[0].split(" ")
     if not found or len(words) < 3 or words[:2] != [_MAGIC, _FORMAT]:
         return None
-    payload = payload_of(body)
+    payload = fields.record(body) or {}
     env = dict(line.partition("=")[::2] for line in lines[1:])
-    translate = _CLIS.get(words[2])
+    translate = _TRANSLATE.get(words[2])
     session = fields.text(payload.get("session_id"), 200) or (
         env.get("GEMINI_SESSION_ID") if words[2] == "gemini" else None
     )
     if translate is None or not session:
         return None
-    parent_pid = number(words[3]) if len(words) > 3 else None
+    parent_pid = _count(words[3]) if len(words) > 3 else None
     pane = env.get("ZELLIJ_PANE_ID")
     raw = HookRecord(
         name,
@@ -189,7 +182,7 @@ def parse(name: str, ns: int, data: bytes) -> HookRecord | None:
         fields.text(payload.get("hook_event_name"), 80) or "?",
         session,
         cwd=fields.path(payload.get("cwd")),
-        pid=(number(env.get("CLAUDE_PID")) if words[2] == "claude" else parent_pid),
+        pid=(_count(env.get("CLAUDE_PID")) if words[2] == "claude" else parent_pid),
         host=env.get("host", ""),
         helper=fields.text(payload.get("agent_id"), 200),
         model=fields.text(payload.get("model"), 100),
@@ -200,56 +193,56 @@ def parse(name: str, ns: int, data: bytes) -> HookRecord | None:
     return translate(raw, payload)
 
 
-# -- Claude, and Codex which speaks alike -----------------------------------------------------------------------------
+# -- Claude, and Codex with the same events ---------------------------------------------------------------------------
 
 
 def _claude(raw: HookRecord, payload: Mapping[str, Any]) -> HookRecord:
-    told = _CLAUDE_EVENTS.get(raw.event)
-    return told(raw, payload) if told else raw
+    handler = _CLAUDE_EVENTS.get(raw.event)
+    return handler(raw, payload) if handler else raw
 
 
 def _session_start(raw: HookRecord, payload: Mapping[str, Any]) -> HookRecord:
     how = fields.text(payload.get("source"), 40)
-    # after a compaction it goes on as before; Codex tells its start only when the first prompt is there
+    # after a compaction the session goes on; Codex reports its start only with the first prompt
     kind = OTHER if how == "compact" or raw.cli == "codex" else STARTED
     return replace(raw, kind=kind, text=how, title=fields.text(payload.get("session_title"), 200))
 
 
 def _prompt(raw: HookRecord, payload: Mapping[str, Any]) -> HookRecord:
-    said = fields.text(payload.get("prompt"))
+    text = fields.text(payload.get("prompt"))
     source = payload.get("source")
-    machine = bool(said and said.startswith("<task-notification>")) or (isinstance(source, str) and source == "system")
-    return replace(raw, kind=PROMPT, text=said, machine=machine)
+    machine = bool(text and text.startswith("<task-notification>")) or (isinstance(source, str) and source == "system")
+    return replace(raw, kind=PROMPT, text=text, machine=machine)
 
 
 def _before(raw: HookRecord, payload: Mapping[str, Any]) -> HookRecord:
-    made = with_tool(raw, payload)
+    made = _with_tool(raw, payload)
     if raw.cli == "codex" and made.tool is not None and made.tool.name == "request_user_input":
-        return replace(made, kind=ASKS, ask=made.tool.id, text=_asked(payload))
+        return replace(made, kind=ASKS, ask=made.tool.id, text=_question_text(payload))
     return replace(made, kind=BEFORE)
 
 
 def _after(raw: HookRecord, payload: Mapping[str, Any]) -> HookRecord:
-    made = replace(with_tool(raw, payload), kind=AFTER, ok=not raw.event.endswith("Failure"))
+    made = replace(_with_tool(raw, payload), kind=AFTER, ok=not raw.event.endswith("Failure"))
     if payload.get("is_interrupt") is True and raw.helper is None:
         return replace(made, kind=CANCELLED, text="the tool was interrupted")
-    return replace(made, files=written(made, payload.get("tool_input"))) if made.ok else made
+    return replace(made, files=_written_files(made, payload.get("tool_input"))) if made.ok else made
 
 
 def _asks(raw: HookRecord, payload: Mapping[str, Any]) -> HookRecord:
-    made = with_tool(raw, payload)
+    made = _with_tool(raw, payload)
     name = made.tool.name if made.tool else "?"
     if name == "AskUserQuestion":
-        said = _asked(payload)
+        text = _question_text(payload)
     elif name == "ExitPlanMode":
-        said = "plan"
+        text = "plan"
     else:
-        said = f"permission for {made.tool}"
-    return replace(made, kind=ASKS, text=said)
+        text = f"permission for {made.tool}"
+    return replace(made, kind=ASKS, text=text)
 
 
-def _asked(payload: Mapping[str, Any]) -> str:
-    return f"question: {question(payload.get('tool_input')) or '?'}"
+def _question_text(payload: Mapping[str, Any]) -> str:
+    return f"question: {_question(payload.get('tool_input')) or '?'}"
 
 
 def _notification(raw: HookRecord, payload: Mapping[str, Any]) -> HookRecord:
@@ -270,9 +263,9 @@ def _still_runs(task: object) -> bool:
 
 
 def _stop_failure(raw: HookRecord, payload: Mapping[str, Any]) -> HookRecord:
-    said = fields.text(payload.get("last_assistant_message"), 300)
+    text = fields.text(payload.get("last_assistant_message"), 300)
     kind = fields.text(payload.get("error"), 100)
-    return replace(raw, kind=FAILED, text=said or kind)
+    return replace(raw, kind=FAILED, text=text or kind)
 
 
 def _of_kind(kind: str, about: str = "") -> Callable[[HookRecord, Mapping[str, Any]], HookRecord]:
@@ -305,23 +298,23 @@ _CANCELLED_TOOL: Final = re.compile(r"(?i)\bcancelled by (the )?user\b|\[operati
 
 
 def _gemini(raw: HookRecord, payload: Mapping[str, Any]) -> HookRecord:
-    made = with_tool(raw, payload)
+    made = _with_tool(raw, payload)
     match raw.event:
         case "SessionStart":
             return replace(raw, kind=STARTED, text=fields.text(payload.get("source"), 40))
         case "BeforeAgent":
             return replace(raw, kind=PROMPT, text=fields.text(payload.get("prompt")))
-        case "AfterAgent":  # also after a cancel and a failure
-            said = fields.text(payload.get("prompt_response"))
-            return replace(raw, kind=FAILED if said == _NO_ANSWER else OVER, text=said)
+        case "AfterAgent":  # comes after a cancel and a failure, too
+            text = fields.text(payload.get("prompt_response"))
+            return replace(raw, kind=FAILED if text == _NO_ANSWER else OVER, text=text)
         case "BeforeTool":
             return replace(made, kind=BEFORE)
         case "AfterTool":
             return _gemini_after(made, payload)
         case "Notification" if payload.get("notification_type") == "ToolPermission":
             details = payload.get("details")
-            said = fields.text(details.get("title"), 200) if isinstance(details, dict) else None
-            return replace(raw, kind=ASKS, text=said or fields.text(payload.get("message"), 300) or "permission")
+            text = fields.text(details.get("title"), 200) if isinstance(details, dict) else None
+            return replace(raw, kind=ASKS, text=text or fields.text(payload.get("message"), 300) or "permission")
         case "SessionEnd":
             return replace(raw, kind=ENDED, text=fields.text(payload.get("reason"), 40))
     return raw
@@ -329,15 +322,15 @@ def _gemini(raw: HookRecord, payload: Mapping[str, Any]) -> HookRecord:
 
 def _gemini_after(made: HookRecord, payload: Mapping[str, Any]) -> HookRecord:
     response = payload.get("tool_response")
-    said = fields.text(response.get("llmContent"), 400) if isinstance(response, dict) else None
-    if said and _CANCELLED_TOOL.search(said):  # a cancelled tool ends the turn, and nothing else tells so
+    text = fields.text(response.get("llmContent"), 400) if isinstance(response, dict) else None
+    if text and _CANCELLED_TOOL.search(text):  # a cancelled tool ends the turn without another event
         return replace(made, kind=CANCELLED, text="the tool was cancelled", ok=None)
     failed = isinstance(response, dict) and bool(response.get("error"))
     done = replace(made, kind=AFTER, ok=not failed)
-    return done if failed else replace(done, files=written(done, payload.get("tool_input")))
+    return done if failed else replace(done, files=_written_files(done, payload.get("tool_input")))
 
 
-# -- opencode, by our own plugin --------------------------------------------------------------------------------------
+# -- opencode, through imi's plugin -----------------------------------------------------------------------------------
 
 _OPENCODE_KINDS: Final = {
     "session.created": STARTED,
@@ -355,7 +348,7 @@ _OPENCODE_KINDS: Final = {
 
 def _opencode(raw: HookRecord, payload: Mapping[str, Any]) -> HookRecord:
     made = replace(
-        with_tool(raw, payload),
+        _with_tool(raw, payload),
         kind=_OPENCODE_KINDS.get(raw.event, OTHER),
         ask=fields.text(payload.get("ask"), 200),
         text=fields.text(payload.get("text")),
@@ -365,13 +358,13 @@ def _opencode(raw: HookRecord, payload: Mapping[str, Any]) -> HookRecord:
     if made.kind == FAILED and payload.get("error") == "MessageAbortedError":
         return replace(made, kind=CANCELLED, text="stopped by a person")
     if made.kind == AFTER:
-        return replace(made, ok=True, files=written(made, payload.get("tool_input")))
+        return replace(made, ok=True, files=_written_files(made, payload.get("tool_input")))
     if made.kind == ASKS:
         return replace(made, text=f"permission for {made.tool or made.text or '?'}")
     return made
 
 
-_CLIS: Final[Mapping[str, Callable[[HookRecord, Mapping[str, Any]], HookRecord]]] = {
+_TRANSLATE: Final[Mapping[str, Callable[[HookRecord, Mapping[str, Any]], HookRecord]]] = {
     "claude": _claude,
     "codex": _claude,
     "gemini": _gemini,

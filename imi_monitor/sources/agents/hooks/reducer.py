@@ -1,12 +1,7 @@
-"""The reducer of one session as its hooks tell it: which calls are open, what is asked, how the last turn ended.
+"""Folds the hook events of one session into its open calls, its questions and the end of its last turn.
 
-It is a function of the records alone, in their order: who starts later, or missed some, comes to the same. `needed` names
-the records it rests on; all others could be forgotten without changing anything, and are, when they are old.
-
-What the reducer of a session comes to: one state, how it is known, and which others hooks cannot tell it from.
-
-What hooks add to the record of a session. What a transcript tells too is not told twice: only starts, ends, waiting,
-and what the agent of that name writes down nowhere else.
+The result depends on the records and their order alone: a monitor that starts later comes to the same. `needed` names the
+records that the result rests on; the files of all others may be deleted when they are old.
 """
 
 from __future__ import annotations
@@ -47,7 +42,7 @@ ENDS_TURN = frozenset({kinds.STARTED, kinds.OVER, kinds.FAILED, kinds.CANCELLED}
 
 @dataclass
 class HookReducer:
-    """Fed record by record. `anchor` is the one that tells what the main thread does."""
+    """`anchor` is the record that decides the state of the main thread."""
 
     anchor: HookRecord | None = None
     before_compaction: HookRecord | None = None
@@ -62,10 +57,10 @@ class HookReducer:
     ended: HookRecord | None = None
     latest: HookRecord | None = None
 
-    def feed(self, record: HookRecord) -> None:
+    def add(self, record: HookRecord) -> None:
         self.latest = record
         if record.helper is not None:
-            self._of_helper(record)
+            self._add_of_helper(record)
             return
         if record.kind == kinds.COMPACTED:
             self._after_compaction()
@@ -74,12 +69,12 @@ class HookReducer:
             self._ask(record)
             return
         if record.kind in (kinds.IDLE, kinds.ENDED):
-            self._rests(record)
-        elif record.kind in _SETS and not self._follows_an_error(record):
-            self._main(record)
+            self._rest(record)
+        elif record.kind in _SETS and not self._follows_error(record):
+            self._add_of_main(record)
 
     def needed(self) -> set[str]:
-        """Names of the records without which it would not be what it is."""
+        """The names of the records that the result rests on."""
         single = (
             self.anchor,
             self.before_compaction,
@@ -96,20 +91,20 @@ class HookReducer:
 
     # -- the main thread ----------------------------------------------------------------------------------------------
 
-    def _follows_an_error(self, record: HookRecord) -> bool:
-        """opencode is idle after an error too: the error tells more."""
+    def _follows_error(self, record: HookRecord) -> bool:
+        """opencode reports idle after an error, too; the error says more."""
         follows = record.kind == kinds.OVER and record.cli == "opencode" and self.anchor is not None
         return follows and self.anchor is not None and self.anchor.kind in (kinds.FAILED, kinds.CANCELLED)
 
-    def _rests(self, record: HookRecord) -> None:
-        """Nothing runs any more; how the turn ended is for the anchor to tell, if it knows."""
+    def _rest(self, record: HookRecord) -> None:
+        """Nothing runs any more. If the anchor is the end of a turn, it says how that ended."""
         self._close_turn(record)
         if record.kind == kinds.IDLE:
             self.idle = record
         else:
             self.ended = record
 
-    def _main(self, record: HookRecord) -> None:
+    def _add_of_main(self, record: HookRecord) -> None:
         before = self.anchor
         if record.kind == kinds.COMPACTS:
             twice = before is not None and before.kind == kinds.COMPACTS
@@ -138,10 +133,10 @@ class HookReducer:
             self.said = record
 
     def _close_turn(self, record: HookRecord) -> None:
-        """A turn begins or is over: nothing of the one before is open."""
+        """Drop the calls and questions of a turn that ended."""
         new_process = record.kind in (kinds.STARTED, kinds.ENDED)
         of_helpers = {} if new_process else {key: one for key, one in self.asks.items() if one.helper is not None}
-        typed = record.kind == kinds.PROMPT and not record.machine  # nobody types while a dialog is open
+        typed = record.kind == kinds.PROMPT and not record.machine  # no person types a prompt while a dialog is open
         self.asks = {} if typed else of_helpers
         self.calls = {} if new_process else {key: one for key, one in self.calls.items() if one.helper is not None}
         if new_process:
@@ -155,13 +150,13 @@ class HookReducer:
 
     def _open(self, record: HookRecord) -> None:
         key = _key(record)
-        self.calls.pop(key, None)  # the newest stands last
-        self.asks.pop(key, None)  # that was for another call which looked the same
+        self.calls.pop(key, None)  # the newest comes last
+        self.asks.pop(key, None)  # it was for an earlier call that looked the same
         self.calls[key] = record
 
     def _ask(self, record: HookRecord) -> None:
         if record.ask == "notification":
-            if self.asks:  # it comes seconds after what it is about
+            if self.asks:  # a notification follows its permission by seconds
                 return
             key = record.ask
         else:
@@ -170,7 +165,7 @@ class HookReducer:
         self.asks[key] = record
 
     def call_of(self, record: HookRecord) -> HookRecord | None:
-        """The open call that a permission is for: the same input, else the last of its name, else the last."""
+        """The open call of a permission: one with the same input, else the last of the same tool, else the last."""
         mine = [one for one in self.calls.values() if one.helper == record.helper]
         if record.tool is None:
             return mine[-1] if mine else None
@@ -179,7 +174,7 @@ class HookReducer:
         return next(reversed(same or named), None)
 
     def _close(self, record: HookRecord) -> HookRecord | None:
-        """The call is over, and with it what was asked for it."""
+        """End a call and its questions; returns the record of its start."""
         key = _key(record) if record.tool is not None and record.tool.id else None
         if key is None or key not in self.calls:
             call = None if key is not None else self.call_of(record)
@@ -189,8 +184,8 @@ class HookReducer:
             del self.asks[name]
         return self.calls.pop(key, None) if key is not None else None
 
-    def _of_helper(self, record: HookRecord) -> None:
-        """A subagent's doings are its own; only what it asks concerns the person."""
+    def _add_of_helper(self, record: HookRecord) -> None:
+        """Take in an event of a subagent: of its events only the questions concern the person."""
         helper = record.helper or ""
         if record.kind == kinds.HELPER_STARTED:
             self.helpers[helper] = record
@@ -207,14 +202,14 @@ class HookReducer:
 
 
 def _key(record: HookRecord) -> str:
-    """Calls without an id of their own are told apart by what they do."""
+    """A key for the call; calls without an id are distinguished by tool and input."""
     if record.tool is None:
         return record.name
     return f"{record.helper}:{record.tool.id or f'{record.tool.name}:{record.inputs}'}"
 
 
 def _same(ask: HookRecord, after: HookRecord) -> bool:
-    """A permission names no call: it is the one of this tool with this input in this thread."""
+    """True if the permission belongs to the call: by id, else by thread, tool and input."""
     if ask.tool is None or after.tool is None:
         return False
     if ask.tool.id and after.tool.id:
@@ -222,27 +217,31 @@ def _same(ask: HookRecord, after: HookRecord) -> bool:
     return (ask.helper, ask.tool.name, ask.inputs) == (after.helper, after.tool.name, after.inputs)
 
 
-_STOPPED: Final = frozenset({CANCELLED, COMPLETED, FAILED})  # Esc, and many a failure, fires no hook
-_BADLY: Final = frozenset({CANCELLED, FAILED})
-_SURE: Final[frozenset[str]] = frozenset()
-_TELLS_ALL: Final = frozenset({"opencode"})  # its plugin hears of every end
+# -- evidence ---------------------------------------------------------------------------------------------------------
 
-_Reading = tuple[str, str | None, frozenset[str]]  # the state, more about it, what it cannot be told from
+_ENDS: Final = frozenset({CANCELLED, COMPLETED, FAILED})  # Esc and some failures fire no hook
+_BAD  # -- evidence ---------------------------------------------------------------------------------------------------------
+
+_ENDS: Final = frozenset({CANCELLED, FAILED})
+_CERTAIN: Final[frozenset[str]] = frozenset()
+_REPORTS_ENDS: Final = frozenset({"opencode"})  # its plugin receives every end
+
+_AnchorState = tuple[str, str | None, frozenset[str]]  # state, detail, other states with the same records
 
 
 def evidence_of(reducer: HookReducer) -> tuple[Evidence, ...]:
-    """What is asked stands above whatever else goes on meanwhile."""
+    """The evidence for the current state; an open question outranks everything else."""
     if reducer.asks:
-        return (_waits(min(reducer.asks.values(), key=lambda one: one.order), reducer),)
+        return (_question_evidence(min(reducer.asks.values(), key=lambda one: one.order), reducer),)
     rest, anchor = reducer.ended or reducer.idle, reducer.anchor
     known = anchor is not None and anchor.kind in ENDS_TURN and not anchor.background
     if rest is not None and not known and (anchor is None or rest.order > anchor.order):
-        return (_rests(rest),)
-    return () if anchor is None else (_tells(anchor, reducer),)
+        return (_rest(rest),)
+    return () if anchor is None else (_anchor_evidence(anchor, reducer),)
 
 
-def _tells(anchor: HookRecord, reducer: HookReducer) -> Evidence:
-    state, detail, or_else = _reading(anchor)
+def _anchor_evidence(anchor: HookRecord, reducer: HookReducer) -> Evidence:
+    state, detail, or_else = _anchor_state(anchor)
     works = state in (RUNNING, PLANNING)
     tool = anchor.tool if anchor.kind == kinds.BEFORE else _open_tool(reducer) if works else None
     says = f"hook {anchor.event}{f' ({tool})' if tool else ''} of {anchor.cli}"
@@ -254,68 +253,72 @@ def _open_tool(reducer: HookReducer) -> ToolCall | None:
     return mine[-1] if mine else None
 
 
-def _reading(anchor: HookRecord) -> _Reading:
+def _anchor_state(anchor: HookRecord) -> _AnchorState:
     if anchor.kind in ENDS_TURN:
-        return _of_an_end(anchor)
-    unheard = _SURE if anchor.cli in _TELLS_ALL else _STOPPED
+        return _end_state(anchor)
+    unreported = _CERTAIN if anchor.cli in _REPORTS_ENDS else _ENDS
     if anchor.kind == kinds.COMPACTS:
-        return RUNNING, "compacting", unheard
-    planning = anchor.planning and anchor.cli == "claude"  # Codex says `default` while it plans
-    return PLANNING if planning else RUNNING, anchor.text if anchor.event == "retry" else None, unheard
+        return RUNNING, "compacting", unreported
+    planning = anchor.planning and anchor.cli == "claude"  # Codex reports `default` while it plans
+    return PLANNING if planning else RUNNING, anchor.text if anchor.event == "retry" else None, unreported
 
 
-def _of_an_end(anchor: HookRecord) -> _Reading:
-    gemini = anchor.cli == "gemini"  # it tells its turn's end after a cancel and a failure too, without a word which
+def _end_state(anchor: HookRecord) -> _AnchorState:
+    gemini = anchor.cli == "gemini"  # it reports an end also after a cancel or a failure, without saying which
     match anchor.kind:
         case kinds.STARTED:
-            return COMPLETED, "started, nothing asked yet", _SURE
+            return COMPLETED, "started, nothing asked yet", _CERTAIN
         case kinds.FAILED:
-            return FAILED, anchor.text, frozenset({CANCELLED}) if gemini else _SURE
+            return FAILED, anchor.text, frozenset({CANCELLED}) if gemini else _CERTAIN
         case kinds.CANCELLED:
-            return CANCELLED, anchor.text, frozenset({RUNNING}) if gemini else _SURE
+            return CANCELLED, anchor.text, frozenset({RUNNING}) if gemini else _CERTAIN
     if anchor.background:
         return RUNNING, f"{anchor.background} in the background", frozenset({COMPLETED})
-    return COMPLETED, None, _BADLY if gemini or anchor.cli == "opencode" else _SURE
+    return COMPLETED, None, _BAD_ENDS if gemini or anchor.cli == "opencode" else _CERTAIN
 
 
-def _rests(rest: HookRecord) -> Evidence:
-    """The agent rests, and nothing told how its turn ended."""
+def _rest(rest: HookRecord) -> Evidence:
+    """The agent rests, and no event says how its turn ended."""
     says = f"hook {rest.event} of {rest.cli}{f' ({rest.text})' if rest.text else ''}"
     if rest.kind == kinds.IDLE:
-        return Evidence("hook", COMPLETED, rest.at, says, or_else=_BADLY)
+        return Evidence("hook", COMPLETED, rest.at, says, or_else=_BAD_ENDS)
     why = f"the session ended in a turn ({rest.text or '?'})"
     return Evidence("hook", CANCELLED, rest.at, says, why, or_else=frozenset({COMPLETED, FAILED}))
 
 
-def _waits(ask: HookRecord, reducer: HookReducer) -> Evidence:
-    """Nothing tells that a person said yes or no until the call is over."""
-    or_else = _SURE if ask.cli in _TELLS_ALL else _STOPPED | {RUNNING}
+def _question_evidence(ask: HookRecord, reducer: HookReducer) -> Evidence:
+    """An answer fires no hook; the question stays open until its call ends."""
+    or_else = _CERTAIN if ask.cli in _REPORTS_ENDS else _ENDS | {RUNNING}
     last = next(reversed([one for one in reducer.calls.values() if one.helper == ask.helper]), None)
     tool = ask.tool or (last.tool if last else None)
     says = f"hook {ask.event} of {ask.cli}{' (a subagent)' if ask.helper else ''}: {ask.text or '?'}"
     return Evidence("permission", WAITING, ask.at, says[:300], ask.text, tool, or_else=or_else)
 
 
-def happened_by(record: HookRecord, asked_for: HookRecord | None = None) -> list[AgentEvent]:
-    """With ids that are the same at every reading; those of calls are the ones that transcripts lead to as well.
+# -- events -----------------------------------------------------------------------------------------------------------
 
-    `asked_for`: the call that a permission is for, as the permission does not name it.
+
+def events_of(record: HookRecord, asked_for: HookRecord | None = None) -> list[AgentEvent]:
+    """What a record adds to the events of its session; ids of calls equal those of the transcript.
+
+    Only what a transcript does not contain: starts, ends, waiting, and Gemini's starts of tools. `asked_for`: the call of a
+    permission, which does not name it.
     """
     named = next((one.tool.id for one in (record, asked_for) if one and one.tool and one.tool.id), None)
     call = named or f"hook-{record.ns}"
     match record.kind:
         case kinds.STARTED:
-            return [_happened(record, "started", f"hook-{record.ns}:started")]
+            return [_event(record, "started", f"hook-{record.ns}:started")]
         case kinds.ENDED:
-            return [_happened(record, "ended", f"hook-{record.ns}:ended")]
+            return [_event(record, "ended", f"hook-{record.ns}:ended")]
         case kinds.ASKS if record.ask != "notification":
-            return [_happened(record, "waits", f"{record.ask or call}:waits")]
+            return [_event(record, "waits", f"{record.ask or call}:waits")]
         case kinds.ANSWERED:
-            return [_happened(record, "answered", f"{record.ask or call}:answered")]
-        case kinds.BEFORE if record.cli == "gemini":  # its chat names a call when it is over
-            return [_happened(record, "tool_started", f"{call}:started")]
+            return [_event(record, "answered", f"{record.ask or call}:answered")]
+        case kinds.BEFORE if record.cli == "gemini":  # its chat contains a call only when that has ended
+            return [_event(record, "tool_started", f"{call}:started")]
     return []
 
 
-def _happened(record: HookRecord, kind: str, ident: str) -> AgentEvent:
+def _event(record: HookRecord, kind: str, ident: str) -> AgentEvent:
     return AgentEvent(kind, ident, record.at, record.text, record.tool, files=record.files, subagent=record.helper)
