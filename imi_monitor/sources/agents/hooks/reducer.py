@@ -220,9 +220,7 @@ def _same(ask: HookRecord, after: HookRecord) -> bool:
 # -- evidence ---------------------------------------------------------------------------------------------------------
 
 _ENDS: Final = frozenset({CANCELLED, COMPLETED, FAILED})  # Esc and some failures fire no hook
-_BAD  # -- evidence ---------------------------------------------------------------------------------------------------------
-
-_ENDS: Final = frozenset({CANCELLED, FAILED})
+_BAD_ENDS: Final = frozenset({CANCELLED, FAILED})
 _CERTAIN: Final[frozenset[str]] = frozenset()
 _REPORTS_ENDS: Final = frozenset({"opencode"})  # its plugin receives every end
 
