@@ -79,7 +79,7 @@ class ChangesSource(Source):
         wanted = {_root_name(entry): entry for entry in entries if not entry.missing and entry.admin_dir}
         replaced, self._replaced = self._replaced, set()
         for name, sink in list(self._worktrees.items()):
-            if name not in wanted or sink.stands_elsewhere(wanted[name]):
+            if name not in wanted or sink.has_moved(wanted[name]):
                 self._watcher.remove(name)
                 del self._worktrees[name]
         if _REGISTRY in replaced:

@@ -112,9 +112,9 @@ class GitStatusSource(Source):
         current = {entry.key: entry for entry in entries if not entry.missing and entry.admin_dir}
         for key in [key for key in self._trees if key not in current]:
             self._cancel(self._trees.pop(key))
-            self._note_first_read(key)
-        standing = {entry.common_dir for entry in current.values()}
-        self._trunks = {common: trunk for common, trunk in self._trunks.items() if common in standing}
+            self._unread.discard(key)
+        common_dirs = {entry.common_dir for entry in current.values()}
+        self._trunks = {common: trunk for common, trunk in self._trunks.items() if common in common_dirs}
         for key, entry in current.items():
             tree = self._trees.get(key)
             if tree is None or tree.entry.path != entry.path or tree.entry.admin_dir != entry.admin_dir:

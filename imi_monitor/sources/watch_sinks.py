@@ -68,7 +68,7 @@ class WorktreeSink(_RootSink):
             lambda path: self.rules.tracks(path, is_dir=False),
         )
 
-    def stands_elsewhere(self, entry: RosterEntry) -> bool:
+    def has_moved(self, entry: RosterEntry) -> bool:
         return (self.entry.path, self.entry.admin_dir) != (entry.path, entry.admin_dir)
 
     def read_again(self) -> None:
