@@ -63,7 +63,7 @@ def refused(code: str) -> str:
     return caught.value.sentence
 
 
-def test_without_a_file_all_is_default() -> None:
+def test_settings_are_defaults_without_a_file() -> None:
     settings = config.load()
     assert {where for _, _, where in settings.items()} == {"default"}
     assert [key for key, _, _ in settings.items()] == list(config.KEYS)
@@ -116,7 +116,7 @@ def test_the_file_is_where_XDG_or_IMI_CONFIG_say(tmp_path: Path, monkeypatch: py
         ('"\\u001b[31m" = 1\n', "x1b[31m' in {}"),
     ],
 )
-def test_a_key_nobody_knows_is_refused_by_name(text: str, says: str) -> None:
+def test_an_unknown_key_is_refused_and_named(text: str, says: str) -> None:
     where = write(text)
     sentence = refused("unknown-setting")
     assert says.format(where) in sentence
@@ -151,7 +151,7 @@ def test_a_value_of_the_wrong_kind_is_refused(text: str, says: str) -> None:
     assert says.format(where) in caught.value.sentence
 
 
-def test_commands_of_a_repository() -> None:
+def test_repository_commands_are_read_from_the_config() -> None:
     write("[repositories.app]\npost_create = 'make setup'\npre_remove = ['a', 'b']\n")
     settings = config.load()
     assert settings.commands("app", "post_create") == ["make setup"]
@@ -169,13 +169,13 @@ def test_commands_of_a_repository() -> None:
         (b"#" * (1 << 20) + b"\n\n", "is larger than 1 MB"),
     ],
 )
-def test_a_file_that_is_no_configuration(content: bytes, says: str) -> None:
+def test_an_invalid_config_file_is_refused(content: bytes, says: str) -> None:
     where = write(content)
     sentence = refused("bad-config")
     assert where in sentence and says in sentence
 
 
-def test_a_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_config_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.mkfifo(tmp_path / "pipe")
     for name in ("pipe", "."):
         monkeypatch.setenv("IMI_CONFIG", str(tmp_path / name))
@@ -208,7 +208,7 @@ def test_a_clusters_file_comes_after_the_users_and_before_the_environment(
         "[servers]\npostgres_url = 'postgres://evil'\n",
     ],
 )  # fmt: skip
-def test_a_clusters_file_may_not_run_send_or_impersonate(tmp_path: Path, text: str) -> None:
+def test_a_clusters_config_may_not_set_commands_servers_or_agent(tmp_path: Path, text: str) -> None:
     extra = write(text, tmp_path / ".iMi" / "config.toml")
     with pytest.raises(UsageError, match="not allowed in") as caught:
         config.load(extra)
@@ -256,7 +256,7 @@ def test_one_key_is_read_without_a_parser_or_not_at_all(text: str, wanted: str |
         assert config.load().text("IMI_DATABASE_PATH") == wanted
 
 
-def test_a_plain_file_costs_the_hot_commands_no_parser() -> None:
+def test_hot_verbs_need_no_toml_parser_for_a_plain_file() -> None:
     write(IMI)
     program = "import sys; from imi_monitor import config; print(config.database_path(None), 'tomllib' in sys.modules)"
     done = subprocess.run(

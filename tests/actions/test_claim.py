@@ -78,7 +78,7 @@ def test_a_refusal_names_owner_since_when_task_and_what_to_do(repo: Repo, feat: 
     assert (as_json.json["data"]["agent_id"], as_json.json["data"]["state"]) == ("claude-1", "held")
 
 
-def test_the_owner_claims_again(repo: Repo, feat: Repo) -> None:
+def test_the_owner_can_claim_again(repo: Repo, feat: Repo) -> None:
     _claim(repo, "claude-1")
     again = imi("claim", "feat-x", "--agent", "claude-1", cwd=repo.path)
     assert (again.code, "yours already" in again.out) == (0, True)
@@ -118,7 +118,7 @@ def test_a_heartbeat_refreshes_the_claim(repo: Repo, feat: Repo) -> None:
     assert imi("heartbeat", "feat-x", "--agent", "claude-1", "--epoch", "2", cwd=repo.path).code == 1
 
 
-def test_a_dead_holder_frees_the_worktree_for_the_next_who_asks(repo: Repo, feat: Repo) -> None:
+def test_a_dead_holders_worktree_goes_to_the_next_claimer(repo: Repo, feat: Repo) -> None:
     child = subprocess.Popen(["sleep", "60"])
     try:
         _claim(repo, "claude-1", "--pid", str(child.pid))
@@ -162,7 +162,7 @@ def _events(repo: Repo) -> list[dict[str, object]]:
         (["--frce"], 2, "did you mean --force"),
     ],
 )
-def test_requests_that_make_no_sense(repo: Repo, feat: Repo, options: list[str], code: int, said: str) -> None:
+def test_senseless_claim_options_are_refused(repo: Repo, feat: Repo, options: list[str], code: int, said: str) -> None:
     refused = imi("claim", "feat-x", *options, cwd=repo.path)
     assert (refused.code, refused.out) == (code, "")
     assert said in refused.err
@@ -183,10 +183,8 @@ def test_a_missing_worktree_cannot_be_claimed_but_released(repo: Repo, feat: Rep
     assert imi("release", "feat-x", "--agent", "claude-1", cwd=repo.path).code == 0
 
 
-def test_a_removal_that_died_half_way_is_settled_before_the_claim(
-    repo: Repo, feat: Repo, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its slot goes back to whoever had it, not to whoever asks next."""
+def test_a_dead_removal_is_recovered_before_the_claim(repo: Repo, feat: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worktree goes back to its earlier owner, not to the next claimer."""
     from imi_monitor import actions
     from imi_monitor.actions import recovery
     from imi_monitor.actions.action import Request
@@ -216,7 +214,7 @@ def test_the_main_worktree_can_be_claimed(repo: Repo) -> None:
 
 
 class TestRelease:
-    def test_only_the_owner_with_the_right_epoch(self, repo: Repo, feat: Repo) -> None:
+    def test_only_the_owner_with_the_right_epoch_can_release(self, repo: Repo, feat: Repo) -> None:
         _claim(repo, "claude-1")
         other = imi("release", "feat-x", "--agent", "codex-1", cwd=repo.path)
         assert (other.code, "held by claude-1" in other.err) == (1, True)
@@ -227,7 +225,7 @@ class TestRelease:
         assert (free.code, "not claimed" in free.err) == (1, True)
 
     @pytest.mark.parametrize("kind", ["untracked", "modified", "staged"])
-    def test_a_dirty_tree_is_not_given_back(self, repo: Repo, feat: Repo, kind: str) -> None:
+    def test_a_dirty_tree_is_not_released(self, repo: Repo, feat: Repo, kind: str) -> None:
         _claim(repo, "claude-1")
         feat.write("new.py" if kind == "untracked" else "README.md", "changed\n")
         if kind == "staged":
@@ -238,13 +236,13 @@ class TestRelease:
         _claim(repo, "claude-1")
         assert imi("release", "feat-x", "--agent", "claude-1", "--force", cwd=repo.path).code == 0
 
-    def test_a_tree_git_cannot_look_at_counts_as_dirty(self, repo: Repo, feat: Repo) -> None:
+    def test_a_tree_that_git_cannot_read_counts_as_dirty(self, repo: Repo, feat: Repo) -> None:
         _claim(repo, "claude-1")
         (repo.path / ".git" / "worktrees" / "feat-x" / "index").write_bytes(b"no index")
         refused = imi("release", "feat-x", "--agent", "claude-1", cwd=repo.path)
         assert (refused.code, "cannot tell" in refused.err) == (1, True)
 
-    def test_another_worktree_of_the_same_name_is_not_taken_for_it(self, repo: Repo, tmp_path: Path) -> None:
+    def test_release_does_not_check_another_worktree_of_the_same_name(self, repo: Repo, tmp_path: Path) -> None:
         """git is started on the likely place before the registry is asked; only the registry knows the place."""
         claimed = tmp_path / "elsewhere" / "feat-x"
         repo.git("worktree", "add", "-q", "-b", "feat/x", claimed)
@@ -254,7 +252,7 @@ class TestRelease:
         refused = imi("release", "feat-x", "--agent", "claude-1", cwd=repo.path)
         assert (refused.code, "uncommitted" in refused.err) == (1, True)
 
-    def test_a_trusted_repositorys_filters_count(self, repo: Repo, feat: Repo) -> None:
+    def test_release_uses_the_filters_of_a_trusted_repository(self, repo: Repo, feat: Repo) -> None:
         feat.git("config", "filter.loud.clean", "tr a-z A-Z")
         feat.write(".gitattributes", "*.txt filter=loud\n")
         note = feat.write("note.txt", "quiet\n")
@@ -288,7 +286,7 @@ class TestVerify:
         assert done.json["success"] is (done.code == 0)
         return done.code, (done.json["data"] or {}).get("state")
 
-    def test_free_mine_anothers_stale(self, repo: Repo, feat: Repo) -> None:
+    def test_verify_of_free_own_other_and_stale_claims(self, repo: Repo, feat: Repo) -> None:
         assert self._state(repo, "a") == (1, "free")
         _claim(repo, "a", "--ttl", "60")
         assert self._state(repo, "a") == (0, "held")
@@ -299,11 +297,11 @@ class TestVerify:
         assert self._state(repo, "a") == (0, "stale")
         assert imi("check-lock", "feat-x", "--agent", "a", cwd=repo.path).code == 0
 
-    def test_an_unknown_worktree(self, repo: Repo) -> None:
+    def test_verify_of_an_unknown_worktree_is_unknown(self, repo: Repo) -> None:
         assert self._state(repo, "a") == (2, "unknown")
 
     @pytest.mark.parametrize("damage", ["corrupt", "folder", "newer", "truncated"])
-    def test_an_unreadable_registry(self, repo: Repo, feat: Repo, damage: str) -> None:
+    def test_verify_with_an_unreadable_registry_is_unknown(self, repo: Repo, feat: Repo, damage: str) -> None:
         _claim(repo, "a")
         database = Path(paths.default_database())
         if damage == "corrupt":
@@ -324,12 +322,12 @@ class TestVerify:
             database.mkdir()
         assert self._state(repo, "a") == (2, "unknown")
 
-    def test_outside_of_any_repository(self, tmp_path: Path) -> None:
+    def test_verify_outside_of_any_repository_is_unknown(self, tmp_path: Path) -> None:
         assert imi("verify-lock", "feat-x", "--agent", "a", cwd=tmp_path).code == 2
 
 
 class TestLists:
-    def test_claims_history_and_queue(self, repo: Repo, feat: Repo) -> None:
+    def test_claims_history_and_queue_are_listed(self, repo: Repo, feat: Repo) -> None:
         assert imi("claims", cwd=repo.path).out == "nothing is claimed\n"
         assert imi("queue", cwd=repo.path).out == "no agent waits\n"
         _claim(repo, "claude-1", "--task", "T-1")
@@ -341,7 +339,7 @@ class TestLists:
         assert imi("claims", "--history", "--json", cwd=repo.path).data["count"] == 1
         assert imi("claims", "--history", "nope", cwd=repo.path).code == 1
 
-    def test_only_the_named_repository(self, repo: Repo, feat: Repo, tmp_path: Path) -> None:
+    def test_claims_can_be_limited_to_one_repository(self, repo: Repo, feat: Repo, tmp_path: Path) -> None:
         _claim(repo, "claude-1")
         other = Repo.create(tmp_path / "other")
         assert imi("claims", "--json", cwd=other.path).data["count"] == 1
@@ -373,10 +371,10 @@ def _one_winner(repo: Repo, rounds: int, processes: int) -> None:
         assert imi("release", "feat-x", "--agent", winners[0], cwd=repo.path).code == 0
 
 
-def test_of_many_commands_exactly_one_wins(repo: Repo, feat: Repo) -> None:  # C2, mutant: ignore rowcount
+def test_exactly_one_of_many_claims_wins(repo: Repo, feat: Repo) -> None:  # C2, mutant: ignore rowcount
     _one_winner(repo, 3, 16)
 
 
 @pytest.mark.soak
-def test_of_many_commands_exactly_one_wins_long(repo: Repo, feat: Repo) -> None:  # C2
+def test_exactly_one_of_many_claims_wins_long(repo: Repo, feat: Repo) -> None:  # C2
     _one_winner(repo, 32, 16)

@@ -1,4 +1,4 @@
-"""Claims that follow live agents: made only where nobody else is, given back at the end, never anybody else's. # S2.14"""
+"""Claims that follow live agents: only of free worktrees, released at the end, and never another agent's. # S2.14"""
 
 from __future__ import annotations
 
@@ -95,20 +95,20 @@ def test_a_live_agent_has_its_free_worktree_until_its_session_ends(tree: Repo, s
     assert follow(one) != [] and held() == {"feat-x": "claude-abcdef12"}, "taken up again"
 
 
-def test_nothing_is_taken_from_anybody(tree: Repo, sleeper: Sleeper, repo: Repo) -> None:
+def test_automatic_claims_take_no_claim_from_its_owner(tree: Repo, sleeper: Sleeper, repo: Repo) -> None:
     assert imi("claim", "feat-x", "--agent", "human:ann", cwd=repo.path).code == 0
     assert follow(agent(tree, sleeper)) == [] and held() == {"feat-x": "human:ann"}
     assert follow(agent(tree, sleeper, ended=True)) == [] and held() == {"feat-x": "human:ann"}
 
 
-def test_the_claim_of_a_dead_holder_is_left_to_who_asks_for_it(tree: Repo, sleeper: Sleeper, repo: Repo) -> None:
+def test_a_dead_holders_claim_is_not_taken_automatically(tree: Repo, sleeper: Sleeper, repo: Repo) -> None:
     other = Sleeper()
     assert imi("claim", "feat-x", "--agent", "claude-9", "--pid", str(other.process.pid), cwd=repo.path).code == 0
     other.end()
     assert follow(agent(tree, sleeper)) == [] and held() == {"feat-x": "claude-9"}
 
 
-def test_what_an_agent_claimed_itself_is_not_given_back_for_it(tree: Repo, sleeper: Sleeper, repo: Repo) -> None:
+def test_an_agents_own_claim_is_not_released_automatically(tree: Repo, sleeper: Sleeper, repo: Repo) -> None:
     mine = ("claim", "feat-x", "--agent", "claude-abcdef12", "--pid", str(sleeper.process.pid))
     assert imi(*mine, cwd=repo.path).code == 0
     assert follow(agent(tree, sleeper)) == []
@@ -116,13 +116,13 @@ def test_what_an_agent_claimed_itself_is_not_given_back_for_it(tree: Repo, sleep
     assert held() == {"feat-x": "claude-abcdef12"}
 
 
-def test_a_claim_that_was_taken_meanwhile_is_the_takers(tree: Repo, sleeper: Sleeper, repo: Repo) -> None:
+def test_an_automatic_claim_taken_by_force_is_not_released(tree: Repo, sleeper: Sleeper, repo: Repo) -> None:
     follow(agent(tree, sleeper))
     assert imi("claim", "feat-x", "--agent", "ann", "--force", "--reason", "mine", cwd=repo.path).code == 0
     assert follow(agent(tree, sleeper, ended=True)) == [] and held() == {"feat-x": "ann"}
 
 
-def test_what_somebody_freed_is_not_claimed_again_by_the_same_session(tree: Repo, sleeper: Sleeper, repo: Repo) -> None:
+def test_a_freed_worktree_is_not_claimed_again_by_the_same_session(tree: Repo, sleeper: Sleeper, repo: Repo) -> None:
     one = agent(tree, sleeper)
     follow(one)
     freed = imi("release", "feat-x", "--agent", "ann", "--force", "--reason", "I need it", cwd=repo.path)
@@ -131,7 +131,7 @@ def test_what_somebody_freed_is_not_claimed_again_by_the_same_session(tree: Repo
     assert follow(agent(tree, sleeper, session="another-1")) != []
 
 
-def test_a_killed_agent_and_one_that_is_only_not_seen(tree: Repo, repo: Repo) -> None:
+def test_a_killed_agents_claim_is_released_and_an_unseen_ones_is_not(tree: Repo, repo: Repo) -> None:
     mortal = Sleeper()
     follow(agent(tree, mortal))
     assert follow() == [] and held() == {"feat-x": "claude-abcdef12"}, "not seen is not over"
@@ -139,7 +139,7 @@ def test_a_killed_agent_and_one_that_is_only_not_seen(tree: Repo, repo: Repo) ->
     assert follow() == ["feat-x is free again: the session of claude-abcdef12 is over"]
 
 
-def test_a_session_taken_up_again_claims_as_the_process_it_is_now(tree: Repo, sleeper: Sleeper, repo: Repo) -> None:
+def test_a_resumed_session_claims_for_its_new_process(tree: Repo, sleeper: Sleeper, repo: Repo) -> None:
     mortal = Sleeper()
     follow(agent(tree, mortal))
     mortal.end()
@@ -148,7 +148,7 @@ def test_a_session_taken_up_again_claims_as_the_process_it_is_now(tree: Repo, sl
     assert (claim["agent_id"], claim["pid"], claim["state"]) == ("claude-abcdef12", sleeper.process.pid, "held")
 
 
-def test_nobody_claims_without_a_proof_of_life(tree: Repo, sleeper: Sleeper, repo: Repo) -> None:
+def test_an_agent_not_proven_to_run_claims_nothing(tree: Repo, sleeper: Sleeper, repo: Repo) -> None:
     one = agent(tree, sleeper)
     wrong = [
         Agent(one.id, one.cli, one.name, one.key, one.cwd, one.session, pid, started, one.truth, one.facts)
@@ -161,13 +161,15 @@ def test_nobody_claims_without_a_proof_of_life(tree: Repo, sleeper: Sleeper, rep
     assert held() == {}
 
 
-def test_the_trunk_and_a_folder_elsewhere_are_nobodys(repo: Repo, tree: Repo, sleeper: Sleeper, tmp_path: Path) -> None:
+def test_the_trunk_and_other_folders_are_not_claimed_automatically(
+    repo: Repo, tree: Repo, sleeper: Sleeper, tmp_path: Path
+) -> None:
     assert follow(agent(repo, sleeper)) == []
     assert follow(agent(tree, sleeper, cwd=str(tmp_path))) == []
     assert held() == {}
 
 
-def test_of_two_in_one_worktree_the_first_has_it(tree: Repo, sleeper: Sleeper) -> None:
+def test_the_first_of_two_agents_gets_the_automatic_claim(tree: Repo, sleeper: Sleeper) -> None:
     late = agent(tree, sleeper, session="late-1", started_at="2026-01-02T00:00:00Z")
     early = agent(tree, sleeper, session="early-1", started_at="2026-01-01T00:00:00Z")
     assert follow(late, early) == ["feat-x is claimed for claude-early1, who works in it"]
@@ -193,8 +195,8 @@ def test_the_presence_lock_mirrors_it_and_a_foreign_one_is_respected(cluster: Re
     assert not lock.exists()
 
 
-def test_who_stands_in_line_comes_first(tree: Repo, sleeper: Sleeper, repo: Repo) -> None:
-    """A free worktree for which somebody waits is his, not the agent's who happens to be there."""
+def test_a_waiter_comes_before_an_automatic_claim(tree: Repo, sleeper: Sleeper, repo: Repo) -> None:
+    """A free worktree belongs to the waiter in its line, not to the agent that works there."""
     assert imi("claim", "feat-x", "--agent", "ann", cwd=repo.path).code == 0
     waiter = subprocess.Popen(
         [sys.executable, "-m", "imi_monitor", "claim", "feat-x", "--agent", "bob", "--wait", "60"], cwd=repo.path,
@@ -226,7 +228,7 @@ def test_many_monitors_make_one_claim(tree: Repo, sleeper: Sleeper) -> None:
         assert connection.execute("SELECT count(*) FROM claim_history").fetchone() == (1,)
 
 
-def test_a_renamed_worktree_keeps_its_mark(tree: Repo, sleeper: Sleeper, repo: Repo) -> None:
+def test_a_renamed_worktree_keeps_its_automatic_claim(tree: Repo, sleeper: Sleeper, repo: Repo) -> None:
     follow(agent(tree, sleeper))
     with closing(registry()) as connection:
         db.transact(connection, claims.rename_worktree, "app", "feat-x", "feat-z")

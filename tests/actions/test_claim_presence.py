@@ -27,7 +27,7 @@ def _claim(cluster: Repo, agent: str, *more: str) -> int:
     return imi("claim", "x", "--agent", agent, *more, cwd=cluster.path).code
 
 
-def test_it_mirrors_the_claim_under_the_resolved_name(cluster: Repo, lock: Path) -> None:
+def test_the_presence_lock_mirrors_the_claim_under_the_full_name(cluster: Repo, lock: Path) -> None:
     assert _claim(cluster, "claude-1") == 0
     content = json.loads(lock.read_text())
     assert (content["agent_id"], content["epoch"], content["hostname"]) == ("claude-1", 1, os.uname().nodename)
@@ -38,7 +38,7 @@ def test_it_mirrors_the_claim_under_the_resolved_name(cluster: Repo, lock: Path)
     assert os.listdir(lock.parent) == []
 
 
-def test_only_in_clusters_that_have_the_folder(cluster: Repo, repo: Repo, lock: Path) -> None:
+def test_presence_locks_exist_only_in_clusters_with_the_folder(cluster: Repo, repo: Repo, lock: Path) -> None:
     lock.parent.parent.rmdir()
     assert _claim(cluster, "claude-1") == 0
     assert not lock.parent.parent.exists()
@@ -58,7 +58,7 @@ def test_a_lock_of_another_program_counts_as_a_claim(cluster: Repo, lock: Path, 
     assert (refused.code, "claimed by old-1" in refused.err, str(lock) in refused.err) == (1, True, True)
     assert lock.read_text() == content
     assert imi("verify-lock", "x", "--agent", "codex-1", cwd=cluster.path).code == 1
-    assert _claim(cluster, "codex-1", "--takeover") == 1, "nobody knows whether it is stale"
+    assert _claim(cluster, "codex-1", "--takeover") == 1, "whether it is stale is unknown"
     taken = imi("claim", "x", "--agent", "codex-1", "--force", "--reason", "it crashed", "--json", cwd=cluster.path)
     assert taken.code == 0
     assert json.loads(lock.read_text())["agent_id"] == "codex-1"
@@ -74,7 +74,7 @@ def test_the_same_agent_may_claim_what_its_lock_says(cluster: Repo, lock: Path) 
 
 
 @pytest.mark.parametrize("kind", ["empty", "broken", "no-owner", "link", "folder", "fifo"])
-def test_a_lock_that_does_not_say_who_counts_too(cluster: Repo, lock: Path, kind: str) -> None:
+def test_a_presence_lock_without_a_name_counts_as_a_claim(cluster: Repo, lock: Path, kind: str) -> None:
     lock.parent.mkdir()
     if kind == "link":
         lock.symlink_to("/etc/hostname")
@@ -117,7 +117,7 @@ def test_a_foreign_lock_is_not_taken_away_by_our_release(cluster: Repo, lock: Pa
     assert lock.read_text() == "old-1"
 
 
-def test_who_was_overtaken_while_removing_the_lock_puts_the_next_owners_back(
+def test_a_lock_removed_too_late_is_written_again_for_the_next_owner(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database, path = paths.default_database(), str(tmp_path / "feat-x.lock")
@@ -156,7 +156,7 @@ for _ in range(60):
 """
 
 
-def test_the_mirror_agrees_with_the_registry_when_hands_change_fast(tmp_path: Path) -> None:
+def test_the_presence_lock_agrees_with_the_registry_after_fast_changes(tmp_path: Path) -> None:
     database, path = paths.default_database(), tmp_path / "presence" / "feat-x.lock"
     running = [
         subprocess.Popen([sys.executable, "-c", _FLIP, database, str(path), f"a{number}"], cwd=ROOT)

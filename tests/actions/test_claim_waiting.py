@@ -54,7 +54,7 @@ class Line:
         return claims.current(self.connection, *self.key)
 
     def release(self, agent: str) -> float:
-        """Release, and wait until somebody else has it; gives the seconds from the commit to the grant."""
+        """Release and wait for the next owner; returns the seconds from the commit to the grant."""
         claim = self.holder()
         assert claim.agent_id == agent
         assert db.transact(self.connection, claim_requests.release, *self.key, agent, claim.epoch)[0]
@@ -146,7 +146,7 @@ def test_a_wait_ends_and_names_the_holder(line: Line) -> None:
     [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)],
     ids=lambda value: str(value),
 )
-def test_a_signal_leaves_the_line(line: Line, number: signal.Signals, code: int) -> None:
+def test_a_signal_makes_a_waiter_leave_the_line(line: Line, number: signal.Signals, code: int) -> None:
     waiter = line.wait("codex-1")
     waiter.send_signal(number)
     waiter.communicate(timeout=30)
@@ -154,7 +154,7 @@ def test_a_signal_leaves_the_line(line: Line, number: signal.Signals, code: int)
     assert line.holder().agent_id == "holder"
 
 
-def test_a_killed_waiter_is_passed_by_whoever_comes(line: Line) -> None:
+def test_a_killed_waiter_is_skipped(line: Line) -> None:
     waiter = line.wait("codex-1")
     waiter.kill()
     waiter.communicate()
@@ -164,7 +164,7 @@ def test_a_killed_waiter_is_passed_by_whoever_comes(line: Line) -> None:
     assert line.agents() == []
 
 
-def test_nobody_passes_a_living_waiter(line: Line) -> None:
+def test_a_living_waiter_is_not_passed(line: Line) -> None:
     first = line.wait("codex-1")
     os.kill(first.pid, signal.SIGSTOP)
     line.until(lambda: host.is_suspended(first.pid))
@@ -172,7 +172,7 @@ def test_nobody_passes_a_living_waiter(line: Line) -> None:
     assert [w["place"] for w in imi("queue", "x", "--json", cwd=line.repo.path).data["queue"]] == [1, 2]
     line.release("holder")
     second.communicate(timeout=30)
-    assert line.holder().agent_id == "gemini-1", "a suspended waiter holds nobody up"
+    assert line.holder().agent_id == "gemini-1", "a suspended waiter holds up no other"
     assert line.agents() == ["codex-1"]
     third = line.wait("claude-2")
     os.kill(first.pid, signal.SIGCONT)
@@ -187,7 +187,7 @@ def test_nobody_passes_a_living_waiter(line: Line) -> None:
     assert line.holder().agent_id == "claude-2"
 
 
-def test_a_holder_that_dies_without_a_word_is_noticed(line: Line) -> None:
+def test_a_waiter_notices_the_death_of_the_holder(line: Line) -> None:
     child = subprocess.Popen(["sleep", "60"])
     try:
         line.claim("holder", child.pid)
@@ -199,14 +199,14 @@ def test_a_holder_that_dies_without_a_word_is_noticed(line: Line) -> None:
     assert (data["how"], data["previous_agent"]) == ("after_death", "holder")
 
 
-def test_a_waiter_with_takeover_takes_what_becomes_stale(line: Line) -> None:
+def test_a_waiter_with_takeover_takes_a_claim_that_becomes_stale(line: Line) -> None:
     imi("claim", "feat-x", "--agent", "holder", "--ttl", "3600", cwd=line.repo.path)
     waiter = line.wait("codex-1", 60, "--takeover")
     line.connection.execute("UPDATE claims SET heartbeat_uptime = heartbeat_uptime - 3601")
     assert json.loads(waiter.communicate(timeout=5)[0])["data"]["how"] == "taken_over"
 
 
-def test_a_worktree_removed_meanwhile_is_not_granted(line: Line) -> None:
+def test_a_worktree_removed_while_waiting_is_not_granted(line: Line) -> None:
     waiter = line.wait("codex-1")
     path = Path(line.repo.path).with_name("feat-x")
     path.rename(path.with_name("trash"))
@@ -216,7 +216,7 @@ def test_a_worktree_removed_meanwhile_is_not_granted(line: Line) -> None:
     assert (line.agents(), claims.state(line.holder())) == ([], "free")
 
 
-def test_a_person_sees_the_place_in_line(line: Line) -> None:
+def test_waiting_shows_the_place_in_line(line: Line) -> None:
     line.wait("codex-1")
     master, slave = pty.openpty()
     person = subprocess.Popen(

@@ -44,7 +44,7 @@ def shown(*words: str) -> list[str]:
     return done.out.splitlines()
 
 
-def test_a_line_for_people(registry: str) -> None:
+def test_an_event_is_one_line_of_text(registry: str) -> None:
     put(
         registry,
         "worktree.claimed",
@@ -57,7 +57,7 @@ def test_a_line_for_people(registry: str) -> None:
     assert line[8:] == ' worktree.claimed feat-api by claude-1 task=T-7 reason="it is mine"'
 
 
-def test_an_object_a_line_for_programs(registry: str) -> None:
+def test_an_event_is_one_json_object_per_line(registry: str) -> None:
     put(registry, "worktree.created", "worktree.claimed", agent_id="a", epoch=1, data={"n": 1})
     first, second = map(json.loads, shown("--json"))
     assert first["seq"] < second["seq"] and first["id"] != second["id"]
@@ -67,7 +67,7 @@ def test_an_object_a_line_for_programs(registry: str) -> None:
     assert shown("--json", "--since", str(first["seq"]))[0] == json.dumps(second)
 
 
-def test_nothing_yet(registry: str) -> None:
+def test_an_empty_event_log_is_reported(registry: str) -> None:
     assert shown() == ["no events yet"]
     assert shown("--json") == []
     assert shown("--type", "x.y") == ["no events of that kind"]
@@ -85,19 +85,19 @@ def test_nothing_yet(registry: str) -> None:
         ("[", []),
     ],
 )
-def test_kinds(registry: str, asked: str, found: list[str]) -> None:
+def test_events_are_filtered_by_kind(registry: str, asked: str, found: list[str]) -> None:
     put(registry, "worktree.claimed", "worktree.released", "session.started")
     assert [json.loads(line)["type"] for line in shown("--json", "--type", asked)] == found
 
 
-def test_a_worktree_by_the_name_people_use(registry: str) -> None:
+def test_events_are_filtered_by_a_short_worktree_name(registry: str) -> None:
     put(registry, "worktree.removed", worktree="feat-api")
     put(registry, "worktree.removed", worktree="api-two")
     assert [json.loads(line)["worktree_name"] for line in shown("--json", "--worktree", "api")] == ["feat-api"]
     assert shown("--json", "-w", "no-such") == []
 
 
-def test_the_last_ones_unless_asked_for_more(registry: str) -> None:
+def test_the_last_events_are_shown_by_default(registry: str) -> None:
     put(registry, *["n.n"] * 120)
     assert [json.loads(line)["seq"] for line in shown("--json")] == list(range(71, 121))
     assert [json.loads(line)["seq"] for line in shown("--json", "--limit", "3")] == [118, 119, 120]
@@ -107,7 +107,7 @@ def test_the_last_ones_unless_asked_for_more(registry: str) -> None:
     assert shown("--json", "--limit", "0") == []
 
 
-def test_since(registry: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_events_are_filtered_by_time_and_number(registry: str, monkeypatch: pytest.MonkeyPatch) -> None:
     now = times.clock()
     for name, hours in (("days", 50), ("hours", 5), ("minutes", 0.2)):
         with monkeypatch.context() as patch:
@@ -129,12 +129,12 @@ def test_since(registry: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("since", ["soon", "m", "-3m", "5y", "١٠m", "99999999999999999999", "10000-01-01", "", "1e3m"])
-def test_a_time_that_is_none(registry: str, since: str) -> None:
+def test_an_invalid_time_is_refused(registry: str, since: str) -> None:
     done = imi("events", f"--since={since}")
     assert (done.code, "is not a time: use 10m" in done.err) == (2, True)
 
 
-def test_repositories_are_told_apart(registry: str, repo: Repo, cluster: Repo) -> None:
+def test_events_name_the_repository_if_there_are_several(registry: str, repo: Repo, cluster: Repo) -> None:
     with Context(str(repo.path)) as one:
         one.register(one.repository())
     put(registry, "a.a")
@@ -206,7 +206,7 @@ def read_line(process: subprocess.Popen[bytes], seconds: float = 20) -> bytes:
     return line
 
 
-def test_following_tells_within_a_tenth_of_a_second(registry: str) -> None:  # S2.54
+def test_following_prints_an_event_within_a_tenth_of_a_second(registry: str) -> None:  # S2.54
     put(registry, *["old.one"] * 12)
     with following("--json") as process:
         assert [json.loads(read_line(process))["seq"] for _ in range(10)] == list(range(3, 13)), (
@@ -234,7 +234,7 @@ def test_following_a_kind_skips_the_others(registry: str) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT])
-def test_ctrl_c_is_a_good_end(registry: str, number: int) -> None:
+def test_ctrl_c_ends_following_without_an_error(registry: str, number: int) -> None:
     put(registry, "a.a")
     with following() as process:
         read_line(process)
@@ -243,7 +243,7 @@ def test_ctrl_c_is_a_good_end(registry: str, number: int) -> None:
         assert process.stderr and process.stderr.read() == b""
 
 
-def test_a_reader_that_goes_away_ends_it_though_nothing_happens(registry: str) -> None:
+def test_following_ends_when_the_reader_closes_the_pipe(registry: str) -> None:
     put(registry, "a.a")
     with following() as process:
         read_line(process)
@@ -252,7 +252,7 @@ def test_a_reader_that_goes_away_ends_it_though_nothing_happens(registry: str) -
         assert process.wait(10) == 0
 
 
-def test_idle_following_costs_next_to_nothing(registry: str) -> None:
+def test_idle_following_uses_little_processor_time(registry: str) -> None:
     put(registry, "a.a")
     with following() as process:
         read_line(process)
@@ -270,7 +270,7 @@ def test_idle_following_costs_next_to_nothing(registry: str) -> None:
         assert (ticks() - before) / os.sysconf("SC_CLK_TCK") / 2 < 0.03, "more than 3 % of a core while idle"
 
 
-def test_many_at_once_arrive_in_order_and_once(registry: str) -> None:
+def test_many_events_at_once_are_followed_in_order_and_once(registry: str) -> None:
     put(registry, "a.a")
     seen: list[int] = []
     with Context(emit=lambda _, data: seen.append(int(str(data["seq"])))) as context:
@@ -291,8 +291,8 @@ def test_many_at_once_arrive_in_order_and_once(registry: str) -> None:
     assert seen == list(range(1, 1202))
 
 
-def test_nothing_is_lost_between_reading_and_waiting(registry: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody commits right behind our look at the log, and nobody does after that."""
+def test_an_event_committed_after_the_read_is_not_lost(registry: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process commits right after the log is read, and none does after that."""
     put(registry, "a.a")
     seen: list[object] = []
     since, late = events.list_events, ["b.b"]

@@ -119,7 +119,7 @@ def test_sessions_are_listed_and_filtered(registry: sqlite3.Connection, repo: Re
     assert imi("sessions", "--since", "soon", cwd=repo.path).code == 2
 
 
-def test_one_session_is_told_from_its_beginning(registry: sqlite3.Connection, repo: Repo) -> None:
+def test_session_show_prints_one_session_from_its_start(registry: sqlite3.Connection, repo: Repo) -> None:
     a_day(registry, repo)
     shown = imi("session", "show", "abc", cwd=repo.path).out
     assert "\x1b" not in shown and "‮" not in shown and "\\x1b]0;owned\\x07[red]" in shown
@@ -138,7 +138,7 @@ def test_one_session_is_told_from_its_beginning(registry: sqlite3.Connection, re
     assert "imi session" in imi("session", cwd=repo.path).err or imi("session").code == 2
 
 
-def test_a_peek_gets_what_is_new_only(registry: sqlite3.Connection, repo: Repo) -> None:
+def test_a_timeline_after_a_cursor_has_only_new_events(registry: sqlite3.Connection, repo: Repo) -> None:
     call = ToolCall("Bash", "make", "c1")
     keep(registry, repo, RUNNING, 1, act("prompt", 1, "go"), act("tool_started", 2, "make", call))
     one = sessions.find(registry, sessions.SessionFilter())[0]
@@ -153,7 +153,7 @@ def test_a_peek_gets_what_is_new_only(registry: sqlite3.Connection, repo: Repo) 
     assert len(session_timeline.timeline(registry, one.seq, limit=1)) == 1
 
 
-def test_following_prints_what_happens(registry: sqlite3.Connection, repo: Repo) -> None:
+def test_session_show_follow_prints_new_events(registry: sqlite3.Connection, repo: Repo) -> None:
     keep(registry, repo, RUNNING, 1, act("prompt", 1, "go"))
     reader = subprocess.Popen(
         imi_argv("session", "show", "abc", "--follow", "--json"), cwd=repo.path, stdout=subprocess.PIPE, text=True,
@@ -173,7 +173,7 @@ def test_following_prints_what_happens(registry: sqlite3.Connection, repo: Repo)
     assert reader.returncode == 0
 
 
-def test_stats_add_up_what_is_known(registry: sqlite3.Connection, repo: Repo) -> None:
+def test_stats_add_up_known_figures(registry: sqlite3.Connection, repo: Repo) -> None:
     a_day(registry, repo)
     tree = Repo(repo.path.parent / "feat-x")
     tree.write("src/api.py", "x = 1\n")
@@ -197,7 +197,7 @@ def test_stats_add_up_what_is_known(registry: sqlite3.Connection, repo: Repo) ->
     assert imi("stats", "--worktree", "feat-y", "--json", cwd=repo.path).data["total"]["sessions"] == 1
 
 
-def test_commits_that_cannot_be_told_are_unknown(registry: sqlite3.Connection, repo: Repo) -> None:
+def test_commits_that_cannot_be_attributed_are_unknown(registry: sqlite3.Connection, repo: Repo) -> None:
     a_day(registry, repo)
 
     def commits() -> Any:
@@ -215,7 +215,7 @@ def test_commits_that_cannot_be_told_are_unknown(registry: sqlite3.Connection, r
     assert commits() is None, "its branch is gone"
 
 
-def test_time_is_cut_at_both_ends_and_unknown_is_none() -> None:
+def test_session_time_is_cut_at_both_ends_and_unknown_is_none() -> None:
     told = [(at(0), "running"), (at(100), "waiting_for_input"), (at(150), "unknown"), (at(200), "running")]
 
     def spent(begin: float, end: float) -> session_status.SessionTime:
@@ -232,23 +232,23 @@ def test_time_is_cut_at_both_ends_and_unknown_is_none() -> None:
     assert (ends.completed, ends.failed, ends.cancelled) == (0, 0, 1), "one turn has one end"
 
 
-def test_spans_are_read_at_a_glance() -> None:
+def test_durations_are_printed_in_two_units() -> None:
     assert [span(each) for each in (None, 0, 59, 60, 3661, 90_000)] == ["–", "0s", "59s", "1m 00s", "1h 01m", "1d 1h"]
 
 
-def test_nothing_kept_is_said(tmp_path: Path) -> None:
+def test_no_recorded_sessions_are_reported(tmp_path: Path) -> None:
     assert imi("sessions", cwd=tmp_path).out.startswith("no sessions are recorded yet")
     assert imi("stats", cwd=tmp_path).out.startswith("no sessions and no tasks are recorded")
 
 
 @pytest.mark.parametrize(("line", "good"), [("auto_claim = true", True), ("[claims]\nauto = true", True)])
-def test_automatic_claims_have_two_spellings(own_home: Path, line: str, good: bool) -> None:
+def test_automatic_claims_can_be_set_by_two_keys(own_home: Path, line: str, good: bool) -> None:
     path = own_home / ".config" / "iMi" / "config.toml"
     path.parent.mkdir(parents=True)
     path.write_text(line + "\n[sessions]\nkeep_days = 3\n" if "[" not in line else line + "\n")
     assert config.load().flag("claims.auto") is good
 
 
-def test_a_cluster_cannot_make_the_record_forget(cluster: Repo) -> None:
+def test_a_clusters_config_cannot_shorten_retention(cluster: Repo) -> None:
     (cluster.path.parent / ".iMi" / "config.toml").write_text("[sessions]\nkeep_days = 0\n")
     assert "not allowed" in imi("config", cwd=cluster.path).err

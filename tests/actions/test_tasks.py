@@ -63,7 +63,7 @@ def ids(repo: Repo, *words: str) -> list[tuple[str, str]]:
 
 
 def a_day(connection: sqlite3.Connection, repo: Repo) -> None:
-    """claude-1 completed T-1, failed T-2 and is at T-3; codex-1 gave T-4 back, nobody knows how."""
+    """claude-1 completed T-1, failed T-2 and works on T-3; codex-1 released T-4 with unknown outcome."""
     claim(repo, "feat-x", "claude-1", "T-1")
     turn(connection, repo, "feat-x", "aaaa-1", COMPLETED)
     release(repo, "feat-x", "claude-1")
@@ -76,7 +76,7 @@ def a_day(connection: sqlite3.Connection, repo: Repo) -> None:
     claim(repo, "feat-y", "codex-1", None)
 
 
-def test_the_questions_of_the_promises(registry: sqlite3.Connection, repo: Repo) -> None:
+def test_tasks_are_filtered_by_agent_team_session_and_outcome(registry: sqlite3.Connection, repo: Repo) -> None:
     assert "no tasks yet" in imi("tasks", cwd=repo.path).out
     a_day(registry, repo)
     everything = [("T-4", "unknown"), ("T-3", "open"), ("T-2", "failed"), ("T-1", "completed")]
@@ -99,7 +99,7 @@ def test_the_questions_of_the_promises(registry: sqlite3.Connection, repo: Repo)
     assert "T-2   claude-1  feat-x    failed" in shown and "bbbb-2" in shown
 
 
-def test_performance_is_told_by_agent_and_by_team(registry: sqlite3.Connection, repo: Repo) -> None:  # S4.5
+def test_stats_count_tasks_by_agent_and_team(registry: sqlite3.Connection, repo: Repo) -> None:  # S4.5
     a_day(registry, repo)
     assert imi("agents", "describe", "claude-1", "--team", "web", cwd=repo.path).code == 0
     told = imi("stats", "--by", "agent", "--json", cwd=repo.path).data
@@ -107,7 +107,7 @@ def test_performance_is_told_by_agent_and_by_team(registry: sqlite3.Connection, 
     names = ("tasks", "tasks_completed", "tasks_failed", "tasks_open", "tasks_unknown", "team")
     assert [by_agent["claude-1"][name] for name in names] == [3, 1, 1, 1, 0, "web"]
     assert [by_agent["codex-1"][name] for name in names] == [1, 0, 0, 0, 1, None]
-    assert by_agent["codex-1"]["sessions"] == 0, "nobody saw it at work; its tasks are counted all the same"
+    assert by_agent["codex-1"]["sessions"] == 0, "its work was not observed; its tasks are counted all the same"
     assert told["total"]["tasks"] == 4
     by_team = imi("stats", "--by", "team", "--json", cwd=repo.path).data["groups"]
     assert sorted((str(group["team"]), group["tasks"]) for group in by_team) == [("None", 1), ("web", 3)]
@@ -117,7 +117,7 @@ def test_performance_is_told_by_agent_and_by_team(registry: sqlite3.Connection, 
     assert imi("stats", "--by", "mood", cwd=repo.path).code == 2
 
 
-def test_who_gives_it_back_may_tell_what_came_of_it(registry: sqlite3.Connection, repo: Repo) -> None:
+def test_release_can_report_the_outcome_of_its_task(registry: sqlite3.Connection, repo: Repo) -> None:
     claim(repo, "feat-x", "claude-1", "T-1")
     turn(registry, repo, "feat-x", "aaaa-1", COMPLETED)
     release(repo, "feat-x", "claude-1", "--outcome", "failed", "--reason", "tests are red")
@@ -133,7 +133,7 @@ def test_who_gives_it_back_may_tell_what_came_of_it(registry: sqlite3.Connection
     assert imi("claims", cwd=repo.path).out.startswith("feat-x"), "nothing was given back"
 
 
-def test_a_claim_goes_on_to_its_next_task(registry: sqlite3.Connection, repo: Repo) -> None:
+def test_a_renewed_claim_can_start_another_task(registry: sqlite3.Connection, repo: Repo) -> None:
     claim(repo, "feat-x", "claude-1", None)
     claim(repo, "feat-x", "claude-1", "T-1")
     turn(registry, repo, "feat-x", "aaaa-1", COMPLETED)
@@ -150,7 +150,7 @@ def test_a_claim_goes_on_to_its_next_task(registry: sqlite3.Connection, repo: Re
     assert told["T-2"] == ("unknown", "next_task", None), "what is said of the last one is not said of those before"
 
 
-def test_what_ends_a_claim_from_outside_is_said(registry: sqlite3.Connection, repo: Repo) -> None:
+def test_tasks_show_how_another_ended_their_claim(registry: sqlite3.Connection, repo: Repo) -> None:
     claim(repo, "feat-x", "claude-1", "T-1")
     assert imi("claim", "feat-x", "--agent", "ann", "--force", "--reason", "mine", cwd=repo.path).code == 0
     (one,) = tasks(repo)
@@ -178,7 +178,7 @@ def test_a_removal_that_is_refused_leaves_one_task(registry: sqlite3.Connection,
     assert ids(repo) == [("T-1", "completed")]
 
 
-def test_what_came_of_it_stays_known_when_its_sessions_are_forgotten(registry: sqlite3.Connection, repo: Repo) -> None:
+def test_outcomes_survive_the_deletion_of_their_sessions(registry: sqlite3.Connection, repo: Repo) -> None:
     a_day(registry, repo)
     registry.execute("UPDATE sessions SET ended_at = seen_at")
     while retention.are_sessions_due(registry, 0):
@@ -188,7 +188,9 @@ def test_what_came_of_it_stays_known_when_its_sessions_are_forgotten(registry: s
     assert [one["sessions"] for one in tasks(repo, "--failed")] == [[]]
 
 
-def test_an_agent_is_described(registry: sqlite3.Connection, repo: Repo) -> None:  # S4.6 S4.8 S4.31
+def test_agents_describe_sets_and_shows_a_description(
+    registry: sqlite3.Connection, repo: Repo
+) -> None:  # S4.6 S4.8 S4.31
     a_day(registry, repo)
     done = imi("agents", "describe", "claude-1", "--emoji", "🦊", "--role", "reviewer", "--team", "web", cwd=repo.path)
     assert (done.code, done.out) == (0, "claude-1: 🦊 reviewer, team web\n")
@@ -218,7 +220,7 @@ def test_an_agent_is_described(registry: sqlite3.Connection, repo: Repo) -> None
         (("--team", "x" * 41), "is 41 characters long: at most 40"),
     ],
 )
-def test_what_a_terminal_may_not_show_is_refused(
+def test_descriptions_refuse_text_that_is_unsafe_in_a_terminal(
     registry: sqlite3.Connection, repo: Repo, words: tuple[str, str], why: str
 ) -> None:
     claim(repo, "feat-x", "claude-1", None)
@@ -228,13 +230,13 @@ def test_what_a_terminal_may_not_show_is_refused(
     assert registry.execute("SELECT emoji, role, team FROM agents").fetchall() == [(None, None, None)]
 
 
-def test_an_emoji_keeps_the_width_that_terminals_agree_on(registry: sqlite3.Connection, repo: Repo) -> None:
+def test_an_emoji_has_the_same_width_in_every_terminal(registry: sqlite3.Connection, repo: Repo) -> None:
     claim(repo, "feat-x", "claude-1", None)
     done = imi("agents", "describe", "claude-1", "--emoji", "⚙️", "--json", cwd=repo.path)
     assert done.data["emoji"] == "⚙", "without the mark that asks for colours"
 
 
-def test_who_is_not_known_cannot_be_described(registry: sqlite3.Connection, repo: Repo) -> None:
+def test_an_unknown_agent_cannot_be_described(registry: sqlite3.Connection, repo: Repo) -> None:
     claim(repo, "feat-x", "claude-1", None)
     refused = imi("agents", "describe", "claud-1", "--team", "web", cwd=repo.path)
     assert (refused.code, refused.err) == (1, "imi: no agent is called 'claud-1': did you mean claude-1?\n")
@@ -257,6 +259,6 @@ def test_hostile_text_in_the_registry_steers_no_terminal(registry: sqlite3.Conne
         (("--since", "soon"), "is not a time"),
     ],
 )
-def test_what_makes_no_sense_is_refused(repo: Repo, words: tuple[str, ...], why: str) -> None:
+def test_senseless_task_options_are_refused(repo: Repo, words: tuple[str, ...], why: str) -> None:
     refused = imi("tasks", *words, cwd=repo.path)
     assert refused.code == 2 and why in refused.err

@@ -1,4 +1,4 @@
-"""Our own frozen dataclasses behave as the standard ones do, in everything that anybody here relies on."""
+"""Our own frozen dataclasses behave as the standard ones in everything that imi uses."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def both() -> list[tuple[Ours, Standard]]:
     return [(Ours(*args, **named), Standard(*args, **named)) for args, named in ARGUMENTS]
 
 
-def test_they_compare_hash_sort_and_show_themselves_alike() -> None:
+def test_own_and_standard_dataclasses_compare_hash_and_print_alike() -> None:
     pairs = both()
     for mine, theirs in pairs:
         assert repr(mine) == repr(theirs).replace("Standard", "Ours")
@@ -56,7 +56,7 @@ def test_they_compare_hash_sort_and_show_themselves_alike() -> None:
     assert [mine.name for mine in sorted(mine for mine, _ in pairs)] == ["a", "a", "a", "b", "b"]
 
 
-def test_nothing_can_be_changed_and_nothing_added() -> None:
+def test_own_dataclasses_are_frozen() -> None:
     one = Ours("a")
     for name in ("name", "other"):
         with pytest.raises(dataclasses.FrozenInstanceError):
@@ -71,13 +71,13 @@ def test_nothing_can_be_changed_and_nothing_added() -> None:
 @pytest.mark.parametrize(
     ("args", "named"), [((), {}), (("a", 1, (), 2), {}), (("a",), {"name": "b"}), (("a",), {"x": 1})]
 )
-def test_wrong_arguments_are_refused(args: tuple[Any, ...], named: dict[str, Any]) -> None:
+def test_own_dataclasses_refuse_wrong_arguments(args: tuple[Any, ...], named: dict[str, Any]) -> None:
     for kind in (Standard, Ours):
         with pytest.raises(TypeError):
             kind(*args, **named)
 
 
-def test_they_are_replaced_copied_and_sent() -> None:
+def test_own_dataclasses_can_be_replaced_copied_and_pickled() -> None:
     one = Ours("a", 2, ("t",))
     assert dataclasses.replace(one, size=9) == Ours("a", 9, ("t",))
     assert copy.deepcopy(one) == pickle.loads(pickle.dumps(one)) == one
@@ -86,7 +86,7 @@ def test_they_are_replaced_copied_and_sent() -> None:
             assert (name, size) == ("a", 2)
 
 
-def test_another_kind_with_the_same_values_is_another() -> None:
+def test_own_dataclasses_of_different_classes_are_unequal() -> None:
     key = Key("h", "r", "w")
     assert Waiter(key, "a", "t", 1) != (key, "a", "t", 1)
     assert key != ("h", "r", "w")
@@ -95,7 +95,7 @@ def test_another_kind_with_the_same_values_is_another() -> None:
         _ = key < ("h", "r", "w")  # type: ignore[operator]
 
 
-def test_what_does_not_count_makes_no_difference() -> None:
+def test_fields_without_compare_do_not_affect_equality() -> None:
     @frozen_dataclass.dataclass(frozen=True, slots=True, order=True)
     class Read:
         value: int

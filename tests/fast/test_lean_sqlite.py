@@ -35,7 +35,7 @@ def test_the_c_half_alone_is_the_same_sqlite() -> None:
     assert (done.stdout.strip(), done.stderr) == ("well", "")
 
 
-def test_where_sqlite3_is_loaded_already_it_is_that_one() -> None:
+def test_lean_sqlite_is_sqlite3_where_that_is_loaded() -> None:
     import sqlite3
 
     from imi_monitor.fast import lean_sqlite

@@ -241,7 +241,7 @@ def _die_at(statement: int) -> None:
 
 
 def _upgrade_by_script(connection: sqlite3.Connection, path: str, patience: float) -> None:
-    """The mutant: what everybody writes first. `executescript` commits, and each statement stands alone."""
+    """The mutant: `executescript` commits, so that each statement is a transaction of its own."""
     for script in schema.MIGRATIONS:
         for text in schema.statements(script):
             connection.executescript(text)

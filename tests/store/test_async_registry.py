@@ -1,4 +1,4 @@
-"""The registry off the event loop: whole transactions, no thread left behind, nothing open after a cancellation. # D8"""
+"""The registry for the event loop: whole transactions, no thread left behind, no transaction open after a cancellation. # D8"""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def workers() -> list[threading.Thread]:
 
 
 def settled(path: str) -> int:
-    """How many events there are, once it is certain that nobody holds the registry."""
+    """The number of events, after checking that no connection is open."""
     assert workers() == []
     with closing(db.connect(path, busy_seconds=0)) as connection:
         return db.transact(connection, counted)
@@ -114,7 +114,7 @@ def test_each_transaction_runs_as_one_call_in_the_thread(path: str, monkeypatch:
     assert calls == 2
 
 
-def test_many_tasks_share_it(path: str) -> None:
+def test_many_tasks_share_one_registry(path: str) -> None:
     async def body() -> None:
         async with async_registry.open_registry(path) as registry:
             before = threading.active_count()
@@ -128,7 +128,7 @@ def test_many_tasks_share_it(path: str) -> None:
     assert settled(path) == 50
 
 
-def test_the_loop_is_free_meanwhile(path: str) -> None:
+def test_the_event_loop_runs_during_a_write(path: str) -> None:
     async def body() -> int:
         async with async_registry.open_registry(path) as registry:
             writing = asyncio.create_task(registry.write(slow, 0.1))
@@ -141,7 +141,7 @@ def test_the_loop_is_free_meanwhile(path: str) -> None:
     assert asyncio.run(body()) >= 5
 
 
-def test_an_error_comes_back_as_itself_and_takes_everything_back(path: str) -> None:
+def test_an_error_reaches_the_caller_and_rolls_back(path: str) -> None:
     async def body() -> None:
         async with async_registry.open_registry(path) as registry:
             with pytest.raises(KeyError, match="on purpose"):
@@ -154,7 +154,7 @@ def test_an_error_comes_back_as_itself_and_takes_everything_back(path: str) -> N
     assert settled(path) == 1
 
 
-def test_what_cannot_be_opened_says_why_and_leaves_no_thread(tmp_path: Path) -> None:
+def test_a_failed_open_raises_and_leaves_no_thread(tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("no database at all, however long one looks at it\n" * 100)
 
     async def body(name: str, create: bool) -> None:
@@ -167,7 +167,7 @@ def test_what_cannot_be_opened_says_why_and_leaves_no_thread(tmp_path: Path) -> 
         assert workers() == []
 
 
-def test_a_closed_registry_says_so(path: str) -> None:
+def test_a_closed_registry_raises(path: str) -> None:
     async def body() -> None:
         async with async_registry.open_registry(path) as registry:
             pass
@@ -182,7 +182,7 @@ def test_a_closed_registry_says_so(path: str) -> None:
 
 
 def test_a_cancelled_writer_leaves_no_transaction_open(path: str) -> None:
-    """The one who asked goes away in the middle: the transaction ends, and the next one is not kept waiting."""
+    """The caller is cancelled in the middle: the transaction ends, and the next one does not wait."""
 
     async def body() -> None:
         async with async_registry.open_registry(path) as registry:
@@ -215,7 +215,7 @@ def test_a_writer_cancelled_before_its_turn_does_nothing(path: str) -> None:
     assert settled(path) == 2
 
 
-def test_cancelled_while_it_opens_and_while_it_closes(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_opening_and_closing_can_be_cancelled(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     connect = db.connect
 
     def slowly(*args: object, **kwargs: object) -> sqlite3.Connection:
@@ -233,7 +233,7 @@ def test_cancelled_while_it_opens_and_while_it_closes(path: str, monkeypatch: py
 
         task = asyncio.create_task(use())
         await asyncio.sleep(after)
-        for _ in range(3):  # once is not enough for somebody who means it
+        for _ in range(3):  # several cancellations, as a caller may send
             task.cancel()
             await asyncio.sleep(0.005)
         with pytest.raises(asyncio.CancelledError):
@@ -246,7 +246,7 @@ def test_cancelled_while_it_opens_and_while_it_closes(path: str, monkeypatch: py
     assert settled(path) % 2 == 0
 
 
-def test_the_loop_is_free_while_it_closes_even_when_cancelled(path: str) -> None:
+def test_the_event_loop_runs_while_a_cancelled_registry_closes(path: str) -> None:
     async def body() -> float:
         async def use() -> None:
             async with async_registry.open_registry(path) as registry:
@@ -355,5 +355,5 @@ def exits(path: str, ending: str, runner: str) -> None:
 
 @pytest.mark.parametrize("runner", ["asyncio.run(main())", "asyncio.new_event_loop().run_until_complete(main())"])
 @pytest.mark.parametrize("ending", ["pass", "raise SystemExit(3)", "raise KeyError('x')"])
-def test_a_program_that_never_closes_it_does_not_hang(path: str, ending: str, runner: str) -> None:
+def test_a_program_that_never_closes_the_registry_does_not_hang(path: str, ending: str, runner: str) -> None:
     exits(path, ending, runner)

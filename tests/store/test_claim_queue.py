@@ -49,7 +49,9 @@ def _take_as(connection: sqlite3.Connection, agent: str, seq: int | None) -> cla
     return db.transact(connection, claim_requests.claim, REPO, "feat-x", wish(agent), seq=seq)
 
 
-def test_first_come_first_served(connection: sqlite3.Connection, sleepers: list[subprocess.Popen[bytes]]) -> None:
+def test_the_line_is_first_come_first_served(
+    connection: sqlite3.Connection, sleepers: list[subprocess.Popen[bytes]]
+) -> None:
     take(connection, "feat-x", wish("holder"))
     seqs = [_join(connection, f"w{number}", process.pid) for number, process in enumerate(sleepers)]
     _free(connection, "holder", 1)
@@ -61,7 +63,9 @@ def test_first_come_first_served(connection: sqlite3.Connection, sleepers: list[
     assert [waiter.agent_id for waiter in claim_queue.list_waiters(connection)] == ["w1", "w2"]
 
 
-def test_nobody_waits_behind_the_dead(connection: sqlite3.Connection, sleepers: list[subprocess.Popen[bytes]]) -> None:
+def test_a_dead_waiter_holds_up_no_other(
+    connection: sqlite3.Connection, sleepers: list[subprocess.Popen[bytes]]
+) -> None:
     take(connection, "feat-x", wish("holder"))
     seqs = [_join(connection, f"w{number}", process.pid) for number, process in enumerate(sleepers)]
     for process in sleepers[:2]:
@@ -69,10 +73,10 @@ def test_nobody_waits_behind_the_dead(connection: sqlite3.Connection, sleepers: 
         process.wait()
     _free(connection, "holder", 1)
     assert _take_as(connection, "w2", seqs[2]).how == "claimed"
-    assert claim_queue.list_waiters(connection) == [], "the dead are struck out by whoever writes"
+    assert claim_queue.list_waiters(connection) == [], "a writer deletes dead waiters"
 
 
-def test_a_zombie_in_line_is_dead(connection: sqlite3.Connection) -> None:
+def test_a_zombie_waiter_counts_as_dead(connection: sqlite3.Connection) -> None:
     child = subprocess.Popen(["sleep", "60"])
     try:
         _join(connection, "w0", child.pid)
@@ -133,7 +137,7 @@ def test_the_owner_renews_past_the_line_and_force_passes_it(connection: sqlite3.
     assert [waiter.agent_id for waiter in claim_queue.list_waiters(connection)] == ["w0"], "those in line go on waiting"
 
 
-def test_a_dead_holder_does_not_let_anybody_barge(connection: sqlite3.Connection) -> None:
+def test_a_dead_holder_does_not_let_a_newcomer_pass_the_line(connection: sqlite3.Connection) -> None:
     me = host.identify_process(os.getpid())
     take(connection, "feat-x", ClaimRequest("holder", host.ProcessIdentity(me.host, me.boot, me.pid, "1")))
     seq = _join(connection, "w0", os.getpid())
@@ -141,7 +145,7 @@ def test_a_dead_holder_does_not_let_anybody_barge(connection: sqlite3.Connection
     assert _take_as(connection, "w0", seq).how == "after_death"
 
 
-def test_what_a_waiter_sees_without_writing(
+def test_a_preview_tells_a_waiter_whether_it_can_claim(
     connection: sqlite3.Connection, sleepers: list[subprocess.Popen[bytes]]
 ) -> None:
     take(connection, "feat-x", wish("holder"))

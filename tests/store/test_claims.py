@@ -1,4 +1,4 @@
-"""Claims one by one: granting, renewing, forcing, taking over, giving back, and the slots that imi takes for itself."""
+"""Single claims: grant, renewal, force, takeover, release, and the reservations of imi's operations."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _projection(connection: sqlite3.Connection) -> worktrees.WorktreeRow:
     return row
 
 
-def test_a_claim_and_its_release_are_seen_by_old_and_new_readers(connection: sqlite3.Connection) -> None:  # S2.9 S2.13
+def test_claim_and_release_update_our_tables_and_imis_columns(connection: sqlite3.Connection) -> None:  # S2.9 S2.13
     answer = take(connection, "feat-x", wish("claude-1", os.getpid(), task="T-1"))
     assert (answer.how, answer.claim.epoch) == ("claimed", 1)
     row = _projection(connection)
@@ -72,14 +72,14 @@ def test_claim_and_event_are_one_transaction(connection: sqlite3.Connection) -> 
     assert claim_history.list_grants(connection) == []
 
 
-def test_the_second_claimer_is_refused_and_nothing_is_written(connection: sqlite3.Connection) -> None:
+def test_a_refused_claim_writes_nothing(connection: sqlite3.Connection) -> None:
     take(connection, "feat-x", wish("a"))
     answer = take(connection, "feat-x", wish("b"))
     assert (answer.how, answer.claim.agent_id) == ("held", "a")
     assert len(_log(connection)) == 1
 
 
-def test_claiming_again_renews_under_the_same_epoch(connection: sqlite3.Connection) -> None:
+def test_claiming_again_renews_with_the_same_epoch(connection: sqlite3.Connection) -> None:
     first = take(connection, "feat-x", wish("a", task="T-1", ttl=60.0)).claim
     again = take(connection, "feat-x", wish("a", os.getpid()))
     assert (again.how, again.claim.epoch) == ("renewed", 1)
@@ -120,7 +120,7 @@ def test_takeover_takes_stale_claims_only(connection: sqlite3.Connection) -> Non
     assert _log(connection)[-1][2]["takeover_from"] == "a"
 
 
-def test_the_wall_clock_decides_nothing(connection: sqlite3.Connection) -> None:
+def test_claims_do_not_depend_on_the_wall_clock(connection: sqlite3.Connection) -> None:
     take(connection, "feat-x", wish("a", ttl=1000.0))
     for moment in ("1999-01-01T00:00:00+00:00", "2999-01-01T00:00:00+00:00"):
         connection.execute("UPDATE claims SET claimed_at = ?, heartbeat_at = ?", (moment, moment))
@@ -192,20 +192,20 @@ def test_an_owner_that_only_imis_column_names_counts(connection: sqlite3.Connect
 class TestReservations:
     """What a removal does: take the slot, then end it or hand it back."""
 
-    def test_it_is_refused_when_the_claim_has_moved_on(self, connection: sqlite3.Connection) -> None:
+    def test_a_reservation_is_refused_after_the_claim_changed(self, connection: sqlite3.Connection) -> None:
         seen = _current(connection)
         take(connection, "feat-x", wish("a"))
         with pytest.raises(Refused, match="a has it now"):
             db.transact(connection, claims.reserve, REPO, "feat-x", expect_epoch=seen.epoch, by="remove")
         assert _current(connection).agent_id == "a"
 
-    def test_nobody_can_claim_meanwhile(self, connection: sqlite3.Connection) -> None:
+    def test_a_reserved_worktree_cannot_be_claimed(self, connection: sqlite3.Connection) -> None:
         epoch = db.transact(connection, claims.reserve, REPO, "feat-x", expect_epoch=0, by="remove")
         assert epoch == 1
         assert not take(connection, "feat-x", wish("a")).granted
-        assert _log(connection) == [], "a reservation is no claim of anybody"
+        assert _log(connection) == [], "a reservation is not the claim of an agent"
 
-    def test_handing_back_restores_the_claim_under_a_new_epoch(self, connection: sqlite3.Connection) -> None:
+    def test_restore_gives_the_owner_a_new_epoch(self, connection: sqlite3.Connection) -> None:
         take(connection, "feat-x", wish("a", os.getpid(), task="T", ttl=60.0))
         before = _current(connection)
         epoch = db.transact(connection, claims.reserve, REPO, "feat-x", expect_epoch=1, by="remove")
@@ -227,7 +227,7 @@ class TestReservations:
         history = [(grant.agent_id, grant.epoch, grant.ended) for grant in claim_history.list_grants(connection)]
         assert history == [("a", 1, "reserved"), ("imi:remove", 2, "given_back"), ("a", 3, None)]
 
-    def test_handing_back_what_was_free_leaves_it_free(self, connection: sqlite3.Connection) -> None:
+    def test_restore_of_a_free_worktree_leaves_it_free(self, connection: sqlite3.Connection) -> None:
         before = _current(connection)
         epoch = db.transact(connection, claims.reserve, REPO, "feat-x", expect_epoch=0, by="remove")
         db.transact(connection, claims.restore, before, epoch)
@@ -243,7 +243,7 @@ class TestReservations:
         assert not claim_requests.preview(connection, REPO, "feat-x", wish("b")).grantable
         assert take(connection, "feat-x", wish("b", force=True, reason="it never ends")).how == "forced"
 
-    def test_ending_frees_the_slot_for_good(self, connection: sqlite3.Connection) -> None:
+    def test_close_ends_the_claim_of_a_removed_worktree(self, connection: sqlite3.Connection) -> None:
         take(connection, "feat-x", wish("a"))
         epoch = db.transact(connection, claims.reserve, REPO, "feat-x", expect_epoch=1, by="remove")
         db.transact(connection, claims.close, REPO, "feat-x", epoch=epoch, how="worktree_removed", by="b")
@@ -255,7 +255,7 @@ class TestReservations:
         with pytest.raises(Refused):
             db.transact(connection, claims.close, REPO, "feat-x", epoch=1, how="worktree_removed", by="b")
 
-    def test_renaming_keeps_claim_history_and_epochs_apart(self, connection: sqlite3.Connection) -> None:
+    def test_renaming_a_worktree_keeps_its_claim_and_unique_epochs(self, connection: sqlite3.Connection) -> None:
         take(connection, "feat-y", wish("old"))
         db.transact(connection, claim_requests.release, REPO, "feat-y", "old", 1)
         take(connection, "feat-x", wish("a"))
@@ -296,17 +296,17 @@ def request_claim(connection: sqlite3.Connection, asked: ClaimRequest) -> claim_
     return claim_requests.request_claim(connection, claim_requests.ClaimTarget(REPO, "feat-x"), asked)
 
 
-def test_who_takes_from_another_is_on_disk_before_the_other_has_lost_it(
+def test_a_forced_claim_is_on_disk_before_the_owner_loses_it(
     connection: sqlite3.Connection, broken_disk: list[int]
 ) -> None:
-    """Giving back what was taken would not give it to whom it was taken from: it is a whole transaction, or none."""
+    """A release would not restore the earlier owner, so a forced claim is synced under the lock."""
     take(connection, "feat-x", wish("claude-1"))
     assert request_claim(connection, wish("claude-2", force=True)).how == "forced"
     assert connection.execute("PRAGMA synchronous").fetchone()[0] == 2
     assert not broken_disk
 
 
-def test_a_claim_that_the_disk_refuses_is_given_back(connection: sqlite3.Connection, broken_disk: list[int]) -> None:
+def test_a_claim_that_cannot_be_synced_is_released(connection: sqlite3.Connection, broken_disk: list[int]) -> None:
     with pytest.raises(RegistryError, match="cannot be put on its disk"):
         request_claim(connection, wish("claude-1"))
     assert broken_disk
@@ -314,16 +314,14 @@ def test_a_claim_that_the_disk_refuses_is_given_back(connection: sqlite3.Connect
     assert check_history(connection) == 1
 
 
-def test_a_claim_renewed_stays_although_the_disk_refuses(
-    connection: sqlite3.Connection, broken_disk: list[int]
-) -> None:
+def test_a_renewed_claim_stays_if_the_disk_fails(connection: sqlite3.Connection, broken_disk: list[int]) -> None:
     take(connection, "feat-x", wish("claude-1"))
     with pytest.raises(RegistryError, match="cannot be put on its disk"):
         request_claim(connection, wish("claude-1"))
     assert _current(connection).agent_id == "claude-1"
 
 
-def test_who_is_refused_does_not_wait_for_the_disk(connection: sqlite3.Connection, broken_disk: list[int]) -> None:
+def test_a_refusal_does_not_wait_for_the_disk(connection: sqlite3.Connection, broken_disk: list[int]) -> None:
     take(connection, "feat-x", wish("claude-1"))
     assert not request_claim(connection, wish("claude-2")).granted
     assert not broken_disk

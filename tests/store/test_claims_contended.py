@@ -40,13 +40,13 @@ def _contend(tmp_path: Path, processes: int, grants: int, worktrees: int) -> lis
     return sorted(wait for each in said for wait in each["waits"])
 
 
-def test_contended_claims_are_never_doubled(tmp_path: Path) -> None:  # C1, S2.9
+def test_contended_claims_have_one_owner_each(tmp_path: Path) -> None:  # C1, S2.9
     waits = _contend(tmp_path, 32, 1024, 8)
     print(f"p50 {statistics.median(waits) * 1000:.1f} ms, p99 {waits[len(waits) * 99 // 100] * 1000:.1f} ms")
 
 
 @pytest.mark.soak
-def test_contended_claims_long(tmp_path: Path) -> None:  # C1
+def test_contended_claims_have_one_owner_each_long(tmp_path: Path) -> None:  # C1
     waits = _contend(tmp_path, 32, 10_000, 20)
     p99 = waits[len(waits) * 99 // 100]
     print(f"p50 {statistics.median(waits) * 1000:.1f} ms, p99 {p99 * 1000:.1f} ms, worst {waits[-1] * 1000:.0f} ms")
@@ -82,7 +82,7 @@ def test_a_dead_claim_goes_to_exactly_one_of_eight(tmp_path: Path) -> None:  # C
 
 
 @pytest.mark.soak
-def test_a_dead_claim_goes_to_exactly_one_long(tmp_path: Path) -> None:  # C3
+def test_a_dead_claim_goes_to_exactly_one_of_eight_long(tmp_path: Path) -> None:  # C3
     _reclaim(tmp_path, 500)
 
 
@@ -102,14 +102,14 @@ def test_an_unwatched_holder_keeps_its_claim(tmp_path: Path) -> None:  # C3
     assert claims.state(claims.current(connection, REPO, "feat-0")) == "held"
 
 
-def test_a_zombie_is_dead(tmp_path: Path) -> None:  # C3
+def test_a_zombie_holder_is_dead(tmp_path: Path) -> None:  # C3
     connection = registry(tmp_path / "r.db", ["feat-0"])
     child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
     try:
         take(connection, "feat-0", wish("a", child.pid))
         assert not take(connection, "feat-0", wish("b")).granted
         child.stdin.close()  # type: ignore[union-attr]
-        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # ended, and nobody has waited for it: a zombie
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # ended and not waited for: a zombie
         answer = take(connection, "feat-0", wish("b"))
         assert answer.how == "after_death"
     finally:
@@ -212,5 +212,5 @@ def test_a_stopped_holder_cannot_act_after_the_takeover(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-def test_a_stopped_holder_long(tmp_path: Path) -> None:  # C4
+def test_a_stopped_holder_cannot_act_after_the_takeover_long(tmp_path: Path) -> None:  # C4
     _stopped_holder(tmp_path, 500)

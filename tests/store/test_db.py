@@ -1,4 +1,4 @@
-"""Opening and writing: private from the first byte, whole or not at all, nobody starves, and the log stays small."""
+"""Opening and writing: a new file is private, transactions are whole, no writer starves, and the log stays small."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def events_in(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT count(*) FROM events").fetchone()[0])
 
 
-def test_a_new_registry_is_for_its_owner_only(path: str, registry: sqlite3.Connection) -> None:
+def test_a_new_registry_is_readable_only_by_its_owner(path: str, registry: sqlite3.Connection) -> None:
     db.transact(registry, events.append_row, "made")
     modes = {
         name: stat.S_IMODE(os.stat(os.path.join(os.path.dirname(path), name)).st_mode)
@@ -47,7 +47,7 @@ def test_a_new_registry_is_for_its_owner_only(path: str, registry: sqlite3.Conne
     assert stat.S_IMODE(os.stat(os.path.dirname(path)).st_mode) == 0o700
 
 
-def test_it_is_set_up_for_many_programs_and_power_cuts(registry: sqlite3.Connection) -> None:
+def test_the_registry_uses_wal_and_full_synchronisation(registry: sqlite3.Connection) -> None:
     found = {
         name: registry.execute(f"PRAGMA {name}").fetchone()[0]
         for name in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout", "mmap_size")
@@ -56,7 +56,7 @@ def test_it_is_set_up_for_many_programs_and_power_cuts(registry: sqlite3.Connect
 
 
 @pytest.mark.parametrize("name", ["ordinary", "a b#c?d%41e&f=g", "quote'\"\\", "ümläut-日本", b"raw-\xff\xfe"])
-def test_any_folder_name_will_do(tmp_path: Path, name: str | bytes) -> None:
+def test_a_registry_opens_in_a_folder_of_any_name(tmp_path: Path, name: str | bytes) -> None:
     folder = tmp_path / (os.fsdecode(name) if isinstance(name, bytes) else name)
     path = str(folder / "iMi.db")
     for _ in range(2):
@@ -67,7 +67,7 @@ def test_any_folder_name_will_do(tmp_path: Path, name: str | bytes) -> None:
         assert events_in(connection) == 2
 
 
-def test_a_link_leads_to_the_real_file_and_its_side_files_stay_beside_that(tmp_path: Path) -> None:
+def test_side_files_lie_beside_the_real_file_of_a_symbolic_link(tmp_path: Path) -> None:
     real = tmp_path / "real"
     (tmp_path / "link.db").symlink_to(real / "iMi.db")
     with closing(db.connect(str(tmp_path / "link.db"))) as connection:
@@ -77,7 +77,7 @@ def test_a_link_leads_to_the_real_file_and_its_side_files_stay_beside_that(tmp_p
     assert sorted(os.listdir(tmp_path)) == ["home", "link.db", "real"]
 
 
-def test_an_error_takes_everything_back(registry: sqlite3.Connection) -> None:
+def test_an_error_rolls_the_transaction_back(registry: sqlite3.Connection) -> None:
     def half(connection: sqlite3.Connection, error: BaseException) -> None:
         events.append_row(connection, "half")
         raise error
@@ -89,7 +89,7 @@ def test_an_error_takes_everything_back(registry: sqlite3.Connection) -> None:
         assert events_in(registry) == 0
 
 
-def test_sqlites_errors_arrive_as_sentences_and_leave_nothing_open(registry: sqlite3.Connection) -> None:
+def test_sqlite_errors_become_sentences_and_end_the_transaction(registry: sqlite3.Connection) -> None:
     with pytest.raises(RegistryError, match=r"no such table"):
         db.transact(registry, lambda connection: connection.execute("DELETE FROM nowhere"))
     with pytest.raises(RegistryError, match=r"no such table"):
@@ -97,13 +97,13 @@ def test_sqlites_errors_arrive_as_sentences_and_leave_nothing_open(registry: sql
     assert not registry.in_transaction
 
 
-def test_a_name_that_is_not_utf8_is_refused_by_name(registry: sqlite3.Connection) -> None:
+def test_a_name_that_is_not_utf8_is_refused_and_named(registry: sqlite3.Connection) -> None:
     with pytest.raises(RegistryError, match=r"only UTF-8 names, and /x/caf\\xe9 is not") as caught:
         db.transact(registry, events.append_row, "made", os.fsdecode(b"/x/caf\xe9"))
     assert caught.value.code == "not-utf8"
 
 
-def test_reading_sees_one_picture_and_keeps_nothing(path: str, registry: sqlite3.Connection) -> None:  # S4.9
+def test_a_read_sees_one_state_and_writes_nothing(path: str, registry: sqlite3.Connection) -> None:  # S4.9
     with closing(db.connect(path)) as other:
 
         def twice(connection: sqlite3.Connection) -> tuple[int, int]:
@@ -119,7 +119,7 @@ def test_reading_sees_one_picture_and_keeps_nothing(path: str, registry: sqlite3
     assert not registry.in_transaction
 
 
-def test_a_writer_waits_for_another_no_longer_than_it_may(path: str, registry: sqlite3.Connection) -> None:
+def test_a_writer_waits_no_longer_than_its_timeout(path: str, registry: sqlite3.Connection) -> None:
     with closing(db.connect(path, busy_seconds=0.2)) as other:
         registry.execute("BEGIN IMMEDIATE")
         before = time.monotonic()
@@ -132,7 +132,7 @@ def test_a_writer_waits_for_another_no_longer_than_it_may(path: str, registry: s
         assert other.execute("PRAGMA busy_timeout").fetchone() == (200,)
 
 
-def test_who_reads_before_it_writes_has_the_lock_already(path: str, registry: sqlite3.Connection) -> None:
+def test_a_transaction_that_reads_first_holds_the_write_lock(path: str, registry: sqlite3.Connection) -> None:
     """A deferred transaction would let the other one in between, and then fail at once, whatever its patience."""
     with closing(db.connect(path, busy_seconds=0)) as other:
 
@@ -147,7 +147,7 @@ def test_who_reads_before_it_writes_has_the_lock_already(path: str, registry: sq
     assert events_in(registry) == 1
 
 
-def test_the_mode_set_by_another_program_is_set_back(path: str) -> None:
+def test_wal_is_switched_on_again_after_another_program_disabled_it(path: str) -> None:
     db.connect(path).close()
     with closing(sqlite3.connect(path)) as other:
         assert other.execute("PRAGMA journal_mode = DELETE").fetchone() == ("delete",)
@@ -155,7 +155,7 @@ def test_the_mode_set_by_another_program_is_set_back(path: str) -> None:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
-def test_the_ballast_is_laid_again(path: str, registry: sqlite3.Connection) -> None:
+def test_the_ballast_is_created_again(path: str, registry: sqlite3.Connection) -> None:
     ballast = registry_file.ballast_path(path)
     assert os.stat(ballast).st_size == 256 << 10
     os.unlink(ballast)
@@ -199,7 +199,7 @@ def test_the_log_stays_small_with_any_sqlite(
         assert events_in(connection) == 300
 
 
-def test_a_version_is_judged_by_its_number(with_sqlite: Callable[[int, int, int], None]) -> None:
+def test_sqlite_versions_that_need_a_single_checkpointer(with_sqlite: Callable[[int, int, int], None]) -> None:
     for version, single in (((3, 40, 1), True), ((3, 51, 2), True), ((3, 51, 3), False), ((3, 54, 0), False)):
         with_sqlite(*version)
         assert db.needs_single_checkpointer() is single
@@ -256,7 +256,7 @@ def test_eight_writers_one_checkpointer(path: str) -> None:
 
 @pytest.mark.soak
 @pytest.mark.skipif(not db.needs_single_checkpointer(), reason="this SQLite checkpoints by itself")
-def test_eight_writers_one_checkpointer_for_long(path: str) -> None:  # K1: the log stays under 8 MB
+def test_eight_writers_one_checkpointer_long(path: str) -> None:  # K1: the log stays under 8 MB
     under_load(path, 60)
 
 
@@ -264,7 +264,7 @@ def synchronous(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA synchronous").fetchone()[0])
 
 
-def test_a_light_transaction_does_not_wait_for_the_disk_and_the_next_one_does(tmp_path: Path) -> None:
+def test_only_an_unsynced_transaction_does_not_wait_for_the_disk(tmp_path: Path) -> None:
     registry = db.connect(str(tmp_path / "r.db"))
     assert db.transact_unsynced(registry, synchronous) == 1
     assert db.transact(registry, synchronous) == 2
@@ -274,7 +274,7 @@ def test_a_light_transaction_does_not_wait_for_the_disk_and_the_next_one_does(tm
     registry.close()
 
 
-def test_settling_puts_the_log_on_disk_and_says_when_it_cannot(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sync_to_disk_flushes_the_log_or_raises(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     registry, asked = db.connect(path), []
     monkeypatch.setattr(db, "flush_file", lambda handle: asked.append(os.fstat(handle).st_ino))
     db.transact_unsynced(registry, events.append_row, "made")
@@ -291,7 +291,7 @@ def test_settling_puts_the_log_on_disk_and_says_when_it_cannot(path: str, monkey
     registry.close()
 
 
-def test_settling_takes_no_lock_of_sqlite_away(path: str) -> None:
+def test_sync_to_disk_keeps_sqlites_locks(path: str) -> None:
     """Closing a file drops this process's POSIX locks on it: on the log there are none."""
     registry = db.connect(path)
     registry.execute("BEGIN IMMEDIATE")
@@ -306,7 +306,7 @@ def test_settling_takes_no_lock_of_sqlite_away(path: str) -> None:
     registry.close()
 
 
-def test_without_its_log_a_registry_is_never_written_lightly(tmp_path: Path) -> None:
+def test_without_wal_every_commit_waits_for_the_disk(tmp_path: Path) -> None:
     """A rollback journal that is not synced can tear the file itself."""
     path = tmp_path / "r.db"
     db.connect(str(path)).close()

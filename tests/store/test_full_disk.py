@@ -40,7 +40,7 @@ def full(tmp_path: Path, command: tuple[str, ...], name: str = "full_disk", **mo
     return found
 
 
-def test_what_was_acknowledged_is_kept_and_the_ballast_makes_room(tmp_path: Path, small: tuple[str, ...]) -> None:
+def test_acknowledged_claims_survive_a_full_disk(tmp_path: Path, small: tuple[str, ...]) -> None:
     found = full(tmp_path, small)
     assert found["lost"] == found["phantom"] == 0, found
     assert found["sound"] and found["together"], found
@@ -50,7 +50,7 @@ def test_what_was_acknowledged_is_kept_and_the_ballast_makes_room(tmp_path: Path
     assert found["after"] == 3 and found["laid_again"], found
 
 
-def test_the_mutant_without_ballast_is_seen(tmp_path: Path, small: tuple[str, ...]) -> None:
+def test_a_full_disk_without_ballast_is_detected(tmp_path: Path, small: tuple[str, ...]) -> None:
     found = full(tmp_path, small, mutant="no-ballast")
     assert found["through_ballast"] < 3, found
     assert found["refusals"] == ["registry-full"], found
@@ -65,7 +65,7 @@ def test_a_new_process_can_release_on_a_full_disk(tmp_path: Path, small: tuple[s
 # The same without a small disk: SQLite's own limit on the size of the file gives the same error -----------------------
 
 
-def test_the_ballast_goes_first_and_the_act_is_done_once(tmp_path: Path) -> None:
+def test_a_full_disk_costs_the_ballast_and_the_transaction_runs_once(tmp_path: Path) -> None:
     path = str(tmp_path / "iMi.db")
     runs = []
 
@@ -85,7 +85,7 @@ def test_the_ballast_goes_first_and_the_act_is_done_once(tmp_path: Path) -> None
         assert connection.execute("SELECT count(*) FROM events").fetchone() == (2,)
 
 
-def test_a_disk_that_stays_full_is_said_once_and_clearly(tmp_path: Path) -> None:
+def test_a_disk_that_stays_full_is_one_clear_error(tmp_path: Path) -> None:
     runs = []
 
     def act(connection: sqlite3.Connection) -> None:
@@ -111,7 +111,7 @@ def full_error() -> sqlite3.Error:
     raise AssertionError("SQLite took more pages than it was allowed")
 
 
-def test_a_ballast_that_does_not_fit_is_not_left_half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_ballast_that_does_not_fit_is_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = str(tmp_path / "iMi.db")
 
     def no_room(_handle: int, _data: bytes) -> int:
@@ -124,7 +124,7 @@ def test_a_ballast_that_does_not_fit_is_not_left_half(tmp_path: Path, monkeypatc
         assert not os.path.exists(registry_file.ballast_path(path))
 
 
-def test_other_errors_do_not_cost_the_ballast(tmp_path: Path) -> None:
+def test_errors_other_than_a_full_disk_keep_the_ballast(tmp_path: Path) -> None:
     path = str(tmp_path / "iMi.db")
     with closing(db.connect(path)) as connection, pytest.raises(RegistryError):
         db.transact(connection, lambda inner: inner.execute("SELECT nonsense"))

@@ -48,7 +48,7 @@ def read(path: Path) -> dict[str, list[tuple[object, ...]]]:
         return imi_file.rows(connection)
 
 
-def test_opening_loses_and_rewrites_no_row(path: Path) -> None:
+def test_opening_imis_registry_changes_none_of_its_rows(path: Path) -> None:
     before = read(path)
     for _ in range(3):
         db.connect(str(path)).close()
@@ -56,7 +56,7 @@ def test_opening_loses_and_rewrites_no_row(path: Path) -> None:
     assert sum(map(len, before.values())) == 12
 
 
-def test_we_understand_its_rows(ours: sqlite3.Connection) -> None:
+def test_imis_rows_are_read(ours: sqlite3.Connection) -> None:
     rows = {row.name: row for row in worktrees.list_worktrees(ours, "coolcode", inactive=True)}
     assert {name: row.branch for name, row in rows.items()} == {
         "feat-user-auth": "feat/user-auth", "pr-123": "feat-add-auth", "trunk-main": "main",
@@ -68,7 +68,7 @@ def test_we_understand_its_rows(ours: sqlite3.Connection) -> None:
     assert all(times.parse(row.created_at) and times.parse(row.updated_at) for row in rows.values())
 
 
-def test_its_statements_still_work(imis: sqlite3.Connection) -> None:
+def test_imis_statements_still_work(imis: sqlite3.Connection) -> None:
     imis.execute(
         "INSERT OR REPLACE INTO repositories (id, name, path, remote_url, default_branch, created_at, updated_at,"
         " active) VALUES ('r2', 'other', '/o/trunk-main', '', 'main', ?, ?, TRUE)",
@@ -97,7 +97,7 @@ def test_its_statements_still_work(imis: sqlite3.Connection) -> None:
     assert imis.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
-def test_its_foreign_keys_hold_as_before(imis: sqlite3.Connection) -> None:
+def test_imis_foreign_keys_still_hold(imis: sqlite3.Connection) -> None:
     with pytest.raises(sqlite3.IntegrityError, match="FOREIGN KEY"):
         imis.execute(
             "INSERT OR REPLACE INTO worktrees (id, repo_name, worktree_name, branch_name, worktree_type, path,"
@@ -106,7 +106,7 @@ def test_its_foreign_keys_hold_as_before(imis: sqlite3.Connection) -> None:
         )
 
 
-def test_it_finds_its_columns_by_name_and_ours_are_empty(imis: sqlite3.Connection) -> None:
+def test_imi_finds_its_columns_and_leaves_ours_empty(imis: sqlite3.Connection) -> None:
     for table, columns in imi_file.COLUMNS.items():
         names = [row[0] for row in imis.execute(f"SELECT * FROM {table}").description]
         assert names[: len(columns)] == columns
@@ -120,13 +120,13 @@ def test_it_finds_its_columns_by_name_and_ours_are_empty(imis: sqlite3.Connectio
             assert imis.execute(f"SELECT count(*) FROM {table} WHERE {extra} IS NOT NULL").fetchone() == (0,)
 
 
-def test_nothing_of_ours_refers_to_its_row_ids(ours: sqlite3.Connection) -> None:
+def test_our_tables_do_not_refer_to_imis_row_ids(ours: sqlite3.Connection) -> None:
     tables = [row[0] for row in ours.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
     pointing = {name: ours.execute("SELECT * FROM pragma_foreign_key_list(?)", (name,)).fetchall() for name in tables}
     assert {name for name, found in pointing.items() if found} == {"worktrees", "agent_activities"}
 
 
-def test_a_worktree_made_again_keeps_its_id_and_loses_its_old_owner(ours: sqlite3.Connection) -> None:
+def test_a_worktree_created_again_keeps_its_row_id_and_has_no_owner(ours: sqlite3.Connection) -> None:
     def again(connection: sqlite3.Connection) -> None:
         worktrees.register(connection, "coolcode", "fix-old", branch="fix/old", kind="fix", path="/p")
 
@@ -143,7 +143,7 @@ def test_a_worktree_made_again_keeps_its_id_and_loses_its_old_owner(ours: sqlite
     assert found is not None and found.agent_id == "claude-1"
 
 
-def test_its_repository_is_recognised_by_its_trunk_and_its_row_left_as_it_is(tmp_path: Path) -> None:
+def test_imis_repository_row_is_found_by_its_trunk_path(tmp_path: Path) -> None:
     real = tmp_path / "code" / "coolcode" / "trunk-main"
     real.mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "code")
@@ -164,7 +164,7 @@ def test_its_repository_is_recognised_by_its_trunk_and_its_row_left_as_it_is(tmp
     assert read(path) == before
 
 
-def test_both_may_be_open_at_once(imis: sqlite3.Connection, ours: sqlite3.Connection) -> None:
+def test_imi_and_iMi_can_write_at_the_same_time(imis: sqlite3.Connection, ours: sqlite3.Connection) -> None:
     imis.execute("UPDATE worktrees SET agent_id = 'other' WHERE worktree_name = 'pr-123'")
     db.transact(ours, worktrees.close, "coolcode", "feat-found", "removed")
     assert imis.execute("SELECT active, agent_id FROM worktrees WHERE worktree_name = 'feat-found'").fetchone() == (

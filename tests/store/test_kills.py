@@ -28,22 +28,22 @@ def survives(found: dict[str, Any]) -> None:
     assert found["slowest_start"] < 1, found  # K3
 
 
-def test_a_hundred_kills(tmp_path: Path) -> None:
+def test_a_hundred_killed_writers_lose_no_acknowledged_claim(tmp_path: Path) -> None:
     survives(killed(tmp_path, 50))  # two writers each
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("writers", [1, 2, 4])
-def test_a_thousand_kills(tmp_path: Path, writers: int) -> None:
+def test_a_thousand_killed_writers_lose_no_acknowledged_claim(tmp_path: Path, writers: int) -> None:
     survives(killed(tmp_path, 1000 // writers, writers=writers, seed=writers))
 
 
-def test_the_mutant_that_acknowledges_before_the_commit_is_seen(tmp_path: Path) -> None:
+def test_an_acknowledgement_before_the_commit_is_detected(tmp_path: Path) -> None:
     found = killed(tmp_path, 60, "ack-early")
     assert found["lost"] > 0, found
 
 
-def test_the_mutant_with_the_event_in_a_second_transaction_is_seen(tmp_path: Path) -> None:
+def test_an_event_in_a_second_transaction_is_detected(tmp_path: Path) -> None:
     found = killed(tmp_path, 60, "two-transactions")
     assert found["apart"] > 0, found
 
@@ -58,7 +58,7 @@ def torn(tmp_path: Path, trials: int, mutant: str = "") -> tuple[int, set[int]]:
     """(how many broken logs gave an untrue registry, which prefixes of the commands were seen)."""
     path = tmp_path / "iMi.db"
     experiment("leave_wal", path=str(path), commands=COMMANDS, mutant=mutant)
-    # nobody has these files open: the only process that had was killed
+    # no process has these files open: the only one was killed
     main, log = path.read_bytes(), (tmp_path / "iMi.db-wal").read_bytes()
     chance = random.Random(11)
     untrue, prefixes = 0, set()
@@ -90,21 +90,21 @@ def all_prefixes(tmp_path: Path, trials: int) -> None:
     assert prefixes <= set(range(COMMANDS + 1))
 
 
-def test_five_hundred_torn_logs(tmp_path: Path) -> None:
+def test_five_hundred_torn_logs_lose_only_whole_transactions(tmp_path: Path) -> None:
     all_prefixes(tmp_path, 500)
 
 
 @pytest.mark.soak
-def test_five_thousand_torn_logs(tmp_path: Path) -> None:
+def test_five_thousand_torn_logs_lose_only_whole_transactions(tmp_path: Path) -> None:
     all_prefixes(tmp_path, 5000)
 
 
-def test_the_mutant_with_two_transactions_is_seen_in_torn_logs_too(tmp_path: Path) -> None:
+def test_two_transactions_are_detected_in_torn_logs(tmp_path: Path) -> None:
     untrue, _ = torn(tmp_path, 60, "two-transactions")
     assert untrue > 0
 
 
-def test_an_untorn_log_is_all_there(tmp_path: Path) -> None:
+def test_an_intact_log_has_every_transaction(tmp_path: Path) -> None:
     path = tmp_path / "iMi.db"
     assert experiment("leave_wal", path=str(path), commands=20)["wal"] > 20 * 4096
     assert check(str(path)) == {"sound": True, "together": True, "events": 20}

@@ -54,7 +54,7 @@ def whole(tmp_path: Path) -> dict[str, Any]:
     return opened(path)
 
 
-def test_the_scripts_fall_apart_into_their_statements() -> None:
+def test_migrations_split_into_statements() -> None:
     statements = all_statements()
     assert len(statements) == sum(script.count(";\n") for script in schema.MIGRATIONS)
     assert all(sqlite3.complete_statement(statement) and statement.count(";") == 1 for statement in statements)
@@ -62,7 +62,7 @@ def test_the_scripts_fall_apart_into_their_statements() -> None:
         schema.statements("CREATE TABLE a (b);\nCREATE TABLE x (y)")
 
 
-def test_a_new_file_and_an_upgraded_one_are_alike(tmp_path: Path, whole: dict[str, Any]) -> None:
+def test_new_and_migrated_registries_have_the_same_schema(tmp_path: Path, whole: dict[str, Any]) -> None:
     new = opened(tmp_path / "new.db")
     assert new == whole
     assert new["version"] == schema.VERSION
@@ -95,7 +95,7 @@ def test_released_migrations_never_change() -> None:
     assert [hashlib.sha256(script.encode()).hexdigest() for script in scripts] == [*RELEASED]
 
 
-def test_a_registry_of_version_1_is_brought_here_with_all_that_is_in_it(
+def test_a_registry_of_version_1_is_migrated_with_its_rows(
     tmp_path: Path, whole: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "iMi.db"
@@ -121,7 +121,7 @@ def test_a_registry_of_version_1_is_brought_here_with_all_that_is_in_it(
         assert renewed.how == "renewed"
 
 
-def test_the_tasks_of_earlier_claims_are_there_after_version_4(
+def test_version_4_adds_the_attempts_of_earlier_claims(
     tmp_path: Path, whole: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "iMi.db"
@@ -203,7 +203,7 @@ def test_another_programs_database_is_refused_and_not_touched(tmp_path: Path, ve
     assert path.read_bytes() == before
 
 
-def test_an_iMi_that_is_too_old_is_named(tmp_path: Path) -> None:
+def test_a_registry_of_an_older_iMi_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "iMi.db"
     imi_file.make(path)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
@@ -214,7 +214,7 @@ def test_an_iMi_that_is_too_old_is_named(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_a_column_that_somebody_added_already_is_taken_as_it_is(tmp_path: Path, whole: dict[str, Any]) -> None:
+def test_a_column_that_exists_already_is_not_added_again(tmp_path: Path, whole: dict[str, Any]) -> None:
     path = tmp_path / "iMi.db"
     imi_file.make(path)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
@@ -255,18 +255,20 @@ def check_killed(tmp_path: Path, statement: int, whole: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("statement", [0, 1, 8, 14, len(all_statements())])
-def test_killed_before_a_statement(tmp_path: Path, whole: dict[str, Any], statement: int) -> None:
+def test_a_migration_killed_before_one_statement_rolls_back(
+    tmp_path: Path, whole: dict[str, Any], statement: int
+) -> None:
     check_killed(tmp_path, statement, whole)
 
 
 @pytest.mark.soak
-def test_killed_before_every_statement(tmp_path: Path, whole: dict[str, Any]) -> None:
+def test_a_migration_killed_before_any_statement_rolls_back(tmp_path: Path, whole: dict[str, Any]) -> None:
     for statement in range(len(all_statements()) + 1):
         check_killed(tmp_path, statement, whole)
 
 
 @pytest.mark.parametrize("statement", [10, 14, 20])
-def test_the_mutant_ddl_outside_of_the_transaction_is_seen(tmp_path: Path, statement: int) -> None:
+def test_ddl_outside_of_the_transaction_is_detected(tmp_path: Path, statement: int) -> None:
     assert not is_untouched(killed_at(tmp_path, statement, "ddl-by-script"))
 
 
@@ -285,12 +287,12 @@ def killed_at_moments(tmp_path: Path, whole: dict[str, Any], count: int) -> None
     assert outcomes <= {0, schema.VERSION}
 
 
-def test_killed_at_any_moment(tmp_path: Path, whole: dict[str, Any]) -> None:
+def test_a_migration_killed_at_any_moment_rolls_back(tmp_path: Path, whole: dict[str, Any]) -> None:
     killed_at_moments(tmp_path, whole, 10)
 
 
 @pytest.mark.soak
-def test_killed_at_a_hundred_moments(tmp_path: Path, whole: dict[str, Any]) -> None:
+def test_a_migration_killed_at_a_hundred_moments_rolls_back(tmp_path: Path, whole: dict[str, Any]) -> None:
     killed_at_moments(tmp_path, whole, 100)
 
 
@@ -298,7 +300,7 @@ def test_killed_at_a_hundred_moments(tmp_path: Path, whole: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize("made_by", ["nobody", "iMi"])
-def test_eight_processes_open_it_first(tmp_path: Path, whole: dict[str, Any], made_by: str) -> None:
+def test_eight_processes_create_the_registry_at_once(tmp_path: Path, whole: dict[str, Any], made_by: str) -> None:
     for turn in range(4):
         path = tmp_path / f"{turn}.db"
         if made_by == "iMi":
@@ -307,7 +309,7 @@ def test_eight_processes_open_it_first(tmp_path: Path, whole: dict[str, Any], ma
         assert shape(path) == whole
 
 
-def test_the_switch_of_the_log_waits_for_readers(tmp_path: Path) -> None:
+def test_enabling_wal_waits_for_readers(tmp_path: Path) -> None:
     path = tmp_path / "iMi.db"
     imi_file.make(path)
     with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as reader:
@@ -338,13 +340,13 @@ class Refusing:
         return ("wal",)
 
 
-def test_the_switch_of_the_log_insists_when_sqlite_does_not() -> None:
+def test_enabling_wal_retries_while_busy() -> None:
     upgrade.enable_wal(Refusing(3), 5.0)  # type: ignore[arg-type]
     with pytest.raises(sqlite3.OperationalError):
         upgrade.enable_wal(Refusing(1000), 0.02)  # type: ignore[arg-type]
 
 
-def test_the_switch_of_the_log_does_not_wait_for_ever(tmp_path: Path) -> None:
+def test_enabling_wal_gives_up_after_the_timeout(tmp_path: Path) -> None:
     path = tmp_path / "iMi.db"
     imi_file.make(path)
     with closing(sqlite3.connect(path, isolation_level=None)) as reader:

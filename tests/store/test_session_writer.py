@@ -1,4 +1,4 @@
-"""What agents do, kept: once, in the right order of states, whoever writes it and however often. # S3.1-S3.8 S0.14"""
+"""Recorded sessions: once, in the right order of states, by any number of monitors. # S3.1-S3.8 S0.14"""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def kept(tmp_path: Path) -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-def test_a_session_through_its_life(kept: sqlite3.Connection) -> None:
+def test_a_session_is_recorded_from_start_to_end(kept: sqlite3.Connection) -> None:
     keep(kept, agent(PLANNING, 0, started_at=at(-5), model="opus", prompt="make it", tokens_in=10), now=1)
     first = row(kept)
     assert (first["status"], first["started_at"], first["ended_at"], first["cli"]) == (PLANNING, at(-5), None, "claude")
@@ -49,7 +49,7 @@ def test_a_session_through_its_life(kept: sqlite3.Connection) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(looks=st.lists(st.tuples(st.sampled_from(STATES), st.integers(0, 30), st.booleans(), st.integers(1, 3))))
-def test_whatever_is_seen_every_step_is_allowed(looks: list[tuple[str, int, bool, int]]) -> None:
+def test_any_observations_lead_through_allowed_status_steps(looks: list[tuple[str, int, bool, int]]) -> None:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         from imi_monitor.store import schema
 
@@ -71,7 +71,7 @@ def test_whatever_is_seen_every_step_is_allowed(looks: list[tuple[str, int, bool
             assert not steps or steps[-1]["to"] == status
 
 
-def test_a_crash_is_an_interruption_and_a_resumed_session_lives_on(kept: sqlite3.Connection) -> None:
+def test_a_crashed_session_is_interrupted_and_can_resume(kept: sqlite3.Connection) -> None:
     keep(kept, agent(RUNNING, 5), act("tool_started", "t1", 6, "make", tool="Bash make", call="c1"), now=7)
     keep(kept, agent(DEAD, 8), now=9)
     dead = row(kept)
@@ -85,13 +85,13 @@ def test_a_crash_is_an_interruption_and_a_resumed_session_lives_on(kept: sqlite3
     assert agents.list_agents(kept)[0].status == "active"
 
 
-def test_who_says_goodbye_in_the_middle_was_stopped(kept: sqlite3.Connection) -> None:
+def test_a_session_that_ends_in_a_turn_is_cancelled(kept: sqlite3.Connection) -> None:
     keep(kept, agent(WAITING, 5), now=6)
     keep(kept, agent(WAITING, 5, ended_at=at(9)), now=10)
     assert (row(kept)["status"], row(kept)["ended_at"]) == (CANCELLED, at(9))
 
 
-def test_a_look_that_is_older_turns_nothing_back(kept: sqlite3.Connection) -> None:
+def test_an_older_observation_does_not_set_a_session_back(kept: sqlite3.Connection) -> None:
     keep(kept, agent(COMPLETED, 10), now=11)
     keep(kept, agent(RUNNING, 4), now=12)  # another monitor, far behind
     assert row(kept)["status"] == COMPLETED
@@ -105,7 +105,7 @@ def test_a_look_that_is_older_turns_nothing_back(kept: sqlite3.Connection) -> No
     assert row(kept)["ended_at"] == at(15), "one that still saw it running does not bring it back"
 
 
-def test_unknown_stands_beside_the_status(kept: sqlite3.Connection) -> None:
+def test_an_unknown_state_is_recorded_beside_the_status(kept: sqlite3.Connection) -> None:
     keep(kept, agent(WAITING, 5), now=6)
     keep(kept, agent(UNKNOWN, 5), now=700)
     assert (row(kept)["status"], row(kept)["lost"]) == (WAITING, "unknown")
@@ -114,13 +114,13 @@ def test_unknown_stands_beside_the_status(kept: sqlite3.Connection) -> None:
     assert [status for _, status, _ in stream(kept)][-2:] == ["unknown", WAITING]
 
 
-def test_what_was_first_seen_without_a_moment_is_told_by_what_comes(kept: sqlite3.Connection) -> None:
+def test_a_missing_start_time_is_filled_in_later(kept: sqlite3.Connection) -> None:
     keep(kept, agent(UNKNOWN, 500), now=500)
     keep(kept, agent(RUNNING, 30), now=501)  # its records are read now
     assert (row(kept)["status"], row(kept)["lost"], row(kept)["status_at"]) == (RUNNING, None, at(30))
 
 
-def test_what_was_over_before_anybody_looked_is_kept_but_no_news(kept: sqlite3.Connection) -> None:
+def test_a_session_over_before_its_first_observation_records_no_events(kept: sqlite3.Connection) -> None:
     keep(kept, agent(FAILED, 5, ended=True), act("failed", "f", 5, "API error"), now=4000)
     assert (row(kept)["status"], row(kept)["ended_at"]) == (FAILED, at(5))
     assert outbox(kept) == []
@@ -139,7 +139,7 @@ ACTS = (
 )  # fmt: skip
 
 
-def test_kept_twice_is_kept_once_in_whatever_pieces(kept: sqlite3.Connection, tmp_path: Path) -> None:
+def test_recording_the_same_session_again_in_parts_changes_nothing(kept: sqlite3.Connection, tmp_path: Path) -> None:
     one = agent(COMPLETED, 9)
     keep(kept, one, *ACTS)
     whole = everything(kept)
@@ -161,7 +161,7 @@ def test_kept_twice_is_kept_once_in_whatever_pieces(kept: sqlite3.Connection, tm
         }  # fmt: skip
 
 
-def test_the_stream_the_calls_and_the_files(kept: sqlite3.Connection) -> None:  # S3.4 S3.5
+def test_session_events_tool_calls_and_files_are_recorded(kept: sqlite3.Connection) -> None:  # S3.4 S3.5
     keep(kept, agent(COMPLETED, 9), *ACTS)
     lines = session_events.list_session_events(kept, row(kept)["seq"])
     types = {line.kind: line.type for line in lines}
@@ -185,7 +185,7 @@ def test_the_stream_the_calls_and_the_files(kept: sqlite3.Connection) -> None:  
     ).fetchone() == (0,)
 
 
-def test_an_end_that_is_told_late_counts_more_than_our_guess(kept: sqlite3.Connection) -> None:
+def test_a_late_end_of_a_tool_call_replaces_the_assumed_one(kept: sqlite3.Connection) -> None:
     keep(kept, agent(RUNNING, 1), ACTS[2], now=3)
     keep(kept, agent(CANCELLED, 5), now=6)
     assert kept.execute("SELECT status FROM tool_calls").fetchone() == ("cancelled",)
@@ -197,7 +197,7 @@ def test_an_end_that_is_told_late_counts_more_than_our_guess(kept: sqlite3.Conne
     )
 
 
-def test_the_registrys_entry_mirrors_the_newest_session(kept: sqlite3.Connection) -> None:  # S3.6 S3.8
+def test_the_agents_row_shows_its_newest_session(kept: sqlite3.Connection) -> None:  # S3.6 S3.8
     db.transact(kept, claim_requests.claim, "app", "feat-x", claim_kit.wish("claude-1"))
     keep(kept, agent(WAITING, 5), now=6)
     entry = {one.name: one.status for one in agents.list_agents(kept)}
@@ -219,10 +219,10 @@ def test_an_agent_gets_its_name_when_it_claims(kept: sqlite3.Connection) -> None
     assert [one.name for one in agents.list_agents(kept)] == ["my-agent"]
     keep(kept, agent(COMPLETED, 9), now=10)
     told = kept.execute("SELECT agent_id FROM events WHERE type LIKE 'session.%' ORDER BY seq").fetchall()
-    assert told == [("claude",), ("my-agent",)], "nobody is called by the id of a session"
+    assert told == [("claude",), ("my-agent",)], "no agent is named by a session id"
 
 
-def test_numbers_only_grow_and_unknown_stays_unknown(kept: sqlite3.Connection) -> None:
+def test_session_totals_only_grow_and_unknown_stays_unknown(kept: sqlite3.Connection) -> None:
     keep(kept, agent(tokens_in=100, context_used=50), now=1)
     keep(kept, agent(tokens_in=40, context_used=20, tokens_out=None), now=2)  # another reader is not through yet
     assert (row(kept)["tokens_in"], row(kept)["context_used"], row(kept)["tokens_out"]) == (100, 20, None)
@@ -230,7 +230,7 @@ def test_numbers_only_grow_and_unknown_stays_unknown(kept: sqlite3.Connection) -
     assert (row(kept)["tokens_in"], row(kept)["cost_usd"]) == (100, None)
 
 
-def test_what_nobody_looked_at_since_is_told_as_it_is(kept: sqlite3.Connection) -> None:
+def test_a_session_without_recent_observation_is_unknown_or_interrupted(kept: sqlite3.Connection) -> None:
     import os
 
     from imi_monitor import host
@@ -244,7 +244,7 @@ def test_what_nobody_looked_at_since_is_told_as_it_is(kept: sqlite3.Connection) 
     keep(kept, agent(RUNNING, 1, pid=None), now=1)
     assert state() == UNKNOWN, "not seen for years"
     mine = {"boot": host.boot(), "pid": os.getpid(), "pid_started": host.start_time(os.getpid())}
-    assert state(**mine) == UNKNOWN, "it lives, but what it does nobody saw"
+    assert state(**mine) == UNKNOWN, "it lives, but its state was not observed"
     assert state(seen_at=times.stamp()) == RUNNING
     assert state(pid_started="1") == life.INTERRUPTED, "its process is no more"
     assert state(status=COMPLETED) == COMPLETED
@@ -260,7 +260,7 @@ def test_sessions_follow_their_worktrees_name(kept: sqlite3.Connection) -> None:
     assert row(kept)["worktree_name"] == "feat-z"
 
 
-def test_found_by_the_beginning_of_the_id_and_by_filters(kept: sqlite3.Connection) -> None:
+def test_sessions_are_found_by_id_prefix_and_filters(kept: sqlite3.Connection) -> None:
     keep(kept, agent(RUNNING, 1, session="abc-1", pid=None), now=1)
     keep(kept, agent(FAILED, 2, session="abd-2", cli="codex", worktree="feat-y"), now=2)
     keep(kept, agent(DEAD, 2, session="x" * 300), now=3)

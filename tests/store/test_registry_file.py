@@ -66,7 +66,7 @@ def test_a_remote_file_system_is_refused(path: str, kind: str, on_filesystem: Ca
 
 
 @pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "apfs", "fuseblk", "f2fs", ""])
-def test_a_local_file_system_is_good(path: str, kind: str, on_filesystem: Callable[[str], None]) -> None:
+def test_a_local_file_system_is_accepted(path: str, kind: str, on_filesystem: Callable[[str], None]) -> None:
     on_filesystem(kind)
     db.connect(path).close()
 
@@ -96,7 +96,7 @@ def test_mounts_are_read_with_their_escapes(tmp_path: Path) -> None:
 
 
 def without_privilege(*args: str) -> subprocess.CompletedProcess[str]:
-    """`imi …` as somebody whom modes bind: root's right to ignore them is dropped for the child."""
+    """`imi …` as a user that file modes bind: the child gives up root's right to ignore them."""
 
     def drop() -> None:
         if os.geteuid() == 0:
@@ -116,7 +116,7 @@ def without_privilege(*args: str) -> subprocess.CompletedProcess[str]:
     ("what", "mode", "says"),
     [("file", 0o400, "is read-only"), ("folder", 0o500, "is read-only"), ("folder", 0o000, "cannot reach")],
 )
-def test_what_may_not_be_written_is_refused(path: str, what: str, mode: int, says: str) -> None:
+def test_a_read_only_registry_is_refused(path: str, what: str, mode: int, says: str) -> None:
     target = path if what == "file" else os.path.dirname(path)
     before = Path(path).read_bytes()
     os.chmod(target, mode)
@@ -132,12 +132,12 @@ def test_what_may_not_be_written_is_refused(path: str, what: str, mode: int, say
     assert Path(path).read_bytes() == before
 
 
-def test_a_read_only_answer_of_the_system_is_believed(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_only_folder_is_refused_by_access_check(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry_file.os, "access", lambda _path, _mode: False)
     assert "make the file and its folder writable" in refused(path, "registry-readonly")
 
 
-def test_a_foreign_owner_is_refused(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_registry_of_another_user_is_refused(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     me = os.geteuid()
     monkeypatch.setattr(registry_file.os, "geteuid", lambda: me + 1)
     assert f"belongs to another user (uid {me})" in refused(path, "registry-foreign")
@@ -173,7 +173,7 @@ def test_a_damaged_file_is_refused(path: str, change: Callable[[bytearray], None
     assert "restore a copy" in refused(path, "registry-corrupt")
 
 
-def test_damage_in_the_middle_is_one_sentence_wherever_it_shows(path: str, tmp_path: Path) -> None:
+def test_damage_found_later_is_one_sentence(path: str, tmp_path: Path) -> None:
     size = os.stat(path).st_size
     assert size > 20 * 4096
     for page in range(2, size // 4096):
@@ -189,7 +189,7 @@ def test_damage_in_the_middle_is_one_sentence_wherever_it_shows(path: str, tmp_p
     assert ran.code == 1 and "fail" in ran.out and "damaged" in ran.out
 
 
-def test_a_folder_a_pipe_and_a_missing_file(tmp_path: Path) -> None:
+def test_a_folder_a_pipe_and_a_missing_registry_are_refused(tmp_path: Path) -> None:
     folder, pipe = tmp_path / "folder.db", tmp_path / "pipe.db"
     folder.mkdir()
     os.mkfifo(pipe)
@@ -201,7 +201,7 @@ def test_a_folder_a_pipe_and_a_missing_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["file/iMi.db", "file/deeper/iMi.db", "x" * 300, "nul\0byte"])
-def test_a_path_that_cannot_be(tmp_path: Path, name: str) -> None:
+def test_an_impossible_registry_path_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(RegistryError) as caught:
         db.connect(str(tmp_path / name))
@@ -221,7 +221,7 @@ def test_an_empty_file_is_a_new_registry_but_not_beside_a_log(path: str) -> None
         assert connection.execute("PRAGMA user_version").fetchone() == (schema.VERSION,)
 
 
-def test_a_registry_that_another_program_holds(path: str) -> None:
+def test_a_locked_registry_is_refused_after_the_timeout(path: str) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("PRAGMA locking_mode = EXCLUSIVE")
         other.execute("BEGIN EXCLUSIVE")
@@ -241,7 +241,7 @@ def test_a_registry_of_iMi_that_iMi_is_writing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("version", "state"), [((3, 40, 1), "warn"), ((3, 51, 2), "warn"), ((3, 51, 3), "ok")])
-def test_an_old_sqlite_is_said_and_worked_around(
+def test_an_old_sqlite_is_reported_and_worked_around(
     path: str, version: tuple[int, int, int], state: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite3, "sqlite_version_info", version)
@@ -252,7 +252,7 @@ def test_an_old_sqlite_is_said_and_worked_around(
         assert connection.execute("PRAGMA wal_autocheckpoint").fetchone() == (0 if state == "warn" else 1000,)
 
 
-def test_the_command_line_gives_the_sentence_in_json_too(path: str) -> None:
+def test_registry_errors_are_in_the_json_answer(path: str) -> None:
     damaged(no_header)(path)
     ran = imi("types", "list", "--json", "--db", path)
     assert ran.code == 1 and ran.err == ""
