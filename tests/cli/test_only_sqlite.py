@@ -1,6 +1,6 @@
 """The registry's files are opened by SQLite and by nothing else, and no process forks with it open. # D5
 
-Closing any handle on the database drops every lock this process has on it. So nobody here may `open` it, not even to
+Closing any handle on the database drops every lock this process has on it. So no code here may `open` it, not even to
 copy it; Python tells each such call to an audit hook, and SQLite's own calls never come by there. One is let through: the
 log opened to read, by its number alone, which is how `db.sync_to_disk` has it put on disk. There are no locks on the log.
 """
