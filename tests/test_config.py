@@ -1,4 +1,4 @@
-"""Settings: who wins, where a value came from, and what is refused by name."""
+"""Settings: their precedence, their origins, and refusals that name the key."""
 
 from __future__ import annotations
 

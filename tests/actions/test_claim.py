@@ -1,4 +1,4 @@
-"""`imi claim`, `heartbeat`, `verify-lock`, `release`, `claims`, `queue` as a person and a script meet them."""
+"""`imi claim`, `heartbeat`, `verify-lock`, `release`, `claims` and `queue`, for people and scripts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.helpers import ROOT, Repo, imi, imi_argv
 
 @pytest.fixture
 def feat(repo: Repo) -> Repo:
-    """A worktree made by plain git: the registry has never heard of it."""
+    """A worktree made by plain git, without a row in the registry."""
     return repo.worktree("feat-x")
 
 
@@ -26,7 +26,7 @@ def _claim(repo: Repo, agent: str, *more: str) -> None:
 
 
 def _stale(repo: Repo) -> None:
-    """Let the clock of this boot run on, as far as the claim is concerned."""
+    """Make the claim's last heartbeat older."""
     from imi_monitor.store import db
 
     connection = db.connect(paths.default_database())

@@ -1,4 +1,4 @@
-"""`.iMi/presence/<worktree>.lock`: written for others, both old shapes read, and never what decides for us."""
+"""`.iMi/presence/<worktree>.lock`: written for other programs, read in both old formats, and never decisive for imi."""
 
 from __future__ import annotations
 

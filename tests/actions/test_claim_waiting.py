@@ -1,4 +1,4 @@
-"""`imi claim --wait`: in order, at once, past the dead and the suspended, and out of the line when it ends."""
+"""`imi claim --wait`: in order, without delay, past dead and suspended waiters; it always leaves the line."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Line:
         assert done.code == 0, done.err
 
     def wait(self, agent: str, seconds: float = 60, *more: str) -> subprocess.Popen[str]:
-        """Start a waiter, and come back when it stands in line."""
+        """Start a waiter and return once it is in line."""
         before = len(claim_queue.list_waiters(self.connection, *self.key))
         self.waiters[agent] = process = subprocess.Popen(
             imi_argv("claim", "feat-x", "--agent", agent, "--wait", str(seconds), "--json", *more),

@@ -1,4 +1,4 @@
-"""`imi events`: the log for people and for programs, and as it happens."""
+"""`imi events`: the event log as text and as JSON, once and followed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What agents did, asked for: `imi sessions`, `imi session show`, `imi stats`. # S3.2 S4.4-S4.8"""
+"""`imi sessions`, `imi session show` and `imi stats`. # S3.2 S4.4-S4.8"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks, who worked on them and what came of it: `imi tasks`, `imi stats --by`, `imi agents describe`. # S4.4-S4.8 S4.31"""
+"""`imi tasks`, `imi stats --by` and `imi agents describe`. # S4.4-S4.8 S4.31"""
 
 from __future__ import annotations
 

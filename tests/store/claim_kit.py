@@ -1,4 +1,4 @@
-"""What the tests of claims share: a registry with worktrees, worker processes, and a check of the whole history."""
+"""Helpers for tests of claims: a registry with worktrees, worker processes, and a check of the whole history."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REPO = "app"
 
 
 def registry(path: Path, names: list[str]) -> sqlite3.Connection:
-    """An open registry that knows the repository `app` and these worktrees."""
+    """An open registry with the repository `app` and these worktrees."""
     connection = db.connect(str(path))
 
     def fill(inner: sqlite3.Connection) -> None:
@@ -49,7 +49,7 @@ def worker(mode: str, *args: str | Path, stdin: int | None = subprocess.DEVNULL)
 
 
 def check_history(connection: sqlite3.Connection) -> int:
-    """Grants and ends alternate for every worktree, in the history and in the log; gives the number of grants."""
+    """Check that grants and ends alternate for every worktree, in history and log; returns the number of grants."""
     by_worktree: dict[str, list[tuple[int, str, str | None]]] = {}
     rows = connection.execute(
         "SELECT worktree_name, epoch, claimed_at, released_at FROM claim_history ORDER BY worktree_name, epoch"

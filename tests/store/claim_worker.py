@@ -1,4 +1,4 @@
-"""A process that claims, for the tests: `python -m tests.store.claim_worker MODE ARGS…`. Speaks JSON lines on stdout."""
+"""A process that claims: `python -m tests.store.claim_worker MODE ARGS…`. Prints JSON lines on stdout."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def say(**values: object) -> None:
 
 
 def wait_for(path: str) -> None:
-    """All start at the same moment: when the file appears."""
+    """Wait for the file that starts all workers at once."""
     while not os.path.exists(path):
         time.sleep(0.001)
 
@@ -42,7 +42,7 @@ def contend(database: str, witness: str, start: str, name: str, worktrees: str, 
         begun = time.perf_counter()
         if dice.random() < 0.9:
             answer = claim_requests.request_claim(connection, claim_requests.ClaimTarget(REPO, worktree), wish)
-        else:  # without the look before that spares the write lock
+        else:  # directly, without the check that avoids the write lock
             answer = db.transact(connection, claim_requests.claim, REPO, worktree, wish)
         if not answer.granted:
             continue
@@ -61,7 +61,7 @@ def contend(database: str, witness: str, start: str, name: str, worktrees: str, 
 
 
 def reclaim(database: str, start: str, name: str, worktrees: str) -> None:
-    """C3: ask once for each worktree, whose holders are all dead; say which were granted."""
+    """C3: claim each worktree once, whose holders are all dead; print which were granted."""
     connection = db.connect(database)
     wish = ClaimRequest(name, host.identify_process(None))
     wait_for(start)
@@ -74,7 +74,7 @@ def reclaim(database: str, start: str, name: str, worktrees: str) -> None:
 
 
 def hold(database: str, name: str) -> None:
-    """C4: on each line of stdin either claim, or try to act in the name of the epoch claimed last."""
+    """C4: for each line of stdin either claim, or try to act with the epoch claimed last."""
     connection = db.connect(database)
     wish = ClaimRequest(name, host.identify_process(os.getpid()), ttl=0.01)
     epoch = 0

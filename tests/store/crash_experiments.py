@@ -1,6 +1,6 @@
 """Experiments that need processes to fork and kill: run as a program of their own, because pytest's has threads.
 
-`experiment("kills", …)` starts `python -m tests.store.crash_experiments kills '{…}'` and gives back what it prints as JSON.
+`experiment("kills", …)` starts `python -m tests.store.crash_experiments kills '{…}'` and returns the JSON it prints.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def experiment(name: str, timeout: float = 100, before: tuple[str, ...] = (), **
 
 
 def grant(connection: sqlite3.Connection, worktree: str, key: str) -> int:
-    """State and event in one transaction; the same key a second time is the same act."""
+    """State and event in one transaction; the same key again is the same command."""
     known = connection.execute("SELECT epoch FROM events WHERE agent_id = ?", (key,)).fetchone()
     if known:
         return int(known[0])
@@ -69,7 +69,7 @@ def tell(connection: sqlite3.Connection, worktree: str, key: str, epoch: int) ->
 def act(
     connection: sqlite3.Connection, worktree: str, key: str, acknowledge: Callable[[int], None], mutant: str
 ) -> None:
-    """One command: do it, then say so. The mutants are the faults that the tests must see."""
+    """Run one command, then acknowledge it. The mutants are faults that the tests must detect."""
     if mutant == "ack-early":
 
         def early(inner: sqlite3.Connection) -> None:
@@ -85,7 +85,7 @@ def act(
 
 
 def write(path: str, name: str, first: int, out: int, mutant: str) -> None:
-    """Commands for ever, each tried, done and acknowledged on `out`."""
+    """Run commands without end, each acknowledged on `out`."""
     connection = db.connect(path)
     number = first
     while True:
@@ -96,7 +96,7 @@ def write(path: str, name: str, first: int, out: int, mutant: str) -> None:
 
 
 def forked(job: Callable[[], object]) -> int:
-    """A child that does the job and ends without coming back here."""
+    """A child process that does the job and exits."""
     pid = os.fork()
     if pid:
         return pid
@@ -111,9 +111,9 @@ def forked(job: Callable[[], object]) -> int:
 
 
 def check(path: str) -> dict[str, Any]:
-    """The registry as a stranger finds it: is it sound, and do state and events tell the same story?"""
+    """Whether the registry is intact, and state and events agree."""
     connection = db.connect(path)
-    connection.execute("PRAGMA synchronous = OFF")  # reading it is all that is wanted here
+    connection.execute("PRAGMA synchronous = OFF")  # only read here
     try:
         told: dict[str, list[int]] = {}
         for worktree, epoch in connection.execute("SELECT worktree_name, epoch FROM events ORDER BY seq"):
@@ -133,7 +133,7 @@ def check(path: str) -> dict[str, Any]:
 
 
 def kills(path: str, rounds: int, writers: int = 2, mutant: str = "", seed: int = 1) -> dict[str, Any]:
-    """Kill writers with SIGKILL at random moments, start them anew; compare what they were told with what is kept."""
+    """Kill writers with SIGKILL at random moments, restart them; compare the acknowledged commands with the rows."""
     chance = random.Random(seed)
     db.connect(path).close()
     tried: set[str] = set()
@@ -149,7 +149,7 @@ def kills(path: str, rounds: int, writers: int = 2, mutant: str = "", seed: int 
         for line in said.splitlines():
             word, key, *epoch = line.split()
             tried.add(key) if word == "try" else acked.__setitem__(key, int(epoch[0]))
-        for name in following:  # the one that was not acknowledged is tried again
+        for name in following:  # the command without acknowledgement is repeated
             following[name] = sum(key.startswith(f"{name}:") for key in acked)
         before = time.monotonic()
         db.connect(path).close()
@@ -175,7 +175,7 @@ def kills(path: str, rounds: int, writers: int = 2, mutant: str = "", seed: int 
 
 
 def _listen(reader: int, pids: list[int], seconds: float) -> str:
-    """What the writers say until they are killed, `seconds` after the first word."""
+    """The output of the writers until they are killed, `seconds` after the first line."""
     said = b""
     until: float | None = None
     while True:
@@ -196,7 +196,7 @@ def _listen(reader: int, pids: list[int], seconds: float) -> str:
 
 
 def leave_wal(path: str, commands: int, mutant: str = "") -> dict[str, Any]:
-    """A registry whose writer was killed: its commands are in the -wal and nowhere else."""
+    """A registry whose writer was killed: its commands are only in the -wal."""
 
     def job() -> None:
         connection = db.connect(path)
@@ -250,7 +250,7 @@ def _upgrade_by_script(connection: sqlite3.Connection, path: str, patience: floa
 
 
 def kill_upgrades(path: str, milliseconds: float) -> dict[str, Any]:
-    """The same at a moment of the clock."""
+    """Kill the upgrade after a time."""
     pid = forked(lambda: db.connect(path))
     time.sleep(milliseconds / 1000)
     os.kill(pid, signal.SIGKILL)
@@ -276,7 +276,7 @@ def first_opens(path: str, processes: int) -> dict[str, Any]:
 
 
 def full_disk(path: str, mutant: str = "") -> dict[str, Any]:
-    """Commands on a file system of 2 MB until it is full, and after that. Runs in a mount namespace of its own."""
+    """Run commands on a file system of 2 MB until it is full, and after that, in a mount namespace of its own."""
     if mutant == "no-ballast":
         registry_file.create_ballast = lambda _: None
     connection = db.connect(path)
@@ -321,7 +321,7 @@ def full_disk(path: str, mutant: str = "") -> dict[str, Any]:
 
 
 def full_disk_at_start(path: str) -> dict[str, Any]:
-    """A new process finds the disk full: it can still open the registry and release a claim."""
+    """A new process on a full disk can still open the registry and release a claim."""
     connection = db.connect(path)
     db.transact(connection, grant, "feat-0", "before")
     connection.close()
@@ -361,7 +361,7 @@ def _told(path: str, job: Callable[[sqlite3.Connection], object] = lambda _: Non
 
 
 def load(path: str, processes: int, seconds: float) -> dict[str, Any]:
-    """Writers without a pause: how large the log gets, how many checkpoint at once, and who waits how long."""
+    """Writers without a pause: the size of the log, the checkpoints at once, and the longest wait."""
     db.connect(path).close()
     reader, out = os.pipe()
     inside = os.open(path + ".inside", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)

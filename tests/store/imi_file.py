@@ -1,4 +1,4 @@
-"""A registry as iMi 2.0.2 leaves it: its four tables, its habits of writing, and its statements.
+"""A registry as iMi 2.0.2 writes it: its four tables, its way of writing, and its statements.
 
 Facts about iMi that the rows stand for: uuid4 ids, RFC 3339 moments with 0, 3, 6 or 9 digits of fraction, branches with
 and without refs/heads/, the type `pr` that is in no table, removed worktrees as inactive rows that keep their owner.
@@ -83,7 +83,7 @@ def identity(number: int) -> str:
 
 
 def rows(connection: sqlite3.Connection) -> dict[str, list[tuple[object, ...]]]:
-    """iMi's columns of iMi's tables, with SQLite's storage class of each value: equal means nothing was touched."""
+    """iMi's columns of iMi's tables, with SQLite's storage class of each value: equal means unchanged."""
     found = {}
     for table, columns in COLUMNS.items():
         wanted = ", ".join(f"{column}, typeof({column})" for column in columns)

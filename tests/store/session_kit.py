@@ -1,4 +1,4 @@
-"""What the tests of kept sessions share: agents at a moment, made from few words, and a look at the tables."""
+"""Helpers for tests of recorded sessions: agents at a moment, made from few words, and the rows of the tables."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def outbox(connection: sqlite3.Connection) -> list[str]:
 
 
 def everything(connection: sqlite3.Connection) -> dict[str, list[tuple[Any, ...]]]:
-    """All that is kept, without the marks of the moment of writing."""
+    """All recorded rows without the columns that hold the time of writing."""
     return {
         table: connection.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall()
         for table in ("session_events", "tool_calls", "artifacts")

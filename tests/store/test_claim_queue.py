@@ -1,4 +1,4 @@
-"""The line in front of a claimed worktree, at the registry's level: order, the dead, the suspended, the expired."""
+"""The line of a claimed worktree in the registry: order, dead, suspended and expired waiters."""
 
 from __future__ import annotations
 

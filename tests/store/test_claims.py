@@ -163,7 +163,7 @@ def test_the_epoch_survives_release_and_grows_with_every_grant(connection: sqlit
 
 
 def test_a_replaced_row_of_imi_does_not_lose_the_claim(connection: sqlite3.Connection) -> None:
-    """iMi 2.0.2 writes INSERT OR REPLACE, which wipes its column; the claim stands and the next heartbeat heals it."""
+    """iMi 2.0.2 writes INSERT OR REPLACE, which empties its column; the claim stays and the next heartbeat writes the column again."""
     take(connection, "feat-x", wish("a"))
     connection.execute(
         "INSERT OR REPLACE INTO worktrees (id, repo_name, worktree_name, branch_name, worktree_type, path, created_at,"
@@ -175,7 +175,7 @@ def test_a_replaced_row_of_imi_does_not_lose_the_claim(connection: sqlite3.Conne
 
 
 def test_an_owner_that_only_imis_column_names_counts(connection: sqlite3.Connection) -> None:
-    """Another program shares the registry and knows nothing of our tables."""
+    """Another program shares the registry and does not use our tables."""
     connection.execute("UPDATE worktrees SET agent_id = 'old-1', claimed_at = '2026-01-01T00:00:00+00:00'")
     assert not take(connection, "feat-x", wish("b")).granted
     assert [(claim.agent_id, claim.foreign) for claim in claims.list_held(connection)] == [("old-1", True)]
@@ -190,7 +190,7 @@ def test_an_owner_that_only_imis_column_names_counts(connection: sqlite3.Connect
 
 
 class TestReservations:
-    """What a removal does: take the slot, then end it or hand it back."""
+    """What a removal does: reserve the worktree, then close or restore the claim."""
 
     def test_a_reservation_is_refused_after_the_claim_changed(self, connection: sqlite3.Connection) -> None:
         seen = _current(connection)
@@ -276,12 +276,12 @@ def test_the_kind_of_an_agent_follows_from_its_name(agent: str, kind: str) -> No
     assert agents.kind_of(agent) == kind
 
 
-# -- on disk when it is said ---------------------------------------------------------------------------------------------
+# -- synced when it is reported ---------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def broken_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """A disk that takes no log any more; the list is filled with each refusal."""
+    """A disk that fails to sync; the list holds the handles."""
     refused: list[int] = []
 
     def refuse(handle: int) -> None:

@@ -1,4 +1,4 @@
-"""Many processes and dying, sleeping or stopped holders: at most one owner, always. The test programme's C1, C3, C4."""
+"""Many processes, and holders that die, sleep or are stopped: always at most one owner. # C1 C3 C4"""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_another_boot_is_death_and_another_namespace_or_host_is_not(tmp_path: Pa
 
 
 def _stopped_holder(tmp_path: Path, rounds: int) -> None:
-    """A holder is stopped, its claim taken over, and it acts when it wakes up: nothing of that may count."""
+    """A holder is stopped, its claim taken over, and it continues later: none of its acts may succeed."""
     connection = registry(tmp_path / "r.db", ["feat-0"])
     holder = worker("hold", tmp_path / "r.db", "sleeper", stdin=subprocess.PIPE)
 

@@ -133,7 +133,7 @@ def test_a_writer_waits_no_longer_than_its_timeout(path: str, registry: sqlite3.
 
 
 def test_a_transaction_that_reads_first_holds_the_write_lock(path: str, registry: sqlite3.Connection) -> None:
-    """A deferred transaction would let the other one in between, and then fail at once, whatever its patience."""
+    """A deferred transaction would let the other writer in between and then fail at once, whatever its timeout."""
     with closing(db.connect(path, busy_seconds=0)) as other:
 
         def look_then_write(connection: sqlite3.Connection) -> int:
@@ -307,7 +307,7 @@ def test_sync_to_disk_keeps_sqlites_locks(path: str) -> None:
 
 
 def test_without_wal_every_commit_waits_for_the_disk(tmp_path: Path) -> None:
-    """A rollback journal that is not synced can tear the file itself."""
+    """A rollback journal that is not synced can damage the file."""
     path = tmp_path / "r.db"
     db.connect(str(path)).close()
     other = sqlite3.connect(path, isolation_level=None)

@@ -1,4 +1,4 @@
-"""A full disk: nothing acknowledged is lost, one sentence says what is wrong, and the ballast makes room. # D4"""
+"""A full disk: no acknowledged claim is lost, one sentence names the cause, and the ballast makes room. # D4"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""iMi 2.0.2 and we share one file: none of its rows is lost or rewritten, and its own statements go on working.
+"""iMi 2.0.2 and imi share one file: none of iMi's rows is lost or rewritten, and its statements still work.
 
 # S2.5 S2.44
 """

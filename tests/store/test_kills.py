@@ -1,4 +1,4 @@
-"""kill -9 and torn logs: what was acknowledged is there, nothing else is, and state and events agree."""
+"""kill -9 and torn logs: exactly the acknowledged transactions are there, and state and events agree."""
 
 from __future__ import annotations
 

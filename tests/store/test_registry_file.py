@@ -1,4 +1,4 @@
-"""What a registry cannot live on is refused before anything is touched, or done without and said so. # D6"""
+"""An unusable registry is refused before anything is changed; a missing feature is reported. # D6"""
 
 from __future__ import annotations
 

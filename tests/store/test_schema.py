@@ -1,4 +1,4 @@
-"""Migrations: whole or not at all, from every file that is out there, by many at once, and never backwards. # D7 K3"""
+"""Migrations: whole or not at all, from every released schema, by many processes at once, and never backwards. # D7 K3"""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def all_statements() -> list[str]:
 
 
 def shape(path: Path) -> dict[str, Any]:
-    """Everything that a migration makes; reading it neither upgrades nor repairs."""
+    """Everything that migrations create, read without migrating."""
     with closing(sqlite3.connect(path)) as connection:
         return {
             "version": connection.execute("PRAGMA user_version").fetchone()[0],
@@ -48,7 +48,7 @@ def opened(path: Path) -> dict[str, Any]:
 
 @pytest.fixture
 def whole(tmp_path: Path) -> dict[str, Any]:
-    """What iMi's file looks like after an undisturbed upgrade."""
+    """The shape of iMi's file after a migration."""
     path = tmp_path / "whole.db"
     imi_file.make(path)
     return opened(path)
@@ -323,7 +323,7 @@ def test_enabling_wal_waits_for_readers(tmp_path: Path) -> None:
 
 
 class Refusing:
-    """A connection on which SQLite gives up at once, as it does when two processes want to switch at the same moment."""
+    """A connection on which SQLite fails at once, as it does when two processes switch at the same time."""
 
     def __init__(self, times: int) -> None:
         self.left = times
