@@ -163,7 +163,7 @@ def test_the_epoch_survives_release_and_grows_with_every_grant(connection: sqlit
 
 
 def test_a_replaced_row_of_imi_does_not_lose_the_claim(connection: sqlite3.Connection) -> None:
-    """iMi 2.0.2 writes INSERT OR REPLACE, which empties its column; the claim stays and the next heartbeat writes the column again."""
+    """iMi 2.0.2 writes INSERT OR REPLACE, which empties the owner column; the next heartbeat writes it again."""
     take(connection, "feat-x", wish("a"))
     connection.execute(
         "INSERT OR REPLACE INTO worktrees (id, repo_name, worktree_name, branch_name, worktree_type, path, created_at,"
