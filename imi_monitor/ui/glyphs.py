@@ -137,9 +137,12 @@ class AsciiFilter(LineFilter):
         return [Segment(to_ascii(text), style, control) for text, style, control in segments]
 
 
-def terminal_is_plain() -> bool:
-    """Whether the terminal shows ASCII only: its locale is not UTF-8, or it is a Linux console."""
-    encoding = locale.nl_langinfo(locale.CODESET) if os.name == "posix" else "utf-8"
+def terminal_is_plain(charset: str | None = None) -> bool:
+    """Whether the terminal shows ASCII only: its locale is not UTF-8, or it is a Linux console.
+
+    `charset` is the C library's, used where the environment names none.
+    """
+    encoding = charset or (locale.nl_langinfo(locale.CODESET) if os.name == "posix" else "utf-8")
     wanted = next((os.environ[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if os.environ.get(name)), "")
     named = wanted.partition(".")[2].lower().replace("-", "").partition("@")[0]
     utf8 = named == "utf8" if named else "utf" in encoding.lower()

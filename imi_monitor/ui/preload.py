@@ -27,14 +27,14 @@ _PROGRAM = (
 class Preload(Generic[T]):
     """Starts to run `function` of `module`, both given as names: importing the module is part of the work."""
 
-    def __init__(self, module: str, function: str, *args: object) -> None:
+    def __init__(self, module: str, function: str, *args: object, interpreter: str = sys.executable) -> None:
         self._pipe, result_end = os.pipe()
-        self._pid = 0
+        self.pid = 0
         try:
             encoded = _pickle.dumps((module, function, args), -1).hex()
-            self._pid = os.posix_spawn(
-                sys.executable,
-                [sys.executable, "-s", "-S", "-P", "-c", _PROGRAM, _ROOT, encoded],
+            self.pid = os.posix_spawn(
+                interpreter,
+                [interpreter, "-s", "-S", "-P", "-c", _PROGRAM, _ROOT, encoded],
                 os.environ,
                 file_actions=[
                     (os.POSIX_SPAWN_DUP2, result_end, 1),
@@ -56,10 +56,10 @@ class Preload(Generic[T]):
             return None  # it was killed while it wrote the result
         finally:
             os.close(self._pipe)
-            if self._pid:
+            if self.pid:
                 with suppress(ProcessLookupError):
-                    os.kill(self._pid, signal.SIGKILL)
-                os.waitpid(self._pid, 0)
+                    os.kill(self.pid, signal.SIGKILL)
+                os.waitpid(self.pid, 0)
 
     def _read(self, until: float) -> bytes:
         parts: list[bytes] = []

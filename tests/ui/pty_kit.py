@@ -62,8 +62,6 @@ class Terminal:
                 os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(10)
         self.close()
-        self._over.set()
-        self._reader.join(10)
 
     def _read(self) -> None:
         while not self._over.is_set():
@@ -88,10 +86,14 @@ class Terminal:
     def signal(self, number: int) -> None:
         os.kill(self.process.pid, number)
 
-    def close(self) -> None:
-        """Close the pane: both ends that we hold."""
+    def stop_reading(self) -> None:
+        """Read no more of what is painted, as a stalled connection does."""
         self._over.set()
         self._reader.join(10)
+
+    def close(self) -> None:
+        """Close the pane: both ends that we hold."""
+        self.stop_reading()
         for fd in (self.slave, self.master):
             with contextlib.suppress(OSError):
                 os.close(fd)

@@ -36,7 +36,7 @@ def test_every_width_shows_the_worktrees(repo: Repo, size: tuple[int, int]) -> N
     run_dashboard(repo, play, size)
 
 
-def test_what_happens_outside_is_on_the_screen(repo: Repo) -> None:  # S2.14
+def test_claims_and_file_changes_of_other_processes_appear_on_the_screen(repo: Repo) -> None:  # S2.14
     other = repo.worktree("feat-api")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
@@ -69,7 +69,7 @@ def test_claim_and_release_by_key(repo: Repo) -> None:
     run_dashboard(repo, play)
 
 
-def test_a_removal_that_is_not_safe_says_why_and_the_typed_name_overrides(repo: Repo) -> None:
+def test_unsafe_removal_lists_reasons_and_needs_the_typed_name(repo: Repo) -> None:
     other = repo.worktree("feat-api")
     other.write("README.md", "not committed\n")
 
@@ -100,7 +100,7 @@ def test_a_removal_that_is_not_safe_says_why_and_the_typed_name_overrides(repo: 
     run_dashboard(repo, play)
 
 
-def test_filter_zoom_pause_help(repo: Repo) -> None:
+def test_keys_for_filter_zoom_pause_help_and_panels(repo: Repo) -> None:
     for name in ("feat-api", "fix-bug"):
         repo.worktree(name)
 
@@ -141,7 +141,7 @@ def test_read_only_has_no_keys_that_change(repo: Repo) -> None:
 
 
 @pytest.mark.parametrize("payload", ["[/nope]", "a[/b]x", "\x1b]0;owned\x07", "ev\u202eil", "日" * 40])
-def test_hostile_names_reach_the_screen_harmless(repo: Repo, payload: str) -> None:  # T2
+def test_hostile_file_names_are_sanitised_on_the_screen(repo: Repo, payload: str) -> None:  # T2
     other = repo.worktree("feat-api")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:

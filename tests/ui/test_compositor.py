@@ -52,7 +52,7 @@ def cells(segments: Iterable[Segment]) -> list[tuple[str, object]]:
 
 
 @pytest.mark.parametrize("size", [(140, 40), (100, 30), (60, 20)], ids=str)
-def test_what_is_written_is_what_the_whole_screen_shows_there(size: tuple[int, int]) -> None:
+def test_partial_update_writes_the_same_cells_as_a_full_render(size: tuple[int, int]) -> None:
     dice = random.Random(7)
 
     def within(region: Region) -> Region:
@@ -77,7 +77,7 @@ def test_what_is_written_is_what_the_whole_screen_shows_there(size: tuple[int, i
     painted(size, play)
 
 
-def test_what_reaches_over_an_edge_is_textuals() -> None:
+def test_changes_across_widget_edges_are_left_to_textual() -> None:
     def play(app: ImiApp, compositor: ChangedCellsCompositor) -> None:
         edge = app.home.panel(1).region.right
         over = Region(edge - 5, 5, 10, 2)
@@ -88,7 +88,7 @@ def test_what_reaches_over_an_edge_is_textuals() -> None:
     painted((140, 40), play)
 
 
-def test_a_line_of_what_is_painted_as_a_whole_is_not_painted_again() -> None:
+def test_regions_within_a_repainted_region_are_not_painted_twice() -> None:
     def play(app: ImiApp, compositor: ChangedCellsCompositor) -> None:
         lines = app.home.panel(1).lines.region
         made = update(compositor, {lines, Region(lines.x + 3, lines.y + 1, 4, 1)})
@@ -97,7 +97,7 @@ def test_a_line_of_what_is_painted_as_a_whole_is_not_painted_again() -> None:
     painted((140, 40), play)
 
 
-def test_only_who_changed_is_asked_and_only_for_that(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partial_update_renders_only_the_changed_lines_of_changed_widgets(monkeypatch: pytest.MonkeyPatch) -> None:
     def play(app: ImiApp, compositor: ChangedCellsCompositor) -> None:
         asked: list[tuple[str, Region]] = []
 
@@ -118,7 +118,7 @@ def test_only_who_changed_is_asked_and_only_for_that(monkeypatch: pytest.MonkeyP
     painted((140, 40), play)
 
 
-def test_an_age_that_goes_on_is_a_few_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_age_repaints_at_most_five_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a second of nothing but time writes: the ages, not their lines."""
     from datetime import timedelta
 

@@ -76,7 +76,7 @@ def holder(repo: Repo, name: str) -> str | None:
 # -- what would happen ------------------------------------------------------------------------------------------------
 
 
-def test_claiming_shows_what_it_means_and_force_wants_a_reason(repo: Repo) -> None:
+def test_claim_dialog_previews_and_force_needs_a_reason(repo: Repo) -> None:
     repo.worktree("feat-api")
     imi("claim", "feat-api", "--agent", "claude-1", "--task", "T-1", cwd=repo.path)
 
@@ -104,7 +104,7 @@ def test_claiming_shows_what_it_means_and_force_wants_a_reason(repo: Repo) -> No
     run_dashboard(repo, play)
 
 
-def test_a_new_worktree_is_shown_while_its_name_is_typed(repo: Repo) -> None:
+def test_add_dialog_previews_while_the_name_is_typed(repo: Repo) -> None:
     imi("types", "add", "docs", cwd=repo.path)
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
@@ -130,7 +130,7 @@ def test_a_new_worktree_is_shown_while_its_name_is_typed(repo: Repo) -> None:
     run_dashboard(repo, play)
 
 
-def test_a_required_field_is_asked_before_anything_is_tried(repo: Repo) -> None:
+def test_dialog_does_not_run_while_a_required_field_is_empty(repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await pilot.press("v")
         await wait_until(pilot, lambda: isinstance(app.screen, ActionDialog))
@@ -143,7 +143,7 @@ def test_a_required_field_is_asked_before_anything_is_tried(repo: Repo) -> None:
     run_dashboard(repo, play)
 
 
-def test_uncommitted_work_is_released_only_when_ticked(repo: Repo) -> None:
+def test_release_of_uncommitted_work_needs_the_ticked_option(repo: Repo) -> None:
     tree = repo.worktree("feat-api")
     tree.write("README.md", "changed\n")
 
@@ -163,7 +163,7 @@ def test_uncommitted_work_is_released_only_when_ticked(repo: Repo) -> None:
     run_dashboard(repo, play)
 
 
-def test_removing_wants_the_name_and_undo_says_what_comes_back(repo: Repo) -> None:
+def test_unsafe_removal_needs_the_name_and_undo_previews_what_it_restores(repo: Repo) -> None:
     tree = repo.worktree("feat-api")
     tree.write("README.md", "changed\n")
     tree.write("new.txt", "new\n")
@@ -199,7 +199,7 @@ def test_removing_wants_the_name_and_undo_says_what_comes_back(repo: Repo) -> No
     run_dashboard(repo, play)
 
 
-def test_nothing_goes_past_removing_the_trunk(repo: Repo) -> None:
+def test_removal_of_the_trunk_has_no_override(repo: Repo) -> None:
     repo.worktree("feat-api")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
@@ -211,7 +211,7 @@ def test_nothing_goes_past_removing_the_trunk(repo: Repo) -> None:
     run_dashboard(repo, play)
 
 
-def test_a_merge_shows_its_conflicts_before_it_starts(repo: Repo) -> None:
+def test_merge_dialog_previews_conflicts(repo: Repo) -> None:
     tree = repo.worktree("feat-api")
     tree.write("README.md", "theirs\n")
     tree.commit("theirs")
@@ -231,7 +231,7 @@ def test_a_merge_shows_its_conflicts_before_it_starts(repo: Repo) -> None:
     run_dashboard(repo, play)
 
 
-def test_pruning_lists_what_would_go(repo: Repo) -> None:
+def test_prune_dialog_lists_what_it_would_remove(repo: Repo) -> None:
     tree = repo.worktree("feat-api")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
@@ -247,7 +247,7 @@ def test_pruning_lists_what_would_go(repo: Repo) -> None:
     run_dashboard(repo, play)
 
 
-def test_a_review_is_made_from_its_number(tmp_path: Path) -> None:
+def test_review_dialog_makes_a_worktree_from_a_number(tmp_path: Path) -> None:
     forge = Forge.create(tmp_path)
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
@@ -299,7 +299,7 @@ class Slow(Action):
             self.ended.set()
 
 
-def test_progress_is_shown_and_esc_cancels(repo: Repo) -> None:
+def test_dialog_shows_progress_and_escape_cancels(repo: Repo) -> None:
     slow = Slow()
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
@@ -319,7 +319,7 @@ def test_progress_is_shown_and_esc_cancels(repo: Repo) -> None:
     run_dashboard(repo, play)
 
 
-def test_a_second_esc_leaves_what_does_not_stop(repo: Repo) -> None:
+def test_second_escape_closes_a_dialog_whose_action_does_not_stop(repo: Repo) -> None:
     slow = Slow(deaf=True)
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
@@ -351,7 +351,7 @@ class Broken(Slow):
         raise RuntimeError("[/b] it is \x1b[31mbroken")
 
 
-def test_a_bug_in_an_action_is_a_sentence(repo: Repo) -> None:
+def test_exception_in_an_action_is_shown_as_a_sentence(repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         shown(app, repo, Broken())
         await wait_until(pilot, lambda: "RuntimeError: [/b] looked \\x1b[31mbroken" in screen_text(app))
@@ -367,7 +367,7 @@ def test_a_bug_in_an_action_is_a_sentence(repo: Repo) -> None:
 # -- several worktrees ------------------------------------------------------------------------------------------------
 
 
-def test_several_worktrees_and_what_became_of_each(repo: Repo) -> None:
+def test_action_on_marked_worktrees_shows_the_result_of_each(repo: Repo) -> None:
     for name in ("feat-a", "feat-b", "feat-c"):
         repo.worktree(name)
     imi("claim", "feat-b", "--agent", "claude-1", cwd=repo.path)
@@ -392,7 +392,7 @@ def test_several_worktrees_and_what_became_of_each(repo: Repo) -> None:
     assert holder(repo, "feat-a") == holder(repo, "feat-c") is not None
 
 
-def test_several_are_removed_only_where_nothing_is_lost(repo: Repo) -> None:
+def test_removal_of_marked_worktrees_skips_unsafe_ones(repo: Repo) -> None:
     trees = {name: repo.worktree(name) for name in ("feat-a", "feat-b")}
     trees["feat-b"].write("README.md", "changed\n")
 
@@ -412,7 +412,7 @@ def test_several_are_removed_only_where_nothing_is_lost(repo: Repo) -> None:
     assert not trees["feat-a"].path.exists() and trees["feat-b"].path.exists()
 
 
-def test_what_takes_no_name_is_done_once(repo: Repo) -> None:
+def test_action_without_a_worktree_runs_once_for_marked_worktrees(repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         results = shown(app, repo, "sync", names=["feat-a", "feat-b"])
         await wait_until(pilot, lambda: "nothing to sync" in screen_text(app))
@@ -423,7 +423,7 @@ def test_what_takes_no_name_is_done_once(repo: Repo) -> None:
     run_dashboard(repo, play)
 
 
-def test_cancelling_leaves_those_not_begun_alone(repo: Repo) -> None:
+def test_cancelled_action_leaves_remaining_worktrees_untouched(repo: Repo) -> None:
     slow = Slow()
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
@@ -446,7 +446,7 @@ def harmless(text: str) -> bool:
 
 @pytest.mark.parametrize("payload", HOSTILE, ids=range(len(HOSTILE)))
 @pytest.mark.parametrize("size", [(140, 40), (60, 20)])
-def test_hostile_text_is_shown_harmless(repo: Repo, payload: str, size: tuple[int, int]) -> None:  # T2
+def test_hostile_text_is_sanitised_in_dialogs(repo: Repo, payload: str, size: tuple[int, int]) -> None:  # T2
     class Hostile(Slow):
         words = ("hostile",)
 
@@ -478,7 +478,7 @@ def test_hostile_text_is_shown_harmless(repo: Repo, payload: str, size: tuple[in
     run_dashboard(repo, play, size)
 
 
-def test_controls_are_not_typed_by_pasting(repo: Repo) -> None:
+def test_pasted_control_characters_are_dropped_from_fields(repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await pilot.press("v")
         await wait_until(pilot, lambda: isinstance(app.screen, ActionDialog))

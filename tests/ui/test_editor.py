@@ -41,7 +41,9 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("'my vim'", 7, ["@FILE"]),
     ],
 )
-def test_words(tools: Path, monkeypatch: pytest.MonkeyPatch, asked: str, line: int | None, wanted: list[str]) -> None:
+def test_editor_command_and_line_argument(
+    tools: Path, monkeypatch: pytest.MonkeyPatch, asked: str, line: int | None, wanted: list[str]
+) -> None:
     name = asked.strip("'") if asked.startswith("'") else asked.split()[0]
     made = program(tools, name)
     monkeypatch.setenv("EDITOR", asked)
@@ -50,7 +52,7 @@ def test_words(tools: Path, monkeypatch: pytest.MonkeyPatch, asked: str, line: i
     assert editor.command(root, "a.py", line) == [str(made), *(word.replace("@FILE", file) for word in wanted)]
 
 
-def test_visual_comes_first(tools: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_visual_is_used_before_editor(tools: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(tools, "one"), program(tools, "two")
     monkeypatch.setenv("VISUAL", "one")
     monkeypatch.setenv("EDITOR", "two")
@@ -66,13 +68,15 @@ def test_visual_comes_first(tools: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         ("vim 'x", "cannot be read"),
     ],
 )
-def test_what_is_wrong_is_said(tools: Path, monkeypatch: pytest.MonkeyPatch, asked: str, says: str) -> None:
+def test_unusable_editor_setting_is_refused_with_a_sentence(
+    tools: Path, monkeypatch: pytest.MonkeyPatch, asked: str, says: str
+) -> None:
     monkeypatch.setenv("EDITOR", asked)
     with pytest.raises(Refused, match=says):
         editor.command(str(tools.parent), "a.py")
 
 
-def test_the_worktree_cannot_bring_the_editor(tools: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_editor_is_not_searched_in_relative_path_entries(tools: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(tools.parent, "evil-editor")
     monkeypatch.chdir(tools.parent)
     monkeypatch.setenv("PATH", f".::{tools}")
@@ -81,7 +85,7 @@ def test_the_worktree_cannot_bring_the_editor(tools: Path, monkeypatch: pytest.M
         editor.command(str(tools.parent), "a.py")
 
 
-def test_a_file_that_is_gone_is_said(tools: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_editing_a_missing_file_is_refused(tools: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(tools, "ed1")
     monkeypatch.setenv("EDITOR", "ed1")
     with pytest.raises(Refused, match="not on the disk"):
@@ -89,7 +93,9 @@ def test_a_file_that_is_gone_is_said(tools: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("name", ["$(touch pwned)", "; touch pwned", "-c", "a b", "[b]"])
-def test_no_name_becomes_a_command_or_an_option(tools: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_file_name_never_becomes_a_command_or_an_option(
+    tools: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     program(tools, "ed2", f'printf "%s\\n" "$#" "$1" > {tools.parent}/asked')
     monkeypatch.setenv("EDITOR", "ed2")
     root = tools.parent
@@ -111,7 +117,7 @@ def test_no_name_becomes_a_command_or_an_option(tools: Path, monkeypatch: pytest
     assert not (root / "pwned").exists() and len(said) == 1 and "not on the disk" in said[0]
 
 
-def test_without_a_terminal_it_is_said(tools: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_editor_without_a_terminal_shows_a_warning(tools: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(tools, "ed3")
     monkeypatch.setenv("EDITOR", "ed3")
     said: list[str] = []

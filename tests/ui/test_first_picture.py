@@ -60,7 +60,9 @@ def painted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
-def test_the_first_paint_has_all_that_is_known(monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]) -> None:
+def test_first_paint_shows_the_first_snapshot_completely(
+    monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
+) -> None:
     pictures = painted(monkeypatch)
 
     async def main() -> None:
@@ -77,7 +79,7 @@ def test_the_first_paint_has_all_that_is_known(monkeypatch: pytest.MonkeyPatch, 
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
-def test_without_a_first_picture_it_says_that_it_looks(monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]) -> None:
+def test_first_paint_without_a_snapshot_says_looking(monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]) -> None:
     pictures = painted(monkeypatch)
 
     async def main() -> None:
@@ -88,7 +90,7 @@ def test_without_a_first_picture_it_says_that_it_looks(monkeypatch: pytest.Monke
     assert "looking…" in pictures[0]
 
 
-def test_a_painted_app_says_so_once() -> None:
+def test_first_paint_is_reported_once() -> None:
     told: list[int] = []
 
     async def main() -> None:
@@ -101,9 +103,7 @@ def test_a_painted_app_says_so_once() -> None:
     assert told == [1]
 
 
-def test_the_clock_redraws_only_after_an_interval_without_snapshots_and_only_changed_ages(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_clock_redraws_only_changed_ages_and_only_without_a_recent_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
     later = times.now() + timedelta(minutes=2)
 
     async def main() -> None:
@@ -128,7 +128,7 @@ def test_the_clock_redraws_only_after_an_interval_without_snapshots_and_only_cha
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
-def test_a_frame_looks_as_if_every_line_of_it_were_drawn(size: tuple[int, int]) -> None:
+def test_panel_frame_lines_equal_textuals_own_rendering(size: tuple[int, int]) -> None:
     async def main() -> None:
         app = ImiApp(sample_snapshots.live(sample_snapshots.busy()), no_context)
         async with app.run_test(size=size) as pilot:
@@ -145,7 +145,7 @@ def test_a_frame_looks_as_if_every_line_of_it_were_drawn(size: tuple[int, int]) 
     asyncio.run(main())
 
 
-def test_a_new_line_at_the_end_is_seen_in_the_same_frame() -> None:
+def test_feed_scrolls_to_a_new_line_in_the_same_frame() -> None:
     async def main() -> None:
         app = ImiApp(sample_snapshots.live(sample_snapshots.busy()), no_context)
         async with app.run_test(size=(140, 40)) as pilot:
@@ -178,22 +178,21 @@ def replace_key(row: Any, number: int) -> Any:
         ("late", (), None), ("cut_short", (), None), ("unheard of", (), None),
     ],
 )  # fmt: skip
-def test_ahead_gives_what_there_is_in_time_and_leaves_no_process(
+def test_preload_returns_a_result_in_time_and_leaves_no_process(
     work: str, args: tuple[object, ...], given: object
 ) -> None:
     asked: Preload[object] = Preload("tests.ui.preload_jobs", work, *args)
     assert asked.result(0.3 if work == "late" else 20) == given
     with pytest.raises(ChildProcessError):
-        os.waitpid(asked._pid, 0)
+        os.waitpid(asked.pid, 0)
 
 
-def test_without_an_interpreter_nothing_is_known_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_preload_without_an_interpreter_has_no_result() -> None:
     for other in ("/nowhere/python", ""):
-        monkeypatch.setattr("sys.executable", other)
-        assert Preload("tests.ui.preload_jobs", "nothing").result(20) is None
+        assert Preload("tests.ui.preload_jobs", "nothing", interpreter=other).result(20) is None
 
 
-def test_the_first_picture_needs_nothing_that_is_installed(repo: Repo) -> None:
+def test_first_snapshot_needs_no_installed_packages(repo: Repo) -> None:
     """It is read by a process that looks for no installed packages, so as to be there in time."""
     repo.worktree("feat-a")
     asked: Preload[Snapshot] = Preload(
@@ -204,7 +203,7 @@ def test_the_first_picture_needs_nothing_that_is_installed(repo: Repo) -> None:
     assert {tree.key.worktree for tree in found.worktrees} == {repo.path.name, "feat-a"}
 
 
-def test_a_glance_is_what_the_engine_begins_with(repo: Repo) -> None:
+def test_engine_starts_from_the_first_snapshot(repo: Repo) -> None:
     repo.worktree("feat-a")
     assert imi("claim", "feat-a", "--agent", "claude-1", cwd=repo.path).code == 0
     first = first_snapshot.read_first_snapshot(paths.default_database(), [str(repo.path / ".git")])
@@ -226,7 +225,7 @@ def test_a_glance_is_what_the_engine_begins_with(repo: Repo) -> None:
     asyncio.run(asyncio.wait_for(main(), 20))
 
 
-def test_what_is_gone_since_the_glance_goes(repo: Repo) -> None:
+def test_engine_drops_worktrees_that_are_gone_since_the_first_snapshot(repo: Repo) -> None:
     repo.worktree("feat-a")
     first = first_snapshot.read_first_snapshot(paths.default_database(), [str(repo.path / ".git")])
     assert first is not None
@@ -242,7 +241,7 @@ def test_what_is_gone_since_the_glance_goes(repo: Repo) -> None:
     asyncio.run(asyncio.wait_for(main(), 20))
 
 
-def test_a_registry_that_cannot_be_read_gives_no_first_picture(repo: Repo, tmp_path: Path) -> None:
+def test_unreadable_registry_gives_no_first_snapshot(repo: Repo, tmp_path: Path) -> None:
     broken = tmp_path / "iMi.db"
     broken.write_bytes(b"this is no database" * 100)
     assert first_snapshot.read_first_snapshot(str(broken), [str(repo.path / ".git")]) is None

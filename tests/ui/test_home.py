@@ -32,7 +32,7 @@ from tests.ui.pilot_kit import (
 WIDE, MIDDLE, NARROW = (140, 40), (100, 30), (60, 20)
 
 
-def test_sort_and_backwards_keep_the_selection(repo: Repo) -> None:
+def test_changing_the_order_keeps_the_selection(repo: Repo) -> None:
     make_four_worktrees(repo)
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
@@ -52,7 +52,7 @@ def test_sort_and_backwards_keep_the_selection(repo: Repo) -> None:
     run_dashboard(repo, play)
 
 
-def test_groups_fold_and_the_heading_is_nobody(repo: Repo) -> None:
+def test_groups_fold_and_a_heading_selects_no_worktree(repo: Repo) -> None:
     make_four_worktrees(repo)
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
@@ -75,7 +75,7 @@ def test_groups_fold_and_the_heading_is_nobody(repo: Repo) -> None:
     run_dashboard(repo, play)
 
 
-def test_the_filter_narrows_and_says_what_it_does_not_know(repo: Repo) -> None:
+def test_filter_narrows_the_list_and_names_unknown_states(repo: Repo) -> None:
     make_four_worktrees(repo)
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
@@ -96,7 +96,7 @@ def test_the_filter_narrows_and_says_what_it_does_not_know(repo: Repo) -> None:
     run_dashboard(repo, play)
 
 
-def test_marks_and_one_act_on_all(repo: Repo) -> None:
+def test_action_applies_to_all_marked_worktrees(repo: Repo) -> None:
     make_four_worktrees(repo)
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
@@ -118,7 +118,7 @@ def test_marks_and_one_act_on_all(repo: Repo) -> None:
     run_dashboard(repo, play)
 
 
-def test_mark_all_never_marks_the_trunk_and_esc_forgets(repo: Repo) -> None:
+def test_mark_all_skips_the_trunk_and_escape_unmarks(repo: Repo) -> None:
     make_four_worktrees(repo)
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
@@ -134,7 +134,7 @@ def test_mark_all_never_marks_the_trunk_and_esc_forgets(repo: Repo) -> None:
 
 
 @pytest.mark.parametrize("size", [WIDE, MIDDLE, NARROW])
-def test_numbers_and_tab_reach_every_panel_at_every_width(repo: Repo, size: tuple[int, int]) -> None:
+def test_number_keys_and_tab_reach_every_panel_at_every_width(repo: Repo, size: tuple[int, int]) -> None:
     make_four_worktrees(repo)
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
@@ -153,7 +153,7 @@ def test_numbers_and_tab_reach_every_panel_at_every_width(repo: Repo, size: tupl
     run_dashboard(repo, play, size)
 
 
-def test_the_layout_follows_the_width_and_the_selection_stays(repo: Repo) -> None:
+def test_layout_follows_the_width_and_keeps_the_selection(repo: Repo) -> None:
     make_four_worktrees(repo)
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
@@ -170,7 +170,7 @@ def test_the_layout_follows_the_width_and_the_selection_stays(repo: Repo) -> Non
     run_dashboard(repo, play)
 
 
-def test_zoom_is_one_panel_and_back(repo: Repo) -> None:
+def test_zoom_shows_one_panel_and_back(repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await pilot.press("4", "z")
         await wait_until(pilot, lambda: "1 Worktrees" not in screen_text(app))
@@ -183,7 +183,7 @@ def test_zoom_is_one_panel_and_back(repo: Repo) -> None:
     run_dashboard(repo, play)
 
 
-def test_pause_holds_the_picture_still_and_the_badge_ends_it(repo: Repo) -> None:
+def test_pause_stops_updates_until_the_badge_is_clicked(repo: Repo) -> None:
     other = repo.worktree("feat-api")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
@@ -200,7 +200,7 @@ def test_pause_holds_the_picture_still_and_the_badge_ends_it(repo: Repo) -> None
     run_dashboard(repo, play)
 
 
-def test_next_that_needs_somebody(repo: Repo) -> None:
+def test_next_selects_worktrees_that_need_a_person(repo: Repo) -> None:
     make_four_worktrees(repo)
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
@@ -217,7 +217,7 @@ def test_next_that_needs_somebody(repo: Repo) -> None:
     run_dashboard(repo, play)
 
 
-def test_a_folder_that_is_gone_is_shown_and_not_opened(repo: Repo) -> None:
+def test_missing_worktree_is_shown_and_not_opened(repo: Repo) -> None:
     other = repo.worktree("feat-api")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
@@ -232,7 +232,7 @@ def test_a_folder_that_is_gone_is_shown_and_not_opened(repo: Repo) -> None:
     run_dashboard(repo, play)
 
 
-def test_what_cannot_be_done_says_why(repo: Repo) -> None:
+def test_unavailable_commands_say_why(repo: Repo) -> None:
     repo.worktree("feat-api")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
@@ -265,7 +265,7 @@ def test_interval_keys_and_refresh(repo: Repo) -> None:
     run_dashboard(repo, play)
 
 
-def test_only_the_selected_one(repo: Repo) -> None:
+def test_feeds_can_show_the_selected_worktree_only(repo: Repo) -> None:
     one, two = repo.worktree("feat-api"), repo.worktree("feat-ui")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
@@ -294,7 +294,7 @@ def test_only_the_selected_one(repo: Repo) -> None:
     run_dashboard(repo, begin)
 
 
-def test_how_it_was_left_is_how_it_comes_back(repo: Repo, tmp_path: Path) -> None:
+def test_layout_is_restored_at_the_next_start(repo: Repo, tmp_path: Path) -> None:
     make_four_worktrees(repo)
     preferences = Preferences(state_file=str(tmp_path / "state" / "x.json"))
 
@@ -319,7 +319,7 @@ def test_how_it_was_left_is_how_it_comes_back(repo: Repo, tmp_path: Path) -> Non
     run_dashboard(repo, back, preferences=preferences)
 
 
-def test_a_state_that_cannot_be_written_is_said_once_and_not_fatal(repo: Repo, tmp_path: Path) -> None:
+def test_unwritable_layout_file_is_reported_once(repo: Repo, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
@@ -331,7 +331,7 @@ def test_a_state_that_cannot_be_written_is_said_once_and_not_fatal(repo: Repo, t
     run_dashboard(repo, play, preferences=Preferences(state_file=str(tmp_path / "file" / "x.json")))
 
 
-def test_other_keys_from_the_settings(repo: Repo) -> None:
+def test_keymap_of_the_settings_changes_keys(repo: Repo) -> None:
     repo.worktree("feat-api")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
@@ -344,7 +344,7 @@ def test_other_keys_from_the_settings(repo: Repo) -> None:
     run_dashboard(repo, play, preferences=Preferences(keymap={"claim": "X"}))
 
 
-def test_ascii_only(repo: Repo) -> None:
+def test_ascii_mode_paints_ascii_only(repo: Repo) -> None:
     make_four_worktrees(repo)
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
@@ -359,7 +359,7 @@ def test_ascii_only(repo: Repo) -> None:
     run_dashboard(repo, play, preferences=Preferences(ascii_only=True))
 
 
-def test_without_colours_every_state_still_has_its_word(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_state_has_a_word_without_colours(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     make_four_worktrees(repo)
     imi("claim", "feat-api", "--agent", "claude-1", "--ttl", "0.1", cwd=repo.path)
@@ -378,7 +378,7 @@ def test_without_colours_every_state_still_has_its_word(repo: Repo, monkeypatch:
 
 
 @pytest.mark.parametrize("name", ["imi-dark", "imi-light", "imi-colour-blind", "imi-colour-blind-light", "imi-16"])
-def test_every_theme_draws(repo: Repo, name: str) -> None:
+def test_every_theme_draws_the_home_screen(repo: Repo, name: str) -> None:
     make_four_worktrees(repo)
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
@@ -390,7 +390,7 @@ def test_every_theme_draws(repo: Repo, name: str) -> None:
     run_dashboard(repo, play, preferences=Preferences(theme=name))
 
 
-def test_a_source_that_fails_is_said_until_it_works(repo: Repo) -> None:
+def test_failing_source_is_shown_until_it_works_again(repo: Repo) -> None:
     other = repo.worktree("feat-api")
     index = Path(other.git("rev-parse", "--git-path", "index"))
 
@@ -412,7 +412,7 @@ def test_a_source_that_fails_is_said_until_it_works(repo: Repo) -> None:
     run_dashboard(repo, play)
 
 
-def test_the_first_row_is_the_one_that_needs_somebody(repo: Repo) -> None:
+def test_first_row_is_the_worktree_that_needs_a_person(repo: Repo) -> None:
     """Until a person moves the cursor, it stays on top, whatever comes there."""
     make_four_worktrees(repo)
 

@@ -35,7 +35,7 @@ def test_click_selects_and_double_click_opens(repo: Repo) -> None:
     run_dashboard(repo, play)
 
 
-def test_a_click_on_a_title_or_a_tab_goes_there(repo: Repo) -> None:
+def test_click_on_a_title_or_tab_focuses_the_panel(repo: Repo) -> None:
     make_four_worktrees(repo)
 
     async def wide(app: ImiApp, pilot: Pilot[Any]) -> None:
@@ -54,7 +54,7 @@ def test_a_click_on_a_title_or_a_tab_goes_there(repo: Repo) -> None:
     run_dashboard(repo, middle, (110, 30))
 
 
-def test_a_click_on_a_count_or_a_key_does_it(repo: Repo) -> None:
+def test_click_on_a_count_filters_and_on_a_key_runs_it(repo: Repo) -> None:
     make_four_worktrees(repo)
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
@@ -71,7 +71,7 @@ def test_a_click_on_a_count_or_a_key_does_it(repo: Repo) -> None:
     run_dashboard(repo, play)
 
 
-def test_the_wheel_scrolls_what_is_under_it_and_moves_no_cursor(repo: Repo) -> None:
+def test_wheel_scrolls_the_list_below_it_without_moving_the_cursor(repo: Repo) -> None:
     for number in range(14):
         repo.worktree(f"feat-{number:02}")
 
@@ -93,7 +93,7 @@ def _wheel(widget: Any) -> Any:
     return MouseScrollDown(widget, 1, 1, 0, 1, 0, False, False, False)
 
 
-def test_a_dimmed_key_says_why_when_it_is_clicked(repo: Repo) -> None:
+def test_click_on_a_dimmed_key_says_why(repo: Repo) -> None:
     repo.worktree("feat-api")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:

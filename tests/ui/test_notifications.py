@@ -47,7 +47,7 @@ def finished(terminal: Terminal) -> bytes:
     return bytes(terminal.output[terminal.mark :])
 
 
-def test_called_back_when_away(tmp_path: Path) -> None:
+def test_notification_is_sent_while_the_window_is_unfocused(tmp_path: Path) -> None:
     with fed(tmp_path, "busy", "taken_over") as terminal:
         news(terminal)
         terminal.until(OSC9)
@@ -59,7 +59,7 @@ def test_called_back_when_away(tmp_path: Path) -> None:
         assert output.count(b"\x1b]9;") == 1 and output.count(b"\x1b[23;2t") == 1
 
 
-def test_called_back_when_an_agent_begins_to_wait(tmp_path: Path) -> None:
+def test_notification_is_sent_when_an_agent_starts_to_wait(tmp_path: Path) -> None:
     with fed(tmp_path, "at_work", "asking") as terminal:
         news(terminal)
         terminal.until(b"\x1b]9;imi: codex-1 asks in fix-bug: permission prompt (and 1 more)\x1b\\")
@@ -74,7 +74,7 @@ def test_called_back_when_an_agent_begins_to_wait(tmp_path: Path) -> None:
         ("finished = false", b"\x1b]9;imi: codex-1 asks in fix-bug: permission prompt\x1b\\"),
     ],
 )
-def test_news_of_agents_can_be_turned_off(tmp_path: Path, chosen: str, says: bytes) -> None:
+def test_notifications_about_agents_can_be_turned_off(tmp_path: Path, chosen: str, says: bytes) -> None:
     settings(chosen)
     with fed(tmp_path, "at_work", "asking") as terminal:
         news(terminal)
@@ -84,7 +84,7 @@ def test_news_of_agents_can_be_turned_off(tmp_path: Path, chosen: str, says: byt
         assert terminal.output.count(b"\x1b]9;") == 1
 
 
-def test_the_title_is_given_back_at_the_end(tmp_path: Path) -> None:
+def test_window_title_is_restored_at_the_end(tmp_path: Path) -> None:
     with fed(tmp_path, "busy", "taken_over") as terminal:
         news(terminal)
         terminal.until(b"\x1b]2;imi: ")
@@ -93,7 +93,7 @@ def test_the_title_is_given_back_at_the_end(tmp_path: Path) -> None:
         assert terminal.output.count(b"\x1b[23;2t") == 1
 
 
-def test_left_alone_while_looking(tmp_path: Path) -> None:
+def test_no_notification_while_the_window_is_focused(tmp_path: Path) -> None:
     with fed(tmp_path, "busy", "taken_over") as terminal:
         news(terminal, focused=True)
         output = finished(terminal)
@@ -112,7 +112,9 @@ def test_left_alone_while_looking(tmp_path: Path) -> None:
         ("claim_lost = false\ncollision = false", (), (b"\x1b]", b"\a")),
     ],
 )
-def test_each_can_be_turned_off(tmp_path: Path, chosen: str, there: tuple[bytes, ...], gone: tuple[bytes, ...]) -> None:
+def test_each_kind_of_notification_can_be_turned_off(
+    tmp_path: Path, chosen: str, there: tuple[bytes, ...], gone: tuple[bytes, ...]
+) -> None:
     settings(chosen)
     with fed(tmp_path, "busy", "taken_over") as terminal:
         news(terminal)
@@ -122,14 +124,14 @@ def test_each_can_be_turned_off(tmp_path: Path, chosen: str, there: tuple[bytes,
         assert not [one for one in gone if one in output]
 
 
-def test_through_tmux(tmp_path: Path) -> None:
+def test_notification_is_wrapped_for_tmux(tmp_path: Path) -> None:
     with fed(tmp_path, "busy", "taken_over", TMUX="/tmp/tmux-0/default,1,0") as terminal:
         news(terminal)
         terminal.until(b"\x1bPtmux;\x1b" + OSC9.replace(b"\x1b", b"\x1b\x1b")[1:] + b"\x1b\\")
         finished(terminal)
 
 
-def test_words_and_forms() -> None:
+def test_notification_text_and_escape_sequences() -> None:
     one = Alert("asking", ("a",), "claude-1 asks; really\x1b]0;x\x07")
     assert notifications.summary([one]) == "claude-1 asks; really\\x1b]0;x\\x07"
     assert notifications.summary([one, one, one]).endswith("(and 2 more)")

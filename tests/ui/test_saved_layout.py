@@ -14,7 +14,7 @@ from imi_monitor.ui.saved_layout import SavedLayout
 FULL = SavedLayout("dirty", True, "owner", ("human",), "is:dirty", "imi-light", 4, True, 2.0)
 
 
-def test_there_and_back(tmp_path: Path) -> None:
+def test_layout_is_saved_and_loaded_unchanged(tmp_path: Path) -> None:
     path = str(tmp_path / "deep" / "x.json")
     assert saved_layout.load(path) == SavedLayout()
     saved_layout.save(path, FULL)
@@ -23,25 +23,25 @@ def test_there_and_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff\xfe", b'"x"', b"[" * 100_000, b"null"])
-def test_a_file_that_makes_no_sense_is_as_if_new(tmp_path: Path, content: bytes) -> None:
+def test_unreadable_layout_file_gives_the_defaults(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.json"
     path.write_bytes(content)
     assert saved_layout.load(str(path)) == SavedLayout()
 
 
-def test_only_what_makes_no_sense_is_left_out(tmp_path: Path) -> None:
+def test_invalid_values_of_a_layout_file_become_defaults(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text('{"sort": 3, "filter": "x", "folded": [1], "detail": true, "interval": 2, "new": "later version"}')
     assert saved_layout.load(str(path)) == SavedLayout(filter="x", interval=2.0)
 
 
-def test_one_file_for_each_set_of_repositories() -> None:
+def test_each_set_of_repositories_has_its_own_layout_file() -> None:
     names = {saved_layout.path_for(dirs) for dirs in (None, ["/a"], ["/b"], ["/a", "/b"])}
     assert len(names) == 4 and all(name.startswith(paths.state_dir()) for name in names)
     assert saved_layout.path_for(["/a", "/b"]) == saved_layout.path_for(["/b", "/a"])
 
 
-def test_a_full_disk_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_keeps_the_previous_layout_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = str(tmp_path / "deep" / "x.json")
     saved_layout.save(path, FULL)
 

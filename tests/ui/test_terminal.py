@@ -51,7 +51,7 @@ def assert_clean(terminal: Terminal) -> None:
 
 
 @pytest.mark.parametrize(("keys", "status"), [(b"q", 0), (b"\x03", 0), (b"\x1b[99;5u", 0)])
-def test_ended_by_a_key(repo: Repo, keys: bytes, status: int) -> None:  # T1
+def test_quit_by_key_restores_the_terminal(repo: Repo, keys: bytes, status: int) -> None:  # T1
     with opened(repo) as terminal:
         assert "?1049" in terminal.modes_left() and "?1016" in terminal.modes_left()
         assert not terminal.line_settings_kept()
@@ -62,7 +62,7 @@ def test_ended_by_a_key(repo: Repo, keys: bytes, status: int) -> None:  # T1
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_ended_by_a_signal(repo: Repo, number: int) -> None:  # T1
+def test_exit_on_a_signal_restores_the_terminal(repo: Repo, number: int) -> None:  # T1
     with opened(repo) as terminal:
         terminal.signal(number)
         assert terminal.ended() == 128 + number
@@ -70,7 +70,7 @@ def test_ended_by_a_signal(repo: Repo, number: int) -> None:  # T1
         assert terminal.after_screen() == ""
 
 
-def test_a_signal_while_it_starts(repo: Repo) -> None:
+def test_signal_during_start_restores_the_terminal(repo: Repo) -> None:
     """At any moment between the first byte and the first picture."""
     for pause in (0.0, 0.02, 0.1):
         with Terminal(imi("monitor"), cwd=repo.path) as terminal:
@@ -81,7 +81,7 @@ def test_a_signal_while_it_starts(repo: Repo) -> None:
             assert_clean(terminal)
 
 
-def test_an_exception_is_one_sentence_and_told_once_more_at_the_next_start(repo: Repo) -> None:  # T1, T4
+def test_crash_is_one_sentence_and_reported_again_at_the_next_start(repo: Repo) -> None:  # T1, T4
     with opened(repo, code=BROKEN) as terminal:
         terminal.send(b"Z")
         assert terminal.ended() == 1
@@ -114,7 +114,7 @@ BROKEN_PLACES = {
 
 
 @pytest.mark.parametrize("place", BROKEN_PLACES)
-def test_an_exception_anywhere(repo: Repo, place: str) -> None:
+def test_exception_in_any_place_restores_the_terminal(repo: Repo, place: str) -> None:
     code = f"{BROKEN}\n{BROKEN_PLACES[place]}"
     with Terminal(patched(code, "monitor"), cwd=repo.path) as terminal:
         if place in ("a thread", "a worker"):
@@ -132,25 +132,26 @@ def test_an_exception_anywhere(repo: Repo, place: str) -> None:
             assert status == 1 and terminal.after_screen().startswith("imi: something went wrong")
 
 
-def test_the_pane_is_closed(repo: Repo) -> None:  # T1: neither a spinning reader nor a writer that waits for ever
+def test_closed_pane_ends_the_dashboard(
+    repo: Repo,
+) -> None:  # T1: neither a spinning reader nor a writer that waits for ever
     with opened(repo) as terminal:
         terminal.close()
         assert terminal.process.wait(20) == 128 + signal.SIGHUP
     assert os.listdir(os.path.join(paths.state_dir(), "monitors")) == []
 
 
-def test_the_pane_is_closed_and_nobody_sends_a_signal(repo: Repo) -> None:
+def test_closed_pane_without_a_signal_ends_the_dashboard(repo: Repo) -> None:
     """As below `nohup`."""
     with opened(repo, code=DEAF) as terminal:
         terminal.close()
         assert terminal.process.wait(20) == 128 + signal.SIGHUP
 
 
-def test_a_terminal_that_takes_no_more(repo: Repo) -> None:  # D8
+def test_stalled_terminal_does_not_delay_the_exit(repo: Repo) -> None:  # D8
     """The other end is there but does not read: a stalled ssh connection."""
     with opened(repo) as terminal:
-        terminal._over.set()
-        terminal._reader.join(10)
+        terminal.stop_reading()
         for _ in range(200):  # more to paint than a pty holds
             terminal.send(b"zz")
             time.sleep(0.005)
@@ -159,7 +160,7 @@ def test_a_terminal_that_takes_no_more(repo: Repo) -> None:  # D8
         assert terminal.line_settings_kept()
 
 
-def test_a_thread_that_does_not_end(repo: Repo) -> None:  # D8
+def test_stuck_thread_does_not_delay_the_exit(repo: Repo) -> None:  # D8
     slow = """
 import asyncio, time
 def slow(self):
@@ -200,7 +201,7 @@ print("ENDED", os.waitstatus_to_exitcode(status), mine == termios.tcgetattr(0), 
 
 
 @pytest.mark.parametrize("how", ["key", "SIGTSTP", "SIGSTOP"])
-def test_to_the_shell_and_back(repo: Repo, how: str) -> None:  # T1
+def test_suspend_to_the_shell_and_resume(repo: Repo, how: str) -> None:  # T1
     """Below a shell with job control: stopped, the terminal is the shell's; continued, everything is painted again."""
     argv = [sys.executable, "-c", SHELL, *imi("monitor")]
     with Terminal(argv, cwd=repo.path) as terminal:
@@ -232,7 +233,7 @@ def stop_and_go(terminal: Terminal) -> None:
     terminal.until(lambda: b"human" in terminal.output[seen:].partition(b"\x1b[?1049h")[2])
 
 
-def test_no_shell_to_go_to(repo: Repo) -> None:
+def test_suspend_without_a_shell_is_ignored(repo: Repo) -> None:
     """In a pane of its own nobody could continue it: ctrl-z must not freeze it for ever."""
     with opened(repo) as terminal:
         stop_and_go(terminal)
@@ -272,7 +273,7 @@ def ended_hard(terminal: Terminal, how: str) -> int:
 
 
 @pytest.mark.parametrize("how", HARD_ENDS)
-def test_ended_without_any_warning(repo: Repo, how: str) -> None:  # T1
+def test_kill_restores_the_terminal(repo: Repo, how: str) -> None:  # T1
     with opened(repo, code=f"{BROKEN}\n{HARD_ENDS[how]}") as terminal:
         assert ended_hard(terminal, how) == {"SIGKILL": -signal.SIGKILL, "SIGSEGV": -signal.SIGSEGV, "os._exit": 3}[how]
         terminal.until(lambda: terminal.modes_left() == set() and terminal.line_settings_kept())
@@ -282,7 +283,7 @@ def test_ended_without_any_warning(repo: Repo, how: str) -> None:  # T1
         assert terminal.ended() == 0
 
 
-def test_whoever_has_the_terminal_by_then_keeps_its_settings(repo: Repo) -> None:
+def test_terminal_guard_keeps_settings_of_a_later_program(repo: Repo) -> None:
     """A shell may be quicker than the one that restores: its line editor must not be switched off again."""
     with opened(repo) as terminal:
         posted(terminal)
@@ -295,7 +296,7 @@ def test_whoever_has_the_terminal_by_then_keeps_its_settings(repo: Repo) -> None
         assert termios.tcgetattr(terminal.slave)[3] == editing[3]
 
 
-def test_nobody_stands_guard_after_an_end_in_order(repo: Repo) -> None:
+def test_terminal_guard_ends_with_the_dashboard(repo: Repo) -> None:
     with opened(repo) as terminal:
         posted(terminal)
         guard = subprocess.run(
@@ -307,7 +308,7 @@ def test_nobody_stands_guard_after_an_end_in_order(repo: Repo) -> None:
         assert not any(os.path.exists(f"/proc/{pid}") for pid in guard)
 
 
-def test_killed_before_anybody_stands_guard(repo: Repo) -> None:
+def test_kill_before_the_terminal_guard_started_leaves_reset_terminal(repo: Repo) -> None:
     """Then a command makes the terminal usable."""
     with opened(
         repo, code="from imi_monitor.ui.shutdown import TerminalGuard; TerminalGuard.start = lambda self: None"
@@ -327,12 +328,12 @@ def test_killed_before_anybody_stands_guard(repo: Repo) -> None:
         assert iflag & (termios.ICRNL | termios.IXON) == terminal.before[0] & (termios.ICRNL | termios.IXON)
 
 
-def test_without_a_terminal(repo: Repo) -> None:
+def test_dashboard_without_a_terminal_is_refused(repo: Repo) -> None:
     ran = imi_ran("monitor", cwd=repo.path)
     assert (ran.code, ran.out) == (1, "") and "needs a terminal" in ran.err
 
 
-def test_reset_without_any_terminal(repo: Repo) -> None:
+def test_reset_terminal_without_a_terminal_is_refused(repo: Repo) -> None:
     done = subprocess.run(
         imi("reset-terminal"), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
         start_new_session=True, cwd=repo.path,
@@ -345,7 +346,7 @@ KEPT = ["q", "ctrl-c", "SIGINT", "SIGTERM", "SIGHUP", "exception", "stop and go"
 
 @pytest.mark.soak
 @pytest.mark.parametrize("how", KEPT)
-def test_twenty_times_each(repo: Repo, how: str) -> None:  # T1, D8
+def test_every_exit_twenty_times(repo: Repo, how: str) -> None:  # T1, D8
     """However it ends: a clean terminal, within two seconds, and nothing that keeps the registry locked."""
     repo.worktree("feat-api")
     for _ in range(20):

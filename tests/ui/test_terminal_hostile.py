@@ -27,7 +27,7 @@ SIZES = [(140, 40), (100, 30), (60, 20)]
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: str(size[0]))
-def test_nothing_gets_through_to_the_terminal(tmp_path: Path, size: tuple[int, int]) -> None:
+def test_no_payload_reaches_the_terminal_from_any_field(tmp_path: Path, size: tuple[int, int]) -> None:
     """All payloads one after the other, between two harmless worlds, the last of which is still shown."""
     names = ["busy", *(f"hostile:{name}" for name in PAYLOADS)]
     with Terminal(
@@ -65,7 +65,9 @@ MIXED = "\x1b]0;o\x07[/x]\x9b2J\u202e\udcff日\n\t[b]"
     [(MIXED, SIZES[0]), (MIXED, SIZES[2]), (PAYLOADS["markup"], SIZES[1]), ("漢" * 5_000, SIZES[2]), ("", SIZES[0])],
     ids=["mixed 140", "mixed 60", "markup 100", "long 60", "empty 140"],
 )
-def test_every_screen_shows_it_harmless(payload: str, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_screen_sanitises_hostile_text(
+    payload: str, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A field that is not made safe shows any payload; that `safe` knows them all is tested where it is."""
     stand_still(monkeypatch)
     world = sample_snapshots.hostile(sample_agents.rich(), payload)
@@ -111,14 +113,14 @@ async def home(pilot: Pilot[Any]) -> None:
     await pilot.press("escape", "escape", "escape")
 
 
-def test_a_repository_full_of_it(tmp_path: Path) -> None:  # T2
+def test_hostile_repository_is_harmless_in_a_terminal(tmp_path: Path) -> None:  # T2
     """Files, branches, commits, authors, tasks and reasons of a real repository, through every view and dialog."""
     hostile_through(hostile_repository(tmp_path), SIZES[0])
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("size", [*SIZES, (40, 12)], ids=lambda size: str(size[0]))
-def test_a_repository_full_of_it_at_every_width(tmp_path: Path, size: tuple[int, int]) -> None:  # T2
+def test_hostile_repository_is_harmless_at_every_width(tmp_path: Path, size: tuple[int, int]) -> None:  # T2
     hostile_through(hostile_repository(tmp_path), size)
 
 
