@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,7 @@ class ImiApp(CrashSafeApp):
         saved = self.layout_file.load()
         self.interval = saved.interval if 0.2 <= saved.interval <= 60 else self.preferences.interval
         self.home.restore(saved)
+        self._displaced_keys = saved.displaced_keys
         self.apply_initial_theme(saved.theme if saved.theme in self.available_themes else self._configured_theme)
         self._bind_commands()
 
@@ -141,12 +143,20 @@ class ImiApp(CrashSafeApp):
         self.set_keymap(
             {command.word: command.key for command in self.commands if command.key and command.word in keymap}
         )
-        displaced = commands.displaced_keys_text(self.commands)
-        if displaced:
-            self.say(displaced, bad=True)
+        self._report_displaced_keys()
         self.set_refresh_interval(self.interval)
         if self.crash_marker is not None:
             self.run_worker(self._report_last_crash(self.crash_marker), exit_on_error=False)
+
+    def _report_displaced_keys(self) -> None:
+        """Show once which commands lost their default key to `[ui.keymap]`."""
+        displaced = commands.displaced_keys_text(self.commands)
+        if displaced == self._displaced_keys:
+            return
+        self._displaced_keys = displaced
+        self.layout_changed()
+        if displaced:
+            self.say(displaced, bad=True)
 
     async def _report_last_crash(self, marker: CrashMarker) -> None:
         for sentence in await asyncio.to_thread(marker.take_reports):
@@ -415,10 +425,11 @@ class ImiApp(CrashSafeApp):
         self.layout_file.schedule()
 
     def _layout(self) -> SavedLayout:
-        return self.home.layout_to_save(
+        layout = self.home.layout_to_save(
             theme="" if self.theme == self._configured_theme else self.theme,
             interval=0.0 if self.interval == self.preferences.interval else self.interval,
         )
+        return replace(layout, displaced_keys=self._displaced_keys)
 
     def _badges(self) -> HeaderBadges:
         return HeaderBadges(

@@ -32,6 +32,7 @@ class SavedLayout:
     detail: int = 2
     only: bool = False
     interval: float = 0.0  # 0: the configured one
+    displaced_keys: str = ""  # the last notice about default keys that `[ui.keymap]` took
 
 
 def path_for(common_dirs: Sequence[str] | None) -> str:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
+from textual.pilot import Pilot
 
 from imi_monitor import config
 from imi_monitor.model.errors import UsageError
@@ -13,6 +17,7 @@ from imi_monitor.ui.handlers.display_commands import DisplayCommands
 from imi_monitor.ui.handlers.list_commands import ListCommands
 from imi_monitor.ui.handlers.worktree_commands import WorktreeCommands
 from tests.helpers import Repo, imi
+from tests.ui.pilot_kit import run_dashboard, toasts
 
 
 def by_word(**options: object) -> dict[str, commands.Command]:
@@ -68,6 +73,18 @@ def test_a_key_of_the_keymap_wins_over_a_default() -> None:
     text = commands.displaced_keys_text(table.values())
     assert "Claim" in text and "remove" in text
     assert commands.displaced_keys_text(commands.table()) == ""
+
+
+def test_a_displaced_default_key_is_reported_once(repo: Repo, tmp_path: Path) -> None:
+    chosen = preferences.Preferences(keymap={"remove": "c"}, state_file=str(tmp_path / "layout.json"))
+    reported = []
+
+    async def play(app: ImiApp, _pilot: Pilot[Any]) -> None:
+        reported.append([text for text in toasts(app) if "Claim" in text and "[ui.keymap]" in text])
+
+    run_dashboard(repo, play, preferences=chosen)
+    run_dashboard(repo, play, preferences=chosen)
+    assert [len(texts) for texts in reported] == [1, 0]
 
 
 def test_two_commands_can_exchange_their_keys() -> None:
