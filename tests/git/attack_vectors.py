@@ -1,4 +1,4 @@
-"""Every way we know by which a repository makes git run a program; each gets a Target and plants its canary in it."""
+"""Every known way in which a repository can make git run a program; each plants a canary program in a Target."""
 
 from __future__ import annotations
 

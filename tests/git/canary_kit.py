@@ -1,4 +1,4 @@
-"""Repositories that try to run a program of theirs, and every git command the product uses, to try it with."""
+"""Repositories that try to run their own programs, and every git command that imi uses, to run in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our `Git` for a real repository of a test, and a few histories that more than one test needs."""
+"""`Git` for the repositories of tests, and histories that several tests need."""
 
 from __future__ import annotations
 

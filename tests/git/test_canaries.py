@@ -1,4 +1,4 @@
-"""G1, G2: a repository cannot make us run anything: not by its configuration, not by its content (rules 23-28)."""
+"""G1, G2: a repository cannot make imi run a program, neither by its configuration nor by its content (rules 23-28)."""
 
 from __future__ import annotations
 

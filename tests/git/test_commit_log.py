@@ -1,4 +1,4 @@
-"""The log of a branch, page by page: its own commits first, then what it shares with the trunk."""
+"""The log of a branch in pages: its own commits first, then the history it shares with the trunk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`imi release` asks whether anything is uncommitted; nested repositories count, and unknown is never clean."""
+"""Whether a worktree is dirty, as `imi release` needs it: nested repositories count, and a failure is never clean."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fast-forward that died half way ends as all old or all new, and nobody's edit is touched."""
+"""Recovery of an interrupted fast-forward: all files end old or all new, and an edited file is left unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fetching: only what was asked, only from addresses we allow, and what it means when it fails."""
+"""Fetching: only the requested refs, only from allowed addresses, and the meaning of a failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Diffs of real repositories, in every state one can be in."""
+"""Diffs of real repositories in every state."""
 
 from __future__ import annotations
 

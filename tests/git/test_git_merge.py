@@ -1,4 +1,4 @@
-"""Merges previewed, committed in the object store, and a branch moved forward: nothing half done."""
+"""Merges previewed, committed in the object store, and fast-forwarded, never half done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`read_status`, hidden edits, operations and stashes, against what really lies on disk."""
+"""`read_status`, hidden edits, operations and stashes, compared with the files on disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading a repository natively gives what git itself says, and does not believe a rewritten `.git` file."""
+"""The native reading of a repository's layout equals git's, and a rewritten `.git` file is not trusted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Merge proofs: what may count as merged, and above all what may not. R5."""
+"""Proofs of a merge: what counts as merged, and above all what does not. R5."""
 
 from __future__ import annotations
 

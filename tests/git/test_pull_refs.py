@@ -1,4 +1,4 @@
-"""Fetching pull requests by git alone, and where a branch sends its commits."""
+"""Fetching pull requests with git alone, and the upstream of their branches."""
 
 from __future__ import annotations
 

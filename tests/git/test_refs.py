@@ -1,4 +1,4 @@
-"""Branches read and changed: exact names, compare-and-swap, and what only one branch has. R5."""
+"""Branches read and changed: exact names, compare-and-swap, and commits that only one branch has. R5."""
 
 from __future__ import annotations
 

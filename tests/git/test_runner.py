@@ -1,4 +1,4 @@
-"""The one door: what git is told, what comes back, how it fails, how it stays polite. # G3 (argv), G4, G5, T4, S2.9"""
+"""Running git: its arguments, results and failures, without prompts or locks. # G3 (argv), G4, G5, T4, S2.9"""
 
 from __future__ import annotations
 

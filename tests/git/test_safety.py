@@ -1,4 +1,4 @@
-"""What of a repository's configuration may take effect: the table, the scan, its cache, trust. (rules 23, 24, 28)"""
+"""Which parts of a repository's configuration take effect: the keys, the scan, its cache, trust. (rules 23, 24, 28)"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which shared names git itself minds: a look at the index decides mostly, git itself when in doubt. # S1"""
+"""Names that git tracks: found in the index, or by git itself in doubt. # S1"""
 
 from __future__ import annotations
 

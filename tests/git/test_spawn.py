@@ -1,4 +1,4 @@
-"""Children of ours end: by themselves, in time, within their cap, or with their whole group. # G5"""
+"""Child processes end by themselves, at their deadline or at their cap, with their whole group. # G5"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trial merges see uncommitted edits and write nothing into the repository or its worktrees' indexes."""
+"""Trial merges include uncommitted edits and write nothing to the repository or an index."""
 
 from __future__ import annotations
 

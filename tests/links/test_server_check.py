@@ -1,4 +1,4 @@
-"""Probing servers: an answer within seconds, whatever is or is not there, and never a word of the URL."""
+"""Server checks: an answer within seconds in every case, and never a part of the URL."""
 
 from __future__ import annotations
 

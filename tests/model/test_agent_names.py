@@ -1,4 +1,4 @@
-"""Who an agent is, beside the claims: its name, and whether it works where another holds the claim."""
+"""The name of an agent from its claim, and agents that work under the claim of another owner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents in words: the same everywhere, harmless whatever they hold, unknown shown as unknown."""
+"""Agents in words: sanitised, and unknown values shown as unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is worth calling a person back for, and what is not."""
+"""Which differences between two snapshots give an alert."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What agents come to, told once, with who and where; and what of it is no news."""
+"""Alerts about agents: each state once, with its agent and worktree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What came of a task: told by the turn that counts, and unknown where none does. # S4.4-S4.8"""
+"""The outcome of an attempt: from the deciding turn, and unknown without one. # S4.4-S4.8"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How agents stand, who needs a person first, and who still matters where another has come."""
+"""The standing of agents, their order, and which ended agents are still relevant."""
 
 from __future__ import annotations
 

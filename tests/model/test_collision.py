@@ -1,4 +1,4 @@
-"""Conflict markers become hunks with sides; what only looks like a marker stays text; nothing is unbounded."""
+"""Conflict markers become hunks with sides; text that only resembles a marker stays text; all within limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables that fit: cells, not characters."""
+"""Tables fit the terminal in cells, not characters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The graph beside a log: every commit once, lines that part and join, whatever the order."""
+"""The graph beside a log: every commit once, lanes that part and join, in any order of commits."""
 
 from __future__ import annotations
 

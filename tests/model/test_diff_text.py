@@ -1,4 +1,4 @@
-"""The words that changed within a line."""
+"""The changed words within a line."""
 
 from __future__ import annotations
 

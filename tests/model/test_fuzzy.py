@@ -1,4 +1,4 @@
-"""Matching by a few letters."""
+"""Fuzzy matching of a few letters."""
 
 from __future__ import annotations
 

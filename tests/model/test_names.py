@@ -1,4 +1,4 @@
-"""What is a good name, and what a name means."""
+"""Which names are valid, and what a name stands for."""
 
 from __future__ import annotations
 

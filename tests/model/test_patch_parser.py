@@ -1,4 +1,4 @@
-"""Patches are read as they come: in any pieces, of any size, and never with an exception."""
+"""Patches are parsed in pieces of any size, and invalid input raises nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How people name a pull request, and whose project an address is."""
+"""How a person names a pull request, and which project an address belongs to."""
 
 from __future__ import annotations
 

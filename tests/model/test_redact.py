@@ -1,4 +1,4 @@
-"""Secrets do not survive in texts that are shown or kept. # T4, rule 32"""
+"""Secrets are redacted in texts that are shown or stored. # T4, rule 32"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes into the record: nothing secret, nothing that steers a terminal, never too much, always the same twice. # T1 T4"""
+"""Records of sessions: redacted, without control characters, limited in size, the same when made twice. # T1 T4"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one place that says which step of a session may follow which. # S3.1 S3.7 S3.6"""
+"""The transitions between the statuses of a session. # S3.1 S3.7 S3.6"""
 
 from __future__ import annotations
 

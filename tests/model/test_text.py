@@ -1,4 +1,4 @@
-"""The choke point for text from outside: nothing that steers a terminal gets through, everything printable does."""
+"""Sanitising text from outside: no control character passes, all printable text does."""
 
 from __future__ import annotations
 

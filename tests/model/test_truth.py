@@ -1,4 +1,4 @@
-"""Who is believed about an agent's state. Each case is something that a real program was seen to do."""
+"""Which evidence decides the state of an agent. Each case was observed with a real program."""
 
 from __future__ import annotations
 

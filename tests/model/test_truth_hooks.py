@@ -1,4 +1,4 @@
-"""Who is believed when hooks and titles speak too: a question stands until it is answered, a stale title tells nothing."""
+"""Evidence of hooks and titles: a question holds until it is answered, and an old title is rejected."""
 
 from __future__ import annotations
 

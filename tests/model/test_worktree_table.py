@@ -1,4 +1,4 @@
-"""Readings as people read them, in the words of the seeds."""
+"""The status of worktrees as lines and tables, in the words of the specification."""
 
 from __future__ import annotations
 
