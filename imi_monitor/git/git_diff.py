@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["all", "unstaged", "staged", "trunk"]
 
-_TIMEOUT = 30.0
+_LIST_TIMEOUT = 30.0
 _PART_INTERVAL = 0.15  # seconds between two calls of `on_part`
 # Even for a trusted repository without its programs, whose output is no patch.
 _OPTIONS = (
@@ -143,7 +143,7 @@ def _streamed(git: Git, words: tuple[str, ...], limits: DiffLimits, on_part: Cal
     try:
         git.run(
             *words,
-            timeout=_TIMEOUT,
+            timeout=limits.seconds,
             cap=limits.patch_bytes,
             on_stdout=arrived,
             env=UNALTERED_HISTORY,
@@ -151,7 +151,7 @@ def _streamed(git: Git, words: tuple[str, ...], limits: DiffLimits, on_part: Cal
         )
     except GitError as error:
         if error.code == "git-timeout":
-            reason = f"git took longer than {_TIMEOUT:g} s"
+            reason = f"git took longer than {limits.seconds:g} s"
         elif error.code == "git-too-much":
             reason = f"the diff is larger than {amounts.size(limits.patch_bytes)}"
         else:
@@ -199,7 +199,7 @@ def _untracked_names(git: Git, paths: Sequence[str], most: int) -> tuple[list[st
     capped = False
     try:
         words = ("ls-files", "--others", "--exclude-standard", "--full-name", "-z", "--", *only)
-        git.run(*words, timeout=_TIMEOUT, cap=most, on_stdout=kept.extend)
+        git.run(*words, timeout=_LIST_TIMEOUT, cap=most, on_stdout=kept.extend)
     except GitError as error:
         if error.code not in ("git-too-much", "git-timeout"):
             raise

@@ -268,13 +268,13 @@ def git_version() -> tuple[int, int, int]:
     program = git_path()
     if program not in _versions:
         done = spawn([program, "version"], env=git_environment([]), timeout=10.0, cap=4096)
-        _versions[program] = _parse_version(done.stdout) or (0, 0, 0)
+        _versions[program] = parse_version(done.stdout) or (0, 0, 0)
     if _versions[program] == (0, 0, 0):
         raise GitError(f"{safe(program)} reports no version: is it really git?")
     return _versions[program]
 
 
-def _parse_version(output: bytes) -> tuple[int, int, int] | None:
+def parse_version(output: bytes) -> tuple[int, int, int] | None:
     """Parse `git version 2.39.5 (Apple Git-154)` or `git version 2.55.0.rc1.g1a2b3c4`."""
     words = output.split()
     numbers = words[2].split(b".")[:3] if words[:2] == [b"git", b"version"] and len(words) > 2 else []

@@ -121,6 +121,7 @@ class DiffLimits:
     files: int = 3000
     width: int = 2000  # characters of one line
     patch_bytes: int = 1_000_000_000  # of git's output that are parsed
+    seconds: float = 30.0  # that git may take
     name_bytes: int = 8_000_000  # of the names of untracked files
     untracked_bytes: int = 64_000_000  # that are read of all untracked files
 

@@ -21,7 +21,7 @@ HOOKS = (
 
 @dataclass(frozen=True)
 class Target:
-    """`app` (main work tree), `w` (the linked worktree looked at), `spare-*` (worktrees to move, lock and remove)."""
+    """`app` (main work tree), `w` (the linked worktree under test), `spare-*` (worktrees to move, lock and remove)."""
 
     root: Path
 
@@ -43,12 +43,12 @@ class Target:
 
     @property
     def canary(self) -> str:
-        """A program that leaves a line behind and otherwise does as a filter would: copy its input."""
+        """A program that writes a line to the log and copies its input, as a filter does."""
         return str(self.root / "canary.sh")
 
     @property
     def peer(self) -> str:
-        """The same for places where git expects the other end of a connection: it hangs up at once."""
+        """The same for a connection: it closes at once."""
         return str(self.root / "peer.sh")
 
     @property
@@ -145,7 +145,7 @@ def _plainly(*args: str) -> Act:
     return lambda _: args
 
 
-# Each verb of git that the product runs, in the form in which a repository has most to say about it.
+# Each git verb that imi runs, in the form that uses most of a repository's configuration.
 VERBS: dict[str, Act] = {
     "status": _plainly("status", "--porcelain=v2", "-z", "--branch"),
     "diff": _plainly("diff", "HEAD"),
@@ -178,7 +178,7 @@ STDIN = {"credential": b"protocol=https\nhost=example.invalid\n\n"}
 
 
 def run_wrapped(target: Target, verb: str) -> None:
-    """`verb` as the product would run it. What git thinks of it does not matter here, only what it executed."""
+    """Run `verb` as imi runs it. Git's result does not matter, only what it executed."""
     from imi_monitor.model.errors import GitError
 
     env = {}
@@ -194,7 +194,7 @@ def run_wrapped(target: Target, verb: str) -> None:
 
 
 def run_plain(target: Target, verb: str) -> None:
-    """The same by plain git, started where a user would."""
+    """Run it with plain git, from the folder a user would use."""
     env = dict(os.environ)
     if verb == "add":
         env["GIT_INDEX_FILE"] = shutil.copy(target.admin / "index", target.root / "index-copy")

@@ -10,7 +10,7 @@ from tests.helpers import Repo, git
 
 
 def open_git(place: Repo | Path, *, trusted: bool = False) -> Git:
-    """`Git` for a work tree (or a bare repository), found by plain git."""
+    """Return `Git` for a work tree (or a bare repository), found by plain git."""
     path = place.path if isinstance(place, Repo) else place
     dirs = git("rev-parse", "--path-format=absolute", "--git-common-dir", "--absolute-git-dir", cwd=path).splitlines()
     bare = git("rev-parse", "--is-bare-repository", cwd=path) == "true"
@@ -22,7 +22,7 @@ def commit_id(repo: Repo, revision: str = "HEAD") -> str:
 
 
 def make_branch(repo: Repo, branch: str, *changes: tuple[str, str], start: str = "main") -> str:
-    """A branch with one commit for each (file, text); leaves the repository on `main`. Gives the branch's tip."""
+    """Make a branch with one commit for each (file, text); leaves the repository on `main`. Returns the branch's tip."""
     repo.git("checkout", "-q", "-b", branch, start)
     for number, (name, text) in enumerate(changes):
         repo.write(name, text)
@@ -38,7 +38,7 @@ def commit_on_main(repo: Repo, name: str, text: str, message: str = "trunk goes 
 
 
 def start_conflict(repo: Repo, name: str = "README.md") -> None:
-    """Leaves the work tree in the middle of a merge with one conflicted file."""
+    """Start a merge that stops with one file in conflict."""
     make_branch(repo, "theirs", (name, "theirs\n"))
     commit_on_main(repo, name, "ours\n")
     repo.git("merge", "theirs", check=False)

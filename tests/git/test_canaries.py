@@ -19,7 +19,7 @@ from tests.git.attack_vectors import NEEDS_GIT, VECTORS
 from tests.git.canary_kit import ANY_STATUS, Target, cells, run_plain, run_wrapped
 from tests.helpers import git
 
-# How many verbs must fall for the vector under plain git: the matrix proves that its canaries can sing.
+# How many verbs must fall for the vector under plain git: the matrix proves that its canaries work.
 # Together at least 30 (a test of its own adds them up).
 SINGS = {
     "core.fsmonitor": 4,
@@ -74,14 +74,14 @@ def test_attacks_and_verbs_are_many_enough() -> None:  # G1: at least 20 vectors
     assert sum(SINGS.get(name, 1) for name in VECTORS) >= 30
 
 
-def test_all_verbs_work_on_a_harmless_repository(target: Target) -> None:  # else "nothing ran" would prove nothing
+def test_all_verbs_work_on_a_harmless_repository(target: Target) -> None:  # otherwise "nothing ran" proves nothing
     failed = {}
     for verb, act in canary_kit.VERBS.items():
         target.touch()
         done = target.wrapped().run(*act(target), ok=ANY_STATUS, stdin=canary_kit.STDIN.get(verb))
         if done.returncode:
             failed[verb] = done.stderr
-    assert list(failed) == ["credential"], failed  # there is nobody to ask, and nobody was
+    assert list(failed) == ["credential"], failed  # credentials cannot be asked for without a terminal
 
 
 @pytest.mark.parametrize("name", VECTORS)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from imi_monitor.git import git_diff, runner
+from imi_monitor.git import git_diff
 from imi_monitor.git.runner import Git
 from imi_monitor.model.diff import COUNTS_ONLY, Diff, DiffLimits, FileDiff
 from imi_monitor.model.errors import GitError, Refused, UsageError
@@ -212,21 +213,15 @@ def test_a_huge_diff_is_streamed_and_counted(repo: Repo) -> None:  # T5
 
 
 def test_a_diff_beyond_the_cap_and_one_that_takes_too_long_say_why_they_end(
-    repo: Repo, monkeypatch: pytest.MonkeyPatch
+    repo: Repo, shim: Callable[[str], Path]
 ) -> None:
     repo.write("big.txt", "line\n" * 100_000)
     repo.git("add", "-A")
     found = git_diff.read_diff(open_git(repo), "staged", limits=DiffLimits(patch_bytes=100_000))
     assert found.unfinished is not None and "larger than 100.0 kB" in found.unfinished
     assert one(found, "big.txt").kept == 3000
-    real = runner.spawn
-
-    def slow(argv: list[str], **options: object) -> object:
-        wanted = "diff" in argv
-        return real(["/bin/sh", "-c", "sleep 5"] if wanted else argv, **{**options, "timeout": 0.2 if wanted else 5.0})  # type: ignore[arg-type]
-
-    monkeypatch.setattr(runner, "spawn", slow)
-    found = git_diff.read_diff(open_git(repo), "staged")
+    shim('case " $* " in *" diff "*) exec sleep 5;; esac; exec "$real_git" "$@"')
+    found = git_diff.read_diff(open_git(repo), "staged", limits=DiffLimits(seconds=0.2))
     assert found.unfinished is not None and "took longer" in found.unfinished and found.files == ()
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from imi_monitor.git import git_merge
 from imi_monitor.git.fast_forward import fast_forward
 from imi_monitor.git.git_merge import merge_commit, preview_merge
 from imi_monitor.git.refs import resolve
@@ -70,8 +70,8 @@ def test_a_preview_of_unrelated_or_unknown_branches_is_an_error(repo: Repo) -> N
         assert failed.value.code == code
 
 
-def test_an_old_git_cannot_preview(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(git_merge, "git_version", lambda: (2, 37, 9))
+def test_an_old_git_cannot_preview(repo: Repo, shim: Callable[[str], Path]) -> None:
+    shim('[ "$1" = version ] && echo git version 2.37.9 || exec "$real_git" "$@"')
     with pytest.raises(GitError) as failed:
         preview_merge(open_git(repo), MAIN, MAIN)
     assert failed.value.code == "git-too-old"

@@ -222,7 +222,7 @@ def test_status_takes_no_lock_and_writes_no_index(repo: Repo) -> None:  # G4
     index = repo.path / ".git/index"
     os.utime(repo.path / "README.md")  # stat-dirty: a plain status would now rewrite the index
     before = index.stat().st_mtime_ns, index.read_bytes()
-    (repo.path / ".git/index.lock").write_text("")  # somebody else is committing
+    (repo.path / ".git/index.lock").write_text("")  # another process is committing
     assert read_status(open_git(repo)).entries == ()
     assert not is_dirty(open_git(repo))
     assert (index.stat().st_mtime_ns, index.read_bytes()) == before

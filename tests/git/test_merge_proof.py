@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from imi_monitor.git import merge_proof as git_merge_proof
 from imi_monitor.git.merge_proof import merge_proof
 from tests.git.git_kit import commit_id, commit_on_main, make_branch, open_git
 from tests.helpers import Repo, git
@@ -308,7 +308,7 @@ def test_a_merge_driver_for_a_renamed_file_proves_nothing(base: Repo, own_home: 
 
 @pytest.mark.parametrize("trusted", [False, True])
 def test_a_forged_replacement_does_not_count(base: Repo, trusted: bool) -> None:
-    """refs/replace is local and anybody with the repository can write it."""
+    """refs/replace is local and any process with access to the repository can write it."""
     tip = feature(base)
     commit_on_main(base, "other", "x")  # else the forgery would make a circle
     forged = base.git("commit-tree", "main^{tree}", "-p", tip, "-m", "forged")
@@ -328,8 +328,8 @@ def test_missing_objects_prove_nothing(base: Repo, tmp_path: Path) -> None:
     assert prove(thin, commit_id(thin), "refs/heads/nowhere") is None
 
 
-def test_an_old_git_proves_by_patches_only(base: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(git_merge_proof, "git_version", lambda: (2, 37, 0))
+def test_an_old_git_proves_by_patches_only(base: Repo, shim: Callable[[str], Path]) -> None:
+    shim('[ "$1" = version ] && echo git version 2.37.0 || exec "$real_git" "$@"')
     tip = feature(base)
     squash(base, "feat")
     assert prove(base, tip) == "squash"

@@ -25,14 +25,14 @@ def closed_port() -> int:
 
 @pytest.fixture
 def silent() -> Iterator[int]:
-    """Somebody who listens and says nothing."""
+    """A server that listens and sends nothing."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
 
 
 @pytest.fixture
 def answering() -> Iterator[list[bytes]]:
-    """A server that says the same to everything; the test puts the words in front and finds the port at the end."""
+    """A server with one fixed answer: the test puts the words first, and the port is appended."""
     words: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(5)

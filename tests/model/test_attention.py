@@ -39,7 +39,7 @@ def one(state: str, name: str = "claude", *, claim: str = "none", **more: object
         (one(states.COMPLETED), "idle", "Idle"),
         (one(states.CANCELLED), "idle", "Idle"),
         (one(states.CANCELLED, ended=True), "ended", "Done"),
-        (one(states.RUNNING, facts=SessionFacts(ended_at=ago(5))), "ended", "Done"),  # it said so itself
+        (one(states.RUNNING, facts=SessionFacts(ended_at=ago(5))), "ended", "Done"),  # it recorded its own end
     ],
 )
 def test_the_standing_of_each_state(agent: Agent, stands: str, group: str) -> None:
@@ -75,10 +75,10 @@ def test_an_ended_agent_is_left_out_once_replaced() -> None:
 
     assert left(gone) == ["gone"]
     assert left(gone, newer) == ["newer"]
-    assert left(gone, older) == ["gone", "older"], "who was there before has not taken its place"
+    assert left(gone, older) == ["gone", "older"], "an older agent does not replace it"
     assert left(gone, undated) == ["undated"]
     assert left(gone, later) == ["later"]
-    assert left(newer, older) == ["newer", "older"], "nobody who is there is left out"
+    assert left(newer, older) == ["newer", "older"], "running agents are never left out"
     assert left() == []
 
 
@@ -122,7 +122,7 @@ def test_a_suspended_agent_keeps_a_standing_that_needs_a_person(agent: Agent, st
     [
         (one(states.DEAD, ended=True), "ended", "Done"),
         (one(states.FAILED, ended=True), "ended", "Done"),
-        (one(states.FAILED), "failed", "Needs you"),  # it is there still, and goes no further
+        (one(states.FAILED), "failed", "Needs you"),  # it still runs
         (one(states.WAITING), "asks", "Needs you"),
         (one(states.RUNNING, claim="other"), "intrudes", "Needs you"),
     ],

@@ -25,7 +25,7 @@ def test_the_transitions_of_a_turn() -> None:
     assert session_status.steps(RUNNING, WAITING) == (WAITING,)
     assert session_status.steps(WAITING, RUNNING) == (RUNNING,)
     assert session_status.steps(RUNNING, COMPLETED) == (COMPLETED,)
-    # what nobody saw is filled in: a plan or a question alone completes nothing
+    # missed transitions are added: neither a plan nor a question alone completes a turn
     assert session_status.steps(PLANNING, COMPLETED) == (RUNNING, COMPLETED)
     assert session_status.steps(WAITING, COMPLETED) == (RUNNING, COMPLETED)
     assert session_status.steps(PLANNING, CANCELLED) == (CANCELLED,)

@@ -27,7 +27,7 @@ def live(state: str, ago: float = 0, **more: object) -> Evidence:
 
 
 CASES = {
-    "nobody speaks": ([], None, "unknown"),
+    "no evidence": ([], None, "unknown"),
     "a tool runs": ([live("running", 5), told("transcript", "running", 4, tool=BASH)], True, "running"),
     "it only plans": ([live("running", 5), told("transcript", "planning", 4)], True, "planning"),
     "asked, although the transcript cannot tell": (
@@ -63,7 +63,7 @@ CASES = {
     "a title does not overrule a transcript that knows": (
         [told("transcript", "completed", 9), told("title", "running", 0, standing=True)], True, "completed",
     ),
-    "work of which nobody hears, and whose process nobody knows": ([told("transcript", "running", 3600)], None, "unknown"),
+    "work without new evidence and without a known process": ([told("transcript", "running", 3600)], None, "unknown"),
     "long work of a living process": ([told("transcript", "running", 3600)], True, "running"),
     "an answer given long ago stays given": ([told("transcript", "completed", 3600)], None, "completed"),
     "a process and nothing else": ([told("process", "unknown", 1, standing=True)], True, "unknown"),
